@@ -1,0 +1,27 @@
+// Rules over several keys: names that must exist, pairs that exclude each other, values that fit together.
+// Works on the file as written, so that every mistake can point at its place. Asks no database.
+import type { Mistake } from '../mistake.ts';
+import type { SvcFile } from '../schema.ts';
+import type { Tree } from '../tree.ts';
+import type { BrokenPaths } from '../usable-part.ts';
+import { CheckContext, type CheckOptions } from './context.ts';
+import { checkExposed } from './expose.ts';
+import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
+import { checkSettings } from './settings.ts';
+import { checkBuckets } from './storage.ts';
+import { checkTables } from './tables.ts';
+
+export function check(
+  tree: Tree,
+  part: { readonly file: SvcFile; readonly broken: BrokenPaths },
+  options: CheckOptions,
+): readonly Mistake[] {
+  const context = new CheckContext(tree, part.file, part.broken, options);
+  checkSettings(context);
+  checkTables(context);
+  checkBuckets(context);
+  checkSqlFunctions(context);
+  checkCodeFunctions(context);
+  checkExposed(context);
+  return context.mistakes;
+}

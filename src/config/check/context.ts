@@ -1,0 +1,79 @@
+// What every cross-check is given, and how it reports.
+import type { KeyPath, Mistake, MistakeCode, Severity } from '../mistake.ts';
+import { MOST_MISTAKES } from '../mistake.ts';
+import type { SvcFile } from '../schema.ts';
+import { closest } from '../suggest.ts';
+import type { ScalarText } from '../scalar.ts';
+import { locate, mistakeAt, placeAt, quote, type Tree } from '../tree.ts';
+import type { BrokenPaths } from '../usable-part.ts';
+
+export type CheckOptions = {
+  /** Directory of the file; undefined for a remote one, whose neighbours cannot be looked at. */
+  readonly directory: string | undefined;
+  /** An open table is an error. */
+  readonly strict: boolean;
+};
+
+export type Finding = {
+  readonly code: MistakeCode;
+  readonly path: KeyPath;
+  readonly message: string;
+  /** A function where finding the hint takes time. */
+  readonly hint?: string | undefined | (() => string | undefined);
+  readonly severity?: Severity;
+  /** Which part of the path's entry is underlined. */
+  readonly part?: 'key' | 'value';
+};
+
+export class CheckContext {
+  readonly file: SvcFile;
+  readonly options: CheckOptions;
+  /** What the schema refused already: nothing more is to be said about it. */
+  readonly broken: BrokenPaths;
+  readonly #tree: Tree;
+  readonly #mistakes: Mistake[] = [];
+
+  constructor(tree: Tree, file: SvcFile, broken: BrokenPaths, options: CheckOptions) {
+    this.#tree = tree;
+    this.file = file;
+    this.broken = broken;
+    this.options = options;
+  }
+
+  get mistakes(): readonly Mistake[] {
+    return this.#mistakes;
+  }
+
+  /** The file is wrong everywhere: looking further would only take time. */
+  get isFull(): boolean {
+    return this.#mistakes.length > MOST_MISTAKES;
+  }
+
+  report({ code, path, message, hint, severity, part = 'value' }: Finding): void {
+    if (this.isFull || this.broken.covers(path)) return;
+    if (code === 'missing-key' && this.broken.touches(path)) return;
+    const span = locate(this.#tree, path, part);
+    const text = typeof hint === 'function' ? hint() : hint;
+    this.#mistakes.push(mistakeAt(this.#tree, span, { code, path, message, hint: text, severity }));
+  }
+
+  /** A value of the file as a message may show it. */
+  quote(path: KeyPath, value: unknown): string {
+    return quote(this.#tree, path, value);
+  }
+
+  /** The same for a name, which needs no quotes. */
+  show(path: KeyPath, name: string): string {
+    const scalar = this.scalar(path);
+    return scalar?.substituted ? scalar.written : name;
+  }
+
+  scalar(path: KeyPath): ScalarText | undefined {
+    return placeAt(this.#tree, path)?.scalar;
+  }
+}
+
+export function didYouMean(word: string, known: Iterable<string>): string | undefined {
+  const near = closest(word, [...known]);
+  return near === undefined ? undefined : `Did you mean ${near}?`;
+}

@@ -1,0 +1,51 @@
+// Objects that are served without being managed: names only, since no database is asked here.
+import type { KeyPath } from '../mistake.ts';
+import { toQualified } from '../normalise.ts';
+import type { CheckContext } from './context.ts';
+import { checkName, isReservedSchema } from './name.ts';
+
+type Entry = string | { readonly name: string };
+
+export function checkExposed(context: CheckContext): void {
+  const { expose, tables, rpc } = context.file;
+  const managedTables = Object.entries(tables ?? {}).map(
+    ([name, table]) => `${table.schema ?? 'public'}.${name}`,
+  );
+  const managedFunctions = Object.keys(rpc ?? {}).map((name) => `public.${name}`);
+  checkEntries(context, ['expose', 'relations'], expose?.relations ?? [], new Set(managedTables), 'tables');
+  checkEntries(context, ['expose', 'functions'], expose?.functions ?? [], new Set(managedFunctions), 'rpc');
+}
+
+function checkEntries(
+  context: CheckContext,
+  list: KeyPath,
+  entries: readonly Entry[],
+  managed: ReadonlySet<string>,
+  block: string,
+): void {
+  const seen = new Set<string>();
+  entries.forEach((entry, index) => {
+    const path = typeof entry === 'string' ? [...list, index] : [...list, index, 'name'];
+    const { schema, name } = toQualified(typeof entry === 'string' ? entry : entry.name);
+    const key = `${schema}.${name}`;
+    checkName(context, path, name);
+    if (isReservedSchema(schema)) {
+      context.report({
+        code: 'reserved-name',
+        path,
+        message: `nothing of the schema ${schema} can be exposed`,
+        hint: 'Make a view of what you need in another schema, and expose that.',
+      });
+    } else if (managed.has(key)) {
+      context.report({
+        code: 'conflict',
+        path,
+        message: `${name} is declared under ${block}: already`,
+        hint: 'Remove it here: what is declared is served.',
+      });
+    } else if (seen.has(key)) {
+      context.report({ code: 'duplicate', path, message: `${name} is listed twice` });
+    }
+    seen.add(key);
+  });
+}

@@ -1,0 +1,155 @@
+// Foreign keys: the target must exist and be unique, and a type that follows its target must end somewhere.
+import type { KeyPath } from '../mistake.ts';
+import { toForeignKey } from '../normalise.ts';
+import type { RawField, RawTable } from '../schema.ts';
+import { type CheckContext, didYouMean } from './context.ts';
+
+/** Tables by `schema.name`, with their columns by name: looked up once per foreign key. */
+export type Tables = ReadonlyMap<string, TableEntry>;
+
+export type TableEntry = {
+  readonly name: string;
+  readonly table: RawTable;
+  readonly columns: ReadonlyMap<string, RawField>;
+};
+
+export function tablesOf(context: CheckContext): Tables {
+  return new Map(
+    Object.entries(context.file.tables ?? {}).map(([name, table]) => [
+      `${table.schema ?? 'public'}.${name}`,
+      { name, table, columns: new Map(table.fields.map((field) => [field.name, field])) },
+    ]),
+  );
+}
+
+export function checkForeignKey(context: CheckContext, tables: Tables, field: RawField, at: KeyPath): void {
+  if (!field.foreign_key) return;
+  const path = [...at, 'references'];
+  const { references, on_delete: onDelete } = field.foreign_key;
+  const parts = references.split('.');
+  if (parts.length < 2 || parts.length > 3 || parts.includes('')) {
+    context.report({
+      code: 'bad-value',
+      path,
+      message: `${context.quote(path, references)} does not name a column`,
+      hint: 'Write table.column or schema.table.column.',
+    });
+    return;
+  }
+  if (onDelete === 'set_null' && (field.required || field.primary_key)) {
+    context.report({
+      code: 'conflict',
+      path: [...at, 'on_delete'],
+      message: `set_null cannot empty ${field.name}: the column is ${field.primary_key ? 'part of the primary key' : 'required'}`,
+      hint: 'Use cascade or restrict, or drop required.',
+    });
+  }
+  const target = toForeignKey(field.foreign_key);
+  // The product's own tables are there without being declared.
+  if (target.schema === 'auth' || target.schema === 'storage') {
+    if (target.schema === 'auth' && target.table === 'users' && target.column === 'id') return;
+    context.report({
+      code: 'unknown-reference',
+      path,
+      message: `${context.show(path, references)} cannot be referenced`,
+      hint: 'Of the built-in tables only auth.users.id can.',
+    });
+    return;
+  }
+  const found = tables.get(`${target.schema}.${target.table}`);
+  if (!found) {
+    if (context.broken.covers(['tables', target.table])) return;
+    const written = parts.slice(0, -1).join('.');
+    context.report({
+      code: 'unknown-reference',
+      path,
+      message: `there is no table ${context.show(path, written)}`,
+      hint: () =>
+        elsewhere(tables, target.table, target.column) ??
+        didYouMean(written, namesOf(tables)) ??
+        'Declare it under tables:.',
+    });
+    return;
+  }
+  checkTarget(context, found, target.column, { path, references });
+}
+
+function checkTarget(
+  context: CheckContext,
+  { name, table, columns }: TableEntry,
+  column: string,
+  { path, references }: { readonly path: KeyPath; readonly references: string },
+): void {
+  const fields = ['tables', name, 'fields'];
+  if (!columns.has(column)) {
+    // A broken column may be the one that was meant.
+    if (context.broken.touches(fields)) return;
+    context.report({
+      code: 'unknown-reference',
+      path,
+      message: `the table ${name} has no column ${context.show(path, column)}`,
+      hint: () =>
+        didYouMean(column, columns.keys()) ?? `Its columns: ${[...columns.keys()].slice(0, 20).join(', ')}.`,
+    });
+    return;
+  }
+  const index = table.fields.findIndex((field) => field.name === column);
+  if (isUnique(table, column) || context.broken.covers([...fields, index])) return;
+  context.report({
+    code: 'conflict',
+    path,
+    message: `${context.show(path, references)} is not unique, so nothing can refer to it`,
+    hint: `Give ${column} unique: true, or refer to the primary key.`,
+  });
+}
+
+/** The table exists in another schema. */
+function elsewhere(tables: Tables, table: string, column: string): string | undefined {
+  for (const [whole, { name }] of tables) if (name === table) return `Write ${whole}.${column}.`;
+  return undefined;
+}
+
+export function namesOf(tables: Tables): string[] {
+  return [...tables.keys()].map((whole) => whole.replace(/^public\./, ''));
+}
+
+function isUnique(table: RawTable, column: string): boolean {
+  const key = table.fields.filter((field) => field.primary_key);
+  if (key.length === 1 && key[0]?.name === column) return true;
+  if (table.fields.some((field) => field.name === column && field.unique)) return true;
+  return (table.indexes ?? []).some(
+    (index) => index.unique && !index.where && index.columns.length === 1 && index.columns[0] === column,
+  );
+}
+
+/** A type that follows a type that follows the first one is no type. */
+export function checkTypeCycles(context: CheckContext, tables: Tables): void {
+  // Chains known to end; without it a long chain would be walked from each of its members.
+  const settled = new Set<string>();
+  for (const [whole, { name, table }] of tables) {
+    table.fields.forEach((field, index) => {
+      const walked = new Set<string>();
+      let key = `${whole}.${field.name}`;
+      let current: RawField | undefined = field;
+      while (current?.type === undefined && current?.foreign_key && !settled.has(key)) {
+        if (walked.has(key)) {
+          const ring = [...walked, key].map((member) => member.replace(/^public\./, ''));
+          context.report({
+            code: 'conflict',
+            path: ['tables', name, 'fields', index],
+            message: `the type of ${field.name} follows itself: ${ring.slice(0, 8).join(' → ')}`,
+            hint: 'Give one of them a type.',
+          });
+          break;
+        }
+        walked.add(key);
+        const target = toForeignKey(current.foreign_key);
+        const next = `${target.schema}.${target.table}`;
+        key = `${next}.${target.column}`;
+        current = tables.get(next)?.columns.get(target.column);
+      }
+      // Every member of a ring finds it; the first of them has spoken for all.
+      for (const member of walked) settled.add(member);
+    });
+  }
+}

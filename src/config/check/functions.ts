@@ -1,0 +1,111 @@
+// SQL functions and code functions.
+import type { KeyPath } from '../mistake.ts';
+import type { RawSqlFunction } from '../schema.ts';
+import { type CheckContext, didYouMean } from './context.ts';
+import { checkDefault } from './default.ts';
+import { checkName, checkRenames } from './name.ts';
+import { checkReferencedFile } from './referenced-file.ts';
+
+/** PostgreSQL's FUNC_MAX_ARGS. */
+const MOST_ARGUMENTS = 100;
+
+/** Types of PostgreSQL that a set-returning function may return beside tables. */
+const KNOWN_TYPE =
+  /^(record|text|varchar|character varying|char|bool(ean)?|small(int)?|int(eger|[248])?|bigint|numeric|decimal|real|float[48]?|double precision|uuid|jsonb?|date|time(stamp)?(tz)?( with(out)? time zone)?|interval|bytea|inet|cidr)(\s*\(.*\))?(\[\])*$/i;
+
+export function checkSqlFunctions(context: CheckContext): void {
+  const entries = Object.entries(context.file.rpc ?? {});
+  const tables = new Set(
+    Object.entries(context.file.tables ?? {}).map(([name, table]) => `${table.schema ?? 'public'}.${name}`),
+  );
+  for (const [name, fn] of entries) {
+    if (context.isFull) return;
+    const path = ['rpc', name];
+    checkName(context, path, name, 'key');
+    checkArguments(context, path, fn);
+    checkResult(context, [...path, 'returns', 'type'], fn.returns.type, tables);
+  }
+  checkRenames(
+    context,
+    entries.map(([name, fn]) => ({ path: ['rpc', name], name, from: fn.renamed_from })),
+  );
+}
+
+function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
+  const args = fn.args ?? [];
+  if (args.length > MOST_ARGUMENTS) {
+    context.report({
+      code: 'bad-value',
+      path: [...path, 'args', MOST_ARGUMENTS],
+      message: `PostgreSQL allows ${MOST_ARGUMENTS} arguments; these are ${args.length}`,
+      hint: 'Pass one jsonb argument instead.',
+    });
+    return;
+  }
+  const seen = new Set<string>();
+  args.forEach((arg, index) => {
+    const at: KeyPath = [...path, 'args', index];
+    checkName(context, [...at, 'name'], arg.name);
+    if (seen.has(arg.name)) {
+      context.report({
+        code: 'duplicate',
+        path: [...at, 'name'],
+        message: `the argument ${arg.name} is declared twice`,
+        hint: 'Remove one of the two.',
+      });
+    }
+    seen.add(arg.name);
+    checkDefault(context, [...at, 'default'], arg.type, arg.default);
+    if (arg.required && arg.default !== undefined && arg.default !== null) {
+      context.report({
+        code: 'conflict',
+        path: [...at, 'default'],
+        message: `the argument ${arg.name} is required, so its default is never used`,
+        severity: 'warning',
+        hint: 'Remove one of the two.',
+      });
+    }
+  });
+}
+
+function checkResult(context: CheckContext, path: KeyPath, type: string, tables: ReadonlySet<string>): void {
+  const setOf = /^setof\s+(.+)$/is.exec(type.trim())?.[1]?.trim().replaceAll('"', '');
+  if (setOf === undefined || KNOWN_TYPE.test(setOf)) return;
+  const whole = setOf.includes('.') ? setOf : `public.${setOf}`;
+  if (tables.has(whole) || context.broken.covers(['tables', whole.replace(/^[^.]*\./, '')])) return;
+  const names = [...tables].map((table) => table.replace(/^public\./, ''));
+  context.report({
+    code: 'unknown-reference',
+    path,
+    message: `there is no table ${context.show(path, setOf)}`,
+    hint: () => didYouMean(setOf, names) ?? 'setof takes a table of this file, or a type.',
+  });
+}
+
+export function checkCodeFunctions(context: CheckContext): void {
+  const isBundled = context.file.functions_bundle !== undefined;
+  for (const [name, fn] of Object.entries(context.file.functions ?? {})) {
+    if (context.isFull) return;
+    const path = ['functions', name];
+    if (!/^[A-Za-z0-9][\w-]{0,62}$/.test(name)) {
+      context.report({
+        code: 'bad-value',
+        path,
+        message: `${JSON.stringify(name)} is not a function name`,
+        hint: 'Use letters, digits, - and _: it is part of the URL.',
+        part: 'key',
+      });
+    }
+    if (!/\.(m?js|ts|mts)$/.test(fn.file)) {
+      context.report({
+        code: 'bad-value',
+        path: [...path, 'file'],
+        message: `${context.quote([...path, 'file'], fn.file)} is not an ES module`,
+        hint: 'The handler is a .js, .mjs or .ts file.',
+      });
+      continue;
+    }
+    // Sources that are in a bundle need not be here.
+    if (!isBundled) checkReferencedFile(context, [...path, 'file'], fn.file);
+  }
+}

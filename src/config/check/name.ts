@@ -1,0 +1,73 @@
+// Names as PostgreSQL keeps them, and renames.
+import type { KeyPath } from '../mistake.ts';
+import type { CheckContext } from './context.ts';
+
+/** PostgreSQL truncates longer names silently (NAMEDATALEN - 1). */
+const LONGEST_NAME_BYTES = 63;
+
+const RESERVED_SCHEMAS: ReadonlySet<string> = new Set(['auth', 'storage', 'svc_meta', 'information_schema']);
+
+/** Schemas of the product and of PostgreSQL itself. */
+export function isReservedSchema(schema: string): boolean {
+  return RESERVED_SCHEMAS.has(schema) || schema.startsWith('pg_');
+}
+
+export function checkName(
+  context: CheckContext,
+  path: KeyPath,
+  name: string,
+  part: 'key' | 'value' = 'value',
+): void {
+  const bytes = Buffer.byteLength(name);
+  if (bytes > LONGEST_NAME_BYTES) {
+    context.report({
+      code: 'name-too-long',
+      path,
+      message: `the name is ${bytes} bytes long; PostgreSQL keeps ${LONGEST_NAME_BYTES} and would cut the rest`,
+      hint: 'Choose a shorter name.',
+      part,
+    });
+  } else if (name === '' || name.includes('\0')) {
+    context.report({ code: 'bad-value', path, message: `${JSON.stringify(name)} is not a name`, part });
+  }
+}
+
+export type Renamable = {
+  readonly path: KeyPath;
+  readonly name: string;
+  readonly from: string | undefined;
+};
+
+export function checkRenames(context: CheckContext, entries: readonly Renamable[]): void {
+  const declared = new Set(entries.map(({ name }) => name));
+  const sources = new Map<string, string>();
+  for (const { path, name, from } of entries) {
+    if (from === undefined) continue;
+    const at = [...path, 'renamed_from'];
+    checkName(context, at, from);
+    const other = sources.get(from);
+    sources.set(from, name);
+    if (from === name) {
+      context.report({
+        code: 'conflict',
+        path: at,
+        message: `${name} cannot be renamed from itself`,
+        hint: 'Remove renamed_from.',
+      });
+    } else if (other !== undefined) {
+      context.report({
+        code: 'conflict',
+        path: at,
+        message: `both ${other} and ${name} claim to have been ${from}`,
+        hint: 'Only one can keep its data: remove renamed_from from the other.',
+      });
+    } else if (declared.has(from)) {
+      context.report({
+        code: 'conflict',
+        path: at,
+        message: `${from} is still declared here, so ${name} cannot have been it`,
+        hint: 'Remove the old declaration. To swap two names, deploy a third name first.',
+      });
+    }
+  }
+}

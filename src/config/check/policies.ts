@@ -1,0 +1,87 @@
+// Row-level security policies of tables and buckets: which conditions an operation needs and which it ignores.
+import type { KeyPath } from '../mistake.ts';
+import type { RawPolicy } from '../schema.ts';
+import type { CheckContext } from './context.ts';
+import { checkName } from './name.ts';
+
+export function checkPolicies(context: CheckContext, path: KeyPath, policies: readonly RawPolicy[]): void {
+  const names = new Map<string, number>();
+  policies.forEach((policy, index) => {
+    const at: KeyPath = [...path, index];
+    if (policy.name !== undefined) {
+      checkName(context, [...at, 'name'], policy.name);
+      const first = names.get(policy.name);
+      if (first !== undefined) {
+        context.report({
+          code: 'duplicate',
+          path: [...at, 'name'],
+          message: `rls[${first}] has the name ${context.quote([...at, 'name'], policy.name)} already`,
+          hint: 'Choose another name, or leave it out.',
+        });
+      }
+      names.set(policy.name, index);
+    }
+    const twice = policy.operations.findIndex((one, n) => policy.operations.indexOf(one) !== n);
+    if (twice >= 0) {
+      context.report({
+        code: 'duplicate',
+        path: [...at, 'operations', twice],
+        message: `${policy.operations[twice]} is listed twice`,
+        hint: 'Remove one of the two.',
+      });
+    }
+    checkConditions(context, at, policy);
+  });
+}
+
+function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy): void {
+  const { using, with_check: withCheck, check } = policy;
+  if (using === undefined && withCheck === undefined && check === undefined) {
+    context.report({
+      code: 'missing-key',
+      path: at,
+      message: 'the policy has no condition',
+      hint: 'Write using: and with_check: (using: true lets everybody).',
+    });
+    return;
+  }
+  const onRows = policy.operations.filter((operation) => operation !== 'insert');
+  const writes = policy.operations.some((operation) => operation === 'insert' || operation === 'update');
+  if (onRows.length > 0 && using === undefined && check === undefined) {
+    context.report({
+      code: 'missing-key',
+      path: at,
+      message: `${onRows.join(', ')} needs a condition on existing rows`,
+      hint: 'Add using:.',
+    });
+    return;
+  }
+  if (onRows.length === 0 && using !== undefined && withCheck === undefined && check === undefined) {
+    context.report({
+      code: 'conflict',
+      path: [...at, 'using'],
+      message: 'an insert has no existing row for using to look at; it is taken as with_check',
+      severity: 'warning',
+      hint: 'Write with_check.',
+      part: 'key',
+    });
+  }
+  if (!writes && withCheck !== undefined) {
+    context.report({
+      code: 'conflict',
+      path: [...at, 'with_check'],
+      message: `${onRows.join(', ')} writes no row that with_check could look at`,
+      hint: 'Remove with_check, or add insert or update to operations.',
+      part: 'key',
+    });
+  }
+  if (using !== undefined && withCheck !== undefined && check !== undefined) {
+    context.report({
+      code: 'conflict',
+      path: [...at, 'check'],
+      message: 'check stands for an absent using or with_check, and both are here',
+      hint: 'Remove check.',
+      part: 'key',
+    });
+  }
+}

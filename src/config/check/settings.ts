@@ -1,0 +1,228 @@
+// Everything that is not schema: pool, origins, providers, auth.
+import { parseDuration } from '../../lib/duration.ts';
+import { MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../names.ts';
+import type { KeyPath } from '../mistake.ts';
+import { type CheckContext, didYouMean } from './context.ts';
+import { checkReferencedFile } from './referenced-file.ts';
+
+const SHORTEST_TOKEN_MS = 120_000;
+const SHORT_TOKEN_MS = 300_000;
+
+export function checkSettings(context: CheckContext): void {
+  checkServer(context);
+  checkProviders(context);
+  checkTokens(context);
+  checkMail(context);
+  checkOAuth(context);
+}
+
+function checkServer(context: CheckContext): void {
+  const { database, server } = context.file;
+  const pool = database?.pool;
+  if (pool?.max !== undefined && pool.min !== undefined && pool.min > pool.max) {
+    context.report({
+      code: 'conflict',
+      path: ['database', 'pool', 'min'],
+      message: `min (${pool.min}) is greater than max (${pool.max})`,
+      hint: 'min is how many connections stay open when idle.',
+    });
+  }
+  server?.cors?.origins?.forEach((origin, index) => {
+    const path: KeyPath = ['server', 'cors', 'origins', index];
+    if (origin === '*' || origin === 'null' || isOrigin(origin)) return;
+    const whole = URL.canParse(origin) ? new URL(origin).origin : 'null';
+    context.report({
+      code: 'bad-value',
+      path,
+      message: `${context.quote(path, origin)} is not an origin`,
+      hint:
+        whole === 'null'
+          ? 'An origin is scheme and host: https://app.example.com; "*" allows all.'
+          : 'An origin is scheme, host and port, with nothing behind: no path and no slash.',
+    });
+  });
+}
+
+/** Compared with what browsers send, so it must be spelled as they do. */
+function isOrigin(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { origin, protocol, host } = new URL(text);
+  return text === (origin === 'null' ? `${protocol}//${host}` : origin);
+}
+
+function checkProviders(context: CheckContext): void {
+  const { email, storage } = context.file.providers ?? {};
+  if (email?.type === 'resend' && email.api_key === undefined)
+    missingBeside(context, ['providers', 'email'], 'api_key', 'Write api_key: ${RESEND_API_KEY}.');
+  if (email?.type === 'smtp' && email.url === undefined) {
+    const hint = 'Write url: ${SMTP_URL}, for example smtp://user:password@host:587.';
+    missingBeside(context, ['providers', 'email'], 'url', hint);
+  }
+  if (storage?.type === 's3' && !storage.s3)
+    missingBeside(context, ['providers', 'storage'], 's3', 'Write s3: { bucket: …, region: … }.');
+  const { access_key_id: id, secret_access_key: secret, endpoint } = storage?.s3 ?? {};
+  if ((id === undefined) !== (secret === undefined)) {
+    missingBeside(
+      context,
+      ['providers', 'storage', 's3'],
+      id === undefined ? 'access_key_id' : 'secret_access_key',
+      'Give both, or neither to take the credentials of the environment.',
+    );
+  }
+  if (endpoint !== undefined && !isHttpUrl(endpoint)) {
+    const path = ['providers', 'storage', 's3', 'endpoint'];
+    context.report({
+      code: 'bad-value',
+      path,
+      message: `${context.quote(path, endpoint)} is not a URL`,
+      hint: 'For example https://store.example.com:9000.',
+    });
+  }
+}
+
+function missingBeside(context: CheckContext, path: KeyPath, key: string, hint: string): void {
+  if (context.broken.covers([...path, key])) return;
+  context.report({ code: 'missing-key', path, message: `"${key}" is missing`, hint, part: 'key' });
+}
+
+function checkTokens(context: CheckContext): void {
+  const { auth } = context.file;
+  if (auth?.refresh_tokens !== undefined) {
+    context.report({
+      code: 'deprecated',
+      path: ['auth', 'refresh_tokens'],
+      message: 'this key is ignored: refresh tokens are always issued',
+      severity: 'warning',
+      hint: 'Remove it.',
+      part: 'key',
+    });
+  }
+  if (auth?.jwt_expiry === undefined) return;
+  const path = ['auth', 'jwt_expiry'];
+  const shown = context.quote(path, auth.jwt_expiry);
+  const expiry = parseDuration(auth.jwt_expiry) ?? 0;
+  if (expiry < SHORTEST_TOKEN_MS) {
+    context.report({
+      code: 'bad-value',
+      path,
+      message: `${shown} is too short: clients refresh 90 seconds ahead`,
+      hint: 'Use 2m or more.',
+    });
+  } else if (expiry < SHORT_TOKEN_MS) {
+    context.report({
+      code: 'bad-value',
+      path,
+      message: `${shown} makes clients refresh all the time`,
+      severity: 'warning',
+      hint: '5m or more is usual.',
+    });
+  }
+}
+
+function checkMail(context: CheckContext): void {
+  const { auth, providers } = context.file;
+  if (auth?.email?.verify_email && !providers?.email && !context.broken.touches(['providers', 'email'])) {
+    context.report({
+      code: 'conflict',
+      path: ['auth', 'email', 'verify_email'],
+      message: 'addresses cannot be verified without a mail provider',
+      hint: 'Add providers.email, or set verify_email: false.',
+    });
+  }
+  const kinds = new Map<string, string>();
+  for (const [name, template] of Object.entries(auth?.email?.templates ?? {})) {
+    if (context.isFull) return;
+    const path = ['auth', 'email', 'templates', name];
+    const kind = MAIL_TEMPLATES.get(name);
+    const other = kind === undefined ? undefined : kinds.get(kind);
+    if (kind === undefined) {
+      context.report({
+        code: 'unknown-key',
+        path,
+        message: `no mail is called ${JSON.stringify(name)}`,
+        hint: () =>
+          didYouMean(name, MAIL_TEMPLATES.keys()) ??
+          `Known mails: ${[...new Set(MAIL_TEMPLATES.values())].join(', ')}.`,
+        part: 'key',
+      });
+    } else if (other !== undefined) {
+      context.report({
+        code: 'duplicate',
+        path,
+        message: `${other} and ${name} are the same mail`,
+        hint: 'Merge the two.',
+        part: 'key',
+      });
+    } else kinds.set(kind, name);
+    if (template.body !== undefined && template.body_file !== undefined) {
+      context.report({
+        code: 'conflict',
+        path: [...path, 'body_file'],
+        message: 'a template has either body or body_file',
+        hint: 'Remove one of the two.',
+        part: 'key',
+      });
+    } else if (template.body_file !== undefined && context.options.directory === undefined) {
+      context.report({
+        code: 'missing-file',
+        path: [...path, 'body_file'],
+        message: 'a configuration that is read from elsewhere has no files beside it',
+        hint: 'Write the text itself: body: ….',
+      });
+    } else if (template.body_file !== undefined) {
+      checkReferencedFile(context, [...path, 'body_file'], template.body_file);
+    }
+  }
+}
+
+function checkOAuth(context: CheckContext): void {
+  for (const [name, provider] of Object.entries(context.file.auth?.oauth ?? {})) {
+    if (context.isFull) return;
+    const path = ['auth', 'oauth', name];
+    if (!OAUTH_PROVIDERS.has(name) && provider.issuer === undefined) {
+      context.report({
+        code: 'unknown-key',
+        path,
+        message: `no provider called ${JSON.stringify(name)} is built in`,
+        hint: () => didYouMean(name, OAUTH_PROVIDERS) ?? 'Give its OIDC issuer: issuer: https://….',
+        part: 'key',
+      });
+    }
+    if (name === 'keycloak' && provider.url === undefined) {
+      context.report({
+        code: 'missing-key',
+        path,
+        message: '"url" is missing',
+        hint: 'Write the realm: url: https://host/realms/<realm>.',
+        part: 'key',
+      });
+    }
+    for (const key of ['issuer', 'url'] as const) {
+      const value = provider[key];
+      if (value === undefined || isHttpUrl(value)) continue;
+      context.report({
+        code: 'bad-value',
+        path: [...path, key],
+        message: `${context.quote([...path, key], value)} is not a URL`,
+        hint: 'For example https://login.example.com.',
+      });
+    }
+    checkCallback(context, [...path, 'redirect_url'], name, provider.redirect_url);
+  }
+}
+
+function checkCallback(context: CheckContext, path: KeyPath, provider: string, url: string): void {
+  const wanted = `/auth/v1/callback/${provider}`;
+  // The ending of the text, not of the parsed path: a query or a fragment would not be registered anywhere.
+  if (isHttpUrl(url) && url.endsWith(wanted) && !/[?#]/.test(url)) return;
+  context.report({
+    code: 'bad-value',
+    path,
+    message: `${context.quote(path, url)} is not this service’s callback`,
+    hint: `It ends in ${wanted}: {base_url}${wanted}.`,
+  });
+}
+
+function isHttpUrl(text: string): boolean {
+  return URL.canParse(text) && /^https?:\/\/[^/]/i.test(text);
+}

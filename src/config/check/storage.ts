@@ -1,0 +1,29 @@
+// Buckets: names the storage API can carry.
+import { RESERVED_BUCKETS } from '../names.ts';
+import type { CheckContext } from './context.ts';
+import { checkPolicies } from './policies.ts';
+
+export function checkBuckets(context: CheckContext): void {
+  for (const [name, bucket] of Object.entries(context.file.storage ?? {})) {
+    if (context.isFull) return;
+    const path = ['storage', name];
+    if (RESERVED_BUCKETS.has(name)) {
+      context.report({
+        code: 'reserved-name',
+        path,
+        message: `a bucket cannot be called ${name}: the storage API uses that path itself`,
+        hint: 'Choose another name.',
+        part: 'key',
+      });
+    } else if (!/^[\w!.*'() &$@=;:+,?-]{1,100}$/.test(name) || name.trim() !== name || /^\.+$/.test(name)) {
+      context.report({
+        code: 'bad-value',
+        path,
+        message: `${JSON.stringify(name)} is not a bucket name`,
+        hint: 'Use letters, digits, - and _; 100 characters are the most.',
+        part: 'key',
+      });
+    }
+    if (bucket?.rls) checkPolicies(context, [...path, 'rls'], bucket.rls);
+  }
+}

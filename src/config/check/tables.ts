@@ -1,0 +1,361 @@
+// Tables: names, columns, indexes, and whether anybody may read them.
+import type { KeyPath } from '../mistake.ts';
+import { compareDecimals, type Decimal } from '../decimal.ts';
+import { toDecimal } from '../scalar.ts';
+import type { RawField, RawTable } from '../schema.ts';
+import { type CheckContext, didYouMean } from './context.ts';
+import { checkDefault, isCall } from './default.ts';
+import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
+import { checkName, checkRenames, isReservedSchema } from './name.ts';
+import { checkPolicies } from './policies.ts';
+import { familyOf } from './type-family.ts';
+
+/** PostgreSQL has columns of these names in every table. */
+const SYSTEM_COLUMNS: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']);
+/** The migration engine's own columns while it retypes or fills one. */
+const TRANSIENT_COLUMN = /^svc_(n|o|nn|x)_/;
+/** Limits of PostgreSQL itself. */
+const MOST_COLUMNS = 1600;
+const MOST_INDEX_COLUMNS = 32;
+
+export function checkTables(context: CheckContext): void {
+  const entries = Object.entries(context.file.tables ?? {});
+  const tables = tablesOf(context);
+  const indexNames = new Map<string, string>();
+  for (const [name, table] of entries) {
+    if (context.isFull) return;
+    const path = ['tables', name];
+    checkName(context, path, name, 'key');
+    checkSchema(context, [...path, 'schema'], table.schema ?? 'public');
+    checkFields(context, tables, path, table);
+    checkIndexes(context, path, table, indexNames);
+    if (table.rls === undefined) reportOpen(context, name);
+    else if (Array.isArray(table.rls)) checkPolicies(context, [...path, 'rls'], table.rls);
+  }
+  checkRenames(
+    context,
+    entries.map(([name, table]) => ({ path: ['tables', name], name, from: table.renamed_from })),
+  );
+  checkTypeCycles(context, tables);
+}
+
+function checkSchema(context: CheckContext, path: KeyPath, schema: string): void {
+  if (isReservedSchema(schema)) {
+    context.report({
+      code: 'reserved-name',
+      path,
+      message: `the schema ${context.show(path, schema)} is not yours to declare`,
+      hint: 'Leave schema out for public, or choose another name.',
+    });
+  } else checkName(context, path, schema);
+}
+
+function reportOpen(context: CheckContext, name: string): void {
+  if (context.broken.covers(['tables', name, 'rls'])) return;
+  context.report({
+    code: 'open-table',
+    path: ['tables', name],
+    message: `the table ${name} has no rls key: every holder of a key may read and change all of it`,
+    severity: context.options.strict ? 'error' : 'warning',
+    hint: 'Add policies under rls:, write rls: [] to close it, or rls: false to leave it open on purpose.',
+    part: 'key',
+  });
+}
+
+function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table: RawTable): void {
+  if (table.fields.length > MOST_COLUMNS) {
+    context.report({
+      code: 'bad-value',
+      path: [...path, 'fields', MOST_COLUMNS],
+      message: `PostgreSQL allows ${MOST_COLUMNS} columns; these are ${table.fields.length}`,
+      hint: 'Split the table.',
+    });
+    return;
+  }
+  const seen = new Set<string>();
+  const keys = table.fields.filter((field) => field.primary_key).length;
+  table.fields.forEach((field, index) => {
+    const at: KeyPath = [...path, 'fields', index];
+    const nameAt = [...at, 'name'];
+    checkName(context, nameAt, field.name);
+    if (seen.has(field.name)) {
+      context.report({
+        code: 'duplicate',
+        path: nameAt,
+        message: `the column ${field.name} is declared twice in ${path[1]}`,
+        hint: 'Remove one of the two.',
+      });
+    }
+    seen.add(field.name);
+    if (SYSTEM_COLUMNS.has(field.name) || TRANSIENT_COLUMN.test(field.name)) {
+      const whose = SYSTEM_COLUMNS.has(field.name) ? 'PostgreSQL has' : 'migrations use';
+      context.report({
+        code: 'reserved-name',
+        path: nameAt,
+        message: `a column cannot be called ${field.name}: ${whose} columns of that name`,
+        hint: 'Choose another name.',
+      });
+    }
+    checkField(context, tables, field, at);
+    if (field.primary_key && field.unique && keys === 1) {
+      context.report({
+        code: 'conflict',
+        path: [...at, 'unique'],
+        message: 'a primary key is unique already',
+        severity: 'warning',
+        hint: 'Remove unique.',
+        part: 'key',
+      });
+    }
+  });
+  checkRenames(
+    context,
+    table.fields.map((field, index) => ({
+      path: [...path, 'fields', index],
+      name: field.name,
+      from: field.renamed_from,
+    })),
+  );
+}
+
+function checkField(context: CheckContext, tables: Tables, field: RawField, at: KeyPath): void {
+  if (field.type === undefined && field.foreign_key === undefined) {
+    context.report({
+      code: 'missing-key',
+      path: at,
+      message: `the column ${field.name} has no type`,
+      hint: 'Only a column with foreign_key may leave it out.',
+    });
+  }
+  if (field.foreign_key) checkForeignKey(context, tables, field, [...at, 'foreign_key']);
+  checkRef(context, field, at);
+  const type = field.type ?? (field.foreign_key?.references === 'auth.users.id' ? 'uuid' : undefined);
+  checkBounds(context, field, type, at);
+  checkEnum(context, field, type, at);
+  if (
+    type !== undefined &&
+    field.default !== undefined &&
+    field.default !== null &&
+    /serial\d?$/i.test(type)
+  ) {
+    context.report({
+      code: 'conflict',
+      path: [...at, 'default'],
+      message: `${context.show([...at, 'type'], type)} brings its own default`,
+      hint: 'Remove default, or use integer or bigint.',
+    });
+  } else checkDefault(context, [...at, 'default'], type, field.default);
+}
+
+function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
+  if (field.ref === undefined) {
+    if (field.on_delete === undefined || context.broken.covers([...at, 'ref'])) return;
+    context.report({
+      code: 'conflict',
+      path: [...at, 'on_delete'],
+      message: 'on_delete here belongs to ref',
+      hint: field.foreign_key
+        ? 'For the foreign key write it inside: foreign_key: { references: …, on_delete: … }.'
+        : 'Add ref: storage.<bucket>, or remove on_delete.',
+      part: 'key',
+    });
+    return;
+  }
+  const path = [...at, 'ref'];
+  const bucket = /^storage\.(.+)$/.exec(field.ref)?.[1];
+  const buckets = Object.keys(context.file.storage ?? {});
+  if (bucket === undefined) {
+    context.report({
+      code: 'bad-value',
+      path,
+      message: `${context.quote(path, field.ref)} is not a storage reference`,
+      hint: 'Write ref: storage.<bucket>.',
+    });
+  } else if (!buckets.includes(bucket) && !context.broken.covers(['storage', bucket])) {
+    context.report({
+      code: 'unknown-reference',
+      path,
+      message: `there is no bucket ${context.show(path, bucket)}`,
+      hint: () => didYouMean(bucket, buckets) ?? 'Declare it under storage:.',
+    });
+  }
+}
+
+function checkBounds(context: CheckContext, field: RawField, type: string | undefined, at: KeyPath): void {
+  const family = type === undefined ? undefined : familyOf(type);
+  for (const key of ['min', 'max'] as const) {
+    if (field[key] === undefined || family === undefined || family === 'number') continue;
+    context.report({
+      code: 'conflict',
+      path: [...at, key],
+      message: `${key} bounds numbers, and ${field.name} holds ${type}`,
+      hint: family === 'text' ? 'For a length write check: length(…) <= ….' : 'Write it as check: ….',
+      part: 'key',
+    });
+  }
+  if (field.pattern !== undefined && family !== undefined && family !== 'text') {
+    context.report({
+      code: 'conflict',
+      path: [...at, 'pattern'],
+      message: `pattern is for text, and ${field.name} holds ${type}`,
+      hint: 'Write it as check: ….',
+      part: 'key',
+    });
+  }
+  const min = decimal(field.min);
+  const max = decimal(field.max);
+  if (min && max && compareDecimals(min, max) > 0) {
+    const least = context.show([...at, 'min'], field.min ?? '');
+    const most = context.show([...at, 'max'], field.max ?? '');
+    context.report({
+      code: 'conflict',
+      path: [...at, 'max'],
+      message: `max (${most}) is less than min (${least}): no value fits`,
+      hint: 'Swap the two.',
+    });
+    return;
+  }
+  const path = [...at, 'default'];
+  const value = typeof field.default === 'number' ? decimal(context.scalar(path)?.text) : undefined;
+  const bound =
+    value &&
+    (min && compareDecimals(value, min) < 0
+      ? 'min'
+      : max && compareDecimals(value, max) > 0
+        ? 'max'
+        : undefined);
+  if (bound) {
+    context.report({
+      code: 'conflict',
+      path,
+      message: `the default ${context.quote(path, field.default)} is ${bound === 'min' ? 'less' : 'more'} than ${bound} allows`,
+      hint: `Change the default, or ${bound}.`,
+    });
+  }
+}
+
+function decimal(text: string | undefined): Decimal | undefined {
+  return text === undefined ? undefined : toDecimal(text);
+}
+
+function checkEnum(context: CheckContext, field: RawField, type: string | undefined, at: KeyPath): void {
+  if (!field.enum) return;
+  const values = new Set<string>();
+  for (const [index, value] of field.enum.entries()) {
+    const path = [...at, 'enum', index];
+    if (values.has(value)) {
+      context.report({
+        code: 'duplicate',
+        path,
+        message: `${context.quote(path, value)} is listed twice`,
+        hint: 'Remove one of the two.',
+      });
+      return;
+    }
+    values.add(value);
+  }
+  const path = [...at, 'default'];
+  const scalar = context.scalar(path);
+  if (scalar === undefined || scalar.kind === 'null' || isCall(field.default, type)) return;
+  const text = scalar.substituted ? scalar.text : scalar.written;
+  if (values.has(text) || values.has(scalar.text)) return;
+  context.report({
+    code: 'conflict',
+    path,
+    message: `the default ${context.quote(path, field.default)} is not among the values of enum`,
+    hint: () => didYouMean(text, values) ?? 'Add it to enum, or choose another default.',
+  });
+}
+
+function checkIndexes(
+  context: CheckContext,
+  path: KeyPath,
+  table: RawTable,
+  indexNames: Map<string, string>,
+): void {
+  const [, tableName] = path;
+  const columns = new Set(table.fields.map((field) => field.name));
+  const seen = new Set<string>();
+  (table.indexes ?? []).forEach((index, number) => {
+    const at: KeyPath = [...path, 'indexes', number];
+    const listed = new Set<string>();
+    index.columns.forEach((column, position) => {
+      const columnAt = [...at, 'columns', position];
+      if (!columns.has(column)) {
+        if (context.broken.touches([...path, 'fields'])) return;
+        context.report({
+          code: 'unknown-reference',
+          path: columnAt,
+          message: `the table ${tableName} has no column ${context.show(columnAt, column)}`,
+          hint: () =>
+            /[(\s]/.test(column)
+              ? 'An index names columns, not expressions.'
+              : (didYouMean(column, columns) ?? `Its columns: ${[...columns].slice(0, 20).join(', ')}.`),
+        });
+      } else if (listed.has(column)) {
+        context.report({
+          code: 'duplicate',
+          path: columnAt,
+          message: `the index has ${column} twice`,
+          hint: 'Remove one of the two.',
+        });
+      }
+      listed.add(column);
+    });
+    if (index.columns.length > MOST_INDEX_COLUMNS) {
+      context.report({
+        code: 'bad-value',
+        path: [...at, 'columns', MOST_INDEX_COLUMNS],
+        message: `PostgreSQL allows ${MOST_INDEX_COLUMNS} columns in an index; these are ${index.columns.length}`,
+        hint: 'Name fewer columns.',
+      });
+    }
+    const shape = JSON.stringify([index.columns, index.unique ?? false, index.where?.trim() ?? null]);
+    if (seen.has(shape)) {
+      context.report({
+        code: 'duplicate',
+        path: at,
+        message: 'the same index is declared twice',
+        hint: 'Remove one of the two.',
+      });
+    }
+    seen.add(shape);
+    const [only] = index.columns;
+    if (index.unique && !index.where && index.columns.length === 1) {
+      const twin = table.fields.find((field) => field.name === only && (field.unique || field.primary_key));
+      const isOnlyKey = twin?.unique ?? table.fields.filter((field) => field.primary_key).length === 1;
+      if (twin && isOnlyKey) {
+        context.report({
+          code: 'duplicate',
+          path: at,
+          message: `${twin.name} is unique already`,
+          severity: 'warning',
+          hint: 'Remove the index.',
+        });
+      }
+    }
+    checkIndexName(context, [...at, 'name'], index.name, { table, tableName: String(tableName), indexNames });
+  });
+}
+
+/** Index names share one namespace with each other, schema by schema. */
+function checkIndexName(
+  context: CheckContext,
+  path: KeyPath,
+  name: string | undefined,
+  { table, tableName, indexNames }: { table: RawTable; tableName: string; indexNames: Map<string, string> },
+): void {
+  if (name === undefined) return;
+  checkName(context, path, name);
+  const key = `${table.schema ?? 'public'}.${name}`;
+  const other = indexNames.get(key);
+  if (other !== undefined) {
+    context.report({
+      code: 'duplicate',
+      path,
+      message: `an index of ${other} is called ${context.show(path, name)} already`,
+      hint: 'Names of indexes are unique in their schema: choose another.',
+    });
+  }
+  indexNames.set(key, tableName);
+}

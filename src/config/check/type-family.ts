@@ -1,0 +1,31 @@
+// What kind of values a PostgreSQL type holds, as far as a name tells. The server is the judge of types; this only
+// serves to say early that `min` means nothing on text.
+
+export type TypeFamily = 'text' | 'number' | 'boolean' | 'uuid' | 'time' | 'json' | 'array';
+
+const FAMILIES: ReadonlyArray<readonly [TypeFamily, RegExp]> = [
+  ['text', /^(text|citext|varchar|character varying|char|character|bpchar|name)$/],
+  [
+    'number',
+    /^(smallint|int|integer|bigint|int[248]|numeric|decimal|dec|real|float|float[48]|double precision|(small|big)?serial|serial[248])$/,
+  ],
+  ['boolean', /^bool(ean)?$/],
+  ['uuid', /^uuid$/],
+  ['time', /^(date|time|timetz|timestamp|timestamptz|(time|timestamp) with(out)? time zone)$/],
+  ['json', /^jsonb?$/],
+];
+
+/** Undefined for a type that is not PostgreSQL's own, or not among those that matter here. */
+export function familyOf(type: string): TypeFamily | undefined {
+  const name = type
+    .toLowerCase()
+    .replace(/\s*\([^)]*\)/, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+  if (/(\[\d*\]| array(\[\d*\])?)$/.test(name)) return 'array';
+  return FAMILIES.find(([, pattern]) => pattern.test(name))?.[0];
+}
+
+export function isZoned(type: string): boolean {
+  return /timestamptz|timestamp\s*(\([^)]*\)\s*)?with time zone/i.test(type);
+}

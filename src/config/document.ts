@@ -1,0 +1,142 @@
+// Text → YAML document, syntax checked. Guards against files made to hurt: size, nesting, several documents.
+// Values, variables and places are the business of tree.ts.
+import { isMap, LineCounter, parseAllDocuments, type Document } from 'yaml';
+import { formatBytes } from '../lib/bytes.ts';
+import { makeMistake, positionIn, type Mistake, type MistakeCode } from './mistake.ts';
+
+/** A configuration is written by people; a megabyte of it is an accident or an attack. */
+const MOST_BYTES = 1024 * 1024;
+/** Deeper than any key of the schema by far; what parses recursively ends here and not in a stack overflow. */
+export const DEEPEST = 100;
+
+export type SvcDocument = {
+  readonly text: string;
+  readonly yaml: Document;
+  readonly lines: LineCounter;
+};
+
+export type ReadDocument =
+  | { readonly ok: true; readonly document: SvcDocument }
+  | { readonly ok: false; readonly mistakes: readonly Mistake[] };
+
+export function readDocument(text: string): ReadDocument {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MOST_BYTES) {
+    const message = `the file is ${bytes} bytes long; ${formatBytes(MOST_BYTES)} is the most`;
+    return failed(text, 0, 'too-large', message, 'Is this the right file?');
+  }
+  const nul = text.indexOf('\0');
+  if (nul >= 0)
+    return failed(text, nul, 'yaml', 'the file contains a NUL character', 'Save it as plain UTF-8 text.');
+  const deep = firstTooDeep(text);
+  if (deep !== undefined) return tooDeep(text, deep);
+
+  const lines = new LineCounter();
+  // Keys that are there twice are found by tree.ts: the parser's own search grows with the square of the file.
+  const options = { lineCounter: lines, uniqueKeys: false, prettyErrors: false, logLevel: 'silent' } as const;
+  let documents: ReturnType<typeof parseAllDocuments>;
+  try {
+    documents = parseAllDocuments(text, options);
+  } catch (error) {
+    if (error instanceof RangeError) return tooDeep(text, 0);
+    throw error;
+  }
+  const [yaml, second] = 'empty' in documents ? [] : documents;
+  if (!yaml)
+    return failed(
+      text,
+      0,
+      'not-a-map',
+      'the file is empty',
+      'It begins with `version: 1`; `svc init` writes a first one.',
+    );
+  if (second) {
+    return failed(
+      text,
+      second.range?.[0] ?? 0,
+      'yaml',
+      'a second YAML document begins here',
+      'Everything belongs into one document: remove the `---` line.',
+    );
+  }
+  // After the first error of syntax the parser guesses, and its further errors are about the guess.
+  const [error] = yaml.errors;
+  if (error) {
+    if (error.message.includes('call stack')) return tooDeep(text, error.pos[0]);
+    const [start, end] = error.pos;
+    const hint = hintFor(error.code, text, start);
+    return failed(text, start, 'yaml', plain(error.message), hint, end - start);
+  }
+  if (!isMap(yaml.contents)) {
+    return failed(
+      text,
+      0,
+      'not-a-map',
+      'the file is not a map of keys',
+      'It begins with `version: 1`; docs/configuration.md lists the keys.',
+    );
+  }
+  return { ok: true, document: { text, yaml, lines } };
+}
+
+function failed(
+  text: string,
+  offset: number,
+  code: MistakeCode,
+  message: string,
+  hint: string,
+  length = 1,
+): ReadDocument {
+  const place = { text, position: positionIn(text, offset), offset, length };
+  return { ok: false, mistakes: [makeMistake(place, { code, path: [], message, hint })] };
+}
+
+function tooDeep(text: string, offset: number): ReadDocument {
+  const message = `values are nested more than ${DEEPEST} levels deep`;
+  return failed(text, offset, 'yaml', message, 'Is a bracket left open, or is this the right file?');
+}
+
+/**
+ * Where brackets or dashes pile up beyond all use, or undefined. Brackets inside of texts count too, so the limit
+ * here is far above the real one, which tree.ts holds to; this one only spares the parser.
+ */
+function firstTooDeep(text: string): number | undefined {
+  const spared = DEEPEST * 5;
+  const dashes = new RegExp(`(?:[-?][ \\t]+){${spared}}`).exec(text);
+  if (dashes) return dashes.index;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const letter = text.charCodeAt(at);
+    if (letter === OPEN_LIST || letter === OPEN_MAP) depth += 1;
+    else if ((letter === CLOSE_LIST || letter === CLOSE_MAP) && depth > 0) depth -= 1;
+    if (depth > spared) return at;
+  }
+  return undefined;
+}
+
+const OPEN_LIST = 0x5b;
+const CLOSE_LIST = 0x5d;
+const OPEN_MAP = 0x7b;
+const CLOSE_MAP = 0x7d;
+
+function plain(message: string): string {
+  const [line = message] = message.split('\n');
+  return line.replace(/^\w/, (letter) => letter.toLowerCase());
+}
+
+function hintFor(code: string, text: string, offset: number): string {
+  if (text[offset - 1] === '$' || text.startsWith('${', offset)) {
+    return 'Inside { … } and [ … ] a reference needs quotes: "${NAME}".';
+  }
+  switch (code) {
+    case 'TAB_AS_INDENT':
+      return 'YAML is indented with spaces, never with tabs.';
+    case 'BAD_INDENT':
+    case 'BLOCK_AS_IMPLICIT_KEY':
+      return 'Lines of one map start in the same column; a value with `: ` in it needs quotes.';
+    case 'BAD_ALIAS':
+      return 'A value that starts with * or & needs quotes, unless it is an alias.';
+    default:
+      return 'Values with : # { } [ ] , & * ! | > % @ in them usually need quotes.';
+  }
+}

@@ -1,0 +1,248 @@
+import { describe, expect, test } from 'vitest';
+import { editConfigText, type ConfigEdit } from './edit.ts';
+
+const FILE = `# The file of a person who cares.
+version: 1   # always
+
+project: {name: App}
+
+tables:
+  # People write these.
+  todos:
+    rls: []   # closed
+    fields:
+      - { name: id, type: uuid, primary_key: true }
+
+      # a comment in between
+      - name: title
+        type: text   # short
+        required: true
+      - { name: done, type: boolean }
+    indexes:
+      - columns: [title]
+
+rpc:
+  add:
+    language: sql
+    args: [{ name: a, type: integer }]
+    returns: { type: integer }
+    body: |
+      select a
+        + 1
+
+# the end
+`;
+
+function edit(...edits: ConfigEdit[]): string {
+  return editText(FILE, ...edits);
+}
+
+function editText(text: string, ...edits: ConfigEdit[]): string {
+  const edited = editConfigText({ name: 'svc.yaml', directory: undefined, text }, edits, { variables: {} });
+  if (!edited.ok) throw new Error(edited.mistakes.map((mistake) => mistake.message).join('; '));
+  return edited.text;
+}
+
+/** Lines that went (-) and came (+), in order. */
+function difference(before: string, after: string): string[] {
+  const [old, young] = [before.split('\n'), after.split('\n')];
+  let start = 0;
+  while (start < old.length && old[start] === young[start]) start += 1;
+  let end = 0;
+  while (end < old.length - start && end < young.length - start && old.at(-1 - end) === young.at(-1 - end))
+    end += 1;
+  return [
+    ...old.slice(start, old.length - end).map((line) => `-${line}`),
+    ...young.slice(start, young.length - end).map((line) => `+${line}`),
+  ];
+}
+
+describe('an edit changes the lines it must and no others', () => {
+  test.each<[string, ConfigEdit, string[]]>([
+    ['a scalar', { kind: 'set', path: ['version'], value: 1 }, []],
+    [
+      'a scalar with a comment behind it',
+      { kind: 'set', path: ['tables', 'todos', 'fields', 1, 'type'], value: 'varchar(10)' },
+      ['-        type: text   # short', '+        type: varchar(10)   # short'],
+    ],
+    [
+      'a scalar in braces without spaces',
+      { kind: 'set', path: ['project', 'name'], value: 'My, App' },
+      ['-project: {name: App}', '+project: {name: "My, App"}'],
+    ],
+    [
+      'a new key in braces',
+      { kind: 'set', path: ['tables', 'todos', 'fields', 2, 'renamed_from'], value: 'finished' },
+      [
+        '-      - { name: done, type: boolean }',
+        '+      - { name: done, type: boolean, renamed_from: finished }',
+      ],
+    ],
+    [
+      'a new key in a block',
+      { kind: 'set', path: ['tables', 'todos', 'fields', 1, 'renamed_from'], value: 'headline' },
+      ['+        renamed_from: headline'],
+    ],
+    [
+      'a new table',
+      {
+        kind: 'set',
+        path: ['tables', 'tags'],
+        value: { rls: [], fields: [{ name: 'id', type: 'uuid', primary_key: true }] },
+      },
+      [
+        '+  tags:',
+        '+    rls: []',
+        '+    fields:',
+        '+      - name: id',
+        '+        type: uuid',
+        '+        primary_key: true',
+      ],
+    ],
+    [
+      'a section that was not there',
+      { kind: 'set', path: ['server', 'timeouts', 'request'], value: '1m' },
+      ['+server:', '+  timeouts:', '+    request: 1m'],
+    ],
+    [
+      'a text of several lines',
+      { kind: 'set', path: ['rpc', 'add', 'body'], value: 'select a\n  + 2\n' },
+      ['-        + 1', '+        + 2'],
+    ],
+    [
+      'a list where an empty one was',
+      { kind: 'set', path: ['tables', 'todos', 'rls'], value: [{ operations: ['select'], using: 'true' }] },
+      ['-    rls: []   # closed', '+    rls: [ { operations: [ select ], using: "true" } ]   # closed'],
+    ],
+    [
+      'a column more, written like its neighbour',
+      { kind: 'append', path: ['tables', 'todos', 'fields'], value: { name: 'due', type: 'date' } },
+      ['+      - { name: due, type: date }'],
+    ],
+    [
+      'an index more, written like its neighbour',
+      { kind: 'append', path: ['tables', 'todos', 'indexes'], value: { columns: ['done'] } },
+      ['+      - columns:', '+          - done'],
+    ],
+    [
+      'an entry of a list in brackets',
+      { kind: 'append', path: ['rpc', 'add', 'args'], value: { name: 'b', type: 'integer' } },
+      [
+        '-    args: [{ name: a, type: integer }]',
+        '+    args: [{ name: a, type: integer }, { name: b, type: integer }]',
+      ],
+    ],
+    [
+      'a list that was not there',
+      { kind: 'append', path: ['server', 'cors', 'origins'], value: '*' },
+      ['+server:', '+  cors:', '+    origins:', '+      - "*"'],
+    ],
+    [
+      'a key that goes',
+      { kind: 'delete', path: ['tables', 'todos', 'fields', 1, 'required'] },
+      ['-        required: true'],
+    ],
+    [
+      'a key in braces that goes',
+      { kind: 'delete', path: ['tables', 'todos', 'fields', 0, 'primary_key'] },
+      ['-      - { name: id, type: uuid, primary_key: true }', '+      - { name: id, type: uuid }'],
+    ],
+    [
+      'an entry of a list that goes',
+      { kind: 'delete', path: ['tables', 'todos', 'fields', 2] },
+      ['-      - { name: done, type: boolean }'],
+    ],
+    [
+      'a section that goes',
+      { kind: 'delete', path: ['rpc'] },
+      [
+        '-rpc:',
+        '-  add:',
+        '-    language: sql',
+        '-    args: [{ name: a, type: integer }]',
+        '-    returns: { type: integer }',
+        '-    body: |',
+        '-      select a',
+        '-        + 1',
+      ],
+    ],
+    [
+      'a table of another name',
+      { kind: 'rename', path: ['tables', 'todos'], name: 'tasks' },
+      ['-  todos:', '+  tasks:'],
+    ],
+  ])('%s', (_what, change, lines) => {
+    expect(difference(FILE, edit(change))).toEqual(lines);
+  });
+});
+
+test('the last entry of a block leaves an empty map, not a null', () => {
+  const text = 'version: 1\nstorage:\n  pics:\n    public: true\n';
+  expect(editText(text, { kind: 'delete', path: ['storage', 'pics'] })).toBe('version: 1\nstorage: {}\n');
+});
+
+test('an entry goes where a section was left empty', () => {
+  const text = 'version: 1\nstorage:\nserver: { port: 1 }\n';
+  expect(editText(text, { kind: 'set', path: ['storage', 'pics', 'public'], value: true })).toBe(
+    'version: 1\nstorage:\n  pics:\n    public: true\nserver: { port: 1 }\n',
+  );
+});
+
+test('line ends of the other world are kept', () => {
+  const text = 'version: 1\r\nserver:\r\n  port: 1\r\n';
+  expect(editText(text, { kind: 'set', path: ['server', 'max_limit'], value: 5 })).toBe(
+    'version: 1\r\nserver:\r\n  port: 1\r\n  max_limit: 5\r\n',
+  );
+});
+
+test('a file without a last line break gets one where it is needed', () => {
+  expect(editText('version: 1', { kind: 'set', path: ['server', 'port'], value: 5 })).toBe(
+    'version: 1\nserver:\n  port: 5\n',
+  );
+});
+
+test('several edits follow each other', () => {
+  const text = edit(
+    { kind: 'set', path: ['tables', 'todos', 'fields', 1, 'renamed_from'], value: 'title' },
+    { kind: 'set', path: ['tables', 'todos', 'fields', 1, 'name'], value: 'headline' },
+    { kind: 'set', path: ['tables', 'todos', 'indexes', 0, 'columns', 0], value: 'headline' },
+  );
+  expect(difference(FILE, text)).toContain('+        renamed_from: title');
+  expect(difference(FILE, text)).toContain('+      - columns: [headline]');
+});
+
+test('an edit that breaks the file is refused with its mistake', () => {
+  const edited = editConfigText(
+    { name: 'svc.yaml', directory: undefined, text: FILE },
+    [{ kind: 'set', path: ['tables', 'todos', 'fields', 1, 'name'], value: 'done' }],
+    { variables: {} },
+  );
+  expect(edited).toMatchObject({
+    ok: false,
+    mistakes: expect.arrayContaining([expect.objectContaining({ code: 'duplicate' })]),
+  });
+});
+
+test('what an alias shares is not changed behind the back of its other users', () => {
+  const text = `version: 1
+tables:
+  a:
+    rls: &mine [{ operations: [select], using: "true" }]
+    fields: [{ name: id, type: int }]
+  b:
+    rls: *mine
+    fields: [{ name: id, type: int }]
+`;
+  expect(() =>
+    editText(text, { kind: 'set', path: ['tables', 'b', 'rls', 0, 'using'], value: 'false' }),
+  ).toThrow(/cannot be edited here/);
+  expect(editText(text, { kind: 'set', path: ['tables', 'b', 'rls'], value: [] })).toContain('rls: []');
+});
+
+test('a place that is not there, and a file that cannot be read, are said', () => {
+  expect(() => edit({ kind: 'delete', path: ['tables', 'nope'] })).toThrow(/There is no tables.nope/);
+  expect(() => edit({ kind: 'set', path: ['tables', 'todos', 'fields', 9, 'name'], value: 'x' })).toThrow(
+    /There is no/,
+  );
+  expect(() => editText('version: [', { kind: 'delete', path: ['version'] })).toThrow(/mended by hand/);
+});

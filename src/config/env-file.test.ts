@@ -1,0 +1,36 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { readModeVariables } from './env-file.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'svc-env-'));
+writeFileSync(
+  join(directory, '.env'),
+  'A=general\nB=general\nC=general\nSVC_ENV_KEY=general\nSVC_SECRET_KEY=laptop\n',
+);
+writeFileSync(join(directory, '.development.env'), 'B=mode\nC=mode\n');
+writeFileSync(join(directory, '.production.env'), 'B=mode\nSVC_ENV_OTHER=mode\n');
+afterAll(() => rmSync(directory, { recursive: true }));
+
+test('later files win over earlier ones, and the shell over all', () => {
+  expect(readModeVariables(directory, 'development', { C: 'shell', D: undefined })).toEqual({
+    A: 'general',
+    B: 'mode',
+    C: 'shell',
+    SVC_ENV_KEY: 'general',
+    SVC_SECRET_KEY: 'laptop',
+  });
+});
+
+test('production takes the variables of functions from .env, and not the keys of a laptop', () => {
+  expect(readModeVariables(directory, 'production', {})).toEqual({
+    B: 'mode',
+    SVC_ENV_KEY: 'general',
+    SVC_ENV_OTHER: 'mode',
+  });
+});
+
+test('a remote file has no neighbours', () => {
+  expect(readModeVariables(undefined, 'production', { A: 'shell' })).toEqual({ A: 'shell' });
+});

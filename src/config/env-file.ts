@@ -1,0 +1,38 @@
+// Variables from `.env` and `.<mode>.env` beside the file; what the shell sets wins.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import type { Variables } from './interpolate.ts';
+
+export type Mode = 'development' | 'production';
+
+/** What code functions may see; the only variables of `.env` that production reads. */
+const FUNCTION_VARIABLE = /^SVC_ENV_/;
+
+/**
+ * `.env`, then `.<mode>.env` over it, then the shell over both. In production only the functions' variables of
+ * `.env` count: it is where `svc dev` keeps a laptop's keys, and those must not start a server.
+ */
+export function readModeVariables(directory: string | undefined, mode: Mode, shell: Variables): Variables {
+  const general = readVariables(directory, ['.env'], {});
+  const kept = Object.entries(general).filter(
+    ([name]) => mode === 'development' || FUNCTION_VARIABLE.test(name),
+  );
+  return { ...Object.fromEntries(kept), ...readVariables(directory, [`.${mode}.env`], shell) };
+}
+
+export function readVariables(
+  directory: string | undefined,
+  files: readonly string[],
+  shell: Variables,
+): Variables {
+  const merged: Record<string, string | undefined> = {};
+  if (directory !== undefined) {
+    for (const name of files) {
+      const path = join(directory, name);
+      if (existsSync(path)) Object.assign(merged, parseEnv(readFileSync(path, 'utf8')));
+    }
+  }
+  for (const [name, value] of Object.entries(shell)) if (value !== undefined) merged[name] = value;
+  return merged;
+}

@@ -1,0 +1,112 @@
+// Looking things up in the schema by path: which keys may stand there, and what kind of scalar. Reads the JSON
+// Schema made from it, so that there is one list only.
+import type { KeyPath } from './mistake.ts';
+import { describeSchema, SQL_MEDIA_TYPE } from './schema.ts';
+
+/** A node of the JSON Schema; undefined where the schema has nothing to say. */
+export type SchemaNode = Readonly<Record<string, unknown>> | undefined;
+
+let root: SchemaNode;
+
+export function rootSchema(): SchemaNode {
+  root ??= describeSchema();
+  return root;
+}
+
+export function childSchema(node: SchemaNode, part: string | number): SchemaNode {
+  const shape = unwrap(node);
+  if (typeof part === 'number') return asNode(shape?.['items']);
+  const properties = asNode(shape?.['properties']);
+  const own = properties && Object.hasOwn(properties, part) ? properties[part] : undefined;
+  return asNode(own ?? shape?.['additionalProperties']);
+}
+
+/**
+ * What a scalar is meant to be. `written` is text that is taken as it is written even where YAML reads a number or
+ * a truth value in it: `using: true`, `enum: [1, 2]`.
+ */
+export function expectsScalar(node: SchemaNode): 'number' | 'boolean' | 'text' | 'written' | 'any' {
+  const types = scalarTypes(node);
+  if (types.length > 1 && types.includes('string')) return 'written';
+  if (types.includes('integer') || types.includes('number')) return 'number';
+  if (types.includes('boolean')) return 'boolean';
+  return types.includes('string') ? 'text' : 'any';
+}
+
+/** A map or list that may as well be absent: `auth:` with everything under it commented out is no mistake. */
+export function isOptionalContainer(node: SchemaNode): boolean {
+  return node?.['type'] === 'object' || node?.['type'] === 'array';
+}
+
+export function isSql(node: SchemaNode): boolean {
+  return node?.['contentMediaType'] === SQL_MEDIA_TYPE;
+}
+
+/** Values that no message and no report may show, wherever they come from. */
+export function isSecret(node: SchemaNode): boolean {
+  return node?.['writeOnly'] === true;
+}
+
+export function schemaAt(path: KeyPath): SchemaNode {
+  return path.reduce<SchemaNode>(childSchema, rootSchema());
+}
+
+/** The keys that may stand under a path. */
+export function knownKeys(path: KeyPath): string[] {
+  return Object.keys(asNode(unwrap(schemaAt(path))?.['properties']) ?? {});
+}
+
+/** Where else in the file a key of this name belongs, as `server.port`; undefined when that is not one place. */
+export function homeOf(key: string): string | undefined {
+  const homes = collectHomes(rootSchema(), '', key);
+  return homes.length === 1 ? homes[0] : undefined;
+}
+
+function collectHomes(node: SchemaNode, path: string, key: string): string[] {
+  const shape = unwrap(node);
+  const homes: string[] = [];
+  for (const [name, child] of Object.entries(asNode(shape?.['properties']) ?? {})) {
+    const at = path === '' ? name : `${path}.${name}`;
+    if (name === key) homes.push(at);
+    homes.push(...collectHomes(asNode(child), at, key));
+  }
+  homes.push(...collectInside(shape?.['items'], `${path}[]`, key));
+  homes.push(...collectInside(shape?.['additionalProperties'], `${path}.<name>`, key));
+  return homes;
+}
+
+function collectInside(node: unknown, path: string, key: string): string[] {
+  const inner = asNode(node);
+  return inner ? collectHomes(inner, path, key) : [];
+}
+
+function scalarTypes(node: SchemaNode): string[] {
+  const branches = node?.['anyOf'];
+  const nodes = Array.isArray(branches) ? branches.map(asNode) : [node];
+  return nodes.flatMap((one) => {
+    const type: unknown = one?.['type'];
+    if (Array.isArray(type)) return type.map(String);
+    if (typeof type === 'string') return [type];
+    return Array.isArray(one?.['enum']) ? ['string'] : typeof one?.['const'];
+  });
+}
+
+/** The branch of a union that has children. */
+function unwrap(node: SchemaNode): SchemaNode {
+  const branches = node?.['anyOf'];
+  if (!Array.isArray(branches)) return node;
+  return (
+    branches
+      .map(asNode)
+      .find((branch) => branch?.['properties'] ?? branch?.['items'] ?? branch?.['additionalProperties']) ??
+    node
+  );
+}
+
+function asNode(value: unknown): SchemaNode {
+  return isRecord(value) ? value : undefined;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

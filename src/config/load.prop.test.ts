@@ -1,0 +1,222 @@
+import fc from 'fast-check';
+import { describe, expect, test, vi } from 'vitest';
+import { isScalar, parseDocument, stringify, visit } from 'yaml';
+import { compareDecimals, parseDecimal } from './decimal.ts';
+import { editConfigText } from './edit.ts';
+import { loadConfig, type Loaded } from './load.ts';
+import type { Mistake } from './mistake.ts';
+import { EXAMPLES } from './reference-examples.ts';
+import { renderMistakes } from './report.ts';
+
+// Nothing is beside a file that is only a text.
+const FILE = Object.values(EXAMPLES).join('\n').replace('body_file:', 'body:');
+const VARIABLES = Object.fromEntries(
+  [...FILE.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => [name, `of-${name}`]),
+);
+
+function load(text: string, variables: Record<string, string> = VARIABLES): Loaded {
+  return loadConfig({ name: 'svc.yaml', directory: undefined, text }, { variables });
+}
+
+function mistakesOf(loaded: Loaded): readonly Mistake[] {
+  return loaded.ok ? loaded.warnings : loaded.mistakes;
+}
+
+/** What holds for every answer: places inside of the file, words for a person, and it can be printed. */
+function expectSound(text: string): void {
+  const mistakes = mistakesOf(load(text));
+  const lines = text.split('\n');
+  for (const { position, length, message } of mistakes) {
+    expect(position.line).toBeGreaterThanOrEqual(1);
+    expect(position.line).toBeLessThanOrEqual(lines.length);
+    expect(position.column).toBeGreaterThanOrEqual(1);
+    expect(position.column).toBeLessThanOrEqual((lines[position.line - 1] ?? '').length + 1);
+    expect(length).toBeGreaterThanOrEqual(1);
+    expect(message).not.toMatch(/undefined|\[object|NaN is|Error:/);
+  }
+  expect(renderMistakes(mistakes, { file: 'svc.yaml', text })).not.toContain('undefined');
+}
+
+// Hundreds of loads each; a busy machine needs its time.
+vi.setConfig({ testTimeout: 60_000 });
+
+const KNOWN_KEYS =
+  'version server port auth oauth google tables t fields name type rls operations using default sql enum min foreign_key references storage rpc returns body args functions file runtime env indexes columns providers email'.split(
+    ' ',
+  );
+const PUNCTUATION = [
+  '[',
+  ']',
+  '{',
+  '}',
+  ':',
+  ',',
+  '#',
+  '&',
+  '*',
+  '!',
+  '|',
+  '>',
+  "'",
+  '"',
+  '%',
+  '@',
+  '`',
+  '$',
+  '-',
+  '?',
+];
+
+describe('no file makes the loader throw, and every mistake is inside of it', () => {
+  const line = fc.nat(FILE.split('\n').length - 1);
+  const damage = fc.oneof(
+    fc.record({ kind: fc.constant('delete'), line }),
+    fc.record({ kind: fc.constant('repeat'), line }),
+    fc.record({ kind: fc.constant('indent'), line }),
+    fc.record({
+      kind: fc.constant('insert'),
+      line,
+      at: fc.nat(60),
+      text: fc.constantFrom(
+        ...PUNCTUATION,
+        ' ',
+        '\t',
+        'ä',
+        '\u{1f600}',
+        '${X}',
+        '*a',
+        '<<: ',
+        'null',
+        '1e999',
+        '- ',
+      ),
+    }),
+    fc.record({ kind: fc.constant('cut'), line, at: fc.nat(60) }),
+  );
+
+  test('a good file with a few lines damaged', () => {
+    fc.assert(
+      fc.property(fc.array(damage, { minLength: 1, maxLength: 4 }), (damages) => {
+        const lines = FILE.split('\n');
+        for (const one of damages) {
+          const old = lines[one.line] ?? '';
+          if (one.kind === 'delete') lines.splice(one.line, 1);
+          else if (one.kind === 'repeat') lines.splice(one.line, 0, old);
+          else if (one.kind === 'indent') lines[one.line] = `  ${old}`;
+          else if ('text' in one) lines[one.line] = old.slice(0, one.at) + one.text + old.slice(one.at);
+          else if ('at' in one) lines[one.line] = old.slice(0, one.at);
+        }
+        expectSound(lines.join('\n'));
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test('any values under the known keys', () => {
+    const scalar = fc.oneof(
+      fc.string(),
+      fc.integer(),
+      fc.double(),
+      fc.boolean(),
+      fc.constant(null),
+      fc.constantFrom('a.b', 'auth.users.id', 'storage.x', '5m', '${X:-1}'),
+    );
+    const known = fc.constantFrom(...KNOWN_KEYS);
+    const { tree } = fc.letrec((tie) => ({
+      tree: fc.oneof({ depthSize: 'medium', withCrossShrink: true }, scalar, tie('list'), tie('map')),
+      list: fc.array(tie('tree'), { maxLength: 4 }),
+      map: fc.dictionary(fc.oneof(known, fc.string({ maxLength: 4 })), tie('tree'), { maxKeys: 6 }),
+    }));
+    fc.assert(
+      fc.property(fc.dictionary(known, tree, { maxKeys: 8 }), (value) =>
+        expectSound(stringify({ version: 1, ...value })),
+      ),
+      { numRuns: 120 },
+    );
+  });
+
+  test('any text at all', () => {
+    fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 400 }), expectSound), { numRuns: 120 });
+  });
+});
+
+test('wherever a variable stands in the file, no message shows what it stands for', () => {
+  const document = parseDocument(FILE);
+  const places: [number, number][] = [];
+  visit(document, {
+    Scalar(key, node) {
+      if (key !== 'key' && isScalar(node) && node.range) places.push([node.range[0], node.range[1]]);
+    },
+  });
+  expect(places.length).toBeGreaterThan(150);
+  for (const secret of ['73519264.5', 'a\nb: hunter2']) {
+    for (const [start, end] of places) {
+      const text = `${FILE.slice(0, start)}"\${SECRET}"${FILE.slice(end)}`;
+      const mistakes = mistakesOf(load(text, { ...VARIABLES, SECRET: secret }));
+      expect(JSON.stringify(mistakes)).not.toContain(JSON.stringify(secret).slice(1, -1));
+    }
+  }
+});
+
+test('a number keeps its digits from the file to the configuration', () => {
+  const digits = fc
+    .tuple(
+      fc.constantFrom('', '-'),
+      fc.bigInt({ min: 0n, max: 10n ** 40n }),
+      fc.option(fc.stringMatching(/^[0-9]{1,30}$/)),
+    )
+    .map(([sign, whole, fraction]) => `${sign}${whole}${fraction === null ? '' : `.${fraction}`}`);
+  fc.assert(
+    fc.property(digits, (number) => {
+      const field = `{ name: a, type: numeric, default: ${number}, min: ${number}, max: "${number}" }`;
+      const loaded = load(`version: 1\ntables: { t: { rls: [], fields: [${field}] } }`);
+      expect(loaded.ok && loaded.config.tables[0]?.fields[0]).toMatchObject({
+        default: { kind: 'scalar', type: 'number', text: number },
+        min: number,
+        max: number,
+      });
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('decimals compare as the numbers they are', () => {
+  const scaled = fc.tuple(
+    fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
+    fc.integer({ min: -20, max: 20 }),
+  );
+  fc.assert(
+    fc.property(scaled, scaled, ([a, x], [b, y]) => {
+      const [left, right] = [parseDecimal(`${a}e${x}`), parseDecimal(`${b}e${y}`)];
+      const [one, other] = [a * 10n ** BigInt(x + 20), b * 10n ** BigInt(y + 20)];
+      const wanted = one === other ? 0 : one < other ? -1 : 1;
+      expect(left && right && compareDecimals(left, right)).toBe(wanted);
+    }),
+  );
+});
+
+test('what was added and taken away again leaves the file as it was', () => {
+  const text = fc.string({ minLength: 1, maxLength: 30 }).filter((one) => /\S/.test(one));
+  fc.assert(
+    fc.property(text, fc.constantFrom('draft', 'sold'), (description, state) => {
+      const path = ['rpc', 'search_products', 'args'];
+      const source = { name: 'svc.yaml', directory: undefined, text: FILE };
+      const edited = editConfigText(
+        source,
+        [
+          { kind: 'append', path, value: { name: 'zz', type: 'text', default: state } },
+          {
+            kind: 'set',
+            path: ['rpc', 'zz'],
+            value: { description, returns: { type: 'int' }, body: description },
+          },
+          { kind: 'delete', path: ['rpc', 'zz'] },
+          { kind: 'delete', path: [...path, 2] },
+        ],
+        { variables: VARIABLES },
+      );
+      expect(edited).toEqual({ ok: true, text: FILE });
+    }),
+    { numRuns: 30 },
+  );
+});

@@ -1,0 +1,94 @@
+// A mistake in the file: what, where, what was expected, what to do. All of them are collected before any is shown.
+import type { Position } from './config.ts';
+
+export type Severity = 'error' | 'warning';
+
+export type MistakeCode =
+  | 'too-large'
+  | 'yaml'
+  | 'not-a-map'
+  | 'unknown-key'
+  | 'missing-key'
+  | 'wrong-type'
+  | 'bad-value'
+  | 'duplicate'
+  | 'conflict'
+  | 'unknown-reference'
+  | 'reserved-name'
+  | 'name-too-long'
+  | 'missing-variable'
+  | 'forbidden-variable'
+  | 'missing-file'
+  | 'open-table'
+  | 'deprecated'
+  | 'more';
+
+export type KeyPath = readonly (string | number)[];
+
+export type Mistake = {
+  readonly severity: Severity;
+  readonly code: MistakeCode;
+  readonly path: KeyPath;
+  readonly message: string;
+  readonly hint: string | undefined;
+  readonly position: Position;
+  /** Characters to underline on that line, at least one. */
+  readonly length: number;
+};
+
+/** A file that is wrong everywhere is the wrong file: more than this many mistakes help nobody. */
+export const MOST_MISTAKES = 100;
+
+export type MistakePlace = {
+  readonly text: string;
+  readonly position: Position;
+  readonly offset: number;
+  readonly length: number;
+};
+
+export type MistakeText = {
+  readonly code: MistakeCode;
+  readonly path: KeyPath;
+  readonly message: string;
+  readonly hint?: string | undefined;
+  readonly severity?: Severity | undefined;
+};
+
+export function makeMistake(place: MistakePlace, mistake: MistakeText): Mistake {
+  const { code, path, message, hint, severity = 'error' } = mistake;
+  // Underline on one line only, and at least one character.
+  const lineEnd = place.text.indexOf('\n', place.offset);
+  const room = (lineEnd < 0 ? place.text.length : lineEnd) - place.offset;
+  const length = Math.max(1, Math.min(place.length, room));
+  return { severity, code, path, message, hint, position: place.position, length };
+}
+
+/** Slow (reads the text up to there): for a file whose lines nobody counted. */
+export function positionIn(text: string, offset: number): Position {
+  const before = text.slice(0, Math.min(offset, text.length));
+  return { line: before.split('\n').length, column: before.length - before.lastIndexOf('\n') };
+}
+
+/** `tables.todos.fields[2].type` */
+export function renderPath(path: KeyPath): string {
+  return path.reduce<string>((text, part) => {
+    if (typeof part === 'number') return `${text}[${part}]`;
+    return text === '' ? part : `${text}.${part}`;
+  }, '');
+}
+
+/** In the order of the file; of far too many the first ones. */
+export function inOrder(mistakes: readonly Mistake[]): readonly Mistake[] {
+  const sorted = [...mistakes].sort(byPosition);
+  const last = sorted[MOST_MISTAKES - 1];
+  if (!last || sorted.length === MOST_MISTAKES) return sorted;
+  const message = `these are the first ${MOST_MISTAKES} mistakes; there are more`;
+  return [
+    ...sorted.slice(0, MOST_MISTAKES),
+    { ...last, code: 'more', path: [], message, hint: 'Mend these first.' },
+  ];
+}
+
+export function byPosition(a: Mistake, b: Mistake): number {
+  return a.position.line - b.position.line || a.position.column - b.position.column;
+}

@@ -1,0 +1,57 @@
+// Names that are built in elsewhere: OAuth providers and mails, which the file may use, and paths it may not.
+
+export const OAUTH_PROVIDERS: ReadonlySet<string> = new Set([
+  'apple',
+  'azure',
+  'bitbucket',
+  'discord',
+  'facebook',
+  'figma',
+  'fly',
+  'github',
+  'gitlab',
+  'google',
+  'kakao',
+  'keycloak',
+  'linkedin_oidc',
+  'notion',
+  'slack_oidc',
+  'spotify',
+  'twitch',
+  'twitter',
+  'workos',
+  'x',
+  'zoom',
+]);
+
+/** Names of mails in `auth.email.templates`, aliases included, with the mail each one means. */
+export const MAIL_TEMPLATES: ReadonlyMap<string, string> = new Map([
+  ['confirm', 'confirm'],
+  ['confirmation', 'confirm'],
+  ['signup', 'confirm'],
+  ['magic_link', 'magic_link'],
+  ['magiclink', 'magic_link'],
+  ['recovery', 'recovery'],
+  ['reset_password', 'recovery'],
+  ['invite', 'invite'],
+  ['email_change', 'email_change'],
+  ['reauthentication', 'reauthentication'],
+]);
+
+/** Path segments of the storage API: a bucket of that name could never be reached. */
+export const RESERVED_BUCKETS: ReadonlySet<string> = new Set([
+  'sign',
+  'upload',
+  'public',
+  'authenticated',
+  'info',
+  'list',
+  'list-v2',
+  'move',
+  'copy',
+  'resumable',
+  's3',
+  'render',
+  'bucket',
+  'cdn',
+]);

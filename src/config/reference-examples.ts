@@ -1,0 +1,161 @@
+// The examples of docs/configuration.md, one for each section. Together they are a file with every key, which a
+// test loads.
+
+export const EXAMPLES: Readonly<Record<string, string>> = {
+  version: `version: 1`,
+  project: `
+project:
+  name: Shop
+  description: Everything the shop sells
+  cloud: { project_id: prj_123 }`,
+  database: `
+database:
+  pool: { max: 20, min: 5, idle_timeout: 300s }`,
+  server: `
+server:
+  port: "\${PORT:-8080}"
+  max_body_size: 1MB
+  max_limit: 100
+  s3_endpoint: true
+  cors:
+    origins: [https://shop.example.com, "http://localhost:5173"]
+  timeouts: { request: 30s, db_query: 10s, upload: 5m, shutdown: 30s }`,
+  providers: `
+providers:
+  email:
+    type: resend               # or ses (region), or smtp (url)
+    api_key: \${RESEND_API_KEY}
+    default_from_email: Shop <no-reply@shop.example.com>
+  storage:
+    type: s3                   # or local: { path: ./objects }
+    s3:
+      bucket: shop-objects
+      region: eu-central-1
+      access_key_id: \${S3_KEY_ID}
+      secret_access_key: \${S3_SECRET}
+      endpoint: https://s3.example.com`,
+  auth: `
+auth:
+  jwt_expiry: 15m
+  refresh_token_expiry: 7d
+  allow_signup: true
+  allow_anonymous: false
+  redirect_urls: [https://shop.example.com, "shop://signed-in"]
+  email:
+    verify_email: true
+    templates:
+      confirm:
+        subject: Welcome to the shop
+        body: <p><a href="{{ .ConfirmationURL }}">Confirm your address</a></p>
+      recovery: { body_file: mails/recovery.html }
+  oauth:
+    google:
+      client_id: \${GOOGLE_ID}
+      client_secret: \${GOOGLE_SECRET}
+      redirect_url: https://api.shop.example.com/auth/v1/callback/google
+      scopes: [openid]
+    keycloak:
+      client_id: shop
+      client_secret: \${KEYCLOAK_SECRET}
+      redirect_url: https://api.shop.example.com/auth/v1/callback/keycloak
+      url: https://login.example.com/realms/shop
+    staff:                     # any other OIDC provider, by its issuer
+      client_id: shop
+      client_secret: \${STAFF_SECRET}
+      redirect_url: https://api.shop.example.com/auth/v1/callback/staff
+      issuer: https://staff.example.com
+      email_optional: true`,
+  tables: `
+tables:
+  products:
+    fields:
+      - { name: id, type: uuid, primary_key: true, default: uuid_v7() }
+      - { name: sku, type: text, required: true, unique: true, pattern: "^[A-Z]{2}-[0-9]+$" }
+      - { name: price, type: "numeric(10,2)", required: true, min: 0, max: 99999.99 }
+      - { name: state, type: text, required: true, default: draft, enum: [draft, listed, sold] }
+      - { name: tags, type: "text[]", default: [] }
+      - { name: details, type: jsonb, default: { color: none } }
+      - { name: seller_id, type: uuid, default: { sql: auth.uid() }, foreign_key: { references: auth.users.id, on_delete: set_null } }
+      - { name: photo, type: text, ref: storage.photos, on_delete: cascade }
+      - { name: headline, type: text, renamed_from: title, check: length(headline) > 2 }
+      - { name: weight, type: integer, required: true, backfill: "0", using: weight::integer }
+      - { name: created_at, type: timestamptz, required: true, default: now() }
+    indexes:
+      - columns: [seller_id]
+      - columns: [sku, state]
+        unique: true
+        where: state <> 'sold'
+        name: products_open_sku
+    rls:
+      - operations: [select]
+        using: state = 'listed' or seller_id = auth.uid()
+      - operations: [insert, update, delete]
+        using: seller_id = auth.uid()
+        with_check: seller_id = auth.uid()
+      - name: nothing_while_closed
+        type: restrictive
+        operations: [insert]
+        check: auth.is_authenticated()
+  ledger:
+    schema: accounting
+    renamed_from: bookings
+    protect: true
+    rls: []                    # closed: only the secret key has access
+    fields:
+      - { name: product_id, primary_key: true, foreign_key: { references: products.id } }
+      - { name: line, type: integer, primary_key: true }
+  opening_hours:
+    rls: false                 # open on purpose
+    fields:
+      - { name: day, type: date, primary_key: true }`,
+  storage: `
+storage:
+  photos:
+    public: true
+    max_size: 5MB
+    types: [image/*]
+    rls:
+      - operations: [insert, update, delete]
+        using: owner_id = auth.uid()::text
+        with_check: owner_id = auth.uid()::text`,
+  rpc: `
+rpc:
+  search_products:
+    description: Products whose headline contains the words
+    auth_required: true
+    language: sql
+    volatility: stable
+    security: invoker
+    args:
+      - { name: words, type: text, required: true }
+      - { name: most, type: integer, default: 10 }
+    returns: { type: setof products }
+    body: select * from products where headline ilike '%' || words || '%' limit most
+    renamed_from: find_products`,
+  functions: `
+functions:
+  pay:
+    runtime: node
+    file: functions/pay.js
+    auth_required: true
+    timeout: 10s
+    env:
+      CURRENCY: EUR
+      STRIPE_KEY: \${SVC_ENV_STRIPE_KEY}`,
+  expose: `expose:
+  relations:
+    - monthly_totals
+    - { name: reporting.invoices, columns: [id, total] }
+  functions:
+    - nearby_shops
+    - { name: close_month, auth_required: true }`,
+  functions_bundle: `functions_bundle: s3://shop-deploys/functions.tgz#${'0123456789abcdef'.repeat(4)}`,
+  migrations: `
+migrations:
+  drop: retire
+  prune_after: 7d
+  lock_timeout: 300ms
+  lock_budget: 60s
+  boot_budget: 60s
+  max_write_block: 100ms`,
+};

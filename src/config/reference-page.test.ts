@@ -1,0 +1,214 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { loadConfig, type Loaded } from './load.ts';
+import { EXAMPLES } from './reference-examples.ts';
+import { renderReferencePage } from './reference-page.ts';
+import { renderMistakes } from './report.ts';
+import { describeSchema, toJsonSchema } from './schema.ts';
+
+const TEXT = Object.values(EXAMPLES).join('\n');
+
+const directory = mkdtempSync(join(tmpdir(), 'svc-examples-'));
+mkdirSync(join(directory, 'mails'));
+writeFileSync(join(directory, 'mails', 'recovery.html'), '<p>Forgotten?</p>');
+afterAll(() => rmSync(directory, { recursive: true }));
+
+function load(text: string): Loaded {
+  const references = [...text.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => name ?? '');
+  return loadConfig(
+    { name: 'svc.yaml', directory, text },
+    { variables: Object.fromEntries(references.map((name) => [name, `value-of-${name}`])) },
+  );
+}
+
+test('docs/configuration.md is what the schema says (npm run docs writes it)', () => {
+  const committed = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
+  expect(committed).toBe(renderReferencePage());
+});
+
+test('every key of the schema has a description, and an example that uses it', () => {
+  const undescribed: string[] = [];
+  const unused: string[] = [];
+  const examples: unknown = parse(TEXT);
+  walkSchema('', describeSchema(), (path, node) => {
+    if (!Reflect.get(Object(node), 'description')) undescribed.push(path);
+    if (valuesAt(examples, path.split('.')).length === 0) unused.push(path);
+  });
+  expect(undescribed).toEqual([]);
+  // These belong to other kinds of provider, are ignored, or are shown elsewhere: a policy's keys with the tables.
+  expect(unused).toEqual([
+    'providers.email.url',
+    'providers.email.region',
+    'providers.storage.local',
+    'providers.storage.local.path',
+    'auth.refresh_tokens',
+    'storage.*.rls.*.name',
+    'storage.*.rls.*.type',
+    'storage.*.rls.*.check',
+    'rpc.*.args.*.default.sql',
+  ]);
+});
+
+test('the examples of the page are one valid file without a warning', () => {
+  const loaded = load(TEXT);
+  if (!loaded.ok) throw new Error(renderMistakes(loaded.mistakes, { file: 'svc.yaml', text: TEXT }));
+  expect(loaded.warnings).toEqual([]);
+});
+
+test('the examples become the configuration they describe', () => {
+  const loaded = load(TEXT);
+  const config = loaded.ok ? loaded.config : undefined;
+  expect(config).toMatchObject({
+    project: { name: 'Shop', cloudProjectId: 'prj_123' },
+    database: { pool: { max: 20, min: 5, idleTimeoutMs: 300_000 } },
+    server: { port: 8080, cors: { origins: ['https://shop.example.com', 'http://localhost:5173'] } },
+    providers: {
+      email: { type: 'resend', apiKey: 'value-of-RESEND_API_KEY' },
+      storage: { type: 's3', bucket: 'shop-objects', secretAccessKey: 'value-of-S3_SECRET' },
+    },
+    auth: {
+      jwtExpirySeconds: 900,
+      allowAnonymous: false,
+      email: {
+        verifyEmail: true,
+        templates: [{ name: 'confirm' }, { name: 'recovery', body: '<p>Forgotten?</p>' }],
+      },
+      oauth: [
+        { name: 'google', scopes: ['openid'], emailOptional: undefined },
+        { name: 'keycloak', url: 'https://login.example.com/realms/shop' },
+        { name: 'staff', issuer: 'https://staff.example.com', emailOptional: true },
+      ],
+    },
+    functionsBundle: expect.stringMatching(/^s3:/),
+    functions: [
+      { name: 'pay', timeoutMs: 10_000, env: { CURRENCY: 'EUR', STRIPE_KEY: 'value-of-SVC_ENV_STRIPE_KEY' } },
+    ],
+    migrations: { drop: 'retire', pruneAfterMs: 7 * 86_400_000, lockTimeoutMs: 300 },
+    storage: [{ name: 'photos', public: true, maxSizeBytes: 5 * 1024 ** 2, types: ['image/*'] }],
+    rpc: [
+      {
+        name: 'search_products',
+        renamedFrom: 'find_products',
+        authRequired: true,
+        volatility: 'stable',
+        returns: 'setof products',
+        args: [
+          { name: 'words', required: true, default: undefined },
+          { name: 'most', default: { text: '10' } },
+        ],
+      },
+    ],
+  });
+  const [products, ledger, hours] = config?.tables ?? [];
+  expect(ledger).toMatchObject({
+    schema: 'accounting',
+    name: 'ledger',
+    renamedFrom: 'bookings',
+    protect: true,
+    rls: [],
+    primaryKey: ['product_id', 'line'],
+  });
+  expect(ledger?.fields[0]).toMatchObject({
+    type: undefined,
+    foreignKey: { schema: 'public', table: 'products', column: 'id', onDelete: 'restrict' },
+  });
+  expect(hours?.rls).toBe('off');
+  const field = (name: string): unknown => products?.fields.find((one) => one.name === name);
+  expect(field('price')).toMatchObject({ type: 'numeric(10,2)', min: '0', max: '99999.99' });
+  expect(field('tags')).toMatchObject({ default: { kind: 'list', items: [], json: '[]' } });
+  expect(field('details')).toMatchObject({ default: { kind: 'map', json: '{"color":"none"}' } });
+  expect(field('seller_id')).toMatchObject({
+    default: { kind: 'sql', text: 'auth.uid()' },
+    foreignKey: { schema: 'auth', table: 'users', column: 'id', onDelete: 'set_null' },
+  });
+  expect(field('photo')).toMatchObject({ ref: { bucket: 'photos', onDelete: 'cascade' } });
+  expect(field('weight')).toMatchObject({ backfill: '0', using: 'weight::integer' });
+  expect(products?.indexes[1]).toMatchObject({
+    name: 'products_open_sku',
+    columns: ['sku', 'state'],
+    unique: true,
+    where: "state <> 'sold'",
+  });
+  expect(products?.rls).toMatchObject([
+    { operations: ['select'], type: 'permissive' },
+    { operations: ['insert', 'update', 'delete'], withCheck: 'seller_id = auth.uid()' },
+    { name: 'nothing_while_closed', type: 'restrictive', check: 'auth.is_authenticated()' },
+  ]);
+});
+
+describe('the JSON Schema for editors', () => {
+  const ajv = new Ajv2020({ strict: false });
+  const validate = ajv.compile(toJsonSchema());
+  const accepts = (text: string): boolean => validate(parse(text));
+
+  test('is a valid schema of draft 2020-12 that names no key it does not know', () => {
+    expect(toJsonSchema()['$schema']).toBe('https://json-schema.org/draft/2020-12/schema');
+    expect(ajv.validateSchema(toJsonSchema())).toBe(true);
+    expect(toJsonSchema()['additionalProperties']).toBe(false);
+  });
+
+  test('accepts the examples, references unsubstituted', () => {
+    expect(accepts(TEXT), JSON.stringify(validate.errors)).toBe(true);
+  });
+
+  test.each([
+    ['a reference for a number', 'version: 1\nserver: { port: "${PORT}" }'],
+    ['a reference for a truth value', 'version: 1\nauth: { allow_signup: "${OPEN:-true}" }'],
+    [
+      'a reference for a choice',
+      'version: 1\nproviders: { email: { type: "${MAIL}", default_from_email: a@b.c } }',
+    ],
+    ['a reference for a duration', 'version: 1\nauth: { jwt_expiry: "${EXPIRY:-15m}" }'],
+    [
+      'a condition that is true',
+      'version: 1\ntables: { t: { fields: [{ name: a, type: int }], rls: [{ operations: [select], using: true }] } }',
+    ],
+    [
+      'numbers in an enum',
+      'version: 1\ntables: { t: { rls: [], fields: [{ name: a, type: int, enum: [1, 2] }] } }',
+    ],
+    ['a size in bytes', 'version: 1\nstorage: { pics: { max_size: 1024 } }'],
+  ])('accepts %s, as the loader does', (_what, text) => {
+    expect(accepts(text), JSON.stringify(validate.errors)).toBe(true);
+    const loaded = loadConfig(
+      { name: 'svc.yaml', directory: undefined, text },
+      { variables: { PORT: '1', OPEN: 'true', MAIL: 'ses', EXPIRY: '1h' } },
+    );
+    expect(loaded.ok ? [] : loaded.mistakes).toEqual([]);
+  });
+
+  test.each([
+    ['no version', 'project: { name: x }'],
+    ['an unknown key', 'version: 1\ntabels: {}'],
+    ['a wrong type', 'version: 1\nserver: { port: abc }'],
+    ['a misspelt choice', 'version: 1\nrpc: { f: { language: sqll, body: x, returns: { type: int } } }'],
+    ['a bad duration', 'version: 1\nauth: { jwt_expiry: soon }'],
+  ])('refuses %s, as the loader does', (_what, text) => {
+    expect(accepts(text)).toBe(false);
+    expect(load(text).ok).toBe(false);
+  });
+});
+
+/** Keys by path; `*` stands for a name or a number. */
+function walkSchema(path: string, node: unknown, visit: (path: string, node: unknown) => void): void {
+  if (typeof node !== 'object' || node === null) return;
+  for (const [key, child] of Object.entries(Object(Reflect.get(node, 'properties')))) {
+    const at = path === '' ? key : `${path}.${key}`;
+    visit(at, child);
+    walkSchema(at, child, visit);
+  }
+  for (const inner of [Reflect.get(node, 'items'), Reflect.get(node, 'additionalProperties')])
+    walkSchema(`${path}.*`, inner, visit);
+  for (const branch of Object.values(Object(Reflect.get(node, 'anyOf')))) walkSchema(path, branch, visit);
+}
+
+function valuesAt(value: unknown, [step, ...rest]: readonly string[]): unknown[] {
+  if (step === undefined) return [value];
+  if (typeof value !== 'object' || value === null) return [];
+  if (step === '*') return Object.values(value).flatMap((child: unknown) => valuesAt(child, rest));
+  return Object.hasOwn(value, step) ? valuesAt(Reflect.get(value, step), rest) : [];
+}

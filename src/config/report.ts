@@ -1,0 +1,74 @@
+// Mistakes as a person reads them: where, the line with a caret under the fault, what is wrong, what to do.
+import { styleText } from 'node:util';
+import { byPosition, renderPath, type Mistake } from './mistake.ts';
+
+export type ReportOptions = {
+  readonly file: string;
+  readonly text: string;
+  readonly color?: boolean | undefined;
+};
+
+const LONGEST_LINE = 160;
+/** Of an endless line this much before and behind the fault is looked at. */
+const LONGEST_CONTEXT = 2000;
+
+export function renderMistakes(mistakes: readonly Mistake[], options: ReportOptions): string {
+  const lines = options.text.split('\n');
+  return [...mistakes]
+    .sort(byPosition)
+    .map((mistake) => renderMistake(mistake, lines[mistake.position.line - 1] ?? '', options))
+    .join('\n\n');
+}
+
+/**
+ * A report ends in logs and tickets. Secrets belong into variables; one that was written into the file all the same
+ * is blotted out, letter for letter so that the caret stays where it is.
+ */
+function withoutSecrets(line: string, { path, position, length }: Mistake): string {
+  const start = position.column - 1;
+  const near = Math.max(0, start - LONGEST_CONTEXT);
+  const blot = (_whole: string, before: string, value: string): string =>
+    before + (value.includes('${') ? value : '•'.repeat(value.length));
+  const shown =
+    ' '.repeat(near) +
+    line
+      .slice(near, start + LONGEST_CONTEXT)
+      .replaceAll(SECRET_VALUE, blot)
+      .replaceAll(PASSWORD_IN_URL, blot);
+  // Values handed to a code function may be anything.
+  if (path[0] !== 'functions' || path[2] !== 'env') return shown;
+  return (
+    shown.slice(0, start) + blot('', '', shown.slice(start, start + length)) + shown.slice(start + length)
+  );
+}
+
+const SECRET_VALUE =
+  /\b(?!refresh_tokens\b)(\w*(?:api_?key|access_key|access_key_id|password|passwd|token|secret)\w?["']?\s*:\s*)("[^"]*"?|'[^']*'?|[^\s,}\]]+)/gi;
+const PASSWORD_IN_URL = /(:\/\/[^\s:/@]{0,200}:)([^\s@]{1,200})(?=@)/g;
+
+function renderMistake(mistake: Mistake, line: string, { file, color }: ReportOptions): string {
+  const paint = (style: 'red' | 'yellow' | 'bold' | 'dim', text: string): string =>
+    color ? styleText(style, text, { validateStream: false }) : text;
+  const tone = mistake.severity === 'error' ? 'red' : 'yellow';
+  const { line: lineNumber, column } = mistake.position;
+  const path = renderPath(mistake.path);
+  const gutter = String(lineNumber);
+  const head = `${file}:${lineNumber}:${column} ${paint(tone, mistake.severity)} ${path === '' ? '' : paint('bold', path)}`;
+  // A very long line is cut around the fault.
+  const from = Math.max(0, column - 1 - LONGEST_LINE / 2);
+  const shown = withoutSecrets(line, mistake)
+    .slice(from, from + LONGEST_LINE)
+    .replaceAll('\t', ' ')
+    .trimEnd();
+  const caret =
+    ' '.repeat(column - 1 - from) +
+    '^'.repeat(Math.max(1, Math.min(mistake.length, shown.length - (column - 1 - from))));
+  const rows = [
+    head.trimEnd(),
+    `  ${paint('dim', `${gutter} |`)} ${shown}`,
+    `  ${paint('dim', `${' '.repeat(gutter.length)} |`)} ${paint(tone, caret)}`,
+    `  ${mistake.message}`,
+  ];
+  if (mistake.hint) rows.push(`  → ${mistake.hint}`);
+  return rows.join('\n');
+}

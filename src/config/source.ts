@@ -1,0 +1,159 @@
+// Where svc.yaml comes from: a file, an https:// URL or an s3:// object. Locations may carry credentials (a signed
+// URL, user:password@); names that messages and logs show do not.
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { Problem } from '../problem/problem.ts';
+import type { Source } from './config.ts';
+import { closest } from './suggest.ts';
+
+const DEFAULT_NAMES = ['svc.yaml', 'svc.yml'];
+const FETCH_TIMEOUT_MS = 15_000;
+/** Above the limit of the document itself, so that its own clearer error is the one that shows. */
+const MOST_BYTES = 2 * 1024 * 1024;
+
+export type ReadOptions = {
+  /** How long a remote file may take. */
+  readonly timeoutMs?: number | undefined;
+};
+
+/** Reads the configuration's text. Without a location, svc.yaml of the working directory. */
+export async function readSource(
+  location: string | undefined,
+  workingDirectory: string,
+  { timeoutMs = FETCH_TIMEOUT_MS }: ReadOptions = {},
+): Promise<Source> {
+  if (location === undefined) return readLocal(findDefault(workingDirectory), workingDirectory);
+  if (!isRemote(location)) return readLocal(location, workingDirectory);
+  const name = publicName(location);
+  const signal = AbortSignal.timeout(timeoutMs);
+  try {
+    const chunks = /^s3:/i.test(location) ? readS3(location, signal) : readHttp(location, name, signal);
+    return { name, directory: undefined, text: await readText(name, chunks) };
+  } catch (cause) {
+    if (cause instanceof Problem) throw cause;
+    const reason = signal.aborted ? `no answer within ${timeoutMs / 1000} seconds` : reasonOf(cause);
+    throw unreadable(name, reason, cause);
+  }
+}
+
+export function isRemote(location: string | undefined): boolean {
+  return location !== undefined && /^(s3|https?):\/\//i.test(location);
+}
+
+function findDefault(directory: string): string {
+  const found = DEFAULT_NAMES.find((name) => existsSync(join(directory, name)));
+  if (found) return found;
+  throw new Problem('no_config', 500, `There is no svc.yaml in ${directory}`, {
+    hint: 'Write one with `svc init`, or name it with --config <file>.',
+  });
+}
+
+function readLocal(location: string, workingDirectory: string): Source {
+  const path = resolve(workingDirectory, location);
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (!stats) {
+    throw new Problem('no_config', 500, `There is no file ${location}`, {
+      hint: closest(location, DEFAULT_NAMES) ? 'Did you mean svc.yaml?' : `Looked for ${path}.`,
+    });
+  }
+  if (stats.isDirectory()) {
+    throw new Problem('no_config', 500, `${location} is a directory`, {
+      hint: `Name the file: --config ${join(location, 'svc.yaml')}`,
+    });
+  }
+  if (stats.size > MOST_BYTES) throw unreadable(location, 'it is far too large for a configuration');
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(path);
+  } catch (cause) {
+    throw unreadable(location, reasonOf(cause), cause);
+  }
+  return { name: location, directory: dirname(path), text: decode(location, bytes) };
+}
+
+async function* readHttp(location: string, name: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  if (!URL.canParse(location))
+    throw new Problem('bad_location', 500, `${name} is not a URL`, {
+      hint: 'It looks like https://host/svc.yaml.',
+    });
+  const url = new URL(location);
+  assertEncrypted(url);
+  const { username, password } = url;
+  [url.username, url.password] = ['', ''];
+  const credentials = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
+  const headers: Record<string, string> =
+    username === '' ? {} : { authorization: `Basic ${credentials.toString('base64')}` };
+  const response = await fetch(url, { signal, headers, redirect: 'follow' });
+  // What a redirect led to counts as well.
+  assertEncrypted(new URL(response.url));
+  if (!response.ok) throw unreadable(name, `the server answered ${response.status}`);
+  yield* response.body ?? [];
+}
+
+function assertEncrypted(url: URL): void {
+  if (url.protocol !== 'http:' || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)) return;
+  throw new Problem('insecure_config', 500, `${url.origin} would be read without encryption`, {
+    hint: 'A configuration decides who may do what: use https://.',
+  });
+}
+
+async function* readS3(location: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const match = /^s3:\/\/([^/]+)\/(.+)$/i.exec(location);
+  if (!match)
+    throw new Problem('bad_location', 500, `${location} does not name an object`, {
+      hint: 'It looks like s3://bucket/path/svc.yaml.',
+    });
+  // Loaded only when asked for: the SDK is larger than everything else together.
+  const { S3Client, GetObjectCommand } = await import('@aws-sdk/client-s3');
+  const client = new S3Client({ forcePathStyle: true });
+  try {
+    const command = new GetObjectCommand({ Bucket: match[1], Key: match[2] });
+    const answer = await client.send(command, { abortSignal: signal });
+    if (answer.Body) yield* answer.Body.transformToWebStream();
+  } finally {
+    client.destroy();
+  }
+}
+
+async function readText(name: string, chunks: AsyncIterable<Uint8Array>): Promise<string> {
+  const read: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    bytes += chunk.length;
+    if (bytes > MOST_BYTES) throw unreadable(name, 'it is far too large for a configuration');
+    read.push(chunk);
+  }
+  return decode(name, Buffer.concat(read));
+}
+
+function decode(name: string, bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw unreadable(name, 'it is not UTF-8 text', cause);
+  }
+}
+
+/** Without user, password and query, which are where secrets ride along. */
+function publicName(location: string): string {
+  if (!URL.canParse(location) || /^s3:/i.test(location)) return location.replace(/[?#].*$/s, '');
+  const { origin, pathname } = new URL(location);
+  return `${origin}${pathname}`;
+}
+
+function reasonOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  // fetch says no more than "fetch failed"; why is one further down.
+  return cause.cause instanceof Error ? cause.cause.message : cause.message;
+}
+
+function unreadable(name: string, reason: string, cause?: unknown): Problem {
+  return new Problem('unreadable_config', 500, `Cannot read ${name}: ${reason}`, {
+    cause,
+    hint: /^s3:/i.test(name)
+      ? 'Credentials and region come from the AWS variables of the environment (AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL …).'
+      : /^https?:/i.test(name)
+        ? 'Check the URL, and that it is reachable from here.'
+        : 'Check the file and who may read it.',
+  });
+}

@@ -1,0 +1,223 @@
+// Schema issues → mistakes: where each one stands, what was expected, and which known word was meant.
+import type { z } from 'zod';
+import { homeOf, isSecret, knownKeys, schemaAt } from './known-keys.ts';
+import { MOST_MISTAKES, type KeyPath, type Mistake, type MistakeCode } from './mistake.ts';
+import { svcSchema, UNIT, type SvcFile } from './schema.ts';
+import { closest } from './suggest.ts';
+import { locate, mistakeAt, placeAt, quote, type Tree } from './tree.ts';
+
+type Issue = z.core.$ZodIssue;
+
+export type Validated = {
+  readonly file: SvcFile | undefined;
+  readonly mistakes: readonly Mistake[];
+};
+
+export function validate(tree: Tree): Validated {
+  const parsed = svcSchema.safeParse(tree.value);
+  if (parsed.success) return { file: parsed.data, mistakes: [] };
+  const mistakes: Mistake[] = [];
+  for (const issue of leafIssues(parsed.error.issues)) {
+    // Suggestions cost time; nobody reads the thousandth.
+    if (mistakes.length > MOST_MISTAKES) break;
+    mistakes.push(...toMistakes(tree, issue));
+  }
+  return { file: undefined, mistakes };
+}
+
+export type LeafIssue = { readonly issue: Issue; readonly path: KeyPath };
+
+/** Issues with whole paths; of a union the branch that was meant speaks. */
+export function leafIssues(issues: readonly Issue[], base: KeyPath = []): LeafIssue[] {
+  return issues.flatMap((issue) => {
+    const path = [...base, ...issue.path.filter((part) => typeof part !== 'symbol')];
+    if (issue.code !== 'invalid_union') return [{ issue, path }];
+    // The branch that got furthest is the one that was meant.
+    const [best] = [...issue.errors].sort((a, b) => depth(b) - depth(a) || a.length - b.length);
+    return best && depth(best) > 0 ? leafIssues(best, path) : [{ issue, path }];
+  });
+}
+
+function toMistakes(tree: Tree, { issue, path }: LeafIssue): Mistake[] {
+  const value = valueAt(tree.value, path);
+  const at = (code: MistakeCode, message: string, hint?: string): Mistake[] => [
+    mistakeAt(tree, locate(tree, path), { code, path, message, hint }),
+  ];
+  // Absent, or written without a value.
+  const isMissing = value === undefined || (value === null && issue.code !== 'unrecognized_keys');
+  if (isMissing && path.length > 0 && !isEmptyValue(tree, path)) return [missing(tree, path)];
+  switch (issue.code) {
+    case 'unrecognized_keys':
+      return issue.keys.slice(0, MOST_MISTAKES + 1).map((key) => unknownKey(tree, path, key));
+    case 'invalid_type':
+      return at(
+        'wrong-type',
+        `expected ${TYPE_NAMES.get(issue.expected) ?? issue.expected}, found ${describe(tree, path, value)}`,
+        hintForType(tree, issue.expected, path, value) ?? (value === null ? exampleFor(path) : undefined),
+      );
+    case 'invalid_value': {
+      const values = issue.values.map(String);
+      const synonym = typeof value === 'string' ? (closest(value, values) ?? SYNONYMS.get(value)) : undefined;
+      const near = synonym !== undefined && values.includes(synonym) ? synonym : undefined;
+      const wanted = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(', ')}`;
+      return at('bad-value', `${describe(tree, path, value)} ${wanted}`, near && `Did you mean ${near}?`);
+    }
+    case 'invalid_union':
+      return at('wrong-type', `${describe(tree, path, value)} does not fit here`, exampleFor(path));
+    case 'invalid_key':
+    case 'invalid_element': {
+      const [inner] = issue.issues;
+      const message = `${JSON.stringify(String(path.at(-1)))} ${inner?.message ?? 'does not fit here'}`;
+      return [mistakeAt(tree, locate(tree, path, 'key'), { code: 'bad-value', path, message })];
+    }
+    default: {
+      const isScalar = typeof value === 'string' || typeof value === 'number';
+      return at('bad-value', `${isScalar ? `${describe(tree, path, value)} ` : ''}${issue.message}`);
+    }
+  }
+}
+
+/** The key is there, with nothing behind it: that is not quite the same as absent. */
+function isEmptyValue(tree: Tree, path: KeyPath): boolean {
+  return placeAt(tree, path)?.scalar?.kind === 'null';
+}
+
+function missing(tree: Tree, path: KeyPath): Mistake {
+  return mistakeAt(tree, locate(tree, path.slice(0, -1), 'key'), {
+    code: 'missing-key',
+    path,
+    message: `${JSON.stringify(String(path.at(-1)))} is missing`,
+    hint: exampleFor(path),
+  });
+}
+
+function unknownKey(tree: Tree, path: KeyPath, key: string): Mistake {
+  const known = knownKeys(path);
+  const where = path.length === 0 ? 'at the top level' : 'here';
+  const whole = [...path, key];
+  return mistakeAt(tree, locate(tree, whole, 'key'), {
+    code: 'unknown-key',
+    path: whole,
+    message: `there is no key ${JSON.stringify(key)} ${where}`,
+    hint: hintForKey(key, known),
+  });
+}
+
+function hintForKey(key: string, known: readonly string[]): string {
+  const synonym = SYNONYMS.get(key);
+  const near =
+    closest(key, known) ?? (synonym !== undefined && known.includes(synonym) ? synonym : undefined);
+  if (near !== undefined) return `Did you mean ${near}?`;
+  const home = homeOf(key);
+  if (home !== undefined) return `It belongs elsewhere: ${home}.`;
+  return `Known keys: ${known.join(', ')}.`;
+}
+
+/** Words of neighbouring products, and of SQL, for what is spelled otherwise here. */
+const SYNONYMS: ReadonlyMap<string, string> = new Map([
+  ['columns', 'fields'],
+  ['policies', 'rls'],
+  ['nullable', 'required'],
+  ['not_null', 'required'],
+  ['pk', 'primary_key'],
+  ['references', 'foreign_key'],
+  ['buckets', 'storage'],
+  ['postgres', 'database'],
+  ['db', 'database'],
+  ['secrets', 'env'],
+  ['all', 'select'],
+  ['read', 'select'],
+  ['write', 'update'],
+  ['bucket_size', 'max_size'],
+  ['file_size_limit', 'max_size'],
+  ['allowed_mime_types', 'types'],
+  ['nodejs', 'node'],
+  ['set null', 'set_null'],
+  ['set-null', 'set_null'],
+  ['return_type', 'returns'],
+  ['returnType', 'returns'],
+  ['arguments', 'args'],
+  ['params', 'args'],
+  ['sql', 'body'],
+  ['path', 'file'],
+  ['entrypoint', 'file'],
+]);
+
+const TYPE_NAMES: ReadonlyMap<string, string> = new Map([
+  ['string', 'text'],
+  ['number', 'a number'],
+  ['int', 'a whole number'],
+  ['boolean', 'true or false'],
+  ['array', 'a list'],
+  ['object', 'a map of keys'],
+  ['record', 'a map of names'],
+]);
+
+function hintForType(tree: Tree, expected: string, path: KeyPath, value: unknown): string | undefined {
+  const isScalar = value !== null && typeof value !== 'object';
+  switch (expected) {
+    case 'array':
+      return isScalar ? `Write a list: [${describe(tree, path, value)}].` : undefined;
+    case 'string':
+      if (schemaAt(path)?.[UNIT] === 'duration') return 'A duration has a unit: 30s, 5m, 1h, 7d.';
+      return isScalar ? `Put it in quotes: "${describe(tree, path, value)}".` : undefined;
+    case 'boolean':
+      if (typeof value !== 'string') return undefined;
+      if (/^(yes|no|on|off)$/i.test(value)) return 'YAML 1.2 knows only true and false.';
+      return /^(true|false)$/i.test(value) ? 'Remove the quotes.' : undefined;
+    case 'object':
+    case 'record':
+      return Array.isArray(value)
+        ? 'Names are keys here: remove the leading dashes and write name: { … }.'
+        : undefined;
+    default:
+      return undefined;
+  }
+}
+
+const EXAMPLES: ReadonlyMap<string, string> = new Map([
+  ['version', 'The file begins with `version: 1`.'],
+  ['fields', 'Declare the columns: fields: [{ name: id, type: uuid, primary_key: true }].'],
+  ['name', 'Each entry needs a name.'],
+  ['type', 'For example type: text.'],
+  ['operations', 'For example operations: [select, insert, update, delete].'],
+  ['references', 'For example references: lists.id.'],
+  ['returns', 'For example returns: { type: integer }.'],
+  ['runtime', 'Write runtime: node.'],
+  ['file', 'For example file: functions/hello.js.'],
+  ['body', 'The body is the text between the dollar quotes of CREATE FUNCTION.'],
+  ['rls', 'Write a list of policies, [] to close the table, or false to leave it open on purpose.'],
+  ['columns', 'For example columns: [owner_id, created_at].'],
+  ['client_id', 'The provider shows it where the application is registered.'],
+  ['client_secret', 'The provider shows it where the application is registered; write ${NAME} and set NAME.'],
+  ['redirect_url', 'It is {base_url}/auth/v1/callback/<provider>, registered at the provider.'],
+  ['default_from_email', 'For example default_from_email: App <no-reply@example.com>.'],
+  ['bucket', 'Name the bucket of the store.'],
+]);
+
+function exampleFor(path: KeyPath): string | undefined {
+  return EXAMPLES.get(String(path.at(-1)));
+}
+
+function describe(tree: Tree, path: KeyPath, value: unknown): string {
+  if (isSecret(schemaAt(path))) return 'this value';
+  if (value === null)
+    return placeAt(tree, path)?.scalar?.substituted ? quote(tree, path, value) : 'nothing (null)';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a map';
+  return quote(tree, path, value);
+}
+
+function depth(issues: readonly Issue[]): number {
+  return Math.max(
+    0,
+    ...issues.map((issue) => issue.path.length + (issue.code === 'unrecognized_keys' ? 1 : 0)),
+  );
+}
+
+export function valueAt(root: unknown, path: KeyPath): unknown {
+  return path.reduce<unknown>((value, part) => {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, part)) return undefined;
+    return Reflect.get(value, part);
+  }, root);
+}

@@ -1,0 +1,73 @@
+// Structured logging. A logger is handed down and narrowed with `child`, never reached for globally.
+// Redaction is by path here and by habit elsewhere: a secret should not be put into a log call at all.
+import pino, { type DestinationStream, type Logger } from 'pino';
+import pretty from 'pino-pretty';
+
+export type Log = Logger;
+
+const SECRET_PATHS = [
+  'req.headers.authorization',
+  'req.headers.apikey',
+  'req.headers.cookie',
+  'headers.authorization',
+  'headers.apikey',
+  'headers.cookie',
+  'password',
+  '*.password',
+  'token',
+  '*.token',
+  'access_token',
+  '*.access_token',
+  'refresh_token',
+  '*.refresh_token',
+  'secret',
+  '*.secret',
+  'apikey',
+  '*.apikey',
+];
+
+export type LogOptions = {
+  readonly level?: string | undefined;
+  /** One line a person reads instead of JSON; for `svc dev` on a terminal. */
+  readonly pretty?: boolean | undefined;
+  readonly destination?: DestinationStream | undefined;
+};
+
+export function createLog(options: LogOptions = {}): Log {
+  const settings = {
+    level: options.level ?? 'info',
+    base: null,
+    redact: { paths: SECRET_PATHS, censor: '[redacted]' },
+    formatters: { level: (label: string) => ({ level: label }) },
+    timestamp: pino.stdTimeFunctions.isoTime,
+  };
+  return pino(settings, options.destination ?? (options.pretty ? prettyStream() : jsonStream()));
+}
+
+/** Lines are gathered for up to a tick of work: writing each one by itself costs more than making it. */
+function jsonStream(): DestinationStream {
+  const destination = pino.destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 200 });
+  process.on('exit', () => destination.flushSync());
+  return destination;
+}
+
+/** `10:31:02 200 GET /rest/v1/todos 3.1 ms` */
+function prettyStream(): DestinationStream {
+  return pretty({
+    sync: true,
+    colorize: true,
+    translateTime: 'SYS:HH:MM:ss',
+    ignore: 'requestId,method,url,status,ms',
+    messageFormat: (line, key) =>
+      line[key] === 'request'
+        ? `${text(line['status'])} ${text(line['method'])} ${text(line['url'])} ${text(line['ms'])} ms`
+        : text(line[key]),
+  });
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
+}
+
+/** For parts that are used without a server, and for tests that do not look at the log. */
+export const silentLog: Log = pino({ level: 'silent' });
