@@ -1,0 +1,112 @@
+// What the database has, as the data API needs it: an immutable picture, replaced as a whole after a change.
+
+export type Catalog = {
+  /** Exposed schemas, `public` first. */
+  readonly schemas: readonly string[];
+  /** Keyed by `schema.name`. */
+  readonly relations: ReadonlyMap<string, Relation>;
+  readonly routines: ReadonlyMap<string, Routine>;
+  /** PostgreSQL's `server_version_num`, for example 180004. */
+  readonly serverVersion: number;
+  /** Which of the request's settings any SQL in the database mentions; the others need not be sent. */
+  readonly usedSettings: ReadonlySet<RequestSetting>;
+};
+
+export const REQUEST_SETTINGS = [
+  'request.headers',
+  'request.cookies',
+  'request.method',
+  'request.path',
+  'response.headers',
+  'response.status',
+] as const;
+export type RequestSetting = (typeof REQUEST_SETTINGS)[number];
+
+export type Relation = {
+  readonly schema: string;
+  readonly name: string;
+  readonly kind: 'table' | 'view' | 'materialized-view' | 'foreign-table' | 'partitioned-table';
+  readonly comment: string | null;
+  /** In table order. */
+  readonly columns: readonly Column[];
+  /** Empty when there is none. */
+  readonly primaryKey: readonly string[];
+  /** Column sets of PRIMARY KEY and UNIQUE constraints. */
+  readonly uniqueKeys: readonly (readonly string[])[];
+  readonly foreignKeys: readonly ForeignKey[];
+  readonly insertable: boolean;
+  readonly updatable: boolean;
+  readonly deletable: boolean;
+  readonly rowSecurity: boolean;
+  /** Of views: which of their columns are plain columns of another relation. */
+  readonly origins: Readonly<Record<string, ColumnOrigin>>;
+  /** `pg_class.reltuples`: -1 when never analysed. */
+  readonly estimatedRows: number;
+};
+
+export type ColumnOrigin = { readonly schema: string; readonly name: string; readonly column: string };
+
+export type Column = {
+  readonly name: string;
+  /** As `format_type` prints it, modifier included: `character varying(20)`, `integer[]`. */
+  readonly type: string;
+  /** `pg_type.typname` of the base type behind domains: `int4`, `_text`, `jsonb`. */
+  readonly baseType: string;
+  /** One letter of `pg_type.typcategory`: `A` array, `S` string, `N` numeric, `C` composite … */
+  readonly category: string;
+  readonly notNull: boolean;
+  /** The default expression as printed, null when there is none. Identity columns show `identity`. */
+  readonly default: string | null;
+  /** `always` columns cannot be written. */
+  readonly generated: 'always' | 'by-default' | 'stored' | null;
+  /** Labels when the column's type is an enum. */
+  readonly enumLabels: readonly string[] | null;
+  readonly comment: string | null;
+};
+
+export type ForeignKey = {
+  readonly constraint: string;
+  readonly columns: readonly string[];
+  readonly targetSchema: string;
+  readonly targetName: string;
+  readonly targetColumns: readonly string[];
+};
+
+export type Routine = {
+  readonly schema: string;
+  readonly name: string;
+  readonly comment: string | null;
+  readonly volatility: 'volatile' | 'stable' | 'immutable';
+  readonly args: readonly RoutineArg[];
+  readonly returns: RoutineResult;
+  readonly isSetOf: boolean;
+  /** Declared with ROWS 1: a set of at most one. */
+  readonly isSingleRow: boolean;
+};
+
+export type RoutineArg = {
+  readonly name: string;
+  readonly type: string;
+  readonly baseType: string;
+  readonly hasDefault: boolean;
+  readonly variadic: boolean;
+  /** `schema.name` when the argument is a row of a relation. */
+  readonly relation: string | null;
+};
+
+export type RoutineResult =
+  | { readonly kind: 'void' }
+  | { readonly kind: 'scalar'; readonly type: string; readonly baseType: string }
+  /** A row of a table or a composite type; `relation` is `schema.name` when it is a relation's row type. */
+  | { readonly kind: 'composite'; readonly type: string; readonly relation: string | null }
+  /** OUT parameters or TABLE(...). */
+  | {
+      readonly kind: 'columns';
+      readonly columns: ReadonlyArray<{ readonly name: string; readonly type: string }>;
+    }
+  /** `record` without a column list. */
+  | { readonly kind: 'record' };
+
+export function relationKey(schema: string, name: string): string {
+  return `${schema}.${name}`;
+}

@@ -1,0 +1,297 @@
+// Reads the catalog of the exposed schemas in one query and one round trip. Knows nothing of svc.yaml: which
+// of these relations a caller may name is decided by the one who combines this picture with the file.
+import type { Queryable } from '../postgres/owner-database.ts';
+import { raw, sql } from '../postgres/sql.ts';
+import {
+  REQUEST_SETTINGS,
+  relationKey,
+  type Catalog,
+  type Column,
+  type ColumnOrigin,
+  type ForeignKey,
+  type Relation,
+  type Routine,
+  type RoutineArg,
+  type RoutineResult,
+} from './catalog.ts';
+
+export async function introspect(db: Queryable, schemas: readonly string[]): Promise<Catalog> {
+  const [row] = await db.query<CatalogRow>(
+    sql`select ${raw(SERVER_VERSION)}, ${raw(RELATIONS)}, ${raw(ROUTINES)}, ${raw(USED_SETTINGS)} from (select ${schemas} :: text[] as schemas) as wanted`,
+  );
+  if (!row) throw new Error('the catalog query returned no row');
+  const relations = (row.relations ?? []).map(toRelation);
+  const routines = (row.routines ?? []).map(toRoutine);
+  return {
+    schemas,
+    serverVersion: row.server_version,
+    usedSettings: new Set(REQUEST_SETTINGS.filter((setting) => row.used_settings?.includes(setting))),
+    relations: new Map(relations.map((relation) => [relationKey(relation.schema, relation.name), relation])),
+    routines: new Map(routines.map((routine) => [relationKey(routine.schema, routine.name), routine])),
+  };
+}
+
+const SERVER_VERSION = `current_setting('server_version_num')::int as server_version`;
+
+// Partitions are parts of their parent and not resources of their own (relispartition).
+const RELATIONS = `(
+  select json_agg(json_build_object(
+    'schema', n.nspname,
+    'name', c.relname,
+    'kind', c.relkind,
+    'comment', obj_description(c.oid, 'pg_class'),
+    'rowSecurity', c.relrowsecurity,
+    'estimatedRows', c.reltuples,
+    'updatability', pg_relation_is_updatable(c.oid, true),
+    'columns', (
+      select json_agg(json_build_object(
+        'name', a.attname,
+        'type', format_type(a.atttypid, a.atttypmod),
+        'baseType', base.typname,
+        'category', base.typcategory,
+        'notNull', a.attnotnull,
+        'default', pg_get_expr(d.adbin, d.adrelid),
+        'identity', a.attidentity,
+        'generated', a.attgenerated,
+        'comment', col_description(c.oid, a.attnum),
+        'enumLabels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = base.oid)
+      ) order by a.attnum)
+      from pg_attribute a
+      join pg_type t on t.oid = a.atttypid
+      join pg_type base on base.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
+      left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    ),
+    'keys', (
+      select json_agg(json_build_object('type', k.contype, 'columns', (
+        select json_agg(a.attname order by u.position)
+        from unnest(k.conkey) with ordinality as u(attnum, position)
+        join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum
+      )) order by k.contype, k.conname)
+      from pg_constraint k
+      where k.conrelid = c.oid and k.contype in ('p', 'u')
+    ),
+    'origins', (
+      select json_object_agg(a.attname, json_build_object('schema', bn.nspname, 'name', bc.relname, 'column', ba.attname))
+      from (
+        select distinct on (m[1]::int) m[1]::int as number, m[2]::oid as origin, m[3]::int as position
+        from pg_rewrite r, regexp_matches(
+          r.ev_action::text,
+          ':resno (\\d+) :resname \\S+ :ressortgroupref \\d+ :resorigtbl (\\d+) :resorigcol (\\d+)', 'g'
+        ) with ordinality as found(m, place)
+        -- Inner selects have numbers of their own, and the branches of a union different origins.
+        where c.relkind in ('v', 'm') and r.ev_class = c.oid and r.rulename = '_RETURN'
+          and r.ev_action::text not like '%{SUBLINK%' and r.ev_action::text not like '%:setOperations {%'
+        order by m[1]::int, place desc
+      ) as target
+      join pg_attribute a on a.attrelid = c.oid and a.attnum = target.number
+      join pg_class bc on bc.oid = target.origin
+      join pg_namespace bn on bn.oid = bc.relnamespace
+      join pg_attribute ba on ba.attrelid = target.origin and ba.attnum = target.position
+    ),
+    'foreignKeys', (
+      select json_agg(json_build_object(
+        'constraint', k.conname,
+        'columns', (
+          select json_agg(a.attname order by u.position)
+          from unnest(k.conkey) with ordinality as u(attnum, position)
+          join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum
+        ),
+        'targetSchema', tn.nspname,
+        'targetName', tc.relname,
+        'targetColumns', (
+          select json_agg(a.attname order by u.position)
+          from unnest(k.confkey) with ordinality as u(attnum, position)
+          join pg_attribute a on a.attrelid = k.confrelid and a.attnum = u.attnum
+        )
+      ) order by k.conname)
+      from pg_constraint k
+      join pg_class tc on tc.oid = k.confrelid
+      join pg_namespace tn on tn.oid = tc.relnamespace
+      where k.conrelid = c.oid and k.contype = 'f' and k.conparentid = 0
+    )
+  ) order by n.nspname, c.relname)
+  from pg_class c
+  join pg_namespace n on n.oid = c.relnamespace
+  where n.nspname = any (wanted.schemas)
+    and c.relkind in ('r', 'v', 'm', 'f', 'p')
+    and not c.relispartition
+) as relations`;
+
+const ROUTINES = `(
+  select json_agg(json_build_object(
+    'schema', n.nspname,
+    'name', p.proname,
+    'comment', obj_description(p.oid, 'pg_proc'),
+    'volatility', p.provolatile,
+    'isSetOf', p.proretset,
+    'isSingleRow', p.proretset and p.prorows = 1,
+    'returnType', format_type(p.prorettype, null),
+    'returnBaseType', rt.typname,
+    'returnKind', rt.typtype,
+    'returnRelation', (
+      select rn.nspname || '.' || rc.relname from pg_class rc join pg_namespace rn on rn.oid = rc.relnamespace
+      where rc.oid = rt.typrelid and rc.relkind in ('r', 'v', 'm', 'f', 'p')
+    ),
+    'defaults', p.pronargdefaults,
+    'args', (
+      select json_agg(json_build_object(
+        'name', coalesce(p.proargnames[i], ''),
+        'type', format_type(t.oid, null),
+        'baseType', base.typname,
+        'relation', (
+          select an.nspname || '.' || ac.relname from pg_class ac join pg_namespace an on an.oid = ac.relnamespace
+          where ac.oid = t.typrelid and ac.relkind in ('r', 'v', 'm', 'f', 'p')
+        ),
+        'mode', coalesce(p.proargmodes[i]::text, 'i')
+      ) order by i)
+      from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as x(type_oid, i)
+      join pg_type t on t.oid = x.type_oid
+      join pg_type base on base.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
+    )
+  ) order by n.nspname, p.proname)
+  from pg_proc p
+  join pg_namespace n on n.oid = p.pronamespace
+  join pg_type rt on rt.oid = p.prorettype
+  where n.nspname = any (wanted.schemas)
+    and p.prokind = 'f'
+    and rt.typname not in ('trigger', 'event_trigger')
+    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+) as routines`;
+
+// Names of settings that occur in any text of the database that runs on behalf of a request. A name put together
+// at run time cannot be found; `'request.'` or `'response.'` as a whole word stands for that and means all of them.
+const USED_SETTINGS = `(
+  select array_agg(distinct found) from (
+    select unnest(case when m[2] is null then array['request.headers', 'request.cookies', 'request.method',
+      'request.path', 'response.headers', 'response.status'] else array[m[1] || '.' || m[2]] end) as found
+    from (
+      select prosrc as body from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+        where n.nspname not in ('pg_catalog', 'information_schema')
+      union all select pg_get_function_sqlbody(p.oid) from pg_proc p where p.prosqlbody is not null
+      union all select pg_get_expr(polqual, polrelid) from pg_policy
+      union all select pg_get_expr(polwithcheck, polrelid) from pg_policy
+      union all select pg_get_expr(adbin, adrelid) from pg_attrdef
+      union all select pg_get_constraintdef(oid) from pg_constraint where contype = 'c'
+      union all select definition from pg_views where schemaname not in ('pg_catalog', 'information_schema')
+    ) as texts,
+    regexp_matches(body, '(request|response)\\.(?:(headers|cookies|method|path|status)|''|\\|)', 'g') as m
+  ) as mentions
+) as used_settings`;
+
+type CatalogRow = {
+  server_version: number;
+  relations: RelationRow[] | null;
+  routines: RoutineRow[] | null;
+  used_settings: string[] | null;
+};
+
+type RelationRow = {
+  schema: string;
+  name: string;
+  kind: string;
+  comment: string | null;
+  rowSecurity: boolean;
+  estimatedRows: number;
+  updatability: number;
+  columns: ColumnRow[] | null;
+  keys: { type: string; columns: string[] }[] | null;
+  origins: Record<string, ColumnOrigin> | null;
+  foreignKeys: ForeignKey[] | null;
+};
+
+type ColumnRow = Omit<Column, 'generated'> & { identity: string; generated: string };
+
+type RoutineRow = {
+  schema: string;
+  name: string;
+  comment: string | null;
+  volatility: string;
+  isSetOf: boolean;
+  isSingleRow: boolean;
+  returnType: string;
+  returnBaseType: string;
+  returnKind: string;
+  returnRelation: string | null;
+  defaults: number;
+  args: { name: string; type: string; baseType: string; relation: string | null; mode: string }[] | null;
+};
+
+const RELATION_KINDS: Record<string, Relation['kind']> = {
+  r: 'table',
+  v: 'view',
+  m: 'materialized-view',
+  f: 'foreign-table',
+  p: 'partitioned-table',
+};
+
+// Bits of pg_relation_is_updatable: the command types' numbers as shifts (CMD_UPDATE 2, CMD_INSERT 3, CMD_DELETE 4).
+const UPDATABLE = 1 << 2;
+const INSERTABLE = 1 << 3;
+const DELETABLE = 1 << 4;
+
+function toRelation(row: RelationRow): Relation {
+  const keys = row.keys ?? [];
+  return {
+    schema: row.schema,
+    name: row.name,
+    kind: RELATION_KINDS[row.kind] ?? 'table',
+    comment: row.comment,
+    columns: (row.columns ?? []).map(toColumn),
+    primaryKey: keys.find((key) => key.type === 'p')?.columns ?? [],
+    uniqueKeys: keys.map((key) => key.columns),
+    foreignKeys: row.foreignKeys ?? [],
+    insertable: (row.updatability & INSERTABLE) !== 0,
+    updatable: (row.updatability & UPDATABLE) !== 0,
+    deletable: (row.updatability & DELETABLE) !== 0,
+    rowSecurity: row.rowSecurity,
+    origins: row.origins ?? {},
+    estimatedRows: row.estimatedRows,
+  };
+}
+
+function toColumn({ identity, generated, ...row }: ColumnRow): Column {
+  if (identity !== '') {
+    return { ...row, generated: identity === 'a' ? 'always' : 'by-default', default: 'identity' };
+  }
+  return { ...row, generated: generated === '' ? null : 'stored' };
+}
+
+const VOLATILITIES: Record<string, Routine['volatility']> = { v: 'volatile', s: 'stable', i: 'immutable' };
+
+function toRoutine(row: RoutineRow): Routine {
+  const all = row.args ?? [];
+  const inputs = all.filter((arg) => 'ibv'.includes(arg.mode));
+  // Defaults always belong to the last input parameters.
+  const firstDefault = inputs.length - row.defaults;
+  const args: RoutineArg[] = inputs.map((arg, index) => ({
+    name: arg.name,
+    type: arg.type,
+    baseType: arg.baseType,
+    hasDefault: index >= firstDefault,
+    variadic: arg.mode === 'v',
+    relation: arg.relation,
+  }));
+  const outputs = all.filter((arg) => 'obt'.includes(arg.mode));
+  return {
+    schema: row.schema,
+    name: row.name,
+    comment: row.comment,
+    volatility: VOLATILITIES[row.volatility] ?? 'volatile',
+    args,
+    isSetOf: row.isSetOf,
+    isSingleRow: row.isSingleRow,
+    returns: toResult(row, outputs),
+  };
+}
+
+function toResult(row: RoutineRow, outputs: ReadonlyArray<{ name: string; type: string }>): RoutineResult {
+  if (outputs.length > 0) {
+    return { kind: 'columns', columns: outputs.map(({ name, type }) => ({ name, type })) };
+  }
+  if (row.returnBaseType === 'void') return { kind: 'void' };
+  if (row.returnBaseType === 'record') return { kind: 'record' };
+  if (row.returnKind === 'c')
+    return { kind: 'composite', type: row.returnType, relation: row.returnRelation };
+  return { kind: 'scalar', type: row.returnType, baseType: row.returnBaseType };
+}

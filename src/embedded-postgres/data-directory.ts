@@ -1,0 +1,99 @@
+// Making the data directory, so that it is there whole or not at all: initdb works in a folder beside the final
+// place, which is renamed when everything is done. A crash in between leaves a folder that the next start removes.
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { must } from '../lib/assert.ts';
+import { giveTo } from './account.ts';
+import { hasCode } from './error-code.ts';
+import { notOurs, occupied, problemFromOutput, wrongVersion } from './problem.ts';
+import { launch, nameOf, type Program } from './program.ts';
+
+export type NewDataDirectory = {
+  readonly dataDirectory: string;
+  readonly password: string;
+  /** False skips the flush to disk; for data nobody will miss. */
+  readonly sync: boolean;
+};
+
+export async function createDataDirectory(program: Program, wanted: NewDataDirectory): Promise<void> {
+  const work = await mkdtemp(`${wanted.dataDirectory}.new-`);
+  try {
+    const fresh = join(work, 'data');
+    const passwordFile = join(work, 'password');
+    await mkdir(fresh, { mode: 0o700 });
+    await writeFile(passwordFile, wanted.password, { flag: 'wx', mode: 0o600 });
+    for (const path of [work, fresh, passwordFile]) await giveTo(path, program.account);
+    await runInitdb(program, fresh, wanted.sync);
+    await moveInPlace(fresh, wanted.dataDirectory);
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+async function moveInPlace(fresh: string, dataDirectory: string): Promise<void> {
+  try {
+    await rename(fresh, dataDirectory);
+  } catch (error) {
+    if (hasCode(error, 'ENOTEMPTY', 'EEXIST', 'ENOTDIR')) throw occupied(dataDirectory);
+    throw error;
+  }
+}
+
+/** Removes what interrupted first starts left; only for the holder of the project's lock. */
+export async function removeHalfMade(dataDirectory: string): Promise<void> {
+  const parent = dirname(dataDirectory);
+  for (const name of await readdir(parent)) {
+    if (name.startsWith(`${basename(dataDirectory)}.new-`)) {
+      // An initdb that outlived its svc may still be writing there.
+      await rm(join(parent, name), { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+    }
+  }
+}
+
+/** Is there a data directory? One that this svc cannot use is a problem, not a "no". */
+export async function hasDataDirectory(dataDirectory: string, program: Program): Promise<boolean> {
+  try {
+    const { uid } = await stat(dataDirectory);
+    const us = program.account?.uid ?? process.getuid?.() ?? uid;
+    if (uid !== us) throw notOurs(dataDirectory, uid, us);
+    const major = (await readFile(join(dataDirectory, 'PG_VERSION'), 'utf8')).trim();
+    if (major !== program.native.major) throw wrongVersion(dataDirectory, major, program.native.major);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return false;
+    throw error;
+  }
+}
+
+async function runInitdb(program: Program, fresh: string, sync: boolean): Promise<void> {
+  const name = await nameOf(fresh, program.account);
+  const child = await launch(program, {
+    name: 'initdb',
+    args: [
+      `--pgdata=${name}`,
+      `--pwfile=${name}/../password`,
+      '--username=postgres',
+      '--auth=scram-sha-256',
+      '--encoding=UTF8',
+      // The built-in provider sorts by code point and knows Unicode's upper and lower case, the same on every machine.
+      '--locale=C',
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
+      '--no-instructions',
+      ...(sync ? [] : ['--no-sync']),
+    ],
+    cwd: fresh,
+    // Ctrl-C in the terminal is for svc, which lets this end and then stops; it takes less than a second.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const exited = once(child, 'close');
+  const [said, complained] = await Promise.all([
+    text(must(child.stdout, 'stdout')),
+    text(must(child.stderr, 'stderr')),
+  ]);
+  await exited;
+  if (child.exitCode !== 0) throw problemFromOutput(`${said}\n${complained}`);
+}

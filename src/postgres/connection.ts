@@ -1,0 +1,86 @@
+// Opening a connection: what every connection of the product has in common.
+import { connect } from 'node:net';
+import type { Duplex } from 'node:stream';
+import pg from 'pg';
+import { Wire } from './wire.ts';
+
+export type ConnectionSettings = {
+  readonly url: string;
+  readonly applicationName: string;
+  /** `statement_timeout` of the session, in milliseconds; 0 is none. */
+  readonly statementTimeoutMs?: number | undefined;
+  /** How long connecting may take, in milliseconds. */
+  readonly connectTimeoutMs?: number | undefined;
+};
+
+export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
+  return {
+    connectionString: settings.url,
+    application_name: settings.applicationName,
+    connectionTimeoutMillis: settings.connectTimeoutMs ?? 10_000,
+    keepAlive: true,
+    // Sent with the start-up message, so it costs no round trip and holds for every statement.
+    options: sessionOptions(settings.statementTimeoutMs),
+  };
+}
+
+function sessionOptions(statementTimeoutMs: number | undefined): string {
+  const options = ['-c timezone=UTC', '-c datestyle=ISO,MDY', '-c intervalstyle=postgres'];
+  if (statementTimeoutMs) options.push(`-c statement_timeout=${statementTimeoutMs}`);
+  return options.join(' ');
+}
+
+export type OpenWire = {
+  readonly wire: Wire;
+  /** Asks the server to cancel what this connection is running; harmless when it runs nothing. */
+  cancel(): void;
+};
+
+/** `pg` connects and authenticates (TLS, SCRAM); then the socket is handed to the request path. */
+export async function openWire(
+  settings: ConnectionSettings,
+  onNotice?: (message: string) => void,
+): Promise<OpenWire> {
+  const client = new pg.Client(clientConfig(settings));
+  // The wire reports a lost connection itself; without a listener the client's event would be fatal.
+  client.on('error', () => {});
+  await client.connect();
+  const { connection, processID, secretKey } = takeOver(client);
+  connection.stream.removeAllListeners('data');
+  return {
+    wire: new Wire(connection.stream, onNotice),
+    cancel: () => sendCancel(client, processID, secretKey),
+  };
+}
+
+type TakenOver = {
+  readonly connection: { readonly stream: Duplex };
+  readonly processID: number;
+  readonly secretKey: number | Buffer;
+};
+
+// These members are stable parts of `pg` but not of its type declarations; this is the one place that reaches in.
+function takeOver(client: pg.Client): TakenOver {
+  return client as unknown as TakenOver;
+}
+
+const CANCEL_REQUEST_CODE = 80_877_102;
+
+/**
+ * CancelRequest travels on a connection of its own (protocol, "Canceling Requests in Progress"). It is read
+ * before any authentication, so it needs no TLS: the key in it is only good for this one cancel.
+ */
+function sendCancel(client: pg.Client, processID: number, secretKey: number | Buffer): void {
+  const key = typeof secretKey === 'number' ? Buffer.alloc(4) : secretKey;
+  if (typeof secretKey === 'number') key.writeInt32BE(secretKey);
+  const head = Buffer.alloc(12);
+  head.writeInt32BE(head.length + key.length, 0);
+  head.writeInt32BE(CANCEL_REQUEST_CODE, 4);
+  head.writeInt32BE(processID, 8);
+  const socket = client.host.startsWith('/')
+    ? connect(`${client.host}/.s.PGSQL.${client.port}`)
+    : connect(client.port, client.host);
+  // A cancel that cannot be delivered changes nothing: statement_timeout still ends the statement.
+  socket.on('error', () => {});
+  socket.end(Buffer.concat([head, key]));
+}

@@ -1,0 +1,74 @@
+// LISTEN on a connection of its own. Notifications only say "look again": whoever listens must also look when
+// the connection was lost and is back, because what was sent in between is gone.
+import pg from 'pg';
+import type { Log } from '../log/log.ts';
+import { clientConfig, type ConnectionSettings } from './connection.ts';
+import { quoteIdent } from './sql.ts';
+
+export type Listener = { close(): Promise<void> };
+
+export type ListenHandlers = {
+  readonly onNotification: (channel: string, payload: string) => void;
+  /** Connected again after a loss: notifications may have been missed. */
+  readonly onReconnect: () => void;
+};
+
+const SHORTEST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 15_000;
+
+export function listen(
+  settings: ConnectionSettings,
+  channels: readonly string[],
+  handlers: ListenHandlers,
+  log: Log,
+): Listener {
+  let client: pg.Client | undefined;
+  let retry: NodeJS.Timeout | undefined;
+  let closed = false;
+  let lost = false;
+  let pause = SHORTEST_PAUSE_MS;
+
+  const connect = async (): Promise<void> => {
+    const next = new pg.Client(clientConfig(settings));
+    next.on('notification', (message) => handlers.onNotification(message.channel, message.payload ?? ''));
+    next.on('error', () => {});
+    next.on('end', () => {
+      if (client === next) client = undefined;
+      if (!closed) again();
+    });
+    await next.connect();
+    client = next;
+    for (const channel of channels) await next.query(`listen ${quoteIdent(channel)}`);
+    pause = SHORTEST_PAUSE_MS;
+    if (lost) handlers.onReconnect();
+    lost = false;
+    if (closed) await next.end();
+  };
+
+  const again = (): void => {
+    if (closed || retry) return;
+    lost = true;
+    retry = setTimeout(() => {
+      retry = undefined;
+      connect().catch((error: unknown) => {
+        log.debug({ err: error }, 'cannot listen for database notifications yet');
+        again();
+      });
+    }, pause);
+    retry.unref();
+    pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+  };
+
+  connect().catch((error: unknown) => {
+    log.debug({ err: error }, 'cannot listen for database notifications yet');
+    again();
+  });
+
+  return {
+    async close() {
+      closed = true;
+      clearTimeout(retry);
+      await client?.end();
+    },
+  };
+}

@@ -1,0 +1,60 @@
+// The ledger of the migration engine. `object` says what the engine owns, `run` and `step` what it did, `stamp`
+// makes an unchanged start cheap. The API roles have no business here.
+import type { ProvisionStep } from './step.ts';
+
+export const migrationLedger: ProvisionStep = {
+  id: 'migrate-1',
+  sql: `
+create table svc_meta.run (
+  id bigint generated always as identity primary key,
+  kind text not null check (kind in ('apply', 'adopt', 'prune', 'down')),
+  status text not null check (status in ('running', 'done', 'failed', 'interrupted', 'refused')),
+  parent_hash text,
+  schema_hash text not null,
+  deploy_seq bigint,
+  engine_version integer not null,
+  model jsonb not null,
+  instance text not null,
+  backend_pid integer not null,
+  started_at timestamptz not null default now(),
+  finished_at timestamptz,
+  error text
+);
+create index run_schema_hash on svc_meta.run (schema_hash, id);
+
+create table svc_meta.step (
+  run_id bigint not null references svc_meta.run (id) on delete cascade,
+  ordinal integer not null,
+  lane text not null,
+  identity text not null,
+  summary text not null,
+  sql text not null,
+  status text not null check (status in ('pending', 'running', 'done', 'failed', 'skipped')),
+  duration_ms integer,
+  error text,
+  primary key (run_id, ordinal)
+);
+
+create table svc_meta.object (
+  identity text primary key,
+  kind text not null check (kind in ('table', 'column', 'function', 'storage_policies')),
+  state text not null check (state in ('managed', 'retired')),
+  declared_hash text,
+  definition jsonb not null,
+  run_id bigint,
+  changed_at timestamptz not null default now()
+);
+
+create table svc_meta.stamp (
+  one boolean primary key default true check (one),
+  schema_hash text not null,
+  catalog_stamp text not null,
+  server_version integer not null,
+  engine_version integer not null,
+  complete boolean not null,
+  applied_at timestamptz not null default now()
+);
+
+revoke all on svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp from public, anon, authenticated, service_role;
+`,
+};
