@@ -1,0 +1,80 @@
+// Labels of constraints, indexes, policies and sequences: a pure function of table and column names, so the same
+// file gives the same labels on every database. They follow PostgreSQL's own habits where it has one.
+import { createHash } from 'node:crypto';
+
+// NAMEDATALEN - 1. The server cuts longer names silently, so this must never be left to it.
+const MAX_BYTES = 63;
+
+export type CheckRole = 'enum' | 'pattern' | 'range' | 'check';
+
+export function primaryKeyLabel(table: string): string {
+  return fit(table, 'pkey');
+}
+
+export function uniqueLabel(table: string, columns: readonly string[]): string {
+  return fit([table, ...columns].join('_'), 'key');
+}
+
+export function foreignKeyLabel(table: string, column: string): string {
+  return fit(`${table}_${column}`, 'fkey');
+}
+
+export function checkLabel(table: string, column: string, role: CheckRole): string {
+  return fit(`${table}_${column}`, role);
+}
+
+export function indexLabel(
+  table: string,
+  columns: readonly string[],
+  unique: boolean,
+  where: string | null,
+): string {
+  const partial = where === null ? [] : [shortHash(where, 6)];
+  return fit([table, ...columns, ...partial].join('_'), unique ? 'uidx' : 'idx');
+}
+
+export function policyLabel(table: string, number: number, command: string): string {
+  return fit(table, `p${number}_${command}`);
+}
+
+/** Only policies with this prefix are ever touched on `storage.objects`. */
+export const STORAGE_POLICY_PREFIX = 'svc_';
+
+export function storagePolicyLabel(bucket: string, number: number, command: string): string {
+  return fit(`${STORAGE_POLICY_PREFIX}${bucket}`, `p${number}_${command}`);
+}
+
+export function sequenceLabel(table: string, column: string): string {
+  return fit(`${table}_${column}`, 'seq');
+}
+
+export function referenceTriggerLabels(column: string): { readonly row: string; readonly truncate: string } {
+  return { row: fit(`svc_ref_${column}`, 'row'), truncate: fit(`svc_ref_${column}`, 'truncate') };
+}
+
+/** Labels that exist only in the middle of a change; recovery knows them by their prefix. */
+export function transientLabel(kind: 'nn' | 'x', identity: string): string {
+  return `svc_${kind}_${shortHash(identity, 8)}`;
+}
+
+export function shortHash(text: string, length: number): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, length);
+}
+
+function fit(stem: string, suffix: string): string {
+  const full = `${stem}_${suffix}`;
+  if (Buffer.byteLength(full) <= MAX_BYTES) return full;
+  const tail = `_${shortHash(full, 8)}_${cut(suffix, MAX_BYTES - 20)}`;
+  return cut(stem, MAX_BYTES - Buffer.byteLength(tail)) + tail;
+}
+
+function cut(text: string, bytes: number): string {
+  let kept = '';
+  let size = 0;
+  for (const character of text) {
+    size += Buffer.byteLength(character);
+    if (size > bytes) break;
+    kept += character;
+  }
+  return kept;
+}

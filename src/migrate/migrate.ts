@@ -1,0 +1,531 @@
+// Makes the database follow the file. One instance at a time; an unchanged start costs one look; a refused plan
+// changes nothing; and what was done is read back from the catalog before anybody is told that it worked.
+import { randomUUID } from 'node:crypto';
+import type { Config } from '../config/config.ts';
+import type { Log } from '../log/log.ts';
+import { OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
+import { literal, raw, sql } from '../postgres/sql.ts';
+import { Problem } from '../problem/problem.ts';
+import { diff } from './diff.ts';
+import { executeMetadata, executeOnline, type ExecuteSettings, type NumberedStep } from './execute.ts';
+import { locator, toModel, type Locate, type SchemaConfig } from './from-config.ts';
+import type { Allowance } from './gate.ts';
+import {
+  clearFills,
+  ENGINE_VERSION,
+  finishRun,
+  hashModel,
+  readCatalogStamp,
+  readFence,
+  readStamp,
+  recordSteps,
+  SCHEMA_CHANNEL,
+  startRun,
+  writeObjects,
+  writeStamp,
+  type RunKind,
+  type Stamp,
+} from './ledger.ts';
+import { readLive } from './live.ts';
+import type { SchemaModel } from './model.ts';
+import type { PlanSettings } from './plan.ts';
+import { prepare, type MigrationPlan } from './prepare.ts';
+import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
+import { pause, tryLock, unlock, type LockSettings } from './session.ts';
+import type { Step } from './step.ts';
+
+export type MigrationPolicy = PlanSettings &
+  Allowance &
+  LockSettings & {
+    /** A file that was replaced by another one may come back: `dev`, `--allow-rollback`, `down`. */
+    readonly allowRollback: boolean;
+    /** A number that grows with every deployment; tells an older file from a newer one. */
+    readonly deploySeq: number | null;
+    readonly kind: RunKind;
+  };
+
+export type MigrationOutcome =
+  | { readonly kind: 'unchanged'; readonly schemaHash: string; readonly plan: MigrationPlan | null }
+  | {
+      readonly kind: 'applied';
+      readonly schemaHash: string;
+      readonly plan: MigrationPlan;
+      readonly runId: string;
+      /** Index builds that go on while the server serves; settles when they are done, and never rejects. */
+      readonly background: Promise<readonly MigrationProblem[]>;
+    }
+  | {
+      readonly kind: 'refused';
+      readonly schemaHash: string;
+      readonly problems: readonly MigrationProblem[];
+      readonly plan: MigrationPlan | null;
+    }
+  | {
+      readonly kind: 'superseded';
+      readonly schemaHash: string;
+      readonly by: string;
+      readonly replacedAt: Date | null;
+    };
+
+export type MigrateOptions = {
+  readonly owner: OwnerDatabase | string;
+  readonly config: SchemaConfig & Partial<Pick<Config, 'migrations'>>;
+  /** Names this process in the history. */
+  readonly instance?: string | undefined;
+  readonly log: Log;
+  readonly policy?: Partial<MigrationPolicy> | undefined;
+  readonly onStatement?: ExecuteSettings['onStatement'];
+  /** Ends background work at shutdown; the next start continues it. */
+  readonly signal?: AbortSignal | undefined;
+};
+
+const DEFAULT_LIMITS = { lockTimeoutMs: 300, lockBudgetMs: 60_000, maxWriteBlockMs: 100 };
+
+export const SERVE_POLICY: Partial<MigrationPolicy> = {};
+/** At a developer's machine: any file may come back, and big tables take the short way. */
+export const DEV_POLICY: Partial<MigrationPolicy> = { allowRollback: true, direct: true };
+
+export function policyOf(options: Pick<MigrateOptions, 'config' | 'policy'>): MigrationPolicy {
+  const file = options.config.migrations;
+  return {
+    maxWriteBlockMs: file?.maxWriteBlockMs ?? DEFAULT_LIMITS.maxWriteBlockMs,
+    lockTimeoutMs: file?.lockTimeoutMs ?? DEFAULT_LIMITS.lockTimeoutMs,
+    lockBudgetMs: file?.lockBudgetMs ?? DEFAULT_LIMITS.lockBudgetMs,
+    drop: file?.drop ?? 'retire',
+    direct: false,
+    allow: [],
+    strictRollout: false,
+    allowRollback: false,
+    deploySeq: null,
+    kind: 'apply',
+    ...options.policy,
+  };
+}
+
+export async function migrate(options: MigrateOptions): Promise<MigrationOutcome> {
+  return migrateModel(toModel(options.config), locator(options.config), options);
+}
+
+/** The same for a model that need not come from the file of today: `down` takes one from the history. */
+export async function migrateModel(
+  model: SchemaModel,
+  locate: Locate,
+  options: MigrateOptions,
+): Promise<MigrationOutcome> {
+  const policy = policyOf(options);
+  const schemaHash = hashModel(model);
+  return withOwner(options.owner, async (owner, keepOpen) => {
+    const early = await owner.session(async (session) => {
+      await checkSession(session);
+      return isInSync(session, model, schemaHash);
+    });
+    if (early) return { kind: 'unchanged', schemaHash, plan: null };
+    const background = { taken: Promise.resolve() };
+    const work: Work = { owner, model, locate, options, policy, schemaHash, keepOpen, background };
+    return owner.session((session) => lead(session, work));
+  });
+}
+
+type Work = {
+  readonly owner: OwnerDatabase;
+  readonly model: SchemaModel;
+  readonly locate: Locate;
+  readonly options: MigrateOptions;
+  readonly policy: MigrationPolicy;
+  readonly schemaHash: string;
+  readonly keepOpen: (until: Promise<unknown>) => void;
+  /** Settles when the background work has its lock, or ended without it. */
+  readonly background: { taken: Promise<void> };
+};
+
+async function withOwner<T>(
+  owner: OwnerDatabase | string,
+  work: (owner: OwnerDatabase, keepOpen: (until: Promise<unknown>) => void) => Promise<T>,
+): Promise<T> {
+  if (typeof owner !== 'string') return work(owner, () => {});
+  const own = new OwnerDatabase({
+    url: owner,
+    applicationName: 'svc-migrate',
+    max: 3,
+    idleTimeoutMs: 10_000,
+  });
+  let until: Promise<unknown> = Promise.resolve();
+  try {
+    return await work(own, (more) => {
+      until = more;
+    });
+  } finally {
+    // What still runs in the background ends first; it reports for itself.
+    const close = (): Promise<void> => own.close();
+    void until.then(close, close);
+  }
+}
+
+// A pooler that hands out another session for every transaction loses the lock that makes this safe.
+async function checkSession(session: Queryable): Promise<void> {
+  const token = randomUUID();
+  await session.query(raw(`select set_config('svc.session', ${literal(token).compile().text}, false)`));
+  const [row] = await session.query<{ token: string | null }>(
+    raw(`select current_setting('svc.session', true) as token`),
+  );
+  if (row?.token === token) return;
+  throw new Problem(
+    'unsuitable_pooler',
+    503,
+    'Migrations need a session of their own, but the connection goes through a transaction pooler',
+    {
+      hint: 'Point SVC_DATABASE_URL at the server itself, or at a session pooler.',
+    },
+  );
+}
+
+/** The cheap look: same file, same catalog, same versions, nothing left over. */
+async function isInSync(session: Queryable, model: SchemaModel, schemaHash: string): Promise<boolean> {
+  const stamp = await readStamp(session);
+  if (!stamp?.complete || stamp.schemaHash !== schemaHash || stamp.engineVersion !== ENGINE_VERSION)
+    return false;
+  const [server] = await session.query<{ version: number; standby: boolean }>(
+    raw(`select current_setting('server_version_num')::int as version, pg_is_in_recovery() as standby`),
+  );
+  if (server?.version !== stamp.serverVersion) return false;
+  return (await readCatalogStamp(session, await stampedSchemas(session, model))) === stamp.catalogStamp;
+}
+
+async function stampedSchemas(session: Queryable, model: SchemaModel): Promise<string[]> {
+  const rows = await session.query<{ schema: string }>(
+    raw(
+      `select distinct split_part(substr(identity, 7), '.', 1) as schema from svc_meta.object where kind = 'table'`,
+    ),
+  );
+  return [
+    ...new Set(['public', ...model.tables.map((table) => table.schema), ...rows.map((row) => row.schema)]),
+  ].sort();
+}
+
+async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
+  const { schemaHash, model } = work;
+  for (let told = false; !(await tryLock(session, 'migrate'));) {
+    if (!told) work.options.log.info('another instance is migrating; waiting for it');
+    told = true;
+    await pause();
+    if (await isInSync(session, model, schemaHash)) return { kind: 'unchanged', schemaHash, plan: null };
+  }
+  try {
+    if (await isInSync(session, model, schemaHash)) return { kind: 'unchanged', schemaHash, plan: null };
+    const fence = await readFence(session, schemaHash);
+    const stamp = await readStamp(session);
+    if (isSuperseded(fence, work)) {
+      return { kind: 'superseded', schemaHash, by: fence.current ?? '', replacedAt: fence.replacedAt };
+    }
+    while (!(await tryLock(session, 'background'))) {
+      // Somebody still builds this very file's indexes: all that is ours to do is done.
+      if (stamp?.schemaHash === schemaHash) return { kind: 'unchanged', schemaHash, plan: null };
+      await pause();
+    }
+    try {
+      return await planAndRun(session, work, await readStamp(session));
+    } finally {
+      await unlock(session, 'background');
+      // Between the two holders of this lock nobody may take the rest of the plan for left over: the one lock
+      // changes hands while the other is still held.
+      await work.background.taken;
+    }
+  } finally {
+    await unlock(session, 'migrate').catch(() => {
+      // The session is gone, and its locks with it.
+    });
+  }
+}
+
+function isSuperseded(
+  fence: {
+    readonly current: string | null;
+    readonly replacedAt: Date | null;
+    readonly newestSeq: number | null;
+  },
+  { policy, schemaHash }: Work,
+): boolean {
+  if (policy.allowRollback || fence.current === null || fence.current === schemaHash) return false;
+  const { deploySeq } = policy;
+  if (deploySeq !== null && fence.newestSeq !== null) return deploySeq < fence.newestSeq;
+  return fence.replacedAt !== null;
+}
+
+async function planAndRun(session: Queryable, work: Work, stamp: Stamp | null): Promise<MigrationOutcome> {
+  const { model, schemaHash, locate, policy } = work;
+  let plan: MigrationPlan;
+  try {
+    plan = await prepare(session, model, stamp, policy);
+  } catch (error) {
+    if (error instanceof MigrationRefused) return refused(schemaHash, null, error.problems, locate);
+    throw error;
+  }
+  for (const hint of plan.hints)
+    work.options.log.warn(
+      { code: hint.code, at: locate(hint.at) ?? hint.at },
+      `${hint.message}. ${hint.hint ?? ''}`,
+    );
+  if (plan.problems.length > 0) return refused(schemaHash, plan, plan.problems, locate);
+  if (plan.steps.length === 0) {
+    const run = stamp?.schemaHash === schemaHash ? null : await recordQuietRun(session, work, stamp);
+    await session.query(raw('begin'));
+    await writeObjects(session, run ?? '0', plan.writes, plan.forgotten);
+    await session.query(raw('commit'));
+    await stampNow(session, work, plan, true);
+    return { kind: 'unchanged', schemaHash, plan };
+  }
+  return run(session, work, plan);
+}
+
+/** A file that changes nothing is still the file of today: the fence must know it. */
+async function recordQuietRun(session: Queryable, work: Work, stamp: Stamp | null): Promise<string> {
+  const runId = await startRun(session, runRow(work, stamp?.schemaHash ?? null));
+  await finishRun(session, runId, 'done', null);
+  return runId;
+}
+
+function runRow(work: Work, parentHash: string | null): Parameters<typeof startRun>[1] {
+  return {
+    kind: work.policy.kind,
+    parentHash,
+    schemaHash: work.schemaHash,
+    deploySeq: work.policy.deploySeq,
+    model: work.model,
+    instance: work.options.instance ?? `pid ${process.pid}`,
+  };
+}
+
+function refused(
+  schemaHash: string,
+  plan: MigrationPlan | null,
+  problems: readonly MigrationProblem[],
+  locate: Locate,
+): MigrationOutcome {
+  return { kind: 'refused', schemaHash, plan, problems: placed(problems, locate) };
+}
+
+export function placed(problems: readonly MigrationProblem[], locate: Locate): MigrationProblem[] {
+  return problems.map((one) => ({ ...one, place: one.place ?? locate(one.at) }));
+}
+
+async function run(session: Queryable, work: Work, plan: MigrationPlan): Promise<MigrationOutcome> {
+  const { log } = work.options;
+  const runId = await startRun(session, runRow(work, plan.parentHash));
+  await recordSteps(session, runId, plan.steps);
+  const settings: ExecuteSettings = {
+    lockTimeoutMs: work.policy.lockTimeoutMs,
+    lockBudgetMs: work.policy.lockBudgetMs,
+    searchPath: plan.searchPath,
+    runId,
+    onStatement: work.options.onStatement,
+    onProgress: (step) => log.info({ step: step.summary, lane: step.lane }, 'migrating'),
+  };
+  const numbered = plan.steps.map((step, ordinal): NumberedStep => ({ ordinal, step }));
+  const inLane = (lane: Step['lane']): NumberedStep[] => numbered.filter(({ step }) => step.lane === lane);
+  try {
+    await executeMetadata(session, inLane('metadata'), settings, () =>
+      writeObjects(session, runId, plan.writes, plan.forgotten),
+    );
+    for (const one of [...inLane('online'), ...inLane('concurrent')])
+      await executeOnline(session, one, settings);
+    const filled = plan.steps.flatMap(({ action }) =>
+      action.kind === 'fill' ? [`table ${action.schema}.${action.table}`] : [],
+    );
+    if (filled.length > 0) await clearFills(session, filled);
+    const background = inLane('background');
+    if (background.length === 0) await verify(session, plan);
+    await finishRun(session, runId, 'done', null);
+    await stampNow(session, work, plan, background.length === 0);
+    await announce(session);
+    log.info({ run: runId, steps: plan.steps.length, schema: work.schemaHash.slice(0, 8) }, 'migrated');
+    return {
+      kind: 'applied',
+      schemaHash: work.schemaHash,
+      plan,
+      runId,
+      background: startBackground(work, plan, settings, background),
+    };
+  } catch (error) {
+    await finishRun(session, runId, 'failed', error instanceof Error ? error.message : String(error)).catch(
+      () => {
+        // The connection may be what failed; the next run marks this one as interrupted.
+      },
+    );
+    if (error instanceof MigrationRefused) return refused(work.schemaHash, plan, error.problems, work.locate);
+    throw error;
+  }
+}
+
+/** Reads the catalog once more: a difference left after a run is a defect of the engine, and is said aloud. */
+async function verify(session: Queryable, plan: MigrationPlan): Promise<void> {
+  const live = await readLive(session, plan.schemas);
+  const { changes } = diff(plan.desired, live, plan.owned);
+  if (changes.length === 0) return;
+  throw new Problem(
+    'MIG-501',
+    500,
+    `engine defect: ${changes.length} differences remain after the run: ${changes.map((change) => change.kind).join(', ')}`,
+    {
+      details: JSON.stringify(changes, (key, value: unknown) =>
+        key === 'table' || key === 'live' ? undefined : value,
+      ).slice(0, 2_000),
+    },
+  );
+}
+
+async function stampNow(
+  session: Queryable,
+  work: Work,
+  plan: MigrationPlan,
+  complete: boolean,
+): Promise<void> {
+  const schemas = await stampedSchemas(session, work.model);
+  await writeStamp(session, {
+    schemaHash: work.schemaHash,
+    catalogStamp: await readCatalogStamp(session, schemas),
+    serverVersion: plan.serverVersion,
+    engineVersion: ENGINE_VERSION,
+    complete,
+  });
+}
+
+/** Every instance reads the catalog again. */
+async function announce(session: Queryable): Promise<void> {
+  await session.query(sql`select pg_notify(${SCHEMA_CHANNEL}, '')`);
+}
+
+function startBackground(
+  work: Work,
+  plan: MigrationPlan,
+  settings: ExecuteSettings,
+  steps: readonly NumberedStep[],
+): Promise<readonly MigrationProblem[]> {
+  if (steps.length === 0) return Promise.resolve([]);
+  const { log } = work.options;
+  let take = (): void => {};
+  work.background.taken = new Promise((resolve) => {
+    take = resolve;
+  });
+  const done = work.owner
+    .session(async (session): Promise<readonly MigrationProblem[]> => {
+      const stopCancelling = await cancelOnAbort(session, work);
+      while (!(await tryLock(session, 'background'))) await pause();
+      take();
+      const problems: MigrationProblem[] = [];
+      for (const one of steps) {
+        if (work.options.signal?.aborted) break;
+        try {
+          await executeOnline(session, one, settings);
+        } catch (error) {
+          if (!(error instanceof MigrationRefused)) throw error;
+          problems.push(...placed(error.problems, work.locate));
+        }
+      }
+      stopCancelling();
+      if (work.options.signal?.aborted) return problems;
+      const current = await readStamp(session);
+      // A newer file may have been applied meanwhile; its stamp is not ours to write.
+      if (problems.length === 0 && current?.schemaHash === work.schemaHash) {
+        await verify(session, plan);
+        await stampNow(session, work, plan, true);
+        await announce(session);
+      }
+      for (const one of problems) log.error({ code: one.code, at: one.place ?? one.at }, one.message);
+      return problems;
+    })
+    .catch((error: unknown): readonly MigrationProblem[] => {
+      if (work.options.signal?.aborted) return [];
+      log.error({ err: error }, 'background work of the migration failed; the next start continues it');
+      return [problem('MIG-501', 'background', error instanceof Error ? error.message : String(error))];
+    });
+  void done.then(take);
+  work.keepOpen(done);
+  return done;
+}
+
+/** An index build listens to nobody; only the server can end its statement. */
+async function cancelOnAbort(session: Queryable, { owner, options }: Work): Promise<() => void> {
+  const { signal, log } = options;
+  const [row] = await session.query<{ pid: number }>(raw('select pg_backend_pid() as pid'));
+  const pid = row?.pid;
+  if (signal === undefined || pid === undefined) return () => {};
+  const cancel = (): void => {
+    owner.query(sql`select pg_cancel_backend(${pid})`).catch((error: unknown) => {
+      log.warn({ err: error }, 'could not end background work; it ends with its connection');
+    });
+  };
+  signal.addEventListener('abort', cancel, { once: true });
+  return () => signal.removeEventListener('abort', cancel);
+}
+
+export type PendingCheck =
+  | { readonly kind: 'in-sync' }
+  | { readonly kind: 'superseded' }
+  | {
+      readonly kind: 'pending';
+      readonly words: readonly string[];
+      readonly problems: readonly MigrationProblem[];
+    };
+
+/** For `serve` without `--migrate`: what is pending, in words. Changes nothing. */
+export async function checkPending(options: MigrateOptions): Promise<PendingCheck> {
+  const model = toModel(options.config);
+  const schemaHash = hashModel(model);
+  const inSync = await withOwner(options.owner, (owner) =>
+    owner.session((session) => isInSync(session, model, schemaHash)),
+  );
+  if (inSync) return { kind: 'in-sync' };
+  const planned = await planMigration(options);
+  if (planned.kind === 'refused') return { kind: 'pending', words: [], problems: planned.problems };
+  if (planned.superseded) return { kind: 'superseded' };
+  const { steps, problems } = planned.plan;
+  if (steps.length === 0 && problems.length === 0) return { kind: 'in-sync' };
+  return {
+    kind: 'pending',
+    words: steps.map((step) => `${step.sign} ${step.at}: ${step.summary}`),
+    problems,
+  };
+}
+
+export type Planned =
+  | {
+      readonly kind: 'planned';
+      readonly plan: MigrationPlan;
+      readonly superseded: boolean;
+      readonly stamp: Stamp | null;
+    }
+  | { readonly kind: 'refused'; readonly problems: readonly MigrationProblem[] };
+
+export async function planMigration(options: MigrateOptions): Promise<Planned> {
+  return planModel(toModel(options.config), locator(options.config), options);
+}
+
+export async function planModel(
+  model: SchemaModel,
+  locate: Locate,
+  options: MigrateOptions,
+): Promise<Planned> {
+  const policy = policyOf(options);
+  return withOwner(options.owner, (owner) =>
+    owner.session(async (session): Promise<Planned> => {
+      await checkSession(session);
+      const stamp = await readStamp(session);
+      const schemaHash = hashModel(model);
+      const fence = await readFence(session, schemaHash);
+      try {
+        const plan = await prepare(session, model, stamp, policy);
+        const superseded = !policy.allowRollback && fence.replacedAt !== null && fence.current !== schemaHash;
+        return {
+          kind: 'planned',
+          stamp,
+          superseded,
+          plan: { ...plan, problems: placed(plan.problems, locate), hints: placed(plan.hints, locate) },
+        };
+      } catch (error) {
+        if (error instanceof MigrationRefused)
+          return { kind: 'refused', problems: placed(error.problems, locate) };
+        throw error;
+      }
+    }),
+  );
+}

@@ -1,0 +1,110 @@
+// What svc.yaml says about the database, as plain JSON values: a run keeps it in the ledger, and `down` plans
+// from such a kept model. Knows neither YAML nor PostgreSQL; expressions are text as the user wrote it.
+
+export type SchemaModel = {
+  readonly tables: readonly TableModel[];
+  readonly functions: readonly FunctionModel[];
+  readonly buckets: readonly BucketModel[];
+};
+
+export type TableModel = {
+  readonly schema: string;
+  readonly name: string;
+  readonly renamedFrom: string | null;
+  readonly protect: boolean;
+  /** `absent`: no `rls` key. `off`: said out loud. A list, even an empty one, turns row-level security on. */
+  readonly rls: 'absent' | 'off' | readonly PolicyModel[];
+  readonly columns: readonly ColumnModel[];
+  readonly indexes: readonly IndexModel[];
+  /** Path in the file, for messages: `tables.todos`. */
+  readonly at: string;
+};
+
+export type ColumnModel = {
+  readonly name: string;
+  /** Null: it follows the referenced column. */
+  readonly type: string | null;
+  readonly primaryKey: boolean;
+  readonly required: boolean;
+  readonly unique: boolean;
+  readonly default: DefaultModel | null;
+  readonly enum: readonly string[] | null;
+  readonly pattern: string | null;
+  /** Digits as written: a JavaScript number would round `9007199254740993`. */
+  readonly min: string | null;
+  readonly max: string | null;
+  readonly check: string | null;
+  readonly foreignKey: ReferenceModel | null;
+  readonly ref: { readonly bucket: string; readonly cascade: boolean } | null;
+  readonly renamedFrom: string | null;
+  readonly backfill: string | null;
+  readonly using: string | null;
+  readonly at: string;
+};
+
+export type DefaultModel =
+  | { readonly kind: 'literal'; readonly text: string }
+  | { readonly kind: 'list'; readonly items: readonly string[]; readonly json: string }
+  | { readonly kind: 'json'; readonly text: string }
+  | { readonly kind: 'sql'; readonly text: string };
+
+export type OnDelete = 'cascade' | 'restrict' | 'set_null';
+
+export type ReferenceModel = {
+  readonly schema: string;
+  readonly table: string;
+  readonly column: string;
+  readonly onDelete: OnDelete;
+};
+
+export type IndexModel = {
+  readonly name: string | null;
+  readonly columns: readonly string[];
+  readonly unique: boolean;
+  readonly where: string | null;
+  readonly at: string;
+};
+
+export type Operation = 'select' | 'insert' | 'update' | 'delete';
+
+export type PolicyModel = {
+  readonly name: string | null;
+  readonly operations: readonly Operation[];
+  readonly permissive: boolean;
+  readonly using: string | null;
+  readonly withCheck: string | null;
+  readonly check: string | null;
+  readonly at: string;
+};
+
+export type FunctionModel = {
+  readonly schema: string;
+  readonly name: string;
+  readonly renamedFrom: string | null;
+  readonly language: 'sql' | 'plpgsql';
+  readonly volatility: 'volatile' | 'stable' | 'immutable';
+  readonly definer: boolean;
+  readonly args: readonly ArgumentModel[];
+  readonly returns: string;
+  readonly body: string;
+  readonly at: string;
+};
+
+export type ArgumentModel = {
+  readonly name: string;
+  readonly type: string;
+  readonly required: boolean;
+  readonly default: DefaultModel | null;
+};
+
+export type BucketModel = {
+  readonly name: string;
+  readonly policies: readonly PolicyModel[];
+  readonly at: string;
+};
+
+export const EMPTY_MODEL: SchemaModel = { tables: [], functions: [], buckets: [] };
+
+export function tableKey(schema: string, name: string): string {
+  return `${schema}.${name}`;
+}

@@ -1,0 +1,147 @@
+// Reads SQL text only as far as its tokens: enough to see that an expression stays inside its parentheses, to
+// find names in it, and to wrap the caller helpers. What the text means is for the server to say.
+
+export type Token = {
+  readonly kind: 'word' | 'quoted' | 'string' | 'number' | 'comment' | 'space' | 'symbol';
+  readonly text: string;
+  readonly start: number;
+};
+
+type Scan = { readonly tokens: readonly Token[]; readonly fault: string | null };
+
+const PATTERNS: ReadonlyArray<readonly [Token['kind'], RegExp]> = [
+  ['space', /\s+/y],
+  ['comment', /--[^\n]*/y],
+  ['string', /[eE]'(?:[^'\\]|\\[\s\S]|'')*'/y],
+  ['string', /(?:[bBxXnN]|[uU]&)?'(?:[^']|'')*'/y],
+  ['quoted', /(?:[uU]&)?"(?:[^"]|"")*"/y],
+  ['word', /[\p{L}_][\p{L}\p{N}_$]*/uy],
+  ['number', /\d[\w.]*|\.\d\w*/y],
+];
+
+export function scanSql(text: string): Scan {
+  const tokens: Token[] = [];
+  let at = 0;
+  while (at < text.length) {
+    const token = readToken(text, at);
+    if (typeof token === 'string') return { tokens, fault: token };
+    tokens.push(token);
+    at += token.text.length;
+  }
+  return { tokens, fault: null };
+}
+
+function readToken(text: string, at: number): Token | string {
+  if (text.startsWith('/*', at)) return readBlockComment(text, at);
+  if (text[at] === '$') {
+    const quoted = readDollarQuote(text, at);
+    if (quoted !== null) return quoted;
+  }
+  for (const [kind, pattern] of PATTERNS) {
+    pattern.lastIndex = at;
+    const match = pattern.exec(text);
+    if (match) return { kind, text: match[0], start: at };
+  }
+  if (text[at] === "'") return 'a string is not closed';
+  if (text[at] === '"') return 'a quoted name is not closed';
+  return { kind: 'symbol', text: text[at] ?? '', start: at };
+}
+
+// Block comments nest in PostgreSQL, unlike in most languages.
+function readBlockComment(text: string, at: number): Token | string {
+  let depth = 0;
+  for (let index = at; index < text.length - 1; index += 1) {
+    if (text.startsWith('/*', index)) {
+      depth += 1;
+      index += 1;
+    } else if (text.startsWith('*/', index)) {
+      depth -= 1;
+      index += 1;
+      if (depth === 0) return { kind: 'comment', text: text.slice(at, index + 1), start: at };
+    }
+  }
+  return 'a comment is not closed';
+}
+
+const DOLLAR_TAG = /\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/uy;
+
+function readDollarQuote(text: string, at: number): Token | string | null {
+  DOLLAR_TAG.lastIndex = at;
+  const tag = DOLLAR_TAG.exec(text)?.[0];
+  if (tag === undefined) return null;
+  const end = text.indexOf(tag, at + tag.length);
+  if (end === -1) return 'a dollar-quoted string is not closed';
+  return { kind: 'string', text: text.slice(at, end + tag.length), start: at };
+}
+
+/** Why this text cannot be one expression (or type) inside parentheses, or null. */
+export function expressionFault(text: string): string | null {
+  const { tokens, fault } = scanSql(text);
+  if (fault !== null) return fault;
+  if (text.includes('\0')) return 'it contains a NUL character';
+  let depth = 0;
+  for (const token of tokens) {
+    if (token.kind !== 'symbol') continue;
+    if (token.text === ';') return 'it must be one expression, without a semicolon';
+    if (token.text === '(') depth += 1;
+    if (token.text === ')') depth -= 1;
+    if (depth < 0) return 'a closing parenthesis has no opening one';
+  }
+  if (depth > 0) return 'a parenthesis is not closed';
+  if (!tokens.some(isMeaningful)) return 'it is empty';
+  return null;
+}
+
+/** Names and words of the text, lower-cased as the server would, for finding what it may depend on. */
+export function wordsOf(text: string): Set<string> {
+  const words = new Set<string>();
+  for (const token of scanSql(text).tokens) {
+    if (token.kind === 'word') words.add(token.text.toLowerCase());
+    if (token.kind === 'quoted') words.add(token.text.slice(1, -1).replaceAll('""', '"'));
+    // A body in a string (a plpgsql EXECUTE) still names things.
+    if (token.kind === 'string')
+      for (const word of token.text.match(/[\p{L}_][\p{L}\p{N}_$]*/gu) ?? []) words.add(word);
+  }
+  return words;
+}
+
+const PER_STATEMENT = new Set(['uid', 'is_authenticated', 'is_anonymous', 'role', 'jwt', 'email']);
+
+/**
+ * `auth.uid()` becomes `(select auth.uid())`: PostgreSQL then evaluates it once per statement instead of once per
+ * row. A call that already stands behind `select` is left alone.
+ */
+export function wrapCallerHelpers(text: string): string {
+  const { tokens, fault } = scanSql(text);
+  if (fault !== null) return text;
+  const solid = tokens.filter(isMeaningful);
+  let result = '';
+  let copied = 0;
+  for (let index = 0; index + 4 < solid.length; index += 1) {
+    const [schema, dot, name, open, close] = solid.slice(index, index + 5);
+    if (!schema || !dot || !name || !open || !close) break;
+    const isHelper =
+      schema.kind === 'word' &&
+      schema.text.toLowerCase() === 'auth' &&
+      dot.text === '.' &&
+      name.kind === 'word' &&
+      PER_STATEMENT.has(name.text.toLowerCase()) &&
+      open.text === '(' &&
+      close.text === ')';
+    const before = solid[index - 1];
+    if (!isHelper || before?.text.toLowerCase() === 'select' || before?.text === '.') continue;
+    const end = close.start + 1;
+    result += `${text.slice(copied, schema.start)}(select ${text.slice(schema.start, end)})`;
+    copied = end;
+  }
+  return result + text.slice(copied);
+}
+
+/** The other way round, on the server's printed form, for text a person will read. */
+export function unwrapCallerHelpers(text: string): string {
+  return text.replace(/\( ?SELECT (auth\.(\w+)\(\)) AS \2\)/g, '$1');
+}
+
+function isMeaningful(token: Token): boolean {
+  return token.kind !== 'space' && token.kind !== 'comment';
+}

@@ -1,0 +1,90 @@
+// One statement of a plan with everything a person or the gate needs to know about it before it runs.
+
+export type Hazard =
+  | 'DATA_LOSS'
+  | 'DATA_DEPENDENT'
+  | 'REWRITE'
+  | 'LONG_LOCK'
+  | 'WRITE_BLOCK'
+  | 'BREAKS_OLD_CODE'
+  | 'AUTHZ_OPEN'
+  | 'AUTHZ_CHANGE'
+  | 'AUTHZ_NARROW'
+  | 'SEMANTIC'
+  | 'FOREIGN_DEP'
+  | 'INDEX_BUILD'
+  | 'INDEX_DROPPED'
+  | 'NON_TX';
+
+export type Lock =
+  | 'none'
+  | 'AccessShare'
+  | 'ShareUpdateExclusive'
+  | 'Share'
+  | 'ShareRowExclusive'
+  | 'AccessExclusive';
+
+/**
+ * `metadata`: one transaction for all. `online`: a transaction of its own, while others write.
+ * `concurrent`: outside any transaction, before the server is ready. `background`: likewise, afterwards.
+ */
+export type Lane = 'metadata' | 'online' | 'concurrent' | 'background';
+
+export type Step = {
+  readonly sql: string;
+  readonly lane: Lane;
+  readonly phase: number;
+  /** `tables.todos.fields.title`; also what allow flags name. */
+  readonly identity: string;
+  /** Where in the file. */
+  readonly at: string;
+  readonly sign: '+' | '~' | '-';
+  readonly summary: string;
+  /** `schema.table` the lock is on, or null. */
+  readonly table: string | null;
+  readonly lock: Lock;
+  readonly rewrites: boolean;
+  readonly scans: boolean;
+  readonly estimateMs: number;
+  readonly hazards: readonly Hazard[];
+  readonly action: Action;
+};
+
+/** What the executor must do beside sending the text. */
+export type Action =
+  | { readonly kind: 'sql' }
+  | { readonly kind: 'build-index'; readonly schema: string; readonly label: string }
+  | { readonly kind: 'drop-index'; readonly schema: string; readonly label: string }
+  | {
+      readonly kind: 'fill';
+      readonly schema: string;
+      readonly table: string;
+      readonly column: string;
+      readonly value: string;
+    };
+
+/** Order inside the metadata transaction. */
+export const PHASE = {
+  rename: 1,
+  schema: 10,
+  clear: 20,
+  clearFunction: 25,
+  columns: 30,
+  types: 35,
+  functions: 40,
+  defaultedColumns: 45,
+  defaults: 50,
+  fill: 55,
+  keys: 60,
+  checks: 62,
+  notNull: 64,
+  foreignKeys: 70,
+  indexes: 80,
+  policies: 90,
+  rowSecurity: 91,
+  grants: 95,
+  references: 97,
+  bodies: 100,
+  dropFunctions: 125,
+  retire: 130,
+} as const;

@@ -1,0 +1,184 @@
+// TypeScript types of the backend in the shape supabase-js takes: `createClient<Database>(…)`. Made from the
+// catalog, narrowed to what the file declares: what was retired is not in them.
+import type { Catalog, Column, Relation, Routine } from '../catalog/catalog.ts';
+import { relationKey } from '../catalog/catalog.ts';
+import type { Config, Field, SqlFunction, Table } from '../config/config.ts';
+
+export type TypesInput = {
+  readonly config: Pick<Config, 'tables' | 'rpc'>;
+  readonly catalog: Catalog;
+};
+
+export function renderTypes({ config, catalog }: TypesInput): string {
+  const schemas = [...new Set(['public', ...config.tables.map((table) => table.schema)])];
+  const bodies = schemas.map((schema) => renderSchema(schema, config, catalog));
+  return [HEAD, `export type Database = {\n${bodies.join('\n')}\n};`, TAIL].join('\n\n') + '\n';
+}
+
+const HEAD = `// Made by \`svc types\`. Do not edit: it is written again when the schema changes.
+
+export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];`;
+
+const TAIL = `type PublicSchema = Database['public'];
+
+export type Tables<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Row'];
+export type TablesInsert<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Insert'];
+export type TablesUpdate<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Update'];`;
+
+const NOTHING = '{ [_ in never]: never }';
+
+function renderSchema(schema: string, config: TypesInput['config'], catalog: Catalog): string {
+  const tables = config.tables
+    .filter((table) => table.schema === schema)
+    .flatMap((table) => renderTable(table, config, catalog));
+  const functions = schema === 'public' ? config.rpc.flatMap((fn) => renderFunction(fn, catalog)) : [];
+  return [
+    `  ${key(schema)}: {`,
+    member('Tables', tables),
+    `    Views: ${NOTHING};`,
+    member('Functions', functions),
+    `    Enums: ${NOTHING};`,
+    `    CompositeTypes: ${NOTHING};`,
+    '  };',
+  ].join('\n');
+}
+
+function member(name: string, entries: readonly string[]): string {
+  return entries.length === 0 ? `    ${name}: ${NOTHING};` : `    ${name}: {\n${entries.join('\n')}\n    };`;
+}
+
+function renderTable(table: Table, config: TypesInput['config'], catalog: Catalog): string[] {
+  const relation = catalog.relations.get(relationKey(table.schema, table.name));
+  if (!relation) return [];
+  const columns = table.fields.flatMap((field) => {
+    const column = relation.columns.find((one) => one.name === field.name);
+    return column ? [{ field, column }] : [];
+  });
+  const row = columns.map(
+    ({ field, column }) => `          ${key(column.name)}: ${valueType(column, field)}${orNull(column)};`,
+  );
+  const insert = columns.map(({ field, column }) => writeLine(column, field, isOptional(column)));
+  const update = columns.map(({ field, column }) => writeLine(column, field, true));
+  return [
+    [
+      `      ${key(table.name)}: {`,
+      `        Row: {\n${row.join('\n')}\n        };`,
+      `        Insert: {\n${insert.join('\n')}\n        };`,
+      `        Update: {\n${update.join('\n')}\n        };`,
+      `        Relationships: ${renderRelationships(table, relation, config)};`,
+      '      };',
+    ].join('\n'),
+  ];
+}
+
+function writeLine(column: Column, field: Field, optional: boolean): string {
+  if (column.generated === 'always' || column.generated === 'stored')
+    return `          ${key(column.name)}?: never;`;
+  return `          ${key(column.name)}${optional ? '?' : ''}: ${valueType(column, field)}${orNull(column)};`;
+}
+
+function isOptional(column: Column): boolean {
+  return !column.notNull || column.default !== null;
+}
+
+function orNull(column: Column): string {
+  return column.notNull ? '' : ' | null';
+}
+
+function valueType(column: Column, field: Field): string {
+  if (field.enum && field.enum.length > 0) {
+    const union = field.enum.map((value) => JSON.stringify(value)).join(' | ');
+    if (column.category === 'S') return union;
+    if (column.baseType === '_text' || column.baseType === '_varchar') return `(${union})[]`;
+  }
+  if (column.enumLabels) return column.enumLabels.map((label) => JSON.stringify(label)).join(' | ');
+  return scalarType(column.baseType);
+}
+
+const NUMBERS = new Set(['int2', 'int4', 'int8', 'float4', 'float8', 'numeric', 'oid']);
+
+/** What arrives as JSON: everything that is no number, boolean or JSON is text. */
+function scalarType(base: string): string {
+  if (base.startsWith('_')) return `${scalarType(base.slice(1))}[]`;
+  if (NUMBERS.has(base)) return 'number';
+  if (base === 'bool') return 'boolean';
+  if (base === 'json' || base === 'jsonb') return 'Json';
+  if (base === 'void') return 'undefined';
+  if (base === 'record') return 'Record<string, unknown>';
+  return 'string';
+}
+
+function renderRelationships(table: Table, relation: Relation, config: TypesInput['config']): string {
+  const entries = relation.foreignKeys.flatMap((foreignKey) => {
+    const declared = config.tables.some(
+      (one) => one.schema === foreignKey.targetSchema && one.name === foreignKey.targetName,
+    );
+    if (
+      !declared ||
+      !foreignKey.columns.every((column) => table.fields.some((field) => field.name === column))
+    )
+      return [];
+    const oneToOne = [relation.primaryKey, ...relation.uniqueKeys].some((unique) =>
+      sameSet(unique, foreignKey.columns),
+    );
+    return [
+      [
+        '          {',
+        `            foreignKeyName: ${JSON.stringify(foreignKey.constraint)};`,
+        `            columns: [${foreignKey.columns.map((one) => JSON.stringify(one)).join(', ')}];`,
+        `            isOneToOne: ${oneToOne};`,
+        `            referencedRelation: ${JSON.stringify(foreignKey.targetName)};`,
+        `            referencedColumns: [${foreignKey.targetColumns.map((one) => JSON.stringify(one)).join(', ')}];`,
+        '          },',
+      ].join('\n'),
+    ];
+  });
+  return entries.length === 0 ? '[]' : `[\n${entries.join('\n')}\n        ]`;
+}
+
+function sameSet(a: readonly string[], b: readonly string[]): boolean {
+  return a.length > 0 && a.length === b.length && a.every((one) => b.includes(one));
+}
+
+function renderFunction(fn: SqlFunction, catalog: Catalog): string[] {
+  const routine = catalog.routines.get(relationKey('public', fn.name));
+  if (!routine) return [];
+  const args = routine.args.map((arg) => {
+    const declared = fn.args.find((one) => one.name === arg.name);
+    return `${key(arg.name)}${declared?.required ? '' : '?'}: ${scalarType(arg.baseType)}`;
+  });
+  return [
+    [
+      `      ${key(fn.name)}: {`,
+      `        Args: ${args.length === 0 ? 'never' : `{ ${args.join('; ')} }`};`,
+      `        Returns: ${returnType(routine)};`,
+      '      };',
+    ].join('\n'),
+  ];
+}
+
+function returnType(routine: Routine): string {
+  const { returns } = routine;
+  const many = (type: string): string =>
+    routine.isSetOf ? `${/[|\s]/.test(type) ? `(${type})` : type}[]` : type;
+  switch (returns.kind) {
+    case 'void':
+      return 'undefined';
+    case 'scalar':
+      return many(scalarType(returns.baseType));
+    case 'record':
+      return many('Record<string, unknown>');
+    case 'columns':
+      return many(`{ ${returns.columns.map((column) => `${key(column.name)}: unknown`).join('; ')} }`);
+    case 'composite': {
+      if (returns.relation === null) return many('Record<string, unknown>');
+      const dot = returns.relation.indexOf('.');
+      const [schema, table] = [returns.relation.slice(0, dot), returns.relation.slice(dot + 1)];
+      return many(`Database[${JSON.stringify(schema)}]['Tables'][${JSON.stringify(table)}]['Row']`);
+    }
+  }
+}
+
+function key(name: string): string {
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name);
+}
