@@ -1,0 +1,41 @@
+// What the server hands to each feature. A feature is a Fastify plugin made from this context; it owns its
+// routes and its error dialect, and shares nothing with its neighbours but what is here.
+import type { FastifyPluginAsync } from 'fastify';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Config } from '../config/config.ts';
+import type { CredentialReader } from '../identity/credentials.ts';
+import type { Keyring } from '../identity/keyring.ts';
+import type { SigningKeys } from '../identity/signing-keys.ts';
+import type { Log } from '../log/log.ts';
+import type { CallerPool } from '../postgres/caller-pool.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
+
+/** The file and the database as they belong together. Swapped as a whole on a reload: read it once per request. */
+export type Snapshot = {
+  readonly config: Config;
+  readonly catalog: Catalog;
+  /** Grows by one with every swap; part of the key of whatever is cached by it. */
+  readonly version: number;
+};
+
+export type FeatureContext = {
+  readonly snapshot: () => Snapshot;
+  /** Statements on behalf of callers. */
+  readonly callers: CallerPool;
+  /** The product's own statements. */
+  readonly owner: OwnerDatabase;
+  readonly credentials: CredentialReader;
+  readonly signingKeys: SigningKeys;
+  /** Seals what is secret in the database. */
+  readonly keyring: Keyring;
+  /** The process environment, for the SVC_* variables a feature documents. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly log: Log;
+  readonly now: () => Date;
+  /** Public base URL without a trailing slash, or undefined when only the request can tell (loopback development). */
+  readonly baseUrl: () => string | undefined;
+  /** True under `svc dev`: more is shown to the person at the keyboard. */
+  readonly dev: boolean;
+};
+
+export type Feature = (context: FeatureContext) => FastifyPluginAsync;

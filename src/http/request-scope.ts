@@ -1,0 +1,44 @@
+// What lives as long as one request: its id, its deadline, and the way to stop what it started.
+import type { Cancellable } from '../postgres/caller-pool.ts';
+import type { Abort } from '../problem/problem.ts';
+
+export class RequestScope implements Cancellable {
+  readonly id: string;
+  /** Set by whoever runs a statement for this request; called when the request is given up. */
+  cancel: (() => void) | undefined;
+  #reason: Abort['reason'] | undefined;
+  #controller: AbortController | undefined;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  /** Why the request was given up, undefined while it is wanted. */
+  get aborted(): Abort['reason'] | undefined {
+    return this.#reason;
+  }
+
+  /** For APIs that take a signal; made at its first use because most requests need none. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#reason && !this.#controller.signal.aborted) this.#controller.abort();
+    return this.#controller.signal;
+  }
+
+  abort(reason: Abort['reason']): void {
+    if (this.#reason) return;
+    this.#reason = reason;
+    this.cancel?.();
+    this.#controller?.abort();
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    scope: RequestScope;
+  }
+  interface FastifyContextConfig {
+    /** Which of `server.timeouts` ends this route's requests; `none` when the feature has its own. */
+    deadline?: 'request' | 'upload' | 'none' | undefined;
+  }
+}

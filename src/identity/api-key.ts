@@ -1,0 +1,85 @@
+// The two API keys: opaque strings, not tokens. `svc_publishable_…` may be in a browser, `svc_secret_…` never.
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { Problem } from '../problem/problem.ts';
+
+export const PUBLISHABLE_PREFIX = 'svc_publishable_';
+export const SECRET_PREFIX = 'svc_secret_';
+
+/** Characters after the prefix; fewer can be guessed. */
+const SHORTEST_KEY = 20;
+
+export type ApiKeys = {
+  readonly publishable: string;
+  readonly secret: string;
+};
+
+export function generateApiKeys(): ApiKeys {
+  return {
+    publishable: PUBLISHABLE_PREFIX + randomBytes(24).toString('base64url'),
+    secret: SECRET_PREFIX + randomBytes(32).toString('base64url'),
+  };
+}
+
+/** The problems of a key pair that came from outside; the keys themselves are never repeated. */
+export function checkApiKeys(keys: ApiKeys): Problem[] {
+  const problems: Problem[] = [];
+  for (const [variable, key, prefix] of [
+    ['SVC_PUBLISHABLE_KEY', keys.publishable, PUBLISHABLE_PREFIX],
+    ['SVC_SECRET_KEY', keys.secret, SECRET_PREFIX],
+  ] as const) {
+    const hint = 'Run `svc keys` to make a valid pair.';
+    if (!key.startsWith(prefix)) {
+      problems.push(new Problem('bad_api_key', 500, `${variable} must start with ${prefix}`, { hint }));
+    } else if (!/^[\x21-\x7e]+$/.test(key)) {
+      problems.push(
+        new Problem('bad_api_key', 500, `${variable} contains characters no header can carry`, { hint }),
+      );
+    } else if (key.length - prefix.length < SHORTEST_KEY) {
+      problems.push(
+        new Problem(
+          'bad_api_key',
+          500,
+          `${variable} is too short: ${SHORTEST_KEY} characters after the prefix are the least`,
+          { hint },
+        ),
+      );
+    }
+  }
+  const [publishable, secret] = [
+    keys.publishable.slice(PUBLISHABLE_PREFIX.length),
+    keys.secret.slice(SECRET_PREFIX.length),
+  ];
+  if (problems.length === 0 && publishable === secret) {
+    const message =
+      'SVC_SECRET_KEY is SVC_PUBLISHABLE_KEY with another prefix: whoever reads one knows the other';
+    problems.push(new Problem('bad_api_key', 500, message, { hint: 'Run `svc keys` to make a valid pair.' }));
+  }
+  return problems;
+}
+
+export type KeyMatch = 'publishable' | 'secret' | 'unknown';
+
+/**
+ * Compares in constant time, so that no common prefix shows. The length may show: it is that of every key this
+ * product makes. (Comparing digests instead would hide it too, at several microseconds a request.)
+ */
+export function keyMatcher(keys: ApiKeys): (candidate: string) => KeyMatch {
+  const publishable = Buffer.from(keys.publishable);
+  const secret = Buffer.from(keys.secret);
+  return (candidate) => {
+    const presented = Buffer.from(candidate);
+    const isPublishable = isEqual(presented, publishable);
+    const isSecret = isEqual(presented, secret);
+    if (isSecret) return 'secret';
+    return isPublishable ? 'publishable' : 'unknown';
+  };
+}
+
+function isEqual(presented: Buffer, key: Buffer): boolean {
+  return presented.length === key.length && timingSafeEqual(presented, key);
+}
+
+/** True for anything that claims to be one of our keys: such a value is never read as a token. */
+export function looksLikeKey(value: string): boolean {
+  return value.startsWith(PUBLISHABLE_PREFIX) || value.startsWith(SECRET_PREFIX);
+}

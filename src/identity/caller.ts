@@ -1,0 +1,65 @@
+// Who calls, as the data APIs see it. Principle: Authorization decides who you are, `apikey` only opens the door.
+import type { CallerSettings, DatabaseRole } from '../postgres/caller-pool.ts';
+import { ANON_CLAIMS_JSON, SERVICE_CLAIMS_JSON, type Claims } from './claims.ts';
+import type { Credential, Presented } from './credentials.ts';
+import type { TokenFault } from './token.ts';
+
+export type Caller = CallerSettings & {
+  readonly role: DatabaseRole;
+  /** The verified token, null for a caller that presented keys only. */
+  readonly user: Claims | null;
+  /** The raw token, for code that acts on the caller's behalf. */
+  readonly token: string | null;
+};
+
+export const ANON: Caller = { role: 'anon', claims: ANON_CLAIMS_JSON, user: null, token: null };
+export const SERVICE: Caller = { role: 'service_role', claims: SERVICE_CLAIMS_JSON, user: null, token: null };
+
+export type Refusal =
+  | { readonly reason: 'no-key' | 'unknown-key' }
+  | { readonly reason: 'bad-token'; readonly fault: TokenFault };
+
+export type Refused = { readonly ok: false; readonly refusal: Refusal };
+export type Resolution = { readonly ok: true; readonly caller: Caller } | Refused;
+
+const NO_KEY: Refused = { ok: false, refusal: { reason: 'no-key' } };
+const UNKNOWN_KEY: Refused = { ok: false, refusal: { reason: 'unknown-key' } };
+
+/** Rows K1 to K23 of the decision table, for `/rest/v1` and `/storage/v1`. */
+export function resolveDataCaller({ apikey, bearer }: Presented): Resolution {
+  const door = doorOf(apikey, bearer);
+  if (door !== 'open') return door;
+  switch (bearer.kind) {
+    case 'none':
+      return { ok: true, caller: apikey.kind === 'secret' ? SERVICE : ANON };
+    case 'publishable':
+      // Also beside the secret key: the least privilege that was asked for.
+      return { ok: true, caller: ANON };
+    case 'secret':
+      return { ok: true, caller: SERVICE };
+    case 'keylike':
+      return UNKNOWN_KEY;
+    case 'token':
+      return { ok: true, caller: tokenCaller(bearer) };
+    case 'bad-token':
+    case 'other':
+      return { ok: false, refusal: { reason: 'bad-token', fault: bearer.fault } };
+  }
+}
+
+/** `/functions/v1`: no key is needed, a key is no user, and an unusable bearer is an anonymous caller. */
+export function resolveFunctionCaller({ bearer }: Presented): Caller {
+  return bearer.kind === 'token' ? tokenCaller(bearer) : ANON;
+}
+
+/** Whether the request may pass at all: a key must be in one of the two headers (a user token alone is not enough). */
+export function doorOf(apikey: Credential, bearer: Credential): 'open' | Refused {
+  if (apikey.kind === 'publishable' || apikey.kind === 'secret') return 'open';
+  if (apikey.kind !== 'none') return UNKNOWN_KEY;
+  if (bearer.kind === 'publishable' || bearer.kind === 'secret') return 'open';
+  return bearer.kind === 'keylike' ? UNKNOWN_KEY : NO_KEY;
+}
+
+export function tokenCaller({ claims, token }: Extract<Credential, { kind: 'token' }>): Caller {
+  return { role: claims.role, claims: claims.json, user: claims, token };
+}

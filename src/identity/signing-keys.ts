@@ -1,0 +1,300 @@
+// The keys that sign and verify access tokens: kept in the database, private halves sealed with the keyring,
+// shared by all instances. A key lives through standby, in use, previously used, revoked; tokens signed by any
+// but a revoked one verify, so that a rotation logs nobody out.
+import { createHash, randomUUID } from 'node:crypto';
+import { exportJWK, generateKeyPair, importJWK, type CryptoKey, type JWK } from 'jose';
+import type { SecretBox } from '../lib/secret-box.ts';
+import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
+import { sql } from '../postgres/sql.ts';
+import { Problem } from '../problem/problem.ts';
+import type { KeySource, SigningKey, VerificationKey } from './token.ts';
+
+export type KeyState = 'standby' | 'in_use' | 'previously_used' | 'revoked';
+export type KeyAlgorithm = 'ES256' | 'RS256' | 'HS256';
+
+/** What may be shown of a key. */
+export type KeySummary = {
+  kid: string;
+  alg: KeyAlgorithm;
+  state: KeyState;
+  imported: boolean;
+  created_at: Date;
+  promoted_at: Date | null;
+  demoted_at: Date | null;
+};
+
+type KeyRow = KeySummary & { public_jwk: JWK | null; private_jwk: Buffer | null };
+
+type LoadedKeys = {
+  readonly verifying: ReadonlyMap<string, VerificationKey>;
+  /** The imported shared secret, for tokens that name no key. */
+  readonly withoutKid: VerificationKey | undefined;
+  readonly signing: SigningKey | undefined;
+  readonly publicKeys: readonly JWK[];
+};
+
+/** Every change of a key notifies on this channel; see `listen`. */
+export const SIGNING_KEYS_CHANNEL = 'svc_signing_keys';
+
+/** An unknown `kid` makes the keys be read again, but not more often than this. */
+const RELOAD_INTERVAL_MS = 5_000;
+/** Without a notification the keys are read again after this long. */
+const MAX_AGE_MS = 60_000;
+/** A standby key is published this long before it signs: the caches of clients and of HTTP between. */
+export const STANDBY_MINUTES = 20;
+
+const SHORTEST_SHARED_SECRET = 32;
+
+export class SigningKeys implements KeySource {
+  readonly #db: OwnerDatabase;
+  readonly #box: SecretBox;
+  readonly #onChange: () => void;
+  #keys: LoadedKeys = { verifying: new Map(), withoutKid: undefined, signing: undefined, publicKeys: [] };
+  #fingerprint = '';
+  #loadedAt = 0;
+  #reading: Promise<void> | undefined;
+
+  /** `onChange` is called when a key came or went: whoever remembers verified tokens forgets them. */
+  constructor(db: OwnerDatabase, box: SecretBox, onChange: () => void = () => {}) {
+    this.#db = db;
+    this.#box = box;
+    this.#onChange = onChange;
+  }
+
+  /** Reads the keys, making the first one when there is none that this instance can open. */
+  async load(): Promise<void> {
+    await this.reload();
+    if (this.#keys.signing) return;
+    await this.#db.transaction(async (transaction) => {
+      // Two instances that boot together must agree on one key.
+      await transaction.query(sql`lock table auth.signing_keys in exclusive mode`);
+      await this.#read(transaction);
+      if (this.#keys.signing) return;
+      // A key sealed with a keyring that is gone signs no more; its tokens stay valid until they expire.
+      await demoteCurrent(transaction);
+      await this.#insertKey(transaction, await makeKey(), 'in_use', false);
+    });
+    await this.reload();
+  }
+
+  /** Reads the keys now; called on a notification and after a lost connection. */
+  async reload(): Promise<void> {
+    this.#reading ??= this.#read(this.#db).finally(() => {
+      this.#reading = undefined;
+    });
+    await this.#reading;
+  }
+
+  async findKey(kid: string | undefined): Promise<VerificationKey | undefined> {
+    const age = Date.now() - this.#loadedAt;
+    // In the background: a request must not wait for a reading that will most likely find nothing new.
+    if (age > MAX_AGE_MS) this.reload().catch(() => {});
+    if (kid === undefined) return this.#keys.withoutKid;
+    const known = this.#keys.verifying.get(kid);
+    if (known) return known;
+    if (age < RELOAD_INTERVAL_MS) return undefined;
+    await this.reload();
+    return this.#keys.verifying.get(kid);
+  }
+
+  get signing(): SigningKey {
+    if (!this.#keys.signing) throw new Error('signing keys are not loaded');
+    return this.#keys.signing;
+  }
+
+  /** Public halves of every key that verifies, for `/.well-known/jwks.json`. */
+  get publicKeys(): readonly JWK[] {
+    return this.#keys.publicKeys;
+  }
+
+  async list(): Promise<KeySummary[]> {
+    return await this.#db.query<KeySummary>(sql`
+      select kid, alg, state, imported, created_at, promoted_at, demoted_at
+      from auth.signing_keys order by created_at`);
+  }
+
+  /** Adds the next key. It is published at once and signs after `STANDBY_MINUTES` (see `advance`), or now. */
+  async rotate(when: 'after-standby' | 'now'): Promise<string> {
+    const made = await makeKey();
+    await this.#change(async (transaction) => {
+      // A key that waits has signed nothing yet; the new one takes its place.
+      await transaction.query(sql`delete from auth.signing_keys where state = 'standby'`);
+      if (when === 'now') await demoteCurrent(transaction);
+      await this.#insertKey(transaction, made, when === 'now' ? 'in_use' : 'standby', false);
+    });
+    return made.kid;
+  }
+
+  /** Promotes a standby key whose time has come, and revokes the keys no living token was signed with. */
+  async advance(now: Date, tokenLifetimeSeconds: number): Promise<boolean> {
+    const promoteBefore = new Date(now.getTime() - STANDBY_MINUTES * 60_000);
+    const revokeBefore = new Date(now.getTime() - (tokenLifetimeSeconds + 300) * 1000);
+    const [due] = await this.#db.query(sql`
+      select 1 from auth.signing_keys
+      where (state = 'standby' and created_at <= ${promoteBefore})
+         or (state = 'previously_used' and not imported and demoted_at <= ${revokeBefore})
+      limit 1`);
+    if (!due) return false;
+    await this.#change(async (transaction) => {
+      const [standby] = await transaction.query<{ kid: string }>(sql`
+        select kid from auth.signing_keys where state = 'standby' and created_at <= ${promoteBefore}
+        order by created_at limit 1`);
+      if (standby) {
+        await demoteCurrent(transaction, now);
+        await transaction.query(sql`
+          update auth.signing_keys set state = 'in_use', promoted_at = ${now} where kid = ${standby.kid}`);
+      }
+      await transaction.query(sql`
+        update auth.signing_keys set state = 'revoked', revoked_at = ${now}, private_jwk = null
+        where state = 'previously_used' and not imported and demoted_at <= ${revokeBefore}`);
+    });
+    return true;
+  }
+
+  /** Ends a key at once: every token it signed stops verifying. The key in use is replaced first. */
+  async revoke(kid: string): Promise<void> {
+    const replacement = await makeKey();
+    await this.#change(async (transaction) => {
+      const [row] = await transaction.query<{ state: KeyState }>(
+        sql`select state from auth.signing_keys where kid = ${kid}`,
+      );
+      if (!row) {
+        throw new Problem('no_such_key', 404, `There is no signing key ${kid}`, {
+          hint: '`svc keys list` shows them.',
+        });
+      }
+      await transaction.query(sql`
+        update auth.signing_keys set state = 'revoked', revoked_at = now(), private_jwk = null where kid = ${kid}`);
+      if (row.state === 'in_use') await this.#insertKey(transaction, replacement, 'in_use', false);
+    });
+  }
+
+  /**
+   * Accepts tokens of another product: a shared secret (HS256) or a JWK. An imported key verifies and never
+   * signs; it stays until it is revoked, because only the operator knows when the other product's tokens end.
+   */
+  async importKey(key: { readonly sharedSecret: string } | { readonly jwk: JWK }): Promise<string> {
+    const made = 'sharedSecret' in key ? sharedSecretKey(key.sharedSecret) : await foreignKey(key.jwk);
+    await this.#change(async (transaction) => {
+      await this.#insertKey(transaction, made, 'previously_used', true);
+    });
+    return made.kid;
+  }
+
+  async #change(work: (transaction: Queryable) => Promise<void>): Promise<void> {
+    await this.#db.transaction(async (transaction) => {
+      await transaction.query(sql`lock table auth.signing_keys in exclusive mode`);
+      await work(transaction);
+      await transaction.query(sql`select pg_notify(${SIGNING_KEYS_CHANNEL}, '')`);
+    });
+    await this.reload();
+  }
+
+  async #insertKey(db: Queryable, key: MadeKey, state: KeyState, imported: boolean): Promise<void> {
+    const sealed = key.privateJwk
+      ? this.#box.seal(Buffer.from(JSON.stringify(key.privateJwk)), key.kid)
+      : null;
+    await db.query(sql`
+      insert into auth.signing_keys (kid, alg, state, public_jwk, private_jwk, imported, promoted_at, demoted_at)
+      values (${key.kid}, ${key.alg}, ${state}, ${key.publicJwk ? JSON.stringify(key.publicJwk) : null}, ${sealed}, ${imported},
+        ${state === 'in_use' ? new Date() : null}, ${state === 'previously_used' ? new Date() : null})
+      on conflict (kid) do update set state = excluded.state, private_jwk = excluded.private_jwk, revoked_at = null`);
+  }
+
+  async #read(db: Queryable): Promise<void> {
+    const rows = await db.query<KeyRow>(sql`
+      select kid, alg, state, imported, created_at, promoted_at, demoted_at, public_jwk, private_jwk
+      from auth.signing_keys where state <> 'revoked' order by created_at`);
+    const verifying = new Map<string, VerificationKey>();
+    let withoutKid: VerificationKey | undefined;
+    let signing: SigningKey | undefined;
+    for (const row of rows) {
+      const opened = row.private_jwk ? this.#box.open(row.private_jwk, row.kid) : undefined;
+      const privateJwk = opened ? (JSON.parse(opened.toString('utf8')) as JWK) : undefined;
+      if (row.alg === 'HS256') {
+        if (!privateJwk?.k) continue;
+        const key: VerificationKey = { alg: 'HS256', key: Buffer.from(privateJwk.k, 'base64url') };
+        verifying.set(row.kid, key);
+        withoutKid ??= key;
+        continue;
+      }
+      if (!row.public_jwk) continue;
+      verifying.set(row.kid, { alg: row.alg, key: await importAsymmetric(row.public_jwk, row.alg) });
+      if (row.state !== 'in_use' || row.alg !== 'ES256' || !privateJwk) continue;
+      signing = { kid: row.kid, alg: 'ES256', privateKey: await importAsymmetric(privateJwk, 'ES256') };
+    }
+    const publicKeys = rows.flatMap((row) => (row.public_jwk ? [row.public_jwk] : []));
+    const fingerprint = rows.map((row) => row.kid).join(' ');
+    const changed = fingerprint !== this.#fingerprint;
+    this.#keys = { verifying, withoutKid, signing, publicKeys };
+    this.#fingerprint = fingerprint;
+    this.#loadedAt = Date.now();
+    if (changed) this.#onChange();
+  }
+}
+
+type MadeKey = {
+  readonly kid: string;
+  readonly alg: KeyAlgorithm;
+  readonly publicJwk: JWK | undefined;
+  readonly privateJwk: JWK | undefined;
+};
+
+async function makeKey(): Promise<MadeKey> {
+  const kid = randomUUID();
+  const pair = await generateKeyPair('ES256', { extractable: true });
+  return {
+    kid,
+    alg: 'ES256',
+    publicJwk: publicHalf(await exportJWK(pair.publicKey), kid, 'ES256'),
+    privateJwk: await exportJWK(pair.privateKey),
+  };
+}
+
+// WebCrypto refuses to import a key for verifying whose key_ops do not say so.
+function publicHalf({ kty, crv, x, y, n, e }: JWK, kid: string, alg: KeyAlgorithm): JWK {
+  const numbers = kty === 'RSA' ? { n, e } : { crv, x, y };
+  return { kty, ...numbers, kid, alg, use: 'sig', key_ops: ['verify'] } as JWK;
+}
+
+function sharedSecretKey(secret: string): MadeKey {
+  if (secret.length < SHORTEST_SHARED_SECRET) {
+    throw new Problem(
+      'bad_shared_secret',
+      400,
+      `A shared secret of fewer than ${SHORTEST_SHARED_SECRET} characters can be guessed and is not imported`,
+      { hint: 'Issue new tokens instead: users sign in again once.' },
+    );
+  }
+  const kid = `hs256-${createHash('sha256').update(`svc kid\0${secret}`).digest('hex').slice(0, 16)}`;
+  const jwk: JWK = { kty: 'oct', k: Buffer.from(secret).toString('base64url') };
+  return { kid, alg: 'HS256', publicJwk: undefined, privateJwk: jwk };
+}
+
+async function foreignKey(jwk: JWK): Promise<MadeKey> {
+  const alg = jwk.kty === 'RSA' ? 'RS256' : jwk.kty === 'EC' && jwk.crv === 'P-256' ? 'ES256' : undefined;
+  if (!alg || (jwk.alg !== undefined && jwk.alg !== alg)) {
+    throw new Problem('bad_jwk', 400, 'Only P-256 (ES256) and RSA (RS256) keys can be imported', {
+      hint: 'Give the public key as a JWK with kty, and crv/x/y or n/e.',
+    });
+  }
+  const kid = jwk.kid ?? randomUUID();
+  const publicJwk = publicHalf(jwk, kid, alg);
+  try {
+    await importAsymmetric(publicJwk, alg);
+  } catch (cause) {
+    throw new Problem('bad_jwk', 400, 'The JWK is not a valid public key', { cause });
+  }
+  return { kid, alg, publicJwk, privateJwk: undefined };
+}
+
+async function demoteCurrent(db: Queryable, now: Date = new Date()): Promise<void> {
+  await db.query(sql`
+    update auth.signing_keys set state = 'previously_used', demoted_at = ${now} where state = 'in_use'`);
+}
+
+async function importAsymmetric(jwk: JWK, alg: 'ES256' | 'RS256'): Promise<CryptoKey> {
+  const key = await importJWK(jwk, alg);
+  if (key instanceof Uint8Array) throw new Error('an asymmetric key cannot be a byte string');
+  return key;
+}

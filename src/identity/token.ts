@@ -1,0 +1,177 @@
+// Verifying and signing access tokens. The algorithm comes from the key we hold, never from the token, and a
+// verified token is remembered until it expires: verification costs more than many of the statements it guards.
+import { compactVerify, decodeProtectedHeader, SignJWT, type CryptoKey, type KeyObject } from 'jose';
+import { Lru } from '../lib/lru.ts';
+import { isDatabaseRole, type Claims } from './claims.ts';
+
+export type VerificationKey = {
+  readonly alg: 'ES256' | 'RS256' | 'HS256';
+  readonly key: CryptoKey | KeyObject | Uint8Array;
+};
+
+/** Where keys come from; an unknown `kid` may make it reload once. */
+export interface KeySource {
+  findKey(kid: string | undefined): Promise<VerificationKey | undefined>;
+}
+
+export type TokenFault = {
+  /** PGRST301: the token cannot be read. PGRST303: it can, and its claims do not hold. */
+  readonly kind: 'unreadable' | 'claims';
+  readonly message: string;
+  readonly details?: string | undefined;
+};
+
+export type Verification =
+  | { readonly ok: true; readonly claims: Claims }
+  | { readonly ok: false; readonly fault: TokenFault };
+
+/** Tolerated difference between clocks, in seconds. */
+export const CLOCK_SKEW_SECONDS = 30;
+const MAX_REMEMBERED = 5_000;
+/** A token travels in a header; anything longer is not ours. */
+const MAX_TOKEN_LENGTH = 16_384;
+
+export class TokenVerifier {
+  readonly #keys: KeySource;
+  readonly #now: () => number;
+  readonly #verified = new Lru<string, Claims>(MAX_REMEMBERED);
+
+  constructor(keys: KeySource, now: () => number = () => Math.floor(Date.now() / 1000)) {
+    this.#keys = keys;
+    this.#now = now;
+  }
+
+  /** Call when keys rotate or are revoked. */
+  forget(): void {
+    this.#verified.clear();
+  }
+
+  /** A token verified before, its time claims checked again; undefined when it must be verified. */
+  remembered(token: string): Verification | undefined {
+    const claims = this.#verified.get(token);
+    if (!claims) return undefined;
+    const fault = this.#checkTime(claims);
+    return fault ? { ok: false, fault } : { ok: true, claims };
+  }
+
+  async verify(token: string): Promise<Verification> {
+    const remembered = this.remembered(token);
+    if (remembered) return remembered;
+    const read = await this.#read(token);
+    if (!read.ok) return read;
+    const fault = this.#checkTime(read.claims);
+    if (fault) return { ok: false, fault };
+    this.#verified.set(token, read.claims);
+    return read;
+  }
+
+  async #read(token: string): Promise<Verification> {
+    const parts = token.split('.').length;
+    if (parts !== 3) {
+      return unreadable(parts === 5 ? 'Unsupported token type' : `Expected 3 parts in JWT; got ${parts}`);
+    }
+    if (token.length > MAX_TOKEN_LENGTH) return unreadable('JWT cryptographic operation failed');
+    const header = readHeader(token);
+    if (!header) return unreadable('JWT cryptographic operation failed');
+    const key = await this.#keys.findKey(header.kid);
+    if (!key) {
+      if (header.alg === undefined || header.alg === 'none')
+        return unreadable('Wrong or unsupported encoding algorithm');
+      return unreadable('No suitable key or wrong key type', 'None of the keys was able to decode the JWT');
+    }
+    if (header.alg !== key.alg) return unreadable('Wrong or unsupported encoding algorithm');
+    let payload: unknown;
+    try {
+      const verified = await compactVerify(token, key.key, { algorithms: [key.alg] });
+      payload = JSON.parse(new TextDecoder().decode(verified.payload));
+    } catch {
+      return unreadable('JWT cryptographic operation failed');
+    }
+    return readClaims(payload);
+  }
+
+  #checkTime(claims: Claims): TokenFault | undefined {
+    const now = this.#now();
+    const message =
+      claims.expiresAt !== null && claims.expiresAt + CLOCK_SKEW_SECONDS <= now
+        ? 'JWT expired'
+        : claims.notBefore !== null && claims.notBefore - CLOCK_SKEW_SECONDS > now
+          ? 'JWT not yet valid'
+          : claims.issuedAt !== null && claims.issuedAt - CLOCK_SKEW_SECONDS > now
+            ? 'JWT issued at future'
+            : undefined;
+    return message === undefined ? undefined : { kind: 'claims', message };
+  }
+}
+
+export type SigningKey = { readonly kid: string; readonly alg: 'ES256'; readonly privateKey: CryptoKey };
+
+/** Signs a payload as a compact JWS; `exp` and `iat` are the caller's to set. */
+export function signToken(payload: Readonly<Record<string, unknown>>, key: SigningKey): Promise<string> {
+  return new SignJWT({ ...payload })
+    .setProtectedHeader({ alg: key.alg, kid: key.kid, typ: 'JWT' })
+    .sign(key.privateKey);
+}
+
+function readHeader(token: string): { alg: string | undefined; kid: string | undefined } | undefined {
+  try {
+    const { alg, kid } = decodeProtectedHeader(token);
+    return { alg, kid };
+  } catch {
+    // Not base64url JSON: the same answer as a bad signature.
+    return undefined;
+  }
+}
+
+function readClaims(payload: unknown): Verification {
+  if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
+    return { ok: false, fault: { kind: 'claims', message: 'Parsing claims failed' } };
+  }
+  const claims: Record<string, unknown> = { ...payload };
+  for (const name of ['exp', 'nbf', 'iat']) {
+    const value = claims[name];
+    if (value !== undefined && value !== null && typeof value !== 'number') {
+      return { ok: false, fault: { kind: 'claims', message: `The JWT '${name}' claim must be a number` } };
+    }
+  }
+  const { aud } = claims;
+  const audiences = Array.isArray(aud) ? aud : aud === undefined || aud === null ? [] : [aud];
+  if (audiences.some((one) => typeof one !== 'string')) {
+    return {
+      ok: false,
+      fault: { kind: 'claims', message: "The JWT 'aud' claim must be a string or an array of strings" },
+    };
+  }
+  const role = claims['role'] ?? 'anon';
+  if (!isDatabaseRole(role)) {
+    return { ok: false, fault: { kind: 'claims', message: `role ${JSON.stringify(role)} does not exist` } };
+  }
+  return {
+    ok: true,
+    claims: {
+      role,
+      sub: text(claims['sub']),
+      sessionId: text(claims['session_id']),
+      email: text(claims['email']),
+      isAnonymous: claims['is_anonymous'] === true,
+      aal: text(claims['aal']),
+      expiresAt: number(claims['exp']),
+      notBefore: number(claims['nbf']),
+      issuedAt: number(claims['iat']),
+      json: JSON.stringify({ ...claims, role }),
+      payload: claims,
+    },
+  };
+}
+
+function unreadable(message: string, details?: string): Verification {
+  return { ok: false, fault: { kind: 'unreadable', message, details } };
+}
+
+function text(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+function number(value: unknown): number | null {
+  return typeof value === 'number' ? value : null;
+}
