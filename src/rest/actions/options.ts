@@ -1,0 +1,43 @@
+// OPTIONS: which methods a resource has, from what the catalog says and not from privileges.
+import type { FastifyReply } from 'fastify';
+import type { Exchange } from '../exchange.ts';
+import type { ExposedRelation } from '../plan/exposed.ts';
+import { findRoutine } from '../plan/plan-call.ts';
+import { routineNotFound } from '../problem.ts';
+import { findRelation } from './read.ts';
+
+export function options({ request, exposed, reply }: Exchange): FastifyReply {
+  reply.code(200);
+  reply.header('allow', allowed(request.resource));
+  reply.header('content-length', '0');
+  return reply.send('');
+
+  function allowed(resource: typeof request.resource): string {
+    switch (resource.kind) {
+      case 'root':
+        return 'OPTIONS,GET,HEAD';
+      case 'relation':
+        return relationMethods(findRelation(exposed, request.schema, resource.name));
+      case 'routine': {
+        const routine = findRoutine(exposed, request.schema, resource.name);
+        if (!routine) {
+          throw routineNotFound(
+            `Could not find the function ${request.schema}.${resource.name} in the schema cache`,
+            `Searched for the function ${request.schema}.${resource.name}.`,
+            'Only functions declared under rpc: in svc.yaml can be called.',
+          );
+        }
+        return routine.volatility === 'volatile' ? 'OPTIONS,POST' : 'OPTIONS,GET,HEAD,POST';
+      }
+    }
+  }
+}
+
+function relationMethods({ insertable, updatable, deletable, primaryKey }: ExposedRelation): string {
+  const methods = ['OPTIONS', 'GET', 'HEAD'];
+  if (insertable) methods.push('POST');
+  if (insertable && updatable && primaryKey.length > 0) methods.push('PUT');
+  if (updatable) methods.push('PATCH');
+  if (deletable) methods.push('DELETE');
+  return methods.join(',');
+}

@@ -1,0 +1,282 @@
+// The data API as an OpenAPI 3.1 document: pure, from what the caller may use. Who may use what is asked elsewhere.
+import type { Column, Relation, Routine, RoutineResult } from '../catalog/catalog.ts';
+
+export type RelationRights = {
+  readonly relation: Relation;
+  readonly select: boolean;
+  readonly insert: boolean;
+  readonly update: boolean;
+  readonly delete: boolean;
+};
+
+export type OpenApiInput = {
+  readonly title: string;
+  readonly description: string | undefined;
+  /** URL of the API itself, `…/rest/v1`. */
+  readonly serverUrl: string;
+  readonly relations: readonly RelationRights[];
+  readonly routines: readonly Routine[];
+};
+
+type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+type Schema = { readonly [key: string]: Json };
+
+export function openApi(input: OpenApiInput): Schema {
+  const paths: Record<string, Json> = {};
+  const schemas: Record<string, Json> = {};
+  for (const rights of input.relations) {
+    schemas[rights.relation.name] = relationSchema(rights.relation);
+    paths[`/${rights.relation.name}`] = relationPath(rights);
+  }
+  for (const routine of input.routines) paths[`/rpc/${routine.name}`] = routinePath(routine, schemas);
+  return {
+    openapi: '3.1.0',
+    info: { title: input.title, description: input.description ?? '', version: '1' },
+    servers: [{ url: input.serverUrl }],
+    security: [{ apikey: [] }, { apikey: [], bearer: [] }],
+    paths,
+    components: {
+      securitySchemes: {
+        apikey: { type: 'apiKey', in: 'header', name: 'apikey' },
+        bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+      },
+      parameters: PARAMETERS,
+      responses: {
+        error: { description: 'An error', content: json({ $ref: '#/components/schemas/error' }) },
+      },
+      schemas: { ...schemas, error: ERROR_SCHEMA },
+    },
+  };
+}
+
+const ERROR_SCHEMA: Schema = {
+  type: 'object',
+  properties: {
+    code: { type: 'string' },
+    message: { type: 'string' },
+    details: { type: ['string', 'array', 'null'] },
+    hint: { type: ['string', 'null'] },
+  },
+  required: ['code', 'message', 'details', 'hint'],
+};
+
+const text = (description: string): Schema => ({ description, schema: { type: 'string' } });
+const PARAMETERS: Schema = {
+  select: {
+    name: 'select',
+    in: 'query',
+    ...text('Columns, embeds and aggregates: id,title,author:users(name)'),
+  },
+  order: { name: 'order', in: 'query', ...text('column.asc|desc.nullsfirst|nullslast, comma separated') },
+  limit: {
+    name: 'limit',
+    in: 'query',
+    description: 'Most rows; lists have 20 when neither limit nor Range is sent.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  offset: {
+    name: 'offset',
+    in: 'query',
+    description: 'Rows to skip.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  or: { name: 'or', in: 'query', ...text('(column.operator.value,and(…),…)') },
+  on_conflict: {
+    name: 'on_conflict',
+    in: 'query',
+    ...text('Columns of the unique key that an upsert looks at'),
+  },
+  prefer: {
+    name: 'Prefer',
+    in: 'header',
+    ...text('return, count, resolution, missing, max-affected, tx, timezone'),
+  },
+  range: { name: 'Range', in: 'header', ...text('Rows, from zero and inclusive: 0-9') },
+};
+
+const parameter = (name: string): Schema => ({ $ref: `#/components/parameters/${name}` });
+const json = (schema: Schema): Schema => ({ 'application/json': { schema } });
+const FAILED: Schema = { $ref: '#/components/responses/error' };
+
+function relationPath({ relation, ...may }: RelationRights): Schema {
+  const { name, comment } = relation;
+  const rows: Schema = { type: 'array', items: { $ref: `#/components/schemas/${name}` } };
+  const tags = [name];
+  const filters = relation.columns.map((column) => ({
+    name: column.name,
+    in: 'query',
+    description: `operator.value, for example eq.1 (${column.type})`,
+    schema: { type: 'string' },
+  }));
+  const body: Schema = {
+    content: json({ oneOf: [{ $ref: `#/components/schemas/${name}` }, rows] }),
+  };
+  const shown: Schema = { description: 'With return=representation', content: json(rows) };
+  return {
+    ...(comment ? { description: comment } : {}),
+    ...(may.select
+      ? {
+          get: {
+            tags,
+            parameters: [
+              ...['select', 'order', 'limit', 'offset', 'or', 'prefer', 'range'].map(parameter),
+              ...filters,
+            ],
+            responses: {
+              '200': { description: 'Rows', content: json(rows) },
+              '206': { description: 'Some of the rows', content: json(rows) },
+              default: FAILED,
+            },
+          },
+        }
+      : {}),
+    ...(may.insert && relation.insertable
+      ? {
+          post: {
+            tags,
+            parameters: ['select', 'on_conflict', 'prefer'].map(parameter),
+            requestBody: body,
+            responses: { '201': shown, default: FAILED },
+          },
+        }
+      : {}),
+    ...(may.update && relation.updatable
+      ? {
+          patch: {
+            tags,
+            parameters: [...['select', 'or', 'prefer'].map(parameter), ...filters],
+            requestBody: body,
+            responses: { '200': shown, '204': { description: 'Changed' }, default: FAILED },
+          },
+        }
+      : {}),
+    ...(may.delete && relation.deletable
+      ? {
+          delete: {
+            tags,
+            parameters: [...['select', 'or', 'prefer'].map(parameter), ...filters],
+            responses: { '200': shown, '204': { description: 'Deleted' }, default: FAILED },
+          },
+        }
+      : {}),
+  };
+}
+
+function routinePath(routine: Routine, schemas: Readonly<Record<string, Json>>): Schema {
+  const tags = ['functions'];
+  const required = routine.args.filter((arg) => !arg.hasDefault && !arg.variadic).map((arg) => arg.name);
+  const properties = Object.fromEntries(routine.args.map((arg) => [arg.name, typeSchema(arg.baseType)]));
+  const responses: Schema =
+    routine.returns.kind === 'void' && !routine.isSetOf
+      ? { '204': { description: 'Done' }, default: FAILED }
+      : { '200': { description: 'Result', content: json(resultSchema(routine, schemas)) }, default: FAILED };
+  const post: Schema = {
+    tags,
+    parameters: [parameter('prefer')],
+    requestBody: { content: json({ type: 'object', properties, required, additionalProperties: false }) },
+    responses,
+  };
+  const get: Schema = {
+    tags,
+    parameters: routine.args.map((arg) => ({
+      name: arg.name,
+      in: 'query',
+      required: required.includes(arg.name),
+      schema: typeSchema(arg.baseType),
+    })),
+    responses,
+  };
+  return {
+    ...(routine.comment ? { description: routine.comment } : {}),
+    post,
+    ...(routine.volatility === 'volatile' ? {} : { get }),
+  };
+}
+
+function resultSchema(routine: Routine, schemas: Readonly<Record<string, Json>>): Schema {
+  const item = itemSchema(routine.returns, schemas);
+  return routine.isSetOf ? { type: 'array', items: item } : item;
+}
+
+function itemSchema(returns: RoutineResult, schemas: Readonly<Record<string, Json>>): Schema {
+  switch (returns.kind) {
+    case 'scalar':
+      return typeSchema(returns.baseType);
+    case 'composite': {
+      const name = returns.relation?.slice(returns.relation.indexOf('.') + 1) ?? '';
+      return name in schemas ? { $ref: `#/components/schemas/${name}` } : { type: 'object' };
+    }
+    case 'columns':
+      return {
+        type: 'object',
+        properties: Object.fromEntries(returns.columns.map(({ name, type }) => [name, typeSchema(type)])),
+      };
+    case 'record':
+      return { type: 'object' };
+    case 'void':
+      return { type: 'null' };
+  }
+}
+
+function relationSchema(relation: Relation): Schema {
+  const required = relation.columns
+    .filter((column) => column.notNull && column.default === null && column.generated === null)
+    .map((column) => column.name);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(
+      relation.columns.map((column) => [column.name, columnSchema(relation, column)]),
+    ),
+    required,
+  };
+}
+
+function columnSchema(relation: Relation, column: Column): Schema {
+  const key = relation.foreignKeys.find((one) => one.columns.length === 1 && one.columns[0] === column.name);
+  const notes = [
+    column.comment,
+    relation.primaryKey.includes(column.name) ? 'Primary key.' : null,
+    key ? `References ${key.targetName}.${key.targetColumns.join(', ')}.` : null,
+  ].filter((note) => note !== null);
+  const schema = column.enumLabels
+    ? { type: 'string', enum: column.enumLabels }
+    : typeSchema(column.baseType);
+  return {
+    ...schema,
+    ...(notes.length > 0 ? { description: notes.join(' ') } : {}),
+    ...(column.generated === 'always' || column.generated === 'stored' ? { readOnly: true } : {}),
+  };
+}
+
+/** By the type's name in the catalog or as it is printed. */
+function typeSchema(type: string): Schema {
+  if (type.startsWith('_')) return { type: 'array', items: typeSchema(type.slice(1)) };
+  if (type.endsWith('[]')) return { type: 'array', items: typeSchema(type.slice(0, -2)) };
+  return TYPES[type] ?? { type: 'string', format: type };
+}
+
+const INTEGER: Schema = { type: 'integer' };
+const TYPES: Readonly<Record<string, Schema>> = {
+  int2: INTEGER,
+  int4: { type: 'integer', format: 'int32' },
+  integer: { type: 'integer', format: 'int32' },
+  int8: { type: 'integer', format: 'int64' },
+  bigint: { type: 'integer', format: 'int64' },
+  smallint: INTEGER,
+  numeric: { type: 'number' },
+  float4: { type: 'number', format: 'float' },
+  float8: { type: 'number', format: 'double' },
+  'double precision': { type: 'number', format: 'double' },
+  real: { type: 'number', format: 'float' },
+  bool: { type: 'boolean' },
+  boolean: { type: 'boolean' },
+  text: { type: 'string' },
+  varchar: { type: 'string' },
+  bpchar: { type: 'string' },
+  uuid: { type: 'string', format: 'uuid' },
+  date: { type: 'string', format: 'date' },
+  timestamptz: { type: 'string', format: 'date-time' },
+  timestamp: { type: 'string' },
+  json: {},
+  jsonb: {},
+};

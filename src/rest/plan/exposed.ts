@@ -1,0 +1,88 @@
+// What the data API serves: the objects declared in the file as far as the database has them. Anything else in
+// the database does not exist here: not as a resource, not in an embed, not in a suggestion.
+import {
+  relationKey,
+  type Catalog,
+  type Column,
+  type Relation,
+  type Routine,
+} from '../../catalog/catalog.ts';
+import type { Snapshot } from '../../http/feature.ts';
+import { relationshipsOf, type Relationship } from './relationship.ts';
+import { withKeys } from './view-keys.ts';
+
+export type ExposedRelation = Relation & {
+  readonly column: ReadonlyMap<string, Column>;
+  /** In the database, but no longer in the file: answered as if they were not there. */
+  readonly hidden: ReadonlySet<string>;
+};
+
+export type ExposedRoutine = Routine & { readonly authRequired: boolean };
+
+export type Exposed = {
+  readonly schemas: readonly string[];
+  readonly relations: ReadonlyMap<string, ExposedRelation>;
+  readonly routines: ReadonlyMap<string, ExposedRoutine>;
+  readonly relationships: ReadonlyMap<string, readonly Relationship[]>;
+  readonly catalog: Catalog;
+  readonly version: number;
+};
+
+const MADE = new WeakMap<Snapshot, Exposed>();
+
+export function exposed(snapshot: Snapshot): Exposed {
+  const known = MADE.get(snapshot);
+  if (known) return known;
+  const made = expose(snapshot);
+  MADE.set(snapshot, made);
+  return made;
+}
+
+function expose({ config, catalog, version }: Snapshot): Exposed {
+  const relations = new Map<string, ExposedRelation>();
+  for (const table of config.tables) {
+    const relation = catalog.relations.get(relationKey(table.schema, table.name));
+    if (!relation) continue;
+    const declared = new Set(table.fields.map((field) => field.name));
+    relations.set(relationKey(table.schema, table.name), withColumns(relation, declared));
+  }
+  for (const { schema, name, columns } of config.expose.relations) {
+    const relation = catalog.relations.get(relationKey(schema, name));
+    if (!relation) continue;
+    const shown = columns ?? relation.columns.map((column) => column.name);
+    relations.set(relationKey(schema, name), withColumns(withKeys(relation, catalog), new Set(shown)));
+  }
+  const routines = new Map<string, ExposedRoutine>();
+  for (const declared of config.rpc) {
+    const routine = catalog.routines.get(relationKey('public', declared.name));
+    if (!routine) continue;
+    routines.set(relationKey('public', declared.name), { ...routine, authRequired: declared.authRequired });
+  }
+  for (const { schema, name, authRequired } of config.expose.routines) {
+    const routine = catalog.routines.get(relationKey(schema, name));
+    if (routine) routines.set(relationKey(schema, name), { ...routine, authRequired });
+  }
+  const schemas = new Set(['public']);
+  for (const schema of [...relations.values(), ...routines.values()].map((one) => one.schema).sort())
+    schemas.add(schema);
+  return {
+    schemas: [...schemas],
+    relations,
+    routines,
+    relationships: relationshipsOf(relations, routines, catalog),
+    catalog,
+    version,
+  };
+}
+
+function withColumns(relation: Relation, declared: ReadonlySet<string>): ExposedRelation {
+  const columns = relation.columns.filter((column) => declared.has(column.name));
+  return {
+    ...relation,
+    columns,
+    column: new Map(columns.map((column) => [column.name, column])),
+    hidden: new Set(
+      relation.columns.filter((column) => !declared.has(column.name)).map((column) => column.name),
+    ),
+  };
+}

@@ -1,0 +1,206 @@
+// Calls of SQL functions: which declared function, and where each of its arguments comes from. Every parameter
+// of a GET is an argument or a filter on the result, and only the function's signature can tell which.
+import { relationKey, type Column, type RoutineArg } from '../../catalog/catalog.ts';
+import { badArguments, routineNotFound, syntaxError } from '../problem.ts';
+import type { Payload } from '../request/body.ts';
+import { fieldText, isScalar } from '../request/json-keys.ts';
+import type { At, Condition, Parameter, Query } from '../request/query.ts';
+import { BODY, FIELD } from './slots.ts';
+import type { Exposed, ExposedRoutine } from './exposed.ts';
+import type { CallPlan, PlannedArgument } from './plan.ts';
+import { originOf, type Origin } from './plan-read.ts';
+import { closest } from './suggest.ts';
+
+export function findRoutine(exposed: Exposed, schema: string, name: string): ExposedRoutine | undefined {
+  return exposed.routines.get(relationKey(schema, name));
+}
+
+export type CallByGet = { readonly call: CallPlan; readonly query: Query };
+
+export function planCallByGet(
+  exposed: Exposed,
+  schema: string,
+  name: string,
+  query: Query,
+  values: readonly string[],
+): CallByGet {
+  const routine = findRoutine(exposed, schema, name);
+  const isArgument = (parameter: Parameter): boolean => {
+    const arg = routine?.args.find((one) => one.name === parameter.key);
+    if (!arg) return !parameter.filter;
+    // Both readings are possible only when the result has a column of that name.
+    return !parameter.filter || !resultColumns(exposed, routine)?.has(parameter.key);
+  };
+  const given = new Map<string, number[]>();
+  const conditions: Array<At<Condition>> = [...query.conditions];
+  for (const parameter of query.parameters) {
+    if (isArgument(parameter)) {
+      given.set(parameter.key, [...(given.get(parameter.key) ?? []), parameter.slot]);
+    } else if (parameter.filter) {
+      conditions.push(parameter.filter);
+    }
+  }
+  if (!routine) throw notFound(exposed, schema, name, [...given.keys()], false);
+  checkNames(routine, [...given.keys()], (unknown) => {
+    const slot = given.get(unknown)?.[0];
+    return slot === undefined ? '' : (values[slot] ?? '');
+  });
+  const args = routine.args.flatMap((arg): PlannedArgument[] => {
+    const slots = given.get(arg.name);
+    if (!slots) return [];
+    return [{ ...toArgument(arg), slots: arg.variadic ? slots : slots.slice(-1) }];
+  });
+  return { call: { routine, arguments: args, fromBody: false }, query: { ...query, conditions } };
+}
+
+export function planCallByPost(
+  exposed: Exposed,
+  schema: string,
+  name: string,
+  keys: readonly string[],
+  payload: Payload,
+): CallPlan {
+  const routine = findRoutine(exposed, schema, name);
+  if (!routine) throw notFound(exposed, schema, name, keys, true);
+  checkNames(routine, keys, () => '');
+  const given = routine.args.filter((arg) => keys.includes(arg.name));
+  const fromBody = needsRecord(routine, payload);
+  return {
+    routine,
+    fromBody,
+    arguments: given.map((arg, index) => ({ ...toArgument(arg), slots: [FIELD - index] })),
+  };
+}
+
+/** `Prefer: params=single-object`: the body as it is, for the only JSON parameter. */
+export function planSingleObject(exposed: Exposed, schema: string, name: string): CallPlan {
+  const routine = findRoutine(exposed, schema, name);
+  if (!routine) throw notFound(exposed, schema, name, [], true);
+  const takers = routine.args.filter((arg) => arg.baseType === 'json' || arg.baseType === 'jsonb');
+  const [taker] = takers;
+  const others = routine.args.filter((arg) => arg !== taker && !arg.hasDefault);
+  if (!taker || takers.length > 1 || others.length > 0) {
+    throw badArguments(
+      `Could not find the function ${schema}.${name} with a single json parameter in the schema cache`,
+      'params=single-object passes the whole body as one json or jsonb argument.',
+      `The function is ${signature(routine)}.`,
+    );
+  }
+  return { routine, arguments: [{ ...toArgument(taker), slots: [BODY] }], fromBody: false };
+}
+
+function toArgument({ name, type, baseType, variadic }: RoutineArg): Omit<PlannedArgument, 'slots'> {
+  return { name, type, variadic, isJson: baseType === 'json' || baseType === 'jsonb' };
+}
+
+/** Texts of the arguments, in the order of the plan. */
+export function argumentTexts(call: CallPlan, payload: Payload): Array<string | null> {
+  return call.arguments.map(({ name, isJson }) => {
+    // The last of equal keys wins, as everywhere in JSON.
+    const field = payload.fields.findLast((one) => one.key === name);
+    if (!field) return null;
+    const text = fieldText(payload.bytes, field);
+    return isJson && text !== null ? payload.bytes.toString('utf8', field.start, field.end) : text;
+  });
+}
+
+/** Arrays and objects become values of other types only by PostgreSQL's own rules. */
+export function needsRecord(routine: ExposedRoutine, payload: Payload): boolean {
+  return payload.fields.some((field) => {
+    if (isScalar(payload.bytes, field)) return false;
+    const arg = routine.args.find((one) => one.name === field.key);
+    return arg !== undefined && !['json', 'jsonb', 'text', 'varchar'].includes(arg.baseType);
+  });
+}
+
+/** What filters, embeds and orders on the result see. */
+export function originOfCall(exposed: Exposed, routine: ExposedRoutine): Origin {
+  const { returns, schema, name } = routine;
+  if (returns.kind === 'composite' && returns.relation !== null) {
+    const relation = exposed.relations.get(returns.relation);
+    if (relation) return { ...originOf(relation), name };
+  }
+  return { schema, name, relation: null, columns: resultColumns(exposed, routine) };
+}
+
+function resultColumns(
+  exposed: Exposed,
+  routine: ExposedRoutine | undefined,
+): ReadonlyMap<string, Column> | undefined {
+  if (routine?.returns.kind === 'composite' && routine.returns.relation !== null) {
+    const relation = exposed.catalog.relations.get(routine.returns.relation);
+    return relation && new Map(relation.columns.map((column) => [column.name, column]));
+  }
+  if (routine?.returns.kind !== 'columns') return undefined;
+  return new Map(
+    routine.returns.columns.map(({ name, type }) => [name, { ...PLAIN_COLUMN, name, type, baseType: type }]),
+  );
+}
+
+const PLAIN_COLUMN: Omit<Column, 'name' | 'type' | 'baseType'> = {
+  category: '',
+  notNull: false,
+  default: null,
+  generated: null,
+  enumLabels: null,
+  comment: null,
+};
+
+function checkNames(
+  routine: ExposedRoutine,
+  given: readonly string[],
+  valueOf: (key: string) => string,
+): void {
+  const unknown = given.filter((key) => !routine.args.some((arg) => arg.name === key));
+  const missing = routine.args.filter((arg) => !arg.hasDefault && !arg.variadic && !given.includes(arg.name));
+  if (unknown.length === 0 && missing.length === 0) return;
+  const sorted = [...given].sort();
+  const [first] = unknown;
+  const value = first === undefined ? '' : valueOf(first);
+  throw badArguments(
+    notFoundMessage(routine.schema, routine.name, sorted),
+    missing.length > 0
+      ? `Missing required arguments: ${missing.map((arg) => arg.name).join(', ')}.`
+      : `Unknown arguments: ${unknown.join(', ')}${value === '' ? '' : `; as a filter on the result the value would need an operator`}.`,
+    `Perhaps you meant to call the function ${signature(routine)}`,
+  );
+}
+
+/** A bare value in the query string of a POST is neither: its arguments are in the body. */
+export function refuseParameter(key: string, value: string): never {
+  throw syntaxError('filter', value, 1, `'${key}' is no filter; arguments of a POST belong into the body`);
+}
+
+function notFound(
+  exposed: Exposed,
+  schema: string,
+  name: string,
+  given: readonly string[],
+  isPost: boolean,
+): Error {
+  const sorted = [...given].sort();
+  const parameters =
+    sorted.length === 0
+      ? 'without parameters'
+      : `with parameter${sorted.length === 1 ? '' : 's'} ${sorted.join(', ')}`;
+  const alternative = isPost && sorted.length > 0 ? ' or with a single unnamed json/jsonb parameter' : '';
+  const names = [...exposed.routines.values()].map((routine) => routine.name);
+  const suggestion = closest(name, names, 0.6);
+  return routineNotFound(
+    notFoundMessage(schema, name, sorted),
+    `Searched for the function ${schema}.${name} ${parameters}${alternative}, but no matches were found in the schema cache.`,
+    suggestion
+      ? `Perhaps you meant to call the function ${schema}.${suggestion}`
+      : 'Only functions declared under rpc: in svc.yaml can be called.',
+  );
+}
+
+function notFoundMessage(schema: string, name: string, given: readonly string[]): string {
+  const parameters = given.length === 0 ? ' without parameters' : `(${given.join(', ')})`;
+  return `Could not find the function ${schema}.${name}${parameters} in the schema cache`;
+}
+
+function signature({ schema, name, args }: ExposedRoutine): string {
+  const names = args.map((arg) => arg.name).sort();
+  return `${schema}.${name}(${names.join(', ')})`;
+}

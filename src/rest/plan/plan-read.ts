@@ -1,0 +1,352 @@
+// From a query to a tree of nodes: finds relationships, hands each filter, order and limit to its node, and
+// checks what only the catalog can tell.
+import type { Column } from '../../catalog/catalog.ts';
+import { relationKey } from '../../catalog/catalog.ts';
+import { unreachable } from '../../lib/assert.ts';
+import {
+  duplicateEmbed,
+  havingNeedsAggregate,
+  notEmbedded,
+  relatedOrderImpossible,
+  spreadAggregate,
+  undefinedColumn,
+  unknownAggregate,
+} from '../problem.ts';
+import type {
+  At,
+  Condition,
+  Count,
+  Embed,
+  FieldPath,
+  Filter,
+  OrderTerm,
+  Query,
+  SelectItem,
+} from '../request/query.ts';
+import type { Exposed, ExposedRelation } from './exposed.ts';
+import type {
+  Field,
+  FieldOutput,
+  PlanNode,
+  PlannedCondition,
+  PlannedEmbed,
+  PlannedHaving,
+  PlannedOrder,
+} from './plan.ts';
+import { chooseRelationship, isToOne } from './relationship.ts';
+
+/** Where the root's rows come from, as far as names and columns are concerned. */
+export type Origin = {
+  readonly schema: string;
+  readonly name: string;
+  readonly relation: ExposedRelation | null;
+  /** Columns of a result that is no relation's row; undefined when only the run time knows. */
+  readonly columns: ReadonlyMap<string, Column> | undefined;
+};
+
+export type PlannedRead = {
+  readonly node: PlanNode;
+  /** Embeds that have an alias and were addressed by their table's name. */
+  readonly legacyNames: readonly string[];
+};
+
+export function planRead(exposed: Exposed, origin: Origin, query: Query): PlannedRead {
+  const root = new Draft(exposed, origin, query.select);
+  const legacyNames: string[] = [];
+  const at = (path: readonly string[]): Draft => {
+    let draft = root;
+    for (const name of path) {
+      const embed = draft.embed(name) ?? draft.embedByTarget(name);
+      if (!embed) throw notEmbedded(name);
+      if (embed.hasAlias && embed.name !== name) legacyNames.push(name);
+      draft = embed.draft;
+    }
+    return draft;
+  };
+  const each = <T>(entries: ReadonlyArray<At<T>>, apply: (draft: Draft, value: T) => void): void => {
+    for (const { path, value } of entries) apply(at(path), value);
+  };
+  each(query.conditions, (draft, condition) => draft.conditions.push(draft.condition(condition)));
+  each(query.orders, (draft, terms) => draft.orders.push(...terms.map((term) => draft.order(term))));
+  each(query.limits, (draft, count) => {
+    draft.limit = count;
+  });
+  each(query.offsets, (draft, count) => {
+    draft.offset = count;
+  });
+  each(query.having, (draft, terms) => draft.having.push(...terms.map((term) => draft.havingTerm(term))));
+  return { node: root.finish(), legacyNames };
+}
+
+export function originOf(relation: ExposedRelation): Origin {
+  return { schema: relation.schema, name: relation.name, relation, columns: relation.column };
+}
+
+type DraftEmbed = {
+  readonly kind: Embed['kind'];
+  readonly name: string;
+  readonly target: string;
+  readonly hasAlias: boolean;
+  readonly join: Embed['join'];
+  readonly relationship: PlannedEmbed['relationship'];
+  readonly draft: Draft;
+};
+
+class Draft {
+  readonly #exposed: Exposed;
+  readonly #origin: Origin;
+  readonly #outputs: FieldOutput[] = [];
+  readonly #embeds: DraftEmbed[] = [];
+  readonly conditions: PlannedCondition[] = [];
+  readonly orders: PlannedOrder[] = [];
+  readonly having: PlannedHaving[] = [];
+  limit: Count | undefined;
+  offset: Count | undefined;
+  #hasUnknownColumns = false;
+  #finished: PlanNode | undefined;
+
+  constructor(exposed: Exposed, origin: Origin, select: readonly SelectItem[], isRoot = true) {
+    this.#exposed = exposed;
+    this.#origin = origin;
+    const items = select.length === 0 && isRoot ? STAR : select;
+    for (const item of items) this.#select(item);
+    if (this.hasAggregates && this.#embeds.some((one) => one.kind === 'spread' && one.draft.hasUnfoldable)) {
+      throw spreadAggregate();
+    }
+  }
+
+  #select(item: SelectItem): void {
+    switch (item.kind) {
+      case 'star':
+        return this.#star();
+      case 'count':
+        this.#outputs.push(countOutput(item.alias ?? 'count', item.cast));
+        return;
+      case 'field': {
+        const { alias, path, cast, aggregate } = item;
+        if (this.#isLegacyCount(path, aggregate)) {
+          this.#outputs.push(countOutput(alias ?? 'count', cast));
+          return;
+        }
+        const name = alias ?? aggregate?.name ?? outputName(path);
+        this.#outputs.push({ name, field: this.field(path), cast, aggregate });
+        return;
+      }
+      case 'embed':
+      case 'spread':
+        this.#addEmbed(item);
+        return;
+      default:
+        unreachable(item);
+    }
+  }
+
+  #star(): void {
+    const columns = this.#origin.columns;
+    if (!columns) {
+      this.#hasUnknownColumns = true;
+      return;
+    }
+    for (const column of columns.values()) {
+      const path = { column: column.name, steps: [] };
+      this.#outputs.push({
+        name: column.name,
+        field: { path, column },
+        cast: undefined,
+        aggregate: undefined,
+      });
+    }
+  }
+
+  /** `count` without parentheses, when no column has that name. */
+  #isLegacyCount(path: FieldPath, aggregate: unknown): boolean {
+    return (
+      path.column === 'count' &&
+      path.steps.length === 0 &&
+      aggregate === undefined &&
+      this.#origin.columns !== undefined &&
+      !this.#origin.columns.has('count')
+    );
+  }
+
+  #addEmbed(item: Embed): void {
+    const origin = this.#origin;
+    const relationships = this.#exposed.relationships.get(
+      relationKey(origin.relation?.schema ?? origin.schema, origin.relation?.name ?? origin.name),
+    );
+    const relationship = chooseRelationship(origin.relation ?? origin, relationships ?? [], item);
+    const name = item.alias ?? item.target;
+    if (item.kind === 'embed' && this.#embeds.some((one) => one.kind === 'embed' && one.name === name)) {
+      throw duplicateEmbed(`${origin.name}_${name}_1`);
+    }
+    const draft = new Draft(this.#exposed, originOf(relationship.target), item.select, false);
+    if (item.kind === 'spread' && !isToOne(relationship) && draft.hasAggregates) throw spreadAggregate();
+    this.#embeds.push({
+      kind: item.kind,
+      name,
+      target: item.target,
+      hasAlias: item.alias !== undefined,
+      join: item.join,
+      relationship,
+      draft,
+    });
+  }
+
+  get hasAggregates(): boolean {
+    return (
+      this.#outputs.some((output) => output.aggregate !== undefined) ||
+      this.#embeds.some(
+        (one) => one.kind === 'spread' && isToOne(one.relationship) && one.draft.hasAggregates,
+      )
+    );
+  }
+
+  /** Grouping is done by the nearest node that makes JSON; it cannot reach into what a to-many spread folds. */
+  get hasUnfoldable(): boolean {
+    return this.#embeds.some(
+      (one) => one.kind === 'spread' && !isToOne(one.relationship) && one.draft.hasAggregates,
+    );
+  }
+
+  embed(name: string): DraftEmbed | undefined {
+    return this.#embeds.find((one) => one.name === name);
+  }
+
+  embedByTarget(name: string): DraftEmbed | undefined {
+    return this.#embeds.find((one) => one.target === name);
+  }
+
+  field(path: FieldPath): Field {
+    const { relation, columns, name } = this.#origin;
+    if (relation?.hidden.has(path.column)) throw undefinedColumn(name, path.column);
+    return { path, column: columns?.get(path.column) };
+  }
+
+  condition(condition: Condition): PlannedCondition {
+    if (condition.kind === 'group') {
+      return { ...condition, terms: condition.terms.map((term) => this.condition(term)) };
+    }
+    return this.#existence(condition) ?? { ...condition, field: this.field(condition.path) };
+  }
+
+  /** `rel=is.null` asks whether the embed has a row; with any other operator it is a column. */
+  #existence({ path, negated, operation }: Filter): PlannedCondition | undefined {
+    if (operation.kind !== 'is' || path.steps.length > 0) return undefined;
+    if (operation.value !== 'null' && operation.value !== 'not_null') return undefined;
+    const embed = this.embed(path.column) ?? this.embedByTarget(path.column);
+    if (!embed) return undefined;
+    const asksForNone = (operation.value === 'null') !== negated;
+    return {
+      kind: 'exists',
+      negated: asksForNone,
+      get embed(): PlannedEmbed {
+        return embed.draft.asEmbed(embed);
+      },
+    };
+  }
+
+  order({ relation, path, direction, nulls }: OrderTerm): PlannedOrder {
+    if (relation !== undefined) {
+      const embed = this.embed(relation) ?? this.embedByTarget(relation);
+      if (!embed) throw notEmbedded(relation);
+      if (!isToOne(embed.relationship)) throw relatedOrderImpossible(this.#origin.name, embed.name);
+      const field = embed.draft.fieldByOutput(path);
+      return {
+        by: {
+          kind: 'related',
+          field,
+          get embed(): PlannedEmbed {
+            return embed.draft.asEmbed(embed);
+          },
+        },
+        direction,
+        nulls,
+      };
+    }
+    if (path.steps.length === 0 && this.#aggregateNames().has(path.column)) {
+      return { by: { kind: 'output', name: path.column }, direction, nulls };
+    }
+    const grouped = this.#castOutput(path);
+    if (grouped !== undefined) return { by: { kind: 'output', name: grouped }, direction, nulls };
+    return { by: { kind: 'field', field: this.field(path) }, direction, nulls };
+  }
+
+  /** In a grouped result a column that is selected with a cast exists only as that. */
+  #castOutput(path: FieldPath): string | undefined {
+    if (!this.hasAggregates) return undefined;
+    const text = JSON.stringify(path);
+    const output = this.#outputs.find(
+      ({ field, cast, aggregate }) =>
+        cast !== undefined && aggregate === undefined && field !== '*' && JSON.stringify(field.path) === text,
+    );
+    return output?.name;
+  }
+
+  /** Inside an embed a selected column may also go by its alias. */
+  fieldByOutput(path: FieldPath): Field {
+    if (path.steps.length === 0 && !this.#origin.columns?.has(path.column)) {
+      const output = this.#outputs.find((one) => one.name === path.column && one.aggregate === undefined);
+      if (output && output.field !== '*') return output.field;
+    }
+    return this.field(path);
+  }
+
+  havingTerm(term: Condition): PlannedHaving {
+    if (!this.hasAggregates) throw havingNeedsAggregate();
+    if (term.kind === 'group') {
+      return { ...term, terms: term.terms.map((one) => this.havingTerm(one)) };
+    }
+    const name = term.path.column;
+    const isKnown = this.#aggregateNames().has(name) || this.#outputs.some((output) => output.name === name);
+    if (!isKnown) throw unknownAggregate(name);
+    return { kind: 'output', name, negated: term.negated, operation: term.operation };
+  }
+
+  #aggregateNames(): Set<string> {
+    const names = new Set<string>();
+    for (const output of this.#outputs) if (output.aggregate) names.add(output.name);
+    for (const one of this.#embeds) {
+      if (one.kind !== 'spread' || !isToOne(one.relationship)) continue;
+      for (const name of one.draft.#aggregateNames()) names.add(name);
+    }
+    return names;
+  }
+
+  asEmbed(embed: DraftEmbed): PlannedEmbed {
+    const { kind, name, target, hasAlias, join, relationship } = embed;
+    return { kind, name, target, hasAlias, join, relationship, node: this.finish() };
+  }
+
+  /** Called when all parameters are handed out; the same node every time. */
+  finish(): PlanNode {
+    this.#finished ??= {
+      name: this.#origin.name,
+      relation: this.#origin.relation,
+      hasUnknownColumns: this.#hasUnknownColumns,
+      outputs: this.#outputs,
+      embeds: this.#embeds.map((embed) => embed.draft.asEmbed(embed)),
+      conditions: this.conditions,
+      orders: this.orders,
+      having: this.having,
+      limit: this.limit,
+      offset: this.offset,
+      isGrouped: this.hasAggregates,
+    };
+    return this.#finished;
+  }
+}
+
+const STAR: readonly SelectItem[] = [{ kind: 'star' }];
+
+function countOutput(name: string, cast: string | undefined): FieldOutput {
+  return { name, field: '*', cast: undefined, aggregate: { name: 'count', cast } };
+}
+
+/** The last key of a JSON path, the column when it has none. */
+function outputName({ column, steps }: FieldPath): string {
+  for (let at = steps.length - 1; at >= 0; at--) {
+    const key = steps[at]?.key;
+    if (typeof key === 'string') return key;
+  }
+  return column;
+}

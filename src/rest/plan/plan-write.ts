@@ -1,0 +1,141 @@
+// Writes, checked against the catalog: which columns, which conflict target, which rows.
+import type { Column } from '../../catalog/catalog.ts';
+import { badBody, badPutFilters, unknownColumn, whereRequired } from '../problem.ts';
+import type { Payload } from '../request/body.ts';
+import type { Preferences } from '../request/preferences.ts';
+import type { Query, Slot } from '../request/query.ts';
+import type { ExposedRelation } from './exposed.ts';
+
+export type Conflict = { readonly columns: readonly string[]; readonly action: 'merge' | 'ignore' };
+
+export type WriteRows = {
+  readonly columns: readonly Column[];
+  readonly isArray: boolean;
+  /** Fill keys that a row leaves out with the column's default instead of null. */
+  readonly useDefaults: boolean;
+};
+
+export type InsertPlan = {
+  readonly kind: 'insert';
+  readonly rows: WriteRows;
+  readonly conflict: Conflict | undefined;
+  /** PUT: only the element with these primary key values. */
+  readonly only: ReadonlyArray<{ readonly column: string; readonly slot: Slot }>;
+};
+
+export type WritePlan =
+  | InsertPlan
+  /** `rows` without columns changes nothing. */
+  | { readonly kind: 'update'; readonly rows: WriteRows }
+  | { readonly kind: 'delete' };
+
+export function planInsert(
+  relation: ExposedRelation,
+  query: Query,
+  payload: Payload,
+  preferences: Preferences,
+): InsertPlan {
+  if (!query.columns && !payload.uniform) {
+    throw badBody(
+      'All object keys must match',
+      'Give every object the same keys, or name them all in the columns parameter.',
+    );
+  }
+  const target = query.onConflict ?? relation.primaryKey;
+  const conflict: Conflict | undefined =
+    preferences.resolution && target.length > 0
+      ? {
+          columns: target,
+          action: preferences.resolution === 'merge-duplicates' ? 'merge' : 'ignore',
+        }
+      : undefined;
+  return {
+    kind: 'insert',
+    rows: rowsOf(relation, query.columns ?? payload.keys, payload, preferences),
+    conflict,
+    only: [],
+  };
+}
+
+export function planUpdate(
+  relation: ExposedRelation,
+  query: Query,
+  payload: Payload,
+  preferences: Preferences,
+): WritePlan {
+  requireFilter(query, 'UPDATE');
+  if (payload.isArray && payload.rows > 1 && payload.keys.length > 0) {
+    throw badBody('A PATCH body may hold one object only', 'Send one object; its values apply to every row.');
+  }
+  return {
+    kind: 'update',
+    rows: rowsOf(relation, query.columns ?? payload.keys, payload, preferences),
+  };
+}
+
+export function planDelete(query: Query): WritePlan {
+  requireFilter(query, 'DELETE');
+  return { kind: 'delete' };
+}
+
+export function planPut(relation: ExposedRelation, query: Query, payload: Payload): InsertPlan {
+  if (!payload.uniform) {
+    throw badBody('All object keys must match', 'Send the one row that the URL names.');
+  }
+  const only = query.conditions.map(({ path, value }) => {
+    const isKeyTest =
+      path.length === 0 &&
+      value.kind === 'filter' &&
+      !value.negated &&
+      value.path.steps.length === 0 &&
+      value.operation.kind === 'compare' &&
+      value.operation.operator === 'eq' &&
+      value.operation.quantifier === undefined;
+    if (!isKeyTest) throw badPutFilters();
+    return { column: value.path.column, slot: value.operation.slot };
+  });
+  const named = new Set(only.map(({ column }) => column));
+  const { primaryKey } = relation;
+  const isWholeKey =
+    primaryKey.length > 0 &&
+    only.length === primaryKey.length &&
+    primaryKey.every((column) => named.has(column));
+  if (!isWholeKey) throw badPutFilters();
+  return {
+    kind: 'insert',
+    // The key's columns are compared with the URL, so they are read even when the body lacks them.
+    rows: {
+      columns: columnsOf(relation, [...new Set([...payload.keys, ...primaryKey])].sort()),
+      isArray: payload.isArray,
+      useDefaults: false,
+    },
+    conflict: { columns: primaryKey, action: 'merge' },
+    only,
+  };
+}
+
+function rowsOf(
+  relation: ExposedRelation,
+  names: readonly string[],
+  payload: Payload,
+  preferences: Preferences,
+): WriteRows {
+  return {
+    columns: columnsOf(relation, [...new Set(names)]),
+    isArray: payload.isArray,
+    useDefaults: preferences.missing === 'default',
+  };
+}
+
+function columnsOf(relation: ExposedRelation, names: readonly string[]): Column[] {
+  return names.map((name) => {
+    const column = relation.column.get(name);
+    if (!column) throw unknownColumn(name, relation.name);
+    return column;
+  });
+}
+
+/** Without any filter on the root every row would be hit: hardly ever meant, and never by accident. */
+function requireFilter(query: Query, verb: 'UPDATE' | 'DELETE'): void {
+  if (!query.conditions.some(({ path }) => path.length === 0)) throw whereRequired(verb);
+}

@@ -1,0 +1,102 @@
+// What is going to happen, as a tree checked against the catalog and still without SQL. Values stay slots.
+import type { Column } from '../../catalog/catalog.ts';
+import type { AggregateName, Count, FieldPath, Operation, Slot } from '../request/query.ts';
+import type { ExposedRelation, ExposedRoutine } from './exposed.ts';
+import type { Relationship } from './relationship.ts';
+
+/** A column or a path into it; `column` is unknown for computed columns and results without a declared shape. */
+export type Field = { readonly path: FieldPath; readonly column: Column | undefined };
+
+export type FieldOutput = {
+  readonly name: string;
+  /** `*` stands for the rows themselves, in `count()`. */
+  readonly field: Field | '*';
+  readonly cast: string | undefined;
+  readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined;
+};
+
+export type PlannedEmbed = {
+  readonly kind: 'embed' | 'spread';
+  /** The key in the result, and the name by which filters address it. */
+  readonly name: string;
+  readonly target: string;
+  readonly hasAlias: boolean;
+  readonly relationship: Relationship;
+  readonly join: 'inner' | 'left';
+  readonly node: PlanNode;
+};
+
+export type PlannedCondition =
+  | {
+      readonly kind: 'filter';
+      readonly field: Field;
+      readonly negated: boolean;
+      readonly operation: Operation;
+    }
+  | {
+      readonly kind: 'group';
+      readonly negated: boolean;
+      readonly joiner: 'and' | 'or';
+      readonly terms: readonly PlannedCondition[];
+    }
+  /** Whether the embed has a row at all. */
+  | { readonly kind: 'exists'; readonly negated: boolean; readonly embed: PlannedEmbed };
+
+export type PlannedHaving =
+  | {
+      readonly kind: 'output';
+      readonly name: string;
+      readonly negated: boolean;
+      readonly operation: Operation;
+    }
+  | {
+      readonly kind: 'group';
+      readonly negated: boolean;
+      readonly joiner: 'and' | 'or';
+      readonly terms: readonly PlannedHaving[];
+    };
+
+export type PlannedOrder = {
+  readonly by:
+    | { readonly kind: 'field'; readonly field: Field }
+    | { readonly kind: 'related'; readonly embed: PlannedEmbed; readonly field: Field }
+    /** The output name of an aggregate. */
+    | { readonly kind: 'output'; readonly name: string };
+  readonly direction: 'asc' | 'desc' | undefined;
+  readonly nulls: 'first' | 'last' | undefined;
+};
+
+export type PlanNode = {
+  /** As error messages and aliases call it. */
+  readonly name: string;
+  /** Null when rows come from a function and have no relation's type. */
+  readonly relation: ExposedRelation | null;
+  /** `*` with nothing known about the columns. */
+  readonly hasUnknownColumns: boolean;
+  readonly outputs: readonly FieldOutput[];
+  readonly embeds: readonly PlannedEmbed[];
+  readonly conditions: readonly PlannedCondition[];
+  readonly orders: readonly PlannedOrder[];
+  readonly having: readonly PlannedHaving[];
+  /** Of embeds; the root's page is part of the request. */
+  readonly limit: Count | undefined;
+  readonly offset: Count | undefined;
+  /** Has aggregates of its own or spread into it. */
+  readonly isGrouped: boolean;
+};
+
+export type PlannedArgument = {
+  readonly name: string;
+  readonly type: string;
+  /** Takes the JSON text of its value, quotes included. */
+  readonly isJson: boolean;
+  readonly slots: readonly Slot[];
+  readonly variadic: boolean;
+};
+
+export type CallPlan = {
+  readonly routine: ExposedRoutine;
+  readonly arguments: readonly PlannedArgument[];
+  /** Some argument must be made from the JSON body by PostgreSQL itself. */
+  readonly fromBody: boolean;
+};

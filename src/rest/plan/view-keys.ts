@@ -1,0 +1,70 @@
+// Keys of views. A view has no constraints, but a column of it that is a plain column of a table is bound by that
+// table's; whole keys that a view shows are therefore keys of its rows as far as embedding is concerned.
+import {
+  relationKey,
+  type Catalog,
+  type ColumnOrigin,
+  type ForeignKey,
+  type Relation,
+} from '../../catalog/catalog.ts';
+
+/** The relation with the keys it shows of the tables behind it; tables stay as they are. */
+export function withKeys(relation: Relation, catalog: Catalog): Relation {
+  if (relation.kind !== 'view' && relation.kind !== 'materialized-view') return relation;
+  const foreignKeys: ForeignKey[] = [];
+  const uniqueKeys: Array<readonly string[]> = [];
+  let primaryKey: readonly string[] = [];
+  for (const [base, shown] of shownColumns(relation, catalog)) {
+    const translate = (columns: readonly string[]): readonly string[] | undefined => {
+      const names = columns.flatMap((column) => shown.get(column) ?? []);
+      return columns.length > 0 && names.length === columns.length ? names : undefined;
+    };
+    for (const key of base.foreignKeys) {
+      const columns = translate(key.columns);
+      if (columns) foreignKeys.push({ ...key, columns });
+    }
+    // Joined rows repeat: only a view of one table keeps that table's uniqueness.
+    if (new Set(Object.values(relation.origins).map(keyOf)).size > 1) continue;
+    for (const key of base.uniqueKeys) {
+      const columns = translate(key);
+      if (columns) uniqueKeys.push(columns);
+    }
+    primaryKey = translate(base.primaryKey) ?? primaryKey;
+  }
+  return { ...relation, foreignKeys, uniqueKeys, primaryKey };
+}
+
+/** Tables behind a view, each with its columns by the names they have in the view. */
+export function shownColumns(relation: Relation, catalog: Catalog): Map<Relation, Map<string, string>> {
+  const shown = new Map<Relation, Map<string, string>>();
+  for (const name of Object.keys(relation.origins)) {
+    const origin = baseOf(relation, name, catalog);
+    if (!origin) continue;
+    const columns = shown.get(origin.base) ?? new Map<string, string>();
+    // A column that is shown twice goes by its first name.
+    if (!columns.has(origin.column)) columns.set(origin.column, name);
+    shown.set(origin.base, columns);
+  }
+  return shown;
+}
+
+/** Through views of views down to the table. */
+function baseOf(
+  relation: Relation,
+  column: string,
+  catalog: Catalog,
+): { readonly base: Relation; readonly column: string } | undefined {
+  let at: ColumnOrigin | undefined = relation.origins[column];
+  for (let depth = 0; at && depth < 32; depth++) {
+    const base = catalog.relations.get(keyOf(at));
+    if (!base) return undefined;
+    const next: ColumnOrigin | undefined = base.origins[at.column];
+    if (!next) return base.kind === 'view' ? undefined : { base, column: at.column };
+    at = next;
+  }
+  return undefined;
+}
+
+function keyOf({ schema, name }: ColumnOrigin): string {
+  return relationKey(schema, name);
+}

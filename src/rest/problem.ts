@@ -1,0 +1,240 @@
+// The data API's catalogue of problems and its wire dialect: four keys, always JSON, a hint in every answer.
+// Codes PGRST… are those client libraries know; SVC… are for what only this product has.
+import { Problem } from '../problem/problem.ts';
+
+export type Alternative = {
+  readonly cardinality: string;
+  readonly embedding: string;
+  readonly relationship: string;
+};
+
+/** A problem whose details are a list: only the ambiguous embed has that. */
+export class AmbiguousEmbed extends Problem<'PGRST201'> {
+  readonly alternatives: readonly Alternative[];
+
+  constructor(message: string, hint: string, alternatives: readonly Alternative[]) {
+    super('PGRST201', 300, message, { hint });
+    this.alternatives = alternatives;
+  }
+}
+
+export const syntaxError = (part: string, raw: string, column: number, details: string): Problem =>
+  new Problem('PGRST100', 400, `"failed to parse ${part} (${raw})" (line 1, column ${column})`, {
+    details,
+    hint: 'Names with reserved characters go in double quotes; a filter is written column=operator.value.',
+  });
+
+export const tooDeep = (what: string): Problem =>
+  new Problem('PGRST100', 400, `The request is too large: ${what}`, {
+    hint: 'Split the request into several smaller ones.',
+  });
+
+export const methodNotForRoutine = (method: string, allow: string): Problem =>
+  new Problem('PGRST101', 405, `Cannot use the ${method} method on RPC`, {
+    hint: `Allowed methods: ${allow}. Only stable and immutable functions can be called with GET.`,
+    headers: { allow },
+  });
+
+export const badBody = (message: string, hint: string, details?: string): Problem =>
+  new Problem('PGRST102', 400, message, { hint, details });
+
+export const invalidJson = (): Problem =>
+  badBody('Empty or invalid json', 'Send a JSON object or an array of objects.');
+
+export const rangeNotSatisfiable = (details: string, total?: number): Problem =>
+  new Problem('PGRST103', 416, 'Requested range not satisfiable', {
+    details,
+    hint: 'Ask for a range inside the result; offsets start at 0.',
+    headers: total === undefined ? undefined : { 'content-range': `*/${total}` },
+  });
+
+export const badPutFilters = (): Problem =>
+  new Problem('PGRST105', 405, "Filters must include all and only primary key columns with 'eq' operators", {
+    hint: 'PUT writes one row: name each primary key column once, as in ?id=eq.1.',
+  });
+
+export const schemaNotExposed = (name: string, exposed: readonly string[]): Problem =>
+  new Problem('PGRST106', 406, `Invalid schema: ${name}`, {
+    hint: `Only the following schemas are exposed: ${exposed.join(', ')}`,
+  });
+
+export const notAcceptable = (wanted: string): Problem =>
+  new Problem('PGRST107', 406, `None of these media types are available: ${wanted}`, {
+    hint: 'Use application/json, application/vnd.pgrst.object+json or text/csv.',
+  });
+
+export const notEmbedded = (name: string): Problem =>
+  new Problem('PGRST108', 400, `'${name}' is not an embedded resource in this request`, {
+    hint: `Verify that '${name}' is included in the 'select' query parameter.`,
+  });
+
+export const badResponseHeaders = (): Problem =>
+  new Problem(
+    'PGRST111',
+    500,
+    'response.headers guc must be a JSON array composed of objects with a single key and a string value',
+    { hint: 'Set it to text such as [{"X-Name": "value"}].' },
+  );
+
+export const badResponseStatus = (): Problem =>
+  new Problem('PGRST112', 500, 'response.status guc must be a valid status code', {
+    hint: 'Set it to a number from 200 to 599.',
+  });
+
+export const pageOnPut = (): Problem =>
+  new Problem('PGRST114', 400, 'limit/offset querystring parameters are not allowed for PUT', {
+    hint: 'Remove limit and offset.',
+  });
+
+export const putMismatch = (): Problem =>
+  new Problem('PGRST115', 400, 'Payload values do not match URL in primary key column(s)', {
+    hint: 'The body must hold exactly the row that the URL names.',
+  });
+
+export const notSingular = (rows: string | number): Problem =>
+  new Problem('PGRST116', 406, 'Cannot coerce the result to a single JSON object', {
+    details: `The result contains ${rows} rows`,
+    hint: 'Narrow the filters to one row, or ask for an array.',
+  });
+
+export const unsupportedMethod = (method: string): Problem =>
+  new Problem('PGRST117', 405, `Unsupported HTTP method: ${method}`, {
+    hint: 'Use GET, HEAD, POST, PATCH, PUT, DELETE or OPTIONS.',
+  });
+
+export const relatedOrderImpossible = (origin: string, target: string): Problem =>
+  new Problem('PGRST118', 400, `A related order on '${target}' is not possible`, {
+    details: `'${origin}' and '${target}' do not form a many-to-one or one-to-one relationship`,
+    hint: `Order the rows inside '${target}' with ${target}.order instead.`,
+  });
+
+export const badRaise = (details: string, hint: string): Problem =>
+  new Problem('PGRST121', 500, 'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error', {
+    details,
+    hint,
+  });
+
+export const invalidPreferences = (tokens: readonly string[]): Problem =>
+  new Problem('PGRST122', 400, 'Invalid preferences given with handling=strict', {
+    details: `Invalid preferences: ${tokens.join(', ')}`,
+    hint: 'Remove them or send handling=lenient.',
+  });
+
+export const tooManyAffected = (rows: string | number): Problem =>
+  new Problem('PGRST124', 400, 'Query result exceeds max-affected preference constraint', {
+    details: `The query affects ${rows} rows`,
+    hint: 'Nothing was changed. Narrow the filters or raise max-affected.',
+  });
+
+export const invalidPath = (): Problem =>
+  new Problem('PGRST125', 404, 'Invalid path specified in request URL', {
+    hint: 'Paths are /<table> and /rpc/<function>.',
+  });
+
+export const spreadAggregate = (): Problem =>
+  new Problem('PGRST127', 400, 'Feature not implemented', {
+    details: 'Aggregates are not implemented for one-to-many or many-to-many spreads.',
+    hint: 'Embed the relation without the spread operator.',
+  });
+
+export const maxAffectedOnSingle = (): Problem =>
+  new Problem(
+    'PGRST128',
+    400,
+    'Function must return SETOF or TABLE when max-affected preference is used with handling=strict',
+    { hint: 'Remove max-affected from this call.' },
+  );
+
+export const noRelationship = (
+  origin: string,
+  target: string,
+  hint: string | undefined,
+  schema: string,
+  suggestion: string | undefined,
+): Problem =>
+  new Problem(
+    'PGRST200',
+    400,
+    `Could not find a relationship between '${origin}' and '${target}' in the schema cache`,
+    {
+      details:
+        `Searched for a foreign key relationship between '${origin}' and '${target}'` +
+        `${hint === undefined ? '' : ` using the hint '${hint}'`} in the schema '${schema}', but no matches were found.`,
+      hint: suggestion
+        ? `Perhaps you meant '${suggestion}' instead of '${target}'.`
+        : `Declare a foreign_key between '${origin}' and '${target}' in svc.yaml, or correct the name.`,
+    },
+  );
+
+export const routineNotFound = (message: string, details: string, hint: string): Problem =>
+  new Problem('PGRST202', 404, message, { details, hint });
+
+export const badArguments = (message: string, details: string, hint: string): Problem =>
+  new Problem('PGRST202', 400, message, { details, hint });
+
+export const unknownColumn = (column: string, relation: string): Problem =>
+  new Problem('PGRST204', 400, `Could not find the '${column}' column of '${relation}' in the schema cache`, {
+    hint: `Declare '${column}' under fields of '${relation}' in svc.yaml, or correct the name.`,
+  });
+
+export const relationNotFound = (schema: string, name: string, suggestion: string | undefined): Problem =>
+  new Problem('PGRST205', 404, `Could not find the table '${schema}.${name}' in the schema cache`, {
+    hint: suggestion
+      ? `Perhaps you meant the table '${schema}.${suggestion}'`
+      : 'Only tables declared in svc.yaml are served.',
+  });
+
+export const loginRequired = (): Problem =>
+  new Problem('PGRST302', 401, 'Anonymous access is disabled', {
+    hint: 'This function needs a signed-in user: send Authorization: Bearer <access token>.',
+    headers: { 'www-authenticate': 'Bearer' },
+  });
+
+export const noApiKey = (): Problem =>
+  new Problem('SVC100', 401, 'No API key found in request', {
+    hint: 'Send the publishable key in the apikey header.',
+  });
+
+export const unknownApiKey = (): Problem =>
+  new Problem('SVC100', 401, 'Invalid API key', {
+    hint: 'Use the publishable or the secret key of this project.',
+  });
+
+export const badToken = (code: 'PGRST301' | 'PGRST303', message: string, details?: string): Problem =>
+  new Problem(code, 401, message, {
+    details,
+    hint: 'Sign in again or refresh the session; without a session send only the apikey header.',
+    headers: {
+      'www-authenticate': `Bearer error="invalid_token", error_description="${message.replaceAll('"', "'")}"`,
+    },
+  });
+
+export const havingNeedsAggregate = (): Problem =>
+  new Problem('SVC110', 400, 'having requires an aggregate in select', {
+    hint: 'Add an aggregate such as n:count() to select, or use a plain filter.',
+  });
+
+export const unknownAggregate = (name: string): Problem =>
+  new Problem('SVC111', 400, `having refers to unknown aggregate '${name}'`, {
+    hint: 'Select an aggregate with that alias.',
+  });
+
+export const requestDeadline = (): Problem =>
+  new Problem('SVC102', 504, 'The request took too long', {
+    hint: 'Narrow the request, add an index, or raise server.timeouts.request.',
+  });
+
+export const undefinedColumn = (relation: string, column: string): Problem =>
+  new Problem('42703', 400, `column ${relation}.${column} does not exist`, {
+    hint: `Columns are declared under fields of '${relation}' in svc.yaml.`,
+  });
+
+export const duplicateEmbed = (name: string): Problem =>
+  new Problem('42712', 400, `table name "${name}" specified more than once`, {
+    hint: 'Give each embed an alias of its own: first:relation(...), second:relation(...).',
+  });
+
+export const whereRequired = (verb: 'UPDATE' | 'DELETE'): Problem =>
+  new Problem('21000', 400, `${verb} requires a WHERE clause`, {
+    hint: 'Add a filter; a filter that is true for every row, such as id=not.is.null, means all of them.',
+  });

@@ -1,0 +1,133 @@
+// Request bodies: JSON as it came, CSV and forms turned into JSON, so that every later stage knows one form.
+import { badBody, invalidJson } from '../problem.ts';
+import { decode } from './parse-query.ts';
+import { readJsonBody, type JsonBody } from './json-keys.ts';
+
+export type Payload = JsonBody & { readonly bytes: Buffer };
+
+export type BodyFormat = 'json' | 'csv' | 'form';
+
+export function bodyFormat(contentType: string | undefined): BodyFormat {
+  if (contentType === undefined || contentType === '') return 'json';
+  const semicolon = contentType.indexOf(';');
+  const type = (semicolon < 0 ? contentType : contentType.slice(0, semicolon)).trim().toLowerCase();
+  switch (type) {
+    case 'application/json':
+    case 'application/vnd.pgrst.object+json':
+    case 'application/vnd.pgrst.array+json':
+      return 'json';
+    case 'text/csv':
+      return 'csv';
+    case 'application/x-www-form-urlencoded':
+      return 'form';
+    default:
+      throw badBody(
+        `Content-Type not acceptable: ${type}`,
+        'Send application/json, text/csv or application/x-www-form-urlencoded.',
+      );
+  }
+}
+
+export function readPayload(bytes: Buffer, format: BodyFormat): Payload {
+  switch (format) {
+    case 'json':
+      return toPayload(bytes);
+    case 'csv':
+      return toPayload(csvToJson(bytes.toString('utf8')));
+    case 'form':
+      return toPayload(formToJson(bytes.toString('utf8')));
+  }
+}
+
+export const EMPTY_OBJECT: Payload = {
+  bytes: Buffer.from('{}'),
+  isArray: false,
+  rows: 1,
+  keys: [],
+  uniform: true,
+  fields: [],
+};
+
+function toPayload(bytes: Buffer): Payload {
+  const body = readJsonBody(bytes);
+  if (!body) throw invalidJson();
+  return { ...body, bytes };
+}
+
+function formToJson(text: string): Buffer {
+  const fields: Record<string, string> = Object.create(null);
+  for (const pair of text.split('&')) {
+    if (pair === '') continue;
+    const equals = pair.indexOf('=');
+    const key = decode(equals < 0 ? pair : pair.slice(0, equals));
+    fields[key] = equals < 0 ? '' : decode(pair.slice(equals + 1));
+  }
+  return Buffer.from(JSON.stringify(fields));
+}
+
+/** Unquoted NULL is null; everything else is text, an empty field the empty text. */
+function csvToJson(text: string): Buffer {
+  const [header, ...lines] = csvLines(text);
+  if (!header || header.length === 0) throw invalidJson();
+  const rows = lines.map((line) => {
+    if (line.length !== header.length) {
+      throw badBody(
+        'All lines must have same number of fields',
+        'Every line needs as many fields as the header line.',
+      );
+    }
+    const row: Record<string, string | null> = Object.create(null);
+    header.forEach((name, index) => {
+      const field = line[index];
+      row[name.text] = field === undefined || (field.text === 'NULL' && !field.quoted) ? null : field.text;
+    });
+    return row;
+  });
+  return Buffer.from(JSON.stringify(rows));
+}
+
+type CsvField = { readonly text: string; readonly quoted: boolean };
+
+function csvLines(text: string): CsvField[][] {
+  const lines: CsvField[][] = [];
+  let line: CsvField[] = [];
+  let at = 0;
+  while (at < text.length) {
+    let field: CsvField;
+    if (text.charAt(at) === '"') {
+      let value = '';
+      at++;
+      for (;;) {
+        const quote = text.indexOf('"', at);
+        if (quote < 0) throw badBody('parse error (not enough input)', 'A quoted field is not closed.');
+        value += text.slice(at, quote);
+        at = quote + 1;
+        if (text.charAt(at) !== '"') break;
+        value += '"';
+        at++;
+      }
+      field = { text: value, quoted: true };
+    } else {
+      const match = /[^,\r\n]*/y;
+      match.lastIndex = at;
+      const value = match.exec(text)?.[0] ?? '';
+      at += value.length;
+      field = { text: value, quoted: false };
+    }
+    line.push(field);
+    const separator = text.charAt(at);
+    if (separator === ',') {
+      at++;
+      // A comma at the very end still opens an empty field.
+      if (at === text.length) line.push({ text: '', quoted: false });
+      else continue;
+    } else if (separator === '\r' || separator === '\n') {
+      at += text.startsWith('\r\n', at) ? 2 : 1;
+    } else if (at < text.length) {
+      throw badBody('parse error (endOfInput)', 'Text behind a closing quote must be a comma or a line end.');
+    }
+    lines.push(line);
+    line = [];
+  }
+  return lines;
+}

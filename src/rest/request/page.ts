@@ -1,0 +1,52 @@
+// Which rows were asked for: limit and offset parameters, cut by a Range header, with the default limit where
+// nothing sets an upper bound. One place decides, so that no path can fall back to the default by accident.
+import { rangeNotSatisfiable } from '../problem.ts';
+
+export const DEFAULT_LIMIT = 20;
+
+export type Page = {
+  readonly offset: number;
+  /** Undefined: no bound. */
+  readonly limit: number | undefined;
+  /** True when only the default bounds it. */
+  readonly isDefault: boolean;
+};
+
+export const EVERYTHING: Page = { offset: 0, limit: undefined, isDefault: false };
+
+export type PageRequest = {
+  readonly limit: number | undefined;
+  readonly offset: number | undefined;
+  readonly rangeHeader: string | undefined;
+  /** List queries have one; calls and writes do not. */
+  readonly defaultLimit: number | undefined;
+};
+
+const RANGE = /^(\d{1,15})-(\d{0,15})$/;
+
+export function toPage({ limit, offset, rangeHeader, defaultLimit }: PageRequest): Page {
+  let first = offset ?? 0;
+  // No rows were asked for, so no range can be wrong about them.
+  if (limit === 0) return { offset: first, limit: 0, isDefault: false };
+  // Exclusive end, Infinity when open.
+  let end = limit === undefined ? Number.POSITIVE_INFINITY : first + limit;
+  const range = rangeHeader === undefined ? null : RANGE.exec(rangeHeader);
+  if (range) {
+    const lower = Number(range[1]);
+    const upper = range[2] === '' ? Number.POSITIVE_INFINITY : Number(range[2]);
+    if (upper < lower) {
+      throw rangeNotSatisfiable(
+        'The lower boundary must be lower than or equal to the upper boundary in the Range header.',
+      );
+    }
+    first = Math.max(first, lower);
+    end = Math.min(end, upper + 1);
+    if (end <= first) {
+      throw rangeNotSatisfiable('The range header and the limit have no rows in common.');
+    }
+  }
+  if (end !== Number.POSITIVE_INFINITY) {
+    return { offset: first, limit: Math.max(0, end - first), isDefault: false };
+  }
+  return { offset: first, limit: defaultLimit, isDefault: defaultLimit !== undefined };
+}

@@ -1,0 +1,302 @@
+// Filters: `operator.value` with its modifiers, the values of lists, and logic trees. Values leave the text
+// as slots here; nothing that a caller wrote as a value reaches SQL in any other way.
+import { tooDeep } from '../problem.ts';
+import type {
+  CompareOperator,
+  Condition,
+  Filter,
+  Group,
+  IsValue,
+  Operation,
+  SearchOperator,
+  Slot,
+} from './query.ts';
+import { Scanner } from './scanner.ts';
+
+/** Where values go: `take` returns the slot. */
+export type Values = { take(value: string): Slot };
+
+/** How a value ends: at the end of the parameter, or at a comma or parenthesis inside a logic tree. */
+type Context = 'whole' | 'term';
+
+const MAX_LOGIC_DEPTH = 64;
+
+const QUANTIFIABLE = new Set(['eq', 'gte', 'gt', 'lte', 'lt', 'like', 'ilike', 'match', 'imatch']);
+const COMPARE: ReadonlyMap<string, CompareOperator> = new Map(
+  (
+    [
+      'eq',
+      'neq',
+      'gt',
+      'gte',
+      'lt',
+      'lte',
+      'like',
+      'ilike',
+      'match',
+      'imatch',
+      'isdistinct',
+      'cs',
+      'cd',
+      'ov',
+      'sl',
+      'sr',
+      'nxr',
+      'nxl',
+      'adj',
+    ] as const
+  ).map((operator) => [operator, operator]),
+);
+const SEARCH: ReadonlyMap<string, SearchOperator> = new Map(
+  (['fts', 'plfts', 'phfts', 'wfts'] as const).map((operator) => [operator, operator]),
+);
+const IS_VALUES: ReadonlyMap<string, IsValue> = new Map(
+  (['null', 'not_null', 'true', 'false', 'unknown'] as const).map((value) => [value, value]),
+);
+const HAVING_OPERATORS = new Set([
+  'eq',
+  'neq',
+  'gt',
+  'gte',
+  'lt',
+  'lte',
+  'in',
+  'is',
+  'isdistinct',
+  'like',
+  'ilike',
+]);
+
+const WORD = /[a-z]+/y;
+const QUANTIFIER = /\((any|all)\)/y;
+
+/** `[not.]operator.value`, the right side of a column filter. */
+export function parseOperation(
+  scanner: Scanner,
+  values: Values,
+  context: Context = 'whole',
+): Omit<Filter, 'path' | 'kind'> {
+  const negated = scanner.eat('not.');
+  return { negated, operation: operation(scanner, values, context) };
+}
+
+function operation(scanner: Scanner, values: Values, context: Context): Operation {
+  const start = scanner.at;
+  WORD.lastIndex = start;
+  const word = WORD.exec(scanner.text)?.[0] ?? '';
+  scanner.at += word.length;
+
+  const compare = COMPARE.get(word);
+  if (compare) {
+    let quantifier: 'any' | 'all' | undefined;
+    if (scanner.char === '(' && QUANTIFIABLE.has(word)) {
+      QUANTIFIER.lastIndex = scanner.at;
+      const match = QUANTIFIER.exec(scanner.text);
+      if (!match) scanner.fail('"(any)" or "(all)"');
+      quantifier = match[1] === 'any' ? 'any' : 'all';
+      scanner.at += match[0].length;
+    }
+    scanner.expect('.');
+    const text = value(scanner, context);
+    const pattern = compare === 'like' || compare === 'ilike';
+    return {
+      kind: 'compare',
+      operator: compare,
+      quantifier,
+      slot: values.take(pattern ? text.replaceAll('*', '%') : text),
+    };
+  }
+
+  const search = SEARCH.get(word);
+  if (search) {
+    let language: string | undefined;
+    if (scanner.eat('(')) {
+      language = scanner.type();
+      scanner.expect(')');
+    }
+    scanner.expect('.');
+    return { kind: 'search', operator: search, language, slot: values.take(value(scanner, context)) };
+  }
+
+  if (word === 'in' && scanner.eat('.')) return { kind: 'in', slot: values.take(list(scanner, context)) };
+  if (word === 'is' && scanner.eat('.')) return { kind: 'is', value: isValue(scanner) };
+  scanner.at = start;
+  return scanner.fail('operator (eq, gt, ...)');
+}
+
+function isValue(scanner: Scanner): IsValue {
+  const match = /[A-Za-z_]+/y;
+  match.lastIndex = scanner.at;
+  const word = match.exec(scanner.text)?.[0] ?? '';
+  const known = IS_VALUES.get(word.toLowerCase());
+  if (!known) scanner.fail('null, not_null, true, false or unknown');
+  scanner.at += word.length;
+  return known;
+}
+
+function value(scanner: Scanner, context: Context): string {
+  const start = scanner.at;
+  if (context === 'whole') {
+    scanner.at = scanner.text.length;
+    scanner.hole(start);
+    return scanner.text.slice(start);
+  }
+  const text = quotedValue(scanner) ?? bracedValue(scanner) ?? bareValue(scanner);
+  scanner.hole(start);
+  return text;
+}
+
+/** A quoted text counts as such only when the element ends right behind it; else the quote is a character. */
+function quotedValue(scanner: Scanner): string | undefined {
+  if (scanner.char !== '"') return undefined;
+  const { text } = scanner;
+  let value = '';
+  for (let at = scanner.at + 1; at < text.length; at++) {
+    const char = text.charAt(at);
+    if (char === '\\' && at + 1 < text.length) {
+      value += text.charAt(++at);
+      continue;
+    }
+    if (char !== '"') {
+      value += char;
+      continue;
+    }
+    const next = text.charAt(at + 1);
+    if (next !== '' && next !== ',' && next !== ')') return undefined;
+    scanner.at = at + 1;
+    return value;
+  }
+  return undefined;
+}
+
+/** `{…}` of one level: an array literal may hold commas without quotes. */
+function bracedValue(scanner: Scanner): string | undefined {
+  if (scanner.char !== '{') return undefined;
+  const close = scanner.text.indexOf('}', scanner.at);
+  if (close < 0) return undefined;
+  const inner = scanner.text.slice(scanner.at + 1, close);
+  const next = scanner.text.charAt(close + 1);
+  if (inner.includes('{') || (next !== '' && next !== ',' && next !== ')')) return undefined;
+  scanner.at = close + 1;
+  return `{${inner}}`;
+}
+
+function bareValue(scanner: Scanner): string {
+  const { text } = scanner;
+  const start = scanner.at;
+  let at = start;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === 44 || code === 41) break;
+    at++;
+  }
+  scanner.at = at;
+  return text.slice(start, at);
+}
+
+/** `(a,"b c",d)` as the text of a PostgreSQL array. */
+function list(scanner: Scanner, context: Context): string {
+  const start = scanner.at;
+  scanner.skipBlanks();
+  scanner.expect('(');
+  scanner.skipBlanks();
+  const elements: string[] = [];
+  if (scanner.char !== ')') {
+    do {
+      elements.push(arrayElement(quotedValue(scanner) ?? bareValue(scanner)));
+    } while (scanner.eat(','));
+  }
+  scanner.expect(')');
+  const end = scanner.at;
+  scanner.skipBlanks();
+  if (context === 'whole') scanner.expectEnd();
+  scanner.at = end;
+  scanner.hole(start);
+  scanner.skipBlanks();
+  return `{${elements.join(',')}}`;
+}
+
+function arrayElement(text: string): string {
+  return `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;
+}
+
+/** `(a.eq.1,or(b.gt.2,c.is.null))`, the value of `and`, `or` and their negations. */
+export function parseGroup(
+  text: string,
+  joiner: Group['joiner'],
+  negated: boolean,
+  values: Values,
+): { group: Group; shape: string } {
+  const scanner = new Scanner(text, 'logic tree');
+  const terms = groupTerms(scanner, values, 1);
+  // Clients that build the text by hand often close once too often.
+  while (scanner.char === ')' || scanner.char === ' ') scanner.at++;
+  scanner.expectEnd();
+  return { group: { kind: 'group', negated, joiner, terms }, shape: scanner.shape() };
+}
+
+function groupTerms(scanner: Scanner, values: Values, depth: number): Condition[] {
+  if (depth > MAX_LOGIC_DEPTH) throw tooDeep(`logic may nest ${MAX_LOGIC_DEPTH} levels deep`);
+  scanner.skipBlanks();
+  scanner.expect('(');
+  const terms: Condition[] = [];
+  do {
+    scanner.skipBlanks();
+    terms.push(groupTerm(scanner, values, depth));
+    scanner.skipBlanks();
+  } while (scanner.eat(','));
+  scanner.expect(')');
+  scanner.skipBlanks();
+  return terms;
+}
+
+const NESTED = /(not\.)?(and|or)\s*\(/y;
+
+function groupTerm(scanner: Scanner, values: Values, depth: number): Condition {
+  NESTED.lastIndex = scanner.at;
+  const nested = NESTED.exec(scanner.text);
+  if (nested) {
+    scanner.at += nested[0].length - 1;
+    return {
+      kind: 'group',
+      negated: nested[1] !== undefined,
+      joiner: nested[2] === 'or' ? 'or' : 'and',
+      terms: groupTerms(scanner, values, depth + 1),
+    };
+  }
+  const path = scanner.path();
+  scanner.expect('.');
+  return { kind: 'filter', path, ...parseOperation(scanner, values, 'term') };
+}
+
+/** `total.gt.100,or(n.eq.1,n.is.null)`: terms over the aggregates of one select list, all of which must hold. */
+export function parseHaving(text: string, values: Values): { conditions: Condition[]; shape: string } {
+  const scanner = new Scanner(text, 'having');
+  scanner.skipBlanks();
+  const conditions: Condition[] = [];
+  if (scanner.char === '(') {
+    conditions.push(...groupTerms(scanner, values, 1));
+  } else {
+    do {
+      scanner.skipBlanks();
+      conditions.push(groupTerm(scanner, values, 1));
+      scanner.skipBlanks();
+    } while (scanner.eat(','));
+  }
+  scanner.expectEnd();
+  for (const condition of conditions) checkHaving(condition, scanner);
+  return { conditions, shape: scanner.shape() };
+}
+
+function checkHaving(condition: Condition, scanner: Scanner): void {
+  if (condition.kind === 'group') {
+    for (const term of condition.terms) checkHaving(term, scanner);
+    return;
+  }
+  const { operation, path } = condition;
+  const operator = operation.kind === 'compare' ? operation.operator : operation.kind;
+  const quantified = operation.kind === 'compare' && operation.quantifier !== undefined;
+  if (path.steps.length > 0 || quantified || !HAVING_OPERATORS.has(operator)) {
+    scanner.fail(`one of ${[...HAVING_OPERATORS].join(', ')}`);
+  }
+}

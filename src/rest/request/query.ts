@@ -1,0 +1,136 @@
+// What a query string says, before anybody looks at the catalog. Values are not in it: they sit in a list of
+// their own, and a Slot is a place in that list. Two requests that differ in values only have equal trees.
+
+/** Index into the request's values. */
+export type Slot = number;
+
+export type JsonStep = {
+  readonly arrow: '->' | '->>';
+  /** A key, or an index when the text is a number. */
+  readonly key: string | number;
+};
+
+export type FieldPath = { readonly column: string; readonly steps: readonly JsonStep[] };
+
+export type AggregateName = 'sum' | 'avg' | 'count' | 'max' | 'min';
+
+export type SelectItem =
+  | { readonly kind: 'star' }
+  | {
+      readonly kind: 'field';
+      readonly alias: string | undefined;
+      readonly path: FieldPath;
+      readonly cast: string | undefined;
+      readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined;
+    }
+  | { readonly kind: 'count'; readonly alias: string | undefined; readonly cast: string | undefined }
+  | Embed;
+
+export type Embed = {
+  readonly kind: 'embed' | 'spread';
+  readonly alias: string | undefined;
+  readonly target: string;
+  readonly hint: string | undefined;
+  readonly join: 'inner' | 'left';
+  readonly select: readonly SelectItem[];
+};
+
+export type CompareOperator =
+  | 'eq'
+  | 'neq'
+  | 'gt'
+  | 'gte'
+  | 'lt'
+  | 'lte'
+  | 'like'
+  | 'ilike'
+  | 'match'
+  | 'imatch'
+  | 'isdistinct'
+  | 'cs'
+  | 'cd'
+  | 'ov'
+  | 'sl'
+  | 'sr'
+  | 'nxr'
+  | 'nxl'
+  | 'adj';
+export type SearchOperator = 'fts' | 'plfts' | 'phfts' | 'wfts';
+export type IsValue = 'null' | 'not_null' | 'true' | 'false' | 'unknown';
+
+export type Operation =
+  | {
+      readonly kind: 'compare';
+      readonly operator: CompareOperator;
+      readonly quantifier: 'any' | 'all' | undefined;
+      readonly slot: Slot;
+    }
+  | { readonly kind: 'in'; readonly slot: Slot }
+  | { readonly kind: 'is'; readonly value: IsValue }
+  | {
+      readonly kind: 'search';
+      readonly operator: SearchOperator;
+      readonly language: string | undefined;
+      readonly slot: Slot;
+    };
+
+export type Filter = {
+  readonly kind: 'filter';
+  readonly path: FieldPath;
+  readonly negated: boolean;
+  readonly operation: Operation;
+};
+
+export type Group = {
+  readonly kind: 'group';
+  readonly negated: boolean;
+  readonly joiner: 'and' | 'or';
+  readonly terms: readonly Condition[];
+};
+
+export type Condition = Filter | Group;
+
+export type OrderTerm = {
+  /** Set for `rel(column)`: the name of a to-one embed. */
+  readonly relation: string | undefined;
+  readonly path: FieldPath;
+  readonly direction: 'asc' | 'desc' | undefined;
+  readonly nulls: 'first' | 'last' | undefined;
+};
+
+/** Small limits are part of the shape, because the planner trusts a number more than a parameter. */
+export type Count = { readonly literal: number } | { readonly slot: Slot };
+
+/** What belongs to one embed, or to the root when `path` is empty. */
+export type At<T> = { readonly path: readonly string[]; readonly value: T };
+
+/** A parameter of an rpc call by GET: only the catalog can tell an argument from a filter on the result. */
+export type Parameter = {
+  readonly key: string;
+  /** The whole value. */
+  readonly slot: Slot;
+  /** The same read as a filter, when it can be read so. */
+  readonly filter: At<Filter> | undefined;
+};
+
+export type Query = {
+  readonly select: readonly SelectItem[];
+  readonly conditions: ReadonlyArray<At<Condition>>;
+  readonly orders: ReadonlyArray<At<readonly OrderTerm[]>>;
+  readonly having: ReadonlyArray<At<readonly Condition[]>>;
+  /** Of embeds only. */
+  readonly limits: ReadonlyArray<At<Count>>;
+  readonly offsets: ReadonlyArray<At<Count>>;
+  readonly columns: readonly string[] | undefined;
+  readonly onConflict: readonly string[] | undefined;
+  readonly parameters: readonly Parameter[];
+};
+
+export type ParsedQuery = {
+  readonly query: Query;
+  readonly values: readonly string[];
+  /** Equal for two query strings exactly when their trees are equal; an injective text. */
+  readonly shape: string;
+  readonly rootLimit: number | undefined;
+  readonly rootOffset: number | undefined;
+};

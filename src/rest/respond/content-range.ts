@@ -1,0 +1,36 @@
+// Where the page lies in the whole, and the status that follows from it.
+import { rangeNotSatisfiable } from '../problem.ts';
+
+export function contentRange(offset: number, page: number, total: number | undefined): string {
+  const rows = page > 0 && total !== 0 ? `${offset}-${offset + page - 1}` : '*';
+  return `${rows}/${total ?? '*'}`;
+}
+
+/** 416 is for an exact total only: an estimate may be wrong and must not refuse rows that are there. */
+export function pageStatus(
+  offset: number,
+  page: number,
+  total: number | undefined,
+  isExact: boolean,
+): 200 | 206 {
+  if (total === undefined) return 200;
+  if (isExact && offset > total) {
+    throw rangeNotSatisfiable(
+      `An offset of ${offset} was requested, but there are only ${total} rows.`,
+      total,
+    );
+  }
+  return page < total ? 206 : 200;
+}
+
+/** An estimate made consistent with what the page itself shows. */
+export function clampEstimate(
+  estimate: number,
+  offset: number,
+  page: number,
+  limit: number | undefined,
+): number {
+  const isLastPage = limit === undefined || page < limit;
+  if (isLastPage && (page > 0 || offset === 0)) return offset + page;
+  return Math.max(Math.round(estimate), offset + page);
+}

@@ -1,0 +1,186 @@
+// What PostgreSQL reports, as this API says it: SQLSTATE to status, the checks a statement makes on itself, and
+// the errors that functions raise on purpose.
+import type pg from 'pg';
+import { Problem } from '../../problem/problem.ts';
+import { badRaise, notSingular, putMismatch, tooManyAffected } from '../problem.ts';
+import { CHECK_PREFIX } from '../sql/render-result.ts';
+
+export type ErrorContext = {
+  /** No user token and no secret key: a refused right is then 401, which asks for signing in. */
+  readonly isAnonymous: boolean;
+  /** The statement carries checks on itself. */
+  readonly hasChecks: boolean;
+};
+
+export function fromDatabase(error: pg.DatabaseError, context: ErrorContext): Problem {
+  const code = error.code ?? 'XX000';
+  const check = context.hasChecks ? fromCheck(error) : undefined;
+  if (check) return check;
+  if (code === 'PGRST') return fromRaise(error);
+  const status = statusOf(code, error.message, context);
+  const headers: Record<string, string> = {};
+  if (status === 401) headers['www-authenticate'] = 'Bearer';
+  if (status === 503) headers['retry-after'] = '1';
+  return new Problem(code, status, error.message, {
+    details: error.detail,
+    hint: error.hint ?? hintFor(code, status),
+    headers,
+    cause: error,
+  });
+}
+
+const CHECK = new RegExp(`"${CHECK_PREFIX}([a-z-]+):(\\d+)"`);
+
+function fromCheck(error: pg.DatabaseError): Problem | undefined {
+  if (error.code !== '22P02') return undefined;
+  const match = CHECK.exec(error.message);
+  const rows = match?.[2] ?? '';
+  switch (match?.[1] ?? '') {
+    case 'singular':
+      return notSingular(rows);
+    case 'max-affected':
+      return tooManyAffected(rows);
+    case 'put':
+      return putMismatch();
+    default:
+      return undefined;
+  }
+}
+
+function statusOf(code: string, message: string, { isAnonymous }: ErrorContext): number {
+  const raised = /^PT(\d{3})$/.exec(code);
+  if (raised) {
+    const status = Number(raised[1]);
+    return status >= 200 && status <= 599 ? status : 500;
+  }
+  switch (code) {
+    case '21000':
+      if (message.endsWith('requires a WHERE clause')) return 400;
+      return message.startsWith('ON CONFLICT DO UPDATE') ? 409 : 500;
+    case '22023':
+      return /^role .* does not exist$/.test(message) ? 401 : 400;
+    case '23503':
+    case '23505':
+      return 409;
+    case '25006':
+      return 405;
+    case '42501':
+      return isAnonymous ? 401 : 403;
+    case '42883':
+      return message.startsWith('function xmlagg(') ? 406 : 404;
+    case '42P01':
+      return 404;
+    case '42P17':
+    case '53400':
+      return 500;
+    case '57P01':
+      return 503;
+    case 'P0001':
+      return 400;
+    default:
+      return STATUS_BY_CLASS[code.slice(0, 2)] ?? 400;
+  }
+}
+
+const STATUS_BY_CLASS: Readonly<Record<string, number>> = {
+  '08': 503,
+  '09': 500,
+  '0L': 403,
+  '0P': 403,
+  '25': 500,
+  '28': 403,
+  '2D': 500,
+  '38': 500,
+  '39': 500,
+  '3B': 500,
+  '40': 500,
+  '53': 503,
+  '54': 500,
+  '55': 500,
+  '57': 500,
+  '58': 500,
+  F0: 500,
+  HV: 500,
+  P0: 500,
+  PT: 500,
+  XX: 500,
+};
+
+const HINTS: Readonly<Record<string, string>> = {
+  '22P02': 'The value does not have the form of the type it is compared with or stored as.',
+  '23502': 'Send a value for this column or give it a default.',
+  '23503': 'The row it refers to must exist, or rows that refer to it must go first.',
+  '23505': 'Use another value, or upsert with Prefer: resolution=merge-duplicates.',
+  '23514': 'The value breaks a rule of this column or table.',
+  '25006': 'Only volatile functions may write, and they are called with POST.',
+  '40001': 'Try again: another transaction changed the same rows.',
+  '40P01': 'Try again: two transactions waited for each other.',
+  '42501': 'A policy or a missing privilege refuses this; sign in as a user who may, or change the policy.',
+  '42703': 'Check the name; columns are declared under fields in svc.yaml.',
+  '42704': 'Check the name of the type.',
+  '42803': 'Select only columns that are grouped, or put an aggregate around the others.',
+  '42883': 'The operator or function does not exist for these types: cast the column with ::type.',
+  '42P01': 'The table must be declared in svc.yaml and migrated.',
+  '42P10': 'Name columns of a unique constraint in on_conflict.',
+  '42P17': 'A policy reads the table it protects: move that part into a security definer function.',
+  '57014': 'The statement ran too long: narrow it, add an index, or raise server.timeouts.db_query.',
+};
+
+function hintFor(code: string, status: number): string {
+  const known = HINTS[code];
+  if (known) return known;
+  if (status === 503) return 'The database is not available at the moment: try again.';
+  return status >= 500
+    ? 'The database refused this for a reason of its own; its log says more.'
+    : 'The database refused the request: correct the value or the name it complains about.';
+}
+
+const MESSAGE_HINT =
+  "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'.";
+const DETAIL_HINT =
+  "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'.";
+
+/** `RAISE SQLSTATE 'PGRST'` with the whole answer as JSON. */
+function fromRaise(error: pg.DatabaseError): Problem {
+  const body = toObject(error.message);
+  if (!body || typeof body['code'] !== 'string' || typeof body['message'] !== 'string') {
+    return badRaise(`Invalid JSON value for MESSAGE: '${error.message}'`, MESSAGE_HINT);
+  }
+  if (error.detail === undefined) return badRaise('DETAIL is missing in the RAISE statement', DETAIL_HINT);
+  const detail = toObject(error.detail);
+  const status = detail?.['status'];
+  const headers = toObject(detail?.['headers']);
+  if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 599 || !headers) {
+    return badRaise(`Invalid JSON value for DETAIL: '${error.detail}'`, DETAIL_HINT);
+  }
+  return new Problem(body['code'], status, body['message'], {
+    details: text(body['details']),
+    hint: text(body['hint']),
+    headers: Object.fromEntries(
+      Object.entries(headers)
+        .filter(([name, value]) => isHeader(name, value))
+        .map(([name, value]) => [name, String(value)]),
+    ),
+  });
+}
+
+function isHeader(name: string, value: unknown): boolean {
+  return /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(name) && typeof value === 'string' && !/[\r\n\0]/.test(value);
+}
+
+function toObject(value: unknown): Record<string, unknown> | undefined {
+  if (typeof value === 'string') {
+    try {
+      return toObject(JSON.parse(value));
+    } catch {
+      // Not JSON: the caller says so in its own words.
+      return undefined;
+    }
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  return { ...value };
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}

@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { JsonRows, rowFrame } from './json-rows.ts';
+
+function dataRow(values: ReadonlyArray<string | null>): Buffer {
+  const parts = [Buffer.from([0, values.length])];
+  for (const value of values) {
+    const bytes = value === null ? Buffer.alloc(0) : Buffer.from(value);
+    const size = Buffer.alloc(4);
+    size.writeInt32BE(value === null ? -1 : bytes.length);
+    parts.push(size, bytes);
+  }
+  return Buffer.concat(parts);
+}
+
+test('each form becomes JSON as PostgreSQL would write it', () => {
+  const frame = rowFrame([
+    { name: 'n', form: 'number' },
+    { name: 'b', form: 'boolean' },
+    { name: 'j', form: 'json' },
+    { name: 'quo"te', form: 'text' },
+  ]);
+  const rows = new JsonRows(frame, 1);
+  rows.row(dataRow(['1.50', 't', '{"a": 1}', 'plain']));
+  rows.row(dataRow(['NaN', 'f', 'null', 'q"b\\s\n\t\u0001\u007fé☃😀']));
+  rows.row(dataRow([null, null, null, null]));
+  expect(rows.count).toBe(3);
+  expect(rows.finish().toString()).toBe(
+    '[{"n":1.50,"b":true,"j":{"a": 1},"quo\\"te":"plain"}, \n ' +
+      '{"n":"NaN","b":false,"j":null,"quo\\"te":"q\\"b\\\\s\\n\\t\\u0001\u007fé☃😀"}, \n ' +
+      '{"n":null,"b":null,"j":null,"quo\\"te":null}]',
+  );
+});
+
+test('no rows', () => {
+  expect(new JsonRows(rowFrame([]), 1).finish().toString()).toBe('[]');
+});

@@ -1,0 +1,73 @@
+// Any error as this API writes it: four keys, JSON, the code once more in Proxy-Status so that HEAD shows it too.
+import pg from 'pg';
+import type { FastifyReply } from 'fastify';
+import type { Log } from '../../log/log.ts';
+import { Abort, Problem } from '../../problem/problem.ts';
+import { AmbiguousEmbed, requestDeadline } from '../problem.ts';
+import { fromDatabase, type ErrorContext } from './database-problem.ts';
+
+const FALLBACK_HINT = 'See the documentation of the data API for what this code means.';
+
+export function toProblem(error: unknown, context: ErrorContext): Problem | undefined {
+  if (error instanceof Problem) return own(error);
+  if (error instanceof pg.DatabaseError) return fromDatabase(error, context);
+  if (error instanceof Abort && error.reason === 'deadline') return requestDeadline();
+  if (isConnectionError(error)) {
+    return new Problem('PGRST001', 503, 'Database client error. Retrying the connection.', {
+      details: error.message,
+      hint: 'The database cannot be reached at the moment: try again.',
+      headers: { 'retry-after': '1' },
+      cause: error,
+    });
+  }
+  return undefined;
+}
+
+export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+  const body = JSON.stringify({
+    code: problem.code,
+    details: problem instanceof AmbiguousEmbed ? problem.alternatives : (problem.details ?? null),
+    hint: problem.hint ?? FALLBACK_HINT,
+    message: problem.message,
+  });
+  reply.code(problem.status);
+  reply.header('content-type', 'application/json; charset=utf-8');
+  reply.header('proxy-status', `svc; error=${problem.code}`);
+  for (const [name, value] of Object.entries(problem.headers)) reply.header(name, value);
+  return reply.send(body);
+}
+
+export function sendFault(reply: FastifyReply, error: unknown, id: string, log: Log): FastifyReply {
+  log.error({ err: error, requestId: id }, 'a data request failed for a reason of ours');
+  return sendProblem(
+    reply,
+    new Problem('PGRSTX00', 500, 'Internal server error', {
+      details: `Request ${id}`,
+      hint: 'The log of the server has the details under this request id.',
+    }),
+  );
+}
+
+/** Problems of the shared parts under the names this API uses for them. */
+function own(problem: Problem): Problem {
+  const { message, details, hint, headers, status } = problem;
+  switch (problem.code) {
+    case 'body_too_large':
+      return new Problem('SVC101', status, message, { details, hint, headers });
+    case 'pool_exhausted':
+      return new Problem('PGRST003', status, message, { details, hint, headers });
+    default:
+      return problem;
+  }
+}
+
+function isConnectionError(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false;
+  const code = 'code' in error ? error.code : undefined;
+  return (
+    (typeof code === 'string' && /^(ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EHOSTUNREACH|ENOENT)/.test(code)) ||
+    /connection to PostgreSQL was closed|Connection terminated|the pool is closed|connection timeout/i.test(
+      error.message,
+    )
+  );
+}

@@ -1,0 +1,379 @@
+// One node of a plan as a SELECT. Embeds are correlated sub-selects in the target list: PostgreSQL evaluates
+// them after sorting and cutting, so they cost what the page costs and not what the table costs, and they cannot
+// change the order of rows. Inner joins and null tests are EXISTS, which never multiplies rows either.
+import { quoteIdent } from '../../postgres/sql.ts';
+import type { FieldOutput, PlanNode, PlannedCondition, PlannedEmbed, PlannedHaving } from '../plan/plan.ts';
+import { isToOne } from '../plan/relationship.ts';
+import type { AggregateName, Count } from '../request/query.ts';
+import { isSearchVector, renderCast, renderField, renderOperation, renderOrder } from './expressions.ts';
+import type { StatementParts } from './statement.ts';
+
+/** One column of a node's result, spreads already dissolved. */
+type OutputColumn = {
+  readonly name: string;
+  readonly expression: string;
+  readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined;
+};
+
+export type Source = {
+  /** What stands after FROM, alias included. */
+  readonly from: string;
+  readonly alias: string;
+  readonly where: readonly string[];
+  readonly limit?: Count | undefined;
+  readonly offset?: Count | undefined;
+};
+
+/** `SELECT … FROM … WHERE …`, complete with grouping, order and page. */
+export function renderSelect(node: PlanNode, source: Source, parts: StatementParts): string {
+  const columns = outputColumns(node, source.alias, parts, node.isGrouped);
+  const select = [
+    ...columns.map((column) => `${finalExpression(column)} AS ${quoteIdent(column.name)}`),
+    ...(node.hasUnknownColumns ? [`${quoteIdent(source.alias)}.*`] : []),
+  ];
+  return `SELECT ${select.join(', ')} FROM ${source.from}${tail(node, source, columns, parts, true)}`;
+}
+
+/** How a column's text becomes JSON outside the database. */
+export type TextForm = 'number' | 'boolean' | 'json' | 'text';
+export type RowColumn = { readonly name: string; readonly form: TextForm };
+
+/**
+ * The rows themselves, one column each, for results that are turned into JSON row by row outside. Only types whose
+ * text and JSON differ by quotes at most are left to that; all others are JSON already.
+ */
+export function renderRowColumns(
+  node: PlanNode,
+  source: Source,
+  parts: StatementParts,
+): { readonly text: string; readonly columns: readonly RowColumn[] } {
+  const columns = outputColumns(node, source.alias, parts, node.isGrouped);
+  const forms = columns.map((column, index) => formOf(column, node.outputs[index], node));
+  const select = columns.map((column, index) => {
+    const expression = finalExpression(column);
+    return forms[index] === undefined ? `to_json(${expression})` : expression;
+  });
+  const text = `SELECT ${select.join(', ')} FROM ${source.from}${tail(node, source, columns, parts, true)}`;
+  return {
+    text,
+    columns: columns.map(({ name }, index) => ({ name, form: forms[index] ?? 'json' })),
+  };
+}
+
+const NUMBER_TYPES = new Set(['int2', 'int4', 'int8', 'float4', 'float8', 'numeric']);
+const TEXT_TYPES = new Set([
+  'text',
+  'varchar',
+  'bpchar',
+  'name',
+  'uuid',
+  'bytea',
+  'interval',
+  'time',
+  'timetz',
+  'inet',
+  'cidr',
+  'macaddr',
+  'money',
+  'tsvector',
+]);
+
+/** Undefined when only PostgreSQL knows the JSON of it. */
+function formOf(column: OutputColumn, output: FieldOutput | undefined, node: PlanNode): TextForm | undefined {
+  if (output === undefined) return node.isGrouped || column.aggregate ? undefined : 'json';
+  const { field, cast, aggregate } = output;
+  if (field === '*' || cast !== undefined || aggregate || field.path.steps.length > 0) return undefined;
+  const type = field.column?.baseType;
+  if (type === undefined) return undefined;
+  if (NUMBER_TYPES.has(type)) return 'number';
+  if (type === 'bool') return 'boolean';
+  if (type === 'json' || type === 'jsonb') return 'json';
+  return TEXT_TYPES.has(type) || field.column?.enumLabels ? 'text' : undefined;
+}
+
+/** How many rows `renderSelect` would give without its page. */
+export function renderCount(node: PlanNode, source: Source, parts: StatementParts): string {
+  if (!node.isGrouped) return `SELECT count(*) FROM ${source.from}${renderWhere(node, source, parts)}`;
+  return `SELECT count(*) FROM (${renderRows(node, source, parts)}) AS ${quoteIdent(parts.alias('groups'))}`;
+}
+
+/** The rows without their columns, for counting, estimating and looking one further. */
+export function renderRows(node: PlanNode, source: Source, parts: StatementParts): string {
+  if (!node.isGrouped) return `SELECT 1 FROM ${source.from}${renderWhere(node, source, parts)}`;
+  const columns = outputColumns(node, source.alias, parts, true);
+  const select = columns.map((column) => finalExpression(column)).join(', ');
+  return `SELECT ${select} FROM ${source.from}${tail(node, source, columns, parts, false)}`;
+}
+
+function tail(
+  node: PlanNode,
+  source: Source,
+  columns: readonly OutputColumn[],
+  parts: StatementParts,
+  paged: boolean,
+): string {
+  let text = renderWhere(node, source, parts);
+  if (node.isGrouped) {
+    // Ordinals, because a name would be looked up among the input columns first.
+    const keys = columns.flatMap((column, index) => (column.aggregate ? [] : [index + 1]));
+    if (keys.length > 0) text += ` GROUP BY ${keys.join(', ')}`;
+    if (node.having.length > 0) {
+      text += ` HAVING ${node.having.map((term) => renderHaving(term, columns, parts)).join(' AND ')}`;
+    }
+  }
+  if (!paged) return text;
+  const orders = renderOrders(node, source.alias, parts);
+  if (orders.length > 0) text += ` ORDER BY ${orders.join(', ')}`;
+  if (source.limit !== undefined) text += ` LIMIT ${renderNumber(source.limit, parts)}`;
+  if (source.offset !== undefined) text += ` OFFSET ${renderNumber(source.offset, parts)}`;
+  return text;
+}
+
+export function renderNumber(count: Count, parts: StatementParts): string {
+  return 'literal' in count ? String(count.literal) : `${parts.param(count.slot)}::bigint`;
+}
+
+export function renderWhere(node: PlanNode, source: Source, parts: StatementParts): string {
+  const where = [...source.where, ...conditionsOf(node, source.alias, parts)];
+  return where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`;
+}
+
+function conditionsOf(node: PlanNode, alias: string, parts: StatementParts): string[] {
+  return [
+    ...node.conditions.map((condition) => renderCondition(condition, alias, parts)),
+    ...innerJoins(node, alias, parts),
+  ];
+}
+
+/** `!inner`: the parent stays only if the embed has a row, whatever page of it is shown. */
+export function innerJoins(node: PlanNode, alias: string, parts: StatementParts): string[] {
+  return node.embeds
+    .filter((embed) => embed.join === 'inner')
+    .map((embed) => renderExists(embed, alias, parts));
+}
+
+export function renderCondition(condition: PlannedCondition, alias: string, parts: StatementParts): string {
+  switch (condition.kind) {
+    case 'filter': {
+      const { field, operation, negated } = condition;
+      return renderOperation(renderField(field, alias), operation, negated, parts, isSearchVector(field));
+    }
+    case 'exists': {
+      const text = renderExists(condition.embed, alias, parts);
+      return condition.negated ? `NOT ${text}` : text;
+    }
+    case 'group': {
+      const terms = condition.terms.map((term) => renderCondition(term, alias, parts));
+      const text = `(${terms.join(condition.joiner === 'or' ? ' OR ' : ' AND ')})`;
+      return condition.negated ? `NOT ${text}` : text;
+    }
+  }
+}
+
+function renderHaving(term: PlannedHaving, columns: readonly OutputColumn[], parts: StatementParts): string {
+  if (term.kind === 'group') {
+    const terms = term.terms.map((one) => renderHaving(one, columns, parts));
+    const text = `(${terms.join(term.joiner === 'or' ? ' OR ' : ' AND ')})`;
+    return term.negated ? `NOT ${text}` : text;
+  }
+  // HAVING cannot see output names, so the expression is written again. Aggregates win over group columns.
+  const column =
+    columns.find((one) => one.name === term.name && one.aggregate) ??
+    columns.find((one) => one.name === term.name);
+  const expression = column ? finalExpression(column) : 'NULL';
+  return renderOperation(expression, term.operation, term.negated, parts);
+}
+
+function renderOrders(node: PlanNode, alias: string, parts: StatementParts): string[] {
+  return node.orders.map((order) => {
+    switch (order.by.kind) {
+      case 'field':
+        return renderOrder(renderField(order.by.field, alias), order);
+      case 'output':
+        return renderOrder(quoteIdent(order.by.name), order);
+      case 'related': {
+        const source = embedSource(order.by.embed, alias, parts);
+        const field = renderField(order.by.field, source.alias);
+        return renderOrder(`(${renderScalar(order.by.embed.node, source, field, parts)})`, order);
+      }
+    }
+  });
+}
+
+function outputColumns(
+  node: PlanNode,
+  alias: string,
+  parts: StatementParts,
+  comparable: boolean,
+): OutputColumn[] {
+  const columns: OutputColumn[] = node.outputs.map((output) => ({
+    name: output.name,
+    expression: outputExpression(output, alias),
+    aggregate: output.aggregate,
+  }));
+  for (const embed of node.embeds) {
+    if (embed.kind === 'spread') columns.push(...spreadColumns(embed, alias, parts, comparable));
+    else if (hasOutput(embed.node)) columns.push(embedColumn(embed, alias, parts, comparable));
+  }
+  return columns;
+}
+
+/** An embed that selects nothing is there for filtering only. */
+function hasOutput(node: PlanNode): boolean {
+  return (
+    node.outputs.length > 0 || node.hasUnknownColumns || node.embeds.some((embed) => hasOutput(embed.node))
+  );
+}
+
+function outputExpression({ field, cast }: FieldOutput, alias: string): string {
+  return field === '*' ? '*' : renderCast(renderField(field, alias), cast);
+}
+
+function finalExpression({ expression, aggregate }: OutputColumn): string {
+  if (!aggregate) return expression;
+  return renderCast(`${aggregate.name}(${expression})`, aggregate.cast);
+}
+
+/** `comparable`: as jsonb, because json has no equality to group by. */
+function embedColumn(
+  embed: PlannedEmbed,
+  alias: string,
+  parts: StatementParts,
+  comparable: boolean,
+): OutputColumn {
+  const source = embedSource(embed, alias, parts);
+  const row = quoteIdent(parts.alias('row'));
+  const rows = `(${renderSelect(embed.node, source, parts)}) AS ${row}`;
+  const expression = isToOne(embed.relationship)
+    ? `(SELECT ${comparable ? 'to_jsonb' : 'row_to_json'}(${row}) FROM ${rows})`
+    : `(SELECT coalesce(${comparable ? 'jsonb_agg' : 'json_agg'}(${row}), '[]') FROM ${rows})`;
+  return { name: embed.name, expression, aggregate: undefined };
+}
+
+/** A spread lifts each of its columns into the parent: one value when to-one, an array when to-many. */
+function spreadColumns(
+  embed: PlannedEmbed,
+  alias: string,
+  parts: StatementParts,
+  comparable: boolean,
+): OutputColumn[] {
+  const { node } = embed;
+  const isOne = isToOne(embed.relationship);
+  const source = embedSource(embed, alias, parts);
+  return outputColumns(node, source.alias, parts, comparable).map(({ name, expression, aggregate }) => {
+    if (isOne) {
+      const value = expression === '*' ? '1' : expression;
+      return { name, expression: `(${renderScalar(node, source, value, parts)})`, aggregate };
+    }
+    const item = quoteIdent(parts.alias('item'));
+    const value = renderScalar(node, source, `${expression} AS "value"`, parts, true);
+    const collect = comparable ? 'jsonb_agg' : 'json_agg';
+    return {
+      name,
+      expression: `(SELECT coalesce(${collect}(${item}."value"), '[]') FROM (${value}) AS ${item})`,
+      aggregate: undefined,
+    };
+  });
+}
+
+function renderScalar(
+  node: PlanNode,
+  source: Source,
+  expression: string,
+  parts: StatementParts,
+  aligned = false,
+): string {
+  let text = `SELECT ${expression} FROM ${source.from}${renderWhere(node, source, parts)}`;
+  const orders = renderOrders(node, source.alias, parts);
+  // Arrays of one spread are made by separate sub-selects and must be in one order.
+  if (aligned) {
+    for (const key of node.relation?.primaryKey ?? []) {
+      orders.push(`${quoteIdent(source.alias)}.${quoteIdent(key)}`);
+    }
+  }
+  if (orders.length > 0) text += ` ORDER BY ${orders.join(', ')}`;
+  if (source.limit !== undefined) text += ` LIMIT ${renderNumber(source.limit, parts)}`;
+  if (source.offset !== undefined) text += ` OFFSET ${renderNumber(source.offset, parts)}`;
+  return text;
+}
+
+function renderExists(embed: PlannedEmbed, alias: string, parts: StatementParts): string {
+  const source = embedSource(embed, alias, parts);
+  const offset = source.offset === undefined ? '' : ` OFFSET ${renderNumber(source.offset, parts)}`;
+  return `EXISTS (SELECT 1 FROM ${source.from}${renderWhere(embed.node, source, parts)}${offset})`;
+}
+
+/** FROM and join conditions of an embed, seen from a row of its parent. */
+function embedSource(embed: PlannedEmbed, parentAlias: string, parts: StatementParts): Source {
+  const { relationship, node } = embed;
+  const { target, junction, routine, columns } = relationship;
+  const alias = parts.alias(target.name);
+  const on = (left: string, leftColumn: string, right: string, rightColumn: string): string =>
+    `${quoteIdent(left)}.${quoteIdent(leftColumn)} = ${quoteIdent(right)}.${quoteIdent(rightColumn)}`;
+  const page = { limit: node.limit, offset: node.offset };
+  if (routine) {
+    const row = `${quoteIdent(parentAlias)}::${qualifiedName(relationship.source)}`;
+    const call = `${quoteIdent(routine.schema)}.${quoteIdent(routine.name)}(${row})`;
+    return { from: `${call} AS ${quoteIdent(alias)}`, alias, where: [], ...page };
+  }
+  if (junction) {
+    const through = parts.alias(junction.relation.name);
+    return {
+      from: `${qualifiedName(junction.relation)} AS ${quoteIdent(through)}, ${qualifiedName(target)} AS ${quoteIdent(alias)}`,
+      alias,
+      where: [
+        ...junction.sourceColumns.map(([source, own]) => on(through, own, parentAlias, source)),
+        ...junction.targetColumns.map(([own, foreign]) => on(alias, foreign, through, own)),
+      ],
+      ...page,
+    };
+  }
+  // A view has no constraint that promises a single row.
+  const limit = isToOne(relationship) && target.kind === 'view' ? { literal: 1 } : page.limit;
+  return {
+    from: `${qualifiedName(target)} AS ${quoteIdent(alias)}`,
+    alias,
+    where: columns.map(([source, foreign]) => on(alias, foreign, parentAlias, source)),
+    limit,
+    offset: page.offset,
+  };
+}
+
+export function qualifiedName({ schema, name }: { readonly schema: string; readonly name: string }): string {
+  return `${quoteIdent(schema)}.${quoteIdent(name)}`;
+}
+
+/** Columns of the root that outputs and joins refer to; undefined when only whole rows are safe. */
+export function neededColumns(node: PlanNode): ReadonlySet<string> | undefined {
+  const needed = new Set<string>();
+  const add = (name: string): boolean => {
+    needed.add(name);
+    return node.relation?.column.has(name) ?? false;
+  };
+  let known = !node.hasUnknownColumns;
+  for (const output of node.outputs) {
+    if (output.field !== '*') known = add(output.field.path.column) && known;
+  }
+  for (const order of node.orders) {
+    if (order.by.kind === 'field') known = add(order.by.field.path.column) && known;
+    if (order.by.kind === 'related') known = addJoin(order.by.embed, add) && known;
+  }
+  for (const embed of node.embeds) known = addJoin(embed, add) && known;
+  return known ? needed : undefined;
+}
+
+function addJoin({ relationship }: PlannedEmbed, add: (name: string) => boolean): boolean {
+  if (relationship.routine) return false;
+  const pairs = relationship.junction?.sourceColumns ?? relationship.columns;
+  return pairs.map(([source]) => add(source)).every(Boolean);
+}
+
+/** Every name of the plan that an invented alias must not take. */
+export function namesIn(node: PlanNode): string[] {
+  return [
+    node.name,
+    ...(node.relation ? [node.relation.name] : []),
+    ...node.outputs.map((output) => output.name),
+    ...node.embeds.flatMap((embed) => [embed.name, ...namesIn(embed.node)]),
+  ];
+}

@@ -1,0 +1,193 @@
+// Reading a relation: the page, its number of rows, and, when asked for, the total.
+import { quoteIdent } from '../../postgres/sql.ts';
+import type { PlanNode } from '../plan/plan.ts';
+import type { MediaType } from '../request/media-type.ts';
+import type { Count } from '../request/query.ts';
+import {
+  namesIn,
+  neededColumns,
+  qualifiedName,
+  renderCount,
+  renderNumber,
+  renderRowColumns,
+  renderRows,
+  renderSelect,
+  type RowColumn,
+  type Source,
+} from './render-node.ts';
+import {
+  checkedCount,
+  renderBody,
+  RESPONSE_SETTINGS,
+  type Check,
+  type ResultColumn,
+} from './render-result.ts';
+import { StatementParts, type Statement } from './statement.ts';
+
+export type ReadShape = {
+  readonly media: MediaType;
+  /** HEAD: everything but the body. */
+  readonly withBody: boolean;
+  readonly limit: Count | undefined;
+  readonly offset: Count | undefined;
+  /** Say whether the default limit left rows out. */
+  readonly tellCut: boolean;
+  readonly total: 'exact' | 'statistic' | undefined;
+  readonly withResponseSettings: boolean;
+  /** Rows of a function that returns exactly one. */
+  readonly isSingleRow: boolean;
+  readonly checks: readonly Check[];
+};
+
+export type ResultStatement = Statement & { readonly columns: readonly ResultColumn[] };
+
+export function renderRead(node: PlanNode, shape: ReadShape): ResultStatement {
+  const parts = new StatementParts(namesIn(node));
+  const source = relationSource(node, shape);
+  return renderResult(node, source, shape, parts, '');
+}
+
+export type RowStatement = Statement & { readonly columns: readonly RowColumn[] };
+
+/** Rows one by one instead of one row with the whole body; undefined when their columns are not known. */
+export function renderReadRows(
+  node: PlanNode,
+  page: Pick<ReadShape, 'limit' | 'offset'>,
+): RowStatement | undefined {
+  if (node.hasUnknownColumns || node.outputs.length === 0) return undefined;
+  // Spread columns come as whatever they are inside; they are left to the ordinary way.
+  if (node.embeds.some((embed) => embed.kind === 'spread')) return undefined;
+  const parts = new StatementParts(namesIn(node));
+  const { text, columns } = renderRowColumns(node, relationSource(node, page), parts);
+  return { ...parts.statement(text), columns };
+}
+
+/** What EXPLAIN looks at for an estimate: the rows that would be counted. */
+export function renderEstimate(node: PlanNode): Statement {
+  const parts = new StatementParts(namesIn(node));
+  const source = relationSource(node, {});
+  return parts.statement(`EXPLAIN (FORMAT JSON) ${renderRows(node, source, parts)}`);
+}
+
+/** Shared by reads, writes with a representation (`with` holds the write) and calls. */
+export function renderResult(
+  node: PlanNode,
+  source: Source,
+  shape: ReadShape,
+  parts: StatementParts,
+  prefix: string,
+  extra: ReadonlyArray<readonly [ResultColumn, string]> = [],
+): ResultStatement {
+  const rows = pageFirst(node, source, parts) ?? renderSelect(node, source, parts);
+  const alias = parts.alias('row');
+  const columns: Array<readonly [ResultColumn, string]> = [];
+  if (shape.withBody)
+    columns.push(['body', renderBody(shape.media, alias, csvHeader(node), shape.isSingleRow)]);
+  columns.push(['page', checkedCount(shape.checks)]);
+  if (shape.total === 'exact') columns.push(['total', renderTotal(node, source, parts)]);
+  if (shape.total === 'statistic') columns.push(['total', renderStatistic(node)]);
+  if (shape.tellCut) columns.push(['cut', renderCut(node, source, parts)]);
+  columns.push(...extra);
+  if (shape.withResponseSettings) columns.push(...RESPONSE_SETTINGS);
+  const select = columns.map(([, expression]) => expression).join(', ');
+  const statement = parts.statement(`${prefix}SELECT ${select} FROM (${rows}) AS ${quoteIdent(alias)}`);
+  return { ...statement, columns: columns.map(([name]) => name) };
+}
+
+function relationSource(node: PlanNode, page: Partial<Pick<ReadShape, 'limit' | 'offset'>>): Source {
+  const { relation, name } = node;
+  const from = relation ? `${qualifiedName(relation)} AS ${quoteIdent(name)}` : quoteIdent(name);
+  return { from, alias: name, where: [], limit: page.limit, offset: page.offset };
+}
+
+/**
+ * With an offset PostgreSQL would compute the embeds of the rows it skips: cut the page first, embed outside.
+ * The inner query lists columns by name, because a caller need not be allowed to read all of them.
+ */
+function pageFirst(node: PlanNode, source: Source, parts: StatementParts): string | undefined {
+  if (source.offset === undefined || node.isGrouped || node.embeds.length === 0) return undefined;
+  if (!node.relation) return undefined;
+  const needed = neededColumns(node);
+  if (!needed || needed.size === 0) return undefined;
+  const alias = quoteIdent(source.alias);
+  const inner: PlanNode = {
+    ...node,
+    outputs: [...needed].map((name) => ({
+      name,
+      field: { path: { column: name, steps: [] }, column: node.relation?.column.get(name) },
+      cast: undefined,
+      aggregate: undefined,
+    })),
+    // Inner joins still decide which rows are on the page.
+    embeds: node.embeds
+      .filter((embed) => embed.join === 'inner')
+      .map((embed) => ({ ...embed, node: nothing(embed.node) })),
+  };
+  const outer: PlanNode = {
+    ...node,
+    conditions: [],
+    embeds: node.embeds.map((embed) => ({ ...embed, join: 'left' })),
+  };
+  const page = renderSelect(inner, source, parts);
+  return renderSelect(outer, { from: `(${page}) AS ${alias}`, alias: source.alias, where: [] }, parts);
+}
+
+/** The same filters without any output. */
+function nothing(node: PlanNode): PlanNode {
+  return {
+    ...node,
+    outputs: [],
+    hasUnknownColumns: false,
+    embeds: node.embeds
+      .filter((embed) => embed.join === 'inner')
+      .map((embed) => ({ ...embed, node: nothing(embed.node) })),
+  };
+}
+
+/** A page that ends before its limit tells the total by itself; the sub-select then never runs. */
+function renderTotal(node: PlanNode, source: Source, parts: StatementParts): string {
+  const counted = `(${renderCount(node, source, parts)})`;
+  const offset = source.offset === undefined ? undefined : renderNumber(source.offset, parts);
+  if (source.limit === undefined) {
+    if (offset === undefined) return 'count(*)';
+    return `CASE WHEN count(*) > 0 THEN ${offset} + count(*) ELSE ${counted} END`;
+  }
+  const limit = renderNumber(source.limit, parts);
+  const isLast = `count(*) < ${limit}`;
+  if (offset === undefined) return `CASE WHEN ${isLast} THEN count(*) ELSE ${counted} END`;
+  return `CASE WHEN ${isLast} AND count(*) > 0 THEN ${offset} + count(*) ELSE ${counted} END`;
+}
+
+function renderStatistic({ relation }: PlanNode): string {
+  if (!relation) return 'NULL';
+  return `(SELECT reltuples::bigint FROM pg_catalog.pg_class WHERE oid = ${regclass(qualifiedName(relation))})`;
+}
+
+function regclass(name: string): string {
+  return `'${name.replaceAll("'", "''")}'::regclass`;
+}
+
+/** Whether there is one more row behind a full page; looked up only when the page is full. */
+function renderCut(node: PlanNode, source: Source, parts: StatementParts): string {
+  if (source.limit === undefined) return 'false';
+  const limit = renderNumber(source.limit, parts);
+  const offset = source.offset === undefined ? limit : `${renderNumber(source.offset, parts)} + ${limit}`;
+  const rows = `${renderRows(node, source, parts)} LIMIT 1 OFFSET ${offset}`;
+  return `CASE WHEN count(*) = ${limit} THEN EXISTS (${rows}) END`;
+}
+
+/** Names of the columns in order; undefined when only the run time knows them. */
+function csvHeader(node: PlanNode): string[] | undefined {
+  if (node.hasUnknownColumns) return undefined;
+  const names = node.outputs.map((output) => output.name);
+  for (const embed of node.embeds) {
+    if (embed.kind === 'embed') {
+      if (embed.node.outputs.length > 0 || embed.node.embeds.length > 0) names.push(embed.name);
+      continue;
+    }
+    const inner = csvHeader(embed.node);
+    if (!inner) return undefined;
+    names.push(...inner);
+  }
+  return names;
+}
