@@ -1,0 +1,46 @@
+// What an operator reads: the audit log, and the mail outbox.
+import { sql } from '../../postgres/sql.ts';
+import type { AuthContext } from '../auth-context.ts';
+import { listOutbox } from '../mail/outbox.ts';
+import { pageHeaders, readPage } from '../pagination.ts';
+import { validationFailed } from '../problem.ts';
+import { json, type Answer, type AuthRequest } from '../request.ts';
+
+type AuditRow = { id: string; payload: Record<string, unknown>; created_at: Date; ip_address: string };
+
+const SCOPES = {
+  author: ['actor_username', 'actor_name'],
+  action: ['action'],
+  type: ['log_type'],
+} as const;
+
+export async function listAudit(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const page = readPage(request.query);
+  const { keys, text } = readFilter(request.query.filled('query'));
+  const pattern = `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`;
+  const matching = sql`from auth.audit_log_entries
+    where cardinality(${keys}::text[]) = 0
+      or exists (select from unnest(${keys}::text[]) key where payload ->> key ilike ${pattern})`;
+  const rows = await auth.db.query<AuditRow>(sql`
+    select id, payload, created_at, ip_address ${matching}
+    order by created_at desc, id limit ${page.perPage} offset ${page.offset}`);
+  const [total] = await auth.db.query<{ count: number }>(sql`select count(*)::float8 as count ${matching}`);
+  return json(rows, pageHeaders('/auth/v1/admin/audit', page, total?.count ?? 0));
+}
+
+function readFilter(query: string | undefined): { keys: readonly string[]; text: string } {
+  if (query === undefined) return { keys: [], text: '' };
+  const at = query.indexOf(':');
+  const scope = query.slice(0, Math.max(0, at));
+  if (scope !== 'author' && scope !== 'action' && scope !== 'type') {
+    throw validationFailed('query must be author:text, action:text or type:text');
+  }
+  return { keys: [...SCOPES[scope]], text: query.slice(at + 1) };
+}
+
+/** Caught mail is shown whole; what a provider was given shows only how it fared. */
+export async function listMails(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const limit = Math.min(request.query.count('limit') ?? 50, 200);
+  const to = request.query.filled('to')?.toLowerCase();
+  return json({ mails: await listOutbox(auth.db, { limit, to, box: auth.boxes.mail }) });
+}

@@ -1,0 +1,254 @@
+// /admin/users: what an operator does to accounts. No mail, no public limits; the secret key is the right.
+import { randomUUID } from 'node:crypto';
+import { must } from '../../lib/assert.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
+import { parseBan } from '../ban.ts';
+import { isEmailTaken } from '../email-change.ts';
+import { parseEmail } from '../email-address.ts';
+import { isUuid, parsePathUuid, type Fields } from '../fields.ts';
+import { mergeMetadata } from '../metadata.ts';
+import { voidAllTokens } from '../one-time-token.ts';
+import { readPage, pageHeaders } from '../pagination.ts';
+import { checkImportedHash, checkPasswordForm, checkPasswordStrength } from '../password.ts';
+import { conflict, emailExists, userNotFound, validationFailed } from '../problem.ts';
+import { EMPTY, json, type Answer, type AuthRequest } from '../request.ts';
+import { endSessions } from '../session.ts';
+import { softDelete } from '../soft-delete.ts';
+import {
+  findUserById,
+  insertEmailIdentity,
+  insertUser,
+  lockUser,
+  syncProviders,
+  toUserJson,
+  updateUser,
+  USER_COLUMNS,
+  type UserRow,
+} from '../user.ts';
+
+export async function listUsers(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const { query } = request;
+  const page = readPage(query);
+  const order = (query.filled('sort') ?? 'created_at desc').toLowerCase();
+  const direction =
+    order === 'created_at asc' ? sql`asc` : order === 'created_at desc' ? sql`desc` : undefined;
+  if (!direction) throw validationFailed('sort must be created_at asc or created_at desc');
+  const filter = query.filled('filter');
+  const pattern = filter === undefined ? null : `%${filter.replaceAll(/[\\%_]/g, '\\$&')}%`;
+  const matching = sql`from auth.users u
+    where ${pattern}::text is null or u.email ilike ${pattern} or u.raw_user_meta_data ->> 'full_name' ilike ${pattern}`;
+  const users = await auth.db.query<UserRow>(sql`
+    select ${USER_COLUMNS} ${matching} order by u.created_at ${direction}, u.id ${direction}
+    limit ${page.perPage} offset ${page.offset}`);
+  const [total] = await auth.db.query<{ count: number }>(sql`select count(*)::float8 as count ${matching}`);
+  return json(
+    { users: users.map(toUserJson), aud: 'authenticated' },
+    pageHeaders('/auth/v1/admin/users', page, total?.count ?? 0),
+  );
+}
+
+export async function createUser(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const { body, now } = request;
+  const email = body.filled('email') === undefined ? undefined : parseEmail(body.text('email'));
+  const phone = readPhone(body);
+  if (email === undefined && phone === undefined) {
+    throw validationFailed('Cannot create a user without either an email or phone');
+  }
+  checkRole(body);
+  const id = body.filled('id') ?? randomUUID();
+  if (!isUuid(id) || /^[0-]+$/.test(id)) throw validationFailed('ID must conform to the uuid v4 format');
+  const passwordHash = await readPassword(auth, body);
+  const banDuration = body.filled('ban_duration');
+  const isConfirmed = email !== undefined && body.flag('email_confirm') === true;
+  const metadata = mergeMetadata({}, body.object('user_metadata'));
+  const provider = email === undefined ? 'phone' : 'email';
+  const user = await auth.db.transaction(async (db) => {
+    if (email !== undefined && (await isEmailTaken(db, email, id))) throw emailExists();
+    await insertUser(
+      db,
+      {
+        id,
+        email: email ?? null,
+        phone: phone ?? null,
+        passwordHash: passwordHash ?? null,
+        userMetadata: email === undefined ? metadata : { ...metadata, email_verified: isConfirmed },
+        appMetadata: mergeMetadata({ provider, providers: [provider] }, body.object('app_metadata')),
+        isAnonymous: false,
+        confirmed: isConfirmed,
+        phoneConfirmed: phone !== undefined && body.flag('phone_confirm') === true,
+        proven: isConfirmed,
+        bannedUntil: banDuration === undefined ? null : parseBan(banDuration, now),
+      },
+      now,
+    );
+    if (email !== undefined) await insertEmailIdentity(db, { id, email }, {}, isConfirmed, now);
+    await recordAudit(db, {
+      action: 'user_signedup',
+      actor: ADMIN_ACTOR,
+      ip: request.ip,
+      now,
+      traits: { user_id: id, user_email: email ?? '', provider },
+    });
+    return must(await findUserById(db, id), 'the created user');
+  });
+  return json(toUserJson(user));
+}
+
+export async function getUserById(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const user = await findUserById(auth.db, parsePathUuid(request.path['id'], 'user_id'));
+  if (!user) throw userNotFound(404);
+  return json(toUserJson(user));
+}
+
+export async function updateUserById(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const { body, now } = request;
+  const id = parsePathUuid(request.path['id'], 'user_id');
+  if (!(await findUserById(auth.db, id))) throw userNotFound(404);
+  checkRole(body);
+  const email = body.filled('email') === undefined ? undefined : parseEmail(body.text('email'));
+  if (body.has('password')) checkPasswordStrength(body.text('password') ?? '');
+  const passwordHash = await readPassword(auth, body);
+  const user = await auth.db.transaction(async (db) => {
+    const current = await lockUser(db, id);
+    if (!current) throw userNotFound(404);
+    await change(db, request, current, { email, passwordHash });
+    await recordAudit(db, {
+      action: 'user_modified',
+      actor: ADMIN_ACTOR,
+      ip: request.ip,
+      now,
+      traits: { user_id: id, user_email: current.email ?? '' },
+    });
+    return must(await findUserById(db, id), 'the updated user');
+  });
+  return json(toUserJson(user));
+}
+
+async function change(
+  db: Db,
+  request: AuthRequest,
+  user: UserRow,
+  { email, passwordHash }: { readonly email: string | undefined; readonly passwordHash: string | undefined },
+): Promise<void> {
+  const { body, now, ip } = request;
+  const confirms = body.flag('email_confirm') === true;
+  const phone = readPhone(body);
+  if (email !== undefined && (await isEmailTaken(db, email, user.id))) throw emailExists();
+  const hasEmail = (email ?? user.email) !== null;
+  const isNewEmail = email !== undefined && email !== user.email;
+  const userMetadata = mergeMetadata(user.raw_user_meta_data, body.object('user_metadata'));
+  const banDuration = body.filled('ban_duration');
+  const bannedUntil = banDuration === undefined ? user.banned_until : parseBan(banDuration, now);
+  await updateUser(
+    db,
+    user.id,
+    {
+      email: email ?? user.email,
+      email_confirmed_at: confirms && hasEmail ? (user.email_confirmed_at ?? now) : user.email_confirmed_at,
+      email_proven_at: confirms && hasEmail ? now : isNewEmail ? null : user.email_proven_at,
+      is_anonymous: user.is_anonymous && !(confirms && hasEmail),
+      phone: phone ?? user.phone,
+      phone_confirmed_at:
+        body.flag('phone_confirm') === true && (phone ?? user.phone) !== null
+          ? (user.phone_confirmed_at ?? now)
+          : user.phone_confirmed_at,
+      encrypted_password: passwordHash ?? user.encrypted_password,
+      password_set_at: passwordHash === undefined ? user.password_set_at : now,
+      raw_user_meta_data: JSON.stringify(
+        isNewEmail || confirms
+          ? { ...userMetadata, email_verified: confirms || userMetadata['email_verified'] === true }
+          : userMetadata,
+      ),
+      raw_app_meta_data: JSON.stringify(mergeMetadata(user.raw_app_meta_data, body.object('app_metadata'))),
+      banned_until: bannedUntil,
+    },
+    now,
+  );
+  const finalEmail = email ?? user.email;
+  const hasEmailIdentity = user.identities.some((identity) => identity.provider === 'email');
+  if (finalEmail !== null && (isNewEmail || (confirms && hasEmailIdentity))) {
+    await insertEmailIdentity(db, { id: user.id, email: finalEmail }, {}, confirms, now);
+    await syncProviders(db, user.id);
+  }
+  if (passwordHash !== undefined) {
+    await endSessions(db, user.id, 'all');
+    await voidAllTokens(db, user.id);
+  } else if (isNewEmail) await voidAllTokens(db, user.id);
+  if (banDuration !== undefined) {
+    await recordAudit(db, {
+      action: bannedUntil === null ? 'user_unbanned' : 'user_banned',
+      actor: ADMIN_ACTOR,
+      ip,
+      now,
+      traits: { user_id: user.id },
+    });
+  }
+}
+
+export async function deleteUser(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const { now } = request;
+  const id = parsePathUuid(request.path['id'], 'user_id');
+  const isSoft = request.body.flag('should_soft_delete') === true;
+  await auth.db.transaction(async (db) => {
+    const user = await lockUser(db, id);
+    if (!user) throw userNotFound(404);
+    if (isSoft) {
+      if (user.deleted_at) return;
+      await softDelete(db, user, now);
+    } else await hardDelete(db, id);
+    await recordAudit(db, {
+      action: 'user_deleted',
+      actor: ADMIN_ACTOR,
+      ip: request.ip,
+      now,
+      traits: { user_id: id, user_email: user.email ?? '' },
+    });
+  });
+  return EMPTY;
+}
+
+async function hardDelete(db: Db, id: string): Promise<void> {
+  try {
+    await db.query(sql`delete from auth.users where id = ${id}`);
+  } catch (error) {
+    // RESTRICT has a code of its own since PostgreSQL 18.
+    const isHeld =
+      error instanceof Error && 'code' in error && (error.code === '23503' || error.code === '23001');
+    if (!isHeld) throw error;
+    const table = 'table' in error && typeof error.table === 'string' ? ` (table ${error.table})` : '';
+    throw conflict(`The user is still referenced by other rows${table}`, error);
+  }
+}
+
+/** A plain password or an imported hash, not both; its stored form. */
+async function readPassword(auth: AuthContext, body: Fields): Promise<string | undefined> {
+  const password = body.filled('password');
+  const imported = body.filled('password_hash');
+  if (password !== undefined && imported !== undefined) {
+    throw validationFailed('Only a password or a password hash should be provided');
+  }
+  if (imported !== undefined) {
+    checkImportedHash(imported);
+    return imported;
+  }
+  if (password === undefined) return undefined;
+  checkPasswordForm(password);
+  checkPasswordStrength(password);
+  return await auth.hasher.hash(password);
+}
+
+function readPhone(body: Fields): string | undefined {
+  const phone = body.filled('phone');
+  if (phone === undefined) return undefined;
+  const digits = phone.replace(/^\+/, '');
+  if (!/^[1-9]\d{1,14}$/.test(digits)) throw validationFailed('Invalid phone number format (E.164 required)');
+  return digits;
+}
+
+/** Roles are fixed: what a token may say is not for an attribute to decide. */
+function checkRole(body: Fields): void {
+  const role = body.filled('role');
+  if (role !== undefined && role !== 'authenticated') throw validationFailed('role must be authenticated');
+}

@@ -1,0 +1,94 @@
+// GET /authorize and /user/identities/authorize: begins a flow and sends the browser to the provider.
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { AuthContext } from '../auth-context.ts';
+import { hashSecret, insertFlow, parseChallenge } from '../flow-state.ts';
+import type { SignedIn } from '../gate.ts';
+import { findByToken } from '../one-time-token.ts';
+import { unexpectedFailure, userNotFound, validationFailed } from '../problem.ts';
+import { chooseTarget } from '../redirect.ts';
+import { json, redirectTo, type Answer, type AuthRequest } from '../request.ts';
+import { stateCookie } from '../state-cookie.ts';
+
+export async function authorize(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const { url, state } = await begin(auth, request, undefined);
+  const answer = redirectTo(307, url);
+  return { ...answer, headers: { ...answer.headers, 'set-cookie': stateCookie(state, request.authUrl) } };
+}
+
+/** The same for a signed-in user who adds an identity; the client asks for the URL and navigates itself. */
+export async function authorizeLink(
+  auth: AuthContext,
+  request: AuthRequest,
+  { user }: SignedIn,
+): Promise<Answer> {
+  const { url } = await begin(auth, request, user.id);
+  return request.query.filled('skip_http_redirect') === 'true' ? json({ url }) : redirectTo(302, url);
+}
+
+/** Ours, or the protocol's: never the application's to set. Compared in lower case. */
+const RESERVED: ReadonlySet<string> = new Set([
+  'client_id',
+  'client_secret',
+  'redirect_uri',
+  'response_type',
+  'response_mode',
+  'state',
+  'code_challenge',
+  'code_challenge_method',
+  'code_verifier',
+  'request',
+  'request_uri',
+  'provider',
+  'scopes',
+  'scope',
+  'redirect_to',
+  'invite_token',
+  'skip_http_redirect',
+  'apikey',
+]);
+
+async function begin(
+  auth: AuthContext,
+  request: AuthRequest,
+  linkingTargetId: string | undefined,
+): Promise<{ readonly url: string; readonly state: string }> {
+  const { query, now, settings } = request;
+  const name = query.filled('provider');
+  if (name === undefined) throw validationFailed('Unsupported provider: missing provider');
+  const provider = auth.providers.find(name);
+  if (!provider) throw validationFailed('Unsupported provider: provider is not enabled');
+  const challenge = parseChallenge(query);
+  const inviteToken = query.filled('invite_token');
+  if (inviteToken !== undefined && !(await findByToken(auth.db, inviteToken, ['confirmation_token'], now))) {
+    throw userNotFound(404);
+  }
+  const state = randomBytes(32).toString('base64url');
+  const { url, secrets } = await provider
+    .authorizationUrl({
+      state,
+      scopes: (query.filled('scopes') ?? '').split(/[\s,]+/).filter((scope) => scope !== ''),
+      passthrough: request.queryEntries.filter(([key]) => !RESERVED.has(key.toLowerCase())),
+    })
+    .catch((error: unknown) => {
+      auth.log.error({ err: error, provider: name }, 'a provider cannot be reached or is misconfigured');
+      throw unexpectedFailure('The sign-in provider cannot be reached', error);
+    });
+  const id = randomUUID();
+  await insertFlow(
+    auth.db,
+    id,
+    {
+      providerType: name,
+      method: 'oauth',
+      challenge,
+      referrer: chooseTarget(query.filled('redirect_to'), settings, request.authUrl),
+      state,
+      providerSecrets: auth.boxes.providerToken.seal(Buffer.from(JSON.stringify(secrets)), `${id} flow`),
+      inviteToken: inviteToken === undefined ? undefined : hashSecret(inviteToken),
+      linkingTargetId,
+      emailOptional: provider.emailOptional,
+    },
+    now,
+  );
+  return { url, state };
+}

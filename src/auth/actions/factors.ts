@@ -1,0 +1,223 @@
+// /factors: enrolling, challenging, verifying and removing a second factor. Only TOTP is on.
+import { randomUUID } from 'node:crypto';
+import { sql } from '../../postgres/sql.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import { recordAudit } from '../audit.ts';
+import {
+  CHALLENGE_LIFETIME_MS,
+  displayTotp,
+  dropFactor,
+  matchTotp,
+  MAX_FACTORS,
+  newTotpSecret,
+  openTotpSecret,
+  spendStep,
+} from '../factor.ts';
+import { isUuid, parsePathUuid } from '../fields.ts';
+import type { SignedIn } from '../gate.ts';
+import {
+  anonymousRefused,
+  badJson,
+  challengeExpired,
+  challengeUsed,
+  factorKindDisabled,
+  factorNameConflict,
+  factorNotFound,
+  insufficientAal,
+  sessionNotFound,
+  tooManyFactors,
+  totpInvalid,
+  unexpectedFailure,
+  validationFailed,
+} from '../problem.ts';
+import { BUCKETS } from '../rate-limit.ts';
+import { json, type Answer, type AuthRequest } from '../request.ts';
+import { issueTokens, loadSessionAndUser, openSessionKey } from '../session.ts';
+import type { FactorRow } from '../user.ts';
+
+export async function enroll(auth: AuthContext, request: AuthRequest, signedIn: SignedIn): Promise<Answer> {
+  const { body, now } = request;
+  const { user, session } = signedIn;
+  if (user.is_anonymous) throw anonymousRefused();
+  const type = body.filled('factor_type');
+  if (type === 'phone' || type === 'webauthn') throw factorKindDisabled(type, 'enroll');
+  if (type !== 'totp') throw validationFailed('factor_type needs to be totp');
+  const friendlyName = body.text('friendly_name') ?? '';
+  if (friendlyName.length > 255) throw validationFailed('friendly_name is too long');
+  const id = randomUUID();
+  const secret = newTotpSecret();
+  await auth.db.transaction(async (db) => {
+    // One enrolment at a time for a user, so that the limit cannot be overtaken.
+    await db.query(sql`select 1 from auth.users where id = ${user.id} for update`);
+    await purgeStale(db, user.id, now);
+    const factors = await db.query<Pick<FactorRow, 'friendly_name' | 'status'>>(
+      sql`select friendly_name, status from auth.mfa_factors where user_id = ${user.id}`,
+    );
+    // An unnamed factor conflicts with another unnamed one.
+    if (factors.some((factor) => (factor.friendly_name ?? '') === friendlyName)) throw factorNameConflict();
+    if (factors.length >= MAX_FACTORS) throw tooManyFactors();
+    if (factors.some((factor) => factor.status === 'verified') && session.aal === 'aal1') {
+      throw insufficientAal(403, 'AAL2 required to enroll a new factor');
+    }
+    await db.query(sql`
+      insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, secret, created_at, updated_at)
+      values (${id}, ${user.id}, ${friendlyName}, 'totp', 'unverified', ${auth.boxes.totpSecret.seal(secret, id)}, ${now}, ${now})`);
+    await recordAudit(db, {
+      action: 'factor_in_progress',
+      actor: user,
+      ip: request.ip,
+      now,
+      traits: { factor_type: 'totp' },
+    });
+  });
+  const issuer = body.filled('issuer') ?? request.settings.projectName ?? new URL(request.authUrl).host;
+  return json({
+    id,
+    type: 'totp',
+    friendly_name: friendlyName,
+    totp: displayTotp(secret, issuer, user.email ?? user.id),
+  });
+}
+
+export async function challenge(
+  auth: AuthContext,
+  request: AuthRequest,
+  signedIn: SignedIn,
+): Promise<Answer> {
+  const { now } = request;
+  const { user } = signedIn;
+  if (user.is_anonymous) throw anonymousRefused();
+  const factor = findOwnFactor(request, signedIn);
+  await auth.limiter.byKey(BUCKETS.mfa, user.id, request);
+  const id = randomUUID();
+  await auth.db.transaction(async (db) => {
+    await db.query(sql`
+      insert into auth.mfa_challenges (id, factor_id, created_at, ip_address)
+      values (${id}, ${factor.id}, ${now}, ${request.ip})`);
+    await db.query(sql`update auth.mfa_factors set last_challenged_at = ${now} where id = ${factor.id}`);
+    await recordAudit(db, {
+      action: 'challenge_created',
+      actor: user,
+      ip: request.ip,
+      now,
+      traits: { factor_id: factor.id, factor_status: factor.status },
+    });
+  });
+  return json({
+    id,
+    type: factor.factor_type,
+    expires_at: Math.floor((now.getTime() + CHALLENGE_LIFETIME_MS) / 1000),
+  });
+}
+
+export async function verifyFactor(
+  auth: AuthContext,
+  request: AuthRequest,
+  signedIn: SignedIn,
+): Promise<Answer> {
+  const { body, now } = request;
+  const { user } = signedIn;
+  if (user.is_anonymous) throw anonymousRefused();
+  const factor = findOwnFactor(request, signedIn);
+  if (factor.factor_type !== 'totp') throw factorKindDisabled(factor.factor_type, 'verify');
+  const code = body.filled('code');
+  if (code === undefined) throw validationFailed('Code needs to be non-empty');
+  const challengeId = body.filled('challenge_id');
+  if (challengeId === undefined || !isUuid(challengeId)) throw badJson('challenge_id must be a UUID');
+  await auth.limiter.byKey(BUCKETS.mfa, user.id, request);
+  await auth.limiter.byKey(BUCKETS.mfaFactor, factor.id, request);
+  await auth.db.transaction(async (db) => {
+    await checkChallenge(db, challengeId, factor.id, now);
+    const secret = await openTotpSecret(auth, db, factor.id);
+    // Sealed with a keyring that is gone: nobody can verify it, and it must not open either.
+    if (!secret) throw unexpectedFailure('The factor cannot be read');
+    const step = matchTotp(secret, code, now);
+    if (step === undefined || !(await spendStep(db, factor.id, step))) throw totpInvalid();
+    await raise(db, request, signedIn, { factorId: factor.id, challengeId });
+  });
+  await auth.limiter.refund(BUCKETS.mfaFactor, factor.id, request);
+  const raised = await loadSessionAndUser(auth.db, { sessionId: signedIn.session.id });
+  const session = raised?.session;
+  const key = session ? openSessionKey(auth, session) : undefined;
+  if (!raised || !session || !key) throw sessionNotFound();
+  return json(await issueTokens(auth, { user: raised.user, session, key, issuer: request.authUrl, now }));
+}
+
+async function checkChallenge(db: Db, id: string, factorId: string, now: Date): Promise<void> {
+  const [found] = await db.query<{ created_at: Date; verified_at: Date | null }>(sql`
+    select created_at, verified_at from auth.mfa_challenges where id = ${id} and factor_id = ${factorId} for update`);
+  if (!found) throw factorNotFound(422);
+  if (found.verified_at) throw challengeUsed();
+  if (now.getTime() - found.created_at.getTime() > CHALLENGE_LIFETIME_MS) throw challengeExpired();
+}
+
+/** The session becomes aal2; what is below it ends, and tokens from before are refused from now on. */
+async function raise(
+  db: Db,
+  request: AuthRequest,
+  { user, session }: SignedIn,
+  { factorId, challengeId }: { readonly factorId: string; readonly challengeId: string },
+): Promise<void> {
+  const { now } = request;
+  const [raised] = await db.query(sql`
+    update auth.sessions set aal = 'aal2', factor_id = ${factorId}, updated_at = ${now}, refreshed_at = ${now},
+      refresh_token_counter = refresh_token_counter + 2, refresh_token_floor = refresh_token_counter + 2
+    where id = ${session.id} returning id`);
+  if (!raised) throw sessionNotFound();
+  await db.query(sql`
+    insert into auth.mfa_amr_claims (session_id, authentication_method, created_at, updated_at)
+    values (${session.id}, 'totp', ${now}, ${now})
+    on conflict (session_id, authentication_method) do update set updated_at = excluded.updated_at`);
+  await db.query(sql`update auth.mfa_challenges set verified_at = ${now} where id = ${challengeId}`);
+  await db.query(sql`
+    update auth.mfa_factors set status = 'verified', updated_at = ${now} where id = ${factorId} and status <> 'verified'`);
+  await db.query(sql`
+    delete from auth.sessions where user_id = ${user.id} and id <> ${session.id} and aal = 'aal1'`);
+  await db.query(sql`
+    delete from auth.mfa_factors
+    where user_id = ${user.id} and id <> ${factorId} and factor_type = 'totp' and status = 'unverified'`);
+  await recordAudit(db, {
+    action: 'verification_attempted',
+    actor: user,
+    ip: request.ip,
+    now,
+    traits: { factor_id: factorId, factor_type: 'totp' },
+  });
+}
+
+export async function unenroll(auth: AuthContext, request: AuthRequest, signedIn: SignedIn): Promise<Answer> {
+  const { now } = request;
+  const { user, session } = signedIn;
+  if (user.is_anonymous) throw anonymousRefused();
+  const factor = findOwnFactor(request, signedIn);
+  if (factor.status === 'verified' && session.aal === 'aal1') {
+    throw insufficientAal(422, 'AAL2 required to unenroll verified factor');
+  }
+  await auth.db.transaction(async (db) => {
+    await dropFactor(db, factor.id, now);
+    await recordAudit(db, {
+      action: 'factor_unenrolled',
+      actor: user,
+      ip: request.ip,
+      now,
+      traits: { factor_id: factor.id, factor_type: factor.factor_type, factor_status: factor.status },
+    });
+  });
+  return json({ id: factor.id });
+}
+
+function findOwnFactor(request: AuthRequest, { user }: SignedIn): FactorRow {
+  const id = parsePathUuid(request.path['id'], 'factor_id');
+  const factor = user.factors.find((one) => one.id === id);
+  if (!factor) throw factorNotFound(404);
+  return factor;
+}
+
+/** Enrolments that were begun and left. */
+async function purgeStale(db: Db, userId: string, now: Date): Promise<void> {
+  await db.query(sql`
+    delete from auth.mfa_factors f
+    where f.user_id = ${userId} and f.status = 'unverified'
+      and f.created_at < ${new Date(now.getTime() - CHALLENGE_LIFETIME_MS)}
+      and not exists (select from auth.mfa_challenges c where c.factor_id = f.id)`);
+}

@@ -1,0 +1,89 @@
+// DELETE /user/identities/:id: takes a sign-in method off an account, never the last one.
+import { must } from '../../lib/assert.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import { recordAudit } from '../audit.ts';
+import { isEmailTaken } from '../email-change.ts';
+import { parsePathUuid } from '../fields.ts';
+import type { SignedIn } from '../gate.ts';
+import { voidAllTokens } from '../one-time-token.ts';
+import { emailConflictOnUnlink, identityNotFound, singleIdentity } from '../problem.ts';
+import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
+import {
+  findUserById,
+  lockUser,
+  syncProviders,
+  updateUser,
+  type IdentityRow,
+  type UserRow,
+} from '../user.ts';
+
+export async function unlinkIdentity(
+  auth: AuthContext,
+  request: AuthRequest,
+  signedIn: SignedIn,
+): Promise<Answer> {
+  const { now } = request;
+  const id = parsePathUuid(request.path['id'], 'identity_id');
+  await auth.db.transaction(async (db) => {
+    await lockUser(db, signedIn.user.id);
+    const user = must(await findUserById(db, signedIn.user.id), 'the user to unlink from');
+    if (user.identities.length <= 1) throw singleIdentity();
+    const identity = user.identities.find((one) => one.id === id);
+    if (!identity) throw identityNotFound();
+    const rest = user.identities.filter((one) => one.id !== id);
+    checkWayIn(auth, user, rest);
+    await db.query(sql`delete from auth.identities where id = ${id}`);
+    await moveToRemainingEmail(db, user, rest, now);
+    await syncProviders(db, user.id);
+    await recordAudit(db, {
+      action: 'identity_unlinked',
+      actor: user,
+      ip: request.ip,
+      now,
+      traits: { provider: identity.provider, identity_id: id },
+    });
+  });
+  return EMPTY;
+}
+
+/** What remains must open the account: a configured provider, or an address with a password or with mail. */
+function checkWayIn(auth: AuthContext, user: UserRow, rest: readonly IdentityRow[]): void {
+  const opens = rest.some((identity) =>
+    identity.provider === 'email'
+      ? user.encrypted_password !== null || auth.settings().mail !== undefined
+      : auth.providers.find(identity.provider) !== undefined,
+  );
+  if (!opens) throw singleIdentity('The remaining identities could not sign in to this account');
+}
+
+/** An account's address must be one of its identities': else the best remaining one takes its place. */
+async function moveToRemainingEmail(
+  db: Db,
+  user: UserRow,
+  rest: readonly IdentityRow[],
+  now: Date,
+): Promise<void> {
+  if (user.email === null || rest.some((identity) => identity.email === user.email)) return;
+  const isVerified = (identity: IdentityRow): boolean => identity.identity_data['email_verified'] === true;
+  const best = rest
+    .filter((identity) => identity.email !== null)
+    .toSorted(
+      (a, b) => Number(isVerified(b)) - Number(isVerified(a)) || a.created_at.localeCompare(b.created_at),
+    )[0];
+  if (!best?.email) return;
+  if (await isEmailTaken(db, best.email, user.id)) throw emailConflictOnUnlink();
+  await updateUser(
+    db,
+    user.id,
+    {
+      email: best.email,
+      email_confirmed_at: isVerified(best) ? (user.email_confirmed_at ?? now) : null,
+      email_proven_at: isVerified(best) ? now : null,
+      email_change: '',
+      email_change_confirm_status: 0,
+    },
+    now,
+  );
+  await voidAllTokens(db, user.id);
+}

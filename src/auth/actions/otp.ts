@@ -1,0 +1,121 @@
+// POST /otp and /magiclink: a mail with a link and a code. Exists only with an `auth.email` block; without a
+// provider it answers as always and does nothing.
+import { randomUUID } from 'node:crypto';
+import { must } from '../../lib/assert.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import { recordAudit } from '../audit.ts';
+import { parseEmail } from '../email-address.ts';
+import { inEvenTime } from '../even-time.ts';
+import type { JsonObject } from '../fields.ts';
+import { parseChallenge, type Challenge } from '../flow-state.ts';
+import { mergeMetadata } from '../metadata.ts';
+import {
+  AuthProblem,
+  emailProviderDisabled,
+  otpDisabled,
+  phoneProviderDisabled,
+  signupDisabled,
+  validationFailed,
+} from '../problem.ts';
+import { BUCKETS } from '../rate-limit.ts';
+import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
+import { queueTokenMail } from '../token-mail.ts';
+import {
+  findUserByEmail,
+  findUserById,
+  insertEmailIdentity,
+  insertUser,
+  updateUser,
+  type UserRow,
+} from '../user.ts';
+
+export async function otp(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const { body, settings } = request;
+  if (!settings.emailBlock) throw emailProviderDisabled(404);
+  await auth.limiter.byAddress(BUCKETS.otp, request);
+  const hasEmail = body.filled('email') !== undefined;
+  const hasPhone = body.filled('phone') !== undefined;
+  if (hasEmail === hasPhone) {
+    throw validationFailed('Only an email address or phone number should be provided');
+  }
+  if (hasPhone) throw phoneProviderDisabled(400);
+  if (body.filled('channel') !== undefined) {
+    throw validationFailed('Channel should only be specified with Phone OTP');
+  }
+  return await sendOtp(auth, request, body.flag('create_user') ?? true);
+}
+
+/** The older alias: always creates. */
+export async function magiclink(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const { body, settings } = request;
+  if (!settings.emailBlock) throw emailProviderDisabled(404);
+  await auth.limiter.byAddress(BUCKETS.otp, request);
+  if (body.filled('email') === undefined) {
+    throw new AuthProblem('validation_failed', 422, 'Password recovery requires an email');
+  }
+  return await sendOtp(auth, request, true);
+}
+
+type Order = {
+  readonly email: string;
+  readonly data: JsonObject;
+  readonly challenge: Challenge | undefined;
+  readonly creates: boolean;
+};
+
+async function sendOtp(auth: AuthContext, request: AuthRequest, creates: boolean): Promise<Answer> {
+  const { body, settings } = request;
+  const email = parseEmail(body.text('email'));
+  const challenge = parseChallenge(body);
+  const data = mergeMetadata({}, body.object('data'));
+  if (!settings.mail) return EMPTY;
+  await auth.limiter.mailSend(email, request, settings.mailsPerHour);
+  await inEvenTime(() =>
+    auth.db.transaction((db) => mailOtp(auth, db, request, { email, data, challenge, creates })),
+  );
+  auth.outbox.wake();
+  return EMPTY;
+}
+
+async function mailOtp(auth: AuthContext, db: Db, request: AuthRequest, order: Order): Promise<void> {
+  const { now, settings } = request;
+  await auth.limiter.mailGap(db, 'recovery', order.email, now);
+  const user = (await findUserByEmail(db, order.email)) ?? (await createForOtp(db, request, order));
+  const confirms = !user.email_confirmed_at && settings.verifyEmail;
+  const sentAt = confirms ? { confirmation_sent_at: now } : { recovery_sent_at: now };
+  await updateUser(db, user.id, sentAt, now);
+  await queueTokenMail(auth, db, request, {
+    user,
+    mail: confirms ? 'confirm' : 'magic_link',
+    link: confirms ? 'signup' : 'magiclink',
+    token: confirms ? 'confirmation_token' : 'recovery_token',
+    to: order.email,
+    challenge: order.challenge,
+  });
+  const action = confirms ? 'user_confirmation_requested' : 'user_recovery_requested';
+  await recordAudit(db, { action, actor: user, ip: request.ip, now });
+}
+
+/** Without password and unconfirmed: only the mail's secret opens this account. */
+async function createForOtp(db: Db, request: AuthRequest, { email, data, creates }: Order): Promise<UserRow> {
+  const { now, settings } = request;
+  if (!creates) throw otpDisabled();
+  if (!settings.allowSignup) throw signupDisabled();
+  const id = randomUUID();
+  await insertUser(
+    db,
+    {
+      id,
+      email,
+      passwordHash: null,
+      userMetadata: { ...data, sub: id, email, email_verified: false, phone_verified: false },
+      appMetadata: { provider: 'email', providers: ['email'] },
+      isAnonymous: false,
+      confirmed: false,
+      proven: false,
+    },
+    now,
+  );
+  await insertEmailIdentity(db, { id, email }, data, false, now);
+  return must(await findUserById(db, id), 'the user made for a one-time password');
+}

@@ -1,0 +1,77 @@
+// POST /resend: the mail of a sign-up or of an email change once more, with new secrets.
+import { must } from '../../lib/assert.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import { mailEmailChange } from '../email-change.ts';
+import { parseEmail } from '../email-address.ts';
+import { inEvenTime } from '../even-time.ts';
+import { parseChallenge, type Challenge } from '../flow-state.ts';
+import { phoneProviderDisabled, validationFailed } from '../problem.ts';
+import { BUCKETS } from '../rate-limit.ts';
+import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
+import { queueTokenMail } from '../token-mail.ts';
+import { findUserByEmail, findUserById, updateUser } from '../user.ts';
+
+export async function resend(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const { body, settings } = request;
+  await auth.limiter.byAddress(BUCKETS.resend, request);
+  const type = body.filled('type');
+  if (type === undefined || !['signup', 'email_change', 'sms', 'phone_change'].includes(type)) {
+    throw validationFailed('Missing or unsupported type');
+  }
+  const hasEmail = body.filled('email') !== undefined;
+  const hasPhone = body.filled('phone') !== undefined;
+  if (hasEmail && hasPhone)
+    throw validationFailed('Only an email address or phone number should be provided');
+  if (type === 'sms' || type === 'phone_change') {
+    if (!hasPhone && hasEmail) throw validationFailed('Type provided requires a phone number');
+    throw phoneProviderDisabled(400);
+  }
+  if (!hasEmail) throw validationFailed('Type provided requires an email address');
+  const email = parseEmail(body.text('email'));
+  const challenge = parseChallenge(body);
+  if (!settings.mail) return EMPTY;
+  await auth.limiter.mailSend(email, request, settings.mailsPerHour);
+  const again = type === 'signup' ? signupAgain : emailChangeAgain;
+  await inEvenTime(() => auth.db.transaction((db) => again(auth, db, request, email, challenge)));
+  auth.outbox.wake();
+  return EMPTY;
+}
+
+async function signupAgain(
+  auth: AuthContext,
+  db: Db,
+  request: AuthRequest,
+  email: string,
+  challenge: Challenge | undefined,
+): Promise<void> {
+  const { now } = request;
+  await auth.limiter.mailGap(db, 'confirmation', email, now);
+  const user = await findUserByEmail(db, email);
+  if (!user || user.email_confirmed_at) return;
+  await updateUser(db, user.id, { confirmation_sent_at: now }, now);
+  await queueTokenMail(auth, db, request, {
+    user,
+    mail: 'confirm',
+    link: 'signup',
+    token: 'confirmation_token',
+    to: email,
+    challenge,
+  });
+}
+
+async function emailChangeAgain(
+  auth: AuthContext,
+  db: Db,
+  request: AuthRequest,
+  email: string,
+  challenge: Challenge | undefined,
+): Promise<void> {
+  const { now } = request;
+  await auth.limiter.mailGap(db, 'email_change', email, now);
+  const user = await findUserByEmail(db, email);
+  if (!user?.email_change) return;
+  // Both sides start over: the secrets of the first mails are replaced.
+  await updateUser(db, user.id, { email_change_sent_at: now, email_change_confirm_status: 0 }, now);
+  const pending = must(await findUserById(db, user.id), 'the user of an email change');
+  await mailEmailChange(auth, db, request, pending, challenge);
+}

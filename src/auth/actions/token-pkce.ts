@@ -1,0 +1,42 @@
+// grant_type=pkce: the code of a redirect, and the verifier only the client that began the flow has.
+import type { AuthContext } from '../auth-context.ts';
+import { openProviderTokens, redeemCode } from '../flow-state.ts';
+import { flowStateNotFound, userBanned, validationFailed } from '../problem.ts';
+import { BUCKETS } from '../rate-limit.ts';
+import { json, type Answer, type AuthRequest } from '../request.ts';
+import { openSession } from '../session.ts';
+import { findUserById, isBanned } from '../user.ts';
+
+export async function tokenByPkce(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  const { body, now } = request;
+  await auth.limiter.byAddress(BUCKETS.token, request);
+  const code = body.filled('auth_code');
+  const verifier = body.filled('code_verifier');
+  if (code === undefined || verifier === undefined) {
+    throw validationFailed('invalid request: both auth code and code verifier should be non-empty');
+  }
+  const outcome = await auth.db.transaction(async (db) => {
+    const exchange = await redeemCode(db, code, verifier, now);
+    // Returned, not thrown: the count of wrong verifiers must be committed.
+    if (exchange.kind === 'refused') return exchange.problem;
+    const { flow } = exchange;
+    const user = await findUserById(db, flow.user_id);
+    if (!user || user.deleted_at) return flowStateNotFound();
+    if (isBanned(user, now)) return userBanned(403);
+    const tokens = await openSession(auth, db, {
+      user,
+      method: flow.authentication_method,
+      device: request,
+      now,
+    });
+    if (!tokens) return userBanned(403);
+    const { accessToken, refreshToken } = openProviderTokens(auth, flow);
+    return json({
+      ...tokens,
+      ...(accessToken === undefined ? {} : { provider_token: accessToken }),
+      ...(refreshToken === undefined ? {} : { provider_refresh_token: refreshToken }),
+    });
+  });
+  if (outcome instanceof Error) throw outcome;
+  return outcome;
+}

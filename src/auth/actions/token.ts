@@ -1,0 +1,25 @@
+// POST /token: hands on to the grant that is asked for.
+import type { AuthContext } from '../auth-context.ts';
+import { featureOff, unsupportedGrant } from '../problem.ts';
+import type { Answer, AuthRequest } from '../request.ts';
+import { tokenByPassword } from './token-password.ts';
+import { tokenByPkce } from './token-pkce.ts';
+import { tokenByRefresh } from './token-refresh.ts';
+import { tokenByIdToken } from './token-id-token.ts';
+
+export async function token(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+  switch (request.query.text('grant_type') ?? '') {
+    case 'password':
+      return await tokenByPassword(auth, request);
+    case 'refresh_token':
+      return await tokenByRefresh(auth, request);
+    case 'pkce':
+      return await tokenByPkce(auth, request);
+    case 'id_token':
+      return await tokenByIdToken(auth, request);
+    case 'web3':
+      throw featureOff.web3();
+    default:
+      throw unsupportedGrant();
+  }
+}

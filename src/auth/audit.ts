@@ -1,0 +1,75 @@
+// The audit log: who did what to whom, written in the transaction of the change. Never a code, token or hash.
+import type { Db } from './auth-context.ts';
+import { raw, sql, type Sql } from '../postgres/sql.ts';
+
+const LOG_TYPES = {
+  login: 'account',
+  logout: 'account',
+  invite_accepted: 'account',
+  user_banned: 'account',
+  user_unbanned: 'account',
+  login_failed: 'account',
+  user_signedup: 'team',
+  user_invited: 'team',
+  user_deleted: 'team',
+  user_modified: 'user',
+  user_recovery_requested: 'user',
+  user_reauthenticate_requested: 'user',
+  user_confirmation_requested: 'user',
+  user_repeated_signup: 'user',
+  user_updated_password: 'user',
+  identity_linked: 'user',
+  identity_unlinked: 'user',
+  token_revoked: 'token',
+  token_refreshed: 'token',
+  refresh_reuse_detected: 'token',
+  factor_in_progress: 'factor',
+  factor_unenrolled: 'factor',
+  challenge_created: 'factor',
+  verification_attempted: 'factor',
+  factor_deleted: 'factor',
+  factor_updated: 'factor',
+} as const;
+
+export type AuditAction = keyof typeof LOG_TYPES;
+
+export type AuditActor = {
+  readonly id: string;
+  readonly email: string | null;
+  readonly phone?: string | null;
+  readonly raw_user_meta_data?: Readonly<Record<string, unknown>>;
+};
+
+export const ADMIN_ACTOR: AuditActor = { id: '00000000-0000-0000-0000-000000000000', email: 'service_role' };
+
+/** Somebody without an account. */
+export const NOBODY: AuditActor = { id: '00000000-0000-0000-0000-000000000000', email: null };
+
+export type AuditEntry = {
+  readonly action: AuditAction;
+  readonly actor: AuditActor;
+  readonly ip: string;
+  readonly now: Date;
+  readonly traits?: Readonly<Record<string, unknown>> | undefined;
+};
+
+/** The insert as a statement, for a place in a larger one; it happens when `where` holds. */
+export function auditInsert({ action, actor, ip, now, traits }: AuditEntry, where: Sql = raw('true')): Sql {
+  const name = actor.raw_user_meta_data?.['full_name'] ?? actor.raw_user_meta_data?.['name'];
+  const payload = {
+    actor_id: actor.id,
+    actor_username: (actor.phone || actor.email) ?? '',
+    ...(typeof name === 'string' ? { actor_name: name.slice(0, 200) } : {}),
+    actor_via_sso: false,
+    action,
+    log_type: LOG_TYPES[action],
+    ...(traits ? { traits } : {}),
+  };
+  return sql`
+    insert into auth.audit_log_entries (payload, created_at, ip_address)
+    select ${JSON.stringify(payload)}::json, ${now}::timestamptz, ${ip} where ${where}`;
+}
+
+export async function recordAudit(db: Db, entry: AuditEntry): Promise<void> {
+  await db.query(auditInsert(entry));
+}

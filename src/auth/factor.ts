@@ -1,0 +1,86 @@
+// TOTP factors: making the secret, showing it once, and judging codes. A code is good for one sign-in: the newest
+// step that was accepted is remembered, and nothing at or before it is accepted again.
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { Secret, TOTP } from 'otpauth';
+import { renderSVG } from 'uqr';
+import { sql } from '../postgres/sql.ts';
+import type { AuthContext, Db } from './auth-context.ts';
+
+const SECRET_BYTES = 20;
+const PERIOD_SECONDS = 30;
+/** Steps before and after the current one, for clocks that differ. */
+const WINDOW = 1;
+
+export const CHALLENGE_LIFETIME_MS = 300_000;
+export const MAX_FACTORS = 10;
+
+export function newTotpSecret(): Buffer {
+  return randomBytes(SECRET_BYTES);
+}
+
+export type TotpDisplay = { readonly qr_code: string; readonly secret: string; readonly uri: string };
+
+export function displayTotp(secret: Buffer, issuer: string, account: string): TotpDisplay {
+  const base32 = new Secret({ buffer: toArrayBuffer(secret) }).base32;
+  const label = `${encodeURIComponent(issuer)}:${encodeURIComponent(account)}`;
+  const uri = `otpauth://totp/${label}?algorithm=SHA1&digits=6&issuer=${encodeURIComponent(issuer)}&period=${PERIOD_SECONDS}&secret=${base32}`;
+  return { qr_code: qrCode(uri), secret: base32, uri };
+}
+
+/**
+ * Raw SVG: the client puts it behind `data:image/svg+xml;utf-8,` without encoding, where `#` would end the URL and
+ * `%` would begin an escape.
+ */
+function qrCode(text: string): string {
+  return renderSVG(text, { ecc: 'M', border: 4, blackColor: 'black', whiteColor: 'white' }).replaceAll(
+    /\s*\n\s*/g,
+    '',
+  );
+}
+
+/** The time step a code belongs to, undefined when it is wrong. */
+export function matchTotp(secret: Buffer, code: string, now: Date): number | undefined {
+  if (!/^\d{6}$/.test(code)) return undefined;
+  const totp = new TOTP({ secret: new Secret({ buffer: toArrayBuffer(secret) }), period: PERIOD_SECONDS });
+  const current = Math.floor(now.getTime() / 1000 / PERIOD_SECONDS);
+  let matched: number | undefined;
+  // Every step is compared, so that the time does not tell which one it was.
+  for (let step = current - WINDOW; step <= current + WINDOW; step++) {
+    const expected = totp.generate({ timestamp: step * PERIOD_SECONDS * 1000 });
+    if (timingSafeEqual(Buffer.from(expected), Buffer.from(code))) matched = step;
+  }
+  return matched;
+}
+
+/** False when this step, or a later one, was accepted before: of several at once only one gets true. */
+export async function spendStep(db: Db, factorId: string, step: number): Promise<boolean> {
+  const [spent] = await db.query(sql`
+    update auth.mfa_factors set last_used_step = ${step} where id = ${factorId} and last_used_step < ${step} returning id`);
+  return spent !== undefined;
+}
+
+export async function openTotpSecret(
+  auth: AuthContext,
+  db: Db,
+  factorId: string,
+): Promise<Buffer | undefined> {
+  const [row] = await db.query<{ secret: Buffer | null }>(
+    sql`select secret from auth.mfa_factors where id = ${factorId}`,
+  );
+  return row?.secret ? auth.boxes.totpSecret.open(row.secret, factorId) : undefined;
+}
+
+/** Sessions that were raised by a factor fall back when it goes. */
+export async function dropFactor(db: Db, factorId: string, now: Date): Promise<void> {
+  await db.query(sql`
+    with lowered as (
+      update auth.sessions set aal = 'aal1', factor_id = null, updated_at = ${now} where factor_id = ${factorId} returning id
+    ), forgotten as (
+      delete from auth.mfa_amr_claims where session_id in (select id from lowered) and authentication_method = 'totp'
+    )
+    delete from auth.mfa_factors where id = ${factorId}`);
+}
+
+function toArrayBuffer(bytes: Buffer): ArrayBuffer {
+  return new Uint8Array(bytes).buffer;
+}

@@ -1,0 +1,92 @@
+// Reading what a request sends. `null` counts as absent everywhere (clients send null challenges), unknown keys
+// are ignored (clients spread whole argument objects), and a wrong JSON type is the caller's mistake, never a 500.
+import { badJson, badPath, validationFailed } from './problem.ts';
+
+export type JsonObject = Record<string, unknown>;
+
+export class Fields {
+  readonly #values: Readonly<Record<string, unknown>>;
+
+  constructor(values: Readonly<Record<string, unknown>>) {
+    this.#values = values;
+  }
+
+  has(name: string): boolean {
+    return this.#get(name) !== undefined;
+  }
+
+  /** The text of a field; undefined when absent. */
+  text(name: string): string | undefined {
+    const value = this.#get(name);
+    if (value === undefined) return undefined;
+    if (typeof value !== 'string') throw badJson(`${name} must be a string`);
+    return value;
+  }
+
+  /** As `text`, and an empty string counts as absent. */
+  filled(name: string): string | undefined {
+    return this.text(name) || undefined;
+  }
+
+  flag(name: string): boolean | undefined {
+    const value = this.#get(name);
+    if (value === undefined) return undefined;
+    if (typeof value !== 'boolean') throw badJson(`${name} must be a boolean`);
+    return value;
+  }
+
+  object(name: string): JsonObject | undefined {
+    const value = this.#get(name);
+    if (value === undefined) return undefined;
+    if (!isJsonObject(value)) throw badJson(`${name} must be an object`);
+    return value;
+  }
+
+  /** A query parameter that counts; empty is absent. */
+  count(name: string): number | undefined {
+    const text = this.filled(name);
+    if (text === undefined) return undefined;
+    if (!/^\d{1,9}$/.test(text)) throw validationFailed(`${name} must be a non-negative integer`);
+    return Number(text);
+  }
+
+  #get(name: string): unknown {
+    const value = Object.hasOwn(this.#values, name) ? this.#values[name] : undefined;
+    return value === null ? undefined : value;
+  }
+}
+
+export const NO_FIELDS: Fields = new Fields({});
+
+export function parseJsonBody(bytes: Buffer): Fields {
+  if (bytes.length === 0) return NO_FIELDS;
+  let value: unknown;
+  try {
+    value = JSON.parse(bytes.toString('utf8'));
+  } catch {
+    // The parser's own message would repeat pieces of the body.
+    throw badJson('Could not parse request body as JSON');
+  }
+  if (!isJsonObject(value)) throw badJson('The request body must be a JSON object');
+  return new Fields(value);
+}
+
+export function parseFormBody(bytes: Buffer): Fields {
+  return new Fields(Object.fromEntries(new URLSearchParams(bytes.toString('utf8'))));
+}
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+export function isUuid(text: string): boolean {
+  return UUID.test(text);
+}
+
+/** An id in the path; anything but a UUID is a path that does not exist. */
+export function parsePathUuid(text: string | undefined, name: string): string {
+  if (text === undefined || !isUuid(text)) throw badPath(`${name} must be a UUID`);
+  return text.toLowerCase();
+}

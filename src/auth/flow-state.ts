@@ -1,0 +1,178 @@
+// The row between the start of a flow and its end: an OAuth redirect, or a mailed link whose end is an
+// authorization code. State and code are random and kept only as hashes; both work once.
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { sql } from '../postgres/sql.ts';
+import type { AuthContext, Db } from './auth-context.ts';
+import type { Fields } from './fields.ts';
+import { badCodeVerifier, flowStateExpired, flowStateNotFound, validationFailed } from './problem.ts';
+import type { SignInMethod } from './session.ts';
+
+export type Challenge = { readonly challenge: string; readonly method: 's256' | 'plain' };
+
+export type FlowRow = {
+  id: string;
+  user_id: string | null;
+  provider_type: string;
+  authentication_method: SignInMethod;
+  code_challenge: string | null;
+  code_challenge_method: 's256' | 'plain' | null;
+  auth_code_issued_at: Date | null;
+  failures: number;
+  provider_secrets: Buffer | null;
+  provider_access_token: Buffer | null;
+  provider_refresh_token: Buffer | null;
+  referrer: string | null;
+  invite_token: string | null;
+  linking_target_id: string | null;
+  email_optional: boolean;
+  created_at: Date;
+};
+
+const COLUMNS = sql`id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
+  auth_code_issued_at, failures, provider_secrets, provider_access_token, provider_refresh_token, referrer, invite_token,
+  linking_target_id, email_optional, created_at`;
+
+/** From the redirect to the provider until it sends the browser back. */
+export const OAUTH_FLOW_MS = 600_000;
+/** From the code in the redirect until it is exchanged. */
+const CODE_LIFETIME_MS = 300_000;
+const MAX_FAILURES = 5;
+
+/** Both parts or none; `null` is none. */
+export function parseChallenge(fields: Fields): Challenge | undefined {
+  const challenge = fields.filled('code_challenge');
+  const method = fields.filled('code_challenge_method');
+  if (challenge === undefined && method === undefined) return undefined;
+  if (challenge === undefined || method === undefined) {
+    throw validationFailed('PKCE flow requires code_challenge_method and code_challenge');
+  }
+  if (!/^[A-Za-z0-9._~-]{43,128}$/.test(challenge)) {
+    throw validationFailed(
+      'code challenge has to be between 43 and 128 characters of A-Z, a-z, 0-9, -, ., _ and ~',
+    );
+  }
+  const lower = method.toLowerCase();
+  if (lower !== 's256' && lower !== 'plain') throw validationFailed('Unsupported code_challenge_method');
+  return { challenge, method: lower };
+}
+
+export type NewFlow = {
+  readonly providerType: string;
+  readonly method: SignInMethod;
+  readonly challenge: Challenge | undefined;
+  readonly referrer: string | undefined;
+  readonly userId?: string | undefined;
+  readonly state?: string | undefined;
+  readonly providerSecrets?: Buffer | undefined;
+  readonly inviteToken?: string | undefined;
+  readonly linkingTargetId?: string | undefined;
+  readonly emailOptional?: boolean | undefined;
+};
+
+export async function insertFlow(db: Db, id: string, flow: NewFlow, now: Date): Promise<void> {
+  await db.query(sql`
+    insert into auth.flow_state (id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
+      state_hash, provider_secrets, referrer, invite_token, linking_target_id, email_optional, created_at, updated_at)
+    values (${id}, ${flow.userId ?? null}, ${flow.providerType}, ${flow.method}, ${flow.challenge?.challenge ?? null},
+      ${flow.challenge?.method ?? null}, ${flow.state === undefined ? null : hashSecret(flow.state)},
+      ${flow.providerSecrets ?? null}, ${flow.referrer ?? null}, ${flow.inviteToken ?? null},
+      ${flow.linkingTargetId ?? null}, ${flow.emailOptional ?? false}, ${now}, ${now})`);
+}
+
+export async function findFlow(db: Db, id: string): Promise<FlowRow | undefined> {
+  const [flow] = await db.query<FlowRow>(sql`select ${COLUMNS} from auth.flow_state where id = ${id}`);
+  return flow;
+}
+
+export type SpentState =
+  | { readonly kind: 'flow' | 'used'; readonly flow: FlowRow }
+  | { readonly kind: 'unknown' };
+
+/**
+ * Takes the state of a flow: the first callback gets the row, every later one learns that it was used. The state
+ * is spent before the provider is asked, so that two callbacks in parallel cannot both go on. On another provider's
+ * path a state is unknown, and not spent.
+ */
+export async function spendState(db: Db, state: string, provider: string | undefined): Promise<SpentState> {
+  const hash = hashSecret(state);
+  const isItsPath = sql`(${provider ?? null}::text is null or provider_type = ${provider ?? null})`;
+  const [flow] = await db.query<FlowRow>(sql`
+    update auth.flow_state set state_hash = ${`used:${hash}`} where state_hash = ${hash} and ${isItsPath} returning ${COLUMNS}`);
+  if (flow) return { kind: 'flow', flow };
+  const [used] = await db.query<FlowRow>(sql`
+    select ${COLUMNS} from auth.flow_state where state_hash = ${`used:${hash}`} and ${isItsPath}`);
+  return used ? { kind: 'used', flow: used } : { kind: 'unknown' };
+}
+
+export type ProviderTokens = {
+  readonly accessToken: string | undefined;
+  readonly refreshToken: string | undefined;
+};
+
+/** Gives out the flow's authorization code; it is new and random, and only its hash stays. */
+export async function issueCode(
+  auth: AuthContext,
+  db: Db,
+  flowId: string,
+  userId: string,
+  now: Date,
+  tokens?: ProviderTokens,
+): Promise<string | undefined> {
+  const code = randomBytes(32).toString('base64url');
+  const seal = (token: string | undefined, part: string): Buffer | null =>
+    token === undefined ? null : auth.boxes.providerToken.seal(Buffer.from(token), `${flowId} ${part}`);
+  const [issued] = await db.query(sql`
+    update auth.flow_state set auth_code = ${hashSecret(code)}, auth_code_issued_at = ${now}, user_id = ${userId},
+      provider_access_token = ${seal(tokens?.accessToken, 'access')},
+      provider_refresh_token = ${seal(tokens?.refreshToken, 'refresh')}, provider_secrets = null, updated_at = ${now}
+    where id = ${flowId} returning 1`);
+  return issued ? code : undefined;
+}
+
+export function openProviderTokens(auth: AuthContext, flow: FlowRow): ProviderTokens {
+  const open = (sealed: Buffer | null, part: string): string | undefined =>
+    sealed ? auth.boxes.providerToken.open(sealed, `${flow.id} ${part}`)?.toString('utf8') : undefined;
+  return {
+    accessToken: open(flow.provider_access_token, 'access'),
+    refreshToken: open(flow.provider_refresh_token, 'refresh'),
+  };
+}
+
+export type Exchange =
+  | { readonly kind: 'flow'; readonly flow: FlowRow & { user_id: string } }
+  | { readonly kind: 'refused'; readonly problem: Error };
+
+/**
+ * Exchanges a code: locks its row, judges it, and deletes it when it is good. A wrong verifier is counted, and the
+ * caller must commit that too; that is why refusals are returned.
+ */
+export async function redeemCode(db: Db, code: string, verifier: string, now: Date): Promise<Exchange> {
+  const refused = (problem: Error): Exchange => ({ kind: 'refused', problem });
+  const [flow] = await db.query<FlowRow>(sql`
+    select ${COLUMNS} from auth.flow_state where auth_code = ${hashSecret(code)} for update`);
+  if (!flow || flow.user_id === null || !flow.auth_code_issued_at) return refused(flowStateNotFound());
+  if (now.getTime() - flow.auth_code_issued_at.getTime() > CODE_LIFETIME_MS)
+    return refused(flowStateExpired());
+  if (!isVerifiedBy(flow, verifier)) {
+    if (flow.failures + 1 >= MAX_FAILURES)
+      await db.query(sql`delete from auth.flow_state where id = ${flow.id}`);
+    else await db.query(sql`update auth.flow_state set failures = failures + 1 where id = ${flow.id}`);
+    return refused(badCodeVerifier());
+  }
+  await db.query(sql`delete from auth.flow_state where id = ${flow.id}`);
+  return { kind: 'flow', flow: { ...flow, user_id: flow.user_id } };
+}
+
+function isVerifiedBy(flow: FlowRow, verifier: string): boolean {
+  if (flow.code_challenge === null) return false;
+  const computed =
+    flow.code_challenge_method === 'plain'
+      ? verifier
+      : createHash('sha256').update(verifier).digest('base64url');
+  const [a, b] = [Buffer.from(computed), Buffer.from(flow.code_challenge)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+export function hashSecret(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex');
+}

@@ -1,0 +1,65 @@
+// From a kind and its values to a finished mail: the file's template or ours, filled.
+import type { TemplateOverride } from '../settings.ts';
+import { defaultTexts, toMailKind, type MailKind } from './kinds.ts';
+import {
+  looksLikeHtml,
+  parseTemplate,
+  renderTemplate,
+  TemplateError,
+  toPlainText,
+  type TemplateValues,
+} from './template.ts';
+
+export type Mail = {
+  readonly kind: MailKind;
+  readonly to: string;
+  readonly subject: string;
+  /** Undefined for a plain-text template. */
+  readonly html?: string | undefined;
+  readonly text: string;
+};
+
+export function composeMail(
+  kind: MailKind,
+  to: string,
+  values: TemplateValues,
+  overrides: Readonly<Record<string, TemplateOverride>>,
+  onBadTemplate: (error: TemplateError) => void = () => {},
+): Mail {
+  const override = findOverride(kind, overrides);
+  if (!override) return fill(kind, to, values, undefined);
+  try {
+    return fill(kind, to, values, override);
+  } catch (error) {
+    if (!(error instanceof TemplateError)) throw error;
+    // Nobody must wait for a mail because of a typing mistake in its text: ours goes out instead.
+    onBadTemplate(error);
+    return fill(kind, to, values, undefined);
+  }
+}
+
+function fill(
+  kind: MailKind,
+  to: string,
+  values: TemplateValues,
+  override: TemplateOverride | undefined,
+): Mail {
+  const data = values['Data'];
+  const locale = typeof data === 'object' && data !== null && 'locale' in data ? data.locale : undefined;
+  const ours = defaultTexts(kind, locale);
+  const subject = renderTemplate(parseTemplate(override?.subject ?? ours.subject), values, 'header').trim();
+  const source = override?.body ?? ours.body;
+  if (!looksLikeHtml(source)) {
+    return { kind, to, subject, text: renderTemplate(parseTemplate(source), values, 'text') };
+  }
+  const html = renderTemplate(parseTemplate(source), values, 'html');
+  return { kind, to, subject, html, text: toPlainText(html) };
+}
+
+function findOverride(
+  kind: MailKind,
+  overrides: Readonly<Record<string, TemplateOverride>>,
+): TemplateOverride | undefined {
+  for (const [name, override] of Object.entries(overrides)) if (toMailKind(name) === kind) return override;
+  return undefined;
+}

@@ -1,0 +1,246 @@
+// Mail waits in a table, written in the transaction that made its link: a provider that fails loses nothing, and
+// a rolled-back request sends nothing. Delivery is at most once wherever the provider cannot tell a repetition:
+// what may have been accepted is shown as uncertain instead of being sent again.
+import type { SecretBox } from '../../lib/secret-box.ts';
+import type { Log } from '../../log/log.ts';
+import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import { randomUUID } from 'node:crypto';
+import type { Db } from '../auth-context.ts';
+import { isJsonObject } from '../fields.ts';
+import type { MailSettings } from '../settings.ts';
+import type { Mail } from './compose.ts';
+import { resendTransport } from './resend.ts';
+import { sesTransport } from './ses.ts';
+import { smtpTransport } from './smtp.ts';
+import { MailFailure, type MailTransport } from './transport.ts';
+
+export type OutboxState = 'pending' | 'sending' | 'sent' | 'failed' | 'uncertain' | 'caught';
+
+type OutboxRow = {
+  id: string;
+  kind: string;
+  recipient: string;
+  subject: string;
+  content: Buffer | null;
+  attempts: number;
+  created_at: Date;
+};
+
+export type OutboxOptions = {
+  readonly db: OwnerDatabase;
+  readonly box: SecretBox;
+  readonly settings: () => MailSettings | undefined;
+  readonly now: () => Date;
+  readonly log: Log;
+  /** For tests: another way to deliver. */
+  readonly transport?: ((settings: MailSettings) => MailTransport) | undefined;
+};
+
+const LEASE_MS = 60_000;
+const BATCH = 10;
+/** Other instances' retries and leftovers are looked for this often. */
+const POLL_MS = 5_000;
+const RETRY_AFTER_MS = [5_000, 20_000, 60_000, 180_000, 420_000, 900_000, 1_200_000];
+/** The links in a mail live this long; a later mail would only confuse. */
+export const MAIL_LIFETIME_MS = 3_600_000;
+
+export class Outbox {
+  readonly #options: OutboxOptions;
+  #transport: { readonly key: string; readonly transport: MailTransport } | undefined;
+  #running: Promise<void> | undefined;
+  #again = false;
+  #poll: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(options: OutboxOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#poll = setInterval(() => this.wake(), POLL_MS);
+    this.#poll.unref();
+  }
+
+  /** Queues a mail; call `wake` once the transaction has committed. */
+  async enqueue(db: Db, mail: Mail, userId: string | null, now: Date): Promise<void> {
+    const settings = this.#options.settings();
+    if (!settings) throw new Error('a mail was queued although no provider is configured');
+    const id = randomUUID();
+    const content = this.#options.box.seal(
+      Buffer.from(JSON.stringify({ html: mail.html, text: mail.text })),
+      id,
+    );
+    await db.query(sql`
+      insert into auth.mail_outbox (id, kind, user_id, recipient, subject, content, state, next_attempt_at, created_at)
+      values (${id}, ${mail.kind}, ${userId}, ${mail.to}, ${mail.subject}, ${content},
+        ${settings.type === 'catch' ? 'caught' : 'pending'}, ${now}, ${now})`);
+  }
+
+  /** Delivers what is due, in the background. */
+  wake(): void {
+    if (this.#closed) return;
+    const settings = this.#options.settings();
+    if (!settings || settings.type === 'catch') return;
+    this.#again = true;
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  /** Resolves when nothing is being delivered. */
+  async settled(): Promise<void> {
+    await this.#running;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#poll);
+    await this.#running;
+    this.#transport?.transport.close();
+  }
+
+  async #run(): Promise<void> {
+    while (this.#again && !this.#closed) {
+      this.#again = false;
+      try {
+        while ((await this.deliverDue()) === BATCH && !this.#closed);
+      } catch (error) {
+        this.#options.log.warn({ err: error }, 'cannot read the mail outbox');
+      }
+    }
+  }
+
+  /** One batch; the number of mails it held. */
+  async deliverDue(): Promise<number> {
+    const settings = this.#options.settings();
+    if (!settings || settings.type === 'catch') return 0;
+    const transport = this.#transportFor(settings);
+    const { db, now, log } = this.#options;
+    const started = now();
+    if (!transport.isIdempotent) {
+      const lost = await db.query<{ id: string }>(sql`
+        update auth.mail_outbox set state = 'uncertain', lease_until = null, content = null,
+          last_error = 'The process ended while the mail was being sent; it may have arrived.'
+        where state = 'sending' and lease_until <= ${started} returning id`);
+      for (const { id } of lost) log.warn({ mail: id }, 'a mail may or may not have been sent');
+    }
+    const rows = await db.query<OutboxRow>(sql`
+      update auth.mail_outbox set state = 'sending', attempts = attempts + 1, transport = ${transport.name},
+        lease_until = ${new Date(started.getTime() + LEASE_MS)}
+      where id in (
+        select id from auth.mail_outbox
+        where (state = 'pending' and next_attempt_at <= ${started}) or (state = 'sending' and lease_until <= ${started})
+        order by next_attempt_at limit ${BATCH} for update skip locked)
+      returning id, kind, recipient, subject, content, attempts, created_at`);
+    await Promise.all(rows.map((row) => this.#deliver(row, transport, settings.from)));
+    return rows.length;
+  }
+
+  async #deliver(row: OutboxRow, transport: MailTransport, from: string): Promise<void> {
+    const { db, now, log } = this.#options;
+    const content = openContent(this.#options.box, row);
+    if (!content) {
+      await this.#settle(row.id, 'failed', 'The mail is sealed with a keyring that is gone.');
+      return;
+    }
+    if (now().getTime() - row.created_at.getTime() > MAIL_LIFETIME_MS) {
+      await this.#settle(row.id, 'failed', 'Not delivered before its link expired.');
+      return;
+    }
+    const mail = { kind: row.kind as Mail['kind'], to: row.recipient, subject: row.subject, ...content };
+    try {
+      const messageId = await transport.send({ idempotencyKey: row.id, from, mail });
+      await db.query(sql`
+        update auth.mail_outbox set state = 'sent', sent_at = ${now()}, message_id = ${messageId}, content = null,
+          lease_until = null, last_error = null
+        where id = ${row.id}`);
+    } catch (error) {
+      const failure =
+        error instanceof MailFailure ? error : new MailFailure('uncertain', String(error), error);
+      const mayRepeat =
+        failure.outcome === 'retry' || (failure.outcome === 'uncertain' && transport.isIdempotent);
+      const pause = RETRY_AFTER_MS[row.attempts - 1];
+      log.warn(
+        { mail: row.id, kind: row.kind, attempt: row.attempts, error: failure.message },
+        'a mail was not sent',
+      );
+      if (!mayRepeat || pause === undefined) {
+        await this.#settle(row.id, failure.outcome === 'uncertain' ? 'uncertain' : 'failed', failure.message);
+        return;
+      }
+      await db.query(sql`
+        update auth.mail_outbox set state = 'pending', next_attempt_at = ${new Date(now().getTime() + pause)},
+          lease_until = null, last_error = ${failure.message.slice(0, 1000)}
+        where id = ${row.id}`);
+    }
+  }
+
+  async #settle(id: string, state: 'failed' | 'uncertain', error: string): Promise<void> {
+    await this.#options.db.query(sql`
+      update auth.mail_outbox set state = ${state}, last_error = ${error.slice(0, 1000)}, content = null, lease_until = null
+      where id = ${id}`);
+  }
+
+  #transportFor(settings: MailSettings): MailTransport {
+    const key = JSON.stringify(settings);
+    if (this.#transport?.key === key) return this.#transport.transport;
+    this.#transport?.transport.close();
+    const transport = (this.#options.transport ?? makeTransport)(settings);
+    this.#transport = { key, transport };
+    return transport;
+  }
+}
+
+function makeTransport(settings: MailSettings): MailTransport {
+  switch (settings.type) {
+    case 'resend':
+      return resendTransport(settings.apiKey, settings.baseUrl);
+    case 'ses':
+      return sesTransport(settings);
+    case 'smtp':
+      return smtpTransport(settings.url);
+    case 'catch':
+      throw new Error('caught mail is not delivered');
+  }
+}
+
+function openContent(
+  box: SecretBox,
+  row: Pick<OutboxRow, 'id' | 'content'>,
+): Pick<Mail, 'html' | 'text'> | undefined {
+  const opened = row.content ? box.open(row.content, row.id) : undefined;
+  if (!opened) return undefined;
+  const content: unknown = JSON.parse(opened.toString('utf8'));
+  if (!isJsonObject(content) || typeof content['text'] !== 'string') return undefined;
+  return { text: content['text'], html: typeof content['html'] === 'string' ? content['html'] : undefined };
+}
+
+/** What the CLI and the dashboard show. The content only where mail is caught: elsewhere it is the recipient's. */
+export type OutboxEntry = {
+  id: string;
+  kind: string;
+  to: string;
+  subject: string;
+  state: OutboxState;
+  attempts: number;
+  last_error: string | null;
+  created_at: Date;
+  sent_at: Date | null;
+  html?: string | undefined;
+  text?: string | undefined;
+};
+
+export async function listOutbox(
+  db: Db,
+  options: { readonly limit: number; readonly to?: string | undefined; readonly box?: SecretBox | undefined },
+): Promise<OutboxEntry[]> {
+  const rows = await db.query<OutboxEntry & { content: Buffer | null }>(sql`
+    select id, kind, recipient as "to", subject, state, attempts, last_error, created_at, sent_at, content
+    from auth.mail_outbox where ${options.to ?? null}::text is null or recipient = ${options.to ?? null}
+    order by created_at desc, id limit ${options.limit}`);
+  return rows.map(({ content, ...entry }) => {
+    if (!options.box || entry.state !== 'caught') return entry;
+    return { ...entry, ...openContent(options.box, { id: entry.id, content }) };
+  });
+}

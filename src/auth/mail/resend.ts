@@ -1,0 +1,47 @@
+// Resend's HTTP API. Its Idempotency-Key makes a second attempt harmless.
+import { isJsonObject } from '../fields.ts';
+import { MailFailure, SEND_TIMEOUT_MS, wasNeverConnected, type MailTransport } from './transport.ts';
+
+const DEFAULT_BASE_URL = 'https://api.resend.com';
+
+export function resendTransport(apiKey: string, baseUrl: string = DEFAULT_BASE_URL): MailTransport {
+  const endpoint = `${baseUrl.replace(/\/+$/, '')}/emails`;
+  return {
+    name: 'resend',
+    isIdempotent: true,
+    async send({ idempotencyKey, from, mail }) {
+      const body = {
+        from,
+        to: [mail.to],
+        subject: mail.subject,
+        text: mail.text,
+        ...(mail.html === undefined ? {} : { html: mail.html }),
+      };
+      let response: Response;
+      try {
+        response = await fetch(endpoint, {
+          method: 'POST',
+          headers: {
+            authorization: `Bearer ${apiKey}`,
+            'content-type': 'application/json',
+            'idempotency-key': idempotencyKey,
+          },
+          body: JSON.stringify(body),
+          redirect: 'error',
+          signal: AbortSignal.timeout(SEND_TIMEOUT_MS),
+        });
+      } catch (error) {
+        const message = error instanceof Error ? error.message : String(error);
+        throw new MailFailure(wasNeverConnected(error) ? 'retry' : 'uncertain', `Resend: ${message}`, error);
+      }
+      const answer: unknown = await response.json().catch(() => undefined);
+      const said = isJsonObject(answer) ? answer : {};
+      if (response.ok) return typeof said['id'] === 'string' ? said['id'] : '';
+      const message = `Resend answered ${response.status}: ${typeof said['message'] === 'string' ? said['message'] : ''}`;
+      // 409 is "the same key is being worked on"; 429 is a quota. Both pass with time.
+      const passes = response.status >= 500 || response.status === 429 || response.status === 409;
+      throw new MailFailure(passes ? 'retry' : 'rejected', message);
+    },
+    close() {},
+  };
+}

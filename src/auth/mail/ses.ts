@@ -1,0 +1,62 @@
+// Amazon SES version 2. The SDK is loaded at the first mail: most installations never need it.
+import type { SESv2Client } from '@aws-sdk/client-sesv2';
+import { composeMime } from './compose-mime.ts';
+import { MailFailure, SEND_TIMEOUT_MS, wasNeverConnected, type MailTransport } from './transport.ts';
+
+export type SesOptions = {
+  readonly region?: string | undefined;
+  readonly endpoint?: string | undefined;
+  /** Without these the SDK's own chain applies: environment, profile, instance role. */
+  readonly accessKeyId?: string | undefined;
+  readonly secretAccessKey?: string | undefined;
+};
+
+export function sesTransport(options: SesOptions): MailTransport {
+  let client: SESv2Client | undefined;
+  return {
+    name: 'ses',
+    isIdempotent: false,
+    async send(delivery) {
+      const { SESv2Client, SendEmailCommand } = await import('@aws-sdk/client-sesv2');
+      const { accessKeyId, secretAccessKey } = options;
+      client ??= new SESv2Client({
+        ...(options.region === undefined ? {} : { region: options.region }),
+        ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint }),
+        ...(accessKeyId && secretAccessKey ? { credentials: { accessKeyId, secretAccessKey } } : {}),
+        // The outbox retries, and it knows when a retry could send twice.
+        maxAttempts: 1,
+      });
+      const command = new SendEmailCommand({
+        FromEmailAddress: delivery.from,
+        Destination: { ToAddresses: [delivery.mail.to] },
+        Content: { Raw: { Data: await composeMime(delivery) } },
+      });
+      try {
+        const answer = await client.send(command, { abortSignal: AbortSignal.timeout(SEND_TIMEOUT_MS) });
+        return answer.MessageId ?? '';
+      } catch (error) {
+        throw toFailure(error);
+      }
+    },
+    close() {
+      client?.destroy();
+    },
+  };
+}
+
+function toFailure(error: unknown): MailFailure {
+  const message = `SES: ${error instanceof Error ? error.message : String(error)}`;
+  if (wasNeverConnected(error)) return new MailFailure('retry', message, error);
+  const status = httpStatus(error);
+  if (status === undefined) return new MailFailure('uncertain', message, error);
+  // An answer is an answer: with any error status SES has taken nothing.
+  const passes = status >= 500 || status === 429;
+  return new MailFailure(passes ? 'retry' : 'rejected', message, error);
+}
+
+function httpStatus(error: unknown): number | undefined {
+  if (typeof error !== 'object' || error === null || !('$metadata' in error)) return undefined;
+  const { $metadata: metadata } = error;
+  if (typeof metadata !== 'object' || metadata === null || !('httpStatusCode' in metadata)) return undefined;
+  return typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;
+}

@@ -1,0 +1,159 @@
+// Filling a mail template: `{{ .A.b }}`, `{{ if .A }} … {{ else }} … {{ end }}`, and nothing that could call code.
+// Every value is escaped for HTML, because user metadata is written by whoever signs up.
+import { isJsonObject, type JsonObject } from '../fields.ts';
+
+export type TemplateValues = Readonly<Record<string, unknown>>;
+
+export type TemplateNode =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'value'; readonly path: readonly string[] }
+  | {
+      readonly kind: 'if';
+      readonly path: readonly string[];
+      readonly negated: boolean;
+      readonly when: readonly TemplateNode[];
+      readonly otherwise: readonly TemplateNode[];
+    };
+
+const TAG = /\{\{-?\s*(.*?)\s*-?\}\}/gs;
+const PATH = /^(?:html\s+)?\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)$/;
+/** Longest piece of user metadata that is shown: enough for a name, too little for a letter. */
+const LONGEST_VALUE = 2_048;
+const LONGEST_USER_VALUE = 200;
+
+export class TemplateError extends Error {}
+
+export function parseTemplate(source: string): TemplateNode[] {
+  type Frame = {
+    nodes: TemplateNode[];
+    condition?: { path: string[]; negated: boolean; when?: TemplateNode[] };
+  };
+  const stack: Frame[] = [{ nodes: [] }];
+  const top = (): Frame => {
+    const frame = stack.at(-1);
+    if (!frame) throw new TemplateError('{{ end }} without {{ if }}');
+    return frame;
+  };
+  let position = 0;
+  for (const match of source.matchAll(TAG)) {
+    if (match.index > position) top().nodes.push({ kind: 'text', text: source.slice(position, match.index) });
+    position = match.index + match[0].length;
+    const tag = match[1] ?? '';
+    const condition = /^if\s+(not\s+)?(\.\S+)$/.exec(tag);
+    if (condition) {
+      stack.push({
+        nodes: [],
+        condition: { path: parsePath(condition[2] ?? ''), negated: condition[1] !== undefined },
+      });
+    } else if (tag === 'else') {
+      const frame = top();
+      if (!frame.condition || frame.condition.when) throw new TemplateError('{{ else }} without {{ if }}');
+      frame.condition.when = frame.nodes;
+      frame.nodes = [];
+    } else if (tag === 'end') {
+      const frame = stack.pop();
+      if (!frame?.condition) throw new TemplateError('{{ end }} without {{ if }}');
+      const { path, negated, when } = frame.condition;
+      const [first, second] = when ? [when, frame.nodes] : [frame.nodes, []];
+      top().nodes.push({ kind: 'if', path, negated, when: first, otherwise: second });
+    } else if (!/^\/\*.*\*\/$/s.test(tag)) {
+      top().nodes.push({ kind: 'value', path: parsePath(tag) });
+    }
+  }
+  if (stack.length > 1) throw new TemplateError('{{ if }} without {{ end }}');
+  if (position < source.length) top().nodes.push({ kind: 'text', text: source.slice(position) });
+  return top().nodes;
+}
+
+/** How values are written: escaped for HTML, or plain with line breaks taken out (a header must stay one line). */
+export type Escaping = 'html' | 'text' | 'header';
+
+export function renderTemplate(
+  nodes: readonly TemplateNode[],
+  values: TemplateValues,
+  escaping: Escaping,
+): string {
+  return nodes
+    .map((node) => {
+      switch (node.kind) {
+        case 'text':
+          return node.text;
+        case 'value':
+          return escape(shown(lookup(values, node.path), node.path), escaping);
+        case 'if':
+          return renderTemplate(
+            isTruthy(lookup(values, node.path)) !== node.negated ? node.when : node.otherwise,
+            values,
+            escaping,
+          );
+      }
+      return '';
+    })
+    .join('');
+}
+
+/** A body without any tag is plain text. */
+export function looksLikeHtml(source: string): boolean {
+  return /<[a-z!/][^>]*>/i.test(source);
+}
+
+/** The words of an HTML mail, for readers that show no HTML. */
+export function toPlainText(html: string): string {
+  return html
+    .replaceAll(/<(head|style|script)\b.*?<\/\1>/gis, '')
+    .replaceAll(/<a\b[^>]*\bhref="([^"]*)"[^>]*>(.*?)<\/a>/gis, '$2: $1')
+    .replaceAll(/<(?:br|\/p|\/h\d|\/div|\/tr)\b[^>]*>/gi, '\n')
+    .replaceAll(/<[^>]*>/g, '')
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>')
+    .replaceAll('&quot;', '"')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&amp;', '&')
+    .replaceAll(/[ \t]+/g, ' ')
+    .replaceAll(/\s*\n\s*/g, '\n')
+    .trim();
+}
+
+function parsePath(tag: string): string[] {
+  const match = PATH.exec(tag);
+  if (!match?.[1])
+    throw new TemplateError(`{{ ${tag} }} is neither a value like {{ .Email }} nor if, else, end`);
+  return match[1].split('.');
+}
+
+function lookup(values: TemplateValues, path: readonly string[]): unknown {
+  let current: unknown = values;
+  for (const key of path) {
+    if (!isJsonObject(current) || !Object.hasOwn(current, key)) return undefined;
+    current = (current satisfies JsonObject)[key];
+  }
+  return current;
+}
+
+function shown(value: unknown, path: readonly string[]): string {
+  const text =
+    typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+      ? String(value)
+      : isJsonObject(value) || Array.isArray(value)
+        ? JSON.stringify(value)
+        : '';
+  return text.slice(0, path[0] === 'Data' ? LONGEST_USER_VALUE : LONGEST_VALUE);
+}
+
+function isTruthy(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  if (isJsonObject(value)) return Object.keys(value).length > 0;
+  return Boolean(value);
+}
+
+function escape(text: string, escaping: Escaping): string {
+  if (escaping === 'text') return text;
+  // oxlint-disable-next-line no-control-regex
+  if (escaping === 'header') return text.replaceAll(/[\u0000-\u001f\u007f]+/g, ' ');
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+    .replaceAll("'", '&#39;');
+}

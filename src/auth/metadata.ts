@@ -1,0 +1,38 @@
+// user_metadata and app_metadata: shallow merges where null removes a key. They travel in every token, so their
+// size is bounded, and keys that would reach an object's prototype are dropped.
+import type { JsonObject } from './fields.ts';
+import { validationFailed } from './problem.ts';
+
+const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
+/** Of the merged object as JSON text. */
+const MAX_BYTES = 64 * 1024;
+
+export function mergeMetadata(base: JsonObject, change: JsonObject | undefined): JsonObject {
+  if (!change) return base;
+  const merged: JsonObject = { ...base };
+  for (const [key, value] of Object.entries(change)) {
+    if (FORBIDDEN_KEYS.has(key)) continue;
+    if (value === null) delete merged[key];
+    else merged[key] = clean(value);
+  }
+  if (Buffer.byteLength(JSON.stringify(merged)) > MAX_BYTES) {
+    throw validationFailed(`Metadata must not be larger than ${MAX_BYTES / 1024}KB`);
+  }
+  return merged;
+}
+
+function clean(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(clean);
+  if (typeof value === 'string') return storable(value);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([key]) => !FORBIDDEN_KEYS.has(key))
+      .map(([key, inner]) => [storable(key), clean(inner)]),
+  );
+}
+
+/** jsonb refuses NUL and lone surrogates; the rest of the text is worth keeping. */
+function storable(text: string): string {
+  return text.replaceAll('\0', '').toWellFormed();
+}

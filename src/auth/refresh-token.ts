@@ -1,0 +1,121 @@
+// The refresh token's form: version, session id, counter, a truncated HMAC over these, and a checksum that tells
+// a mangled token from a foreign one. Stored is only the session's key and its last counter, so the token that is
+// current can be computed again: two tabs that refresh at once must get the same one.
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+
+export type RefreshToken = {
+  readonly sessionId: string;
+  readonly counter: number;
+  /** The bytes the HMAC covers. */
+  readonly covered: Buffer;
+  readonly mac: Buffer;
+};
+
+export type RefreshTokenText =
+  | { readonly kind: 'token'; readonly token: RefreshToken }
+  /** The opaque form of older servers: well-formed, and none of ours. */
+  | { readonly kind: 'legacy' }
+  | { readonly kind: 'malformed' };
+
+const VERSION = 0;
+const MAC_BYTES = 16;
+const CHECKSUM_BYTES = 4;
+const SHORTEST_BYTES = 1 + 16 + 1 + MAC_BYTES + CHECKSUM_BYTES;
+/** A counter beyond this is no counter: it would take centuries of refreshes. */
+const MAX_COUNTER_BYTES = 7;
+
+export function makeRefreshToken(sessionId: string, counter: number, key: Buffer): string {
+  const covered = Buffer.concat([
+    Buffer.from([VERSION]),
+    Buffer.from(sessionId.replaceAll('-', ''), 'hex'),
+    toUvarint(counter),
+  ]);
+  const signed = Buffer.concat([covered, macOf(covered, key)]);
+  return Buffer.concat([signed, checksumOf(signed)]).toString('base64url');
+}
+
+export function parseRefreshToken(text: string): RefreshTokenText {
+  if (text.length < 12) return { kind: 'malformed' };
+  if (text.length === 12) return { kind: /^[a-z0-9]{12}$/.test(text) ? 'legacy' : 'malformed' };
+  if (text.length > 128 || !/^[\w-]+$/.test(text)) return { kind: 'malformed' };
+  const bytes = Buffer.from(text, 'base64url');
+  // One token has one spelling: trailing bits that decode to nothing are refused.
+  if (bytes.length < SHORTEST_BYTES || bytes.toString('base64url') !== text) return { kind: 'malformed' };
+  const signed = bytes.subarray(0, -CHECKSUM_BYTES);
+  if (!checksumOf(signed).equals(bytes.subarray(-CHECKSUM_BYTES))) return { kind: 'malformed' };
+  const covered = signed.subarray(0, -MAC_BYTES);
+  const counter = readUvarint(covered.subarray(17));
+  if (covered[0] !== VERSION || counter === undefined) return { kind: 'malformed' };
+  const hex = covered.subarray(1, 17).toString('hex');
+  const sessionId = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  return { kind: 'token', token: { sessionId, counter, covered, mac: signed.subarray(-MAC_BYTES) } };
+}
+
+export function isSignedBy(token: RefreshToken, key: Buffer): boolean {
+  return timingSafeEqual(macOf(token.covered, key), token.mac);
+}
+
+export type RefreshPolicy = {
+  /** How long after a refresh an older token is still answered with the current one. */
+  readonly reuseIntervalMs: number;
+};
+
+export type RefreshVerdict =
+  /** The current token: a new one follows. */
+  | 'rotate'
+  /** A client that did not keep the last answer, or a second tab: the current token again. */
+  | 'repeat'
+  /** Issued before a step-up and still fresh: refused, the session stays. */
+  | 'below-floor'
+  /** Somebody holds a token that was spent long ago: the session ends. */
+  | 'reuse'
+  /** Ahead of what was ever issued. */
+  | 'foreign';
+
+/** The decision table of section "Refresh token" in docs/auth-states.md. */
+export function judgeRefresh(
+  tokenCounter: number,
+  stored: { readonly counter: number; readonly floor: number },
+  sinceLastRefreshMs: number,
+  policy: RefreshPolicy,
+): RefreshVerdict {
+  const behind = stored.counter - tokenCounter;
+  const isRecent = sinceLastRefreshMs <= policy.reuseIntervalMs;
+  if (behind < 0) return 'foreign';
+  if (tokenCounter < stored.floor) return isRecent ? 'below-floor' : 'reuse';
+  if (behind === 0) return 'rotate';
+  return behind === 1 || isRecent ? 'repeat' : 'reuse';
+}
+
+function macOf(covered: Buffer, key: Buffer): Buffer {
+  return createHmac('sha256', key).update(covered).digest().subarray(0, MAC_BYTES);
+}
+
+function checksumOf(signed: Buffer): Buffer {
+  return createHash('sha256').update(signed).digest().subarray(0, CHECKSUM_BYTES);
+}
+
+function toUvarint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  while (rest >= 0x80) {
+    bytes.push((rest % 0x80) | 0x80);
+    rest = Math.floor(rest / 0x80);
+  }
+  bytes.push(rest);
+  return Buffer.from(bytes);
+}
+
+/** The number when the bytes are exactly one uvarint in its shortest form. */
+function readUvarint(bytes: Buffer): number | undefined {
+  if (bytes.length === 0 || bytes.length > MAX_COUNTER_BYTES) return undefined;
+  let value = 0;
+  let scale = 1;
+  for (const [index, byte] of bytes.entries()) {
+    const isLast = index === bytes.length - 1;
+    if (byte < 0x80 !== isLast) return undefined;
+    value += (byte & 0x7f) * scale;
+    scale *= 0x80;
+  }
+  return bytes.length > 1 && bytes.at(-1) === 0 ? undefined : value;
+}

@@ -1,0 +1,127 @@
+// The part of the file and of the environment that auth works by, in the units auth works in. The rest of auth
+// reads this and never the file itself.
+import type { Config, EmailProvider } from '../config/config.ts';
+
+export type TemplateOverride = {
+  readonly subject?: string | undefined;
+  readonly body?: string | undefined;
+};
+
+export type OAuthSettings = {
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Where the provider sends the browser back to; registered there identically. */
+  readonly redirectUrl: string;
+  /** OIDC issuer, for providers that are not built in. */
+  readonly issuer?: string | undefined;
+  /** Base of a self-hosted or tenant-bound provider (gitlab, keycloak, azure, workos). */
+  readonly url?: string | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  /** Sign-in without an email address is accepted. */
+  readonly emailOptional?: boolean | undefined;
+  /** From the environment: another address than the provider's own, for tests and private gateways. */
+  readonly baseUrl?: string | undefined;
+};
+
+export type MailSettings =
+  | {
+      readonly type: 'resend';
+      readonly apiKey: string;
+      readonly from: string;
+      readonly baseUrl?: string | undefined;
+    }
+  | {
+      readonly type: 'ses';
+      readonly from: string;
+      readonly region?: string | undefined;
+      readonly endpoint?: string | undefined;
+      readonly accessKeyId?: string | undefined;
+      readonly secretAccessKey?: string | undefined;
+    }
+  | { readonly type: 'smtp'; readonly url: string; readonly from: string }
+  /** Development: kept in the outbox and shown, never sent. */
+  | { readonly type: 'catch'; readonly from: string };
+
+/** `off` is for test suites; `auto` spares callers on this very machine from the limits kept by address. */
+export type LimitMode = 'auto' | 'on' | 'off';
+
+export type AuthSettings = {
+  readonly jwtExpirySeconds: number;
+  readonly refreshExpirySeconds: number;
+  readonly allowSignup: boolean;
+  readonly allowAnonymous: boolean;
+  readonly redirectUrls: readonly string[];
+  /** Whether an `auth.email` block exists: /otp and /magiclink are mounted only then. */
+  readonly emailBlock: boolean;
+  readonly verifyEmail: boolean;
+  readonly templates: Readonly<Record<string, TemplateOverride>>;
+  readonly oauth: Readonly<Record<string, OAuthSettings>>;
+  /** Undefined when no mail can be sent. */
+  readonly mail: MailSettings | undefined;
+  readonly maxBodyBytes: number;
+  readonly projectName: string | undefined;
+  readonly limits: LimitMode;
+  readonly mailsPerHour: number;
+};
+
+/** The environment's say: addresses of providers for tests and gateways, and the limits. */
+export type AuthEnvironment = Readonly<Record<string, string | undefined>>;
+
+/** Reference value of the hosted original; see docs/auth.md. */
+const MAILS_PER_HOUR = 30;
+
+export function readAuthSettings(config: Config, env: AuthEnvironment, dev: boolean): AuthSettings {
+  const { auth, providers, server, project } = config;
+  return {
+    jwtExpirySeconds: auth.jwtExpirySeconds,
+    refreshExpirySeconds: auth.refreshTokenExpirySeconds,
+    allowSignup: auth.allowSignup,
+    allowAnonymous: auth.allowAnonymous,
+    redirectUrls: auth.redirectUrls,
+    emailBlock: auth.email !== undefined,
+    verifyEmail: auth.email?.verifyEmail ?? false,
+    templates: Object.fromEntries(
+      (auth.email?.templates ?? []).map(({ name, subject, body }) => [name, { subject, body }]),
+    ),
+    oauth: Object.fromEntries(
+      auth.oauth.map((provider) => [
+        provider.name,
+        { ...provider, baseUrl: env[baseUrlVariable(provider.name)] },
+      ]),
+    ),
+    mail: providers.email
+      ? toMailSettings(providers.email, env)
+      : dev
+        ? { type: 'catch', from: 'svc <dev@localhost>' }
+        : undefined,
+    maxBodyBytes: server.maxBodyBytes,
+    projectName: project.name,
+    limits: toLimitMode(env['SVC_AUTH_RATE_LIMITS']),
+    mailsPerHour: Number(env['SVC_AUTH_MAILS_PER_HOUR']) || MAILS_PER_HOUR,
+  };
+}
+
+/** `SVC_OAUTH_LINKEDIN_OIDC_BASE_URL` for `linkedin_oidc`. */
+export function baseUrlVariable(provider: string): string {
+  return `SVC_OAUTH_${provider.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}_BASE_URL`;
+}
+
+function toMailSettings(provider: EmailProvider, env: AuthEnvironment): MailSettings | undefined {
+  const from = provider.defaultFromEmail;
+  switch (provider.type) {
+    case 'resend':
+      return { type: 'resend', apiKey: provider.apiKey ?? '', from, baseUrl: env['SVC_RESEND_BASE_URL'] };
+    case 'ses': {
+      // One key field in the file, two halves at Amazon: `ACCESS_KEY_ID:SECRET_ACCESS_KEY`.
+      const [accessKeyId, secretAccessKey] = (provider.apiKey ?? '').split(':');
+      const region = provider.region ?? env['AWS_REGION'] ?? env['AWS_DEFAULT_REGION'];
+      return { type: 'ses', from, region, endpoint: env['SVC_SES_ENDPOINT'], accessKeyId, secretAccessKey };
+    }
+    case 'smtp':
+      return provider.url === undefined ? undefined : { type: 'smtp', url: provider.url, from };
+  }
+}
+
+function toLimitMode(text: string | undefined): LimitMode {
+  return text === 'on' || text === 'off' ? text : 'auto';
+}

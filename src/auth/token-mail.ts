@@ -1,0 +1,129 @@
+// A mail with a one-time secret in it: makes the secret, the flow it ends in, the link, and queues the mail, all
+// in one transaction. The admin's generate_link makes the same and sends nothing.
+import { randomUUID } from 'node:crypto';
+import type { AuthContext, Db } from './auth-context.ts';
+import { insertFlow, type Challenge } from './flow-state.ts';
+import { composeMail } from './mail/compose.ts';
+import type { MailKind } from './mail/kinds.ts';
+import { issueOneTimeToken, type TokenKind } from './one-time-token.ts';
+import { chooseTarget } from './redirect.ts';
+import type { AuthRequest } from './request.ts';
+import type { SignInMethod } from './session.ts';
+import type { UserRow } from './user.ts';
+
+export type LinkType = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
+
+export type TokenMail = {
+  readonly user: UserRow;
+  readonly mail: MailKind;
+  /** Undefined for a code without a link. */
+  readonly link: LinkType | undefined;
+  readonly token: TokenKind;
+  readonly to: string;
+  readonly challenge: Challenge | undefined;
+  /** One flow can end in either of two mails: both sides of an email change. */
+  readonly flowStateId?: string | undefined;
+};
+
+export type PreparedToken = {
+  readonly token: string;
+  readonly code: string;
+  readonly actionLink: string;
+  readonly target: string | undefined;
+};
+
+const FLOW_METHOD: Readonly<Record<LinkType, SignInMethod>> = {
+  signup: 'email/signup',
+  invite: 'invite',
+  magiclink: 'magiclink',
+  recovery: 'recovery',
+  email_change: 'email_change',
+};
+
+export async function prepareToken(
+  auth: AuthContext,
+  db: Db,
+  request: AuthRequest,
+  order: TokenMail,
+): Promise<PreparedToken> {
+  const { user, link, to } = order;
+  const candidate =
+    request.body.filled('redirect_to') ??
+    request.query.filled('redirect_to') ??
+    request.header('redirect_to');
+  const target = chooseTarget(candidate, request.settings, request.authUrl);
+  const flowStateId =
+    order.flowStateId ??
+    (link && order.challenge ? await startEmailFlow(db, request, order, link) : undefined);
+  const { token, code } = await issueOneTimeToken(auth, db, {
+    userId: user.id,
+    kind: order.token,
+    email: to,
+    flowStateId,
+    now: request.now,
+  });
+  const query = new URLSearchParams({
+    token,
+    type: link ?? '',
+    ...(target === undefined ? {} : { redirect_to: target }),
+  });
+  return { token, code, target, actionLink: `${request.authUrl}/verify?${query.toString()}` };
+}
+
+export async function startEmailFlow(
+  db: Db,
+  request: AuthRequest,
+  { user, challenge }: Pick<TokenMail, 'user' | 'challenge'>,
+  link: LinkType,
+): Promise<string> {
+  const id = randomUUID();
+  const method = FLOW_METHOD[link];
+  await insertFlow(
+    db,
+    id,
+    { providerType: method, method, challenge, referrer: undefined, userId: user.id },
+    request.now,
+  );
+  return id;
+}
+
+/** Prepares and queues; the outbox is woken by whoever commits. */
+export async function queueTokenMail(
+  auth: AuthContext,
+  db: Db,
+  request: AuthRequest,
+  order: TokenMail,
+): Promise<void> {
+  const prepared = await prepareToken(auth, db, request, order);
+  const { user, to, link } = order;
+  const values = {
+    ...(link === undefined
+      ? {}
+      : {
+          ConfirmationURL: prepared.actionLink,
+          TokenHash: prepared.token,
+          RedirectTo: prepared.target ?? '',
+        }),
+    Token: prepared.code,
+    SiteURL: siteUrl(request),
+    Email: user.email ?? to,
+    NewEmail: user.email_change ?? '',
+    SendingTo: to,
+    Data: user.raw_user_meta_data,
+  };
+  await auth.outbox.enqueue(
+    db,
+    composeMail(order.mail, to, values, request.settings.templates, (error) => {
+      auth.log.error(
+        { mail: order.mail, error: error.message },
+        'a mail template of svc.yaml cannot be read',
+      );
+    }),
+    user.id,
+    request.now,
+  );
+}
+
+export function siteUrl(request: AuthRequest): string {
+  return request.settings.redirectUrls[0] ?? request.authUrl.replace(/\/auth\/v1$/, '');
+}
