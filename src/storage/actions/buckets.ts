@@ -1,0 +1,95 @@
+// Buckets through the API: read as projected from the file, and every change refused with the reason.
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { raw, sql } from '../../postgres/sql.ts';
+import { findBucket } from '../bucket.ts';
+import { closedCaller, during } from '../caller.ts';
+import { readAs } from '../object.ts';
+import {
+  accessDenied,
+  bucketAlreadyExists,
+  bucketNotFound,
+  bucketsAreDeclared,
+  invalidBody,
+} from '../problem.ts';
+import { readJson } from '../request-body.ts';
+import type { StorageContext } from '../storage-context.ts';
+
+const TIME = (column: string): string =>
+  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+const BUCKET_JSON =
+  raw(`json_build_object('id', id, 'name', name, 'owner', coalesce(owner::text, ''), 'public', public,
+  'type', type, 'file_size_limit', file_size_limit, 'allowed_mime_types', allowed_mime_types,
+  'created_at', ${TIME('created_at')}, 'updated_at', ${TIME('updated_at')})`);
+
+const listQuery = z.object({
+  limit: z.coerce.number().int().min(1).max(10_000).default(1000),
+  offset: z.coerce.number().int().min(0).default(0),
+  sortColumn: z.enum(['id', 'name', 'created_at', 'updated_at']).default('id'),
+  sortOrder: z.enum(['asc', 'desc']).default('asc'),
+  search: z.string().default(''),
+});
+
+export async function listBuckets(
+  context: StorageContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const caller = await closedCaller(context.credentials, request);
+  const parsed = listQuery.safeParse(
+    Object.fromEntries(new URLSearchParams(request.url.split('?')[1] ?? '')),
+  );
+  if (!parsed.success) {
+    throw invalidBody(`querystring/${parsed.error.issues[0]?.path.join('/') ?? ''} is invalid`);
+  }
+  const { limit, offset, sortColumn, sortOrder, search } = parsed.data;
+  const ordering = raw(`${sortColumn} ${sortOrder}`);
+  // Position instead of LIKE: `%` and `_` are letters here.
+  const matching = search === '' ? sql`true` : sql`position(${search.toLowerCase()} in lower(name)) > 0`;
+  const buckets = await readAs(
+    context.callers,
+    during(caller, 'storage.bucket.list', request),
+    sql`select ${BUCKET_JSON} from storage.buckets where ${matching}
+      order by ${ordering} limit ${limit} offset ${offset}`,
+  );
+  return await reply.send(buckets.map((json): unknown => JSON.parse(json)));
+}
+
+export async function getBucket(
+  context: StorageContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  id: string,
+): Promise<FastifyReply> {
+  const caller = await closedCaller(context.credentials, request);
+  const [json] = await readAs(
+    context.callers,
+    during(caller, 'storage.bucket.get', request),
+    sql`select ${BUCKET_JSON} from storage.buckets where id = ${id}`,
+  );
+  if (json === undefined) throw bucketNotFound();
+  return await reply.header('content-type', 'application/json; charset=utf-8').send(json);
+}
+
+const createBody = z.looseObject({ id: z.string().optional(), name: z.string().optional() });
+
+export async function createBucket(context: StorageContext, request: FastifyRequest): Promise<never> {
+  const caller = await closedCaller(context.credentials, request);
+  const { config } = context.snapshot();
+  const body = await readJson(request, createBody, config.server.maxBodyBytes);
+  if (caller.role !== 'service_role') throw accessDenied();
+  // True, and what start-up scripts that create their buckets expect to hear.
+  if (findBucket(config, body.id ?? body.name ?? '')) throw bucketAlreadyExists();
+  throw bucketsAreDeclared({ headers: { allow: 'GET, HEAD' } });
+}
+
+export async function changeBucket(
+  context: StorageContext,
+  request: FastifyRequest,
+  id: string,
+): Promise<never> {
+  const caller = await closedCaller(context.credentials, request);
+  if (!findBucket(context.snapshot().config, id)) throw bucketNotFound();
+  if (caller.role !== 'service_role') throw accessDenied();
+  throw bucketsAreDeclared({ headers: { allow: 'GET, HEAD' } });
+}

@@ -1,0 +1,335 @@
+// POST /object/list/:bucket and /object/list-v2/:bucket. Both run as the caller, so a policy decides row by row;
+// an unknown bucket and a forbidden one both look empty.
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import type { Caller } from '../../identity/caller.ts';
+import { raw, sql, type Sql } from '../../postgres/sql.ts';
+import { closedCaller, during } from '../caller.ts';
+import { readAs } from '../object.ts';
+import { invalidParameter } from '../problem.ts';
+import { readJson } from '../request-body.ts';
+import type { StorageContext } from '../storage-context.ts';
+
+const V1_MAX_LIMIT = 1500;
+const V2_MAX_LIMIT = 1000;
+
+const order = z
+  .string()
+  .toLowerCase()
+  .pipe(z.enum(['asc', 'desc']))
+  .default('asc');
+
+const listBody = z.object({
+  prefix: z.string(),
+  limit: z.int().min(1).default(100),
+  offset: z.int().min(0).default(0),
+  search: z.string().default(''),
+  sortBy: z
+    .object({
+      column: z.enum(['name', 'updated_at', 'created_at', 'last_accessed_at']).default('name'),
+      order,
+    })
+    .default({ column: 'name', order: 'asc' }),
+  exactMatch: z.boolean().default(false),
+});
+
+const ISO = (expression: string): string =>
+  `to_char(${expression} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+export async function listV1(
+  context: StorageContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  bucket: string,
+): Promise<FastifyReply> {
+  const caller = await closedCaller(context.credentials, request);
+  const body = await readJson(request, listBody, context.snapshot().config.server.maxBodyBytes);
+  const folder = asFolder(body.prefix);
+  const { column } = body.sortBy;
+  const direction = raw(body.sortBy.order);
+  const ordering =
+    column === 'name'
+      ? sql`lower(name) collate "C" ${direction}, name collate "C" ${direction}`
+      : sql`(id is not null), ${raw(column)} ${direction}, name collate "C"`;
+  // Everything below the folder, cut at the next slash after what was searched for: the rest of a deeper name
+  // makes a virtual folder. A range over the index does the matching, so that no character is a wildcard.
+  const wanted = (folder + body.search).toLowerCase();
+  const relativeStart = folder.length + 1;
+  const slashesToKeep = body.search.split('/').length;
+  const statement = sql`
+    with matching as (
+      select substr(o.name, ${relativeStart}::int) as rest, o.*
+      from storage.objects o
+      where o.bucket_id = ${bucket} and ${startsWith(sql`lower(o.name) collate "C"`, wanted)}
+        ${body.exactMatch ? sql`and o.name = ${folder + body.search}` : sql``}
+    ), cut as (
+      select array_to_string((string_to_array(rest, '/'))[1:${slashesToKeep}::int], '/') as entry,
+        array_length(string_to_array(rest, '/'), 1) > ${slashesToKeep}::int as deeper, m.*
+      from matching m
+    ), entries as (
+      select entry as name, null::uuid as id, null::timestamptz as updated_at, null::timestamptz as created_at,
+        null::timestamptz as last_accessed_at, null::jsonb as metadata
+      from cut where deeper group by entry
+      union all
+      select entry, id, updated_at, created_at, last_accessed_at, metadata from cut where not deeper
+    ), page as (
+      select row_number() over (order by ${ordering}) as position, * from entries
+      order by ${ordering} limit ${Math.min(body.limit, V1_MAX_LIMIT)} offset ${body.offset}
+    )
+    select coalesce(json_agg(json_build_object('name', name, 'id', id, 'updated_at', ${raw(ISO('updated_at'))},
+      'created_at', ${raw(ISO('created_at'))}, 'last_accessed_at', ${raw(ISO('last_accessed_at'))},
+      'metadata', metadata) order by position), '[]') from page`;
+  const [json = '[]'] = await readAs(
+    context.callers,
+    during(caller, 'storage.object.list', request),
+    statement,
+  );
+  return await sendJson(reply, json);
+}
+
+const listV2Body = z.object({
+  prefix: z.string().default(''),
+  limit: z.int().min(1).max(V2_MAX_LIMIT).default(V2_MAX_LIMIT),
+  cursor: z.string().optional(),
+  with_delimiter: z.boolean().default(false),
+  sortBy: z
+    .object({ column: z.enum(['name', 'created_at', 'updated_at']).default('name'), order })
+    .default({ column: 'name', order: 'asc' }),
+  exactMatch: z.boolean().default(false),
+});
+
+const cursorShape = z.object({
+  /** Full name of the last entry; a folder's ends in a slash. */
+  k: z.string(),
+  o: z.enum(['asc', 'desc']),
+  c: z.enum(['name', 'created_at', 'updated_at']),
+  /** Milliseconds, when sorted by time. */
+  t: z.number().optional(),
+});
+type Cursor = z.infer<typeof cursorShape>;
+
+export type Entry = {
+  readonly name: string;
+  readonly id: string | null;
+  readonly ms: number | null;
+  readonly metadata: unknown;
+  readonly updated_at: string | null;
+  readonly created_at: string | null;
+  readonly last_accessed_at: string | null;
+};
+
+export async function listV2(
+  context: StorageContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  bucket: string,
+): Promise<FastifyReply> {
+  const caller = await closedCaller(context.credentials, request);
+  const body = await readJson(request, listV2Body, context.snapshot().config.server.maxBodyBytes);
+  const cursor = body.cursor === undefined || body.cursor === '' ? undefined : parseCursor(body.cursor);
+  // A page must continue what its first page began.
+  const column = cursor?.c ?? body.sortBy.column;
+  const direction = cursor?.o ?? body.sortBy.order;
+  const { page, hasNext } = await listPage(
+    context,
+    during(caller, 'storage.object.list_v2', request),
+    {
+      bucket,
+      prefix: body.prefix,
+      exact: body.exactMatch,
+      descending: direction === 'desc',
+      cursor,
+      limit: body.limit,
+    },
+    column,
+    body.with_delimiter,
+  );
+  const last = page.at(-1);
+  const answer: Record<string, unknown> = {
+    hasNext,
+    folders: page.filter(isFolder).map((entry) => ({
+      name: entry.name,
+      key: segmentOf(entry.name.slice(0, -1), body.prefix),
+      id: null,
+      updated_at: null,
+      created_at: null,
+      last_accessed_at: null,
+      metadata: null,
+    })),
+    objects: page
+      .filter((entry) => !isFolder(entry))
+      .map(({ ms: _ms, ...entry }) =>
+        body.with_delimiter ? { ...entry, key: segmentOf(entry.name, body.prefix) } : entry,
+      ),
+  };
+  if (hasNext && last) {
+    answer['nextCursorKey'] = last.name;
+    answer['nextCursor'] = renderCursor({
+      k: last.name,
+      o: direction,
+      c: column,
+      ...(last.ms === null ? {} : { t: last.ms }),
+    });
+  }
+  return await reply.send(answer);
+}
+
+/** One page of what the caller may see. */
+export async function listPage(
+  context: StorageContext,
+  caller: Caller,
+  wanted: Listing,
+  column: Cursor['c'],
+  delimited: boolean,
+): Promise<{ readonly page: readonly Entry[]; readonly hasNext: boolean }> {
+  // One more than is shown tells whether there is a next page.
+  const listing = { ...wanted, limit: wanted.limit + 1 };
+  const statement = !delimited
+    ? flatPage(listing, column)
+    : column === 'name'
+      ? delimitedPageByName(listing)
+      : delimitedPageByTime(listing, column);
+  const rows = await readAs(
+    context.callers,
+    caller,
+    sql`select json_build_object('name', name, 'id', id, 'ms', ms, 'metadata', metadata,
+      'updated_at', ${raw(ISO('updated_at'))}, 'created_at', ${raw(ISO('created_at'))},
+      'last_accessed_at', ${raw(ISO('last_accessed_at'))}) from (${statement}) page`,
+  );
+  const found = rows.map((json) => JSON.parse(json) as Entry);
+  return { page: found.slice(0, wanted.limit), hasNext: found.length > wanted.limit };
+}
+
+type Listing = {
+  readonly bucket: string;
+  readonly prefix: string;
+  readonly exact: boolean;
+  readonly descending: boolean;
+  readonly cursor: Cursor | undefined;
+  readonly limit: number;
+};
+
+const COLUMNS = raw('o.name, o.id, o.metadata, o.updated_at, o.created_at, o.last_accessed_at');
+
+/** Cursors hold milliseconds, so that is what times are compared in. */
+function milliseconds(column: 'created_at' | 'updated_at'): Sql {
+  return raw(`floor(extract(epoch from o.${column}) * 1000)::bigint`);
+}
+
+function within({ bucket, prefix, exact }: Listing): Sql {
+  const named = exact ? sql`o.name = ${prefix}` : startsWith(sql`o.name`, prefix);
+  return sql`o.bucket_id = ${bucket} and ${named}`;
+}
+
+function flatPage(listing: Listing, column: Cursor['c']): Sql {
+  const { cursor, limit } = listing;
+  const direction = raw(listing.descending ? 'desc' : 'asc');
+  const beyond = raw(listing.descending ? '<' : '>');
+  if (column === 'name') {
+    const after = cursor ? sql`and o.name ${beyond} ${cursor.k}` : sql``;
+    return sql`select ${COLUMNS}, null::bigint as ms from storage.objects o
+      where ${within(listing)} ${after} order by o.name ${direction} limit ${limit}`;
+  }
+  const ms = milliseconds(column);
+  const after = cursor ? sql`and (${ms}, o.name) ${beyond} (${cursor.t ?? 0}::bigint, ${cursor.k})` : sql``;
+  return sql`select ${COLUMNS}, ${ms} as ms from storage.objects o
+    where ${within(listing)} ${after} order by ${ms} ${direction}, o.name ${direction} limit ${limit}`;
+}
+
+/**
+ * One probe of the index per entry shown: after a folder the walk resumes behind everything in it, so the cost
+ * follows the page and not the bucket.
+ */
+function delimitedPageByName(listing: Listing): Sql {
+  const { prefix, descending, cursor, limit } = listing;
+  const direction = raw(descending ? 'desc' : 'asc');
+  const start = cursor ? resume(sql`${cursor.k}::text`, descending) : sql`true`;
+  const next = (beyond: Sql): Sql => sql`
+    select ${COLUMNS}, position('/' in substr(o.name, ${prefix.length + 1}::int)) as slash
+    from storage.objects o where ${within(listing)} and ${beyond}
+    order by o.name ${direction} limit 1`;
+  // The entry a row stands for: itself, or the folder it is in.
+  const entryOf = (row: Sql): Sql =>
+    sql`case when ${row}.slash > 0 then left(${row}.name, ${prefix.length}::int + ${row}.slash) else ${row}.name end`;
+  return sql`
+    with recursive walk as (
+      select 1 as n, ${entryOf(raw('head'))} as entry, head.* from (${next(start)}) head
+      union all
+      select walk.n + 1, ${entryOf(raw('following'))}, following.*
+      from walk, lateral (${next(resume(raw('walk.entry'), descending))}) following
+      where walk.n < ${limit}
+    )
+    select entry as name, case when slash = 0 then id end as id, case when slash = 0 then metadata end as metadata,
+      updated_at, created_at, last_accessed_at, null::bigint as ms
+    from walk order by n`;
+}
+
+/** Behind an entry; behind a folder means behind everything in it. */
+function resume(entry: Sql, descending: boolean): Sql {
+  if (descending) return sql`o.name < ${entry} collate "C"`;
+  return sql`o.name > (case when right(${entry}, 1) = '/' then ${entry} || chr(1114111) else ${entry} end) collate "C"`;
+}
+
+function delimitedPageByTime(listing: Listing, column: 'created_at' | 'updated_at'): Sql {
+  const { prefix, cursor, limit } = listing;
+  const direction = raw(listing.descending ? 'desc' : 'asc');
+  const beyond = raw(listing.descending ? '<' : '>');
+  const after = cursor
+    ? sql`where (ms, name collate "C") ${beyond} (${cursor.t ?? 0}::bigint, ${cursor.k} collate "C")`
+    : sql``;
+  return sql`
+    with level as (
+      select ${COLUMNS}, position('/' in substr(o.name, ${prefix.length + 1}::int)) as slash, ${milliseconds(column)} as ms,
+        floor(extract(epoch from o.created_at) * 1000)::bigint as created_ms
+      from storage.objects o where ${within(listing)}
+    ), folders as (
+      select left(name, ${prefix.length}::int + slash) as folder, created_ms from level where slash > 0
+    ), entries as (
+      select name, id, metadata, updated_at, created_at, last_accessed_at, ms from level where slash = 0
+      union all
+      select folder, null, null, null, null, null, min(created_ms) from folders group by folder
+    )
+    select * from entries ${after} order by ms ${direction}, name collate "C" ${direction} limit ${limit}`;
+}
+
+/** A byte-wise range instead of LIKE: `%`, `_` and `\` in a prefix are letters like any other. */
+function startsWith(column: Sql, prefix: string): Sql {
+  if (prefix === '') return sql`true`;
+  return sql`${column} >= ${prefix} collate "C" and ${column} < ${successor(prefix)} collate "C"`;
+}
+
+/** The first text after all that begin with `prefix`; PostgreSQL's "C" order is the order of UTF-8 bytes. */
+function successor(prefix: string): string {
+  return `${prefix}\u{10ffff}`;
+}
+
+function asFolder(prefix: string): string {
+  const trimmed = prefix.replace(/^\/+/, '');
+  return trimmed === '' || trimmed.endsWith('/') ? trimmed : `${trimmed}/`;
+}
+
+export function isFolder(entry: Entry): boolean {
+  return entry.id === null;
+}
+
+function segmentOf(name: string, prefix: string): string {
+  const from = prefix.lastIndexOf('/') + 1;
+  return name.slice(from);
+}
+
+function parseCursor(text: string): Cursor {
+  try {
+    return cursorShape.parse(JSON.parse(Buffer.from(text, 'base64').toString('utf8')));
+  } catch {
+    // Not base64, not JSON or not ours: all the same to whoever sent it.
+    throw invalidParameter('cursor');
+  }
+}
+
+function renderCursor(cursor: Cursor): string {
+  return Buffer.from(JSON.stringify(cursor)).toString('base64');
+}
+
+function sendJson(reply: FastifyReply, json: string): FastifyReply {
+  return reply.header('content-type', 'application/json; charset=utf-8').send(json);
+}

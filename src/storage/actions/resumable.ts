@@ -1,0 +1,571 @@
+// Resumable uploads, protocol tus 1.0.0, at /upload/resumable. Every request asks the policies again, one request
+// at a time writes, and what was acknowledged is durable: a client that lost its connection, or we our process,
+// goes on at the offset that HEAD tells.
+import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { sql } from '../../postgres/sql.ts';
+import { Abort } from '../../problem/problem.ts';
+import { answerProblem, answerRefusal } from '../answer.ts';
+import { BlobMissing } from '../backend/backend.ts';
+import { findBucket, requireBucket, type Bucket } from '../bucket.ts';
+import { closedCaller, during, ownerOf } from '../caller.ts';
+import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../content-type.ts';
+import { Meter, readMetadata } from '../incoming.ts';
+import { abandonVersion, commitObject, rehearseUpload } from '../object.ts';
+import { isObjectPath, parseObjectPath } from '../object-path.ts';
+import { accessDenied, slowDown, StorageProblem, toStorageProblem } from '../problem.ts';
+import { fileMetadata } from '../receive.ts';
+import {
+  createResumable,
+  declareLength,
+  deleteResumable,
+  dropLease,
+  entityTag,
+  findResumable,
+  markCompleted,
+  parseUploadId,
+  recordPart,
+  renewLease,
+  takeLease,
+  toUploadId,
+  type ResumableUpload,
+} from '../resumable-upload.ts';
+import { rawRest, type StorageContext } from '../storage-context.ts';
+
+const TUS_VERSION = '1.0.0';
+const EXTENSIONS = 'creation,creation-with-upload,creation-defer-length,termination,expiration';
+const CHUNK_TYPE = 'application/offset+octet-stream';
+const RENEW_MS = 1_000;
+const WRITER_WAIT_MS = 5_000;
+const WRITER_POLL_MS = 100;
+
+/** Writers of this process, so that one that is in the way here need not wait for its next renewal. */
+type Writers = Map<string, () => void>;
+
+type Draft = Pick<
+  ResumableUpload,
+  'bucket' | 'name' | 'length' | 'fields' | 'userMetadata' | 'ownerId' | 'upsert'
+>;
+
+type Grant = {
+  readonly ownerId: string | null;
+  /** Undefined for signed uploads: the policies were asked when the token was made. */
+  readonly ask: ((draft: Draft) => Promise<void>) | undefined;
+  readonly upsert: boolean;
+  readonly isService: boolean;
+};
+
+class TusProblem extends StorageProblem {
+  constructor(status: number, message: string) {
+    super({ code: 'Tus', label: 'Tus', status, http: status }, message);
+  }
+}
+
+const unknownUpload = (): TusProblem => new TusProblem(404, 'The file for this url was not found');
+const expiredUpload = (): TusProblem => new TusProblem(410, 'The file for this url no longer exists');
+const wrongOffset = (): TusProblem => new TusProblem(409, 'Upload-Offset conflict');
+const maximumExceeded = (): TusProblem => new TusProblem(413, 'Maximum size exceeded');
+const lockedUpload = (): TusProblem => new TusProblem(423, 'Upload is being written by another request');
+
+export function addResumableRoutes(app: FastifyInstance, context: StorageContext): void {
+  const writers: Writers = new Map();
+  const writing = { config: { deadline: 'upload' as const } };
+  for (const signed of [false, true]) {
+    const base = signed ? '/upload/resumable/sign' : '/upload/resumable';
+    const handle =
+      (work: (request: FastifyRequest, reply: FastifyReply, grant: GrantReader) => Promise<FastifyReply>) =>
+      async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+        const grant: GrantReader = signed
+          ? (target) => signedGrant(context, request, target)
+          : await callerGrant(context, request);
+        try {
+          checkProtocol(request);
+          reply.header('tus-resumable', TUS_VERSION).header('cache-control', 'no-store');
+          return await work(request, reply, grant);
+        } catch (error) {
+          return answerTus(request, reply, error, context);
+        }
+      };
+    const location = (upload: ResumableUpload, request: FastifyRequest): string => {
+      const origin = context.baseUrl() ?? `${request.protocol}://${request.headers.host ?? 'localhost'}`;
+      return `${origin}${app.prefix}${base}/${toUploadId(upload)}`;
+    };
+    const idOf = (request: FastifyRequest): string => rawRest(request, app.prefix, signed ? 3 : 2);
+
+    app.options(base, (_request, reply) => answerOptions(context, reply));
+    app.options(`${base}/*`, (_request, reply) => answerOptions(context, reply));
+    app.post(
+      base,
+      writing,
+      handle(async (request, reply, grant) => {
+        const upload = await create(context, request, grant);
+        reply.header('location', location(upload, request));
+        return await answerProgress(reply.code(201), await begin(context, request, writers, upload));
+      }),
+    );
+    app.head(
+      `${base}/*`,
+      handle((request, reply, grant) => tell(context, writers, reply, idOf(request), grant)),
+    );
+    app.patch(
+      `${base}/*`,
+      writing,
+      handle((request, reply, grant) => append(context, request, reply, writers, idOf(request), grant)),
+    );
+    app.delete(
+      `${base}/*`,
+      handle((request, reply, grant) => terminate(context, reply, writers, idOf(request), grant)),
+    );
+  }
+}
+
+type GrantReader = (target: { readonly bucket: string; readonly name: string }) => Promise<Grant>;
+
+async function callerGrant(context: StorageContext, request: FastifyRequest): Promise<GrantReader> {
+  const caller = await closedCaller(context.credentials, request);
+  const operation = request.method === 'POST' ? 'storage.tus.upload.create' : 'storage.tus.upload.part';
+  return () =>
+    Promise.resolve({
+      ownerId: ownerOf(caller),
+      upsert: request.headers['x-upsert'] === 'true',
+      isService: caller.role === 'service_role',
+      ask: (draft) =>
+        rehearseUpload(
+          context.callers,
+          during(caller, operation, request),
+          {
+            bucket: draft.bucket,
+            name: draft.name,
+            ownerId: draft.ownerId,
+            metadata: {
+              mimetype: draft.fields.contentType,
+              ...(draft.length === null ? {} : { contentLength: draft.length }),
+            },
+            userMetadata: draft.userMetadata,
+          },
+          draft.upsert,
+        ),
+    });
+}
+
+async function signedGrant(
+  context: StorageContext,
+  request: FastifyRequest,
+  target: { readonly bucket: string; readonly name: string },
+): Promise<Grant> {
+  const token = request.headers['x-signature'];
+  if (typeof token !== 'string') throw accessDenied();
+  const granted = await context.tokens.verifyUpload(token, `${target.bucket}/${target.name}`);
+  return { ownerId: granted.owner, upsert: granted.upsert, isService: false, ask: undefined };
+}
+
+function checkProtocol(request: FastifyRequest): void {
+  const version = request.headers['tus-resumable'];
+  if (version === undefined) throw new TusProblem(412, 'Tus-Resumable Required');
+  if (version !== TUS_VERSION) throw new TusProblem(412, `Tus-Resumable must be ${TUS_VERSION}`);
+}
+
+async function create(
+  context: StorageContext,
+  request: FastifyRequest,
+  readGrant: GrantReader,
+): Promise<ResumableUpload> {
+  const rawMetadata = request.headers['upload-metadata'];
+  if (typeof rawMetadata !== 'string') throw new TusProblem(400, 'Invalid upload-metadata');
+  const metadata = parseMetadata(rawMetadata);
+  const bucketId = metadata.get('bucketName') ?? '';
+  const name = metadata.get('objectName') ?? '';
+  if (bucketId === '' || name === '')
+    throw new TusProblem(400, 'Upload-Metadata must name bucketName and objectName');
+  const grant = await readGrant({ bucket: bucketId, name });
+  const bucket = requireBucket(context.snapshot().config, bucketId);
+  const { maxBytes, types } = rulesFor(bucket, name);
+  const length = readLength(request);
+  if (length !== null && length > maxBytes) throw maximumExceeded();
+  const contentType = metadata.get('contentType') ?? 'application/octet-stream';
+  checkDeclaredType(contentType, types);
+  const userMetadata = readMetadata(metadata.get('metadata')) ?? null;
+  const seconds = metadata.get('cacheControl') ?? '';
+  const draft = {
+    bucket: bucket.id,
+    name: parseObjectPath(name),
+    length,
+    rawMetadata,
+    fields: { contentType, cacheControl: /^\d+$/.test(seconds) ? `max-age=${seconds}` : 'no-cache' },
+    userMetadata,
+    ownerId: grant.ownerId,
+    upsert: grant.upsert,
+  };
+  await grant.ask?.(draft);
+  return await createResumable(context.owner, draft);
+}
+
+/** Bytes that came with the creation, and uploads that are complete from the start. */
+async function begin(
+  context: StorageContext,
+  request: FastifyRequest,
+  writers: Writers,
+  upload: ResumableUpload,
+): Promise<ResumableUpload> {
+  if (request.headers['content-type'] === CHUNK_TYPE || upload.length === 0) {
+    return await underLease(context, writers, upload.version, (held) => write(context, request, held));
+  }
+  return upload;
+}
+
+async function tell(
+  context: StorageContext,
+  writers: Writers,
+  reply: FastifyReply,
+  id: string,
+  grant: GrantReader,
+): Promise<FastifyReply> {
+  let upload = await open(context, id, grant);
+  if (!upload.completed && upload.length === upload.received) {
+    // All bytes are there and the row is not: the process that took the last ones died before it could commit.
+    upload = await underLease(context, writers, upload.version, (held) => complete(context, held.upload));
+  }
+  reply.header('upload-metadata', upload.rawMetadata);
+  if (upload.length === null) reply.header('upload-defer-length', '1');
+  else reply.header('upload-length', upload.length);
+  return await answerProgress(reply.code(200), upload);
+}
+
+async function append(
+  context: StorageContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  writers: Writers,
+  id: string,
+  readGrant: GrantReader,
+): Promise<FastifyReply> {
+  const offset = readNumber(request.headers['upload-offset']);
+  if (offset === undefined) throw new TusProblem(403, 'Upload-Offset header required');
+  if (request.headers['content-type'] !== CHUNK_TYPE) {
+    throw new TusProblem(403, `Content-Type must be ${CHUNK_TYPE}`);
+  }
+  const found = await open(context, id, readGrant);
+  const grant = await readGrant(found);
+  if (found.received !== offset) throw wrongOffset();
+  if (found.completed) return await answerProgress(reply.code(204).header('tus-complete', '1'), found);
+  await grant.ask?.(found);
+
+  const declared = readNumber(request.headers['upload-length']);
+  if (declared !== undefined) {
+    const { maxBytes } = rulesFor(requireBucket(context.snapshot().config, found.bucket), found.name);
+    if (declared > maxBytes) throw maximumExceeded();
+    if ((found.length !== null && found.length !== declared) || declared < found.received) {
+      throw new TusProblem(400, 'Upload-Length does not fit the upload');
+    }
+    await declareLength(context.owner, found.version, declared);
+  }
+  const upload = await underLease(context, writers, found.version, (held) => {
+    if (held.upload.received !== offset) throw wrongOffset();
+    return write(context, request, held);
+  });
+  if (upload.completed) reply.header('tus-complete', '1');
+  return await answerProgress(reply.code(204), upload);
+}
+
+async function terminate(
+  context: StorageContext,
+  reply: FastifyReply,
+  writers: Writers,
+  id: string,
+  grant: GrantReader,
+): Promise<FastifyReply> {
+  const upload = await open(context, id, grant);
+  if (upload.completed) throw new TusProblem(400, 'The upload is finished and can no longer be aborted');
+  await underLease(context, writers, upload.version, async (held) => {
+    await abandon(context, held.upload);
+    return held.upload;
+  });
+  return await reply.code(204).send();
+}
+
+type Held = {
+  readonly upload: ResumableUpload;
+  readonly writer: string;
+  /** Fires when somebody else wants to write. */
+  readonly signal: AbortSignal;
+  /** False when the lease may have expired: nothing more must be written then. */
+  readonly mayWrite: () => boolean;
+};
+
+async function underLease(
+  context: StorageContext,
+  writers: Writers,
+  version: string,
+  work: (held: Held) => Promise<ResumableUpload>,
+): Promise<ResumableUpload> {
+  const writer = randomUUID();
+  const upload = await waitForLease(context, writers, version, writer);
+  const stop = new AbortController();
+  let renewedAt = performance.now();
+  writers.set(version, () => stop.abort());
+  const renewal = setInterval(() => {
+    renewLease(context.owner, version, writer).then(
+      (wanted) => {
+        if (wanted) renewedAt = performance.now();
+        else stop.abort();
+      },
+      () => {},
+    );
+  }, RENEW_MS);
+  try {
+    return await work({
+      upload,
+      writer,
+      signal: stop.signal,
+      // Well before the lease ends for the others, counted by a clock that nobody sets.
+      mayWrite: () => performance.now() - renewedAt < 10_000,
+    });
+  } finally {
+    clearInterval(renewal);
+    writers.delete(version);
+    await dropLease(context.owner, version, writer).catch(() => {});
+  }
+}
+
+async function waitForLease(
+  context: StorageContext,
+  writers: Writers,
+  version: string,
+  writer: string,
+): Promise<ResumableUpload> {
+  const deadline = performance.now() + WRITER_WAIT_MS;
+  for (;;) {
+    const upload = await takeLease(context.owner, version, writer);
+    if (upload) return upload;
+    if (!(await findResumable(context.owner, version))) throw unknownUpload();
+    if (performance.now() > deadline) throw lockedUpload();
+    writers.get(version)?.();
+    await delay(WRITER_POLL_MS);
+  }
+}
+
+let receiving = 0;
+
+async function write(context: StorageContext, request: FastifyRequest, held: Held): Promise<ResumableUpload> {
+  const { upload, writer } = held;
+  const { maxBytes, types } = rulesFor(requireBucket(context.snapshot().config, upload.bucket), upload.name);
+  const room = (upload.length ?? maxBytes) - upload.received;
+  const announced = Number(request.headers['content-length'] ?? 0);
+  if (announced > room) throw maximumExceeded();
+  if (receiving >= context.limits.concurrentUploads) throw slowDown('Too many uploads at once');
+
+  const meter = new Meter({
+    maxBytes: room,
+    contentType: upload.fields.contentType,
+    // Only the beginning of the whole tells its type.
+    allowedTypes: upload.received === 0 ? types : [],
+    stallMs: context.limits.stallMs,
+    signal: AbortSignal.any([request.scope.signal, held.signal]),
+  });
+  const source = request.body instanceof Readable ? request.body : Readable.from([]);
+  let gone: unknown;
+  receiving += 1;
+  try {
+    const part = await context.backend.append(
+      upload.version,
+      upload.parts,
+      untilGone(meter.watch(source), held.mayWrite, (error) => (gone = error)),
+      room,
+    );
+    const current =
+      part.bytes === 0
+        ? upload
+        : await recordPart(context.owner, upload, writer, { ...part, md5: meter.digest() });
+    if (!current) throw lockedUpload();
+    if (gone !== undefined) throw gone;
+    return current.received === current.length ? await complete(context, current) : current;
+  } catch (error) {
+    if (error instanceof BlobMissing) throw expiredUpload();
+    if (error instanceof StorageProblem && error.code === 'InvalidMimeType') await abandon(context, upload);
+    throw error;
+  } finally {
+    receiving -= 1;
+  }
+}
+
+/** What arrived before a client went away counts: that is what resuming is for. */
+async function* untilGone(
+  source: AsyncIterable<Buffer>,
+  mayWrite: () => boolean,
+  onGone: (error: unknown) => void,
+): AsyncIterable<Buffer> {
+  try {
+    for await (const chunk of source) {
+      if (!mayWrite()) {
+        onGone(lockedUpload());
+        return;
+      }
+      yield chunk;
+    }
+  } catch (error) {
+    if (!(error instanceof Abort)) throw error;
+    onGone(error);
+  }
+}
+
+async function complete(context: StorageContext, upload: ResumableUpload): Promise<ResumableUpload> {
+  if (upload.completed) return upload;
+  const bucket = requireBucket(context.snapshot().config, upload.bucket);
+  const { types } = rulesFor(bucket, upload.name);
+  try {
+    await checkSniffedType(await headOf(context, upload), upload.fields.contentType, types);
+    await context.backend.assemble(upload.version, upload.parts);
+    const stored = await commitObject(
+      context.owner,
+      {
+        bucket: upload.bucket,
+        name: upload.name,
+        version: upload.version,
+        ownerId: upload.ownerId,
+        metadata: fileMetadata(
+          { ...upload.fields, contentEncoding: undefined, robots: undefined },
+          upload.received,
+          entityTag(upload.parts),
+          context.now(),
+        ),
+        userMetadata: upload.userMetadata,
+      },
+      upload.upsert,
+    );
+    // Without a pending row it was committed by a request that died before it could say so, or it expired.
+    if (!stored && !(await isCommitted(context, upload))) throw expiredUpload();
+  } catch (error) {
+    // A name that was taken meanwhile, or content that is not what was declared, will not get better by resuming.
+    if (error instanceof StorageProblem && error.status < 500) await abandon(context, upload);
+    throw error instanceof BlobMissing ? expiredUpload() : error;
+  }
+  await markCompleted(context.owner, upload.version);
+  context.cleanup.nudge();
+  return { ...upload, completed: true };
+}
+
+async function isCommitted(context: StorageContext, { version }: ResumableUpload): Promise<boolean> {
+  return (await context.owner.query(sql`select from storage.objects where version = ${version}`)).length > 0;
+}
+
+async function headOf(context: StorageContext, upload: ResumableUpload): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of context.backend.readStaged(upload.version, upload.parts)) {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes >= SNIFF_BYTES) break;
+    }
+  } catch (error) {
+    // Assembled by a request that died before its commit: what was staged is gone, and was looked at then.
+    if (!(error instanceof BlobMissing)) throw error;
+  }
+  return Buffer.concat(chunks).subarray(0, SNIFF_BYTES);
+}
+
+async function abandon(context: StorageContext, upload: ResumableUpload): Promise<void> {
+  await context.owner.transaction(async (transaction) => {
+    await deleteResumable(transaction, upload.version);
+    await abandonVersion(transaction, upload.version);
+  });
+  context.cleanup.nudge();
+}
+
+/** The upload of a URL, for whoever began it: the URL names it, but it is no key to it. */
+async function open(context: StorageContext, id: string, readGrant: GrantReader): Promise<ResumableUpload> {
+  const named = parseUploadId(id);
+  if (!named || !isObjectPath(named.name) || !findBucket(context.snapshot().config, named.bucket)) {
+    throw unknownUpload();
+  }
+  const grant = await readGrant(named);
+  const upload = await findResumable(context.owner, named.version);
+  if (!upload || upload.bucket !== named.bucket || upload.name !== named.name) throw unknownUpload();
+  if (!grant.isService && grant.ownerId !== upload.ownerId) throw unknownUpload();
+  if (upload.expiresAt.getTime() <= context.now().getTime()) throw expiredUpload();
+  return upload;
+}
+
+function answerProgress(reply: FastifyReply, upload: ResumableUpload): FastifyReply {
+  reply.header('upload-offset', upload.received);
+  if (!upload.completed) reply.header('upload-expires', upload.expiresAt.toUTCString());
+  return reply.send();
+}
+
+function answerOptions(context: StorageContext, reply: FastifyReply): FastifyReply {
+  const largest = Math.max(0, ...context.snapshot().config.storage.map((bucket) => bucket.maxSizeBytes));
+  return reply
+    .code(204)
+    .headers({
+      'tus-resumable': TUS_VERSION,
+      'tus-version': TUS_VERSION,
+      'tus-extension': EXTENSIONS,
+      'tus-max-size': largest,
+    })
+    .send();
+}
+
+/** This protocol's clients read the status and show the text. */
+function answerTus(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+  context: StorageContext,
+): FastifyReply {
+  const problem = toStorageProblem(error);
+  if (problem.code === 'InvalidJWT' || problem.code === 'InvalidSignature') {
+    return answerProblem(request, reply, problem);
+  }
+  if (problem.status >= 500 && problem.cause !== undefined) {
+    context.log.error({ err: problem.cause, requestId: request.id }, 'storage fault');
+  }
+  return answerRefusal(
+    request,
+    reply,
+    problem.status,
+    { 'content-type': 'text/plain; charset=utf-8', 'tus-resumable': TUS_VERSION, ...problem.headers },
+    problem.message,
+  );
+}
+
+function rulesFor(bucket: Bucket, name: string): { maxBytes: number; types: readonly string[] } {
+  return name.endsWith('.emptyFolderPlaceholder')
+    ? { maxBytes: 0, types: [] }
+    : { maxBytes: bucket.maxBytes, types: bucket.types };
+}
+
+function readLength(request: FastifyRequest): number | null {
+  const length = request.headers['upload-length'];
+  const deferred = request.headers['upload-defer-length'];
+  if ((length === undefined) === (deferred === undefined)) {
+    throw new TusProblem(400, 'Either Upload-Length or Upload-Defer-Length must be given');
+  }
+  if (deferred !== undefined) {
+    if (deferred !== '1') throw new TusProblem(400, 'Invalid upload-defer-length');
+    return null;
+  }
+  const bytes = readNumber(length);
+  if (bytes === undefined) throw new TusProblem(400, 'Invalid upload-length');
+  return bytes;
+}
+
+function readNumber(header: string | string[] | undefined): number | undefined {
+  if (typeof header !== 'string' || !/^\d{1,15}$/.test(header)) return undefined;
+  return Number(header);
+}
+
+/** `key base64, key base64`; a key without a value is an empty one. */
+function parseMetadata(header: string): Map<string, string> {
+  const metadata = new Map<string, string>();
+  for (const pair of header.split(',')) {
+    const [key = '', value = '', ...rest] = pair.trim().split(' ');
+    if (key === '' || rest.length > 0 || metadata.has(key) || !/^[A-Za-z0-9+/=]*$/.test(value)) {
+      throw new TusProblem(400, 'Invalid upload-metadata');
+    }
+    metadata.set(key, Buffer.from(value, 'base64').toString('utf8'));
+  }
+  if (!isHeaderValue(header)) throw new TusProblem(400, 'Invalid upload-metadata');
+  return metadata;
+}

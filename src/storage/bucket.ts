@@ -1,0 +1,59 @@
+// Buckets as the file declares them. The request path reads them from the file's snapshot; the database gets a
+// projection, because policies, foreign keys and the bucket listing look there.
+import type { Config } from '../config/config.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
+import { sql } from '../postgres/sql.ts';
+import { bucketNotFound } from './problem.ts';
+
+export type Bucket = {
+  readonly id: string;
+  readonly public: boolean;
+  readonly maxBytes: number;
+  readonly types: readonly string[];
+};
+
+export function findBucket(config: Config, id: string): Bucket | undefined {
+  const bucket = config.storage.find((one) => one.name === id);
+  if (!bucket) return undefined;
+  return { id: bucket.name, public: bucket.public, maxBytes: bucket.maxSizeBytes, types: bucket.types };
+}
+
+export function requireBucket(config: Config, id: string): Bucket {
+  const bucket = findBucket(config, id);
+  if (!bucket) throw bucketNotFound();
+  return bucket;
+}
+
+/**
+ * Makes `storage.buckets` equal to the file; called after the migration, at start and at each reload. A bucket
+ * that left the file keeps its row while it has objects: the foreign key of their rows points at it.
+ */
+export async function syncBuckets(owner: OwnerDatabase, config: Config): Promise<void> {
+  const buckets = config.storage.map(({ name }) => requireBucket(config, name));
+  const wanted = JSON.stringify(
+    buckets.map((bucket) => ({
+      id: bucket.id,
+      public: bucket.public,
+      file_size_limit: bucket.maxBytes,
+      allowed_mime_types: bucket.types.length > 0 ? bucket.types : null,
+    })),
+  );
+  await owner.transaction(async (transaction) => {
+    await transaction.query(sql`
+      insert into storage.buckets (id, name, public, file_size_limit, allowed_mime_types)
+      select id, id, public, file_size_limit, allowed_mime_types
+      from jsonb_to_recordset(${wanted}::jsonb)
+        as wanted (id text, public boolean, file_size_limit bigint, allowed_mime_types text[])
+      on conflict (id) do update set
+        public = excluded.public,
+        file_size_limit = excluded.file_size_limit,
+        allowed_mime_types = excluded.allowed_mime_types,
+        updated_at = now()
+      where (storage.buckets.public, storage.buckets.file_size_limit, storage.buckets.allowed_mime_types)
+        is distinct from (excluded.public, excluded.file_size_limit, excluded.allowed_mime_types)`);
+    await transaction.query(sql`
+      delete from storage.buckets bucket
+      where bucket.id <> all (${buckets.map((bucket) => bucket.id)}::text[])
+        and not exists (select from storage.objects where bucket_id = bucket.id)`);
+  });
+}

@@ -1,0 +1,72 @@
+// The only door to an object path. A path is a name in the database and never part of a path on a disk or of a
+// key in a store; the rules keep it printable, unambiguous in a URL and the same in every client.
+import { RESERVED_BUCKETS } from '../config/names.ts';
+import { invalidBucketName, invalidKey } from './problem.ts';
+
+declare const brand: unique symbol;
+/** A checked object path inside a bucket. */
+export type ObjectPath = string & { readonly [brand]: 'ObjectPath' };
+
+const MAX_PATH_BYTES = 1024;
+const MAX_BUCKET_LENGTH = 100;
+// ASCII only: two spellings of one letter cannot name two objects, and no disk ever folds their case.
+const PATH_CHARACTERS = /^[A-Za-z0-9_/!\-.*'() &$@=;:+,?]+$/;
+const BUCKET_CHARACTERS = /^[A-Za-z0-9_!\-.*'() &$@=;:+,?]+$/;
+
+export function isObjectPath(name: string): name is ObjectPath {
+  if (name.length === 0 || name.length > MAX_PATH_BYTES || !PATH_CHARACTERS.test(name)) return false;
+  if (name.startsWith('/') || name.endsWith('/')) return false;
+  return !name.split('/').some((segment) => segment === '.' || segment === '..');
+}
+
+export function parseObjectPath(name: string): ObjectPath {
+  if (!isObjectPath(name)) throw invalidKey(name);
+  return name;
+}
+
+export function isBucketName(name: string): boolean {
+  return (
+    name.length > 0 &&
+    name.length <= MAX_BUCKET_LENGTH &&
+    BUCKET_CHARACTERS.test(name) &&
+    name === name.trim() &&
+    name !== '.' &&
+    name !== '..' &&
+    !RESERVED_BUCKETS.has(name)
+  );
+}
+
+export type Address = { readonly bucket: string; readonly name: string };
+
+/**
+ * Bucket and name from the undecoded rest of a URL path. Each segment is decoded once, after splitting, so that an
+ * encoded slash is part of a name and a doubly encoded dot stays text.
+ */
+export function readAddress(rawPath: string): Address {
+  const address = decodeAddress(rawPath);
+  if (address.bucket === '') throw invalidBucketName();
+  return address;
+}
+
+/** The same for a protocol whose root is an address too: both parts may be empty. */
+export function decodeAddress(rawPath: string): Address {
+  const [bucket = '', ...rest] = rawPath.split('/');
+  const decodedBucket = decodeSegment(bucket);
+  if (decodedBucket === undefined) throw invalidBucketName();
+  const segments = rest.map((segment) => {
+    const decoded = decodeSegment(segment);
+    if (decoded === undefined) throw invalidKey(rest.join('/'));
+    return decoded;
+  });
+  return { bucket: decodedBucket, name: segments.join('/') };
+}
+
+function decodeSegment(segment: string): string | undefined {
+  if (!segment.includes('%')) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    // A malformed escape is the caller's; the two callers above name it.
+    return undefined;
+  }
+}

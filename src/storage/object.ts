@@ -1,0 +1,248 @@
+// Objects as rows: what one looks like, how the owner finds and commits it, and what is rehearsed as the caller
+// before the owner acts. Rehearsals roll back: permission is theirs, the change is ours.
+import type { CallerPool, CallerSettings } from '../postgres/caller-pool.ts';
+import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
+import { raw, sql, type Sql, type SqlValue } from '../postgres/sql.ts';
+import type { WireStatement, WireValue } from '../postgres/wire.ts';
+import { isHeaderValue } from './content-type.ts';
+import type { Address } from './object-path.ts';
+import { alreadyExists } from './problem.ts';
+
+/** What the server knows of an object's bytes; the `metadata` column. */
+export type FileMetadata = {
+  readonly eTag: string;
+  readonly size: number;
+  readonly mimetype: string;
+  readonly cacheControl: string;
+  readonly lastModified: string;
+  readonly contentLength: number;
+  readonly httpStatusCode: number;
+  readonly contentEncoding?: string | undefined;
+  readonly xRobotsTag?: string | undefined;
+};
+
+export type StoredObject = {
+  readonly id: string;
+  readonly bucket_id: string;
+  readonly name: string;
+  readonly owner: string | null;
+  readonly owner_id: string | null;
+  readonly version: string;
+  readonly metadata: Readonly<Record<string, unknown>> | null;
+  readonly user_metadata: Readonly<Record<string, unknown>> | null;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly last_accessed_at: string;
+};
+
+/** A timestamp as the clients read it: ISO 8601 in UTC with milliseconds. `column` is a name written here in code. */
+function isoTime(column: string): Sql {
+  return raw(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`);
+}
+
+/** One object as JSON text, whitelisted: a column that is not named here is not shown. */
+export const OBJECT_JSON: Sql = sql`json_build_object(
+  'name', o.name, 'bucket_id', o.bucket_id, 'owner', o.owner, 'owner_id', o.owner_id, 'version', o.version, 'id', o.id,
+  'updated_at', ${isoTime('o.updated_at')}, 'created_at', ${isoTime('o.created_at')},
+  'last_accessed_at', ${isoTime('o.last_accessed_at')}, 'metadata', o.metadata, 'user_metadata', o.user_metadata)`;
+
+/** The row, seen by the owner: for public and signed reads, where no policy is asked. */
+export async function findObject(
+  owner: OwnerDatabase,
+  { bucket, name }: Address,
+): Promise<StoredObject | undefined> {
+  const row = await owner.maybeOne<{ object: StoredObject }>(
+    sql`select ${OBJECT_JSON} as object from storage.objects o where o.bucket_id = ${bucket} and o.name = ${name}`,
+  );
+  return row?.object;
+}
+
+/** The row, seen by the caller: undefined when there is none or a policy hides it. */
+export async function findObjectAs(
+  callers: CallerPool,
+  caller: CallerSettings,
+  { bucket, name }: Address,
+): Promise<StoredObject | undefined> {
+  const [text] = await readAs(
+    callers,
+    caller,
+    sql`select ${OBJECT_JSON} from storage.objects o where o.bucket_id = ${bucket} and o.name = ${name}`,
+  );
+  return text === undefined ? undefined : parseObject(text);
+}
+
+/** First column of each row of a read-only statement as the caller. */
+export async function readAs(callers: CallerPool, caller: CallerSettings, statement: Sql): Promise<string[]> {
+  const [result] = await callers.run(caller, [toWire(statement)], { readOnly: true });
+  return (result?.rows ?? []).map(([cell]) => cell?.toString('utf8') ?? '');
+}
+
+const BEGIN: WireStatement = { text: 'begin', values: [], name: 'begin' };
+const ROLLBACK: WireStatement = { text: 'rollback', values: [], name: 'rollback' };
+
+/**
+ * Runs a write as the caller and undoes it, in one round trip; throws what PostgreSQL refuses. Deferred triggers
+ * are not reached: one of them is there to refuse exactly these writes when somebody commits them.
+ */
+export async function rehearse(
+  callers: CallerPool,
+  caller: CallerSettings,
+  statement: Sql,
+): Promise<string[]> {
+  // A name that another transaction is just writing is waited for, but not for long.
+  const settings = { ...caller, extra: [...(caller.extra ?? []), ['lock_timeout', '5s'] as const] };
+  const results = await callers.run(settings, [BEGIN, toWire(statement), ROLLBACK]);
+  return (results[1]?.rows ?? []).map(([cell]) => cell?.toString('utf8') ?? '');
+}
+
+export type Draft = Address & {
+  readonly ownerId: string | null;
+  /** What policies may look at before a byte is taken. */
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly userMetadata: Readonly<Record<string, unknown>> | null;
+};
+
+/** May the caller put an object there? Refusals: no policy allows it, or without `upsert` the name is taken. */
+export async function rehearseUpload(
+  callers: CallerPool,
+  caller: CallerSettings,
+  draft: Draft,
+  upsert: boolean,
+): Promise<void> {
+  const insert = sql`
+    insert into storage.objects (bucket_id, name, owner, owner_id, version, metadata, user_metadata)
+    values (${draft.bucket}, ${draft.name}, ${asUuid(draft.ownerId)}::uuid, ${draft.ownerId}, '1',
+      ${JSON.stringify(draft.metadata)}::jsonb, ${jsonOrNull(draft.userMetadata)}::jsonb)`;
+  await rehearse(
+    callers,
+    caller,
+    upsert
+      ? sql`${insert} on conflict (bucket_id, name) do update set
+          version = excluded.version, metadata = excluded.metadata, user_metadata = excluded.user_metadata,
+          owner = excluded.owner, owner_id = excluded.owner_id
+        returning id`
+      : insert,
+  );
+}
+
+export type Commit = Address & {
+  readonly version: string;
+  readonly ownerId: string | null;
+  readonly metadata: FileMetadata;
+  readonly userMetadata: Readonly<Record<string, unknown>> | null;
+};
+
+/**
+ * The moment an upload becomes an object. It consumes the pending row: without one the sweeper has already
+ * condemned the version, and nothing may point at it. A plain upload that lost a race for its name is refused.
+ */
+export async function commitObject(
+  owner: Queryable,
+  commit: Commit,
+  upsert: boolean,
+): Promise<StoredObject | undefined> {
+  const conflict = upsert
+    ? sql`on conflict (bucket_id, name) do update set
+        version = excluded.version, metadata = excluded.metadata, user_metadata = excluded.user_metadata,
+        owner = excluded.owner, owner_id = excluded.owner_id`
+    : sql``;
+  try {
+    const [row] = await owner.query<{ object: StoredObject }>(sql`
+      with reserved as (
+        delete from storage.pending_blobs where version = ${commit.version} returning version
+      ), o as (
+        insert into storage.objects (bucket_id, name, owner, owner_id, version, metadata, user_metadata)
+        select ${commit.bucket}, ${commit.name}, ${asUuid(commit.ownerId)}::uuid, ${commit.ownerId}, version,
+          ${JSON.stringify(commit.metadata)}::jsonb, ${jsonOrNull(commit.userMetadata)}::jsonb
+        from reserved
+        ${conflict}
+        returning *
+      )
+      select ${OBJECT_JSON} as object from o`);
+    return row?.object;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === '23505') throw alreadyExists();
+    throw error;
+  }
+}
+
+/**
+ * Announces a version before its first byte is stored. It need not wait for the database's disk: what a crash of
+ * the database could lose with it is an upload that was not answered, and its bytes are found by listing them.
+ */
+export async function reserveVersion(
+  owner: Queryable,
+  version: string,
+  { bucket, name }: Address,
+  expiresAt: Date,
+): Promise<void> {
+  await owner.query(sql`
+    with unhurried as (select set_config('synchronous_commit', 'off', true))
+    insert into storage.pending_blobs (version, bucket_id, name, expires_at)
+    select ${version}, ${bucket}, ${name}, ${expiresAt}::timestamptz from unhurried`);
+}
+
+/** Gives a version up: its bytes, whole or partial, go the way of all deleted bytes. */
+export async function abandonVersion(owner: Queryable, version: string): Promise<void> {
+  await owner.query(sql`
+    with given_up as (delete from storage.pending_blobs where version = ${version} returning *)
+    insert into storage.blob_gc (version, bucket_id, name, reason, queued_at)
+    select version, bucket_id, name, 'abandoned', 'epoch' from given_up
+    on conflict (version) do nothing`);
+}
+
+export function asUuid(ownerId: string | null): string | null {
+  return ownerId !== null && /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(ownerId) ? ownerId : null;
+}
+
+/** The facts a download needs, whatever wrote the row. */
+export function fileFacts(object: StoredObject): {
+  size: number;
+  contentType: string;
+  cacheControl: string;
+  etag: string;
+  lastModified: Date;
+  contentEncoding: string | undefined;
+  robots: string | undefined;
+} {
+  const { metadata } = object;
+  const size = metadata?.['size'];
+  return {
+    size: typeof size === 'number' ? size : 0,
+    contentType: text(metadata?.['mimetype']) ?? 'application/octet-stream',
+    cacheControl: text(metadata?.['cacheControl']) ?? 'no-cache',
+    etag: text(metadata?.['eTag']) ?? `"${object.version}"`,
+    lastModified: new Date(text(metadata?.['lastModified']) ?? object.updated_at),
+    contentEncoding: text(metadata?.['contentEncoding']),
+    robots: text(metadata?.['xRobotsTag']),
+  };
+}
+
+/** What PostgreSQL built from `OBJECT_JSON` has this shape by construction. */
+export function parseObject(json: string): StoredObject {
+  return JSON.parse(json) as StoredObject;
+}
+
+export function jsonOrNull(value: unknown): string | null {
+  return value === null || value === undefined ? null : JSON.stringify(value);
+}
+
+function text(value: unknown): string | undefined {
+  // These become headers, and the table can be written with SQL.
+  return typeof value === 'string' && value !== '' && isHeaderValue(value) ? value : undefined;
+}
+
+function toWire(statement: Sql): WireStatement {
+  const { text: statementText, values } = statement.compile();
+  return { text: statementText, values: values.map(toWireValue) };
+}
+
+function toWireValue(value: SqlValue): WireValue {
+  if (value === null || typeof value === 'string' || Buffer.isBuffer(value)) return value;
+  if (value instanceof Date) return value.toISOString();
+  if (Array.isArray(value)) {
+    const items = value.map((item) => `"${String(item).replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`);
+    return `{${items.join(',')}}`;
+  }
+  return String(value);
+}

@@ -1,0 +1,111 @@
+// The second look: bytes that no row accounts for. The outbox leaves none; restored backups, stores that answered
+// too late and hands in the directory do. It deletes only what is old, and asks before it deletes much.
+import type { Log } from '../log/log.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
+import { sql } from '../postgres/sql.ts';
+import type { Backend, ListedBlob } from './backend/backend.ts';
+
+export type OrphanOptions = {
+  readonly owner: OwnerDatabase;
+  readonly backend: Backend;
+  readonly log: Log;
+  /** Younger blobs may belong to something under way; longer than any upload may take. */
+  readonly minAgeMs?: number | undefined;
+  /** Only report. */
+  readonly dryRun?: boolean | undefined;
+  /** Delete even when much of the store looks orphaned. */
+  readonly force?: boolean | undefined;
+};
+
+export type OrphanReport = {
+  readonly blobs: number;
+  readonly orphans: number;
+  readonly deleted: number;
+  /** Objects whose bytes are gone; never repaired by deleting the row. */
+  readonly missing: readonly string[];
+  /** Nothing was deleted because it would have been too much. */
+  readonly refused: boolean;
+};
+
+const MIN_AGE_MS = 25 * 60 * 60_000;
+const BATCH = 500;
+/** Above both, a store full of orphans is more likely a database that is too old. */
+const SUSPICIOUS_COUNT = 100;
+const SUSPICIOUS_SHARE = 0.05;
+
+export async function sweepOrphans(options: OrphanOptions): Promise<OrphanReport> {
+  const { owner, backend, log } = options;
+  const startedAt = new Date();
+  const oldest = startedAt.getTime() - (options.minAgeMs ?? MIN_AGE_MS);
+  const orphans = new Map<string, 'whole' | 'staged'>();
+  const present = new Set<string>();
+  let blobs = 0;
+  for await (const batch of batches(backend.list(), BATCH)) {
+    blobs += batch.length;
+    for (const blob of batch) if (!blob.staged) present.add(blob.version);
+    for (const [version, part] of await unaccounted(owner, batch, oldest)) orphans.set(version, part);
+  }
+  const missing = await objectsWithout(owner, present, startedAt);
+  if (missing.length > 0) log.error({ objects: missing.length }, 'objects have no bytes');
+  const suspicious = orphans.size > SUSPICIOUS_COUNT && orphans.size > blobs * SUSPICIOUS_SHARE;
+  const refused = suspicious && options.force !== true;
+  if (refused) log.error({ orphans: orphans.size, blobs }, 'too many orphaned blobs to delete unasked');
+  if (refused || options.dryRun) return { blobs, orphans: orphans.size, deleted: 0, missing, refused };
+
+  const whole = [...orphans].filter(([, part]) => part === 'whole').map(([version]) => version);
+  const failures = await backend.remove(whole.map((version) => ({ version, staged: true })));
+  for (const [version, part] of orphans) if (part === 'staged') await backend.removeStaged(version);
+  const deleted = orphans.size - failures.size;
+  if (deleted > 0) log.info({ deleted }, 'deleted orphaned blobs');
+  return { blobs, orphans: orphans.size, deleted, missing, refused };
+}
+
+async function unaccounted(
+  owner: OwnerDatabase,
+  batch: readonly ListedBlob[],
+  oldest: number,
+): Promise<Map<string, 'whole' | 'staged'>> {
+  const old = batch.filter((blob) => blob.modifiedAt.getTime() <= oldest);
+  const rows = await owner.query<{ version: string; committed: boolean }>(sql`
+    with listed as (select distinct unnest(${old.map((blob) => blob.version)}::text[]) as version)
+    select version, true as committed from storage.objects where version in (select version from listed)
+    union all
+    select version, false from storage.pending_blobs where version in (select version from listed)
+    union all
+    select version, false from storage.blob_gc where version in (select version from listed)`);
+  const known = new Map(rows.map((row) => [row.version, row.committed]));
+  const orphans = new Map<string, 'whole' | 'staged'>();
+  for (const blob of old) {
+    const committed = known.get(blob.version);
+    if (committed === undefined) orphans.set(blob.version, 'whole');
+    else if (committed && blob.staged) orphans.set(blob.version, 'staged');
+  }
+  return orphans;
+}
+
+async function objectsWithout(
+  owner: OwnerDatabase,
+  present: ReadonlySet<string>,
+  startedAt: Date,
+): Promise<string[]> {
+  const missing: string[] = [];
+  let after = '';
+  for (;;) {
+    const rows = await owner.query<{ version: string; place: string }>(sql`
+      select version, bucket_id || '/' || name as place from storage.objects
+      where version > ${after} and updated_at < ${startedAt} order by version limit ${BATCH}`);
+    for (const row of rows) if (!present.has(row.version)) missing.push(row.place);
+    after = rows.at(-1)?.version ?? '';
+    if (rows.length < BATCH) return missing;
+  }
+}
+
+async function* batches<T>(source: AsyncIterable<T>, size: number): AsyncIterable<T[]> {
+  let batch: T[] = [];
+  for await (const item of source) {
+    if (batch.push(item) < size) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}

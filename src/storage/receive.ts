@@ -1,0 +1,122 @@
+// How bytes become an object: reserve a version, store the bytes, then commit the row. Every instant in between
+// is accounted for in the database, so that a crash leaves something to sweep and never something to guess.
+import { randomUUID } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
+import type { Bucket } from './bucket.ts';
+import { checkDeclaredType } from './content-type.ts';
+import { checkDeclaration, Meter, type IncomingUpload, type UploadFields } from './incoming.ts';
+import {
+  abandonVersion,
+  commitObject,
+  reserveVersion,
+  type FileMetadata,
+  type StoredObject,
+} from './object.ts';
+import { parseObjectPath } from './object-path.ts';
+import { lockTimeout, slowDown } from './problem.ts';
+import type { StorageContext } from './storage-context.ts';
+
+export type Reception = {
+  readonly bucket: Bucket;
+  readonly name: string;
+  readonly upsert: boolean;
+  readonly ownerId: string | null;
+  /** Asks whether this may be stored, before a byte of it is. */
+  readonly permit: (draft: { fields: UploadFields; declaredBytes: number | undefined }) => Promise<void>;
+};
+
+let receiving = 0;
+
+export async function receive(
+  context: StorageContext,
+  request: FastifyRequest,
+  open: () => Promise<IncomingUpload>,
+  reception: Reception,
+): Promise<StoredObject> {
+  if (receiving >= context.limits.concurrentUploads) throw slowDown('Too many uploads at once');
+  receiving += 1;
+  try {
+    const upload = await open();
+    try {
+      return await store(context, request, upload, reception);
+    } catch (error) {
+      upload.abandon();
+      throw error;
+    }
+  } finally {
+    receiving -= 1;
+  }
+}
+
+async function store(
+  context: StorageContext,
+  request: FastifyRequest,
+  upload: IncomingUpload,
+  { bucket, name, upsert, ownerId, permit }: Reception,
+): Promise<StoredObject> {
+  const { maxBytes, types } = checkDeclaration(upload, name, bucket);
+  const address = { bucket: bucket.id, name: parseObjectPath(name) };
+  await permit({ fields: upload.fields, declaredBytes: upload.declaredBytes });
+
+  const meter = new Meter({
+    maxBytes,
+    contentType: upload.fields.contentType,
+    allowedTypes: types,
+    stallMs: context.limits.stallMs,
+    signal: request.scope.signal,
+  });
+  const version = randomUUID();
+  await reserveVersion(context.owner, version, address, pendingUntil(context));
+  try {
+    const atMost = upload.exact ? (upload.declaredBytes ?? maxBytes) : maxBytes;
+    await context.backend.write(version, meter.watch(upload.source), atMost);
+    const fields = await upload.finish();
+    checkDeclaredType(fields.contentType, types);
+    // From here on a client that leaves changes nothing: it finds a definite state when it asks again.
+    const stored = await commitObject(
+      context.owner,
+      {
+        ...address,
+        version,
+        ownerId,
+        metadata: fileMetadata(fields, meter.bytes, `"${meter.digest()}"`, context.now()),
+        userMetadata: fields.userMetadata,
+      },
+      upsert,
+    );
+    if (!stored) throw lockTimeout();
+    return stored;
+  } catch (error) {
+    // Whether a failed commit took effect may be unknown; this acts only where the version is still pending.
+    await abandonVersion(context.owner, version).catch((cause: unknown) => {
+      context.log.warn({ err: cause, version }, 'could not give up an upload; the sweeper will');
+    });
+    context.cleanup.nudge();
+    throw error;
+  }
+}
+
+export function fileMetadata(
+  fields: Pick<UploadFields, 'contentType' | 'cacheControl' | 'contentEncoding' | 'robots'>,
+  size: number,
+  eTag: string,
+  now: Date,
+): FileMetadata {
+  return {
+    eTag,
+    size,
+    mimetype: fields.contentType,
+    cacheControl: fields.cacheControl,
+    lastModified: now.toISOString(),
+    contentLength: size,
+    httpStatusCode: 200,
+    ...(fields.contentEncoding === undefined ? {} : { contentEncoding: fields.contentEncoding }),
+    ...(fields.robots === undefined ? {} : { xRobotsTag: fields.robots }),
+  };
+}
+
+/** Past this, nobody can still be uploading: the deadline of uploads, and time for the commit. */
+function pendingUntil(context: StorageContext): Date {
+  const { uploadMs } = context.snapshot().config.server.timeouts;
+  return new Date(Date.now() + uploadMs + 5 * 60_000);
+}

@@ -1,0 +1,62 @@
+// JSON bodies of the storage API, parsed by route and not by header: clients with a content type of their own
+// send it with these calls too.
+import type { FastifyRequest } from 'fastify';
+import type { z } from 'zod';
+import { readBody } from '../http/body.ts';
+import { invalidBody } from './problem.ts';
+
+export async function readJson<T>(
+  request: FastifyRequest,
+  schema: z.ZodType<T>,
+  maxBytes: number,
+): Promise<T> {
+  const body = await readBody(request.body, maxBytes, request.headers['content-length']);
+  let value: unknown = {};
+  if (body.length > 0) {
+    try {
+      value = JSON.parse(body.toString('utf8'));
+    } catch {
+      throw invalidBody('body must be valid JSON');
+    }
+  }
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw invalidBody(describe(parsed.error.issues[0], value));
+}
+
+/** The wording applications know: the property, and what is wrong with it. */
+function describe(issue: z.core.$ZodIssue | undefined, value: unknown): string {
+  if (!issue) return 'body is invalid';
+  const path = issue.path.map(String);
+  const last = path.at(-1);
+  if (issue.code === 'invalid_type' && last !== undefined && at(value, path) === undefined) {
+    const parent = path.slice(0, -1);
+    return `body${parent.map((part) => `/${part}`).join('')} must have required property '${last}'`;
+  }
+  const where = path.length > 0 ? `body/${path.join('/')}` : 'body';
+  if (issue.code === 'invalid_type') {
+    return `${where} must be ${issue.expected === 'int' ? 'integer' : issue.expected}`;
+  }
+  if (issue.code === 'too_small') {
+    return issue.origin === 'array'
+      ? `${where} must NOT have fewer than ${String(issue.minimum)} items`
+      : `${where} must be >= ${String(issue.minimum)}`;
+  }
+  if (issue.code === 'too_big') {
+    return issue.origin === 'array'
+      ? `${where} must NOT have more than ${String(issue.maximum)} items`
+      : `${where} must be <= ${String(issue.maximum)}`;
+  }
+  return issue.code === 'invalid_value'
+    ? `${where} must be equal to one of the allowed values`
+    : `${where} is invalid`;
+}
+
+function at(value: unknown, path: readonly string[]): unknown {
+  let current = value;
+  for (const part of path) {
+    if (typeof current !== 'object' || current === null) return undefined;
+    current = Object.entries(current).find(([key]) => key === part)?.[1];
+  }
+  return current;
+}

@@ -1,0 +1,152 @@
+// Answering with an object's bytes. Headers come from the row alone; the backend is opened when a body is sent.
+import type { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { releaseBytes } from '../lib/release-bytes.ts';
+import { BlobMissing } from './backend/backend.ts';
+import { evaluate, selectRange } from './conditions.ts';
+import { servedType } from './content-type.ts';
+import { fileFacts, type StoredObject } from './object.ts';
+import { blobNotFound, invalidRange, preconditionFailed } from './problem.ts';
+import type { StorageContext } from './storage-context.ts';
+
+export type Reading = {
+  readonly object: StoredObject;
+  /** Anybody may read it: no policy was asked and shared caches may keep it. */
+  readonly shared: boolean;
+  /** Signed links say when they end instead of how long to keep what they gave. */
+  readonly expiresAt?: Date | undefined;
+  /** What a protocol says beside or instead of the usual headers. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+};
+
+export async function serve(
+  context: StorageContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  reading: Reading,
+  /** Finds the object again when its bytes were replaced between the row and the read. */
+  reread: () => Promise<StoredObject | undefined>,
+): Promise<FastifyReply> {
+  const { object } = reading;
+  const facts = fileFacts(object);
+  const verdict = evaluate(request.headers, facts);
+  if (verdict === 'failed') throw preconditionFailed();
+  writeHeaders(reply, request, reading);
+  if (verdict === 'not-modified') return await reply.code(304).send();
+
+  if (request.method === 'HEAD') {
+    return await reply.code(200).header('content-length', facts.size).send();
+  }
+  const range = selectRange(request.headers, facts);
+  if (range === 'unsatisfiable') {
+    clearHeaders(reply);
+    throw invalidRange(facts.size);
+  }
+  let body;
+  try {
+    body = await context.backend.read(object.version, facts.size, range);
+  } catch (error) {
+    clearHeaders(reply);
+    if (!(error instanceof BlobMissing)) throw error;
+    const current = await reread();
+    if (current && current.version !== object.version) {
+      return await serve(context, request, reply, { ...reading, object: current }, () =>
+        Promise.resolve(undefined),
+      );
+    }
+    context.log.error({ version: object.version, bucket: object.bucket_id }, 'an object has no bytes');
+    throw blobNotFound();
+  }
+  const length = range ? range.end - range.start + 1 : facts.size;
+  reply.header('content-length', length);
+  if (range) reply.code(206).header('content-range', `bytes ${range.start}-${range.end}/${facts.size}`);
+  return Buffer.isBuffer(body) ? await reply.send(body) : pump(body, reply);
+}
+
+/**
+ * A stream to the socket, each chunk's memory given back as soon as it is out; stops with the client. Events and
+ * not a loop over the stream: reading on demand would join waiting chunks, and leave what they were made of behind.
+ */
+function pump(body: Readable, reply: FastifyReply): FastifyReply {
+  const { raw } = reply;
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) raw.setHeader(name, value);
+  }
+  reply.hijack();
+  raw.statusCode = reply.statusCode;
+  body.on('data', (chunk: Buffer) => {
+    if (!raw.write(chunk, () => releaseBytes(chunk))) body.pause();
+  });
+  raw.on('drain', () => body.resume());
+  raw.once('close', () => body.destroy());
+  body.once('end', () => raw.end());
+  // The head is out: only a connection that breaks off tells that the body is not whole.
+  body.once('error', () => raw.destroy());
+  return reply;
+}
+
+/** Fastify keeps headers across a thrown error; an error page must not carry an object's. */
+export function clearHeaders(reply: FastifyReply): void {
+  for (const name of Object.keys(reply.getHeaders())) {
+    if (!/^(access-control-|vary$|x-request-id$)/.test(name)) reply.removeHeader(name);
+  }
+}
+
+export function writeHeaders(
+  reply: FastifyReply,
+  request: FastifyRequest,
+  { object, shared, expiresAt, headers }: Reading,
+): void {
+  const facts = fileFacts(object);
+  const { contentType, policy } = servedType(facts.contentType);
+  reply.headers({
+    'content-type': contentType,
+    etag: facts.etag,
+    'last-modified': facts.lastModified.toUTCString(),
+    'accept-ranges': 'bytes',
+    'x-content-type-options': 'nosniff',
+    'x-robots-tag': facts.robots ?? 'none',
+  });
+  if (policy !== undefined) reply.header('content-security-policy', policy);
+  if (facts.contentEncoding !== undefined) reply.header('content-encoding', facts.contentEncoding);
+  if (shared) reply.header('cross-origin-resource-policy', 'cross-origin');
+  if (expiresAt) {
+    reply.header('expires', expiresAt.toUTCString());
+    reply.header('cross-origin-resource-policy', 'cross-origin');
+  } else {
+    reply.header('cache-control', shared ? facts.cacheControl : privately(facts.cacheControl));
+    if (!shared) varyByCaller(reply);
+  }
+  const download = queryValue(request, 'download');
+  if (download !== undefined) reply.header('content-disposition', disposition(download));
+  if (headers) reply.headers(headers);
+}
+
+/** What only its reader may see must not be kept for the next one, whatever the uploader asked for. */
+export function privately(cacheControl: string): string {
+  const kept = cacheControl
+    .split(',')
+    .map((directive) => directive.trim())
+    .filter((directive) => directive !== '' && !/^(public|private|s-maxage\b.*|immutable)$/i.test(directive));
+  return ['private', ...kept].join(', ');
+}
+
+export function varyByCaller(reply: FastifyReply): void {
+  reply.raw.appendHeader('Vary', 'Authorization, apikey');
+}
+
+/** An empty value only asks for saving; a name is sent encoded, never as it came. */
+export function disposition(name: string): string {
+  if (name === '') return 'attachment;';
+  const encoded = encodeURIComponent(name).replace(
+    /['()*]/g,
+    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `attachment; filename=${encoded}; filename*=UTF-8''${encoded}`;
+}
+
+export function queryValue(request: FastifyRequest, name: string): string | undefined {
+  const query = request.url.indexOf('?');
+  if (query < 0) return undefined;
+  return new URLSearchParams(request.url.slice(query + 1)).get(name) ?? undefined;
+}
