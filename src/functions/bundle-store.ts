@@ -1,0 +1,226 @@
+// Where bundles are kept: a local file, or an object in an S3-compatible store reached through the settings of
+// providers.storage. A bundle is named by its location and its SHA-256, and is nothing else than that.
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type * as sdkModule from '@aws-sdk/client-s3';
+import type { StorageProvider } from '../config/config.ts';
+import { Problem } from '../problem/problem.ts';
+import { unpack } from './archive.ts';
+
+export const MANIFEST = 'svc-bundle.json';
+export const BUNDLE_FORMAT = 1;
+
+export type BundleManifest = {
+  readonly format: number;
+  readonly functions: ReadonlyArray<{ readonly name: string; readonly file: string }>;
+  /** `linux-x64` when add-ons are inside that run nowhere else; null when it runs everywhere. */
+  readonly platform: string | null;
+};
+
+export type Place = {
+  /** Where relative paths start. */
+  readonly directory: string | undefined;
+  readonly provider: StorageProvider;
+};
+
+/** A bundle that was fetched, verified and unpacked. */
+export type OpenBundle = {
+  readonly pointer: string;
+  readonly root: string;
+  readonly manifest: BundleManifest;
+  close(): Promise<void>;
+};
+
+type S3Location = { readonly bucket: string; readonly key: string };
+
+export async function openBundle(pointer: string, place: Place): Promise<OpenBundle> {
+  const { location, sha256 } = parsePointer(pointer);
+  const folder = await mkdtemp(join(tmpdir(), 'svc-functions-'));
+  try {
+    const archive = join(folder, 'bundle.tgz');
+    const actual = await fetchTo(location, place, archive);
+    // Before a byte of it is interpreted.
+    if (actual !== sha256) {
+      throw new Problem('bundle_hash_mismatch', 500, 'The function bundle is not the one that was built', {
+        details: `${location} has SHA-256 ${actual}, functions_bundle says ${sha256}`,
+        hint: 'Run `svc bundle` again, or restore the object. Nothing of it was run.',
+      });
+    }
+    const root = join(folder, 'root');
+    await mkdir(root);
+    await unpack(createReadStream(archive), root);
+    await rm(archive);
+    const manifest = await readManifest(root);
+    return { pointer, root, manifest, close: () => rm(folder, { recursive: true, force: true }) };
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** Puts a built archive where it belongs and returns the pointer for the file. */
+export async function storeBundle(
+  archive: string,
+  sha256: string,
+  destination: string,
+  place: Place,
+): Promise<string> {
+  const s3 = parseS3(destination);
+  if (!s3) {
+    const target = resolve(place.directory ?? '.', destination);
+    await mkdir(dirname(target), { recursive: true });
+    const draft = `${target}.${process.pid}.tmp`;
+    await copyFile(archive, draft);
+    await rename(draft, target);
+    return `${destination}#${sha256}`;
+  }
+  await withS3(place.provider, destination, async ({ sdk, client }) => {
+    await client.send(
+      new sdk.PutObjectCommand({
+        Bucket: s3.bucket,
+        Key: s3.key,
+        // Whole: a streamed body makes the SDK sign in chunks, which not every store understands.
+        Body: await readFile(archive),
+        ContentType: 'application/gzip',
+      }),
+    );
+  });
+  return `${destination}#${sha256}`;
+}
+
+function parsePointer(pointer: string): { location: string; sha256: string } {
+  const match = /^(.+)#([0-9a-f]{64})$/.exec(pointer);
+  if (!match?.[1] || !match[2]) {
+    throw new Problem('bad_bundle_pointer', 500, 'functions_bundle does not name a bundle', {
+      details: pointer,
+      hint: 'It looks like s3://<bucket>/<key>#<sha256> and is written by `svc bundle`.',
+    });
+  }
+  return { location: match[1], sha256: match[2] };
+}
+
+function parseS3(location: string): S3Location | undefined {
+  const match = /^s3:\/\/([^/]+)\/(.+)$/i.exec(location);
+  return match?.[1] && match[2] ? { bucket: match[1], key: match[2] } : undefined;
+}
+
+async function fetchTo(location: string, place: Place, target: string): Promise<string> {
+  const hash = createHash('sha256');
+  const count = async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const chunk of source) {
+      hash.update(chunk);
+      yield chunk;
+    }
+  };
+  const save = (source: Readable): Promise<void> => pipeline(source, count, createWriteStream(target));
+  const s3 = parseS3(location);
+  if (s3) {
+    await withS3(place.provider, location, async ({ sdk, client }) => {
+      const { Body } = await client.send(new sdk.GetObjectCommand({ Bucket: s3.bucket, Key: s3.key }));
+      if (!(Body instanceof Readable)) throw new Error('the object has no body');
+      await save(Body);
+    });
+  } else {
+    try {
+      await save(createReadStream(resolve(place.directory ?? '.', location)));
+    } catch (cause) {
+      throw unreachableBundle(location, cause);
+    }
+  }
+  return hash.digest('hex');
+}
+
+type OpenS3 = { readonly sdk: typeof sdkModule; readonly client: sdkModule.S3Client };
+
+async function withS3(
+  provider: StorageProvider,
+  location: string,
+  work: (s3: OpenS3) => Promise<void>,
+): Promise<void> {
+  // Loaded only where it is used: the SDK is larger than everything else together.
+  const sdk = await import('@aws-sdk/client-s3');
+  const client = new sdk.S3Client({
+    forcePathStyle: true,
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    ...clientSettings(provider),
+  });
+  try {
+    await work({ sdk, client });
+  } catch (cause) {
+    throw unreachableBundle(location, cause);
+  } finally {
+    client.destroy();
+  }
+}
+
+/** Those of providers.storage; without them, what the AWS variables of the environment say. */
+function clientSettings(provider: StorageProvider): sdkModule.S3ClientConfig {
+  if (provider.type !== 's3') return {};
+  const { region, endpoint, accessKeyId, secretAccessKey } = provider;
+  return {
+    ...(region === undefined ? (endpoint === undefined ? {} : { region: 'us-east-1' }) : { region }),
+    ...(endpoint === undefined ? {} : { endpoint }),
+    ...(accessKeyId === undefined || secretAccessKey === undefined
+      ? {}
+      : { credentials: { accessKeyId, secretAccessKey } }),
+  };
+}
+
+function unreachableBundle(location: string, cause: unknown): Problem {
+  return new Problem('bundle_unreachable', 500, `The function bundle ${location} cannot be reached`, {
+    cause,
+    details: cause instanceof Error ? cause.message : String(cause),
+    hint: location.startsWith('s3:')
+      ? 'Credentials and endpoint are those of providers.storage, or the AWS variables of the environment.'
+      : 'Relative paths start from the directory of svc.yaml.',
+  });
+}
+
+async function readManifest(root: string): Promise<BundleManifest> {
+  let manifest: unknown;
+  try {
+    manifest = JSON.parse(await readFile(join(root, MANIFEST), 'utf8'));
+  } catch (cause) {
+    throw new Problem('bad_bundle', 500, `The archive is no function bundle: it has no ${MANIFEST}`, {
+      cause,
+    });
+  }
+  if (
+    typeof manifest !== 'object' ||
+    manifest === null ||
+    !('format' in manifest) ||
+    manifest.format !== BUNDLE_FORMAT
+  ) {
+    throw new Problem('bad_bundle', 500, 'The function bundle has a format this version does not know', {
+      hint: 'Run `svc bundle` again.',
+    });
+  }
+  const platform = 'platform' in manifest && typeof manifest.platform === 'string' ? manifest.platform : null;
+  const here = `${process.platform}-${process.arch}`;
+  if (platform !== null && platform !== here) {
+    throw new Problem(
+      'bundle_platform',
+      500,
+      `The function bundle has add-ons for ${platform}, this is ${here}`,
+      {
+        hint: 'Run `svc bundle` on the platform that serves it.',
+      },
+    );
+  }
+  const functions = 'functions' in manifest && Array.isArray(manifest.functions) ? manifest.functions : [];
+  return {
+    format: BUNDLE_FORMAT,
+    platform,
+    functions: functions.flatMap((one: unknown) =>
+      typeof one === 'object' && one !== null && 'name' in one && 'file' in one
+        ? [{ name: String(one.name), file: String(one.file) }]
+        : [],
+    ),
+  };
+}

@@ -1,0 +1,193 @@
+// A bundle: the sources and exactly the dependencies of the lockfile, in one archive that `serve` runs without
+// installing anything. The same inputs make the same bytes. Also gathers the sources for a deployment.
+import { createHash } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { copyFile, lstat, mkdir, mkdtemp, readdir, realpath, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import type { CodeFunction } from '../config/config.ts';
+import type { Log } from '../log/log.ts';
+import { Problem } from '../problem/problem.ts';
+import { pack, type ArchiveEntry } from './archive.ts';
+import { BUNDLE_FORMAT, MANIFEST, type BundleManifest } from './bundle-store.ts';
+import { checkFunctions } from './check.ts';
+import { sourceRoots } from './dev-sources.ts';
+import { installLocked, requireLockfile, type Environment } from './install.ts';
+import { WorkerProcess } from './worker-process.ts';
+
+export type BundleOptions = {
+  /** Directory of svc.yaml. */
+  readonly directory: string;
+  readonly functions: readonly CodeFunction[];
+  readonly env: Environment;
+  readonly log: Log;
+  /** Load every handler from what was packed; on by default. */
+  readonly verify?: boolean | undefined;
+};
+
+export type BuiltBundle = {
+  /** A temporary file; `close` removes it. */
+  readonly archive: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly files: number;
+  close(): Promise<void>;
+};
+
+/** Never in a bundle: secrets, state, and what npm leaves behind for itself. */
+const EXCLUDED =
+  /^(\.env|\..*\.env|\.git|\.svc|\.bin|\.cache|\.package-lock\.json|\.svc-installed|\.DS_Store|\.npmrc)$/;
+
+export async function buildBundle(options: BundleOptions): Promise<BuiltBundle> {
+  const { directory, functions, env } = options;
+  if (functions.length === 0) {
+    throw new Problem('no_functions', 500, 'There are no code functions to bundle', {
+      hint: 'Declare one with `svc functions new <name>`.',
+    });
+  }
+  requireLockfile(directory);
+  checkFunctions(functions, directory, process.execPath);
+  const folder = await mkdtemp(join(tmpdir(), 'svc-bundle-'));
+  const close = (): Promise<void> => rm(folder, { recursive: true, force: true });
+  try {
+    // Installed beside the project, so that its own node_modules stays as it is.
+    const staging = join(folder, 'root');
+    for (const { path, file } of await listSources(directory, functions)) {
+      await mkdir(dirname(join(staging, path)), { recursive: true });
+      await copyFile(file, join(staging, path));
+    }
+    await installLocked(join(staging, 'functions'), env);
+    if (options.verify ?? true) await verify(staging, options);
+    const entries = await listFiles(staging, staging, () => true);
+    const native = entries.some(({ path }) => path.endsWith('.node'));
+    const manifest: BundleManifest = {
+      format: BUNDLE_FORMAT,
+      functions: functions.map(({ name, file }) => ({ name, file })),
+      platform: native ? `${process.platform}-${process.arch}` : null,
+    };
+    const archive = join(folder, 'bundle.tgz');
+    const written = await writeArchive(archive, [
+      { path: MANIFEST, content: Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`) },
+      ...entries.map(({ path, file, size }) => ({ path, content: { file, size } })),
+    ]);
+    return { archive, ...written, files: entries.length, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+export async function writeArchive(
+  target: string,
+  entries: readonly ArchiveEntry[],
+): Promise<{ sha256: string; bytes: number }> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  const count = async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const chunk of source) {
+      hash.update(chunk);
+      bytes += chunk.length;
+      yield chunk;
+    }
+  };
+  await pipeline(pack(entries), count, createWriteStream(target));
+  return { sha256: hash.digest('hex'), bytes };
+}
+
+export type ListedFile = { readonly path: string; readonly file: string; readonly size: number };
+
+/** The project's own code, without dependencies. */
+export async function listSources(
+  directory: string,
+  functions: readonly CodeFunction[],
+): Promise<ListedFile[]> {
+  const found = new Map<string, ListedFile>();
+  for (const root of sourceRoots(directory, functions)) {
+    for (const one of await listFiles(root, directory, (name) => name !== 'node_modules')) {
+      found.set(one.path, one);
+    }
+  }
+  return [...found.values()];
+}
+
+async function listFiles(
+  path: string,
+  base: string,
+  wanted: (name: string) => boolean,
+): Promise<ListedFile[]> {
+  const found = await lstat(path).catch(() => undefined);
+  if (!found) return [];
+  if (found.isSymbolicLink()) {
+    const target = await realpath(path).catch(() => undefined);
+    const root = await realpath(base);
+    if (target === undefined || !(target === root || target.startsWith(root + sep))) {
+      throw new Problem(
+        'link_outside',
+        500,
+        `${relative(base, path)} is a link that leads outside the project`,
+        {
+          hint: 'A bundle holds files only; copy what it needs into the project.',
+        },
+      );
+    }
+    // Followed once: a directory that contains a link to itself would have no end.
+    if (path.startsWith(target + sep)) return [];
+    const followed = await stat(path);
+    if (followed.isFile()) return [{ path: slashes(relative(base, path)), file: path, size: followed.size }];
+  } else if (found.isFile()) {
+    return [{ path: slashes(relative(base, path)), file: path, size: found.size }];
+  } else if (!found.isDirectory()) return [];
+  const files: ListedFile[] = [];
+  for (const name of await readdir(path)) {
+    if (EXCLUDED.test(name) || !wanted(name)) continue;
+    files.push(...(await listFiles(join(path, name), base, wanted)));
+  }
+  return files;
+}
+
+function slashes(path: string): string {
+  return sep === '/' ? path : path.split(sep).join('/');
+}
+
+/** Imports every handler as `serve` will: a file that was left out shows here and not in production. */
+async function verify(root: string, { functions, env, log }: BundleOptions): Promise<void> {
+  let ready: () => void = () => {};
+  let gone: () => void = () => {};
+  const started = new Promise<boolean>((resolve) => {
+    ready = () => resolve(true);
+    gone = () => resolve(false);
+  });
+  const worker = new WorkerProcess(
+    {
+      runtime: process.execPath,
+      memoryMb: 512,
+      settings: {
+        root: resolve(root),
+        functions: functions.map(({ name, file }) => ({ name, file })),
+        url: 'http://127.0.0.1:9',
+        publishableKey: 'none',
+      },
+      env,
+      log,
+      redact: (text) => text,
+      showErrors: false,
+      serviceToken: () => Promise.reject(new Error('nothing is served yet')),
+    },
+    { onReady: ready, onExit: gone, onTired: () => {}, onFree: () => {}, onUnread: () => {} },
+  );
+  try {
+    if (!(await started)) throw new Problem('no_runtime', 500, 'A worker could not be started');
+    for (const { name } of functions) {
+      const { failure } = await worker.load(name);
+      if (failure) {
+        throw new Problem('bundle_unloadable', 500, `The function ${name} cannot be loaded from the bundle`, {
+          details: failure.stack ?? failure.message,
+          hint: 'Its imports must be in functions/ or in the dependencies. --no-verify packs it all the same.',
+        });
+      }
+    }
+  } finally {
+    await worker.stop();
+  }
+}

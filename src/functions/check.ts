@@ -1,0 +1,61 @@
+// What must hold before any worker starts: the files are there, the runtime is there, and no public function
+// reaches for the service client.
+import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { isAbsolute, relative, resolve } from 'node:path';
+import type { CodeFunction } from '../config/config.ts';
+import { Problem } from '../problem/problem.ts';
+
+export function checkFunctions(functions: readonly CodeFunction[], root: string, runtime: string): void {
+  if (functions.length === 0) return;
+  checkRuntime(runtime);
+  for (const fn of functions) checkFunction(fn, root);
+}
+
+function checkRuntime(runtime: string): void {
+  try {
+    accessSync(runtime, constants.X_OK);
+  } catch (cause) {
+    throw new Problem('no_runtime', 500, 'There is no JavaScript runtime to run code functions with', {
+      cause,
+      details: `${runtime} cannot be executed`,
+      hint: 'Install Node 22 or newer where functions are served.',
+    });
+  }
+}
+
+function checkFunction({ name, file, authRequired }: CodeFunction, root: string): void {
+  const path = resolve(root, file);
+  const inside = relative(root, path);
+  if (isAbsolute(file) || inside.startsWith('..')) {
+    throw new Problem('function_file_outside', 500, `The file of function ${name} is outside the project`, {
+      details: file,
+      hint: 'Paths start from the directory of svc.yaml and stay in it.',
+    });
+  }
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) {
+    throw new Problem('function_file_missing', 500, `The file of function ${name} does not exist`, {
+      details: file,
+      hint: 'Create it, or correct functions.*.file in svc.yaml. After a change of the files, run `svc bundle` again.',
+    });
+  }
+  if (!authRequired && mentionsServiceClient(readFileSync(path, 'utf8'))) {
+    throw new Problem(
+      'service_client_in_public_function',
+      500,
+      `The public function ${name} uses ctx.serviceClient`,
+      {
+        details: `${file}: serviceClient bypasses row-level security, and anybody may call this function.`,
+        hint: 'Declare it with auth_required: true, or use ctx.client.',
+      },
+    );
+  }
+}
+
+/** In code, not in a comment. A name built at run time is not seen here; the worker refuses it then. */
+export function mentionsServiceClient(source: string): boolean {
+  const code = source.replace(
+    /("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,
+    (_whole, text: string | undefined) => text ?? ' ',
+  );
+  return /\bserviceClient\b/.test(code);
+}

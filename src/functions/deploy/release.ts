@@ -1,0 +1,184 @@
+// One release on the server: unpacked, its functions built, then a `svc serve` of its own on a loopback port.
+// Knows nothing of who else serves; switching traffic is the receiver's.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createReadStream, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { loadConfig } from '../../config/load.ts';
+import { renderMistakes } from '../../config/report.ts';
+import type { Log } from '../../log/log.ts';
+import { Problem } from '../../problem/problem.ts';
+import { unpack } from '../archive.ts';
+import { buildBundle } from '../bundle.ts';
+import { storeBundle } from '../bundle-store.ts';
+import { setTopLevel } from '../edit-file.ts';
+import type { Environment } from '../install.ts';
+
+export type ReleaseOptions = {
+  readonly id: string;
+  readonly directory: string;
+  /** What `svc serve` and its functions get. */
+  readonly env: Environment;
+  /** The launcher of this very program. */
+  readonly launcher: string;
+  readonly log: Log;
+  readonly onLine: (line: string) => void;
+  /** The service's own log, as it is written. */
+  readonly onOutput: (text: string) => void;
+};
+
+const PROBE_MS = 250;
+const READY_TIMEOUT_MS = 180_000;
+const KEPT_OUTPUT = 8_000;
+const BUNDLE = 'functions.tgz';
+
+export class Release {
+  readonly id: string;
+  readonly #options: ReleaseOptions;
+  #child: ChildProcess | undefined;
+  #output = '';
+  #port = 0;
+
+  constructor(options: ReleaseOptions) {
+    this.id = options.id;
+    this.#options = options;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get running(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** The end of what it printed; for the person who deploys. */
+  get output(): string {
+    return this.#output.trim();
+  }
+
+  /** Archive → directory with svc.yaml and a verified bundle. */
+  async build(archive: string): Promise<void> {
+    const { directory, env, log, onLine } = this.#options;
+    await rm(directory, { recursive: true, force: true });
+    await mkdir(directory, { recursive: true });
+    await unpack(createReadStream(archive), directory);
+    const file = join(directory, 'svc.yaml');
+    if (!existsSync(file)) {
+      throw new Problem('no_config', 400, 'The archive has no svc.yaml');
+    }
+    const text = readFileSync(file, 'utf8');
+    const loaded = loadConfig({ name: 'svc.yaml', directory, text }, { variables: env });
+    if (!loaded.ok) {
+      throw new Problem('bad_config', 422, 'The configuration does not hold on this server', {
+        details: renderMistakes(loaded.mistakes, { file: 'svc.yaml', text, color: false }),
+      });
+    }
+    const { functions, providers } = loaded.config;
+    if (functions.length === 0) return;
+    onLine(
+      `installing and bundling ${functions.length} ${functions.length === 1 ? 'function' : 'functions'}`,
+    );
+    const built = await buildBundle({ directory, functions, env, log });
+    try {
+      const pointer = await storeBundle(built.archive, built.sha256, BUNDLE, {
+        directory,
+        provider: providers.storage,
+      });
+      writeFileSync(file, setTopLevel(text, 'functions_bundle', pointer));
+    } finally {
+      await built.close();
+    }
+  }
+
+  /** Starts it and waits until it is ready. What fails leaves nothing running. */
+  async start(): Promise<void> {
+    const { directory, env, launcher } = this.#options;
+    this.#port = await freePort();
+    this.#output = '';
+    const child = spawn(
+      process.execPath,
+      [
+        launcher,
+        'serve',
+        '--migrate',
+        '--config',
+        join(directory, 'svc.yaml'),
+        '--host',
+        '127.0.0.1',
+        '--port',
+        String(this.#port),
+      ],
+      { cwd: directory, env: definedOnly(env), stdio: ['ignore', 'pipe', 'pipe'] },
+    );
+    this.#child = child;
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8');
+      stream.on('data', (text: string) => {
+        this.#output = (this.#output + text).slice(-KEPT_OUTPUT);
+        this.#options.onOutput(text);
+      });
+    }
+    const deadline = performance.now() + READY_TIMEOUT_MS;
+    while (this.running && performance.now() < deadline) {
+      if (await this.isReady()) return;
+      await delay(PROBE_MS);
+    }
+    const why = this.running
+      ? `was not ready within ${READY_TIMEOUT_MS / 1000} s`
+      : 'ended before it was ready';
+    await this.stop();
+    throw new Problem('not_ready', 500, `The release ${why}`, { details: this.output });
+  }
+
+  async isReady(): Promise<boolean> {
+    try {
+      const response = await fetch(`http://127.0.0.1:${this.#port}/ready`, {
+        signal: AbortSignal.timeout(2_000),
+      });
+      await response.arrayBuffer();
+      return response.ok;
+    } catch {
+      // Not listening (any more); the caller decides what that means.
+      return false;
+    }
+  }
+
+  /** Drains and ends it. */
+  async stop(): Promise<void> {
+    const child = this.#child;
+    if (!child || !this.running) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGTERM');
+    await ended;
+  }
+
+  whenEnded(act: () => void): void {
+    this.#child?.once('exit', act);
+  }
+
+  async remove(): Promise<void> {
+    await this.stop();
+    await rm(this.#options.directory, { recursive: true, force: true });
+  }
+}
+
+function definedOnly(env: Environment): Record<string, string> {
+  const defined: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) if (value !== undefined) defined[name] = value;
+  return defined;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}

@@ -1,0 +1,52 @@
+// What `svc deploy` uploads: the configuration and the sources, never dependencies, never secrets.
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative, sep } from 'node:path';
+import type { Config } from '../../config/config.ts';
+import { Problem } from '../../problem/problem.ts';
+import type { ArchiveEntry } from '../archive.ts';
+import { listSources, writeArchive } from '../bundle.ts';
+import { checkFunctions } from '../check.ts';
+import { requireLockfile } from '../install.ts';
+
+export type SourceArchive = {
+  readonly file: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly paths: readonly string[];
+  close(): Promise<void>;
+};
+
+/** `files` are further files the configuration names, as absolute paths. */
+export async function archiveSources(
+  config: Config,
+  directory: string,
+  files: readonly string[],
+): Promise<SourceArchive> {
+  const entries = new Map<string, ArchiveEntry>();
+  if (config.functions.length > 0) {
+    requireLockfile(directory);
+    checkFunctions(config.functions, directory, process.execPath);
+    for (const { path, file, size } of await listSources(directory, config.functions)) {
+      entries.set(path, { path, content: { file, size } });
+    }
+  }
+  for (const file of files) {
+    const path = relative(directory, file).split(sep).join('/');
+    if (path.startsWith('..')) {
+      throw new Problem('file_outside', 500, `${path} is outside the project and cannot be uploaded`);
+    }
+    entries.set(path, { path, content: { file, size: (await stat(file)).size } });
+  }
+  // As written: references to variables are substituted on the server, with its values.
+  entries.set('svc.yaml', { path: 'svc.yaml', content: Buffer.from(config.source.text) });
+  const folder = await mkdtemp(join(tmpdir(), 'svc-deploy-'));
+  const file = join(folder, 'sources.tgz');
+  const written = await writeArchive(file, [...entries.values()]);
+  return {
+    file,
+    ...written,
+    paths: [...entries.keys()].sort((a, b) => a.localeCompare(b)),
+    close: () => rm(folder, { recursive: true, force: true }),
+  };
+}

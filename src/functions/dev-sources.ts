@@ -1,0 +1,67 @@
+// The sources of functions under `svc dev`: whether they changed, and word when they do. Dependencies are left
+// out: changing them needs a restart.
+import { readdir, stat } from 'node:fs/promises';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { watch } from 'chokidar';
+import type { CodeFunction } from '../config/config.ts';
+
+const SKIPPED = new Set(['node_modules', '.git', '.svc']);
+
+export type SourceWatch = { readonly roots: readonly string[]; close(): Promise<void> };
+
+/** Changes when a source file does. */
+export async function fingerprint(root: string, functions: readonly CodeFunction[]): Promise<string> {
+  const entries: string[] = [];
+  for (const path of sourceRoots(root, functions)) await collect(path, entries);
+  return entries.sort().join('\n');
+}
+
+export function watchSources(root: string, roots: readonly string[], onChange: () => void): SourceWatch {
+  const watcher = watch([...roots], {
+    ignoreInitial: true,
+    ignored: (path) =>
+      relative(root, path)
+        .split(sep)
+        .some((part) => SKIPPED.has(part)),
+    awaitWriteFinish: { stabilityThreshold: 50, pollInterval: 10 },
+  });
+  let timer: NodeJS.Timeout | undefined;
+  watcher.on('all', () => {
+    clearTimeout(timer);
+    // A save of several files is one change.
+    timer = setTimeout(onChange, 20);
+  });
+  return {
+    roots,
+    async close() {
+      clearTimeout(timer);
+      await watcher.close();
+    },
+  };
+}
+
+/** `functions/`, and each declared file outside of it with its neighbours. */
+export function sourceRoots(root: string, functions: readonly CodeFunction[]): string[] {
+  const folder = join(root, 'functions');
+  const found = new Set([folder]);
+  for (const { file } of functions) {
+    const path = resolve(root, file);
+    if (path.startsWith(folder + sep)) continue;
+    // The project's own directory holds more than sources.
+    found.add(dirname(path) === resolve(root) ? path : dirname(path));
+  }
+  return [...found];
+}
+
+async function collect(path: string, entries: string[]): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (!found) return;
+  if (!found.isDirectory()) {
+    entries.push(`${path} ${found.mtimeMs} ${found.size}`);
+    return;
+  }
+  for (const entry of await readdir(path, { withFileTypes: true })) {
+    if (SKIPPED.has(entry.name) || (!entry.isFile() && !entry.isDirectory())) continue;
+    await collect(join(path, entry.name), entries);
+  }
+}

@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/load.ts';
+import { redactor, secretValues } from './env.ts';
+
+function config(text: string, variables: Record<string, string>): Config {
+  const loaded = loadConfig({ name: 'svc.yaml', directory: undefined, text }, { variables });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
+  return loaded.config;
+}
+
+test('what came from the environment is secret, what stands in the file is not', () => {
+  const loaded = config(
+    'version: 1\nfunctions:\n  f:\n    runtime: node\n    file: functions/f.js\n    env:\n      A: "${SVC_ENV_A}"\n      B: literal value\n      C: "prefix-${SVC_ENV_C:-fallback}"\n      D: "${SVC_ENV_D}"\n',
+    { SVC_ENV_A: 'value-of-a', SVC_ENV_D: 'tiny' },
+  );
+  expect([...secretValues(loaded)]).toEqual(['value-of-a', 'prefix-fallback']);
+});
+
+test.each([
+  ['the key is abc-secret!', 'the key is [redacted]!'],
+  ['{"a":"with \\"quote\\" in it"}', '{"a":"[redacted]"}'],
+  ['longer abc-secret-and-more', 'longer [redacted]'],
+  ['Bearer eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ4In0abc.c2lnbmF0dXJl', 'Bearer [redacted]'],
+  ['svc_secret_0123456789', '[redacted]'],
+  ['nothing here', 'nothing here'],
+  ['  second-line-of-it', '  [redacted]'],
+  ["{ k: 'first\\nsecond-line-of-it' }", "{ k: '[redacted]' }"],
+])('%s', (text, expected) => {
+  expect(
+    redactor(['abc-secret', 'abc-secret-and-more', 'with "quote" in it', 'first\nsecond-line-of-it'])(text),
+  ).toBe(expected);
+});

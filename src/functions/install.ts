@@ -1,0 +1,130 @@
+// Dependencies of functions: `npm ci` where there is a lockfile, `npm install` where there is none (development
+// only). Install scripts do not run: add-ons must come prebuilt. `serve` never comes here.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Log } from '../log/log.ts';
+import { Problem } from '../problem/problem.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export type InstallOptions = {
+  /** Directory of svc.yaml. */
+  readonly directory: string;
+  readonly env: Environment;
+  readonly log: Log;
+};
+
+export const LOCKFILE = 'package-lock.json';
+/** What was installed last, so that a start without changes takes no time. */
+const MARKER = join('node_modules', '.svc-installed');
+const SHOWN_OUTPUT = 4_000;
+
+/** For `svc dev`: brings functions/node_modules in line with functions/package.json. */
+export async function installDependencies({ directory, env, log }: InstallOptions): Promise<void> {
+  const folder = join(directory, 'functions');
+  if (!hasDependencies(folder)) return;
+  const wanted = stateOf(folder);
+  const marker = join(folder, MARKER);
+  if (existsSync(marker) && readFileSync(marker, 'utf8') === wanted) return;
+  const locked = existsSync(join(folder, LOCKFILE));
+  const startedAt = performance.now();
+  await runNpm(folder, locked ? ['ci'] : ['install'], env);
+  // A plain install writes the lockfile, which is then what was installed.
+  writeFileSync(marker, stateOf(folder));
+  const seconds = Math.round((performance.now() - startedAt) / 100) / 10;
+  log.info({ locked, seconds }, 'installed the dependencies of functions');
+  if (!locked) {
+    log.info('commit functions/package-lock.json: `svc bundle` and `svc deploy` need it');
+  }
+}
+
+/** For bundles and deployments: exactly what the lockfile says, without development dependencies. */
+export async function installLocked(folder: string, env: Environment): Promise<void> {
+  if (!hasDependencies(folder)) return;
+  await runNpm(folder, ['ci', '--omit=dev'], env);
+}
+
+export function requireLockfile(directory: string): void {
+  if (existsSync(join(directory, 'functions', LOCKFILE))) return;
+  throw new Problem('no_lockfile', 500, `There is no functions/${LOCKFILE}`, {
+    hint: 'It pins what runs in production. Make it with `npm install --prefix functions` and commit it.',
+  });
+}
+
+export function hasDependencies(folder: string): boolean {
+  const manifest = readManifest(join(folder, 'package.json'));
+  if (!manifest) return false;
+  return ['dependencies', 'optionalDependencies', 'devDependencies'].some((key) => {
+    const section = manifest[key];
+    return typeof section === 'object' && section !== null && Object.keys(section).length > 0;
+  });
+}
+
+function readManifest(path: string): Readonly<Record<string, unknown>> | undefined {
+  if (!existsSync(path)) return undefined;
+  try {
+    const manifest: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    return typeof manifest === 'object' && manifest !== null ? { ...manifest } : {};
+  } catch (cause) {
+    throw new Problem('bad_package_json', 500, 'functions/package.json is no JSON', {
+      cause,
+      details: cause instanceof Error ? cause.message : undefined,
+    });
+  }
+}
+
+function stateOf(folder: string): string {
+  const hash = createHash('sha256');
+  for (const name of ['package.json', LOCKFILE]) {
+    const path = join(folder, name);
+    hash
+      .update(`${name}\n`)
+      .update(existsSync(path) ? readFileSync(path) : '')
+      .update('\n');
+  }
+  return `${hash.digest('hex')} ${process.platform}-${process.arch} node${process.versions.modules}\n`;
+}
+
+async function runNpm(folder: string, args: readonly string[], env: Environment): Promise<void> {
+  const windows = process.platform === 'win32';
+  const child = spawn(
+    windows ? 'npm.cmd' : 'npm',
+    [...args, '--ignore-scripts', '--no-audit', '--no-fund', '--no-progress', '--loglevel=error'],
+    { cwd: folder, env: npmEnvironment(env), stdio: ['ignore', 'pipe', 'pipe'], shell: windows },
+  );
+  let output = '';
+  const keep = (chunk: Buffer): void => {
+    output = (output + chunk.toString()).slice(-SHOWN_OUTPUT);
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', (cause) =>
+      reject(
+        new Problem('no_npm', 500, 'The dependencies of functions cannot be installed: npm does not start', {
+          cause,
+          hint: 'npm comes with Node; it must be on PATH.',
+        }),
+      ),
+    );
+    child.once('close', resolve);
+  });
+  if (code === 0) return;
+  throw new Problem('install_failed', 500, `npm ${args[0]} failed in functions/`, {
+    details: output.trim(),
+    hint: /in sync|lock file/i.test(output)
+      ? 'package.json and package-lock.json disagree: run `npm install --prefix functions` and commit both.'
+      : undefined,
+  });
+}
+
+/** npm needs PATH, HOME and its own settings, and none of our secrets. */
+function npmEnvironment(env: Environment): Record<string, string> {
+  const passed: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (value !== undefined && !name.startsWith('SVC_')) passed[name] = value;
+  }
+  return passed;
+}

@@ -1,0 +1,69 @@
+// Every error that `/functions/v1` itself answers, and its wire form `{ code, message, hint? }`. `x-relay-error`
+// tells client libraries that the platform failed and not the function: 502 and 503 only.
+import { Problem } from '../problem/problem.ts';
+
+const RELAY = { 'x-relay-error': 'true' } as const;
+
+export const functionNotFound = (name: string): Problem =>
+  new Problem('function_not_found', 404, `There is no function ${JSON.stringify(name)}`, {
+    hint: 'Functions are declared under functions: in svc.yaml.',
+  });
+
+export const signInRequired = (): Problem =>
+  new Problem('unauthorized', 401, 'This function needs a signed-in caller', {
+    hint: 'Send Authorization: Bearer <access token>. API keys are not tokens.',
+    headers: { 'www-authenticate': 'Bearer' },
+  });
+
+export const badJson = (details: string): Problem =>
+  new Problem('invalid_json', 400, `The body is not the JSON its content-type says: ${details}`);
+
+export const bodyTooSlow = (): Problem =>
+  new Problem('body_timeout', 408, 'The request body did not arrive in time', {
+    hint: 'server.timeouts.request in svc.yaml is the limit.',
+    headers: { connection: 'close' },
+  });
+
+export const handlerThrew = (shown: string | undefined): Problem =>
+  new Problem('function_error', 500, shown ?? 'The function threw an error', {
+    hint: shown ? undefined : 'The log has the error under the id in X-Request-Id.',
+  });
+
+export const handlerUnloadable = (shown: string | undefined): Problem =>
+  new Problem('function_load_error', 500, shown ?? 'The function could not be loaded', {
+    hint: shown ? undefined : 'The log has the error under the id in X-Request-Id.',
+  });
+
+export const badAnswer = (shown: string | undefined): Problem =>
+  new Problem('function_bad_response', 500, shown ?? 'The function returned something that is no response', {
+    hint: shown ? undefined : 'The log has the error under the id in X-Request-Id.',
+  });
+
+export const workerDied = (): Problem =>
+  new Problem('worker_died', 502, 'The worker that ran this function died', { headers: RELAY });
+
+export const noWorker = (): Problem =>
+  new Problem('no_worker', 502, 'No healthy function worker is available', {
+    headers: { ...RELAY, 'retry-after': '1' },
+  });
+
+export const saturated = (): Problem =>
+  new Problem('saturated', 503, 'All function slots are occupied', {
+    hint: 'Try again in a moment.',
+    headers: { ...RELAY, 'retry-after': '1' },
+  });
+
+export const draining = (): Problem =>
+  new Problem('draining', 503, 'The service is stopping', {
+    hint: 'Try again in a moment.',
+    headers: { ...RELAY, 'retry-after': '1', connection: 'close' },
+  });
+
+export const timedOut = (timeoutMs: number): Problem =>
+  new Problem('function_timeout', 504, `The function did not finish within ${timeoutMs / 1000} s`, {
+    hint: 'The limit is timeout: of the function in svc.yaml.',
+  });
+
+export function toWire({ code, message, hint }: Problem): Record<string, string> {
+  return hint === undefined ? { code, message } : { code, message, hint };
+}

@@ -1,0 +1,69 @@
+// The project's own copy of the client library, loaded when a handler first touches `ctx.client`. Both clients
+// present the publishable key as `apikey`; who they act as is the bearer alone. The secret key never comes here.
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+const PACKAGE = '@supabase/supabase-js';
+
+type CreateClient = (url: string, key: string, options: object) => unknown;
+
+export class ClientLibrary {
+  readonly #root: string;
+  readonly #url: string;
+  readonly #publishableKey: string;
+  #createClient: CreateClient | undefined;
+
+  constructor(settings: { root: string; url: string; publishableKey: string }) {
+    this.#root = settings.root;
+    this.#url = settings.url;
+    this.#publishableKey = settings.publishableKey;
+  }
+
+  /** Acts as the caller; without a token, as anybody who knows the publishable key. */
+  asCaller(token: string | undefined): unknown {
+    return this.#create({
+      headers: token === undefined ? {} : { Authorization: `Bearer ${token}` },
+    });
+  }
+
+  /** Acts as `service_role`. The token is asked for at each request, because it is shorter-lived than a handler may be. */
+  asService(token: () => Promise<string>): unknown {
+    return this.#create({
+      fetch: async (input: string | URL | Request, init: RequestInit = {}) => {
+        const headers = new Headers(init.headers ?? (input instanceof Request ? input.headers : undefined));
+        headers.set('authorization', `Bearer ${await token()}`);
+        return await fetch(input, { ...init, headers });
+      },
+    });
+  }
+
+  #create(global: object): unknown {
+    this.#createClient ??= this.#load();
+    return this.#createClient(this.#url, this.#publishableKey, {
+      global,
+      auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
+    });
+  }
+
+  #load(): CreateClient {
+    const manifest = join(this.#root, 'functions', 'package.json');
+    let loaded: unknown;
+    try {
+      loaded = createRequire(manifest)(PACKAGE);
+    } catch (cause) {
+      const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+      if (code !== 'MODULE_NOT_FOUND') throw cause;
+      throw new Error(
+        `ctx.client and ctx.serviceClient need ${PACKAGE}, which functions/node_modules does not have. ` +
+          `Add it with: npm install --prefix functions ${PACKAGE}@^2.107.0`,
+        { cause },
+      );
+    }
+    if (typeof loaded === 'object' && loaded !== null && 'createClient' in loaded) {
+      const { createClient } = loaded;
+      if (typeof createClient === 'function')
+        return (...args) => Reflect.apply(createClient, undefined, args);
+    }
+    throw new Error(`${PACKAGE} in functions/node_modules has no createClient; is it version 2?`);
+  }
+}

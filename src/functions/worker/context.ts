@@ -1,0 +1,59 @@
+// The `ctx` of one request. Everything that costs something is made at its first use.
+import type { ClientLibrary } from './client-library.ts';
+import type { CallerClaims, LogLevel, RequestHead } from './protocol.ts';
+
+export type WriteLog = (level: LogLevel, message: unknown, fields?: unknown) => void;
+
+export type FunctionLog = Readonly<Record<LogLevel, (message: unknown, fields?: unknown) => void>>;
+
+export type ContextParts = {
+  readonly head: RequestHead;
+  readonly library: () => ClientLibrary;
+  readonly signal: () => AbortSignal;
+  readonly writeLog: WriteLog;
+  readonly serviceToken: () => Promise<string>;
+};
+
+export class FunctionContext {
+  readonly claims: CallerClaims | null;
+  readonly env: Readonly<Record<string, string>>;
+  readonly log: FunctionLog;
+  readonly #parts: ContextParts;
+  #client: unknown;
+  #serviceClient: unknown;
+
+  constructor(parts: ContextParts) {
+    const { head, writeLog } = parts;
+    this.#parts = parts;
+    this.claims = head.claims;
+    this.env = head.env;
+    this.log = {
+      debug: (message, fields) => writeLog('debug', message, fields),
+      info: (message, fields) => writeLog('info', message, fields),
+      warn: (message, fields) => writeLog('warn', message, fields),
+      error: (message, fields) => writeLog('error', message, fields),
+    };
+  }
+
+  get client(): unknown {
+    this.#client ??= this.#parts.library().asCaller(this.claims?.jwt);
+    return this.#client;
+  }
+
+  get serviceClient(): unknown {
+    const { head, library, serviceToken } = this.#parts;
+    if (!head.mayServe) {
+      // Anybody may call a public function, so whatever it does, anybody does.
+      throw new Error(
+        `the function ${head.functionName} may not use ctx.serviceClient: ` +
+          'declare it with auth_required: true, or use ctx.client',
+      );
+    }
+    this.#serviceClient ??= library().asService(serviceToken);
+    return this.#serviceClient;
+  }
+
+  get signal(): AbortSignal {
+    return this.#parts.signal();
+  }
+}

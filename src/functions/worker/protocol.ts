@@ -1,0 +1,228 @@
+// What the server and a worker say to each other over one socket pair: frames of `length, type, id` and bytes.
+// Bodies travel as they are; only small heads are JSON. Knows nothing of HTTP or of processes.
+import type { Writable } from 'node:stream';
+
+/** u32 payload length, u8 type, u32 id. */
+const HEADER_BYTES = 9;
+/** Longer than any body the server accepts; anything above it is not our protocol. */
+const MAX_FRAME_BYTES = 2 ** 31 - 1;
+/** Frames that are ready together are written together, up to this. */
+const JOIN_BYTES = 64 * 1024;
+
+/** Bytes of one answer that may be on their way without having been taken by the client. */
+export const STREAM_WINDOW_BYTES = 256 * 1024;
+export const CHUNK_BYTES = 64 * 1024;
+
+export const TO_WORKER = {
+  configure: 1,
+  request: 2,
+  cancel: 3,
+  credit: 4,
+  ping: 5,
+  load: 6,
+  token: 7,
+  shutdown: 8,
+} as const;
+
+export const FROM_WORKER = {
+  ready: 65,
+  /** A whole answer. */
+  answer: 66,
+  /** The head of an answer whose body follows in chunks. */
+  head: 67,
+  chunk: 68,
+  end: 69,
+  failed: 70,
+  log: 71,
+  pong: 72,
+  loaded: 73,
+  needToken: 74,
+  /** Something escaped every handler: the process should be replaced when its requests have ended. */
+  faulty: 75,
+} as const;
+
+export const CANCEL_REASONS = ['deadline', 'client-gone', 'shutdown'] as const;
+export type CancelReason = (typeof CANCEL_REASONS)[number];
+
+export type CallerClaims = {
+  readonly sub?: string;
+  readonly role: string;
+  readonly email?: string;
+  readonly jwt: string;
+};
+
+export type WorkerSettings = {
+  /** Directory of svc.yaml, or of the unpacked bundle. */
+  readonly root: string;
+  readonly functions: ReadonlyArray<{ readonly name: string; readonly file: string }>;
+  /** The service as this machine reaches it. */
+  readonly url: string;
+  readonly publishableKey: string;
+};
+
+export type RequestHead = {
+  readonly functionName: string;
+  readonly requestId: string;
+  readonly method: string;
+  readonly path: string;
+  readonly rawQuery: string;
+  /** Names and values in turn, as they arrived. */
+  readonly rawHeaders: readonly string[];
+  readonly claims: CallerClaims | null;
+  readonly mayServe: boolean;
+  readonly env: Readonly<Record<string, string>>;
+};
+
+export type HeaderValue = string | readonly string[];
+export type AnswerHead = {
+  readonly status: number;
+  readonly headers: ReadonlyArray<readonly [name: string, value: HeaderValue]>;
+};
+
+export type Failure = {
+  readonly kind: 'threw' | 'load' | 'bad-json' | 'bad-answer';
+  readonly message: string;
+  readonly stack?: string | undefined;
+};
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+export type LogLine = {
+  readonly level: LogLevel;
+  readonly message: string;
+  /** JSON text of the fields, already made safe to parse. */
+  readonly fields?: unknown;
+};
+
+export type Loaded = { readonly name: string; readonly failure?: Failure | undefined; readonly ms: number };
+
+type LargeFrame = { type: number; id: number; payload: Buffer; filled: number };
+
+export type OnFrame = (type: number, id: number, payload: Buffer) => void;
+
+/** Cuts a byte stream into frames. A payload is a view into what was pushed: copy what must stay. */
+export class FrameReader {
+  readonly #onFrame: OnFrame;
+  #rest: Buffer | undefined;
+  /** A frame larger than one read, being filled. */
+  #large: LargeFrame | undefined;
+
+  constructor(onFrame: OnFrame) {
+    this.#onFrame = onFrame;
+  }
+
+  push(chunk: Buffer): void {
+    let data = chunk;
+    if (this.#large) {
+      const rest = this.#fill(this.#large, data);
+      if (!rest) return;
+      data = rest;
+    }
+    if (this.#rest) {
+      data = Buffer.concat([this.#rest, data]);
+      this.#rest = undefined;
+    }
+    let at = 0;
+    while (data.length - at >= HEADER_BYTES) {
+      const length = data.readUInt32LE(at);
+      if (length > MAX_FRAME_BYTES) throw new Error('a frame longer than any can be');
+      const type = data.readUInt8(at + 4);
+      const id = data.readUInt32LE(at + 5);
+      const start = at + HEADER_BYTES;
+      if (data.length - start >= length) {
+        at = start + length;
+        this.#onFrame(type, id, data.subarray(start, at));
+        continue;
+      }
+      if (length > JOIN_BYTES) {
+        const payload = Buffer.allocUnsafeSlow(length);
+        const filled = data.copy(payload, 0, start);
+        this.#large = { type, id, payload, filled };
+        return;
+      }
+      break;
+    }
+    if (at < data.length) this.#rest = data.subarray(at);
+  }
+
+  /** What of `data` lies behind the frame, undefined while it is not whole. */
+  #fill(large: LargeFrame, data: Buffer): Buffer | undefined {
+    const taken = data.copy(large.payload, large.filled);
+    large.filled += taken;
+    if (large.filled < large.payload.length) return undefined;
+    this.#large = undefined;
+    this.#onFrame(large.type, large.id, large.payload);
+    return data.subarray(taken);
+  }
+}
+
+/** Gathers the frames of one turn of the event loop into one write. */
+export class FrameWriter {
+  readonly #socket: Writable;
+  #pending: Buffer[] = [];
+  #bytes = 0;
+  readonly #defer: (flush: () => void) => void;
+
+  /** `defer` says when what was gathered goes out: the later, the more goes together. */
+  constructor(socket: Writable, defer: (flush: () => void) => void = (flush) => process.nextTick(flush)) {
+    this.#socket = socket;
+    this.#defer = defer;
+  }
+
+  send(type: number, id: number, ...parts: readonly Buffer[]): void {
+    let length = 0;
+    for (const part of parts) length += part.length;
+    const small = length + HEADER_BYTES <= 8192;
+    const header = Buffer.allocUnsafe(small ? length + HEADER_BYTES : HEADER_BYTES);
+    header.writeUInt32LE(length, 0);
+    header.writeUInt8(type, 4);
+    header.writeUInt32LE(id, 5);
+    if (this.#pending.length === 0) this.#defer(() => this.flush());
+    this.#pending.push(header);
+    if (small) {
+      let at = HEADER_BYTES;
+      for (const part of parts) at += part.copy(header, at);
+    } else this.#pending.push(...parts);
+    this.#bytes += length + HEADER_BYTES;
+  }
+
+  flush(): void {
+    const pending = this.#pending;
+    if (pending.length === 0 || this.#socket.destroyed) return;
+    const bytes = this.#bytes;
+    this.#pending = [];
+    this.#bytes = 0;
+    if (pending.length === 1 && pending[0]) {
+      this.#socket.write(pending[0]);
+      return;
+    }
+    if (bytes <= JOIN_BYTES) {
+      this.#socket.write(Buffer.concat(pending, bytes));
+      return;
+    }
+    this.#socket.cork();
+    for (const part of pending) this.#socket.write(part);
+    this.#socket.uncork();
+  }
+}
+
+export function toJson(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}
+
+/** Our own JSON from the other end. The types are ours on both sides; the shapes are checked where it matters. */
+export function fromJson<T>(payload: Buffer): T {
+  return JSON.parse(payload.toString('utf8')) as T;
+}
+
+/** A JSON head followed by bytes, in one payload. */
+export function withHead(head: Buffer, body: Buffer | undefined): Buffer[] {
+  const length = Buffer.allocUnsafe(4);
+  length.writeUInt32LE(head.length, 0);
+  return body ? [length, head, body] : [length, head];
+}
+
+export function splitHead(payload: Buffer): { head: Buffer; body: Buffer } {
+  const length = payload.readUInt32LE(0);
+  return { head: payload.subarray(4, 4 + length), body: payload.subarray(4 + length) };
+}

@@ -1,0 +1,87 @@
+// The `req` a handler sees. Query and headers are own properties of plain objects, so that a parameter named
+// `__proto__` is a parameter.
+import type { RequestHead } from './protocol.ts';
+
+export type FunctionRequest = {
+  readonly method: string;
+  readonly path: string;
+  readonly query: Record<string, string>;
+  readonly queryAll: Record<string, string[]>;
+  readonly rawQuery: string;
+  readonly headers: Record<string, string>;
+  readonly headersAll: Record<string, string[]>;
+  readonly body: unknown;
+  readonly rawBody: Buffer;
+};
+
+/** The sender said JSON and sent something else. */
+export class BadJson extends Error {}
+
+export function toRequest(head: RequestHead, received: Buffer): FunctionRequest {
+  // Its own memory: the receive buffer also holds what other callers sent.
+  const rawBody = Buffer.allocUnsafeSlow(received.length);
+  received.copy(rawBody);
+  const headers = gather(pairs(head.rawHeaders));
+  const query = gather(new URLSearchParams(head.rawQuery));
+  const request = {
+    method: head.method,
+    path: head.path,
+    query: query.first,
+    queryAll: query.all,
+    rawQuery: head.rawQuery,
+    headers: headers.first,
+    headersAll: headers.all,
+    body: undefined,
+    rawBody,
+  };
+  if (rawBody.length === 0) return request;
+  if (isJson(headers.first['content-type'])) {
+    try {
+      return { ...request, body: JSON.parse(rawBody.toString('utf8')) as unknown };
+    } catch (cause) {
+      throw new BadJson(cause instanceof Error ? cause.message : String(cause), { cause });
+    }
+  }
+  // Made at its first use: for an upload it would be a second copy that nobody reads.
+  let text: string | undefined;
+  return Object.defineProperty(request, 'body', {
+    enumerable: true,
+    configurable: true,
+    get: () => (text ??= rawBody.toString('utf8')),
+    set: (value: unknown) => {
+      Object.defineProperty(request, 'body', {
+        value,
+        enumerable: true,
+        writable: true,
+        configurable: true,
+      });
+    },
+  });
+}
+
+function isJson(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^\s*application\/json\s*(;|$)/i.test(contentType);
+}
+
+function gather(entries: Iterable<readonly [string, string]>): {
+  first: Record<string, string>;
+  all: Record<string, string[]>;
+} {
+  const all = new Map<string, string[]>();
+  const first = new Map<string, string>();
+  for (const [name, value] of entries) {
+    const known = all.get(name);
+    if (known) known.push(value);
+    else {
+      all.set(name, [value]);
+      first.set(name, value);
+    }
+  }
+  return { first: Object.fromEntries(first), all: Object.fromEntries(all) };
+}
+
+function* pairs(rawHeaders: readonly string[]): Generator<readonly [string, string]> {
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    yield [(rawHeaders[at] ?? '').toLowerCase(), rawHeaders[at + 1] ?? ''];
+  }
+}
