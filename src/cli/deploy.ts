@@ -1,0 +1,139 @@
+// `svc deploy`: sends the configuration and the sources to a server, which installs, builds, starts and switches.
+// `svc receive`: the server's side, for a machine of one's own.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Command } from 'commander';
+import { DeployClient } from '../functions/deploy/api.ts';
+import { Receiver } from '../functions/deploy/receiver.ts';
+import { archiveSources } from '../functions/deploy/source-archive.ts';
+import { setIn } from '../functions/edit-file.ts';
+import { createLog } from '../log/log.ts';
+import { Problem } from '../problem/problem.ts';
+import { parsePort, requireKeys } from './environment.ts';
+import { CommandFailure, EXIT } from './exit.ts';
+import { loadProject } from './project.ts';
+import { untilStopped } from './signals.ts';
+import type { Terminal } from './terminal.ts';
+
+const TOKEN_VARIABLE = 'SVC_DEPLOY_TOKEN';
+
+export function deployCommand(terminal: Terminal): Command {
+  return new Command('deploy')
+    .description('send svc.yaml and the functions to a server and switch to them')
+    .option('-c, --config <file>', 'the configuration file')
+    .option('--to <url>', 'the server; SVC_DEPLOY_URL by default')
+    .addHelpText(
+      'after',
+      `\nThe server runs \`svc receive\` and shares ${TOKEN_VARIABLE} with you. Example:\n` +
+        `  ${TOKEN_VARIABLE}=… svc deploy --to https://api.example.com`,
+    )
+    .action(async (options: { config?: string; to?: string }) => await deploy(options, terminal));
+}
+
+async function deploy(options: { config?: string; to?: string }, terminal: Terminal): Promise<void> {
+  // The values of variables are the server's: here only their names matter.
+  const env = allVariablesOf(options.config, process.env);
+  const { config, directory, source, files } = await loadProject(
+    { config: options.config, mode: 'production', env },
+    terminal,
+  );
+  if (config.source.directory === undefined) {
+    throw new Problem('remote_config', 500, 'A deployment starts where the sources are', {
+      hint: 'Name the local file with --config.',
+    });
+  }
+  const to = options.to ?? process.env['SVC_DEPLOY_URL'];
+  const token = process.env[TOKEN_VARIABLE];
+  if (!to || !token) {
+    const missing = to ? TOKEN_VARIABLE : 'the server (--to or SVC_DEPLOY_URL)';
+    throw new CommandFailure(
+      EXIT.badConfiguration,
+      `error: ${missing} is not set\n  → docs/deploy.md shows how to set up a server in two commands.`,
+    );
+  }
+  const client = new DeployClient(to, token);
+  const main = resolve(source);
+  const archive = await archiveSources(
+    config,
+    directory,
+    files.filter((file) => resolve(file) !== main),
+  );
+  try {
+    let projectId = config.project.cloudProjectId;
+    if (projectId === undefined) {
+      projectId = await client.createProject(config.project.name ?? basename(directory));
+      writeFileSync(main, setIn(readFileSync(main, 'utf8'), ['project', 'cloud', 'project_id'], projectId));
+      terminal.print(`project ${projectId} written to ${source}`);
+    }
+    terminal.print(`uploading ${archive.paths.length} files, ${Math.ceil(archive.bytes / 1024)} KB`);
+    const id = await client.upload(projectId, archive.file, archive.sha256);
+    const end = await client.follow(projectId, id, (line) => terminal.print(`  ${line}`));
+    if (end.status === 'failed') {
+      throw new CommandFailure(
+        EXIT.problem,
+        `error: the deployment failed: ${end.message ?? 'no reason was given'}\n  → The former release is served on.`,
+      );
+    }
+    terminal.print(`${terminal.style('green', '✓')} ${id} is live at ${to}`);
+  } finally {
+    await archive.close();
+  }
+}
+
+export function receiveCommand(terminal: Terminal): Command {
+  return new Command('receive')
+    .description('take deployments of `svc deploy` on this server, and serve them')
+    .option('-d, --dir <directory>', 'where releases are kept', 'svc-releases')
+    .option('-p, --port <port>', 'listen port', parsePort, 8080)
+    .option('--host <address>', 'listen address', '0.0.0.0')
+    .addHelpText(
+      'after',
+      `\nNeeds ${TOKEN_VARIABLE}, and what \`svc serve\` needs: SVC_DATABASE_URL, the keys, SVC_ENV_* of functions.`,
+    )
+    .action(async (options: { dir: string; port: number; host: string }) => await receive(options, terminal));
+}
+
+async function receive(
+  options: { dir: string; port: number; host: string },
+  terminal: Terminal,
+): Promise<void> {
+  const stopped = untilStopped(['SIGINT', 'SIGTERM']);
+  const { [TOKEN_VARIABLE]: token = '', ...env } = process.env;
+  requireKeys(env);
+  if (!env['SVC_DATABASE_URL']) {
+    throw new CommandFailure(EXIT.badConfiguration, 'error: SVC_DATABASE_URL is not set');
+  }
+  const log = createLog({ level: env['SVC_LOG_LEVEL'] });
+  const receiver = await Receiver.open({
+    directory: resolve(options.dir),
+    token,
+    env,
+    launcher: fileURLToPath(new URL('../../bin/svc.js', import.meta.url)),
+    log,
+    onOutput: (text) => terminal.print(text.replace(/\n$/, '')),
+  });
+  const port = await receiver.listen(options.port, options.host);
+  log.info({ port, project: receiver.projectId, live: receiver.liveRelease }, 'receiving deployments');
+
+  await stopped;
+  await receiver.close();
+}
+
+/** References without a value on this machine get a stand-in: the file is checked here and read for good there. */
+function allVariablesOf(
+  config: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string | undefined>> {
+  let text: string;
+  try {
+    text = readFileSync(resolve(config ?? 'svc.yaml'), 'utf8');
+  } catch {
+    // Not there, or not a file: the loader says so better.
+    return env;
+  }
+  const filled: Record<string, string | undefined> = { ...env };
+  for (const [, name] of text.matchAll(/\$\{([A-Za-z_]\w*)\}/g))
+    if (name) filled[name] ??= 'set-on-the-server';
+  return filled;
+}

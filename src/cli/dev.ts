@@ -1,0 +1,135 @@
+// `svc dev`: everything for the person at the keyboard. An embedded PostgreSQL unless SVC_DATABASE_URL names
+// another, keys made and kept in `.env`, migrations at once, and a reload at every change of the file.
+import { join } from 'node:path';
+import { watch } from 'chokidar';
+import { Command } from 'commander';
+import { startEmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts';
+import { releaseStartupMemory } from '../lib/release-memory.ts';
+import { createLog } from '../log/log.ts';
+import { instanceName, startBackend, type Backend } from '../server/backend.ts';
+import { banner } from './banner.ts';
+import { listenPort, parsePort, publicBaseUrl } from './environment.ts';
+import { CommandFailure } from './exit.ts';
+import { ensureKeys } from './keys-file.ts';
+import { migrator } from './migrator.ts';
+import { loadProject, type Project } from './project.ts';
+import { untilStopped } from './signals.ts';
+import { renderProblem, type Terminal } from './terminal.ts';
+import { writeTypes } from './types.ts';
+import { Problem } from '../problem/problem.ts';
+
+type DevOptions = { config?: string; port?: number; host: string; strict?: boolean; types?: string };
+
+export function devCommand(terminal: Terminal): Command {
+  return new Command('dev')
+    .description('serve svc.yaml on an embedded PostgreSQL and follow every change of it')
+    .option('-c, --config <file>', 'the configuration file')
+    .option('-p, --port <port>', 'listen port', parsePort)
+    .option('--host <address>', 'listen address', 'localhost')
+    .option('--types <file>', 'write TypeScript types there, now and after every change')
+    .option('--strict', 'an open table (no rls key) is an error, not a warning')
+    .action(async (options: DevOptions) => await dev(options, terminal));
+}
+
+async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
+  const stopped = untilStopped();
+  const startedAt = performance.now();
+  const load = (): Promise<Project> =>
+    loadProject({ ...options, mode: 'development', env: process.env }, terminal);
+  const project = await load();
+  const { env } = project;
+  const keys = ensureKeys(join(project.directory, '.env'), env, terminal);
+  const log = createLog({ level: env['SVC_LOG_LEVEL'], pretty: process.stdout.isTTY });
+
+  const stateDirectory = join(project.directory, '.svc');
+  const ownUrl = env['SVC_DATABASE_URL'];
+  const postgres = ownUrl ? undefined : await startEmbeddedPostgres({ dir: stateDirectory, log });
+  let backend: Backend | undefined;
+  try {
+    backend = await startBackend({
+      config: project.config,
+      databaseUrl: ownUrl ?? postgres?.url ?? '',
+      keys,
+      host: options.host,
+      port: listenPort(options.port, env, project.config),
+      log,
+      dev: true,
+      env,
+      baseUrl: publicBaseUrl(env, project.config),
+      migrate: migrator({ mode: 'dev', instance: instanceName(), log, terminal }),
+    });
+    terminal.print(
+      banner({
+        project,
+        keys,
+        url: backend.url,
+        postgresVersion: postgres?.version,
+        readyInMs: performance.now() - startedAt,
+        terminal,
+      }),
+    );
+    releaseStartupMemory();
+    const onLoaded = async ({ snapshot }: Backend): Promise<void> => {
+      if (options.types) await writeTypes(options.types, snapshot().config, snapshot().catalog);
+    };
+    await onLoaded(backend);
+    const watcher = followChanges(project, backend, { load, onLoaded }, terminal);
+    await stopped;
+    terminal.print('\nstopping');
+    await watcher.close();
+  } finally {
+    await backend?.stop();
+    await postgres?.stop();
+  }
+}
+
+/** A bad file never replaces a good one: it is reported, and the last good one is served on. */
+function followChanges(
+  project: Project,
+  backend: Backend,
+  { load, onLoaded }: { load: () => Promise<Project>; onLoaded: (backend: Backend) => Promise<void> },
+  terminal: Terminal,
+): { close(): Promise<void> } {
+  const files = [
+    ...project.files,
+    join(project.directory, '.env'),
+    join(project.directory, '.development.env'),
+  ];
+  const watcher = watch(files, {
+    ignoreInitial: true,
+    // Editors write in several steps; a half-written file is no mistake of the user.
+    awaitWriteFinish: { stabilityThreshold: 60, pollInterval: 20 },
+  });
+  let running: Promise<void> = Promise.resolve();
+  let queued = false;
+  const reload = async (): Promise<void> => {
+    queued = false;
+    try {
+      const next = await load();
+      await backend.reload(next.config);
+      await onLoaded(backend);
+      watcher.add([...next.files]);
+      terminal.print(`${terminal.style('green', '✓')} ${next.source} reloaded`);
+    } catch (error) {
+      terminal.printError(explain(error));
+      terminal.printError('The last good configuration is still being served.');
+    }
+  };
+  watcher.on('all', () => {
+    if (queued) return;
+    queued = true;
+    running = running.then(reload);
+  });
+  return {
+    async close() {
+      await watcher.close();
+      await running;
+    },
+  };
+}
+
+function explain(error: unknown): string {
+  if (error instanceof CommandFailure) return error.report;
+  if (error instanceof Problem) return renderProblem(error);
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

@@ -1,0 +1,78 @@
+// What the environment says about a start. The whole environment is a parameter: only the commands read
+// process.env.
+import { InvalidArgumentError } from 'commander';
+import type { Config } from '../config/config.ts';
+import { checkApiKeys, type ApiKeys } from '../identity/api-key.ts';
+import { Problem } from '../problem/problem.ts';
+import { CommandFailure, EXIT } from './exit.ts';
+import { renderProblem } from './terminal.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const HIGHEST_PORT = 65_535;
+
+/** For commander: a port on the command line. */
+export function parsePort(text: string): number {
+  const port = Number(text);
+  if (!/^\d+$/.test(text) || port > HIGHEST_PORT) {
+    throw new InvalidArgumentError(`expected a number from 0 to ${HIGHEST_PORT}.`);
+  }
+  return port;
+}
+
+/** `--port`, then SVC_PORT, then `server.port`. */
+export function listenPort(option: number | undefined, env: Environment, config: Config): number {
+  if (option !== undefined) return option;
+  const text = env['SVC_PORT'];
+  if (!text) return config.server.port;
+  try {
+    return parsePort(text);
+  } catch {
+    throw new Problem('bad_port', 500, `SVC_PORT is ${JSON.stringify(text)}`, {
+      hint: `It must be a number from 0 to ${HIGHEST_PORT}.`,
+    });
+  }
+}
+
+/** Both keys, checked; a start without them is refused. */
+export function requireKeys(env: Environment): ApiKeys {
+  const publishable = env['SVC_PUBLISHABLE_KEY'];
+  const secret = env['SVC_SECRET_KEY'];
+  const missing = [
+    publishable ? undefined : 'SVC_PUBLISHABLE_KEY',
+    secret ? undefined : 'SVC_SECRET_KEY',
+  ].filter((name) => name !== undefined);
+  if (!publishable || !secret) {
+    throw new CommandFailure(
+      EXIT.badConfiguration,
+      `error: ${missing.join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set\n` +
+        '  → Make a pair with `svc keys` and put it into the environment or .production.env.',
+    );
+  }
+  const problems = checkApiKeys({ publishable, secret });
+  if (problems.length > 0) {
+    throw new CommandFailure(EXIT.badConfiguration, problems.map(renderProblem).join('\n'));
+  }
+  return { publishable, secret };
+}
+
+/**
+ * The address the outside world uses: SVC_BASE_URL, or the one registered with an OAuth provider. Never taken
+ * from a request's Host header, which anybody can write into a mailed link.
+ */
+export function publicBaseUrl(env: Environment, config: Config): string | undefined {
+  const explicit = env['SVC_BASE_URL'];
+  if (explicit) {
+    if (!/^https?:\/\/[^/?#]+(\/[^?#]*)?$/.test(explicit)) {
+      throw new Problem('bad_base_url', 500, `SVC_BASE_URL is ${JSON.stringify(explicit)}`, {
+        hint: 'It looks like https://api.example.com, without a query.',
+      });
+    }
+    return explicit.replace(/\/+$/, '');
+  }
+  for (const provider of config.auth.oauth) {
+    const at = provider.redirectUrl?.indexOf('/auth/v1/callback/') ?? -1;
+    if (provider.redirectUrl && at > 0) return provider.redirectUrl.slice(0, at);
+  }
+  return undefined;
+}

@@ -1,0 +1,57 @@
+// `svc functions new <name>` and `svc functions list`.
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Command, Option } from 'commander';
+import { createFunction } from '../functions/starter.ts';
+import { CommandFailure, EXIT } from './exit.ts';
+import { loadProject } from './project.ts';
+import type { Terminal } from './terminal.ts';
+
+type NewOptions = { config: string; language: 'js' | 'ts'; authRequired?: boolean };
+
+export function functionsCommand(terminal: Terminal): Command {
+  return new Command('functions')
+    .description('code functions')
+    .addCommand(newCommand(terminal))
+    .addCommand(listCommand(terminal));
+}
+
+function newCommand(terminal: Terminal): Command {
+  return new Command('new')
+    .description('write a starter handler and declare it in the file')
+    .argument('<name>', 'part of the URL: /functions/v1/<name>')
+    .option('-c, --config <file>', 'the configuration file', 'svc.yaml')
+    .addOption(new Option('-l, --language <language>', 'of the handler').choices(['js', 'ts']).default('js'))
+    .option('--auth-required', 'answer 401 to callers who are not signed in')
+    .action((name: string, options: NewOptions) => {
+      const file = resolve(options.config);
+      if (!existsSync(file)) {
+        throw new CommandFailure(
+          EXIT.badConfiguration,
+          `error: there is no file ${options.config}\n  → Write a first one with \`svc init\`.`,
+        );
+      }
+      const written = createFunction({
+        file,
+        name,
+        language: options.language,
+        authRequired: options.authRequired,
+      });
+      for (const path of written) terminal.print(`wrote ${path}`);
+      terminal.print(`declared functions.${name} in ${options.config}\n`);
+      terminal.print(`With \`svc dev\` running:\n  curl http://localhost:8080/functions/v1/${name}`);
+    });
+}
+
+function listCommand(terminal: Terminal): Command {
+  return new Command('list')
+    .description('the declared functions')
+    .option('-c, --config <file>', 'the configuration file')
+    .action(async (options: { config?: string }) => {
+      const { config } = await loadProject({ ...options, mode: 'development', env: process.env }, terminal);
+      for (const { name, file, authRequired, timeoutMs } of config.functions) {
+        const access = authRequired ? 'signed-in callers' : 'public';
+        terminal.print(`${name.padEnd(24)} ${access.padEnd(18)} ${`${timeoutMs / 1000}s`.padEnd(6)} ${file}`);
+      }
+    });
+}

@@ -1,0 +1,61 @@
+// `svc init`: a first svc.yaml that runs as it is. Never overwrites anything.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { Command } from 'commander';
+import { CommandFailure, EXIT } from './exit.ts';
+import type { Terminal } from './terminal.ts';
+
+const IGNORED = ['.svc/', '.env', '.*.env', 'node_modules/'];
+
+export function initCommand(terminal: Terminal): Command {
+  return new Command('init')
+    .description('write a first svc.yaml')
+    .argument('[directory]', 'where to write it', '.')
+    .action((directory: string) => {
+      const folder = resolve(directory);
+      const file = join(folder, 'svc.yaml');
+      if (existsSync(file)) {
+        throw new CommandFailure(
+          EXIT.problem,
+          `error: ${file} exists already\n  → Edit it, or choose another directory: svc init <directory>`,
+        );
+      }
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(file, starter(basename(folder)), { flag: 'wx' });
+      addIgnored(join(folder, '.gitignore'));
+      terminal.print(`wrote ${file}\n\nNext:\n  ${directory === '.' ? '' : `cd ${directory} && `}svc dev`);
+    });
+}
+
+function addIgnored(file: string): void {
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  const present = new Set(text.split('\n').map((line) => line.trim()));
+  const missing = IGNORED.filter((line) => !present.has(line));
+  if (missing.length === 0) return;
+  const gap = text === '' || text.endsWith('\n') ? '' : '\n';
+  writeFileSync(file, `${text}${gap}${missing.join('\n')}\n`);
+}
+
+function starter(name: string): string {
+  return `# The whole backend. Every key is explained in docs/configuration.md; \`svc schema\` prints a JSON Schema for editors.
+version: 1
+
+project:
+  name: ${JSON.stringify(name)}
+
+tables:
+  notes:
+    fields:
+      - { name: id, type: uuid, primary_key: true, default: uuid_v7() }
+      - { name: owner_id, type: uuid, required: true, default: { sql: auth.uid() }, foreign_key: { references: auth.users.id, on_delete: cascade } }
+      - { name: body, type: text, required: true }
+      - { name: created_at, type: timestamptz, required: true, default: now() }
+    indexes:
+      - columns: [owner_id]
+    # Each user sees and changes their own notes only. Without \`rls\` a table is open to everybody.
+    rls:
+      - operations: [select, insert, update, delete]
+        using: owner_id = auth.uid()
+        with_check: owner_id = auth.uid()
+`;
+}

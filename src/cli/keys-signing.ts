@@ -1,0 +1,124 @@
+// `svc keys rotate`, `list`, `revoke`, `import`: the keys that sign access tokens. They live in the database, so a
+// change reaches every running instance by itself.
+import { readFile } from 'node:fs/promises';
+import { Command } from 'commander';
+import { Keyring, keyringSecrets } from '../identity/keyring.ts';
+import { SigningKeys, STANDBY_MINUTES } from '../identity/signing-keys.ts';
+import { OwnerDatabase } from '../postgres/owner-database.ts';
+import { provision } from '../provision/provision.ts';
+import { requireKeys, type Environment } from './environment.ts';
+import { CommandFailure, EXIT } from './exit.ts';
+import type { Terminal } from './terminal.ts';
+
+/** `environment` is read when a command runs: the process environment, and the env file beside the configuration. */
+export function signingKeyCommands(terminal: Terminal, environment: () => Environment): Command[] {
+  const rotate = new Command('rotate')
+    .description('make the next signing key; nobody is signed out')
+    .option('--now', 'sign with it at once, before caches of other services have seen it')
+    .action(async (options: { now?: boolean }) => {
+      await withKeys(environment(), async (keys) => {
+        const kid = await keys.rotate(options.now ? 'now' : 'after-standby');
+        terminal.print(
+          options.now
+            ? `Key ${kid} signs from now on. Tokens of the earlier key stay valid until they expire.`
+            : `Key ${kid} is published and signs in ${STANDBY_MINUTES} minutes. Tokens of the earlier key stay valid until they expire.`,
+        );
+      });
+    });
+  const list = new Command('list').description('show the signing keys').action(async () => {
+    await withKeys(environment(), async (keys) => {
+      for (const key of await keys.list()) {
+        const origin = key.imported ? ', imported' : '';
+        terminal.print(`${key.kid}  ${key.alg}  ${key.state}${origin}, made ${key.created_at.toISOString()}`);
+      }
+    });
+  });
+  const revoke = new Command('revoke')
+    .description('end a signing key at once: its tokens stop working, sessions go on by refreshing')
+    .argument('<kid>')
+    .action(async (kid: string) => {
+      await withKeys(environment(), async (keys) => await keys.revoke(kid));
+      terminal.print(`Key ${kid} is revoked.`);
+    });
+  const importKey = new Command('import')
+    .description('accept tokens of another product: a shared secret (HS256) or a public JWK')
+    .option('--secret-file <path>', 'file with the shared secret')
+    .option('--jwk-file <path>', 'file with the public key as a JWK')
+    .action(async (options: { secretFile?: string; jwkFile?: string }) => {
+      const { secretFile, jwkFile } = options;
+      const file = secretFile ?? jwkFile;
+      if (file === undefined || (secretFile !== undefined && jwkFile !== undefined)) {
+        throw new CommandFailure(EXIT.misuse, 'error: give either --secret-file or --jwk-file');
+      }
+      const text = (await readFile(file, 'utf8')).trim();
+      const imported = secretFile === undefined ? { jwk: parseJwk(text) } : { sharedSecret: text };
+      await withKeys(environment(), async (keys) => {
+        terminal.print(`Key ${await keys.importKey(imported)} is accepted until you revoke it.`);
+      });
+    });
+  return [rotate, list, revoke, importKey];
+}
+
+/** `svc keys reset`: the way out when the secret that sealed the keyring is lost. */
+export function keyringResetCommand(terminal: Terminal, environment: () => Environment): Command {
+  return new Command('reset')
+    .description(
+      'start a new keyring when the secret of the old one is lost: signs everybody out, makes second factors unusable',
+    )
+    .option('--yes', 'really do it')
+    .action(async (options: { yes?: boolean }) => {
+      if (!options.yes) {
+        throw new CommandFailure(
+          EXIT.misuse,
+          'error: this signs everybody out and makes every second factor unusable\n  → Add --yes to do it. With the earlier secret at hand, set SVC_SECRET_KEY_PREVIOUS instead.',
+        );
+      }
+      await withDatabase(environment(), async (db, env) => {
+        await Keyring.open(db, secretsOf(env), 'replace');
+      });
+      terminal.print(
+        'The keyring is new. Users sign in again; second factors must be removed by an admin and enrolled again.',
+      );
+    });
+}
+
+async function withKeys(env: Environment, work: (keys: SigningKeys) => Promise<void>): Promise<void> {
+  await withDatabase(env, async (db) => {
+    const keyring = await Keyring.open(db, secretsOf(env));
+    const keys = new SigningKeys(db, keyring.box('signing keys'));
+    await keys.load();
+    await work(keys);
+  });
+}
+
+async function withDatabase(
+  env: Environment,
+  work: (db: OwnerDatabase, env: Environment) => Promise<void>,
+): Promise<void> {
+  const url = env['SVC_DATABASE_URL'];
+  if (!url) throw new CommandFailure(EXIT.badConfiguration, 'error: SVC_DATABASE_URL is not set');
+  const { ownerUrl } = await provision(url);
+  const db = new OwnerDatabase({ url: ownerUrl, applicationName: 'svc-keys', max: 2, idleTimeoutMs: 1_000 });
+  try {
+    await work(db, env);
+  } finally {
+    await db.close();
+  }
+}
+
+function secretsOf(env: Environment): ReturnType<typeof keyringSecrets> {
+  return keyringSecrets({
+    secretKey: requireKeys(env).secret,
+    previousSecretKey: env['SVC_SECRET_KEY_PREVIOUS'],
+    encryptionKey: env['SVC_AUTH_ENCRYPTION_KEY'],
+    previousEncryptionKey: env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS'],
+  });
+}
+
+function parseJwk(text: string): Record<string, string> {
+  try {
+    return JSON.parse(text) as Record<string, string>;
+  } catch {
+    throw new CommandFailure(EXIT.problem, 'error: the file holds no JSON');
+  }
+}

@@ -1,0 +1,72 @@
+// How `dev` and `serve` bring the database in line with the file: the same engine as `svc migrate`, with what
+// each of them may do unattended.
+import type { Config } from '../config/config.ts';
+import type { Log } from '../log/log.ts';
+import { checkPending, DEV_POLICY, migrate, SERVE_POLICY } from '../migrate/migrate.ts';
+import { renderProblem } from '../migrate/problem.ts';
+import type { Step } from '../migrate/step.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
+import { CommandFailure, EXIT } from './exit.ts';
+import type { Terminal } from './terminal.ts';
+
+export type MigratorOptions = {
+  /** `check` changes nothing and says what is pending. */
+  readonly mode: 'dev' | 'apply' | 'check';
+  readonly instance: string;
+  /** Grows with every deployment, so that a restarted older instance does not migrate backwards. */
+  readonly deploySeq?: number | undefined;
+  readonly log: Log;
+  readonly terminal: Terminal;
+};
+
+/** More than this is a first start, where a list says nothing. */
+const MOST_LINES = 15;
+
+export type Migrator = (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
+
+export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorOptions): Migrator {
+  return async (owner, config, signal) => {
+    const options = { owner, config, instance, log, signal };
+    if (mode === 'check') {
+      const pending = await checkPending(options);
+      if (pending.kind === 'superseded')
+        log.warn('this file was replaced by a newer one; serving the database as it is');
+      if (pending.kind === 'pending') {
+        log.warn(
+          { pending: pending.words, problems: pending.problems.map(renderProblem) },
+          'the database does not match the file; serving it as it is. Start with --migrate to apply what is pending',
+        );
+      }
+      return;
+    }
+    const outcome = await migrate({
+      ...options,
+      policy: { ...(mode === 'dev' ? DEV_POLICY : SERVE_POLICY), deploySeq: deploySeq ?? null },
+    });
+    switch (outcome.kind) {
+      case 'unchanged':
+        return;
+      case 'applied':
+        if (mode === 'dev') terminal.print(summarise(outcome.plan.steps));
+        log.info({ steps: outcome.plan.steps.length, run: outcome.runId }, 'the database follows the file');
+        return;
+      case 'superseded':
+        log.warn(
+          { replacedAt: outcome.replacedAt },
+          'this file was replaced by a newer one; serving without migrating',
+        );
+        return;
+      case 'refused':
+        throw new CommandFailure(
+          EXIT.problem,
+          `${outcome.problems.map(renderProblem).join('\n')}\n\nThe change was refused, and nothing in the database was changed.`,
+        );
+    }
+  };
+}
+
+function summarise(steps: readonly Step[]): string {
+  if (steps.length > MOST_LINES)
+    return `applied ${steps.length} changes to the database (svc migrate history lists them)`;
+  return steps.map((step) => `  ${step.sign} ${step.at}: ${step.summary}`).join('\n');
+}

@@ -1,0 +1,112 @@
+// `svc serve`: the same file in production. Refuses to start without keys; changes the database only with
+// `--migrate`.
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { releaseStartupMemory } from '../lib/release-memory.ts';
+import { createLog } from '../log/log.ts';
+import { instanceName, startBackend, type Backend } from '../server/backend.ts';
+import { listenPort, parsePort, publicBaseUrl, requireKeys, type Environment } from './environment.ts';
+import { CommandFailure, EXIT } from './exit.ts';
+import { migrator } from './migrator.ts';
+import { loadProject, type Project } from './project.ts';
+import { untilStopped } from './signals.ts';
+import type { Terminal } from './terminal.ts';
+
+type ServeOptions = {
+  config?: string;
+  port?: number;
+  host: string;
+  migrate?: boolean;
+  strict?: boolean;
+  dashboard?: 'readwrite' | 'readonly' | 'off';
+  deploySeq?: number;
+};
+
+export function serveCommand(terminal: Terminal): Command {
+  return new Command('serve')
+    .description('serve svc.yaml in production, on the PostgreSQL of SVC_DATABASE_URL')
+    .option('-c, --config <location>', 'file, https:// or s3:// location of the configuration')
+    .option('-p, --port <port>', 'listen port', parsePort)
+    .option('--host <address>', 'listen address', '0.0.0.0')
+    .option('--migrate', 'apply pending schema changes before serving')
+    .option('--strict', 'refuse to start with an open table (no rls key)')
+    .option(
+      '--deploy-seq <number>',
+      'grows with every deployment; an older number does not migrate',
+      parseSequence,
+    )
+    .addOption(
+      new Option('--dashboard <mode>', 'accepted; this version has no dashboard yet').choices([
+        'readwrite',
+        'readonly',
+        'off',
+      ]),
+    )
+    .action(async (options: ServeOptions) => await serve(options, terminal));
+}
+
+async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
+  const stopped = untilStopped(['SIGINT', 'SIGTERM']);
+  const load = (): Promise<Project> =>
+    loadProject({ ...options, mode: 'production', env: process.env }, terminal);
+  const project = await load();
+  const { env, config } = project;
+  const keys = requireKeys(env);
+  const databaseUrl = env['SVC_DATABASE_URL'];
+  if (!databaseUrl) {
+    throw new CommandFailure(
+      EXIT.badConfiguration,
+      'error: SVC_DATABASE_URL is not set\n' +
+        '  → Set it to your PostgreSQL, for example postgres://user:password@host:5432/database. `svc dev` brings its own.',
+    );
+  }
+  const log = createLog({ level: env['SVC_LOG_LEVEL'] });
+  if (options.dashboard && options.dashboard !== 'off')
+    log.warn('there is no dashboard in this version: --dashboard has no effect');
+  const backend = await startBackend({
+    config,
+    databaseUrl,
+    keys,
+    host: options.host,
+    port: listenPort(options.port, env, config),
+    log,
+    dev: false,
+    env,
+    baseUrl: publicBaseUrl(env, config),
+    migrate: migrator({
+      mode: options.migrate ? 'apply' : 'check',
+      instance: instanceName(),
+      deploySeq: options.deploySeq ?? sequenceOf(env),
+      log,
+      terminal,
+    }),
+  });
+  log.info({ url: backend.url, config: project.source }, 'serving');
+  releaseStartupMemory();
+  process.on('SIGHUP', () => void reload(backend, load));
+  const signal = await stopped;
+  log.info({ signal }, 'stopping');
+  await backend.stop();
+  log.info('stopped');
+
+  /** SIGHUP reads the file again; a bad one is reported and changes nothing. */
+  async function reload(running: Backend, read: () => Promise<Project>): Promise<void> {
+    try {
+      const next = await read();
+      await running.reload(next.config);
+      log.info({ config: next.source }, 'reloaded');
+    } catch (error) {
+      const report = error instanceof CommandFailure ? error.report : String(error);
+      log.error({ report }, 'the new configuration was refused; the last good one is still being served');
+    }
+  }
+}
+
+function parseSequence(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
+  return Number(text);
+}
+
+function sequenceOf(env: Environment): number | undefined {
+  const text = env['SVC_DEPLOY_SEQ'];
+  return text ? parseSequence(text) : undefined;
+}

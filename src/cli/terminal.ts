@@ -1,0 +1,33 @@
+// What commands print. Colour only where a person reads it: a terminal, and no NO_COLOR (https://no-color.org).
+import { inspect } from 'node:util';
+import type { Problem } from '../problem/problem.ts';
+
+type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
+
+export type Terminal = {
+  readonly color: boolean;
+  readonly print: (text: string) => void;
+  readonly printError: (text: string) => void;
+  readonly style: (style: Style, text: string) => string;
+};
+
+export function processTerminal(env: NodeJS.ProcessEnv): Terminal {
+  const color = (process.stdout.isTTY || Boolean(env['FORCE_COLOR'])) && !env['NO_COLOR'];
+  return {
+    color,
+    print: (text) => void process.stdout.write(`${text}\n`),
+    printError: (text) => void process.stderr.write(`${text}\n`),
+    style: (style, text) => {
+      const codes = inspect.colors[style];
+      return color && codes ? `\u001b[${codes[0]}m${text}\u001b[${codes[1]}m` : text;
+    },
+  };
+}
+
+/** What, where, what to do. */
+export function renderProblem(problem: Problem): string {
+  const lines = [`error: ${problem.message}`];
+  if (problem.details) lines.push(`  ${problem.details}`);
+  if (problem.hint) lines.push(`  → ${problem.hint}`);
+  return lines.join('\n');
+}

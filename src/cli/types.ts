@@ -1,0 +1,55 @@
+// `svc types`: the TypeScript types of the backend, for `createClient<Database>()`.
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { Command } from 'commander';
+import { introspect } from '../catalog/introspect.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Config } from '../config/config.ts';
+import { OwnerDatabase } from '../postgres/owner-database.ts';
+import { provision } from '../provision/provision.ts';
+import { renderTypes } from '../typegen/typescript.ts';
+import { openDatabase } from './migrate-database.ts';
+import { loadProject } from './project.ts';
+import type { Terminal } from './terminal.ts';
+
+export function typesCommand(terminal: Terminal): Command {
+  return new Command('types')
+    .description('TypeScript types of the tables and SQL functions, for supabase-js')
+    .option('-c, --config <location>', 'the configuration file')
+    .option('--out <file>', 'write to this file instead of the terminal')
+    .action(async (options: { config?: string; out?: string }) => {
+      const project = await loadProject({ ...options, mode: 'development', env: process.env }, terminal);
+      const database = await openDatabase(project.env['SVC_DATABASE_URL'], project.directory);
+      try {
+        const { ownerUrl } = await provision(database.url);
+        const owner = new OwnerDatabase({
+          url: ownerUrl,
+          applicationName: 'svc-types',
+          max: 1,
+          idleTimeoutMs: 5_000,
+        });
+        try {
+          const schemas = [...new Set(['public', ...project.config.tables.map((table) => table.schema)])];
+          const catalog = await introspect(owner, schemas);
+          if (options.out === undefined)
+            return terminal.print(renderTypes({ config: project.config, catalog }).trimEnd());
+          const changed = await writeTypes(options.out, project.config, catalog);
+          terminal.print(changed ? `wrote ${options.out}` : `${options.out} is up to date`);
+        } finally {
+          await owner.close();
+        }
+      } finally {
+        await database.close();
+      }
+    });
+}
+
+/** For `svc dev --types <file>`, after every reload. An unchanged file is not touched, so no build tool wakes up. */
+export async function writeTypes(file: string, config: Config, catalog: Catalog): Promise<boolean> {
+  const text = renderTypes({ config, catalog });
+  const before = await readFile(file, 'utf8').catch(() => null);
+  if (before === text) return false;
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, text);
+  return true;
+}

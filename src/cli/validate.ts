@@ -1,0 +1,30 @@
+// `svc validate`: the structural check of the file, without a database.
+import { Command } from 'commander';
+import { EXIT } from './exit.ts';
+import { loadProject } from './project.ts';
+import type { Terminal } from './terminal.ts';
+
+export function validateCommand(terminal: Terminal): Command {
+  return new Command('validate')
+    .description('check svc.yaml without a database; every mistake is named with its line')
+    .option('-c, --config <location>', 'file, https:// or s3:// location of the configuration')
+    .option('--strict', 'an open table (no rls key) is an error, not a warning')
+    .action(async (options: { config?: string; strict?: boolean }) => {
+      const project = await loadProject(
+        { ...options, mode: 'development', mistakesExit: EXIT.problem, env: process.env },
+        terminal,
+      );
+      const { tables, rpc, functions, storage } = project.config;
+      const counts = [
+        count(tables.length, 'table'),
+        count(storage.length, 'bucket'),
+        count(rpc.length, 'SQL function'),
+        count(functions.length, 'code function'),
+      ];
+      terminal.print(`${terminal.style('green', '✓')} ${project.source} is valid: ${counts.join(', ')}`);
+    });
+}
+
+function count(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,184 @@
+// The HTTP application: what every request passes before and after its feature. Composition only; no route of
+// an API is defined here.
+import { randomUUID } from 'node:crypto';
+import fastify, {
+  LogController,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify';
+import { passBodyThrough } from '../http/body.ts';
+import { applyCors, varyByOrigin, type CorsPolicy } from '../http/cors.ts';
+import type { Feature, FeatureContext } from '../http/feature.ts';
+import { RequestScope } from '../http/request-scope.ts';
+import type { Log } from '../log/log.ts';
+import { Abort, Problem } from '../problem/problem.ts';
+import { registerHealth, type HealthState } from './health.ts';
+import { loggedUrl } from './logged-url.ts';
+
+export type Mount = { readonly prefix: string; readonly feature: Feature };
+
+export type Timeouts = { readonly requestMs: number; readonly uploadMs: number };
+
+export type AppOptions = {
+  readonly log: Log;
+  readonly health: HealthState;
+  readonly mounts: readonly Mount[];
+  readonly context: FeatureContext;
+  /** Read at every request, so that a reload of the file takes effect at once. */
+  readonly cors: () => CorsPolicy;
+  readonly timeouts: () => Timeouts;
+};
+
+export type App = {
+  readonly server: FastifyInstance;
+  /** Requests being answered now. */
+  readonly inFlight: ReadonlySet<RequestScope>;
+};
+
+const PROBES: ReadonlySet<string> = new Set(['/live', '/health', '/ready']);
+
+export async function createApp(options: AppOptions): Promise<App> {
+  const { log, health } = options;
+  const inFlight = new Set<RequestScope>();
+  const server = fastify({
+    // Fastify's own request lines would repeat ours, and its limits would ignore the file.
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: Number.MAX_SAFE_INTEGER,
+    // Metadata of uploads travels in a header; the default of 16 KB would refuse it before any route sees it.
+    http: { maxHeaderSize: 64 * 1024 },
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    requestIdHeader: false,
+    genReqId: (request) => acceptedId(request.headers['x-request-id']) ?? randomUUID(),
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 2048 },
+    // A URL that cannot even be routed (broken percent-encoding) belongs to no feature.
+    frameworkErrors: (error, _request, reply) => {
+      const body = JSON.stringify(toBody(new Problem('bad_request', 400, error.message)));
+      reply.hijack();
+      reply.raw.writeHead(400, { 'content-type': 'application/json; charset=utf-8' }).end(body);
+    },
+  });
+
+  server.decorateRequest('scope');
+  passBodyThrough(server);
+
+  server.addHook('onRequest', (request, reply, done) => {
+    const scope = new RequestScope(request.id);
+    request.scope = scope;
+    inFlight.add(scope);
+    reply.raw.setHeader('X-Request-Id', request.id);
+    // A kept-alive connection would hold the shutdown up until its client lets go of it.
+    if (health.phase() === 'draining') reply.raw.setHeader('Connection', 'close');
+    watch(request, reply, scope, options.timeouts());
+    reply.raw.once('close', () => {
+      inFlight.delete(scope);
+      if (!reply.raw.writableFinished) scope.abort('client-gone');
+    });
+    if (applyCors(request, reply, options.cors())) return;
+    if (health.phase() === 'starting' && !PROBES.has(request.url)) {
+      void reply.code(503).header('retry-after', '1').send({
+        code: 'starting',
+        message: 'The service is starting',
+        details: null,
+        hint: 'Try again in a moment.',
+      });
+      return;
+    }
+    done();
+  });
+
+  server.addHook('onSend', (_request, reply, _payload, done) => {
+    varyByOrigin(reply);
+    done();
+  });
+
+  server.addHook('onResponse', (request, reply, done) => {
+    const { statusCode } = reply;
+    const level = PROBES.has(request.url) ? 'debug' : statusCode >= 500 ? 'error' : 'info';
+    if (!log.isLevelEnabled(level)) {
+      done();
+      return;
+    }
+    log[level](
+      {
+        requestId: request.id,
+        method: request.method,
+        url: loggedUrl(request.url),
+        status: statusCode,
+        ms: Math.round(reply.elapsedTime * 10) / 10,
+      },
+      'request',
+    );
+    done();
+  });
+
+  server.setErrorHandler((error, request, reply) => answerError(error, request, reply, log));
+  server.setNotFoundHandler((request, reply) => {
+    const problem = new Problem(
+      'not_found',
+      404,
+      `No such path: ${loggedUrl(request.url).split('?')[0] ?? ''}`,
+      {
+        hint: 'The APIs are under /rest/v1, /auth/v1, /storage/v1 and /functions/v1.',
+      },
+    );
+    void reply.code(404).send(toBody(problem));
+  });
+
+  registerHealth(server, health);
+  for (const { prefix, feature } of options.mounts) {
+    await server.register(feature(options.context), { prefix });
+  }
+  await server.ready();
+  return { server, inFlight };
+}
+
+/** Ends the request at its deadline: its statement is cancelled and the caller told at once. */
+function watch(request: FastifyRequest, reply: FastifyReply, scope: RequestScope, timeouts: Timeouts): void {
+  const deadline = request.routeOptions.config.deadline ?? 'request';
+  if (deadline === 'none') return;
+  const timer = setTimeout(
+    () => {
+      scope.abort('deadline');
+      // The feature's own error handler renders this in its dialect; a body already under way is cut off.
+      if (reply.raw.headersSent) reply.raw.destroy();
+      else void reply.send(new Abort('deadline'));
+    },
+    deadline === 'upload' ? timeouts.uploadMs : timeouts.requestMs,
+  );
+  reply.raw.once('close', () => clearTimeout(timer));
+}
+
+function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): void {
+  if (error instanceof Problem) {
+    void reply.code(error.status).headers(error.headers).send(toBody(error));
+    return;
+  }
+  if (error instanceof Abort) {
+    const problem = new Problem('request_timeout', 504, 'The request took too long', {
+      hint: 'server.timeouts.request in svc.yaml is the limit.',
+    });
+    void reply.code(504).send(toBody(problem));
+    return;
+  }
+  log.error({ err: error, requestId: request.id }, 'fault');
+  const problem = new Problem('internal_error', 500, 'Internal server error', {
+    hint: `The log has more under request id ${request.id}.`,
+  });
+  void reply.code(500).send(toBody(problem));
+}
+
+function toBody(problem: Problem): Record<string, string | null> {
+  return {
+    code: problem.code,
+    message: problem.message,
+    details: problem.details ?? null,
+    hint: problem.hint ?? null,
+  };
+}
+
+/** A caller's request id is kept when it is safe to log and to send back. */
+function acceptedId(header: string | string[] | undefined): string | undefined {
+  return typeof header === 'string' && /^[\w.:-]{1,64}$/.test(header) ? header : undefined;
+}

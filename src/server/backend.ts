@@ -1,0 +1,277 @@
+// A running backend: database prepared, schema migrated, HTTP open. Start, reload and stop are here, in the
+// order in which they must happen; what each does is next door.
+import { randomUUID } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import type { Catalog } from '../catalog/catalog.ts';
+import { introspect } from '../catalog/introspect.ts';
+import type { Config } from '../config/config.ts';
+import type { FeatureContext, Snapshot } from '../http/feature.ts';
+import type { ApiKeys } from '../identity/api-key.ts';
+import { CredentialReader } from '../identity/credentials.ts';
+import { Keyring, keyringSecrets } from '../identity/keyring.ts';
+import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
+import { TokenVerifier } from '../identity/token.ts';
+import { must } from '../lib/assert.ts';
+import type { Log } from '../log/log.ts';
+import { CallerPool } from '../postgres/caller-pool.ts';
+import { listen, type Listener } from '../postgres/listen.ts';
+import { OwnerDatabase } from '../postgres/owner-database.ts';
+import { Problem } from '../problem/problem.ts';
+import { provision } from '../provision/provision.ts';
+import { syncBuckets } from '../storage/bucket.ts';
+import { createApp, type App } from './app.ts';
+import { createFunctions, type Functions } from '../functions/functions.ts';
+import { createMounts } from './mounts.ts';
+
+/** Connections of the product's own statements, beside `database.pool.max` for callers. */
+const OWNER_CONNECTIONS = 8;
+
+/** Sent by whoever changed the schema. */
+export const SCHEMA_CHANNEL = 'svc_schema';
+
+export type BackendOptions = {
+  readonly config: Config;
+  readonly databaseUrl: string;
+  readonly keys: ApiKeys;
+  readonly host: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  readonly log: Log;
+  readonly dev: boolean;
+  /** For the SVC_* variables that features document. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Public base URL, for links that are mailed or registered elsewhere. */
+  readonly baseUrl?: string | undefined;
+  /** Makes the database follow the file, or looks what is pending; called at start and at each reload. */
+  readonly migrate: (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
+};
+
+export type Backend = {
+  /** Where it listens, for example `http://127.0.0.1:8080`. */
+  readonly url: string;
+  readonly snapshot: () => Snapshot;
+  /** Takes a new file. When its migration is refused, the old one is served on and the refusal thrown. */
+  reload(config: Config): Promise<void>;
+  /** Ends in-flight requests within `timeouts.shutdown`, then everything. */
+  stop(): Promise<void>;
+};
+
+export async function startBackend(options: BackendOptions): Promise<Backend> {
+  const { log, config } = options;
+  const database = await provision(options.databaseUrl);
+  if (database.applied.length > 0) log.info({ steps: database.applied }, 'provisioned the database');
+
+  const { pool } = config.database;
+  const owner = new OwnerDatabase({
+    url: database.ownerUrl,
+    applicationName: 'svc',
+    max: OWNER_CONNECTIONS,
+    idleTimeoutMs: pool.idleTimeoutMs,
+  });
+  const callers = new CallerPool({
+    url: database.authenticatorUrl,
+    applicationName: 'svc-request',
+    max: pool.max,
+    minIdle: pool.min,
+    idleTimeoutMs: pool.idleTimeoutMs,
+    statementTimeoutMs: config.server.timeouts.dbQueryMs,
+  });
+  const keyring = await openKeyring(owner, options);
+  const signingKeys: SigningKeys = new SigningKeys(owner, keyring.box('signing keys'), () =>
+    verifier.forget(),
+  );
+  const verifier: TokenVerifier = new TokenVerifier(signingKeys);
+
+  let phase: 'starting' | 'serving' | 'draining' = 'starting';
+  let snapshot: Snapshot | undefined;
+  const context: FeatureContext = {
+    snapshot: () => must(snapshot, 'the snapshot'),
+    callers,
+    owner,
+    credentials: new CredentialReader(options.keys, verifier),
+    signingKeys,
+    keyring,
+    env: options.env,
+    log,
+    now: () => new Date(),
+    baseUrl: () => options.baseUrl,
+    dev: options.dev,
+  };
+  let app: App | undefined;
+  const functions = createFunctions({
+    publishableKey: options.keys.publishable,
+    loopbackUrl: () => loopbackUrl(must(app, 'the listening server')),
+    mode: options.dev ? 'development' : 'production',
+  });
+  let listener: Listener | undefined;
+  const stopping = new AbortController();
+
+  const swap = (next: Config, catalog: Catalog): void => {
+    snapshot = { config: next, catalog, version: (snapshot?.version ?? 0) + 1 };
+  };
+  const readCatalog = (next: Config): Promise<Catalog> => introspect(owner, exposedSchemas(next));
+
+  // One at a time: a reload must not overtake another, nor a catalog refresh put an older file back.
+  let turn: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const result = turn.then(work);
+    turn = result.catch(() => {});
+    return result;
+  };
+  const refreshCatalog = (): void => {
+    void inTurn(async () => {
+      const { config: current } = must(snapshot, 'the snapshot');
+      swap(current, await readCatalog(current));
+    }).catch((error: unknown) => log.error({ err: error }, 'could not read the catalog again'));
+  };
+
+  const reloadKeys = (): void => {
+    signingKeys
+      .reload()
+      .catch((error: unknown) => log.error({ err: error }, 'could not read the signing keys again'));
+  };
+
+  const stop = async (): Promise<void> => {
+    if (phase === 'draining') return;
+    phase = 'draining';
+    // Index builds in the background end here, and the next start continues them.
+    stopping.abort();
+    await listener?.close();
+    if (app) await drain(app, functions, snapshot?.config.server.timeouts.shutdownMs ?? 0, log);
+    // Whatever still runs a statement now is past the shutdown window.
+    callers.destroy();
+    await owner.close();
+  };
+
+  try {
+    app = await createApp({
+      log,
+      context,
+      mounts: createMounts(options.keys, functions),
+      health: { phase: () => phase, owner: () => owner },
+      cors: () => ({
+        origins: (snapshot?.config ?? config).server.cors.origins,
+        allowLoopback: options.dev,
+      }),
+      timeouts: () => (snapshot?.config ?? config).server.timeouts,
+    });
+    // Open before the migration: a platform that waits for `/live` must not kill a long one.
+    await openPort(app, options.host, options.port);
+    await inTurn(async () => {
+      await options.migrate(owner, config, stopping.signal);
+      await syncBuckets(owner, config);
+      await functions.reload(config);
+      await signingKeys.load();
+      swap(config, await readCatalog(config));
+    });
+    listener = listen(
+      { url: database.ownerUrl, applicationName: 'svc-listen' },
+      [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
+      {
+        onNotification: (channel) => (channel === SIGNING_KEYS_CHANNEL ? reloadKeys() : refreshCatalog()),
+        onReconnect: () => {
+          refreshCatalog();
+          reloadKeys();
+        },
+      },
+      log,
+    );
+    phase = 'serving';
+    callers.warm().catch((error: unknown) => log.warn({ err: error }, 'could not open connections ahead'));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  return {
+    url: listenUrl(app, options.host),
+    snapshot: () => must(snapshot, 'the snapshot'),
+    reload: (next) =>
+      inTurn(async () => {
+        await options.migrate(owner, next, stopping.signal);
+        await syncBuckets(owner, next);
+        await functions.reload(next);
+        swap(next, await readCatalog(next));
+      }),
+    stop,
+  };
+}
+
+/** In development a lost secret costs test accounts; in production it must not sign everybody out unasked. */
+async function openKeyring(owner: OwnerDatabase, { keys, env, dev }: BackendOptions): Promise<Keyring> {
+  try {
+    const secrets = keyringSecrets({
+      secretKey: keys.secret,
+      previousSecretKey: env['SVC_SECRET_KEY_PREVIOUS'],
+      encryptionKey: env['SVC_AUTH_ENCRYPTION_KEY'],
+      previousEncryptionKey: env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS'],
+    });
+    return await Keyring.open(owner, secrets, dev ? 'replace' : 'refuse');
+  } catch (error) {
+    await owner.close();
+    throw error;
+  }
+}
+
+/** A name for this process in locks and history. */
+export function instanceName(): string {
+  return `${process.pid}-${randomUUID().slice(0, 8)}`;
+}
+
+function exposedSchemas(config: Config): string[] {
+  const { relations, routines } = config.expose;
+  const others = new Set([...config.tables, ...relations, ...routines].map((one) => one.schema));
+  others.delete('public');
+  return ['public', ...[...others].sort()];
+}
+
+async function openPort(app: App, host: string, port: number): Promise<void> {
+  try {
+    await app.server.listen({ host, port });
+  } catch (cause) {
+    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+    if (code === 'EADDRINUSE') {
+      throw new Problem('port_in_use', 500, `Port ${port} is already in use`, {
+        cause,
+        hint: 'Stop what listens there, or choose another with --port, SVC_PORT or server.port.',
+      });
+    }
+    if (code === 'EACCES') {
+      throw new Problem('port_forbidden', 500, `This user may not listen on port ${port}`, {
+        cause,
+        hint: 'Choose a port above 1023 with --port, SVC_PORT or server.port.',
+      });
+    }
+    throw cause;
+  }
+}
+
+function listenUrl(app: App, host: string): string {
+  const address = app.server.server.address() as AddressInfo;
+  const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host;
+  return `http://${shown.includes(':') ? `[${shown}]` : shown}:${address.port}`;
+}
+
+/** How code functions reach this server from the same machine. */
+function loopbackUrl(app: App): string {
+  const { port } = app.server.server.address() as AddressInfo;
+  return `http://localhost:${port}`;
+}
+
+async function drain(app: App, functions: Functions, windowMs: number, log: Log): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<void>((resolve) => {
+    timer = setTimeout(() => {
+      log.warn({ requests: app.inFlight.size }, 'the shutdown window is over; cutting off what is left');
+      for (const scope of app.inFlight) scope.abort('shutdown');
+      app.server.server.closeAllConnections();
+      resolve();
+    }, windowMs);
+  });
+  // Connections that were busy when the close began become idle one by one.
+  const sweep = setInterval(() => app.server.server.closeIdleConnections(), 50);
+  await Promise.race([functions.drain().then(() => app.server.close()), deadline]);
+  await functions.stop();
+  clearInterval(sweep);
+  clearTimeout(timer);
+}
