@@ -1,0 +1,156 @@
+// `svc serve`: what it refuses, what it serves without --migrate, what it loads, and how it stops.
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
+import { copyTodoProject, type TodoProject } from '../support/todo-project.ts';
+
+const KEYS = {
+  SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',
+  SVC_SECRET_KEY: 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+};
+
+let project: TodoProject;
+let database: TestDatabase;
+let svc: SvcProcess | undefined;
+
+beforeEach(async () => {
+  project = copyTodoProject();
+  database = await createDatabase();
+});
+afterEach(async () => {
+  await svc?.stop();
+  svc = undefined;
+  await database.drop();
+  project.remove();
+});
+
+test.each<[string, Record<string, string>, RegExp]>([
+  ['without keys', {}, /SVC_PUBLISHABLE_KEY and SVC_SECRET_KEY are not set\n.*svc keys/],
+  ['with one key', { SVC_SECRET_KEY: KEYS.SVC_SECRET_KEY }, /SVC_PUBLISHABLE_KEY is not set/],
+  ['with an empty key', { ...KEYS, SVC_SECRET_KEY: '' }, /SVC_SECRET_KEY is not set/],
+  ['with a short key', { ...KEYS, SVC_SECRET_KEY: 'svc_secret_short' }, /too short/],
+  [
+    'with keys of another product',
+    { ...KEYS, SVC_SECRET_KEY: 'sb_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbb' },
+    /must start with svc_secret_/,
+  ],
+  ['without a database', { ...KEYS }, /SVC_DATABASE_URL is not set/],
+])('refuses to start %s', async (_what, env, message) => {
+  const { code, output } = await runSvc(['serve', '--config', project.config], { env });
+  expect(code).toBe(78);
+  expect(output).toMatch(message);
+  expect(output).not.toContain('svc_secret_short');
+});
+
+test('without --migrate it serves what is there and says what is pending; with it the file is there', async () => {
+  const env = { ...KEYS, SVC_DATABASE_URL: database.url };
+  svc = await startSvc({ command: 'serve', config: project.config, env });
+  expect(svc.output()).toContain('Start with --migrate to apply what is pending');
+  expect(svc.output()).toContain('tables.todos');
+  expect(
+    (await fetch(`${svc.url}/rest/v1/tips`, { headers: { apikey: KEYS.SVC_PUBLISHABLE_KEY } })).status,
+  ).toBe(404);
+  await svc.stop();
+
+  svc = await startSvc({ command: 'serve', config: project.config, env, arguments: ['--migrate'] });
+  expect(
+    (await fetch(`${svc.url}/rest/v1/tips`, { headers: { apikey: KEYS.SVC_PUBLISHABLE_KEY } })).status,
+  ).toBe(200);
+});
+
+test('.production.env beside the file is loaded, and the shell wins', async () => {
+  const fromFile = 'svc_publishable_from_the_file_aaaaaaaa';
+  writeFileSync(
+    join(project.directory, '.production.env'),
+    `SVC_PUBLISHABLE_KEY=${fromFile}\nSVC_SECRET_KEY=${KEYS.SVC_SECRET_KEY}\nSVC_DATABASE_URL=postgres://nobody@127.0.0.1:1/x\n`,
+  );
+  svc = await startSvc({
+    command: 'serve',
+    config: project.config,
+    env: { SVC_DATABASE_URL: database.url, SVC_PUBLISHABLE_KEY: undefined },
+    arguments: ['--migrate'],
+  });
+  expect((await fetch(`${svc.url}/rest/v1/tips`, { headers: { apikey: fromFile } })).status).toBe(200);
+  expect(
+    (await fetch(`${svc.url}/rest/v1/tips`, { headers: { apikey: KEYS.SVC_PUBLISHABLE_KEY } })).status,
+  ).toBe(401);
+});
+
+test('a configuration is read from a URL', async () => {
+  const text =
+    'version: 1\ntables:\n  things:\n    fields: [{ name: id, type: int, primary_key: true }]\n    rls: [{ operations: [select], using: "true" }]\n';
+  const server = createServer((_request, response) => response.end(text)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  try {
+    svc = await startSvc({
+      command: 'serve',
+      config: `http://127.0.0.1:${port}/svc.yaml`,
+      env: { ...KEYS, SVC_DATABASE_URL: database.url },
+      arguments: ['--migrate'],
+    });
+    expect(
+      (await fetch(`${svc.url}/rest/v1/things`, { headers: { apikey: KEYS.SVC_PUBLISHABLE_KEY } })).status,
+    ).toBe(200);
+  } finally {
+    server.close();
+  }
+});
+
+test('--strict refuses an open table; without it the table is named in a warning', async () => {
+  const file = join(project.directory, 'open.yaml');
+  writeFileSync(
+    file,
+    'version: 1\ntables: { open: { fields: [{ name: id, type: int, primary_key: true }] } }\n',
+  );
+  const env = { ...KEYS, SVC_DATABASE_URL: database.url };
+  const strict = await runSvc(['serve', '--config', file, '--strict', '--migrate'], { env });
+  expect(strict.code).toBe(78);
+  expect(strict.output).toContain('the table open has no rls key');
+  svc = await startSvc({ command: 'serve', config: file, env, arguments: ['--migrate'] });
+  expect(svc.output()).toContain('the table open has no rls key');
+});
+
+test('SIGTERM lets a running request end before the process does', async () => {
+  const file = join(project.directory, 'slow.yaml');
+  writeFileSync(
+    file,
+    'version: 1\nrpc: { slow: { language: sql, returns: { type: text }, body: "select \'done\' from pg_sleep(1)" } }\n',
+  );
+  svc = await startSvc({
+    command: 'serve',
+    config: file,
+    env: { ...KEYS, SVC_DATABASE_URL: database.url },
+    arguments: ['--migrate'],
+  });
+  const slow = fetch(`${svc.url}/rest/v1/rpc/slow`, {
+    method: 'POST',
+    headers: { apikey: KEYS.SVC_PUBLISHABLE_KEY, 'content-type': 'application/json' },
+    body: '{}',
+  });
+  await expect.poll(() => busyStatements(database.url)).toBe(1);
+  const stopped = svc.stop('SIGTERM');
+  const response = await slow;
+  expect(response.status).toBe(200);
+  expect(await response.json()).toBe('done');
+  expect(await stopped).toBe(0);
+});
+
+async function busyStatements(url: string): Promise<number> {
+  const { Client } = (await import('pg')).default;
+  const client = new Client(url);
+  await client.connect();
+  try {
+    const { rows } = await client.query(
+      `select count(*)::int as n from pg_stat_activity where datname = current_database() and state = 'active' and application_name = 'svc-request'`,
+    );
+    return rows[0].n;
+  } finally {
+    await client.end();
+  }
+}

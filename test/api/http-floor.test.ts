@@ -1,0 +1,151 @@
+// What every request passes, whatever its API: CORS, body limit, deadlines, request ids, probes, the log.
+import { Writable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createLog } from '../../src/log/log.ts';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+
+const FILE = `
+version: 1
+server:
+  max_body_size: 10KB
+  cors: { origins: ["https://app.example.com"] }
+  timeouts: { request: 700ms, db_query: 20s }
+tables:
+  notes:
+    fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }]
+    rls: [{ operations: [select, insert], using: "true", with_check: "true" }]
+rpc:
+  nap: { language: sql, returns: { type: text }, body: "select 'rested' from pg_sleep(5)" }
+`;
+
+let world: BackendWorld;
+let lines = '';
+
+beforeAll(async () => {
+  const destination = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines += chunk.toString();
+      done();
+    },
+  });
+  world = await startBackendWorld(FILE, { log: createLog({ level: 'debug', destination }) });
+});
+afterAll(async () => {
+  await world.close();
+});
+
+type Sent = Omit<RequestInit, 'headers'> & { headers?: Record<string, string>; duplex?: 'half' };
+
+const send = (path: string, init: Sent = {}): Promise<Response> =>
+  fetch(`${world.url}${path}`, {
+    ...init,
+    headers: { apikey: world.keys.publishable, 'content-type': 'application/json', ...init.headers },
+  });
+
+describe('CORS', () => {
+  test('a listed origin is echoed with credentials, and what clients read is exposed', async () => {
+    const response = await send('/rest/v1/notes', { headers: { origin: 'https://app.example.com' } });
+    expect(response.headers.get('access-control-allow-origin')).toBe('https://app.example.com');
+    expect(response.headers.get('access-control-allow-credentials')).toBe('true');
+    expect(response.headers.get('access-control-expose-headers')).toMatch(/Content-Range/);
+    expect(response.headers.get('vary')).toMatch(/Origin/);
+  });
+
+  test('another origin gets no permission', async () => {
+    const response = await send('/rest/v1/notes', { headers: { origin: 'https://evil.example' } });
+    expect(response.headers.get('access-control-allow-origin')).toBeNull();
+  });
+
+  test.each(['/rest/v1/notes', '/auth/v1/token?grant_type=password', '/storage/v1/object/b/p', '/nowhere'])(
+    'a preflight of %s is answered without a key',
+    async (path) => {
+      const response = await fetch(`${world.url}${path}`, {
+        method: 'OPTIONS',
+        headers: {
+          origin: 'https://app.example.com',
+          'access-control-request-method': 'POST',
+          'access-control-request-headers': 'apikey,x-my-header',
+        },
+      });
+      expect(response.status).toBe(200);
+      expect(response.headers.get('access-control-allow-methods')).toMatch(/PATCH/);
+      expect(response.headers.get('access-control-allow-headers')).toMatch(/x-my-header/);
+      expect(response.headers.get('access-control-max-age')).toBe('86400');
+    },
+  );
+});
+
+describe('the body limit', () => {
+  const large = JSON.stringify({ body: 'x'.repeat(20_000), email: 'a@example.com', password: 'x' });
+
+  test.each([
+    ['/rest/v1/notes', { code: 'SVC101' }],
+    ['/auth/v1/signup', { error_code: 'request_entity_too_large' }],
+  ])('%s answers 413 in its own dialect', async (path, body) => {
+    const response = await send(path, { method: 'POST', body: large });
+    expect(response.status).toBe(413);
+    expect(await response.json()).toMatchObject(body);
+  });
+
+  test('a body that lies about its length is measured as it comes', async () => {
+    const stream = new ReadableStream({
+      start(controller) {
+        for (let n = 0; n < 20; n++) controller.enqueue(new TextEncoder().encode('x'.repeat(1_000)));
+        controller.close();
+      },
+    });
+    const response = await send('/rest/v1/notes', { method: 'POST', body: stream, duplex: 'half' });
+    expect(response.status).toBe(413);
+  });
+});
+
+test('the deadline of a request ends it and its statement', async () => {
+  const response = await send('/rest/v1/rpc/nap', { method: 'POST', body: '{}' });
+  expect(response.status).toBe(504);
+  expect(await response.json()).toMatchObject({ code: 'SVC102' });
+  await expect.poll(() => world.backend.snapshot().version).toBeGreaterThan(0);
+  // The statement was cancelled, not left to run: its connection is free again well before the nap is over.
+  const again = await send('/rest/v1/notes');
+  expect(again.status).toBe(200);
+});
+
+describe('request ids', () => {
+  test('a safe one of the caller is kept, another is replaced', async () => {
+    expect(
+      (await send('/live', { headers: { 'x-request-id': 'abc-123' } })).headers.get('x-request-id'),
+    ).toBe('abc-123');
+    const replaced = (await send('/live', { headers: { 'x-request-id': 'a b"c' } })).headers.get(
+      'x-request-id',
+    );
+    expect(replaced).toMatch(/^[0-9a-f-]{36}$/);
+  });
+});
+
+test('probes answer', async () => {
+  for (const path of ['/live', '/health', '/ready'])
+    expect((await fetch(world.url + path)).status, path).toBe(200);
+});
+
+test('unknown paths and broken URLs get JSON with a hint', async () => {
+  const missing = await send('/rest/v2/notes');
+  expect(missing.status).toBe(404);
+  expect(await missing.json()).toMatchObject({
+    code: 'not_found',
+    hint: expect.stringMatching(/\/rest\/v1/),
+  });
+  const broken = await send('/%zz');
+  expect(broken.status).toBe(400);
+  expect(await broken.json()).toMatchObject({ code: 'bad_request' });
+});
+
+test('the log has one line a request and none of the secrets', async () => {
+  const { publishable, secret } = world.keys;
+  await send(`/rest/v1/notes?apikey=${secret}&select=id`, { headers: { authorization: `Bearer ${secret}` } });
+  await send('/auth/v1/signup', {
+    method: 'POST',
+    body: '{"email":"log@example.com","password":"hunter2-hunter2"}',
+  });
+  await expect.poll(() => lines).toContain('/auth/v1/signup');
+  expect(lines).toMatch(/"url":"\/rest\/v1\/notes\?apikey=\[redacted\]&select=id","status":200/);
+  for (const one of [publishable, secret, 'hunter2-hunter2']) expect(lines).not.toContain(one);
+});

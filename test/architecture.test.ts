@@ -1,0 +1,103 @@
+// The floors of the house: an import goes to a lower floor or stays in its own room. Reads the import lines
+// of src/ and names every forbidden edge; cycles between files are the linter's (import/no-cycle).
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+
+const SRC = fileURLToPath(new URL('../src', import.meta.url));
+
+const FLOORS: Readonly<Record<string, number>> = {
+  lib: 0,
+  problem: 0,
+  log: 0,
+  config: 1,
+  postgres: 1,
+  catalog: 1,
+  'embedded-postgres': 1,
+  migrate: 2,
+  identity: 2,
+  http: 2,
+  provision: 2,
+  typegen: 2,
+  rest: 3,
+  auth: 3,
+  storage: 3,
+  functions: 3,
+  'dashboard-api': 4,
+  server: 4,
+  cli: 5,
+};
+
+/** Rooms of one floor that may still know each other, with the reason. */
+const ALLOWED_SIDEWAYS: ReadonlyArray<readonly [from: string, to: string]> = [
+  // The picture of the catalog is read through the connection next door.
+  ['catalog', 'postgres'],
+  // The context every feature gets names the caller and the keys.
+  ['http', 'identity'],
+  // The server mounts what the dashboard asks for.
+  ['server', 'dashboard-api'],
+  // The generator of TypeScript types reads what the migration engine reads.
+  ['typegen', 'migrate'],
+];
+
+/** The worker runs in a child process and must not carry the server into it. */
+const WORKER = 'functions/worker/';
+
+type Edge = { readonly file: string; readonly target: string };
+
+test('imports go to a lower floor or stay in the room', () => {
+  const forbidden = edges().filter(({ file, target }) => !allowed(file, target));
+  expect(forbidden.map(({ file, target }) => `${file} → ${target}`)).toEqual([]);
+});
+
+test('every folder of src has a floor', () => {
+  const folders = readdirSync(SRC, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name);
+  expect(folders.filter((folder) => !(folder in FLOORS))).toEqual([]);
+});
+
+test('relative imports carry their extension and no file only re-exports', () => {
+  const bare = edges().filter(({ target }) => !/\.(ts|json)$/.test(target));
+  expect(bare.map(({ file, target }) => `${file} → ${target}`)).toEqual([]);
+  const barrels = sources().filter((file) => {
+    const lines = readFileSync(join(SRC, file), 'utf8')
+      .split('\n')
+      .filter((line) => line.trim() !== '' && !line.trim().startsWith('//'));
+    return lines.length > 0 && lines.every((line) => /^export .* from /.test(line));
+  });
+  expect(barrels).toEqual([]);
+});
+
+function allowed(file: string, target: string): boolean {
+  const from = room(file);
+  const to = room(target);
+  if (file.startsWith(WORKER)) return target.startsWith(WORKER) || FLOORS[to] === 0;
+  if (from === to) return true;
+  if (ALLOWED_SIDEWAYS.some(([a, b]) => a === from && b === to)) return true;
+  return (FLOORS[to] ?? Infinity) < (FLOORS[from] ?? -1);
+}
+
+function room(file: string): string {
+  return file.split('/')[0] ?? '';
+}
+
+function edges(): Edge[] {
+  return sources().flatMap((file) => {
+    const text = readFileSync(join(SRC, file), 'utf8');
+    const specifiers = [...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map(
+      (match) => match[1] ?? '',
+    );
+    return specifiers.map((specifier) => ({
+      file,
+      target: relative(SRC, join(SRC, dirname(file), specifier)).replaceAll('\\', '/'),
+    }));
+  });
+}
+
+function sources(): string[] {
+  return readdirSync(SRC, { recursive: true, encoding: 'utf8' })
+    .map((file) => file.replaceAll('\\', '/'))
+    .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'));
+}

@@ -1,0 +1,140 @@
+// Signing keys through their states, on two instances.
+import { SignJWT } from 'jose';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { listen, type Listener } from '../../../src/postgres/listen.ts';
+import { SIGNING_KEYS_CHANNEL, STANDBY_MINUTES } from '../../../src/identity/signing-keys.ts';
+import { silentLog } from '../../../src/log/log.ts';
+import { maintain } from '../../../src/auth/maintenance.ts';
+import { sql } from '../../../src/postgres/sql.ts';
+import { anAuthContext } from '../../support/auth-context.ts';
+import { aUser, claimsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+
+let world: AuthWorld;
+let neighbour: AuthWorld;
+let listener: Listener;
+beforeAll(async () => {
+  world = await startAuth();
+  neighbour = await startAuth({ join: world });
+  await new Promise<void>((resolve) => {
+    listener = listen(
+      { url: world.databaseUrl, applicationName: 'test' },
+      [SIGNING_KEYS_CHANNEL],
+      { onNotification: () => void neighbour.signingKeys.reload(), onReconnect: () => {} },
+      silentLog,
+    );
+    resolve();
+  });
+});
+afterAll(async () => {
+  await listener.close();
+  await neighbour.close();
+  await world.close();
+});
+
+const kidOf = (token: string): string =>
+  JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid;
+const works = async (one: AuthWorld, token: string): Promise<boolean> =>
+  (await one.call('GET', '/user', { bearer: token })).status === 200;
+
+async function until(holds: () => boolean): Promise<void> {
+  const deadline = Date.now() + 5_000;
+  while (!holds()) {
+    if (Date.now() > deadline) throw new Error('it did not happen');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+test('MT-19 standby → in use → previously used → revoked, and nobody is signed out', async () => {
+  const user = await aUser(world);
+  const first = kidOf(user.access);
+  const next = await world.signingKeys.rotate('after-standby');
+  // Published, not yet signing.
+  await until(() => neighbour.signingKeys.publicKeys.some((key) => key.kid === next));
+  expect(kidOf((await aUser(world)).access)).toBe(first);
+  const later = (minutes: number): Date => new Date(Date.now() + minutes * 60_000);
+  expect(await world.signingKeys.advance(later(STANDBY_MINUTES - 1), 900)).toBe(false);
+  expect(await world.signingKeys.advance(later(STANDBY_MINUTES), 900)).toBe(true);
+  const renewed = await aUser(world);
+  expect(kidOf(renewed.access)).toBe(next);
+  for (const one of [world, neighbour])
+    for (const token of [user.access, renewed.access]) expect(await works(one, token)).toBe(true);
+  await until(() => kidOf(user.access) === first && neighbour.signingKeys.signing.kid === next);
+  // After the lifetime of the last token it signed the old key goes.
+  expect(await world.signingKeys.advance(later(STANDBY_MINUTES + 21), 900)).toBe(true);
+  const states = Object.fromEntries((await world.signingKeys.list()).map((key) => [key.kid, key.state]));
+  expect(states).toMatchObject({ [first]: 'revoked', [next]: 'in_use' });
+  const refreshed = await world.call('POST', '/token?grant_type=refresh_token', {
+    body: { refresh_token: user.refresh },
+  });
+  expect(kidOf(refreshed.json.access_token)).toBe(next);
+});
+
+test('rotating at once and revoking: the revoked key’s tokens end, their sessions refresh', async () => {
+  const user = await aUser(world);
+  const old = kidOf(user.access);
+  await world.signingKeys.rotate('now');
+  expect(await works(world, user.access)).toBe(true);
+  await world.signingKeys.revoke(old);
+  expect((await world.call('GET', '/user', { bearer: user.access })).json.error_code).toBe('bad_jwt');
+  const { json } = await world.call('POST', '/token?grant_type=refresh_token', {
+    body: { refresh_token: user.refresh },
+  });
+  expect(await works(world, json.access_token)).toBe(true);
+  expect(
+    (await world.call('GET', '/.well-known/jwks.json')).json.keys.map((key: { kid: string }) => key.kid),
+  ).not.toContain(old);
+});
+
+test('revoking the key in use puts a new one in its place', async () => {
+  const kid = world.signingKeys.signing.kid;
+  await world.signingKeys.revoke(kid);
+  expect(world.signingKeys.signing.kid).not.toBe(kid);
+  expect(await works(world, (await aUser(world)).access)).toBe(true);
+});
+
+test('tokens of an imported shared secret are accepted, without a kid', async () => {
+  const secret = 'a shared secret of the former product';
+  await world.signingKeys.importKey({ sharedSecret: secret });
+  const user = await aUser(world);
+  const token = await new SignJWT(claimsOf(user.access))
+    .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+    .sign(Buffer.from(secret));
+  expect(await works(world, token)).toBe(true);
+  const forged = await new SignJWT(claimsOf(user.access))
+    .setProtectedHeader({ alg: 'HS256' })
+    .sign(Buffer.from(`${secret}!`));
+  expect(await works(world, forged)).toBe(false);
+});
+
+test('two instances that start at once agree on one key and one keyring', async () => {
+  const fresh = await startAuth();
+  try {
+    await fresh.query(sql`delete from auth.signing_keys`);
+    await Promise.all(Array.from({ length: 5 }, () => startAuth({ join: fresh }).then((one) => one.close())));
+    const keys = await fresh.query(sql`select state from auth.signing_keys`);
+    expect(keys).toEqual([{ state: 'in_use' }]);
+    expect(await fresh.query(sql`select id from auth.keyring`)).toHaveLength(1);
+  } finally {
+    await fresh.close();
+  }
+});
+
+test('maintenance removes what has expired and nothing else', async () => {
+  const user = await aUser(world);
+  await world.call('POST', '/recover', { body: { email: user.email } });
+  await world.call('GET', '/verify?type=x&token=y', { apikey: null });
+  const auth = anAuthContext(world);
+  await maintain(auth);
+  const count = async () =>
+    (await world.query(sql`select 1 from auth.one_time_tokens where user_id = ${user.id}`)).length;
+  expect(await count()).toBe(1);
+  world.ahead += 26 * 3_600_000;
+  expect(await maintain(auth)).toBeGreaterThan(0);
+  expect(await count()).toBe(0);
+  expect(await world.query(sql`select 1 from auth.sessions where user_id = ${user.id}`)).toHaveLength(1);
+  world.ahead += 9 * 86_400_000;
+  await maintain(auth);
+  expect(await world.query(sql`select 1 from auth.sessions where user_id = ${user.id}`)).toHaveLength(0);
+  expect(await world.query(sql`select 1 from auth.users where id = ${user.id}`)).toHaveLength(1);
+  await auth.outbox.close();
+});

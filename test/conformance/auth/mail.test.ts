@@ -1,0 +1,491 @@
+// Parity rows OT, VF, RC, RS, RE, PK: everything that goes through a mailbox.
+import { createHash, randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  aUser,
+  claimsOf,
+  navigate,
+  redirectOf,
+  secretsOf,
+  startAuth,
+  type AuthWorld,
+  type Reply,
+} from '../../support/auth-world.ts';
+import { sql } from '../../../src/postgres/sql.ts';
+
+const APP = 'https://app.example';
+let v0: AuthWorld;
+let v1: AuthWorld;
+
+beforeAll(async () => {
+  v0 = await startAuth({ auth: { redirectUrls: [APP] } });
+  v1 = await startAuth({ verifyEmail: true, auth: { redirectUrls: [APP] } });
+});
+afterAll(async () => {
+  await v0.close();
+  await v1.close();
+});
+
+let count = 0;
+const anEmail = (): string => `mail${++count}@example.com`;
+const codeOf = (reply: Reply): unknown => [reply.status, reply.json.error_code];
+const post = (world: AuthWorld, path: string, body: unknown): Promise<Reply> =>
+  world.call('POST', path, { body });
+const newest = async (world: AuthWorld, to: string) => secretsOf((await world.mails(to))[0]!);
+
+async function withAuth(
+  world: AuthWorld,
+  change: Partial<AuthWorld['config']['auth']>,
+  work: () => Promise<void>,
+): Promise<void> {
+  const before = world.config;
+  world.config = { ...before, auth: { ...before.auth, ...change } };
+  try {
+    await work();
+  } finally {
+    world.config = before;
+  }
+}
+
+function pkce(): { verifier: string; body: { code_challenge: string; code_challenge_method: string } } {
+  const verifier = randomBytes(56).toString('hex');
+  return {
+    verifier,
+    body: {
+      code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+      code_challenge_method: 's256',
+    },
+  };
+}
+
+describe('one-time passwords', () => {
+  test('OT-01, OT-03 without the email block there is no such endpoint', async () => {
+    await withAuth(v0, { email: undefined }, async () => {
+      expect((await post(v0, '/otp', { email: anEmail() })).status).toBe(404);
+      expect((await post(v0, '/magiclink', { email: anEmail() })).status).toBe(404);
+    });
+  });
+
+  test('OT-02, RC-05 without a provider the answer is {} and nothing happens', async () => {
+    const p0 = await startAuth({ mail: 'none' });
+    try {
+      const reply = await post(p0, '/otp', { email: 'p0@example.com' });
+      expect([reply.status, reply.text]).toEqual([200, '{}']);
+      expect((await post(p0, '/recover', { email: 'p0@example.com' })).text).toBe('{}');
+      expect((await post(p0, '/resend', { type: 'signup', email: 'p0@example.com' })).text).toBe('{}');
+      expect(await p0.query(sql`select id from auth.users`)).toEqual([]);
+      const { error } = await p0.client().auth.signInWithOtp({ email: 'p0@example.com' });
+      expect(error).toBeNull();
+      const user = await aUser(p0);
+      expect(codeOf(await p0.call('GET', '/reauthenticate', { bearer: user.access }))).toEqual([
+        422,
+        'email_provider_disabled',
+      ]);
+      const invite = await p0.call('POST', '/invite', {
+        apikey: p0.keys.secret,
+        body: { email: 'x@example.com' },
+      });
+      expect(codeOf(invite)).toEqual([422, 'email_provider_disabled']);
+      // D-23: with nobody to mail, a new address counts at once.
+      const put = await p0.call('PUT', '/user', {
+        bearer: user.access,
+        body: { email: 'moved@example.com' },
+      });
+      expect(put.json.email).toBe('moved@example.com');
+    } finally {
+      await p0.close();
+    }
+  });
+
+  test('OT-04, OT-12, OT-13 a known user gets a link and a code', async () => {
+    const user = await aUser(v0);
+    const reply = await v0.call('POST', `/otp?redirect_to=${APP}/in`, { body: { email: user.email } });
+    expect([reply.status, reply.text]).toEqual([200, '{}']);
+    const [mail] = await v0.mails(user.email);
+    expect(mail?.kind).toBe('magic_link');
+    const { link, code } = secretsOf(mail!);
+    expect(`${link.origin}${link.pathname}`).toBe(`${v0.url}/auth/v1/verify`);
+    expect(Object.fromEntries(link.searchParams)).toMatchObject({
+      type: 'magiclink',
+      redirect_to: `${APP}/in`,
+    });
+    expect(link.searchParams.get('token')).toMatch(/^[0-9a-f]{56}$/);
+    expect(code).toMatch(/^\d{6}$/);
+  });
+
+  test('OT-05, OT-15 an unknown one is created, unconfirmed and without a session', async () => {
+    const email = anEmail();
+    await post(v0, '/otp', { email, data: { nick: 'n' } });
+    const [row] = await v0.query(sql`
+      select u.email_confirmed_at, u.encrypted_password, u.raw_user_meta_data ->> 'nick' as nick,
+        (select count(*)::int from auth.sessions s where s.user_id = u.id) as sessions
+      from auth.users u where u.email = ${email}`);
+    expect(row).toEqual({ email_confirmed_at: null, encrypted_password: null, nick: 'n', sessions: 0 });
+  });
+
+  test.each([
+    ['OT-06', { create_user: false, email: 'never@example.com' }, [422, 'otp_disabled']],
+    ['OT-09', {}, [400, 'validation_failed']],
+    ['OT-10', { email: 'c@example.com', channel: 'sms' }, [400, 'validation_failed']],
+    ['OT-11', { phone: '+4912345' }, [400, 'phone_provider_disabled']],
+  ])('%s %j', async (_id, body, expected) => {
+    expect(codeOf(await post(v0, '/otp', body))).toEqual(expected);
+  });
+
+  test('OT-07, OT-08 sign-up off; a minute between mails, for everybody', async () => {
+    await withAuth(v0, { allowSignup: false }, async () => {
+      expect(codeOf(await post(v0, '/otp', { email: anEmail() }))).toEqual([422, 'signup_disabled']);
+    });
+    const email = anEmail();
+    expect((await post(v0, '/otp', { email })).status).toBe(200);
+    expect(codeOf(await post(v0, '/otp', { email }))).toEqual([429, 'over_email_send_rate_limit']);
+  });
+
+  test('OT-14, VF-18, RC-07 with a challenge the link ends in a code', async () => {
+    const user = await aUser(v0);
+    const { verifier, body } = pkce();
+    await post(v0, '/recover', { email: user.email, ...body });
+    const { link, token } = await newest(v0, user.email);
+    expect(token).toMatch(/^pkce_/);
+    const reply = await v0.call('GET', link.href, { apikey: null });
+    expect(reply.status).toBe(303);
+    const { query, fragment } = redirectOf(reply);
+    expect(fragment).toEqual({});
+    const session = await post(v0, '/token?grant_type=pkce', {
+      auth_code: query['code'],
+      code_verifier: verifier,
+    });
+    expect(claimsOf(session.json.access_token).amr[0].method).toBe('recovery');
+  });
+
+  test('PK-03, PK-05, PK-06, PK-08', async () => {
+    const exchange = (auth_code: string, code_verifier: string) =>
+      post(v0, '/token?grant_type=pkce', { auth_code, code_verifier });
+    expect(codeOf(await exchange('unknown', 'x'))).toEqual([404, 'flow_state_not_found']);
+    expect(codeOf(await exchange('', ''))).toEqual([400, 'validation_failed']);
+    const verifier = randomBytes(40).toString('hex');
+    const email = anEmail();
+    await post(v0, '/otp', { email, code_challenge: verifier, code_challenge_method: 'plain' });
+    const code =
+      redirectOf(await v0.call('GET', (await newest(v0, email)).link.href, { apikey: null })).query['code'] ??
+      '';
+    v0.ahead += 301_000;
+    expect(codeOf(await exchange(code, verifier))).toEqual([422, 'flow_state_expired']);
+    v0.ahead -= 301_000;
+    expect((await exchange(code, verifier)).status).toBe(200);
+  });
+
+  test('PK-07 a sign-up link clicked late still ends in a session', async () => {
+    const { verifier, body } = pkce();
+    const email = anEmail();
+    await post(v1, '/signup', { email, password: 'correct horse', ...body });
+    const { link } = await newest(v1, email);
+    v1.ahead += 600_000;
+    const { query } = redirectOf(await v1.call('GET', link.href, { apikey: null }));
+    const session = await post(v1, '/token?grant_type=pkce', {
+      auth_code: query['code'],
+      code_verifier: verifier,
+    });
+    expect(claimsOf(session.json.access_token).amr[0].method).toBe('email/signup');
+  });
+});
+
+describe('verify', () => {
+  const order = async (world: AuthWorld, email: string) => {
+    await post(world, '/otp', { email });
+    return await newest(world, email);
+  };
+  const verify = (world: AuthWorld, body: unknown) => post(world, '/verify', body);
+
+  test.each(['email', 'magiclink'])('VF-01, VF-02, VF-26, VF-27 the code as %s', async (type) => {
+    const email = anEmail();
+    const { code } = await order(v0, email);
+    const reply = await verify(v0, {
+      type,
+      email: email.toUpperCase(),
+      token: code,
+      options: { redirectTo: APP },
+    });
+    expect(reply.status).toBe(200);
+    expect(claimsOf(reply.json.access_token).amr[0].method).toBe('otp');
+  });
+
+  test('VF-03, VF-07, VF-24 the hash, once, and it voids the others', async () => {
+    const user = await aUser(v0);
+    const { token } = await order(v0, user.email);
+    await v0.call('GET', '/reauthenticate', { bearer: user.access });
+    expect(codeOf(await verify(v0, { type: 'email', email: user.email, token: '000000' }))).toEqual([
+      403,
+      'otp_expired',
+    ]);
+    expect((await verify(v0, { type: 'magiclink', token_hash: token })).status).toBe(200);
+    expect(codeOf(await verify(v0, { type: 'magiclink', token_hash: token }))).toEqual([403, 'otp_expired']);
+    expect(await v0.query(sql`select id from auth.one_time_tokens where user_id = ${user.id}`)).toEqual([]);
+  });
+
+  test('VF-04, VF-05, VF-06 wrong, unknown and expired are one answer', async () => {
+    const email = anEmail();
+    const { code } = await order(v0, email);
+    const wrong = await verify(v0, { type: 'email', email, token: code === '000000' ? '111111' : '000000' });
+    const unknown = await verify(v0, { type: 'email', email: 'unknown@example.com', token: '000000' });
+    v0.ahead += 3_601_000;
+    const expired = await verify(v0, { type: 'email', email, token: code });
+    expect(wrong.text).toBe(unknown.text);
+    expect(wrong.text).toBe(expired.text);
+    expect(wrong.json).toMatchObject({
+      code: 403,
+      error_code: 'otp_expired',
+      msg: 'Token has expired or is invalid',
+    });
+  });
+
+  test.each([
+    ['VF-08', { type: 'email', token_hash: 'x', email: 'a@b.co' }, 400],
+    ['VF-09', { type: 'email', token_hash: 'x', token: 'y', email: 'a@b.co' }, 400],
+    ['VF-09', { type: 'email', email: 'a@b.co' }, 400],
+    ['VF-10', { token_hash: 'x' }, 400],
+    ['VF-11', { type: 'x', token_hash: 'x' }, 400],
+    ['VF-12', { type: 'sms', phone: '1-x', token: '123456' }, 400],
+    ['VF-13', { type: 'sms', phone: '+4912345', token: '123456' }, 403],
+    ['bad address', { type: 'email', email: 'x', token: '123456' }, 422],
+  ])('%s %j → %i', async (_id, body, status) => {
+    expect((await verify(v0, body)).status).toBe(status);
+  });
+
+  test('VF-12, VF-15 their texts and recovery', async () => {
+    expect((await verify(v0, { type: 'sms', phone: '1-x', token: '123456' })).json.msg).toBe(
+      'Invalid phone number format (E.164 required)',
+    );
+    const user = await aUser(v0);
+    await post(v0, '/recover', { email: user.email });
+    const { code } = await newest(v0, user.email);
+    expect((await verify(v0, { type: 'recovery', email: user.email, token: code })).status).toBe(200);
+  });
+
+  test('VF-14 confirming a sign-up', async () => {
+    const email = anEmail();
+    await post(v1, '/signup', { email, password: 'correct horse' });
+    const { code } = await newest(v1, email);
+    const { user } = (await verify(v1, { type: 'signup', email, token: code })).json;
+    expect(user.email_confirmed_at).toEqual(expect.any(String));
+    expect(user.user_metadata.email_verified).toBe(true);
+    expect(user.identities[0].identity_data.email_verified).toBe(true);
+    expect(codeOf(await verify(v1, { type: 'signup', email, token: code }))).toEqual([403, 'otp_expired']);
+  });
+
+  test('VF-16, VF-28 bans hold; recovery confirms', async () => {
+    const user = await aUser(v0);
+    const { token } = await order(v0, user.email);
+    await v0.admin().auth.admin.updateUserById(user.id, { ban_duration: '1h' });
+    expect(codeOf(await verify(v0, { type: 'magiclink', token_hash: token }))).toEqual([403, 'user_banned']);
+    const email = anEmail();
+    await post(v1, '/signup', { email, password: 'correct horse' });
+    await post(v1, '/recover', { email });
+    const { code } = await newest(v1, email);
+    expect((await verify(v1, { type: 'recovery', email, token: code })).json.user.email_confirmed_at).toEqual(
+      expect.any(String),
+    );
+  });
+
+  test('VF-29 the first proof of a mailbox ends the password of whoever came before', async () => {
+    const squatter = await aUser(v0);
+    const { code } = await order(v0, squatter.email);
+    const owner = await verify(v0, { type: 'email', email: squatter.email, token: code });
+    expect(owner.json.user.id).toBe(squatter.id);
+    const password = { email: squatter.email, password: squatter.password };
+    expect(codeOf(await post(v0, '/token?grant_type=password', password))).toEqual([
+      400,
+      'invalid_credentials',
+    ]);
+    expect(codeOf(await v0.call('GET', '/user', { bearer: squatter.access }))).toEqual([
+      403,
+      'session_not_found',
+    ]);
+    // A second mail ends nothing any more.
+    await v0.call('PUT', '/user', {
+      bearer: owner.json.access_token,
+      body: { password: 'chosen by the owner' },
+    });
+    const again = await order(v0, squatter.email);
+    expect((await verify(v0, { type: 'email', email: squatter.email, token: again.code })).status).toBe(200);
+    expect(
+      (await post(v0, '/token?grant_type=password', { ...password, password: 'chosen by the owner' })).status,
+    ).toBe(200);
+  });
+
+  test('VF-25 five wrong codes lock the code, not the link', async () => {
+    const email = anEmail();
+    const { code, token } = await order(v0, email);
+    const wrong = code === '000000' ? '111111' : '000000';
+    for (let i = 0; i < 5; i++)
+      expect((await verify(v0, { type: 'email', email, token: wrong })).status).toBe(403);
+    expect(codeOf(await verify(v0, { type: 'email', email, token: code }))).toEqual([403, 'otp_expired']);
+    expect((await verify(v0, { type: 'email', token_hash: token })).status).toBe(200);
+  });
+});
+
+describe('links', () => {
+  const aLink = async (world: AuthWorld): Promise<URL> => {
+    const email = anEmail();
+    await post(world, '/otp', { email });
+    return (await newest(world, email)).link;
+  };
+  const open = (url: string): Promise<Reply> => v0.call('GET', url, { apikey: null });
+
+  test('VF-17, VF-22 a program is sent on with the session in the fragment', async () => {
+    const reply = await open((await aLink(v0)).href);
+    expect(reply.status).toBe(303);
+    expect(reply.headers.get('referrer-policy')).toBe('no-referrer');
+    const { target, fragment } = redirectOf(reply);
+    expect(target).toBe(APP);
+    expect(fragment).toMatchObject({ type: 'magiclink', token_type: 'bearer', expires_in: '900' });
+    expect(Number(fragment['expires_at'])).toBeGreaterThan(1_700_000_000);
+    expect((await v0.call('GET', '/user', { bearer: fragment['access_token'] })).status).toBe(200);
+  });
+
+  test('VF-19 an expired link says so in the fragment', async () => {
+    const link = await aLink(v0);
+    v0.ahead += 3_601_000;
+    expect(redirectOf(await open(link.href)).fragment).toMatchObject({
+      error: 'access_denied',
+      error_code: 'otp_expired',
+    });
+  });
+
+  test('VF-20 another target than the list allows is replaced', async () => {
+    const link = await aLink(v0);
+    link.searchParams.set('redirect_to', 'https://evil.example/');
+    expect(redirectOf(await open(link.href)).target).toBe(APP);
+  });
+
+  test('VF-21 without a list the session is the answer', async () => {
+    const link = await aLink(v0);
+    link.searchParams.delete('redirect_to');
+    await withAuth(v0, { redirectUrls: [] }, async () => {
+      const reply = await open(link.href);
+      expect(reply.json).toMatchObject({ access_token: expect.any(String), token_type: 'bearer' });
+    });
+  });
+
+  test('VF-23 HEAD changes nothing', async () => {
+    const { href } = await aLink(v0);
+    expect((await v0.call('HEAD', href, { apikey: null })).status).toBe(200);
+    expect(redirectOf(await open(href)).fragment['access_token']).toBeDefined();
+  });
+
+  test('a mail scanner sees a page, and the person after it is signed in by the button', async () => {
+    const { href } = await aLink(v0);
+    for (const agent of [
+      'Mozilla/5.0 SafeLinks',
+      'facebookexternalhit/1.1',
+      'Mozilla/5.0 HeadlessChrome/140',
+    ]) {
+      const seen = await navigate(href, { 'user-agent': agent });
+      expect(seen.status).toBe(200);
+      expect(seen.text).toContain('<form method="post">');
+      expect(seen.text).not.toMatch(/<script/i);
+      expect(seen.text).not.toContain('token');
+      expect(seen.headers.get('content-security-policy')).toContain("default-src 'none'");
+    }
+    const bot = await v0.call('GET', href, {
+      apikey: null,
+      headers: { 'user-agent': 'Slackbot-LinkExpanding 1.0', accept: '*/*' },
+    });
+    expect(bot.status).toBe(200);
+    const pressed = await navigate(href, {}, 'POST');
+    expect(pressed.status).toBe(303);
+    expect(redirectOf(pressed).fragment['access_token']).toBeDefined();
+    expect(redirectOf(await navigate(href, {}, 'POST')).fragment['error_code']).toBe('otp_expired');
+  });
+
+  test('missing parameters are a plain 400', async () => {
+    expect((await open(`${v0.url}/auth/v1/verify?type=signup`)).status).toBe(400);
+    expect((await open(`${v0.url}/auth/v1/verify?token=x`)).status).toBe(400);
+  });
+});
+
+describe('recover, resend, reauthenticate', () => {
+  test('RC-01 to RC-04, RC-06', async () => {
+    const user = await aUser(v0);
+    const known = await post(v0, '/recover', { email: user.email });
+    const unknown = await post(v0, '/recover', { email: 'nobody@example.com' });
+    expect([known.status, known.text]).toEqual([unknown.status, unknown.text]);
+    expect(await v0.mails('nobody@example.com')).toEqual([]);
+    expect((await newest(v0, user.email)).link.searchParams.get('type')).toBe('recovery');
+    expect((await post(v0, '/recover', {})).status).toBe(400);
+    expect((await post(v0, '/recover', { email: 'x' })).status).toBe(400);
+    expect((await post(v0, '/recover', { email: 'nobody@example.com' })).status).toBe(429);
+  });
+
+  test('RS-01, RS-02, RS-03, RS-07 a sign-up mail again', async () => {
+    const email = anEmail();
+    await post(v1, '/signup', { email, password: 'correct horse' });
+    const old = await newest(v1, email);
+    expect(codeOf(await post(v1, '/resend', { type: 'signup', email }))).toEqual([
+      429,
+      'over_email_send_rate_limit',
+    ]);
+    v1.ahead += 61_000;
+    expect((await post(v1, '/resend', { type: 'signup', email })).text).toBe('{}');
+    const fresh = await newest(v1, email);
+    expect((await post(v1, '/verify', { type: 'signup', email, token: old.code })).status).toBe(
+      old.code === fresh.code ? 200 : 403,
+    );
+    expect((await post(v1, '/verify', { type: 'signup', email, token: fresh.code })).status).toBe(200);
+    expect((await post(v1, '/resend', { type: 'signup', email })).text).toBe('{}');
+    expect(await v1.mails(email)).toHaveLength(2);
+    expect((await post(v1, '/resend', { type: 'signup', email: 'nobody1@example.com' })).text).toBe('{}');
+  });
+
+  test('RS-04, RS-05, RS-06 email change again, and what is not resent', async () => {
+    const user = await aUser(v0);
+    const email = anEmail();
+    await v0.call('PUT', '/user', { bearer: user.access, body: { email } });
+    v0.ahead += 61_000;
+    expect((await post(v0, '/resend', { type: 'email_change', email: user.email })).text).toBe('{}');
+    expect(await v0.mails(email)).toHaveLength(2);
+    expect((await post(v0, '/resend', { type: 'x', email })).status).toBe(400);
+    expect((await post(v0, '/resend', { email })).status).toBe(400);
+    expect(codeOf(await post(v0, '/resend', { type: 'sms', phone: '+4912345' }))).toEqual([
+      400,
+      'phone_provider_disabled',
+    ]);
+  });
+
+  test('RE-01, RE-02, RE-03', async () => {
+    const user = await aUser(v0);
+    const reply = await v0.call('GET', '/reauthenticate', { bearer: user.access });
+    expect([reply.status, reply.text]).toEqual([200, '{}']);
+    const [mail] = await v0.mails(user.email);
+    expect(mail?.subject).toMatch(/^\d{6} /);
+    expect(mail?.html).not.toContain('/verify?');
+    expect((await v0.call('GET', '/reauthenticate')).status).toBe(401);
+    const anonymous = await post(v0, '/signup', {});
+    expect(codeOf(await v0.call('GET', '/reauthenticate', { bearer: anonymous.json.access_token }))).toEqual([
+      400,
+      'validation_failed',
+    ]);
+  });
+});
+
+describe('the client library', () => {
+  test.each(['newest', '2.107'] as const)('otp, verifyOtp, recovery, resend with %s', async (version) => {
+    const client = version === 'newest' ? v0.client() : v0.oldClient();
+    const email = anEmail();
+    expect(
+      (await client.auth.signInWithOtp({ email, options: { emailRedirectTo: `${APP}/in`, data: { a: 1 } } }))
+        .error,
+    ).toBeNull();
+    const { code } = await newest(v0, email);
+    const verified = await client.auth.verifyOtp({ email, token: code, type: 'email' });
+    expect(verified.data.session?.access_token).toBeDefined();
+    expect((await client.auth.reauthenticate()).error).toBeNull();
+    expect((await client.auth.resetPasswordForEmail(email, { redirectTo: `${APP}/reset` })).error).toBeNull();
+    const recovery = await newest(v0, email);
+    const hash = await client.auth.verifyOtp({ token_hash: recovery.token, type: 'recovery' });
+    expect(hash.error).toBeNull();
+    expect((await client.auth.updateUser({ password: 'a new password' })).error).toBeNull();
+    expect((await client.auth.resend({ type: 'signup', email })).error).toBeNull();
+    expect((await client.auth.signInWithPassword({ email, password: 'a new password' })).error).toBeNull();
+  });
+});

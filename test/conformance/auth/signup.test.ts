@@ -1,0 +1,473 @@
+// Parity rows SU, AN, PW: signing up, anonymous users, passwords.
+import { hash as argon2Hash } from '@node-rs/argon2';
+import { hash as bcryptHash } from '@node-rs/bcrypt';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  aUser,
+  claimsOf,
+  secretsOf,
+  startAuth,
+  type AuthWorld,
+  type Reply,
+} from '../../support/auth-world.ts';
+import { raw, sql } from '../../../src/postgres/sql.ts';
+
+const PASSWORD = 'correct horse';
+let v0: AuthWorld;
+let v1: AuthWorld;
+
+beforeAll(async () => {
+  v0 = await startAuth();
+  v1 = await startAuth({ verifyEmail: true, auth: { redirectUrls: ['https://app.example'] } });
+});
+afterAll(async () => {
+  await v0.close();
+  await v1.close();
+});
+
+let count = 0;
+const anEmail = (): string => `signup${++count}@example.com`;
+const signup = (world: AuthWorld, body: unknown, bearer?: string): Promise<Reply> =>
+  world.call('POST', '/signup', { body, bearer });
+const signIn = (world: AuthWorld, email: string, password: string): Promise<Reply> =>
+  world.call('POST', '/token?grant_type=password', { body: { email, password } });
+const codeOf = (reply: Reply): unknown => [reply.status, reply.json.error_code];
+
+async function withAuth(
+  world: AuthWorld,
+  change: Partial<AuthWorld['config']['auth']>,
+  work: () => Promise<void>,
+): Promise<void> {
+  const before = world.config;
+  world.config = { ...before, auth: { ...before.auth, ...change } };
+  try {
+    await work();
+  } finally {
+    world.config = before;
+  }
+}
+
+describe('sign-up, verification off', () => {
+  test('SU-01 to SU-06, SU-31, SU-32, MT-18 a session at once', async () => {
+    const body = { email: 'A@B.co', password: PASSWORD, data: { x: 1 }, zzz: 1, gotrue_meta_security: {} };
+    const reply = await signup(v0, body);
+    expect(reply.status).toBe(200);
+    expect(reply.headers.get('cache-control')).toBe('no-store');
+    expect(reply.json).toMatchObject({
+      token_type: 'bearer',
+      expires_in: 900,
+      refresh_token: expect.any(String),
+    });
+    expect(Object.keys(reply.json).sort()).toEqual([
+      'access_token',
+      'expires_at',
+      'expires_in',
+      'refresh_token',
+      'token_type',
+      'user',
+    ]);
+    const { user } = reply.json;
+    expect(user).toMatchObject({
+      email: 'a@b.co',
+      phone: '',
+      role: 'authenticated',
+      aud: 'authenticated',
+      is_anonymous: false,
+      app_metadata: { provider: 'email', providers: ['email'] },
+      user_metadata: { x: 1, email: 'a@b.co', sub: user.id, email_verified: true, phone_verified: false },
+      email_confirmed_at: expect.stringMatching(/Z$/),
+      confirmed_at: expect.stringMatching(/Z$/),
+    });
+    expect(user.identities[0]).toMatchObject({
+      provider: 'email',
+      id: user.id,
+      user_id: user.id,
+      email: 'a@b.co',
+      identity_data: { email_verified: false, sub: user.id },
+    });
+    expect(claimsOf(reply.json.access_token).exp).toBe(reply.json.expires_at);
+  });
+
+  test('SU-07, SU-26, SU-27 a known address gets no session', async () => {
+    const { email } = await aUser(v0);
+    const again = await signup(v0, { email, password: PASSWORD });
+    expect(codeOf(again)).toEqual([422, 'user_already_exists']);
+    expect(again.json.msg).toMatch(/^User already registered/);
+    await v0.admin().auth.admin.inviteUserByEmail('invited0@example.com');
+    await v0.call('POST', '/otp', { body: { email: 'mailed0@example.com' } });
+    for (const waiting of ['invited0@example.com', 'mailed0@example.com']) {
+      const reply = await signup(v0, { email: waiting, password: PASSWORD });
+      expect(codeOf(reply)).toEqual([422, 'user_already_exists']);
+      expect(reply.json).not.toHaveProperty('access_token');
+    }
+  });
+
+  test.each([
+    ['SU-13', { password: '12345' }, [422, 'weak_password']],
+    ['SU-14', { password: 'x'.repeat(73) }, [400, 'validation_failed']],
+    ['SU-15', { password: 'é'.repeat(37) }, [400, 'validation_failed']],
+    ['SU-16', { password: undefined }, [400, 'validation_failed']],
+    ['NUL', { password: 'abcdef\0gh' }, [400, 'validation_failed']],
+    ['SU-17', { email: 'x' }, [400, 'validation_failed']],
+    ['SU-18', { email: `${'a'.repeat(244)}@example.com` }, [400, 'validation_failed']],
+    ['SU-19', { email: undefined, phone: '+4912345' }, [400, 'phone_provider_disabled']],
+    ['SU-20', { phone: '+4912345' }, [400, 'phone_provider_disabled']],
+    ['SU-23', { code_challenge: 'a'.repeat(43) }, [400, 'validation_failed']],
+    ['SU-24', { code_challenge: 'a'.repeat(42), code_challenge_method: 's256' }, [400, 'validation_failed']],
+    ['SU-25', { code_challenge: 'a'.repeat(43), code_challenge_method: 'md5' }, [400, 'validation_failed']],
+    ['RB-10', { email: 5 }, [400, 'bad_json']],
+  ])('%s %j is refused', async (_id, change, expected) => {
+    const reply = await signup(v0, { email: anEmail(), password: PASSWORD, ...change });
+    expect(codeOf(reply)).toEqual(expected);
+  });
+
+  test('SU-13, SU-17 say what clients look for', async () => {
+    const weak = await signup(v0, { email: anEmail(), password: '12345' });
+    expect(weak.json).toMatchObject({
+      msg: expect.stringContaining('Password should be at least 6 characters'),
+      weak_password: { reasons: ['length'] },
+    });
+    const bad = await signup(v0, { email: 'x', password: PASSWORD });
+    expect(bad.json.msg).toBe('Unable to validate email address: invalid format');
+  });
+
+  test('SU-21, AN-06, AN-07 switched off', async () => {
+    await withAuth(v0, { allowSignup: false }, async () => {
+      expect(codeOf(await signup(v0, { email: anEmail(), password: PASSWORD }))).toEqual([
+        422,
+        'signup_disabled',
+      ]);
+      expect(codeOf(await signup(v0, {}))).toEqual([422, 'signup_disabled']);
+    });
+    await withAuth(v0, { allowAnonymous: false }, async () => {
+      expect(codeOf(await signup(v0, {}))).toEqual([422, 'anonymous_provider_disabled']);
+    });
+  });
+
+  test('SU-22 null challenges are absent ones', async () => {
+    const body = { email: anEmail(), password: PASSWORD, code_challenge: null, code_challenge_method: null };
+    expect((await signup(v0, body)).status).toBe(200);
+  });
+
+  test('SU-28, SU-29 application triggers see the row and can refuse it', async () => {
+    const world = await startAuth();
+    try {
+      await world.query(
+        raw(`
+        create table public.profiles (id uuid primary key references auth.users (id) on delete cascade, nick text);
+        create function public.make_profile() returns trigger language plpgsql security definer set search_path = '' as $$
+        begin
+          if new.raw_user_meta_data ->> 'nick' = 'refuse' then raise exception 'no such nick'; end if;
+          insert into public.profiles values (new.id, new.raw_user_meta_data ->> 'nick');
+          return new;
+        end $$;
+        create trigger on_user after insert on auth.users for each row execute function public.make_profile();
+      `),
+      );
+      const made = await signup(world, {
+        email: 'nick@example.com',
+        password: PASSWORD,
+        data: { nick: 'Nick' },
+      });
+      expect(await world.query(raw('select nick from public.profiles'))).toEqual([{ nick: 'Nick' }]);
+      const refused = await signup(world, {
+        email: 'refused@example.com',
+        password: PASSWORD,
+        data: { nick: 'refuse' },
+      });
+      expect(refused.status).toBe(500);
+      expect(refused.text).not.toContain('no such nick');
+      expect(await world.query(raw(`select id from auth.users where email = 'refused@example.com'`))).toEqual(
+        [],
+      );
+      expect(made.status).toBe(200);
+    } finally {
+      await world.close();
+    }
+  });
+
+  test('SU-30, RB-8 bodies that are no JSON object', async () => {
+    for (const rawBody of ['{', '[]', '"x"', '{"email":']) {
+      expect(codeOf(await v0.call('POST', '/signup', { rawBody }))).toEqual([400, 'bad_json']);
+    }
+  });
+
+  test('RB-11 prototype keys do not get in', async () => {
+    const rawBody = `{"email":"${anEmail()}","password":"${PASSWORD}","data":{"__proto__":{"a":1},"constructor":1,"ok":{"__proto__":2,"b":3}}}`;
+    const reply = await v0.call('POST', '/signup', { rawBody });
+    expect(reply.status).toBe(200);
+    expect(reply.json.user.user_metadata).toMatchObject({ ok: { b: 3 } });
+    expect(Object.keys(reply.json.user.user_metadata)).not.toContain('constructor');
+  });
+
+  test('SU-33, SU-34 one of two at once, and an audit entry', async () => {
+    const email = anEmail();
+    const both = await Promise.all([1, 2].map(() => signup(v0, { email, password: PASSWORD })));
+    expect(both.map((reply) => reply.status).sort((a, b) => a - b)).toEqual([200, 422]);
+    const rows = await v0.query(
+      sql`select payload from auth.audit_log_entries where payload ->> 'actor_username' = ${email}`,
+    );
+    expect(rows.map((row) => (row['payload'] as { action: string }).action).sort()).toEqual([
+      'login',
+      'user_signedup',
+    ]);
+  });
+});
+
+describe('sign-up, verification on', () => {
+  test('SU-08, SU-12, SU-11 a mail instead of a session, and not two in a minute', async () => {
+    const email = anEmail();
+    const first = await signup(v1, { email, password: PASSWORD, data: { x: 1 } });
+    expect(first.status).toBe(200);
+    expect(first.json).not.toHaveProperty('access_token');
+    expect(first.json).toMatchObject({
+      email,
+      confirmation_sent_at: expect.any(String),
+      user_metadata: { x: 1 },
+    });
+    expect(first.json).not.toHaveProperty('email_confirmed_at');
+    const soon = await signup(v1, { email, password: PASSWORD });
+    expect(codeOf(soon)).toEqual([429, 'over_email_send_rate_limit']);
+    expect(soon.json.msg).toMatch(/\d+/);
+    expect(Number(soon.headers.get('retry-after'))).toBeGreaterThan(50);
+    v1.ahead += 61_000;
+    const later = await signup(v1, { email, password: PASSWORD });
+    expect(later.json.id).toBe(first.json.id);
+    expect(await v1.mails(email)).toHaveLength(2);
+    const { code } = secretsOf((await v1.mails(email))[0]!);
+    expect((await v1.call('POST', '/verify', { body: { type: 'signup', email, token: code } })).status).toBe(
+      200,
+    );
+    // The password is the one of the sign-up that was confirmed.
+    expect((await signIn(v1, email, PASSWORD)).status).toBe(200);
+  });
+
+  test('SU-09, SU-10 a confirmed address looks like a new one', async () => {
+    const admin = v1.admin().auth.admin;
+    const email = anEmail();
+    const made = await admin.createUser({
+      email,
+      password: PASSWORD,
+      email_confirm: true,
+      ban_duration: '1h',
+    });
+    const id = made.data.user!.id;
+    await v1.query(
+      sql`insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${id}, 'f', 'totp', 'verified')`,
+    );
+    const fake = await signup(v1, { email, password: PASSWORD });
+    const real = await signup(v1, { email: anEmail(), password: PASSWORD });
+    expect(fake.status).toBe(200);
+    expect(fake.json.id).not.toBe(id);
+    expect(fake.json.identities).toEqual([]);
+    expect(fake.json).not.toHaveProperty('factors');
+    expect(fake.json).not.toHaveProperty('banned_until');
+    expect(Object.keys(fake.json).sort()).toEqual(Object.keys(real.json).sort());
+    expect((await v1.mails(email)).length).toBe(0);
+    // The second try waits as a new address's would.
+    expect((await signup(v1, { email, password: PASSWORD })).status).toBe(429);
+  });
+
+  test("two people's passwords for one unproven address: neither gets in", async () => {
+    const email = anEmail();
+    await signup(v1, { email, password: 'the attacker chose' });
+    v1.ahead += 61_000;
+    await signup(v1, { email, password: 'the owner chose' });
+    const { code } = secretsOf((await v1.mails(email))[0]!);
+    expect((await v1.call('POST', '/verify', { body: { type: 'signup', email, token: code } })).status).toBe(
+      200,
+    );
+    expect(codeOf(await signIn(v1, email, 'the attacker chose'))).toEqual([400, 'invalid_credentials']);
+  });
+});
+
+describe('anonymous users', () => {
+  test('AN-01 to AN-05, AN-08, AN-09, RB-7', async () => {
+    const empty = await v0.call('POST', '/signup', { rawBody: '' });
+    expect(empty.status).toBe(200);
+    const reply = await signup(v0, { data: { a: 1 } });
+    const claims = claimsOf(reply.json.access_token);
+    expect(claims).toMatchObject({
+      role: 'anon',
+      is_anonymous: true,
+      aud: 'authenticated',
+      aal: 'aal1',
+      email: '',
+      phone: '',
+    });
+    expect(claims.amr[0].method).toBe('anonymous');
+    expect(reply.json.user).toMatchObject({
+      email: '',
+      role: 'anon',
+      identities: [],
+      app_metadata: {},
+      user_metadata: { a: 1 },
+    });
+    expect((await v0.call('GET', '/user', { bearer: reply.json.access_token })).status).toBe(200);
+  });
+
+  test('AN-10, AN-13, AN-17 what they may not, and signing out', async () => {
+    const { access_token: bearer } = (await signup(v0, {})).json;
+    expect(codeOf(await v0.call('POST', '/factors', { bearer, body: { factor_type: 'totp' } }))).toEqual([
+      403,
+      'no_authorization',
+    ]);
+    expect(codeOf(await v0.call('PUT', '/user', { bearer, body: { password: PASSWORD } }))).toEqual([
+      422,
+      'validation_failed',
+    ]);
+    expect((await v0.call('POST', '/logout', { bearer })).status).toBe(204);
+  });
+
+  test('AN-11, AN-16 become full users by PUT /user', async () => {
+    const anonymous = (await signup(v0, {})).json;
+    const email = anEmail();
+    const put = await v0.call('PUT', '/user', {
+      bearer: anonymous.access_token,
+      body: { email, password: PASSWORD },
+    });
+    expect(put.json).toMatchObject({
+      id: anonymous.user.id,
+      is_anonymous: false,
+      email,
+      identities: [{ provider: 'email' }],
+    });
+    const refreshed = await v0.call('POST', '/token?grant_type=refresh_token', {
+      body: { refresh_token: anonymous.refresh_token },
+    });
+    expect(claimsOf(refreshed.json.access_token)).toMatchObject({
+      role: 'authenticated',
+      is_anonymous: false,
+    });
+    expect((await signIn(v0, email, PASSWORD)).status).toBe(200);
+  });
+
+  test('AN-12 with verification the new address answers first', async () => {
+    const anonymous = (await signup(v1, {})).json;
+    const email = anEmail();
+    const put = await v1.call('PUT', '/user', { bearer: anonymous.access_token, body: { email } });
+    expect(put.json).toMatchObject({ new_email: email, is_anonymous: true, email: '' });
+    const { code } = secretsOf((await v1.mails(email))[0]!);
+    const verified = await v1.call('POST', '/verify', { body: { type: 'email_change', email, token: code } });
+    expect(verified.json.user).toMatchObject({ id: anonymous.user.id, is_anonymous: false, email });
+  });
+
+  test('AN-14 sign-up with their token keeps the id', async () => {
+    const anonymous = (await signup(v0, {})).json;
+    const reply = await signup(v0, { email: anEmail(), password: PASSWORD }, anonymous.access_token);
+    expect(reply.json.user.id).toBe(anonymous.user.id);
+    expect(claimsOf(reply.json.access_token)).toMatchObject({ role: 'authenticated', is_anonymous: false });
+    expect((await v0.call('GET', '/user', { bearer: anonymous.access_token })).json.error_code).toBe(
+      'session_not_found',
+    );
+  });
+
+  test('AN-14 with verification on', async () => {
+    const anonymous = (await signup(v1, {})).json;
+    const email = anEmail();
+    const pending = await signup(v1, { email, password: PASSWORD }, anonymous.access_token);
+    expect(pending.json).toMatchObject({ id: anonymous.user.id, is_anonymous: true, new_email: email });
+    const { token } = secretsOf((await v1.mails(email))[0]!);
+    const verified = await v1.call('POST', '/verify', { body: { type: 'email_change', token_hash: token } });
+    expect(verified.json.user).toMatchObject({ id: anonymous.user.id, is_anonymous: false });
+    expect((await signIn(v1, email, PASSWORD)).status).toBe(200);
+  });
+
+  test('AN-15 sign-up with the key alone makes a new user', async () => {
+    const reply = await signup(v0, { email: anEmail(), password: PASSWORD }, v0.keys.publishable);
+    expect(reply.status).toBe(200);
+  });
+});
+
+describe('passwords', () => {
+  test('PW-01, PW-04, PW-14 sign in', async () => {
+    const user = await aUser(v0);
+    const first = await signIn(v0, user.email.toUpperCase(), user.password);
+    const second = await signIn(v0, user.email, user.password);
+    expect(first.status).toBe(200);
+    expect(Date.now() - Date.parse(first.json.user.last_sign_in_at)).toBeLessThan(5_000);
+    expect(claimsOf(first.json.access_token).session_id).not.toBe(
+      claimsOf(second.json.access_token).session_id,
+    );
+    expect(claimsOf(first.json.access_token).amr[0].method).toBe('password');
+  });
+
+  test('PW-02, PW-03, PW-08 one answer for wrong, unknown and password-less', async () => {
+    const user = await aUser(v0);
+    await v0.admin().auth.admin.createUser({ email: 'nopassword@example.com', email_confirm: true });
+    const replies = await Promise.all([
+      signIn(v0, user.email, 'wrong password'),
+      signIn(v0, 'nobody@example.com', 'wrong password'),
+      signIn(v0, 'nopassword@example.com', 'wrong password'),
+      signIn(v0, 'not an address', 'wrong password'),
+    ]);
+    expect(new Set(replies.map((reply) => `${reply.status} ${reply.text}`)).size).toBe(1);
+    expect(codeOf(replies[0])).toEqual([400, 'invalid_credentials']);
+    expect(replies[0].json.msg).toBe('Invalid login credentials');
+  });
+
+  test('PW-05, PW-06, PW-07 the state of an account is told to its owner only', async () => {
+    const email = anEmail();
+    await signup(v1, { email, password: PASSWORD });
+    expect(codeOf(await signIn(v1, email, PASSWORD))).toEqual([400, 'email_not_confirmed']);
+    expect(codeOf(await signIn(v1, email, 'wrong password'))).toEqual([400, 'invalid_credentials']);
+    const user = await aUser(v0);
+    await v0.admin().auth.admin.updateUserById(user.id, { ban_duration: '1h' });
+    expect(codeOf(await signIn(v0, user.email, user.password))).toEqual([400, 'user_banned']);
+    expect(codeOf(await signIn(v0, user.email, 'wrong password'))).toEqual([400, 'invalid_credentials']);
+  });
+
+  test('PW-09, PW-10, PW-12 bad requests', async () => {
+    const token = (grant: string, body: unknown) => v0.call('POST', `/token?grant_type=${grant}`, { body });
+    expect(codeOf(await token('password', { password: 'x' }))).toEqual([400, 'validation_failed']);
+    expect(codeOf(await token('password', { email: 'a@b.co', phone: '+491', password: 'x' }))).toEqual([
+      400,
+      'validation_failed',
+    ]);
+    expect(codeOf(await token('password', { phone: '+4912345', password: 'x' }))).toEqual([
+      422,
+      'phone_provider_disabled',
+    ]);
+    expect(codeOf(await token('foo', {}))).toEqual([400, 'invalid_credentials']);
+    expect(codeOf(await v0.call('POST', '/token', { body: {} }))).toEqual([400, 'invalid_credentials']);
+  });
+
+  test('PW-11 a password that has become weak still signs in, and says so', async () => {
+    const reply = await signInImported(await bcryptHash('abc', { cost: 4 }), 'abc');
+    expect(reply.json.weak_password).toEqual({ message: expect.any(String), reasons: ['length'] });
+  });
+
+  test('PW-15, PW-16, PW-17 imported hashes work and become ours', async () => {
+    const cheap = { algorithm: 2, memoryCost: 1024, timeCost: 1, parallelism: 1 } as const;
+    const firebase =
+      '$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==';
+    for (const [hash, password] of [
+      [await bcryptHash(PASSWORD, { cost: 4 }), PASSWORD],
+      [await argon2Hash(PASSWORD, cheap), PASSWORD],
+      [firebase, 'user1password'],
+    ] as const) {
+      const reply = await signInImported(hash, password);
+      expect(reply.status).toBe(200);
+      expect((await signIn(v0, reply.json.user.email, 'wrong password')).status).toBe(400);
+      const [row] = await v0.query(
+        sql`select encrypted_password from auth.users where id = ${reply.json.user.id}`,
+      );
+      expect(row?.['encrypted_password']).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+      expect((await signIn(v0, reply.json.user.email, password)).status).toBe(200);
+    }
+  });
+
+  async function signInImported(password_hash: string, password: string): Promise<Reply> {
+    const email = anEmail();
+    const body = { email, password_hash, email_confirm: true };
+    expect((await v0.call('POST', '/admin/users', { apikey: v0.keys.secret, body })).status).toBe(200);
+    return await signIn(v0, email, password);
+  }
+
+  test('PW-18 a soft-deleted user is nobody', async () => {
+    const user = await aUser(v0);
+    await v0.admin().auth.admin.deleteUser(user.id, true);
+    expect(codeOf(await signIn(v0, user.email, user.password))).toEqual([400, 'invalid_credentials']);
+    expect((await signup(v0, { email: user.email, password: PASSWORD })).status).toBe(200);
+  });
+});

@@ -1,0 +1,153 @@
+// Where our answer may differ from PostgREST 12.0.2, and why. Each entry looks at one request and both answers
+// and says whether this is that difference; nothing else excuses one.
+import type { Answer } from '../../support/rest-world.ts';
+import type { Made } from './requests.ts';
+
+type Difference = {
+  readonly reason: string;
+  applies(made: Made, ours: Answer, theirs: Answer): boolean;
+};
+
+function code(answer: Answer): string {
+  const found = (answer.json as { code?: unknown } | undefined)?.code;
+  return typeof found === 'string' ? found : '';
+}
+
+const DIFFERENCES: readonly Difference[] = [
+  {
+    reason: 'an unacceptable media type is 406 since PostgREST 13, it was 415',
+    applies: (_, ours, theirs) =>
+      ours.status === 406 && theirs.status === 415 && (ours.text === '' || code(ours) === code(theirs)),
+  },
+  {
+    reason:
+      'a body that is no object and no array of objects is PGRST102 also under columns=, before all else',
+    applies: (made, ours, theirs) =>
+      made.path.includes('columns=') &&
+      code(ours) === 'PGRST102' &&
+      ['22P02', '22023', '42703', 'PGRST204'].includes(code(theirs)) &&
+      ['', '{', '[1]', '{"id":80,"line":"x"} trailing'].includes(made.body ?? ''),
+  },
+  {
+    reason: 'without a representation select= is not looked at',
+    applies: (made, ours, theirs) =>
+      isWrite(made) &&
+      made.path.includes('select=nope') &&
+      code(theirs) === '42703' &&
+      !made.prefer?.includes('return=representation') &&
+      ours.status !== 500,
+  },
+  {
+    reason: 'of two bad values in one body, which is named first follows the order of the columns',
+    applies: (made, ours, theirs) =>
+      isWrite(made) && ours.status === 400 && code(ours).startsWith('22') && code(theirs).startsWith('22'),
+  },
+  {
+    reason: 'of two mistakes in one request, PostgreSQL names the one its plan meets first',
+    applies: (_, ours, theirs) =>
+      isMistake(ours) && isMistake(theirs) && ours.status < 500 && theirs.status < 500,
+  },
+  {
+    reason: 'an embed that shows nothing and filters nothing is not evaluated, nor are its mistakes',
+    applies: (made, ours, theirs) =>
+      decodeURIComponent(made.path).includes('()') &&
+      ours.status < 300 &&
+      (isMistake(theirs) || (made.method === 'HEAD' && theirs.status === 400)),
+  },
+  {
+    reason: 'an empty spread makes PostgREST 12 write a statement that is no SQL',
+    applies: (made, _, theirs) =>
+      decodeURIComponent(made.path).includes('...') && ['42601', '42703'].includes(code(theirs)),
+  },
+  {
+    reason: 'totals count groups, as the page does, and not the rows behind them',
+    applies: (made, ours, theirs) =>
+      /(count|sum|avg|min|max)\(\)/.test(decodeURIComponent(made.path)) &&
+      made.prefer === 'count=exact' &&
+      ours.status < 300 &&
+      theirs.status < 300 &&
+      ours.text === theirs.text,
+  },
+  {
+    reason: 'CSV has its header line also when there are no rows',
+    applies: (made, ours, theirs) =>
+      (made.headers?.['accept'] ?? '').includes('text/csv') &&
+      theirs.text === '\n' &&
+      /^[\w,]+\n$/.test(ours.text),
+  },
+  {
+    reason: 'an embedded offset that leaves an inner join without rows is also counted so',
+    applies: (made, ours, theirs) =>
+      made.path.includes('.offset=') &&
+      decodeURIComponent(made.path).includes('!inner') &&
+      ours.status < 300 &&
+      theirs.status === 206,
+  },
+  {
+    reason: 'an embed of a changed row is ordered as asked for; PostgREST 12 forgets that on PATCH',
+    applies: (made, ours, theirs) =>
+      made.method === 'PATCH' &&
+      made.path.includes('tags.order=id') &&
+      ours.text.length > 0 &&
+      theirs.status === 200,
+  },
+  {
+    reason:
+      'a filter or an order on the rows of a function may use columns that are not selected (since PostgREST 13)',
+    applies: (made, ours, theirs) =>
+      made.path.startsWith('/rpc/') &&
+      made.path.includes('select=') &&
+      code(theirs) === '42703' &&
+      ours.status < 500,
+  },
+  {
+    reason: 'text that is no part of the grammar is refused where PostgREST skips it or reads it as a name',
+    applies: (made, ours) =>
+      ours.status === 400 &&
+      /select=:id|&or=id\.eq\.1$/.test(made.path) &&
+      ['', 'PGRST100'].includes(code(ours)),
+  },
+  {
+    reason: 'a table that is not there is PGRST205 since PostgREST 13',
+    applies: (_, ours, theirs) =>
+      ours.status === 404 && theirs.status === 404 && code(ours) === 'PGRST205' && code(theirs) === '42P01',
+  },
+  {
+    reason: 'a trailing slash names the same resource since PostgREST 13',
+    applies: (made, ours, theirs) => made.path === '/kinds/' && ours.status === 200 && theirs.status === 404,
+  },
+  {
+    reason: 'NUL in a value is refused and not cut off',
+    applies: (made, ours) => made.path.includes('%00') && ours.status === 400,
+  },
+  {
+    reason: 'an unknown time zone is an error since PostgREST 13',
+    applies: (made, ours) =>
+      made.prefer === 'timezone=Nowhere' && ours.status === 400 && code(ours) === '22023',
+  },
+  {
+    reason: 'a to-many spread makes arrays since PostgREST 13',
+    applies: (made, _, theirs) => made.path.includes('...') && code(theirs) === 'PGRST119',
+  },
+  {
+    reason: 'CSV shows embeds as our JSON, and the columns of a write as they were selected',
+    applies: (made, ours, theirs) =>
+      made.headers?.['accept'] === 'text/csv' &&
+      ours.status === theirs.status &&
+      ours.status < 300 &&
+      (isWrite(made) || decodeURIComponent(made.path).includes('(')),
+  },
+];
+
+/** A value or a name that PostgreSQL refuses. */
+function isMistake(answer: Answer): boolean {
+  return /^(22|42)/.test(code(answer));
+}
+
+function isWrite({ method, path }: Made): boolean {
+  return ['POST', 'PATCH', 'PUT', 'DELETE'].includes(method) && !path.startsWith('/rpc/');
+}
+
+export function agreed(made: Made, ours: Answer, theirs: Answer): string | undefined {
+  return DIFFERENCES.find((one) => one.applies(made, ours, theirs))?.reason;
+}

@@ -1,0 +1,292 @@
+// A storage API of its own for a test file: a database, a server on a loopback port, users and clients. Policies
+// are made from the buckets' `rls` the way the migration engine makes them.
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { AddressInfo } from 'node:net';
+import { createClient, type SupabaseClient } from '@supabase/supabase-js';
+import type { Bucket, Config, Policy } from '../../../src/config/config.ts';
+import type { FeatureContext } from '../../../src/http/feature.ts';
+import { generateApiKeys, type ApiKeys } from '../../../src/identity/api-key.ts';
+import { CredentialReader } from '../../../src/identity/credentials.ts';
+import { SigningKeys } from '../../../src/identity/signing-keys.ts';
+import { signToken, TokenVerifier } from '../../../src/identity/token.ts';
+import { Keyring } from '../../../src/identity/keyring.ts';
+import { silentLog, type Log } from '../../../src/log/log.ts';
+import { CallerPool } from '../../../src/postgres/caller-pool.ts';
+import { OwnerDatabase } from '../../../src/postgres/owner-database.ts';
+import { ident, join as joinSql, literal, raw, sql, type Sql } from '../../../src/postgres/sql.ts';
+import { provision } from '../../../src/provision/provision.ts';
+import { createApp, type App } from '../../../src/server/app.ts';
+import type { Backend } from '../../../src/storage/backend/backend.ts';
+import { syncBuckets } from '../../../src/storage/bucket.ts';
+import {
+  createBackend,
+  createStorage,
+  type StorageFeature,
+  type StorageOptions,
+} from '../../../src/storage/storage.ts';
+import { deriveUrlKey } from '../../../src/storage/url-token.ts';
+import { createDatabase, templateDatabase } from '../../support/database.ts';
+
+const POSITION = { line: 1, column: 1 };
+
+export type User = { readonly id: string; readonly token: string; readonly headers: Record<string, string> };
+
+export type WorldOptions = {
+  readonly buckets: readonly Bucket[];
+  readonly storage?: Partial<StorageOptions> | undefined;
+  readonly provider?: Config['providers']['storage'] | undefined;
+  readonly corsOrigins?: readonly string[] | undefined;
+  readonly uploadMs?: number | undefined;
+  readonly requestMs?: number | undefined;
+  readonly maxBodyBytes?: number | undefined;
+  readonly baseUrl?: string | undefined;
+  readonly log?: Log | undefined;
+  /** Turns the S3 endpoint on, with this environment. */
+  readonly s3?: Readonly<Record<string, string>> | undefined;
+  readonly now?: (() => Date) | undefined;
+};
+
+export type World = {
+  /** The API's base, for example `http://127.0.0.1:4000/storage/v1`. */
+  readonly url: string;
+  readonly origin: string;
+  readonly databaseUrl: string;
+  readonly directory: string;
+  readonly keys: ApiKeys;
+  readonly owner: OwnerDatabase;
+  readonly callers: CallerPool;
+  readonly storage: StorageFeature;
+  /** The backend itself, for states that only a crash would leave. */
+  readonly backend: () => Backend;
+  readonly config: Config;
+  readonly alice: User;
+  readonly bob: User;
+  readonly anonymous: Record<string, string>;
+  readonly service: Record<string, string>;
+  user(options?: { anonymous?: boolean }): Promise<User>;
+  client(user?: User | 'service'): SupabaseClient;
+  /** Deletes at once what the outbox holds. */
+  sweep(): Promise<number>;
+  stop(): Promise<void>;
+};
+
+export function aBucket(name: string, settings: Partial<Bucket> = {}): Bucket {
+  return {
+    name,
+    public: false,
+    maxSizeBytes: 50 * 1024 * 1024,
+    types: [],
+    rls: [],
+    position: POSITION,
+    ...settings,
+  };
+}
+
+export function aPolicy(policy: Partial<Policy> & Pick<Policy, 'operations'>): Policy {
+  return {
+    name: undefined,
+    type: 'permissive',
+    using: undefined,
+    withCheck: undefined,
+    check: undefined,
+    position: POSITION,
+    ...policy,
+  };
+}
+
+export const OWN: Policy = aPolicy({
+  operations: ['select', 'insert', 'update', 'delete'],
+  check: 'owner_id = auth.uid()::text',
+});
+
+export function aConfig(directory: string, options: WorldOptions): Config {
+  return {
+    expose: { relations: [], routines: [] },
+    project: { name: 'test', description: undefined, cloudProjectId: undefined },
+    database: { pool: { max: 10, min: 1, idleTimeoutMs: 10_000 } },
+    server: {
+      port: 0,
+      maxBodyBytes: options.maxBodyBytes ?? 1024 * 1024,
+      maxLimit: 100,
+      cors: { origins: options.corsOrigins ?? [] },
+      s3Endpoint: options.s3 !== undefined,
+      timeouts: {
+        requestMs: options.requestMs ?? 30_000,
+        dbQueryMs: 10_000,
+        uploadMs: options.uploadMs ?? 300_000,
+        shutdownMs: 5_000,
+      },
+    },
+    providers: { email: undefined, storage: options.provider ?? { type: 'local', path: 'blobs' } },
+    auth: {
+      jwtExpirySeconds: 900,
+      refreshTokenExpirySeconds: 604_800,
+      allowSignup: true,
+      allowAnonymous: true,
+      redirectUrls: [],
+      email: undefined,
+      oauth: [],
+    },
+    tables: [],
+    storage: options.buckets,
+    rpc: [],
+    functions: [],
+    functionsBundle: undefined,
+    migrations: {
+      drop: 'retire',
+      pruneAfterMs: 0,
+      lockTimeoutMs: 300,
+      lockBudgetMs: 60_000,
+      bootBudgetMs: 60_000,
+      maxWriteBlockMs: 100,
+    },
+    source: { name: 'svc.yaml', directory, text: '' },
+  };
+}
+
+/** The policies of 'per bucket' as statements: restrictive ones must not touch the rows of other buckets. */
+export function policyStatements(buckets: readonly Bucket[]): Sql[] {
+  return buckets.flatMap((bucket) =>
+    bucket.rls.flatMap((policy, index) =>
+      policy.operations.map((operation) => {
+        const name = `svc_${bucket.name}_${index}_${operation}`;
+        const restrictive = policy.type === 'restrictive';
+        const scoped = (expression: string): Sql =>
+          restrictive
+            ? sql`(bucket_id <> ${literal(bucket.name)} or (${raw(`\n${expression}\n`)}))`
+            : sql`(bucket_id = ${literal(bucket.name)} and (${raw(`\n${expression}\n`)}))`;
+        const using = policy.using ?? policy.check;
+        const check = policy.withCheck ?? policy.check ?? policy.using;
+        const clauses = [
+          ...(operation !== 'insert' ? [sql`using ${scoped(using ?? 'false')}`] : []),
+          ...(operation === 'insert' || operation === 'update'
+            ? [sql`with check ${scoped(check ?? 'false')}`]
+            : []),
+        ];
+        return sql`create policy ${ident(name)} on storage.objects as ${raw(policy.type)} for ${raw(operation)}
+          to anon, authenticated ${joinSql(clauses, ' ')}`;
+      }),
+    ),
+  );
+}
+
+export async function applyPolicies(owner: OwnerDatabase, buckets: readonly Bucket[]): Promise<void> {
+  for (const statement of policyStatements(buckets)) await owner.query(statement);
+}
+
+export async function createWorld(options: WorldOptions): Promise<World> {
+  const template = await templateDatabase('provisioned', async (url) => {
+    await provision(url);
+  });
+  const database = await createDatabase({ template });
+  const roles = await provision(database.url);
+  const directory = await mkdtemp(join(tmpdir(), 'svc-storage-'));
+  const config = aConfig(directory, options);
+  const keys = generateApiKeys();
+  const owner = new OwnerDatabase({
+    url: roles.ownerUrl,
+    applicationName: 'test-owner',
+    max: 8,
+    idleTimeoutMs: 10_000,
+  });
+  const callers = new CallerPool({
+    url: roles.authenticatorUrl,
+    applicationName: 'test-callers',
+    max: 10,
+    minIdle: 0,
+    idleTimeoutMs: 10_000,
+    statementTimeoutMs: 10_000,
+  });
+  const keyring = await Keyring.open(owner, { current: keys.secret, previous: [] }, 'refuse');
+  const signingKeys = new SigningKeys(owner, keyring.box('signing keys'));
+  await signingKeys.load();
+  await syncBuckets(owner, config);
+  await applyPolicies(owner, options.buckets);
+
+  let origin = '';
+  const context: FeatureContext = {
+    snapshot: () => ({
+      config,
+      catalog: {
+        schemas: ['public'],
+        relations: new Map(),
+        routines: new Map(),
+        serverVersion: 180_000,
+        usedSettings: new Set(),
+      },
+      version: 1,
+    }),
+    callers,
+    owner,
+    credentials: new CredentialReader(keys, new TokenVerifier(signingKeys)),
+    signingKeys,
+    keyring,
+    env: options.s3 ?? {},
+    log: options.log ?? silentLog,
+    now: options.now ?? (() => new Date()),
+    baseUrl: () => options.baseUrl ?? origin,
+    dev: false,
+  };
+  const storage = createStorage({
+    urlKey: deriveUrlKey(keys.secret),
+    publishableKey: keys.publishable,
+    cleanup: { graceMs: 0, pollMs: 60_000 },
+    ...options.storage,
+  });
+  const app: App = await createApp({
+    log: options.log ?? silentLog,
+    context,
+    mounts: [{ prefix: '/storage/v1', feature: storage.feature }],
+    health: { phase: () => 'serving', owner: () => owner },
+    cors: () => ({ origins: config.server.cors.origins, allowLoopback: false }),
+    timeouts: () => config.server.timeouts,
+  });
+  await app.server.listen({ host: '127.0.0.1', port: 0 });
+  origin = `http://127.0.0.1:${(app.server.server.address() as AddressInfo).port}`;
+
+  const user = async ({ anonymous = false }: { anonymous?: boolean } = {}): Promise<User> => {
+    const id = randomUUID();
+    const role = anonymous ? 'anon' : 'authenticated';
+    const exp = Math.floor(Date.now() / 1000) + 3600;
+    const token = await signToken({ sub: id, role, is_anonymous: anonymous, exp }, signingKeys.signing);
+    return { id, token, headers: { apikey: keys.publishable, authorization: `Bearer ${token}` } };
+  };
+  return {
+    url: `${origin}/storage/v1`,
+    origin,
+    databaseUrl: database.url,
+    directory: join(directory, 'blobs'),
+    keys,
+    owner,
+    callers,
+    storage,
+    backend: () => createBackend(config),
+    config,
+    alice: await user(),
+    bob: await user(),
+    anonymous: { apikey: keys.publishable },
+    service: { apikey: keys.secret, authorization: `Bearer ${keys.secret}` },
+    user,
+    client(who) {
+      const key = who === 'service' ? keys.secret : keys.publishable;
+      return createClient(origin, key, {
+        auth: { persistSession: false, autoRefreshToken: false },
+        ...(who && who !== 'service'
+          ? { global: { headers: { authorization: `Bearer ${who.token}` } } }
+          : {}),
+      });
+    },
+    sweep: () => storage.sweep(),
+    async stop() {
+      app.server.server.closeAllConnections();
+      await app.server.close();
+      await callers.close();
+      await owner.close();
+      await database.drop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}

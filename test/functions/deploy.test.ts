@@ -1,0 +1,203 @@
+// From a laptop to a server with one command: `svc deploy` against `svc receive`, both as real processes.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { generateApiKeys } from '../../src/identity/api-key.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { freePort, runSvc } from '../support/svc-process.ts';
+import { until } from './world.ts';
+
+const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
+const TOKEN = 'a-deploy-token-that-only-tests-know';
+const folder = mkdtempSync(join(tmpdir(), 'svc-deploy-'));
+const laptop = join(folder, 'laptop');
+const releases = join(folder, 'server');
+const keys = generateApiKeys();
+let database: TestDatabase;
+let receiver: ChildProcess;
+let port: number;
+let output = '';
+
+function write(files: Readonly<Record<string, string>>): void {
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(laptop, path)), { recursive: true });
+    writeFileSync(join(laptop, path), content);
+  }
+}
+
+async function startReceiver(): Promise<void> {
+  receiver = spawn(
+    process.execPath,
+    [LAUNCHER, 'receive', '--dir', releases, '--port', String(port), '--host', '127.0.0.1'],
+    {
+      env: {
+        PATH: process.env['PATH'],
+        HOME: process.env['HOME'],
+        SVC_DEPLOY_TOKEN: TOKEN,
+        SVC_DATABASE_URL: database.url,
+        SVC_PUBLISHABLE_KEY: keys.publishable,
+        SVC_SECRET_KEY: keys.secret,
+        SVC_ENV_PLACE: 'the-server-knows',
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
+  for (const stream of [receiver.stdout, receiver.stderr]) {
+    stream?.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  }
+  await until(
+    'the receiver listens',
+    () =>
+      fetch(url()).then(
+        () => true,
+        () => false,
+      ),
+    60_000,
+  );
+}
+
+const url = (): string => `http://127.0.0.1:${port}`;
+const deploy = (env: Record<string, string> = {}) =>
+  runSvc(['deploy', '--config', join(laptop, 'svc.yaml'), '--to', url()], {
+    env: { SVC_DEPLOY_TOKEN: TOKEN, ...env },
+  });
+const hello = async (): Promise<{ status: number; text: string }> => {
+  const response = await fetch(`${url()}/functions/v1/hello`);
+  return { status: response.status, text: await response.text() };
+};
+
+beforeAll(async () => {
+  database = await createDatabase();
+  port = await freePort();
+  write({
+    'svc.yaml':
+      '# my backend\nversion: 1\nproject: { name: demo }\nfunctions:\n  hello: { runtime: node, file: functions/hello.js, env: { PLACE: "${SVC_ENV_PLACE}" } }\n',
+    'functions/hello.js': "export default async (req, ctx) => ({ body: 'one ' + ctx.env.PLACE });",
+    'functions/package.json': '{"type":"module"}',
+    'functions/package-lock.json': '{"lockfileVersion":3,"requires":true,"packages":{"":{}}}',
+    'functions/.env': 'SECRET=canary-never-uploaded',
+    '.env': 'SVC_ENV_PLACE=the-laptop',
+  });
+  await startReceiver();
+}, 120_000);
+afterAll(async () => {
+  if (receiver.exitCode === null) {
+    receiver.kill('SIGTERM');
+    await once(receiver, 'exit');
+  }
+  await database.drop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('before the first deployment nothing is served, and the API wants its token', async () => {
+  expect((await fetch(`${url()}/ready`)).status).toBe(503);
+  const answer = await fetch(`${url()}/deploy/v1/projects`, { method: 'POST' });
+  expect(answer.status).toBe(401);
+  const wrong = await deploy({ SVC_DEPLOY_TOKEN: 'another-token-of-some-length' });
+  expect(wrong.code).not.toBe(0);
+  expect(wrong.output).toContain('token');
+});
+
+test('a lockfile is required', async () => {
+  const lockfile = join(laptop, 'functions/package-lock.json');
+  const text = readFileSync(lockfile, 'utf8');
+  rmSync(lockfile);
+  const refused = await deploy();
+  expect(refused.code).not.toBe(0);
+  expect(refused.output).toContain('package-lock.json');
+  writeFileSync(lockfile, text);
+});
+
+test('one command: uploaded, built, started, switched; the project id is written', async () => {
+  const done = await deploy();
+  expect(done.output).toContain('is live');
+  expect(done.code).toBe(0);
+  expect(await hello()).toEqual({ status: 200, text: 'one the-server-knows' });
+  const text = readFileSync(join(laptop, 'svc.yaml'), 'utf8');
+  expect(text).toContain('# my backend');
+  expect(text).toMatch(/project_id: "?prj_[0-9a-f]+/);
+  expect(text).not.toContain('functions_bundle');
+  const [release = ''] = readdirSync(join(releases, 'releases'));
+  expect(existsSync(join(releases, 'releases', release, 'functions/.env'))).toBe(false);
+  expect(existsSync(join(releases, 'releases', release, '.env'))).toBe(false);
+}, 120_000);
+
+test('the next one replaces it without a lost request', async () => {
+  write({ 'functions/hello.js': "export default async (req, ctx) => ({ body: 'two' });" });
+  const load = { running: true };
+  const seen: string[] = [];
+  const callers = Array.from({ length: 4 }, async () => {
+    while (load.running) {
+      const { status, text } = await hello();
+      seen.push(`${status} ${text}`);
+    }
+  });
+  const done = await deploy();
+  load.running = false;
+  await Promise.all(callers);
+  expect(done.code).toBe(0);
+  expect([...new Set(seen)].sort((a, b) => a.localeCompare(b))).toEqual([
+    '200 one the-server-knows',
+    '200 two',
+  ]);
+}, 120_000);
+
+test('a release that does not load, or does not start, never gets the traffic', async () => {
+  write({ 'functions/hello.js': "import './missing.js'; export default async () => ({ body: 'three' });" });
+  const unloadable = await deploy();
+  expect(unloadable.code).toBe(1);
+  expect(unloadable.output).toContain('cannot be loaded');
+  expect(unloadable.output).toContain('former release is served on');
+  expect((await hello()).text).toBe('two');
+
+  const good = readFileSync(join(laptop, 'svc.yaml'), 'utf8');
+  write({
+    'functions/hello.js': "export default async () => ({ body: 'three' });",
+    'svc.yaml': `${good}rpc:\n  broken: { language: sql, returns: { type: integer }, body: "select no_such_column" }\n`,
+  });
+  const unready = await deploy();
+  expect(unready.code).toBe(1);
+  expect((await hello()).text).toBe('two');
+  write({ 'svc.yaml': good });
+}, 180_000);
+
+test('a release that dies while it is watched gives the traffic back', async () => {
+  // It kills the service it belongs to.
+  write({
+    'functions/hello.js':
+      "export default async () => { process.kill(process.ppid, 'SIGKILL'); return { body: 'four' }; };",
+  });
+  const deploying = deploy();
+  await until('it has the traffic', async () => (await hello()).text !== 'two', 60_000);
+  const done = await deploying;
+  expect(done.code).toBe(1);
+  expect(done.output).toContain('back to release');
+  expect((await hello()).text).toBe('two');
+  write({ 'functions/hello.js': "export default async () => ({ body: 'two' });" });
+}, 120_000);
+
+test('the live release is started again after a restart of the server', async () => {
+  receiver.kill('SIGTERM');
+  await once(receiver, 'exit');
+  expect(receiver.exitCode).toBe(0);
+  await startReceiver();
+  await until('it serves again', async () => (await hello()).text === 'two', 60_000);
+}, 120_000);
+
+test('no secret shows in what was logged', () => {
+  expect(output).not.toContain(TOKEN);
+  expect(output).not.toContain(keys.secret);
+  expect(output).not.toContain('canary-never-uploaded');
+});

@@ -1,0 +1,154 @@
+// `svc migrate` as a deploy script sees it: output and exit codes, against a database of its own.
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { aWorld, type World } from './world.ts';
+
+const SVC = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
+
+let world: World;
+let folder: string;
+beforeAll(async () => {
+  world = await aWorld();
+  folder = await mkdtemp(join(tmpdir(), 'svc-cli-'));
+});
+afterAll(async () => {
+  await rm(folder, { recursive: true });
+  await world.close();
+});
+
+type Ran = { readonly code: number; readonly out: string };
+
+function svc(...args: string[]): Promise<Ran> {
+  const env = { ...process.env, SVC_DATABASE_URL: world.url, NO_COLOR: '1' };
+  return new Promise((resolve) => {
+    execFile(process.execPath, [SVC, ...args], { cwd: folder, env }, (error, stdout, stderr) => {
+      const code = error && typeof error.code === 'number' ? error.code : 0;
+      resolve({ code, out: stdout + stderr });
+    });
+  });
+}
+
+const FIRST = `version: 1
+# the whole backend
+tables:
+  todos:
+    fields:
+      - { name: id, type: bigserial, primary_key: true }
+      - { name: title, type: text, required: true } # what to do
+      - { name: done, type: boolean, default: false }
+    indexes:
+      - { columns: [title] }
+    rls:
+      - { operations: [select], using: 'true' }
+`;
+
+async function file(text: string): Promise<void> {
+  await writeFile(join(folder, 'svc.yaml'), text);
+}
+
+test('from the first plan to the last prune', { timeout: 120_000 }, async () => {
+  await file(FIRST);
+  const first = await svc('migrate', 'plan', '--check');
+  expect(first.code).toBe(2);
+  expect(first.out).toContain('+ table todos (3 columns)');
+  expect(await svc('migrate', 'apply')).toMatchObject({ code: 0 });
+  expect(await svc('migrate', '--check')).toMatchObject({ code: 0 });
+  await world.sql(`insert into todos (title, done) values ('a', true), ('b', false)`);
+
+  const renamed = await svc('migrate', 'rename', 'todos.title', 'headline');
+  expect(renamed.code).toBe(0);
+  const text = await readFile(join(folder, 'svc.yaml'), 'utf8');
+  expect(text).toBe(
+    FIRST.replace('name: title,', 'name: headline, renamed_from: title,').replace('[title]', '[headline]'),
+  );
+  expect((await svc('migrate', 'plan')).out).toMatch(
+    /~ rename column title → headline +AccessExclusive · 1 ms · BREAKS_OLD_CODE/,
+  );
+  expect(await svc('migrate', 'apply')).toMatchObject({ code: 0 });
+  expect(await world.sql('select headline from todos order by id')).toEqual([
+    { headline: 'a' },
+    { headline: 'b' },
+  ]);
+
+  await file(text.replace(/.*name: done.*\n/, ''));
+  expect((await svc('migrate', 'plan', '--sql')).out).toMatch(/^begin;\nset local lock_timeout/);
+  expect(await svc('migrate', 'apply', '--drop', 'refuse')).toMatchObject({ code: 3 });
+  expect(await svc('migrate', 'apply')).toMatchObject({ code: 0 });
+  expect((await svc('migrate', 'status')).out).toMatch(/retired +tables\.todos\.fields\.done .* 2 values/);
+  expect((await svc('migrate', 'prune')).out).toContain('nothing to prune');
+  const kept = await svc('migrate', 'prune', 'tables.todos.fields.done');
+  expect(kept).toMatchObject({ code: 3, out: expect.stringContaining('destroys 2 non-null values') });
+
+  expect(await svc('migrate', 'down')).toMatchObject({ code: 0 });
+  expect(await svc('migrate', 'apply')).toMatchObject({ code: 3, out: expect.stringContaining('MIG-403') });
+  expect(await svc('migrate', 'apply', '--allow-rollback')).toMatchObject({ code: 0 });
+  const pruned = await svc(
+    'migrate',
+    'prune',
+    'tables.todos.fields.done',
+    '--allow',
+    'data_loss=tables.todos.fields.done',
+  );
+  expect(pruned).toMatchObject({ code: 0, out: expect.stringContaining('dropped tables.todos.fields.done') });
+  expect(await svc('migrate', '--check')).toMatchObject({ code: 0 });
+  expect((await svc('migrate', 'history')).out.trim().split('\n')).toHaveLength(5);
+});
+
+test('drift is shown, and apply mends it', { timeout: 60_000 }, async () => {
+  expect(await svc('migrate', 'drift')).toMatchObject({ code: 0 });
+  await world.sql(`alter table todos alter column headline drop not null; alter table todos disable row level security;
+    create policy backdoor on todos for select to anon using (true)`);
+  const drift = await svc('migrate', 'drift');
+  expect(drift.code).toBe(4);
+  expect(drift.out).toContain('column headline required');
+  expect(drift.out).toContain('row-level security on');
+  expect(drift.out).toContain('unmanaged  policy backdoor');
+  expect(await svc('migrate', 'apply')).toMatchObject({ code: 0 });
+  await world.sql(`drop policy backdoor on todos`);
+  expect(await svc('migrate', 'drift')).toMatchObject({ code: 0 });
+});
+
+test('a saved plan runs only against what it was made for', { timeout: 60_000 }, async () => {
+  const text = await readFile(join(folder, 'svc.yaml'), 'utf8');
+  await file(text.replace('    indexes:', '      - { name: due, type: date }\n    indexes:'));
+  expect(await svc('migrate', 'plan', '--out', 'plan.json')).toMatchObject({ code: 0 });
+  await world.sql(`alter table todos add column surprise int`);
+  expect(await svc('migrate', 'apply', 'plan.json')).toMatchObject({ code: 4 });
+  await svc('migrate', 'plan', '--out', 'plan.json');
+  expect(await svc('migrate', 'apply', 'plan.json')).toMatchObject({ code: 0 });
+});
+
+test('bad input has codes of its own', { timeout: 60_000 }, async () => {
+  const text = await readFile(join(folder, 'svc.yaml'), 'utf8');
+  await world.sql(`insert into todos (headline) values ('a')`);
+  await file(text.replace('type: text, required: true', 'type: text, required: true, unique: true'));
+  expect(await svc('migrate', 'plan')).toMatchObject({ code: 6 });
+  await file(text.replace('type: text, required: true', 'type: txet, required: true'));
+  expect(await svc('migrate', 'plan')).toMatchObject({
+    code: 7,
+    out: expect.stringContaining('type "txet" does not exist'),
+  });
+  await file(text.replace('version: 1', 'version: 1\nnonsense: true'));
+  expect(await svc('migrate', 'plan')).toMatchObject({ code: 7 });
+  await file(text);
+});
+
+test('pull writes a file that plans empty, types follow the schema', { timeout: 60_000 }, async () => {
+  expect(await svc('migrate', 'pull', '--out', 'pulled.yaml')).toMatchObject({ code: 0 });
+  expect(await svc('migrate', 'plan', '--check', '-c', 'pulled.yaml')).toMatchObject({ code: 0 });
+  const { out } = await svc('types');
+  expect(out).toContain('headline: string;');
+  expect(out).not.toContain('surprise');
+  expect(await svc('types', '--out', 'database.ts')).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('wrote'),
+  });
+  expect(await svc('types', '--out', 'database.ts')).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('up to date'),
+  });
+});

@@ -1,0 +1,12 @@
+// Short YAML through the real loader.
+import type { Config } from '../../src/config/config.ts';
+import { loadConfig } from '../../src/config/load.ts';
+
+export function configOf(text: string): Config {
+  const loaded = loadConfig(
+    { name: 'svc.yaml', directory: undefined, text: `version: 1\n${text.replace(/^\n/, '')}` },
+    { variables: {} },
+  );
+  if (loaded.ok) return loaded.config;
+  throw new Error(loaded.mistakes.map((one) => `${one.path.join('.')}: ${one.message}`).join('\n'));
+}

@@ -1,0 +1,277 @@
+// Disasters: the process dies before any statement, many start at once, an older file comes back, a reader is in
+// the way. Each time one undisturbed run converges, and no row is lost.
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { checkPending } from '../../src/migrate/migrate.ts';
+import { silentLog } from '../../src/log/log.ts';
+import { configOf } from './config-of.ts';
+import { aWorld, type World } from './world.ts';
+
+const CHILD = fileURLToPath(new URL('crash-child.ts', import.meta.url));
+
+let folder: string;
+let world: World;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'svc-crash-'));
+});
+afterAll(() => rm(folder, { recursive: true }));
+beforeEach(async () => {
+  world = await aWorld();
+});
+afterEach(() => world.close());
+
+const BEFORE = `
+tables:
+  teams:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+    rls: []
+  people:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: name, type: text }
+      - { name: team, type: integer }
+      - { name: mail, type: text }
+      - { name: old, type: text }
+    rls: [{ operations: [select], using: name is not null }]
+`;
+
+const AFTER = `
+tables:
+  teams:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+    rls: []
+  persons:
+    renamed_from: people
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: full_name, renamed_from: name, type: text, required: true, check: length(full_name) > 0 }
+      - { name: team, foreign_key: { references: teams.id } }
+      - { name: mail, type: text, unique: true }
+      - { name: token, type: uuid, required: true, default: uuid_v4() }
+      - { name: score, type: integer, required: true, backfill: id * 2 }
+    indexes:
+      - { columns: [team, full_name] }
+      - { columns: [score], where: score > 10 }
+    rls: [{ operations: [select], using: full_name is not null and team > 0 }]
+rpc:
+  heads: { language: sql, volatility: stable, returns: { type: setof persons }, body: select * from persons }
+`;
+
+const ROWS = 400;
+
+async function fillPeople(): Promise<void> {
+  await world.settle(BEFORE);
+  await world.sql(`insert into teams select n from generate_series(1, 5) n`);
+  await world.sql(
+    `insert into people select n, 'name ' || n, 1 + n % 5, 'mail ' || n, 'old ' || n from generate_series(1, ${ROWS}) n; analyze people`,
+  );
+}
+
+/** What every row must be in the end, whatever happened on the way. */
+async function expectConverged(): Promise<void> {
+  // Large forms everywhere: with a write block of nothing, every table is a large one.
+  const outcome = await world.apply(AFTER, { maxWriteBlockMs: 0 });
+  expect(outcome.kind, JSON.stringify(outcome.kind === 'refused' ? outcome.problems : '')).toMatch(
+    /applied|unchanged/,
+  );
+  const plan = await world.plan(AFTER);
+  expect(plan.steps.map((step) => step.sql)).toEqual([]);
+  expect(
+    await world.sql(`select count(*)::int as rows, count(distinct token)::int as tokens, bool_and(score = id * 2) as scores,
+      bool_and(full_name = 'name ' || id) as names, bool_and(old = 'old ' || id) as kept from persons`),
+  ).toEqual([{ rows: ROWS, tokens: ROWS, scores: true, names: true, kept: true }]);
+  const leftovers = await world.sql(
+    `select conname as name from pg_constraint where conname like 'svc\\_%' union all select relname from pg_class join pg_index on indexrelid = pg_class.oid where not indisvalid`,
+  );
+  expect(leftovers).toEqual([]);
+}
+
+type Child = { readonly signal: string | null; readonly out: string };
+
+async function child(yaml: string, killAt?: number): Promise<Child> {
+  const file = join(folder, `${Math.random()}.yaml`);
+  await writeFile(file, yaml);
+  return new Promise((resolve) => {
+    const args = [CHILD, world.ownerUrl, file, ...(killAt === undefined ? [] : [String(killAt)])];
+    execFile(process.execPath, args, (error, stdout, stderr) =>
+      resolve({ signal: error?.signal ?? null, out: stdout + stderr }),
+    );
+  });
+}
+
+describe('kill -9', () => {
+  test('before each statement, then one more start', { timeout: 600_000 }, async () => {
+    let killed = 0;
+    for (let at = 1; ; at += 1) {
+      await fillPeople();
+      const { signal, out } = await child(AFTER, at);
+      if (signal === null) {
+        expect(out).toContain('"applied"');
+        await expectConverged();
+        break;
+      }
+      killed += 1;
+      await expectConverged();
+      await world.sql(`drop schema public cascade; create schema public authorization svc_owner;
+        grant usage on schema public to anon, authenticated, service_role;
+        truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+    }
+    expect(killed).toBeGreaterThan(25);
+  });
+
+  test('an index half built by the dead is built again', async () => {
+    await fillPeople();
+    const yaml = BEFORE.replace('    rls: [{', '    indexes: [{ columns: [name] }]\n    rls: [{');
+    // A duplicate makes a concurrent unique build fail, which leaves the same invalid index as a crash does.
+    await world.sql(`update people set mail = 'same' where id < 3`);
+    const owner = new pg.Client(world.ownerUrl);
+    await owner.connect();
+    await owner.query(`create unique index concurrently people_name_idx on people (mail)`).catch(() => {});
+    await owner.end();
+    expect(
+      await world.sql(`select indisvalid from pg_index where indexrelid = 'people_name_idx'::regclass`),
+    ).toEqual([{ indisvalid: false }]);
+    await world.settle(yaml, { maxWriteBlockMs: 0 });
+    expect(
+      await world.sql(`select indisvalid from pg_index where indexrelid = 'people_name_idx'::regclass`),
+    ).toEqual([{ indisvalid: true }]);
+  });
+});
+
+describe('many at once', () => {
+  test('eight instances apply once', { timeout: 120_000 }, async () => {
+    await fillPeople();
+    const ran = await Promise.all(Array.from({ length: 8 }, () => child(AFTER)));
+    const kinds = ran.map((one) => JSON.parse(one.out).kind as string).sort();
+    expect(kinds).toEqual(['applied', ...Array.from({ length: 7 }, () => 'unchanged')]);
+    expect(await world.sql(`select count(*)::int as runs from svc_meta.run where status = 'done'`)).toEqual([
+      { runs: 2 },
+    ]);
+    await expectConverged();
+  });
+
+  test('an instance with a replaced file does not migrate backwards', async () => {
+    await world.apply(BEFORE);
+    await world.apply(AFTER);
+    const late = await world.apply(BEFORE, { allowRollback: false });
+    expect(late.kind).toBe('superseded');
+    expect(await world.sql(`select to_regclass('persons') is not null as there`)).toEqual([{ there: true }]);
+    const pending = await checkPending({ owner: world.owner, config: configOf(BEFORE), log: silentLog });
+    expect(pending.kind).toBe('superseded');
+  });
+
+  test('a deployment number decides where there is one', async () => {
+    await world.apply(BEFORE, { deploySeq: 7 });
+    expect((await world.apply(AFTER, { deploySeq: 6, allowRollback: false })).kind).toBe('superseded');
+    expect((await world.apply(AFTER, { deploySeq: 8, allowRollback: false })).kind).toBe('applied');
+  });
+});
+
+describe('locks', () => {
+  test('a reader in the way delays the change, not the other readers', async () => {
+    await world.settle(BEFORE);
+    const reader = new pg.Client(world.url);
+    await reader.connect();
+    await reader.query('begin');
+    await reader.query('select from people');
+    const change = world.apply(BEFORE.replace('name: old, type: text', 'name: old, type: text, default: x'));
+    const waits: number[] = [];
+    const until = Date.now() + 1_500;
+    while (Date.now() < until) {
+      const started = Date.now();
+      await world.sql('select count(*) from people');
+      waits.push(Date.now() - started);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    await reader.query('commit');
+    await reader.end();
+    expect((await change).kind).toBe('applied');
+    // The lock is asked for at most 300 ms at a time.
+    expect(Math.max(...waits)).toBeLessThan(1_000);
+  });
+
+  test('a lock that never comes is refused with the session in the way', async () => {
+    await world.settle(BEFORE);
+    const reader = new pg.Client({ connectionString: world.url, application_name: 'long-report' });
+    await reader.connect();
+    await reader.query('begin');
+    await reader.query('select from people');
+    const [problem] = await world.refusal(
+      BEFORE.replace('name: old, type: text', 'name: old, type: text, default: x'),
+      { lockBudgetMs: 600 },
+    );
+    await reader.end();
+    expect(problem).toMatch(
+      /^MIG-401 .*could not lock public\.people within 0\.6 s; in the way: pid \d+ \(long-report/,
+    );
+  });
+
+  test('a large table is changed without a scan or a build under a strong lock', async () => {
+    await fillPeople();
+    const plan = await world.plan(AFTER, { maxWriteBlockMs: 0 });
+    const strong = plan.steps.filter(
+      (step) => step.lock === 'AccessExclusive' && (step.scans || step.rewrites),
+    );
+    expect(strong.map((step) => step.summary)).toEqual([]);
+    expect(
+      plan.steps.filter((step) => step.lane !== 'metadata').map((step) => `${step.lane} ${step.summary}`),
+    ).toMatchInlineSnapshot(`
+      [
+        "online fill token",
+        "online fill score",
+        "online column token required: guard for new rows",
+        "online column score required: guard for new rows",
+        "online fill token",
+        "online fill score",
+        "online column full_name required: check rows",
+        "online column token required: check rows",
+        "online column score required: check rows",
+        "online column full_name required",
+        "online column token required",
+        "online column score required",
+        "online check of full_name: check rows",
+        "online foreign key team: check rows",
+        "concurrent unique (mail): build index",
+        "concurrent unique (mail)",
+        "background index (team, full_name)",
+        "background index (score) where score > 10",
+      ]
+    `);
+  });
+});
+
+test('shutting down ends a background build, and the next start finishes it', async () => {
+  await fillPeople();
+  const yaml = BEFORE.replace('    rls: [{', '    indexes: [{ columns: [name] }]\n    rls: [{');
+  // A concurrent build waits for every transaction older than itself.
+  const reader = new pg.Client(world.url);
+  await reader.connect();
+  await reader.query('begin isolation level repeatable read');
+  await reader.query('select from people');
+  const stop = new AbortController();
+  const done = world.apply(yaml, { maxWriteBlockMs: 0 }, { signal: stop.signal });
+  await expect
+    .poll(
+      async () =>
+        (
+          await world.sql(
+            `select from pg_stat_activity where query like 'create index concurrently%' and datname = current_database()`,
+          )
+        ).length,
+    )
+    .toBe(1);
+  stop.abort();
+  await done;
+  expect(await world.sql(`select complete from svc_meta.stamp`)).toEqual([{ complete: false }]);
+  await reader.query('commit');
+  await reader.end();
+  await world.settle(yaml, { maxWriteBlockMs: 0 });
+  expect(await world.sql(`select complete from svc_meta.stamp`)).toEqual([{ complete: true }]);
+});

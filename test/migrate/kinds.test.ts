@@ -1,0 +1,219 @@
+// Kinds of change that random files do not reach, each from one file to the next with rows in place.
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { aWorld, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await aWorld();
+});
+afterAll(() => world.close());
+beforeEach(async () => {
+  await world.sql(`drop schema if exists public, crm cascade; create schema public authorization svc_owner;
+    grant usage on schema public to anon, authenticated, service_role;
+    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+});
+
+const fields = (...lines: string[]): string =>
+  `tables:\n  todos:\n    fields:\n      - { name: id, type: integer, primary_key: true }\n${lines.map((line) => `      - ${line}\n`).join('')}    rls: []\n`;
+
+describe('storage references', () => {
+  const withRef = (more: string): string =>
+    `${fields(`{ name: image, type: text${more} }`)}storage:\n  images: {}\n  others: {}\n`;
+
+  test('a reference tracks rows that were there before it, and forgets them when it goes', async () => {
+    await world.settle(withRef(''));
+    await world.sql(`insert into todos values (1, 'a.png'), (2, null)`);
+    await world.settle(withRef(', ref: storage.images, on_delete: cascade'));
+    const refs = `select bucket_id, object_key, on_delete from storage.object_refs where rel = 'todos'::regclass`;
+    expect(await world.sql(refs)).toEqual([
+      { bucket_id: 'images', object_key: 'a.png', on_delete: 'cascade' },
+    ]);
+    await world.settle(withRef(', ref: storage.images'));
+    expect(await world.sql(refs)).toEqual([{ bucket_id: 'images', object_key: 'a.png', on_delete: 'keep' }]);
+    await world.settle(withRef(', ref: storage.others'));
+    expect(await world.sql(refs)).toEqual([{ bucket_id: 'others', object_key: 'a.png', on_delete: 'keep' }]);
+    await world.settle(withRef(''));
+    expect(await world.sql(refs)).toEqual([]);
+    expect(
+      await world.sql(`select tgname from pg_trigger where tgrelid = 'todos'::regclass and not tgisinternal`),
+    ).toEqual([]);
+  });
+});
+
+describe('removal is retirement', () => {
+  const both = fields('{ name: notes, type: text, required: true, enum: [a, b] }');
+  const without = fields();
+
+  test('a retired column keeps its values, hinders no insert, and comes back whole', async () => {
+    await world.settle(both);
+    await world.sql(`insert into todos values (1, 'a')`);
+    await world.settle(without);
+    await world.sql(`insert into todos values (2)`);
+    expect(await world.refusal(both)).toEqual([
+      expect.stringMatching(/^MIG-201 .*1 of 2 rows are NULL \(id 2\)/),
+    ]);
+    await world.sql(`delete from todos where id = 2`);
+    await world.settle(both);
+    expect(await world.sql('select * from todos')).toEqual([{ id: 1, notes: 'a' }]);
+  });
+
+  test('a retired table is closed to callers and comes back whole', async () => {
+    await world.settle(both);
+    await world.sql(`insert into todos values (1, 'a')`);
+    await world.settle('tables: {}\n');
+    const may = `select has_table_privilege('authenticated', 'todos', 'select') as may`;
+    expect(await world.sql(may)).toEqual([{ may: false }]);
+    await world.settle(both);
+    expect(await world.sql(may)).toEqual([{ may: true }]);
+    expect(await world.sql('select * from todos')).toEqual([{ id: 1, notes: 'a' }]);
+  });
+
+  test('what looks like an undeclared rename is pointed out', async () => {
+    await world.settle(fields('{ name: title, type: text }'));
+    const plan = await world.plan(fields('{ name: headline, type: text }'));
+    expect(plan.hints).toEqual([
+      expect.objectContaining({ code: 'MIG-206', hint: expect.stringContaining('renamed_from: title') }),
+    ]);
+  });
+});
+
+describe('functions', () => {
+  const fn = (text: string, policy = 'todo_open(id)'): string =>
+    `${fields().replace('rls: []', `rls: [{ operations: [select], using: '${policy}' }]`)}rpc:\n  todo_open: ${text}\n`;
+
+  test('a new signature takes the policies that call the old one with it', async () => {
+    await world.settle(
+      fn(
+        `{ language: sql, args: [{ name: n, type: integer, required: true }], returns: { type: boolean }, body: select n > 0 }`,
+      ),
+    );
+    await world.settle(
+      fn(
+        `{ language: sql, args: [{ name: n, type: bigint, required: true }], returns: { type: boolean }, body: select n > 1 }`,
+      ),
+    );
+    await world.settle(
+      fn(
+        `{ language: plpgsql, security: definer, args: [{ name: n, type: bigint, required: true }, { name: strict, type: boolean, default: true }], returns: { type: boolean }, body: begin return n > 1; end }`,
+      ),
+    );
+    expect(
+      await world.sql(
+        `select prosecdef, proconfig, has_function_privilege('public', oid, 'execute') as everybody from pg_proc where proname = 'todo_open'`,
+      ),
+    ).toEqual([{ prosecdef: true, proconfig: ['search_path=public, pg_temp'], everybody: false }]);
+  });
+
+  test('a removed function that something of the user needs stays, but not for callers', async () => {
+    await world.settle(
+      fn(
+        `{ language: sql, args: [{ name: n, type: integer, required: true }], returns: { type: boolean }, body: select n > 0 }`,
+        'true',
+      ),
+    );
+    await world.sql(
+      `create view positive as select todo_open(1) as it; alter view positive owner to svc_owner`,
+    );
+    await world.settle(fields().replace('rls: []', `rls: [{ operations: [select], using: 'true' }]`));
+    expect(
+      await world.sql(
+        `select has_function_privilege('anon', oid, 'execute') as may from pg_proc where proname = 'todo_open'`,
+      ),
+    ).toEqual([{ may: false }]);
+  });
+});
+
+describe('what is not ours', () => {
+  test('hand-made columns, indexes, policies and constraints survive every apply', async () => {
+    await world.settle(fields('{ name: title, type: text }'));
+    await world.sql(`alter table todos add column mine int check (mine > 0); create index mine_idx on todos (lower(title));
+      create policy mine on todos for select to service_role using (true)`);
+    await world.settle(fields('{ name: title, type: text, unique: true }'));
+    await world.settle(fields());
+    const plan = await world.plan(fields());
+    expect(plan.unmanaged.map((one) => `${one.what} ${one.name}`).sort()).toEqual([
+      'column mine',
+      'constraint todos_mine_check',
+      'index mine_idx',
+      'policy mine',
+    ]);
+  });
+
+  test('respelled declarations are no change', async () => {
+    await world.settle(
+      fields(
+        `{ name: state, type: varchar(20), enum: [a, b], default: a }`,
+        `{ name: n, type: int4, check: n > 1 and n<5 }`,
+      ).replace(
+        'rls: []',
+        `rls: [{ operations: [select, insert, update, delete], using: auth.uid() is not null }]`,
+      ),
+    );
+    const plan = await world.plan(
+      fields(
+        `{ name: n, type: INTEGER, check: "((n > 1)) AND (n < 5)" }`,
+        `{ name: state, type: character varying(20), default: a, enum: [a, b] }`,
+      ).replace(
+        'rls: []',
+        `rls: [{ operations: [delete, select, update, insert], using: "( (select auth.uid()) IS NOT NULL )" }]`,
+      ),
+    );
+    expect(plan.steps.map((step) => step.sql)).toEqual([]);
+  });
+
+  test('a check that prints differently after a dump and restore is no change', async () => {
+    const file = fields(`{ name: state, type: varchar(20), enum: [a, b] }`);
+    await world.settle(file);
+    const [check] = await world.sql(
+      `select pg_get_constraintdef(oid) as text from pg_constraint where conname = 'todos_state_enum'`,
+    );
+    await world.sql(
+      `alter table todos drop constraint todos_state_enum, add constraint todos_state_enum ${String(check?.['text'])}`,
+    );
+    const [again] = await world.sql(
+      `select pg_get_constraintdef(oid) as text from pg_constraint where conname = 'todos_state_enum'`,
+    );
+    expect(again).not.toEqual(check);
+    expect((await world.plan(file)).steps.map((step) => step.sql)).toEqual([]);
+  });
+
+  test('serial and identity, unique index and unique constraint, NO ACTION and restrict are the same', async () => {
+    await world.sql(`set role svc_owner; create table todos (id bigint generated by default as identity primary key, code text, parent bigint references todos (id));
+      create unique index code_once on todos (code); alter table todos enable row level security;
+      grant select, insert, update, delete on todos to anon, authenticated; grant all on todos to service_role; reset role`);
+    const plan = await world.plan(
+      `tables: { todos: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: code, type: text, unique: true }, { name: parent, foreign_key: { references: todos.id } }], rls: [] } }\n`,
+    );
+    expect(plan.steps.map((step) => step.sql)).toEqual([]);
+  });
+});
+
+test('a caller never sees a new table before its policies', async () => {
+  await world.settle(fields());
+  const caller = new pg.Client(world.url);
+  await caller.connect();
+  await caller.query('set role anon');
+  let seen = 0;
+  const looking = { until: 'the end' };
+  const look = (async () => {
+    while (looking.until !== 'now') {
+      const result = await caller
+        .query(`select count(*)::int as rows from secrets`)
+        .catch((error: Error) => error.message);
+      if (typeof result !== 'string') seen += result.rows[0].rows;
+    }
+  })();
+  const secret = `  secrets:\n    fields: [{ name: id, type: integer, primary_key: true, default: 7 }]\n    rls: [{ operations: [select], using: 'false' }]\n`;
+  for (let round = 0; round < 5; round += 1) {
+    await world.settle(fields() + secret);
+    await world.sql(
+      `insert into secrets default values; drop table secrets; delete from svc_meta.object where identity = 'table public.secrets'`,
+    );
+    await world.settle(fields());
+  }
+  looking.until = 'now';
+  await look;
+  await caller.end();
+  expect(seen).toBe(0);
+});

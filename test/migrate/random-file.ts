@@ -1,0 +1,653 @@
+// Random files and random edits of them. Things refer to each other by identity and are named only when the file
+// is written, so that an edit never leaves a dangling name, and rows that fit are known from the start.
+import { stringify } from 'yaml';
+
+export class Random {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0 || 1;
+  }
+
+  next(): number {
+    // mulberry32
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let t = this.#state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  }
+
+  below(limit: number): number {
+    return Math.floor(this.next() * limit);
+  }
+
+  chance(probability: number): boolean {
+    return this.next() < probability;
+  }
+
+  pick<T>(list: readonly T[]): T {
+    const one = list[this.below(list.length)];
+    if (one === undefined) throw new Error('nothing to pick from');
+    return one;
+  }
+
+  shuffle<T>(list: readonly T[]): T[] {
+    const copy = [...list];
+    for (let i = copy.length - 1; i > 0; i -= 1) {
+      const j = this.below(i + 1);
+      [copy[i], copy[j]] = [copy[j]!, copy[i]!];
+    }
+    return copy;
+  }
+}
+
+export type RandomFile = {
+  tables: RandomTable[];
+  functions: RandomFunction[];
+  buckets: RandomBucket[];
+  nextId: number;
+};
+
+export type RandomTable = {
+  id: number;
+  name: string;
+  schema: string;
+  renamedFrom?: string;
+  columns: RandomColumn[];
+  indexes: { columns: number[]; unique: boolean; where: Template | null }[];
+  rls: 'absent' | RandomPolicy[];
+};
+
+export type RandomColumn = {
+  id: number;
+  name: string;
+  renamedFrom?: string;
+  type: string;
+  primaryKey?: boolean;
+  required?: boolean;
+  unique?: boolean;
+  default?: unknown;
+  enum?: string[];
+  pattern?: string;
+  min?: number;
+  max?: number;
+  check?: Template;
+  reference?: { table: number; column: number; onDelete: string };
+  backfill?: string;
+  using?: Template;
+};
+
+/** SQL text with names still open: `{12}` is column 12, `{t3}` table 3. */
+type Template = string;
+
+type RandomPolicy = {
+  operations: string[];
+  type?: string;
+  using?: Template;
+  with_check?: Template;
+  check?: Template;
+};
+
+type RandomFunction = {
+  id: number;
+  name: string;
+  language: string;
+  volatility: string;
+  security: string;
+  args: { name: string; type: string; required?: boolean; default?: unknown }[];
+  returns: Template;
+  body: Template;
+};
+
+type RandomBucket = { name: string; rls: RandomPolicy[] };
+
+const TABLE_NAMES = [
+  'todos',
+  'Notes',
+  'a b',
+  'quo"te',
+  'select',
+  'ünïcode',
+  'x'.repeat(63),
+  'users',
+  "it's",
+  'log_entries',
+  'back\\slash',
+];
+const COLUMN_NAMES = [
+  'title',
+  'Body',
+  'due date',
+  'qu"ote',
+  'order',
+  'größe',
+  'c'.repeat(60),
+  'state',
+  'amount',
+  'flag',
+  'payload',
+  'tags',
+  'seen_at',
+  'ref_no',
+  'kind',
+  'score',
+];
+
+/** Types with values that fit, and what each can become without losing them. */
+const TYPES: Record<string, { values: string[]; defaults: unknown[]; into: string[] }> = {
+  text: {
+    values: ['alpha', 'beta', 'gamma'],
+    defaults: ['alpha', '', "it's", 'now()', { sql: "lower('ALPHA')" }],
+    into: ['varchar(40)'],
+  },
+  'varchar(40)': { values: ['alpha', 'beta', 'gamma'], defaults: ['beta'], into: ['text', 'varchar(80)'] },
+  'varchar(80)': {
+    values: ['alpha', 'beta', 'gamma'],
+    defaults: ['beta'],
+    into: ['text', 'character varying(40)'],
+  },
+  integer: { values: ['1', '2', '3'], defaults: [0, -1, 7], into: ['bigint', 'numeric(12,2)', 'text'] },
+  bigint: { values: ['1', '2', '3'], defaults: [0, 42], into: ['integer', 'int4', 'text'] },
+  'numeric(12,2)': {
+    values: ['1.00', '2.00', '3.00'],
+    defaults: [1.5, -3],
+    into: ['numeric(14,2)', 'numeric'],
+  },
+  boolean: { values: ['true', 'false'], defaults: [true, false], into: ['text'] },
+  timestamptz: {
+    values: ['2024-01-01 00:00:00+00', '2024-06-01 12:30:00+00'],
+    defaults: ['now()', '2020-01-01T00:00:00Z'],
+    into: ['timestamp'],
+  },
+  date: {
+    values: ['2024-01-01', '2024-02-02'],
+    defaults: ['current_date', '2020-02-02'],
+    into: ['timestamptz'],
+  },
+  uuid: {
+    values: ['11111111-1111-4111-8111-111111111111', '22222222-2222-4222-8222-222222222222'],
+    defaults: ['uuid_v4()', 'uuid_v7()', 'gen_random_uuid()'],
+    into: ['text'],
+  },
+  jsonb: { values: ['{"a": 1}', '[]'], defaults: [{ a: 1 }, [], '{"b":2}'], into: ['text'] },
+  'text[]': { values: ['{a,b}', '{}'], defaults: [[], ['a', 'b']], into: [] },
+  'double precision': { values: ['1.5', '2.25'], defaults: [0.5], into: ['text'] },
+};
+
+export function randomFile(random: Random): RandomFile {
+  const file: RandomFile = { tables: [], functions: [], buckets: [], nextId: 1 };
+  const count = 1 + random.below(3);
+  for (let i = 0; i < count; i += 1) addTable(file, random);
+  for (let i = 0; i < random.below(3); i += 1) addFunction(file, random);
+  if (random.chance(0.3)) file.buckets.push({ name: 'avatars', rls: [storagePolicy(random)] });
+  return file;
+}
+
+function addTable(file: RandomFile, random: Random, avoid: readonly RandomTable[] = []): void {
+  // A name that was retired a moment ago would bring the kept table back, with other types perhaps.
+  const taken = new Set([...file.tables, ...avoid].map((table) => table.name));
+  const name = random.pick(TABLE_NAMES.filter((one) => !taken.has(one)));
+  const table: RandomTable = {
+    id: file.nextId++,
+    name,
+    schema: random.chance(0.15) ? 'crm' : 'public',
+    columns: [],
+    indexes: [],
+    rls: 'absent',
+  };
+  file.tables.push(table);
+  const key = random.pick(['bigserial', 'serial', 'uuid', 'integer']);
+  table.columns.push({
+    id: file.nextId++,
+    name: 'id',
+    type: key,
+    primaryKey: true,
+    ...(key === 'uuid' ? { default: 'uuid_v4()' } : {}),
+  });
+  if (key === 'integer' && random.chance(0.5))
+    table.columns.push({ id: file.nextId++, name: 'part', type: 'integer', primaryKey: true });
+  const count = 1 + random.below(5);
+  for (let i = 0; i < count; i += 1) addColumn(file, table, random, false);
+  if (random.chance(0.5)) addReference(file, table, random, false);
+  for (let i = 0; i < random.below(3); i += 1) addIndex(table, random);
+  if (random.chance(0.6))
+    table.rls = Array.from({ length: random.below(4) }, () => randomPolicy(file, table, random));
+}
+
+function addColumn(
+  file: RandomFile,
+  table: RandomTable,
+  random: Random,
+  later: boolean,
+  old?: RandomTable,
+): void {
+  const taken = new Set([...table.columns, ...(old?.columns ?? [])].map((column) => column.name));
+  const free = COLUMN_NAMES.filter((one) => !taken.has(one));
+  if (free.length === 0) return;
+  const type = random.pick(Object.keys(TYPES));
+  const column: RandomColumn = { id: file.nextId++, name: random.pick(free), type };
+  decorate(column, random);
+  if (later) {
+    // Added to a table with rows: some way to fill a required one, usually.
+    delete column.unique;
+    if (column.required && column.default === undefined && random.chance(0.8))
+      column.backfill = `'${valuesOf(column)[0]}'`;
+  }
+  table.columns.push(column);
+}
+
+function decorate(column: RandomColumn, random: Random): void {
+  const { defaults } = TYPES[column.type] ?? { defaults: [] };
+  if (random.chance(0.3)) column.required = true;
+  if (defaults.length > 0 && random.chance(0.4)) column.default = random.pick(defaults);
+  if (['text', 'varchar(40)', 'varchar(80)'].includes(column.type)) {
+    const dice = random.next();
+    if (dice < 0.25) {
+      column.enum = ['alpha', 'beta', 'gamma', "o'hara"];
+      if (column.default !== 'alpha' && column.default !== 'beta') delete column.default;
+    } else if (dice < 0.45) {
+      column.pattern = '^[a-z]*$';
+      if (column.default === "it's" || column.default === 'now()') delete column.default;
+    } else if (dice < 0.6) column.check = `length({${column.id}}) < 50 or {${column.id}} is null`;
+  }
+  if (['integer', 'bigint', 'numeric(12,2)'].includes(column.type)) {
+    if (random.chance(0.25)) column.min = -10;
+    if (random.chance(0.25)) column.max = 1_000;
+    if (random.chance(0.15)) column.check = `{${column.id}} <> 666`;
+  }
+  if (random.chance(0.1) && column.default === undefined && ['integer', 'text', 'uuid'].includes(column.type))
+    column.unique = true;
+}
+
+/** Values of a column that satisfy everything the file can say about it. */
+export function valuesOf(column: RandomColumn): string[] {
+  return TYPES[column.type]?.values ?? ['1', '2', '3'];
+}
+
+function addReference(file: RandomFile, table: RandomTable, random: Random, later: boolean): void {
+  const targets = file.tables.filter((one) => one.columns.filter((column) => column.primaryKey).length === 1);
+  if (targets.length === 0 || table.columns.some((column) => column.name === 'parent_id')) return;
+  const target = random.pick(targets);
+  const key = target.columns.find((column) => column.primaryKey)!;
+  table.columns.push({
+    id: file.nextId++,
+    name: 'parent_id',
+    type: '',
+    reference: {
+      table: target.id,
+      column: key.id,
+      onDelete: random.pick(['cascade', 'restrict', 'set_null']),
+    },
+    ...(later || target.id === table.id ? {} : {}),
+  });
+}
+
+function addIndex(table: RandomTable, random: Random): void {
+  const plain = table.columns.filter((column) => column.type !== 'jsonb' && column.type !== 'text[]');
+  if (plain.length === 0) return;
+  const columns = random
+    .shuffle(plain)
+    .slice(0, 1 + random.below(2))
+    .map((column) => column.id);
+  const first = columns[0]!;
+  const where = random.chance(0.3) ? `{${first}} is not null` : null;
+  const same = table.indexes.some(
+    (index) => index.columns.join() === columns.join() && index.where === where,
+  );
+  if (!same)
+    table.indexes.push({
+      columns,
+      unique: random.chance(0.15) && table.columns.some((one) => one.primaryKey && columns.includes(one.id)),
+      where,
+    });
+}
+
+function randomPolicy(file: RandomFile, table: RandomTable, random: Random): RandomPolicy {
+  const operations = random.chance(0.3)
+    ? ['select', 'insert', 'update', 'delete']
+    : random.shuffle(['select', 'insert', 'update', 'delete']).slice(0, 1 + random.below(3));
+  const expression = (): Template => {
+    const column = random.pick(table.columns);
+    const other = random.pick(file.tables);
+    const otherColumn = random.pick(other.columns);
+    return random.pick([
+      `{${column.id}} is not null`,
+      `auth.uid() is not null or {${column.id}}::text = 'alpha'`,
+      `auth.is_authenticated()`,
+      `exists (select 1 from {t${other.id}} o where o.{${otherColumn.id}} is not null and o.{${otherColumn.id}}::text <> {t${table.id}}.{${column.id}}::text)`,
+      `{${column.id}}::text in ('alpha', 'beta') -- a remark`,
+      `coalesce((select auth.uid())::text, '') <> {${column.id}}::text`,
+    ]);
+  };
+  const policy: RandomPolicy = { operations };
+  if (random.chance(0.2)) policy.type = 'restrictive';
+  if (random.chance(0.2)) policy.check = expression();
+  else policy.using = expression();
+  if (random.chance(0.3) && operations.some((one) => one === 'insert' || one === 'update'))
+    policy.with_check = expression();
+  return policy;
+}
+
+function storagePolicy(random: Random): RandomPolicy {
+  return {
+    operations: random.pick([['select'], ['insert', 'update'], ['select', 'insert', 'update', 'delete']]),
+    using: random.pick(['owner_id = auth.uid()::text', "name like 'public/%'", 'true']),
+  };
+}
+
+function addFunction(file: RandomFile, random: Random): void {
+  const taken = new Set(file.functions.map((one) => one.name));
+  const name = random.pick(
+    ['list all', 'count_rows', 'greet', 'Odd']
+      .filter((one) => !taken.has(one))
+      .concat(taken.size >= 4 ? ['never'] : []),
+  );
+  if (taken.has(name)) return;
+  const fn: RandomFunction = {
+    id: file.nextId++,
+    name,
+    language: 'sql',
+    volatility: random.pick(['volatile', 'stable']),
+    security: random.pick(['invoker', 'definer']),
+    args: [],
+    returns: 'bigint',
+    body: 'select 1::bigint',
+  };
+  shape(fn, file, random);
+  file.functions.push(fn);
+}
+
+function shape(fn: RandomFunction, file: RandomFile, random: Random): void {
+  const table = random.pick(file.tables);
+  const visible = table.schema === 'public' && !table.name.includes('"');
+  switch (random.below(4)) {
+    case 0:
+      Object.assign(fn, {
+        language: 'sql',
+        args: [],
+        returns: 'bigint',
+        body: `select count(*) from {t${table.id}}`,
+      });
+      return;
+    case 1:
+      Object.assign(
+        fn,
+        visible
+          ? {
+              language: 'sql',
+              args: [{ name: 'n', type: 'integer', default: 5 }],
+              returns: `setof {t${table.id}}`,
+              body: `select * from {t${table.id}} limit n`,
+            }
+          : {},
+      );
+      return;
+    case 2:
+      Object.assign(fn, {
+        language: 'plpgsql',
+        args: [
+          { name: 'word', type: 'text', required: true },
+          { name: 'times', type: 'int', default: 2 },
+        ],
+        returns: 'text',
+        body: 'begin\n  return repeat(word, times);\nend\n',
+      });
+      return;
+    default:
+      Object.assign(fn, {
+        language: 'plpgsql',
+        args: [
+          { name: 'a', type: 'integer' },
+          { name: 'b', type: 'integer', required: true },
+        ],
+        returns: 'void',
+        body: 'begin\n  perform a + b;\nend',
+      });
+  }
+}
+
+/** One to four edits; `from` is left as it is. */
+export function edited(from: RandomFile, random: Random): RandomFile {
+  const file: RandomFile = structuredClone(from);
+  for (const table of file.tables) {
+    delete table.renamedFrom;
+    for (const column of table.columns) {
+      delete column.renamedFrom;
+      delete column.backfill;
+    }
+  }
+  const renamed = { tables: new Set<number>(), columns: new Set<number>() };
+  const edits = 1 + random.below(4);
+  for (let i = 0; i < edits; i += 1) editOnce(file, from, random, renamed);
+  return file;
+}
+
+function editOnce(
+  file: RandomFile,
+  from: RandomFile,
+  random: Random,
+  renamed: { tables: Set<number>; columns: Set<number> },
+): void {
+  if (file.tables.length === 0) return addTable(file, random, from.tables);
+  const table = random.pick(file.tables);
+  const old = from.tables.find((one) => one.id === table.id);
+  const ordinary = table.columns.filter((column) => !column.primaryKey && !column.reference);
+  const column = ordinary.length > 0 ? random.pick(ordinary) : undefined;
+  const oldColumn = old?.columns.find((one) => one.id === column?.id);
+  switch (random.below(17)) {
+    case 0:
+      return addTable(file, random, from.tables);
+    case 1:
+      return removeTable(file, table);
+    case 2: {
+      const free = TABLE_NAMES.filter(
+        (one) => ![...file.tables, ...from.tables].some((other) => other.name === one),
+      );
+      // The file's own check reads only plain names behind `setof`.
+      if (file.functions.some((fn) => mentions(fn.returns, `{t${table.id}}`))) return;
+      if (!old || renamed.tables.has(table.id) || free.length === 0) return;
+      renamed.tables.add(table.id);
+      table.renamedFrom = table.name;
+      table.name = random.pick(free);
+      return;
+    }
+    case 3:
+    case 4:
+      return addColumn(file, table, random, true, old);
+    case 5:
+      return column && removeColumn(file, table, column);
+    case 6: {
+      if (!column || !oldColumn || !old || renamed.columns.has(column.id)) return;
+      const free = COLUMN_NAMES.filter(
+        (one) => ![...table.columns, ...old.columns].some((other) => other.name === one),
+      );
+      if (free.length === 0) return;
+      renamed.columns.add(column.id);
+      column.renamedFrom = column.name;
+      column.name = random.pick(free);
+      return;
+    }
+    case 7: {
+      const into = column ? (TYPES[column.type]?.into ?? []) : [];
+      if (!column || into.length === 0) return;
+      column.type = random.pick(into);
+      for (const key of ['default', 'enum', 'pattern', 'min', 'max', 'check'] as const) delete column[key];
+      return;
+    }
+    case 8: {
+      const defaults = column ? (TYPES[column.type]?.defaults ?? []) : [];
+      if (!column || column.enum || column.pattern) return;
+      if (random.chance(0.3) || defaults.length === 0) delete column.default;
+      else column.default = random.pick(defaults);
+      return;
+    }
+    case 9:
+      if (column?.enum)
+        column.enum = random.chance(0.5) ? [...column.enum, 'delta'] : column.enum.slice(0, 3);
+      else if (column && ['text', 'varchar(40)'].includes(column.type) && column.default === undefined)
+        column.enum = ['alpha', 'beta', 'gamma'];
+      return;
+    case 10:
+      if (!column) return;
+      if (column.required) delete column.required;
+      else {
+        column.required = true;
+        if (random.chance(0.5)) column.backfill = `'${valuesOf(column)[0]}'`;
+      }
+      return;
+    case 11:
+      if (table.rls === 'absent') table.rls = [];
+      table.rls.push(randomPolicy(file, table, random));
+      return;
+    case 12:
+      if (table.rls === 'absent') table.rls = [randomPolicy(file, table, random)];
+      else if (random.chance(0.3)) table.rls = 'absent';
+      else table.rls = random.shuffle(table.rls).slice(0, Math.max(0, table.rls.length - random.below(2)));
+      return;
+    case 13:
+      table.columns = random.shuffle(table.columns);
+      if (random.chance(0.5)) addIndex(table, random);
+      else table.indexes = table.indexes.slice(1);
+      return;
+    case 14: {
+      const reference = table.columns.find((one) => one.reference);
+      // A retired parent_id would come back, perhaps with another type.
+      if (!reference?.reference)
+        return old?.columns.some((one) => one.name === 'parent_id')
+          ? undefined
+          : addReference(file, table, random, true);
+      if (random.chance(0.5)) reference.reference.onDelete = random.pick(['cascade', 'restrict', 'set_null']);
+      else removeColumn(file, table, reference);
+      return;
+    }
+    case 15:
+      if (file.functions.length === 0 || random.chance(0.3)) return addFunction(file, random);
+      if (random.chance(0.3)) file.functions.pop();
+      else shape(random.pick(file.functions), file, random);
+      return;
+    default:
+      if (file.buckets.length === 0) file.buckets.push({ name: 'avatars', rls: [storagePolicy(random)] });
+      else file.buckets[0]!.rls = random.chance(0.5) ? [] : [storagePolicy(random), storagePolicy(random)];
+  }
+}
+
+function mentions(text: Template | null | undefined, mark: string): boolean {
+  return text?.includes(mark) ?? false;
+}
+
+function dropMentions(file: RandomFile, mark: string): void {
+  for (const table of file.tables) {
+    if (table.rls !== 'absent')
+      table.rls = table.rls.filter(
+        (one) => ![one.using, one.with_check, one.check].some((text) => mentions(text, mark)),
+      );
+    for (const column of table.columns) if (mentions(column.check, mark)) delete column.check;
+    table.indexes = table.indexes.filter((index) => !mentions(index.where, mark));
+  }
+  file.functions = file.functions.filter((fn) => !mentions(fn.body, mark) && !mentions(fn.returns, mark));
+}
+
+function removeColumn(file: RandomFile, table: RandomTable, column: RandomColumn): void {
+  table.columns = table.columns.filter((one) => one !== column);
+  table.indexes = table.indexes.filter((index) => !index.columns.includes(column.id));
+  dropMentions(file, `{${column.id}}`);
+}
+
+function removeTable(file: RandomFile, table: RandomTable): void {
+  file.tables = file.tables.filter((one) => one !== table);
+  dropMentions(file, `{t${table.id}}`);
+  for (const other of file.tables) {
+    for (const column of other.columns.filter((one) => one.reference?.table === table.id))
+      removeColumn(file, other, column);
+  }
+}
+
+/** `back` with the renames that lead from `from` to it declared. */
+export function wayBack(back: RandomFile, from: RandomFile): RandomFile {
+  const file: RandomFile = structuredClone(back);
+  for (const table of file.tables) {
+    const there = from.tables.find((one) => one.id === table.id);
+    delete table.renamedFrom;
+    if (there && there.name !== table.name) table.renamedFrom = there.name;
+    for (const column of table.columns) {
+      const was = there?.columns.find((one) => one.id === column.id);
+      delete column.renamedFrom;
+      if (was && was.name !== column.name) column.renamedFrom = was.name;
+      if (was && was.type !== column.type && /^(text|varchar|character)/.test(was.type))
+        column.using = `{${column.id}}::${column.type}`;
+    }
+  }
+  return file;
+}
+
+export function toYaml(file: RandomFile): string {
+  const names = new Map<string, string>();
+  const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+  for (const table of file.tables) {
+    names.set(
+      `t${table.id}`,
+      table.schema === 'public' ? quote(table.name) : `${table.schema}.${quote(table.name)}`,
+    );
+    for (const column of table.columns) names.set(String(column.id), quote(column.name));
+  }
+  const text = (template: Template): string =>
+    template.replace(/\{(t?\d+)\}/g, (_all, key: string) => names.get(key) ?? '"missing"');
+  const policy = (one: RandomPolicy): Record<string, unknown> => ({
+    operations: one.operations,
+    ...(one.type ? { type: one.type } : {}),
+    ...(one.using ? { using: text(one.using) } : {}),
+    ...(one.with_check ? { with_check: text(one.with_check) } : {}),
+    ...(one.check ? { check: text(one.check) } : {}),
+  });
+  const columnName = (table: RandomTable, id: number): string =>
+    table.columns.find((one) => one.id === id)?.name ?? '';
+  const tables = file.tables.map((table) => [
+    table.name,
+    {
+      ...(table.schema === 'public' ? {} : { schema: table.schema }),
+      ...(table.renamedFrom ? { renamed_from: table.renamedFrom } : {}),
+      fields: table.columns.map((column) => {
+        const { id, type, primaryKey, renamedFrom, reference, check, using, ...rest } = column;
+        void id;
+        const target = file.tables.find((one) => one.id === reference?.table);
+        return {
+          ...rest,
+          ...(type === '' ? {} : { type }),
+          ...(primaryKey ? { primary_key: true } : {}),
+          ...(renamedFrom ? { renamed_from: renamedFrom } : {}),
+          ...(check ? { check: text(check) } : {}),
+          ...(using ? { using: text(using) } : {}),
+          ...(target && reference
+            ? {
+                foreign_key: {
+                  references: `${target.schema}.${target.name}.${columnName(target, reference.column)}`,
+                  on_delete: reference.onDelete,
+                },
+              }
+            : {}),
+        };
+      }),
+      ...(table.indexes.length > 0
+        ? {
+            indexes: table.indexes.map((index) => ({
+              columns: index.columns.map((id) => columnName(table, id)),
+              ...(index.unique ? { unique: true } : {}),
+              ...(index.where ? { where: text(index.where) } : {}),
+            })),
+          }
+        : {}),
+      ...(table.rls === 'absent' ? {} : { rls: table.rls.map(policy) }),
+    },
+  ]);
+  return stringify({
+    tables: Object.fromEntries(tables),
+    rpc: Object.fromEntries(
+      file.functions.map(({ id, name, returns, body, ...fn }) => [
+        name,
+        { ...fn, returns: { type: text(returns) }, body: text(body), description: String(id) },
+      ]),
+    ),
+    storage: Object.fromEntries(file.buckets.map((bucket) => [bucket.name, { rls: bucket.rls.map(policy) }])),
+  });
+}

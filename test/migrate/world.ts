@@ -1,0 +1,119 @@
+// A provisioned database of its own, and the two verbs every test here uses: `apply` a file, `plan` a file.
+import pg from 'pg';
+import { silentLog } from '../../src/log/log.ts';
+import {
+  migrate,
+  planMigration,
+  type MigrateOptions,
+  type MigrationOutcome,
+} from '../../src/migrate/migrate.ts';
+import type { MigrationPlan } from '../../src/migrate/prepare.ts';
+import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
+import { provision } from '../../src/provision/provision.ts';
+import { createDatabase, templateDatabase } from '../support/database.ts';
+import { configOf } from './config-of.ts';
+
+export type World = {
+  readonly url: string;
+  readonly ownerUrl: string;
+  readonly owner: OwnerDatabase;
+  /** Runs as superuser. */
+  sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
+  apply(
+    yaml: string,
+    policy?: MigrateOptions['policy'],
+    more?: Partial<MigrateOptions>,
+  ): Promise<MigrationOutcome>;
+  /** Applies, and expects nothing to be refused and nothing to be left. */
+  settle(yaml: string, policy?: MigrateOptions['policy']): Promise<MigrationOutcome>;
+  plan(yaml: string, policy?: MigrateOptions['policy']): Promise<MigrationPlan>;
+  /** `svc.yaml` codes and messages of the refusal. */
+  refusal(yaml: string, policy?: MigrateOptions['policy']): Promise<string[]>;
+  close(): Promise<void>;
+};
+
+export async function aWorld(): Promise<World> {
+  const template = await templateDatabase('migrate', async (url) => {
+    await provision(url);
+    await ensureStorage(url);
+  });
+  const database = await createDatabase({ template });
+  const { ownerUrl } = await provision(database.url);
+  const owner = new OwnerDatabase({
+    url: ownerUrl,
+    applicationName: 'svc-test',
+    max: 4,
+    idleTimeoutMs: 5_000,
+  });
+  const admin = new pg.Pool({ connectionString: database.url, max: 2 });
+  admin.on('error', () => {});
+  const options = (yaml: string, policy: MigrateOptions['policy']): MigrateOptions => ({
+    owner,
+    config: configOf(yaml),
+    log: silentLog,
+    policy: { allowRollback: true, ...policy },
+  });
+  const apply: World['apply'] = async (yaml, policy, more) => {
+    const outcome = await migrate({ ...options(yaml, policy), ...more });
+    if (outcome.kind === 'applied') {
+      const late = await outcome.background;
+      if (late.length > 0) throw new Error(late.map((one) => one.message).join('\n'));
+    }
+    return outcome;
+  };
+  const plan: World['plan'] = async (yaml, policy) => {
+    const planned = await planMigration(options(yaml, policy));
+    if (planned.kind === 'refused')
+      throw new Error(
+        planned.problems.map((one) => `${one.place ?? ''} ${one.at}: ${one.message}`).join('\n'),
+      );
+    return planned.plan;
+  };
+  return {
+    url: database.url,
+    ownerUrl,
+    owner,
+    async sql(text, values = []) {
+      const result = await admin.query(text, values);
+      return Array.isArray(result) ? [] : result.rows;
+    },
+    apply,
+    async settle(yaml, policy) {
+      const outcome = await apply(yaml, policy);
+      if (outcome.kind === 'refused')
+        throw new Error(
+          `refused: ${outcome.problems.map((one) => `${one.code} ${one.at}: ${one.message}`).join('\n')}`,
+        );
+      if (outcome.kind === 'superseded') throw new Error('superseded');
+      const after = await plan(yaml, policy);
+      if (after.steps.length > 0 || after.problems.length > 0) {
+        throw new Error(
+          `a second plan is not empty:\n${[...after.steps.map((step) => step.sql), ...after.problems.map((one) => one.message)].join('\n')}`,
+        );
+      }
+      return outcome;
+    },
+    plan,
+    async refusal(yaml, policy) {
+      const outcome = await apply(yaml, policy);
+      if (outcome.kind !== 'refused') throw new Error(`expected a refusal, got ${outcome.kind}`);
+      return outcome.problems.map((one) => `${one.code} ${one.place ?? one.at}: ${one.message}`);
+    },
+    async close() {
+      await owner.close();
+      await admin.end();
+      await database.drop();
+    },
+  };
+}
+
+// Storage policies bind to this table, whoever made it.
+async function ensureStorage(url: string): Promise<void> {
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query(`set role svc_owner;
+    create table if not exists storage.objects (id uuid primary key default gen_random_uuid(), bucket_id text not null,
+      name text not null, owner_id text, version text not null default gen_random_uuid(), metadata jsonb,
+      path_tokens text[] generated always as (string_to_array(name, '/')) stored)`);
+  await client.end();
+}

@@ -1,0 +1,282 @@
+// A running `/auth/v1` for one test file: its own database, its own clock, a listening port for the client library.
+// Mail is caught in the outbox and read back from there.
+import { request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createClient, type SupabaseClient } from '@supabase/supabase-js';
+import { createClient as createOldClient } from 'supabase-js-2.107';
+import { auth } from '../../src/auth/auth.ts';
+import { listOutbox, type OutboxEntry } from '../../src/auth/mail/outbox.ts';
+import type { Config } from '../../src/config/config.ts';
+import type { Catalog } from '../../src/catalog/catalog.ts';
+import { generateApiKeys, type ApiKeys } from '../../src/identity/api-key.ts';
+import { CredentialReader } from '../../src/identity/credentials.ts';
+import { Keyring, type KeyringSecrets } from '../../src/identity/keyring.ts';
+import { SigningKeys } from '../../src/identity/signing-keys.ts';
+import { TokenVerifier } from '../../src/identity/token.ts';
+import { createLog, silentLog, type Log } from '../../src/log/log.ts';
+import { CallerPool } from '../../src/postgres/caller-pool.ts';
+import { OwnerDatabase, type Row } from '../../src/postgres/owner-database.ts';
+import { raw, type Sql } from '../../src/postgres/sql.ts';
+import { provision } from '../../src/provision/provision.ts';
+import { createApp } from '../../src/server/app.ts';
+import { makeConfig, type ConfigOptions } from './auth-config.ts';
+import { createDatabase, templateDatabase } from './database.ts';
+
+export type AuthWorldOptions = ConfigOptions & {
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly baseUrl?: string | undefined;
+  readonly log?: 'show' | Log | undefined;
+  readonly trustedKeys?: ApiKeys | undefined;
+  /** Joins the database of another world: a second instance. */
+  readonly join?: AuthWorld | undefined;
+};
+
+export type Reply = {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The parsed body; an empty object when there is none. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly json: any;
+};
+
+export type CallOptions = {
+  readonly body?: unknown;
+  readonly rawBody?: string | undefined;
+  /** `publishable` by default. */
+  readonly apikey?: string | null | undefined;
+  readonly bearer?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+};
+
+export type AuthWorld = {
+  readonly url: string;
+  readonly keys: ApiKeys;
+  readonly databaseUrl: string;
+  readonly owner: OwnerDatabase;
+  readonly callers: CallerPool;
+  readonly keyring: Keyring;
+  readonly signingKeys: SigningKeys;
+  readonly secrets: KeyringSecrets;
+  /** The configuration in force; replace it to reload. */
+  config: Config;
+  /** Milliseconds the clock is ahead. */
+  ahead: number;
+  now(): Date;
+  call(method: string, path: string, options?: CallOptions): Promise<Reply>;
+  client(): SupabaseClient;
+  oldClient(): SupabaseClient;
+  admin(): SupabaseClient;
+  query<R extends Row>(statement: Sql): Promise<R[]>;
+  /** Newest first. */
+  mails(to?: string): Promise<OutboxEntry[]>;
+  close(): Promise<void>;
+};
+
+export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWorld> {
+  const template = await templateDatabase('provisioned', async (url) => void (await provision(url)));
+  const database = options.join ? undefined : await createDatabase({ template });
+  const databaseUrl = options.join?.databaseUrl ?? database?.url ?? '';
+  const provisioned = await provision(databaseUrl);
+  const owner = new OwnerDatabase({
+    url: provisioned.ownerUrl,
+    applicationName: 'svc',
+    max: 16,
+    idleTimeoutMs: 10_000,
+  });
+  const callers = new CallerPool({
+    url: provisioned.authenticatorUrl,
+    applicationName: 'svc-request',
+    max: 4,
+    minIdle: 0,
+    idleTimeoutMs: 10_000,
+  });
+  const keys = options.trustedKeys ?? options.join?.keys ?? generateApiKeys();
+  const secrets: KeyringSecrets = { current: keys.secret, previous: [] };
+  const keyring = await Keyring.open(owner, secrets);
+  const log = options.log === 'show' ? createLog({ level: 'debug' }) : (options.log ?? silentLog);
+  let config = makeConfig(options);
+  const world = { ahead: 0 };
+  const now = (): Date => new Date(Date.now() + world.ahead);
+  const signingKeys: SigningKeys = new SigningKeys(owner, keyring.box('signing keys'), () =>
+    verifier.forget(),
+  );
+  const verifier: TokenVerifier = new TokenVerifier(signingKeys, () => Math.floor(now().getTime() / 1000));
+  await signingKeys.load();
+  const emptyCatalog = {} as Catalog;
+  const app = await createApp({
+    log,
+    mounts: [{ prefix: '/auth/v1', feature: auth }],
+    health: { phase: () => 'serving', owner: () => owner },
+    cors: () => ({ origins: config.server.cors.origins, allowLoopback: false }),
+    timeouts: () => config.server.timeouts,
+    context: {
+      snapshot: () => ({ config, catalog: emptyCatalog, version: 1 }),
+      callers,
+      owner,
+      credentials: new CredentialReader(keys, verifier),
+      signingKeys,
+      keyring,
+      env: options.env ?? {},
+      log,
+      now,
+      baseUrl: () => options.baseUrl,
+      dev: options.mail === undefined || options.mail === 'catch',
+    },
+  });
+  await app.server.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = app.server.server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+
+  const stateless = { auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false } };
+  return {
+    url,
+    keys,
+    databaseUrl,
+    owner,
+    callers,
+    keyring,
+    signingKeys,
+    secrets,
+    get config() {
+      return config;
+    },
+    set config(next) {
+      config = next;
+    },
+    get ahead() {
+      return world.ahead;
+    },
+    set ahead(ms) {
+      world.ahead = ms;
+    },
+    now,
+    call: (method, path, call = {}) => send(url, keys, method, path, call),
+    client: () => createClient(url, keys.publishable, stateless),
+    // The two versions differ in types nobody here uses.
+    oldClient: () => createOldClient(url, keys.publishable, stateless) as unknown as SupabaseClient,
+    admin: () => createClient(url, keys.secret, stateless),
+    query: (statement) => owner.query(statement),
+    mails: (to) => listOutbox(owner, { limit: 100, to, box: keyring.box('mail') }),
+    async close() {
+      await app.server.close();
+      callers.destroy();
+      await owner.close();
+      await database?.drop();
+    },
+  };
+}
+
+async function send(
+  url: string,
+  keys: ApiKeys,
+  method: string,
+  path: string,
+  options: CallOptions,
+): Promise<Reply> {
+  const headers: Record<string, string> = { ...options.headers };
+  const key = options.apikey === undefined ? keys.publishable : options.apikey;
+  if (key !== null) headers['apikey'] = key;
+  if (options.bearer !== undefined) headers['authorization'] = `Bearer ${options.bearer}`;
+  const body = options.rawBody ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
+  if (body !== undefined) headers['content-type'] ??= 'application/json;charset=UTF-8';
+  const response = await fetch(path.startsWith('http') ? path : `${url}/auth/v1${path}`, {
+    method,
+    headers,
+    redirect: 'manual',
+    ...(body === undefined ? {} : { body }),
+  });
+  const text = await response.text();
+  let json: unknown = {};
+  try {
+    if (text !== '') json = JSON.parse(text);
+  } catch {
+    // Not JSON: the test looks at `text`.
+  }
+  return { status: response.status, headers: response.headers, text, json };
+}
+
+/** A browser's navigation: `fetch` would send its own metadata instead. */
+export async function navigate(
+  url: string,
+  headers: Readonly<Record<string, string>> = {},
+  method = 'GET',
+): Promise<Reply> {
+  const sent = {
+    accept: 'text/html,application/xhtml+xml,*/*;q=0.8',
+    'sec-fetch-mode': 'navigate',
+    'user-agent': 'Mozilla/5.0',
+    ...(method === 'POST'
+      ? { 'content-type': 'application/x-www-form-urlencoded', 'content-length': '0' }
+      : {}),
+    ...headers,
+  };
+  return await new Promise((resolve, reject) => {
+    const request = httpRequest(url, { method, headers: sent }, (response) => {
+      let text = '';
+      response.on('data', (chunk: Buffer) => {
+        text += chunk.toString();
+      });
+      response.on('end', () => {
+        const received = new Headers();
+        for (const [name, value] of Object.entries(response.headers))
+          if (typeof value === 'string') received.set(name, value);
+        resolve({ status: response.statusCode ?? 0, headers: received, text, json: {} });
+      });
+    });
+    request.on('error', reject);
+    request.end();
+  });
+}
+
+let users = 0;
+
+/** A new user with a session, as a client library would have it. */
+export async function aUser(
+  world: AuthWorld,
+  options: { email?: string; password?: string; data?: Record<string, unknown> } = {},
+): Promise<{ id: string; email: string; password: string; access: string; refresh: string }> {
+  const email = options.email ?? `user${++users}@example.com`;
+  const password = options.password ?? 'correct horse';
+  const reply = await world.call('POST', '/signup', { body: { email, password, data: options.data } });
+  if (reply.status !== 200 || !reply.json.access_token) throw new Error(`no session: ${reply.text}`);
+  return {
+    id: reply.json.user.id,
+    email,
+    password,
+    access: reply.json.access_token,
+    refresh: reply.json.refresh_token,
+  };
+}
+
+/** The claims of an access token, unverified. */
+// oxlint-disable-next-line typescript/no-explicit-any
+export function claimsOf(token: string): any {
+  return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
+}
+
+/** The link and the code of a caught mail. */
+export function secretsOf(mail: OutboxEntry): { link: URL; code: string; token: string } {
+  const href =
+    /href="([^"]*\/verify\?[^"]*)"/.exec(mail.html ?? '')?.[1]?.replaceAll('&amp;', '&') ?? 'http://none/';
+  const link = new URL(href);
+  const code = /\b(\d{6})\b/.exec(mail.text ?? '')?.[1] ?? '';
+  return { link, code, token: link.searchParams.get('token') ?? '' };
+}
+
+/** The fragment or query of a redirect as an object. */
+export function redirectOf(reply: Reply): {
+  target: string;
+  fragment: Record<string, string>;
+  query: Record<string, string>;
+} {
+  const location = reply.headers.get('location') ?? '';
+  const url = new URL(location);
+  return {
+    target: location.split(/[?#]/)[0] ?? '',
+    fragment: Object.fromEntries(new URLSearchParams(url.hash.slice(1))),
+    query: Object.fromEntries(url.searchParams),
+  };
+}
+
+export const everyRow = (table: string): Sql => raw(`select * from auth.${table}`);

@@ -1,0 +1,86 @@
+// A whole backend in this process, on a database of its own, listening on a free port.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadConfig } from '../../src/config/load.ts';
+import { generateApiKeys, type ApiKeys } from '../../src/identity/api-key.ts';
+import { Keyring } from '../../src/identity/keyring.ts';
+import { SigningKeys } from '../../src/identity/signing-keys.ts';
+import { signToken } from '../../src/identity/token.ts';
+import { silentLog, type Log } from '../../src/log/log.ts';
+import { migrate } from '../../src/migrate/migrate.ts';
+import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
+import { provision } from '../../src/provision/provision.ts';
+import { startBackend, type Backend } from '../../src/server/backend.ts';
+import { createDatabase, templateDatabase } from './database.ts';
+
+export type BackendWorld = {
+  readonly url: string;
+  readonly keys: ApiKeys;
+  readonly backend: Backend;
+  /** A token signed with the backend's own key; `exp` in ten minutes unless the claims say otherwise. */
+  token(claims: Readonly<Record<string, unknown>>): Promise<string>;
+  close(): Promise<void>;
+};
+
+export async function startBackendWorld(
+  yaml: string,
+  options: {
+    log?: Log;
+    env?: Record<string, string>;
+    dev?: boolean;
+    /** What is in the database before the backend sees it, and after its first migration. */
+    prepare?: (url: string) => Promise<void>;
+    prepareAfter?: (url: string) => Promise<void>;
+  } = {},
+): Promise<BackendWorld> {
+  const directory = mkdtempSync(join(tmpdir(), 'svc-world-'));
+  const loaded = loadConfig({ name: 'svc.yaml', directory, text: yaml }, { variables: options.env ?? {} });
+  if (!loaded.ok) throw new Error(loaded.mistakes.map((mistake) => mistake.message).join('\n'));
+  const template = await templateDatabase('provisioned', async (url) => {
+    await provision(url);
+  });
+  const database = await createDatabase({ template });
+  await options.prepare?.(database.url);
+  const keys = generateApiKeys();
+  const log = options.log ?? silentLog;
+  const backend = await startBackend({
+    config: loaded.config,
+    databaseUrl: database.url,
+    keys,
+    env: options.env ?? {},
+    host: '127.0.0.1',
+    port: 0,
+    log,
+    dev: options.dev ?? false,
+    migrate: async (owner, config) => {
+      const outcome = await migrate({ owner, config, log });
+      if (outcome.kind === 'refused')
+        throw new Error(outcome.problems.map((problem) => problem.message).join('\n'));
+    },
+  });
+  await options.prepareAfter?.(database.url);
+  const { ownerUrl } = await provision(database.url);
+  const owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'test', max: 1, idleTimeoutMs: 1_000 });
+  const keyring = await Keyring.open(owner, { current: keys.secret, previous: [] }, 'refuse');
+  const signingKeys = new SigningKeys(owner, keyring.box('signing keys'));
+  await signingKeys.load();
+  return {
+    url: backend.url,
+    keys,
+    backend,
+    token: async (claims) => {
+      const now = Math.floor(Date.now() / 1000);
+      return await signToken(
+        { iat: now, exp: now + 600, aud: 'authenticated', ...claims },
+        signingKeys.signing,
+      );
+    },
+    async close() {
+      await backend.stop();
+      await owner.close();
+      await database.drop();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,102 @@
+// A database of its own for a test file, cloned from a template that is built once per run.
+//
+//   const template = await templateDatabase('provisioned', (url) => provision(url));
+//   const database = await createDatabase({ template });
+//   afterAll(() => database.drop());
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { inject } from 'vitest';
+
+export type TestDatabase = {
+  /** Superuser's connection string of this database. */
+  readonly url: string;
+  readonly name: string;
+  drop(): Promise<void>;
+};
+
+/** Only `templateDatabase` makes one, so what is cloned is complete and nobody is connected to it. */
+export type Template = { readonly name: string };
+
+export async function createDatabase(
+  options: { template?: Template | undefined } = {},
+): Promise<TestDatabase> {
+  const server = inject('postgresUrl');
+  const name = `${inject('postgresRun')}_${randomBytes(5).toString('hex')}`;
+  await onServer(server, (client) => create(client, name, options.template?.name ?? 'template0'));
+  return {
+    name,
+    url: urlOf(server, name),
+    drop: () => onServer(server, (client) => drop(client, name)),
+  };
+}
+
+/** The template of this name, built by whoever asks first; the others wait for it, in whatever process they are. */
+export async function templateDatabase(
+  name: string,
+  build: (url: string) => Promise<void>,
+): Promise<Template> {
+  const server = inject('postgresUrl');
+  const template = `${inject('postgresRun')}_template_${name}`;
+  await onServer(server, async (client) => {
+    await client.query(`select pg_advisory_lock(hashtextextended($1, 0))`, [template]);
+    const { rowCount } = await client.query(`select from pg_database where datname = $1`, [template]);
+    if (rowCount === 1) return;
+    // Built under another name, so a build that failed half-way is never taken for the template.
+    const draft = `${template}_draft`;
+    await drop(client, draft);
+    await create(client, draft, 'template0');
+    await build(urlOf(server, draft));
+    await closeToAll(client, draft);
+    await client.query(
+      `alter database ${pg.escapeIdentifier(draft)} rename to ${pg.escapeIdentifier(template)}`,
+    );
+  });
+  return { name: template };
+}
+
+/** For the end of a run on a server that outlives it. */
+export async function dropRunDatabases(server: string, run: string): Promise<void> {
+  await onServer(server, async (client) => {
+    const { rows } = await client.query<{ datname: string }>(
+      `select datname from pg_database where starts_with(datname, $1)`,
+      [`${run}_`],
+    );
+    for (const { datname } of rows) await drop(client, datname);
+  });
+}
+
+async function create(client: pg.Client, name: string, template: string): Promise<void> {
+  // Copying files beats writing every page to the log, as template databases here are small and the server's
+  // durability does not matter.
+  await client.query(
+    `create database ${pg.escapeIdentifier(name)} template ${pg.escapeIdentifier(template)} strategy file_copy`,
+  );
+}
+
+async function drop(client: pg.Client, name: string): Promise<void> {
+  await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
+}
+
+/** A template somebody is connected to cannot be cloned: the builder's own connections may still be closing. */
+async function closeToAll(client: pg.Client, name: string): Promise<void> {
+  await client.query(`alter database ${pg.escapeIdentifier(name)} with allow_connections false`);
+  await client.query(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1`, [
+    name,
+  ]);
+}
+
+async function onServer<T>(server: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: server });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+function urlOf(server: string, database: string): string {
+  const url = new URL(server);
+  url.pathname = `/${database}`;
+  return url.href;
+}

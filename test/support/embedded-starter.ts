@@ -1,0 +1,23 @@
+// A process that starts the development PostgreSQL of a folder and tells its parent how that went, so tests can be
+// two users, two starters, or kill the starter. Ends properly on the message `stop`, rudely on `exit`.
+import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
+import { silentLog } from '../../src/log/log.ts';
+import { Problem } from '../../src/problem/problem.ts';
+
+const [dir = ''] = process.argv.slice(2);
+const tell = (message: object) =>
+  new Promise((sent) => (process.send ? process.send(message, undefined, {}, sent) : sent(undefined)));
+
+try {
+  const server = await startEmbeddedPostgres({ dir, log: silentLog });
+  process.on('message', (message) => {
+    if (message === 'exit') process.exit(3);
+    void server.stop().then(() => process.exit(0));
+  });
+  await tell({ kind: 'started', url: server.url, pid: server.pid, adopted: server.adopted });
+} catch (error) {
+  const { code, message, details, hint } =
+    error instanceof Problem ? error : new Problem('fault', 500, String(error));
+  await tell({ kind: 'refused', code, message, details, hint });
+  process.exit(1);
+}

@@ -1,0 +1,285 @@
+// The data API over a database of its own: provisioned, filled by the given SQL, everything in it declared.
+import { SignJWT } from 'jose';
+import type { AddressInfo } from 'node:net';
+import pg from 'pg';
+import { introspect } from '../../src/catalog/introspect.ts';
+import type { Config, SqlFunction, Table } from '../../src/config/config.ts';
+import type { Catalog } from '../../src/catalog/catalog.ts';
+import type { FeatureContext, Snapshot } from '../../src/http/feature.ts';
+import { CredentialReader } from '../../src/identity/credentials.ts';
+import { SigningKeys } from '../../src/identity/signing-keys.ts';
+import { TokenVerifier } from '../../src/identity/token.ts';
+import { Keyring } from '../../src/identity/keyring.ts';
+import { silentLog, type Log } from '../../src/log/log.ts';
+import { CallerPool } from '../../src/postgres/caller-pool.ts';
+import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
+import { provision } from '../../src/provision/provision.ts';
+import { rest } from '../../src/rest/rest.ts';
+import { createApp } from '../../src/server/app.ts';
+
+export const KEYS = {
+  publishable: 'svc_publishable_0123456789012345678901234567',
+  secret: 'svc_secret_0123456789012345678901234567890123',
+} as const;
+
+export const JWT_SECRET: string = 'a-secret-that-only-tests-know-and-is-long-enough';
+
+export type RestWorldOptions = {
+  /** Superuser's connection string of an empty database. */
+  readonly url: string;
+  /** Run as the owner of `public`. */
+  readonly sql: string;
+  /** Relations that exist and are not declared. */
+  readonly undeclared?: readonly string[] | undefined;
+  /** Columns that exist and are not declared, as `table.column`. */
+  readonly retired?: readonly string[] | undefined;
+  /** Relations that exist and are exposed as they are, instead of declared. */
+  readonly exposed?: readonly string[] | undefined;
+  readonly authRequired?: readonly string[] | undefined;
+  readonly dev?: boolean | undefined;
+  readonly maxBodyBytes?: number | undefined;
+  readonly poolSize?: number | undefined;
+  readonly statementTimeoutMs?: number | undefined;
+  readonly requestMs?: number | undefined;
+  readonly log?: Log | undefined;
+};
+
+export type RestWorld = {
+  /** Of the server, for client libraries. */
+  readonly url: string;
+  readonly restUrl: string;
+  readonly authenticatorUrl: string;
+  readonly databaseUrl: string;
+  readonly owner: OwnerDatabase;
+  readonly callers: CallerPool;
+  snapshot(): Snapshot;
+  /** After the database changed. */
+  refresh(): Promise<void>;
+  /** A token as the auth API would issue it. */
+  token(claims?: Record<string, unknown>): Promise<string>;
+  send(path: string, init?: Sent): Promise<Answer>;
+  close(): Promise<void>;
+};
+
+export type Sent = {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer;
+  readonly token?: string;
+  readonly apikey?: string | null;
+};
+
+export type Answer = {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** Parsed when it is JSON, else undefined. */
+  readonly json: unknown;
+};
+
+export async function createRestWorld(options: RestWorldOptions): Promise<RestWorld> {
+  const { ownerUrl, authenticatorUrl } = await provision(options.url);
+  await runAs(ownerUrl, options.sql);
+  const owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'svc', max: 2, idleTimeoutMs: 10_000 });
+  const callers = new CallerPool({
+    url: authenticatorUrl,
+    applicationName: 'svc-request',
+    max: options.poolSize ?? 4,
+    minIdle: 0,
+    idleTimeoutMs: 10_000,
+    statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
+  });
+  const secret = new TextEncoder().encode(JWT_SECRET);
+  const verifier = new TokenVerifier({
+    findKey: () => Promise.resolve({ alg: 'HS256', key: secret }),
+  });
+  const keyring = await Keyring.open(owner, { current: KEYS.secret, previous: [] }, 'refuse');
+  let snapshot = await readSnapshot(owner, options, 1);
+  const context: FeatureContext = {
+    snapshot: () => snapshot,
+    callers,
+    owner,
+    credentials: new CredentialReader(KEYS, verifier),
+    signingKeys: new SigningKeys(owner, keyring.box('signing keys')),
+    keyring,
+    env: {},
+    log: options.log ?? silentLog,
+    now: () => new Date(),
+    baseUrl: () => undefined,
+    dev: options.dev ?? false,
+  };
+  const app = await createApp({
+    log: options.log ?? silentLog,
+    context,
+    mounts: [{ prefix: '/rest/v1', feature: rest }],
+    health: { phase: () => 'serving', owner: () => owner },
+    cors: () => ({ origins: ['*'], allowLoopback: true }),
+    timeouts: () => ({ requestMs: options.requestMs ?? 30_000, uploadMs: 30_000 }),
+  });
+  await app.server.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = app.server.server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  const restUrl = `${url}/rest/v1`;
+  return {
+    url,
+    restUrl,
+    authenticatorUrl,
+    databaseUrl: ownerUrl,
+    owner,
+    callers,
+    snapshot: () => snapshot,
+    async refresh() {
+      snapshot = await readSnapshot(owner, options, snapshot.version + 1);
+    },
+    token: (claims = {}) =>
+      new SignJWT({ role: 'authenticated', ...claims })
+        .setProtectedHeader({ alg: 'HS256' })
+        .setIssuedAt()
+        .sign(secret),
+    send: (path, init) => send(`${restUrl}${path}`, init),
+    async close() {
+      await app.server.close();
+      callers.destroy();
+      await owner.close();
+    },
+  };
+}
+
+export async function send(url: string, init: Sent = {}): Promise<Answer> {
+  const headers = new Headers(init.headers);
+  if (init.apikey !== null) headers.set('apikey', init.apikey ?? KEYS.publishable);
+  if (init.token !== undefined) headers.set('authorization', `Bearer ${init.token}`);
+  const hasBody = init.body !== undefined;
+  if (hasBody && !headers.has('content-type')) headers.set('content-type', 'application/json');
+  const response = await fetch(url, {
+    method: init.method ?? 'GET',
+    headers,
+    ...(hasBody ? { body: init.body } : {}),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, json: parse(text) };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // CSV, plans and empty bodies.
+    return undefined;
+  }
+}
+
+async function runAs(url: string, sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+async function readSnapshot(
+  owner: OwnerDatabase,
+  options: RestWorldOptions,
+  version: number,
+): Promise<Snapshot> {
+  const catalog = await introspect(owner, ['public', 'other']);
+  return { config: configOf(catalog, options), catalog, version };
+}
+
+const POSITION = { line: 1, column: 1 };
+
+/** The file that would declare what is there. */
+function configOf(catalog: Catalog, options: RestWorldOptions): Config {
+  const undeclared = new Set([...(options.undeclared ?? []), ...(options.exposed ?? [])]);
+  const retired = new Set(options.retired);
+  const tables: Table[] = [...catalog.relations.values()]
+    .filter((relation) => !undeclared.has(relation.name))
+    .map((relation) => ({
+      schema: relation.schema,
+      name: relation.name,
+      renamedFrom: undefined,
+      protect: false,
+      fields: relation.columns
+        .filter((column) => !retired.has(`${relation.name}.${column.name}`))
+        .map((column) => ({
+          name: column.name,
+          type: column.type,
+          primaryKey: relation.primaryKey.includes(column.name),
+          required: column.notNull,
+          unique: false,
+          default: undefined,
+          enum: undefined,
+          pattern: undefined,
+          min: undefined,
+          max: undefined,
+          check: undefined,
+          foreignKey: undefined,
+          ref: undefined,
+          renamedFrom: undefined,
+          backfill: undefined,
+          using: undefined,
+          position: POSITION,
+        })),
+      primaryKey: relation.primaryKey,
+      indexes: [],
+      rls: 'absent',
+      position: POSITION,
+    }));
+  const rpc: SqlFunction[] = [...catalog.routines.values()]
+    .filter((routine) => routine.schema === 'public' && !undeclared.has(routine.name))
+    .map((routine) => ({
+      name: routine.name,
+      renamedFrom: undefined,
+      description: routine.comment ?? undefined,
+      authRequired: options.authRequired?.includes(routine.name) ?? false,
+      language: 'sql',
+      volatility: routine.volatility,
+      security: 'invoker',
+      args: [],
+      returns: 'void',
+      body: '',
+      position: POSITION,
+    }));
+  return {
+    expose: {
+      relations: (options.exposed ?? []).map((name) => ({ schema: 'public', name })),
+      routines: [],
+    },
+    project: { name: 'test', description: undefined, cloudProjectId: undefined },
+    database: { pool: { max: 4, min: 0, idleTimeoutMs: 10_000 } },
+    server: {
+      port: 0,
+      maxBodyBytes: options.maxBodyBytes ?? 1_000_000,
+      maxLimit: 100,
+      cors: { origins: ['*'] },
+      s3Endpoint: false,
+      timeouts: { requestMs: 30_000, dbQueryMs: 10_000, uploadMs: 30_000, shutdownMs: 1_000 },
+    },
+    providers: { email: undefined, storage: { type: 'local', path: undefined } },
+    auth: {
+      jwtExpirySeconds: 900,
+      refreshTokenExpirySeconds: 604_800,
+      allowSignup: true,
+      allowAnonymous: true,
+      redirectUrls: [],
+      email: undefined,
+      oauth: [],
+    },
+    tables,
+    storage: [],
+    rpc,
+    functions: [],
+    functionsBundle: undefined,
+    migrations: {
+      drop: 'retire',
+      pruneAfterMs: 0,
+      lockTimeoutMs: 1_000,
+      lockBudgetMs: 1_000,
+      bootBudgetMs: 1_000,
+      maxWriteBlockMs: 1_000,
+    },
+    source: { name: 'svc.yaml', directory: undefined, text: '' },
+  };
+}

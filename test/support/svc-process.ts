@@ -1,0 +1,118 @@
+// A real svc process, started from the command line as a user would, waited for by its own `/ready`.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
+
+export type SvcProcess = {
+  readonly url: string;
+  readonly publishableKey: string;
+  readonly secretKey: string;
+  readonly child: ChildProcess;
+  /** Everything printed so far, both streams. */
+  output(): string;
+  /** Milliseconds from the spawn to the first 200 of `/ready`. */
+  readonly readyInMs: number;
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+};
+
+export type StartOptions = {
+  readonly command: 'dev' | 'serve';
+  readonly config: string;
+  readonly arguments?: readonly string[];
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly uid?: number;
+};
+
+export async function startSvc(options: StartOptions): Promise<SvcProcess> {
+  const port = await freePort();
+  const startedAt = performance.now();
+  const { child, output } = spawnSvc(
+    [options.command, '--config', options.config, '--port', String(port), ...(options.arguments ?? [])],
+    options,
+  );
+  const url = `http://localhost:${port}`;
+  await untilReady(url, child, output);
+  const readyInMs = performance.now() - startedAt;
+  return {
+    url,
+    child,
+    output,
+    readyInMs,
+    publishableKey: options.env?.['SVC_PUBLISHABLE_KEY'] ?? /svc_publishable_\S+/.exec(output())?.[0] ?? '',
+    secretKey: options.env?.['SVC_SECRET_KEY'] ?? /svc_secret_\S+/.exec(output())?.[0] ?? '',
+    async stop(signal = 'SIGTERM') {
+      if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
+      const ended = once(child, 'exit');
+      child.kill(signal);
+      await ended;
+      return child.exitCode;
+    },
+  };
+}
+
+/** Runs a command to its end. */
+export async function runSvc(
+  args: readonly string[],
+  options: { env?: Readonly<Record<string, string | undefined>>; cwd?: string } = {},
+): Promise<{ code: number | null; output: string }> {
+  const { child, output } = spawnSvc(args, options);
+  await once(child, 'close');
+  return { code: child.exitCode, output: output() };
+}
+
+function spawnSvc(
+  args: readonly string[],
+  options: {
+    env?: Readonly<Record<string, string | undefined>> | undefined;
+    cwd?: string | undefined;
+    uid?: number | undefined;
+  },
+): { child: ChildProcess; output: () => string } {
+  const {
+    SVC_DATABASE_URL: _database,
+    SVC_PUBLISHABLE_KEY: _publishable,
+    SVC_SECRET_KEY: _secret,
+    ...inherited
+  } = process.env;
+  const child = spawn(process.execPath, [LAUNCHER, ...args], {
+    env: { ...inherited, NO_COLOR: '1', ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    ...(options.uid === undefined ? {} : { uid: options.uid }),
+  });
+  let text = '';
+  child.stdout?.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  child.stderr?.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  return { child, output: () => text };
+}
+
+async function untilReady(url: string, child: ChildProcess, output: () => string): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  for (;;) {
+    if (child.exitCode !== null || child.signalCode !== null) {
+      throw new Error(`svc ended before it was ready:\n${output()}`);
+    }
+    const ready = await fetch(`${url}/ready`).then(
+      (response) => response.ok,
+      () => false,
+    );
+    // The banner follows the first ready answer by a moment, and the keys are read from it.
+    if (ready && (output().includes('Try it') || output().includes('"serving"'))) return;
+    if (Date.now() > deadline) throw new Error(`svc was not ready within a minute:\n${output()}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
