@@ -1,0 +1,40 @@
+// The least a file server can be: what the storage API is measured against. PUT streams to a file, GET streams it
+// back; with `durable` a PUT is answered when its bytes are on the disk, which is what the storage API promises.
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, rename, stat } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+
+const [, , folder = '.', mode = ''] = process.argv;
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const path = join(folder, encodeURIComponent(request.url ?? ''));
+  if (request.method === 'PUT') {
+    const staged = `${path}.${Math.random()}`;
+    await pipeline(request, createWriteStream(staged));
+    if (mode === 'durable') {
+      const file = await open(staged);
+      await file.datasync();
+      await file.close();
+    }
+    await rename(staged, path);
+    if (mode === 'durable') {
+      const directory = await open(folder);
+      await directory.sync();
+      await directory.close();
+    }
+    response.end('{}');
+    return;
+  }
+  response.setHeader('content-length', (await stat(path)).size);
+  await pipeline(createReadStream(path), response);
+}
+
+const server = createServer((request, response) => {
+  answer(request, response).catch(() => response.destroy());
+});
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address();
+  if (typeof address === 'object') process.stdout.write(`${address?.port}\n`);
+});
