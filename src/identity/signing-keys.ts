@@ -53,6 +53,7 @@ export class SigningKeys implements KeySource {
   #fingerprint = '';
   #loadedAt = 0;
   #reading: Promise<void> | undefined;
+  #nextReading: Promise<void> | undefined;
 
   /** `onChange` is called when a key came or went: whoever remembers verified tokens forgets them. */
   constructor(db: OwnerDatabase, box: SecretBox, onChange: () => void = () => {}) {
@@ -79,10 +80,23 @@ export class SigningKeys implements KeySource {
 
   /** Reads the keys now; called on a notification and after a lost connection. */
   async reload(): Promise<void> {
-    this.#reading ??= this.#read(this.#db).finally(() => {
+    // A reading under way may have looked before the change that is asked for now; the one after it has not.
+    if (this.#reading) {
+      this.#nextReading ??= this.#reading
+        .catch(() => {})
+        .then(() => {
+          this.#nextReading = undefined;
+          return this.#startReading();
+        });
+      await this.#nextReading;
+    } else await this.#startReading();
+  }
+
+  #startReading(): Promise<void> {
+    this.#reading = this.#read(this.#db).finally(() => {
       this.#reading = undefined;
     });
-    await this.#reading;
+    return this.#reading;
   }
 
   async findKey(kid: string | undefined): Promise<VerificationKey | undefined> {

@@ -16,12 +16,16 @@ export type ListenHandlers = {
 const SHORTEST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 15_000;
 
-export function listen(
+/**
+ * Resolves once the channels are listened to, so that whatever is read afterwards and changes later is heard of.
+ * When the server cannot be reached it resolves too, goes on trying, and calls `onReconnect` when it is there.
+ */
+export async function listen(
   settings: ConnectionSettings,
   channels: readonly string[],
   handlers: ListenHandlers,
   log: Log,
-): Listener {
+): Promise<Listener> {
   let client: pg.Client | undefined;
   let retry: NodeJS.Timeout | undefined;
   let closed = false;
@@ -45,24 +49,27 @@ export function listen(
     if (closed) await next.end();
   };
 
+  const tryConnect = async (): Promise<void> => {
+    try {
+      await connect();
+    } catch (error) {
+      log.debug({ err: error }, 'cannot listen for database notifications yet');
+      again();
+    }
+  };
+
   const again = (): void => {
     if (closed || retry) return;
     lost = true;
     retry = setTimeout(() => {
       retry = undefined;
-      connect().catch((error: unknown) => {
-        log.debug({ err: error }, 'cannot listen for database notifications yet');
-        again();
-      });
+      void tryConnect();
     }, pause);
     retry.unref();
     pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   };
 
-  connect().catch((error: unknown) => {
-    log.debug({ err: error }, 'cannot listen for database notifications yet');
-    again();
-  });
+  await tryConnect();
 
   return {
     async close() {

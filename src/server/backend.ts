@@ -13,6 +13,7 @@ import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
+import { SCHEMA_CHANNEL } from '../migrate/ledger.ts';
 import { CallerPool } from '../postgres/caller-pool.ts';
 import { listen, type Listener } from '../postgres/listen.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
@@ -25,9 +26,6 @@ import { createMounts } from './mounts.ts';
 
 /** Connections of the product's own statements, beside `database.pool.max` for callers. */
 const OWNER_CONNECTIONS = 8;
-
-/** Sent by whoever changed the schema. */
-export const SCHEMA_CHANNEL = 'svc_schema';
 
 export type BackendOptions = {
   readonly config: Config;
@@ -161,21 +159,22 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       await options.migrate(owner, config, stopping.signal);
       await syncBuckets(owner, config);
       await functions.reload(config);
+      // Before the keys and the catalog are read: a change right after the reading is then heard of.
+      listener = await listen(
+        { url: database.ownerUrl, applicationName: 'svc-listen' },
+        [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
+        {
+          onNotification: (channel) => (channel === SIGNING_KEYS_CHANNEL ? reloadKeys() : refreshCatalog()),
+          onReconnect: () => {
+            refreshCatalog();
+            reloadKeys();
+          },
+        },
+        log,
+      );
       await signingKeys.load();
       swap(config, await readCatalog(config));
     });
-    listener = listen(
-      { url: database.ownerUrl, applicationName: 'svc-listen' },
-      [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
-      {
-        onNotification: (channel) => (channel === SIGNING_KEYS_CHANNEL ? reloadKeys() : refreshCatalog()),
-        onReconnect: () => {
-          refreshCatalog();
-          reloadKeys();
-        },
-      },
-      log,
-    );
     phase = 'serving';
     callers.warm().catch((error: unknown) => log.warn({ err: error }, 'could not open connections ahead'));
   } catch (error) {

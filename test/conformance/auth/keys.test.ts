@@ -15,15 +15,12 @@ let listener: Listener;
 beforeAll(async () => {
   world = await startAuth();
   neighbour = await startAuth({ join: world });
-  await new Promise<void>((resolve) => {
-    listener = listen(
-      { url: world.databaseUrl, applicationName: 'test' },
-      [SIGNING_KEYS_CHANNEL],
-      { onNotification: () => void neighbour.signingKeys.reload(), onReconnect: () => {} },
-      silentLog,
-    );
-    resolve();
-  });
+  listener = await listen(
+    { url: world.databaseUrl, applicationName: 'test' },
+    [SIGNING_KEYS_CHANNEL],
+    { onNotification: () => void neighbour.signingKeys.reload(), onReconnect: () => {} },
+    silentLog,
+  );
 });
 afterAll(async () => {
   await listener.close();

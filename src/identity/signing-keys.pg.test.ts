@@ -1,0 +1,45 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { OwnerDatabase, type Row } from '../postgres/owner-database.ts';
+import { provision } from '../provision/provision.ts';
+import { Keyring } from './keyring.ts';
+import { SigningKeys } from './signing-keys.ts';
+
+let database: TestDatabase;
+let owner: OwnerDatabase;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  const { ownerUrl } = await provision(database.url);
+  owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'test', max: 2, idleTimeoutMs: 1000 });
+});
+afterAll(async () => {
+  await owner.close();
+  await database.drop();
+});
+
+test('a change during a reading is seen by whoever asks after it', async () => {
+  const keyring = await Keyring.open(owner, { current: 'x'.repeat(40), previous: [] }, 'refuse');
+  const box = keyring.box('signing keys');
+  const here = new SigningKeys(owner, box);
+  await here.load();
+  const elsewhere = new SigningKeys(owner, box);
+  await elsewhere.load();
+
+  // The answer of the reading that runs already is held back until the change is made.
+  let release = (): void => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  const query = owner.query.bind(owner);
+  owner.query = async <R extends Row>(...input: Parameters<typeof query>) => {
+    owner.query = query;
+    const rows = await query<R>(...input);
+    await held;
+    return rows;
+  };
+  const early = here.reload();
+  const kid = await elsewhere.rotate('now');
+  const late = here.reload();
+  release();
+  await Promise.all([early, late]);
+  expect(here.signing.kid).toBe(kid);
+});

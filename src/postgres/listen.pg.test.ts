@@ -1,0 +1,65 @@
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { silentLog } from '../log/log.ts';
+import { listen, type Listener } from './listen.ts';
+
+let database: TestDatabase;
+let other: pg.Client;
+let listener: Listener | undefined;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  other = new pg.Client(database.url);
+  await other.connect();
+});
+afterEach(async () => {
+  await listener?.close();
+  listener = undefined;
+});
+afterAll(async () => {
+  await other.end();
+  await database.drop();
+});
+
+function recorder(): { heard: string[]; handlers: Parameters<typeof listen>[2] } {
+  const heard: string[] = [];
+  return {
+    heard,
+    handlers: {
+      onNotification: (channel, payload) => heard.push(`${channel} ${payload}`),
+      onReconnect: () => heard.push('reconnected'),
+    },
+  };
+}
+
+test('what is sent right after it resolved is heard', async () => {
+  const { heard, handlers } = recorder();
+  listener = await listen(
+    { url: database.url, applicationName: 'listen-1' },
+    ['a', 'B"c'],
+    handlers,
+    silentLog,
+  );
+  await other.query(`notify a, 'x'; notify "B""c", 'y'; notify d, 'z'`);
+  await expect.poll(() => heard).toEqual(['a x', 'B"c y']);
+});
+
+test('a lost connection comes back, and says that something may have been missed', async () => {
+  const { heard, handlers } = recorder();
+  listener = await listen({ url: database.url, applicationName: 'listen-2' }, ['a'], handlers, silentLog);
+  await other.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'listen-2'",
+  );
+  await expect.poll(() => heard).toEqual(['reconnected']);
+  await other.query('notify a');
+  await expect.poll(() => heard).toEqual(['reconnected', 'a ']);
+});
+
+test('a server that cannot be reached does not hold up the start', async () => {
+  const { heard, handlers } = recorder();
+  const url = new URL(database.url);
+  url.port = '1';
+  listener = await listen({ url: url.href, applicationName: 'listen-3' }, ['a'], handlers, silentLog);
+  expect(heard).toEqual([]);
+});
