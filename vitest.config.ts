@@ -28,10 +28,11 @@ export default defineConfig({
           include: ['src/**/*.pg.test.ts', 'test/**/*.test.ts'],
           exclude: ['test/architecture.test.ts'],
           globalSetup: ['test/support/postgres-cluster.ts'],
-          testTimeout: 30_000,
+          // Only what hangs ends here: a world is started, killed and started again on machines that are busy.
+          testTimeout: 120_000,
           // A condition that comes true a little later on a busy machine is no failure.
-          expect: { poll: { timeout: 15_000 } },
-          hookTimeout: 60_000,
+          expect: { poll: { timeout: 30_000 } },
+          hookTimeout: 240_000,
         },
       },
     ],

@@ -42,10 +42,8 @@ test('a new column and a new table appear without a restart, and no request fail
         '  notices:\n    fields: [{ name: id, type: bigserial, primary_key: true }]\n    rls: [{ operations: [select], using: "true" }]\n\nstorage:\n',
       ),
   );
-  await expect
-    .poll(async () => (await get('/rest/v1/tips?select=stars')).status, { timeout: 15_000 })
-    .toBe(200);
-  await expect.poll(async () => (await get('/rest/v1/notices')).status, { timeout: 15_000 }).toBe(200);
+  await expect.poll(async () => (await get('/rest/v1/tips?select=stars')).status).toBe(200);
+  await expect.poll(async () => (await get('/rest/v1/notices')).status).toBe(200);
   seen.done = true;
   await watching;
   expect(seen.failures).toBe(0);
@@ -55,13 +53,11 @@ test('a new column and a new table appear without a restart, and no request fail
 test('a file with mistakes is reported with its line, and the last good one is served on', async () => {
   const good = readFileSync(project.config, 'utf8');
   edit((text) => text.replace('on_delete: cascade } }', 'on_delete: cascde } }'));
-  await expect.poll(() => svc.output(), { timeout: 15_000 }).toContain('Did you mean cascade?');
+  await expect.poll(() => svc.output()).toContain('Did you mean cascade?');
   expect(svc.output()).toMatch(/svc\.yaml:\d+:\d+ error tables\.lists\.fields\[1\]\.foreign_key\.on_delete/);
   expect((await get('/rest/v1/tips?select=body')).status).toBe(200);
   writeFileSync(project.config, good);
-  await expect
-    .poll(() => svc.output().match(/reloaded/g)?.length ?? 0, { timeout: 15_000 })
-    .toBeGreaterThan(1);
+  await expect.poll(() => svc.output().match(/reloaded/g)?.length ?? 0).toBeGreaterThan(1);
 });
 
 test('a change the database refuses leaves file and database as they were served', async () => {
@@ -79,7 +75,7 @@ test('a change the database refuses leaves file and database as they were served
       '{ name: stars, type: integer, required: true }',
     ),
   );
-  await expect.poll(() => svc.output(), { timeout: 15_000 }).toContain('MIG-201');
+  await expect.poll(() => svc.output()).toContain('MIG-201');
   expect((await get('/rest/v1/tips?select=stars')).status).toBe(200);
   writeFileSync(project.config, good);
 });

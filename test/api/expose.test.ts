@@ -70,7 +70,7 @@ const get = async (
 
 test('a view, a table of another schema and a function are served', async () => {
   await expect
-    .poll(() => get('/list_titles'), { timeout: 15_000 })
+    .poll(() => get('/list_titles'))
     .toEqual({ status: 200, json: [{ id: 1, title: 'Groceries', mood: 'calm' }] });
   expect(await get('/figures', { 'accept-profile': 'reporting' })).toEqual({ status: 200, json: [{ n: 7 }] });
   expect(await get('/rpc/twice?n=21')).toEqual({ status: 200, json: 42 });

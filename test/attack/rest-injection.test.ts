@@ -202,7 +202,7 @@ describe('the shape of a statement', () => {
 });
 
 describe('answers', () => {
-  test('are never 500, and the tables are still there', { timeout: 120_000 }, async () => {
+  test('are never 500, and the tables are still there', { timeout: 300_000 }, async () => {
     for (const [template, value] of fc.sample(requests, { numRuns: 2_500, seed: 9 })) {
       const path = template.replace('¤', () => encode(value));
       const answer = await world.send(path);
@@ -211,7 +211,7 @@ describe('answers', () => {
     expect((await world.send('/books?select=count')).json).toEqual([{ count: 4 }]);
   });
 
-  test('to nasty bodies are never 500 either', { timeout: 120_000 }, async () => {
+  test('to nasty bodies are never 500 either', { timeout: 300_000 }, async () => {
     for (const value of fc.sample(text, { numRuns: 200, seed: 10 })) {
       const safe = value.toWellFormed();
       const bodies = [

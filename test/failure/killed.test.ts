@@ -70,7 +70,7 @@ test.each([
   svc = first;
   const postmaster = postmasterPid();
   const writing = writeUntilItEnds(first);
-  await expect.poll(async () => (await storedTips(first)).size, { timeout: 20_000 }).toBeGreaterThan(200);
+  await expect.poll(async () => (await storedTips(first)).size, { timeout: 60_000 }).toBeGreaterThan(200);
   if (victims.includes('svc')) first.child.kill('SIGKILL');
   if (victims.includes('postgres')) process.kill(postmaster, 'SIGKILL');
   const acknowledged = await writing;

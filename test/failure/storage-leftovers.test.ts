@@ -211,7 +211,7 @@ test.skipIf(!canMount)('ST-127 a full disk', async () => {
 
 test(
   'ST-107 killed between and in the middle of the pieces of a resumable upload',
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     const project = await createStorageProject();
     let svc = await project.start();

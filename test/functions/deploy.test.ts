@@ -91,7 +91,7 @@ beforeAll(async () => {
     '.env': 'SVC_ENV_PLACE=the-laptop',
   });
   await startReceiver();
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   if (receiver.exitCode === null) {
     receiver.kill('SIGTERM');
@@ -132,7 +132,7 @@ test('one command: uploaded, built, started, switched; the project id is written
   const [release = ''] = readdirSync(join(releases, 'releases'));
   expect(existsSync(join(releases, 'releases', release, 'functions/.env'))).toBe(false);
   expect(existsSync(join(releases, 'releases', release, '.env'))).toBe(false);
-}, 120_000);
+}, 300_000);
 
 test('the next one replaces it without a lost request', async () => {
   write({ 'functions/hello.js': "export default async (req, ctx) => ({ body: 'two' });" });
@@ -152,7 +152,7 @@ test('the next one replaces it without a lost request', async () => {
     '200 one the-server-knows',
     '200 two',
   ]);
-}, 120_000);
+}, 300_000);
 
 test('a release that does not load, or does not start, never gets the traffic', async () => {
   write({ 'functions/hello.js': "import './missing.js'; export default async () => ({ body: 'three' });" });
@@ -171,7 +171,7 @@ test('a release that does not load, or does not start, never gets the traffic', 
   expect(unready.code).toBe(1);
   expect((await hello()).text).toBe('two');
   write({ 'svc.yaml': good });
-}, 180_000);
+}, 300_000);
 
 test('a release that dies while it is watched gives the traffic back', async () => {
   // It kills the service it belongs to.
@@ -186,7 +186,7 @@ test('a release that dies while it is watched gives the traffic back', async () 
   expect(done.output).toContain('back to release');
   expect((await hello()).text).toBe('two');
   write({ 'functions/hello.js': "export default async () => ({ body: 'two' });" });
-}, 120_000);
+}, 300_000);
 
 test('the live release is started again after a restart of the server', async () => {
   receiver.kill('SIGTERM');
@@ -194,7 +194,7 @@ test('the live release is started again after a restart of the server', async ()
   expect(receiver.exitCode).toBe(0);
   await startReceiver();
   await until('it serves again', async () => (await hello()).text === 'two', 60_000);
-}, 120_000);
+}, 300_000);
 
 test('no secret shows in what was logged', () => {
   expect(output).not.toContain(TOKEN);

@@ -50,7 +50,7 @@ async function file(text: string): Promise<void> {
   await writeFile(join(folder, 'svc.yaml'), text);
 }
 
-test('from the first plan to the last prune', { timeout: 120_000 }, async () => {
+test('from the first plan to the last prune', { timeout: 300_000 }, async () => {
   await file(FIRST);
   const first = await svc('migrate', 'plan', '--check');
   expect(first.code).toBe(2);
@@ -98,7 +98,7 @@ test('from the first plan to the last prune', { timeout: 120_000 }, async () => 
   expect((await svc('migrate', 'history')).out.trim().split('\n')).toHaveLength(5);
 });
 
-test('drift is shown, and apply mends it', { timeout: 60_000 }, async () => {
+test('drift is shown, and apply mends it', { timeout: 180_000 }, async () => {
   expect(await svc('migrate', 'drift')).toMatchObject({ code: 0 });
   await world.sql(`alter table todos alter column headline drop not null; alter table todos disable row level security;
     create policy backdoor on todos for select to anon using (true)`);
@@ -112,7 +112,7 @@ test('drift is shown, and apply mends it', { timeout: 60_000 }, async () => {
   expect(await svc('migrate', 'drift')).toMatchObject({ code: 0 });
 });
 
-test('a saved plan runs only against what it was made for', { timeout: 60_000 }, async () => {
+test('a saved plan runs only against what it was made for', { timeout: 180_000 }, async () => {
   const text = await readFile(join(folder, 'svc.yaml'), 'utf8');
   await file(text.replace('    indexes:', '      - { name: due, type: date }\n    indexes:'));
   expect(await svc('migrate', 'plan', '--out', 'plan.json')).toMatchObject({ code: 0 });
@@ -122,7 +122,7 @@ test('a saved plan runs only against what it was made for', { timeout: 60_000 },
   expect(await svc('migrate', 'apply', 'plan.json')).toMatchObject({ code: 0 });
 });
 
-test('bad input has codes of its own', { timeout: 60_000 }, async () => {
+test('bad input has codes of its own', { timeout: 180_000 }, async () => {
   const text = await readFile(join(folder, 'svc.yaml'), 'utf8');
   await world.sql(`insert into todos (headline) values ('a')`);
   await file(text.replace('type: text, required: true', 'type: text, required: true, unique: true'));
@@ -137,7 +137,7 @@ test('bad input has codes of its own', { timeout: 60_000 }, async () => {
   await file(text);
 });
 
-test('pull writes a file that plans empty, types follow the schema', { timeout: 60_000 }, async () => {
+test('pull writes a file that plans empty, types follow the schema', { timeout: 180_000 }, async () => {
   expect(await svc('migrate', 'pull', '--out', 'pulled.yaml')).toMatchObject({ code: 0 });
   expect(await svc('migrate', 'plan', '--check', '-c', 'pulled.yaml')).toMatchObject({ code: 0 });
   const { out } = await svc('types');

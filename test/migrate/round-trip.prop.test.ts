@@ -37,7 +37,7 @@ const tally = { applied: 0, refused: 0 };
 describe(`${PAIRS} random pairs`, () => {
   for (let first = 0; first < PAIRS; first += PER_TEST) {
     const seeds = Array.from({ length: Math.min(PER_TEST, PAIRS - first) }, (_, n) => FIRST_SEED + first + n);
-    test(`seeds ${seeds[0]} to ${seeds.at(-1)}`, { timeout: 300_000 }, async () => {
+    test(`seeds ${seeds[0]} to ${seeds.at(-1)}`, { timeout: 600_000 }, async () => {
       for (const seed of seeds) await roundTrip(seed);
     });
   }

@@ -58,7 +58,7 @@ export async function startPostgrest(
 }
 
 async function untilReady(url: string, child: ChildProcess, log: () => string): Promise<void> {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 120_000;
   for (;;) {
     if (child.exitCode !== null) throw new Error(`PostgREST ended: ${log()}`);
     const answer = await fetch(url, { method: 'HEAD' }).catch(() => undefined);

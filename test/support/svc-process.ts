@@ -90,7 +90,7 @@ function spawnSvc(
 }
 
 async function untilReady(url: string, child: ChildProcess, output: () => string): Promise<void> {
-  const deadline = Date.now() + 60_000;
+  const deadline = Date.now() + 120_000;
   for (;;) {
     if (child.exitCode !== null || child.signalCode !== null) {
       throw new Error(`svc ended before it was ready:\n${output()}`);
@@ -101,7 +101,7 @@ async function untilReady(url: string, child: ChildProcess, output: () => string
     );
     // The banner follows the first ready answer by a moment, and the keys are read from it.
     if (ready && (output().includes('Try it') || output().includes('"serving"'))) return;
-    if (Date.now() > deadline) throw new Error(`svc was not ready within a minute:\n${output()}`);
+    if (Date.now() > deadline) throw new Error(`svc was not ready within two minutes:\n${output()}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

@@ -99,7 +99,7 @@ async function check(arbitrary: fc.Arbitrary<Made>, runs: number): Promise<void>
 }
 
 describe.runIf(hasPostgrest)('against PostgREST', () => {
-  test('hand-written requests', { timeout: 120_000 }, async () => {
+  test('hand-written requests', { timeout: 300_000 }, async () => {
     const failures: string[] = [];
     for (const made of handWritten) {
       await compare(made).catch((error: unknown) => failures.push(String(error)));
@@ -122,7 +122,7 @@ describe.runIf(hasPostgrest)('against PostgREST', () => {
     }
   });
 
-  test('generated reads', { timeout: 300_000 }, () => check(readRequests, 1_200));
-  test('generated writes', { timeout: 300_000 }, () => check(writeRequests, 400));
-  test('generated calls', { timeout: 300_000 }, () => check(callRequests, 200));
+  test('generated reads', { timeout: 600_000 }, () => check(readRequests, 1_200));
+  test('generated writes', { timeout: 600_000 }, () => check(writeRequests, 400));
+  test('generated calls', { timeout: 600_000 }, () => check(callRequests, 200));
 });

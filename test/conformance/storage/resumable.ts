@@ -114,7 +114,7 @@ export function resumableSuite(provider: () => Promise<Pick<WorldOptions, 'provi
     // The client that missed the last answer asks again, and hears that all is there.
     expect((await head(url ?? '')).headers.get('upload-offset')).toBe(String(bytes.length));
     await consistent();
-  }, 60_000);
+  }, 180_000);
 
   test('ST-101 going on after an interruption', async () => {
     const name = fresh();
@@ -126,7 +126,7 @@ export function resumableSuite(provider: () => Promise<Pick<WorldOptions, 'provi
     expect(asked.headers.get('cache-control')).toBe('no-store');
     await uploadWithClient(name, bytes, { uploadUrl: first.url ?? '' });
     expect((await download(name)).bytes.equals(bytes)).toBe(true);
-  }, 60_000);
+  }, 180_000);
 
   test('what arrived before the connection broke is kept', async () => {
     const name = fresh();

@@ -185,7 +185,7 @@ async function freePorts(count: number): Promise<number[]> {
 }
 
 async function until(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 30_000;
+  const deadline = Date.now() + 120_000;
   for (;;) {
     if (await condition().catch(() => false)) return;
     if (Date.now() > deadline) throw new Error('the S3 store did not start');
