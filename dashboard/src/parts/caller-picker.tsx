@@ -1,0 +1,63 @@
+// As whom: the service (passes every policy), anybody (anon), or one of the users.
+import { Select } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { CallerName, UserList } from '../../../src/dashboard-api/contract.ts';
+import { get } from '../api.ts';
+
+export function isCallerName(text: string | undefined): text is CallerName {
+  return text === 'service' || text === 'anon' || /^user:[0-9a-f-]{36}$/.test(text ?? '');
+}
+
+export function CallerPicker({
+  value,
+  onChange,
+}: {
+  value: CallerName;
+  onChange: (caller: CallerName) => void;
+}) {
+  const [search, setSearch] = useState('');
+  const [settled] = useDebouncedValue(search, 200);
+  const users = useQuery({
+    queryKey: ['users', 'picker', settled],
+    queryFn: ({ signal }) =>
+      get<UserList>(`/users?per_page=20&search=${encodeURIComponent(settled)}`, signal),
+    placeholderData: keepPreviousData,
+  });
+  const options = (users.data?.users ?? []).map((user) => ({
+    value: `user:${user.id}`,
+    label: user.email ?? user.phone ?? `anonymous ${user.id.slice(0, 8)}`,
+  }));
+  // The chosen one stays in the list, whatever is searched for.
+  if (value.startsWith('user:') && !options.some((option) => option.value === value)) {
+    options.unshift({ value, label: `user ${value.slice(5, 13)}` });
+  }
+  return (
+    <Select
+      aria-label="Caller"
+      size="xs"
+      w={240}
+      searchable
+      allowDeselect={false}
+      value={value}
+      onSearchChange={setSearch}
+      onChange={(chosen) => {
+        if (chosen !== null && isCallerName(chosen)) onChange(chosen);
+      }}
+      nothingFoundMessage="Nobody of that name"
+      // The server has searched already.
+      filter={({ options: all }) => all}
+      data={[
+        {
+          group: 'Keys',
+          items: [
+            { value: 'service', label: 'service (passes every policy)' },
+            { value: 'anon', label: 'anon (nobody signed in)' },
+          ],
+        },
+        { group: 'Users', items: options },
+      ]}
+    />
+  );
+}

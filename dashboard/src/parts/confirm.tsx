@@ -1,0 +1,73 @@
+import { Alert, Button, Group, Modal, Stack, TextInput } from '@mantine/core';
+import { useState, type ReactNode } from 'react';
+import { messageOf } from './states.tsx';
+
+type ConfirmProps = {
+  opened: boolean;
+  onClose: () => void;
+  title: string;
+  /** What exactly will happen, before it does. */
+  children: ReactNode;
+  /** The word on the button: the act itself, not "OK". */
+  act: string;
+  /** To be typed first, where there is no way back. */
+  typed?: string;
+  onConfirm: () => Promise<unknown>;
+};
+
+/** Asks before anything that cannot be taken back. */
+export function Confirm({ opened, onClose, title, children, act, typed, onConfirm }: ConfirmProps) {
+  const [text, setText] = useState('');
+  const [isBusy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const close = (): void => {
+    setText('');
+    setError(undefined);
+    onClose();
+  };
+  const confirm = async (): Promise<void> => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await onConfirm();
+      close();
+    } catch (caught) {
+      setError(caught);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Modal opened={opened} onClose={close} title={title}>
+      <Stack>
+        <div>{children}</div>
+        {typed !== undefined && (
+          <TextInput
+            label={`Type ${typed} to go on`}
+            value={text}
+            onChange={(event) => setText(event.currentTarget.value)}
+            data-autofocus
+          />
+        )}
+        {error !== undefined && (
+          <Alert color="red" role="alert">
+            {messageOf(error)}
+          </Alert>
+        )}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={close}>
+            Cancel
+          </Button>
+          <Button
+            color="red"
+            loading={isBusy}
+            disabled={typed !== undefined && text !== typed}
+            onClick={() => void confirm()}
+          >
+            {act}
+          </Button>
+        </Group>
+      </Stack>
+    </Modal>
+  );
+}

@@ -1,0 +1,44 @@
+// Figures and times as people read them.
+import { Text, Tooltip } from '@mantine/core';
+
+const BYTES = ['B', 'kB', 'MB', 'GB', 'TB'];
+
+/** `12.3 MB`; powers of 1,000. */
+export function formatBytes(bytes: number): string {
+  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), BYTES.length - 1);
+  const value = bytes / 1000 ** power;
+  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${BYTES[power]}`;
+}
+
+export function formatCount(count: number): string {
+  return count.toLocaleString('en-US');
+}
+
+const UNITS: ReadonlyArray<readonly [Intl.RelativeTimeFormatUnit, number]> = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1_000],
+];
+
+export function formatAgo(iso: string, now: number = Date.now()): string {
+  const elapsed = new Date(iso).getTime() - now;
+  const [unit, size] =
+    UNITS.find(([, length]) => Math.abs(elapsed) >= length) ?? (['second', 1_000] as const);
+  return new Intl.RelativeTimeFormat('en', { numeric: 'auto' }).format(Math.trunc(elapsed / size), unit);
+}
+
+/** "3 minutes ago", the exact time on hover. */
+export function Ago({ time }: { time: string | null }) {
+  if (time === null)
+    return (
+      <Text span inherit c="dimmed">
+        never
+      </Text>
+    );
+  return (
+    <Tooltip label={new Date(time).toLocaleString()}>
+      <time dateTime={time}>{formatAgo(time)}</time>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,32 @@
+import { Group, Stack, Text, Title } from '@mantine/core';
+import type { ReactNode } from 'react';
+
+type PageProps = {
+  title: ReactNode;
+  description?: ReactNode;
+  /** Buttons at the right of the title. */
+  actions?: ReactNode;
+  children: ReactNode;
+};
+
+/** Title, one line of what the page is for, its actions, its content. */
+export function Page({ title, description, actions, children }: PageProps) {
+  return (
+    <Stack gap="md">
+      <Group justify="space-between" align="flex-start" gap="sm">
+        <div>
+          <Title order={2} size="h3">
+            {title}
+          </Title>
+          {description !== undefined && (
+            <Text c="dimmed" size="sm" maw={720}>
+              {description}
+            </Text>
+          )}
+        </div>
+        {actions !== undefined && <Group gap="xs">{actions}</Group>}
+      </Group>
+      {children}
+    </Stack>
+  );
+}

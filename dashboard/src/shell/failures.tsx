@@ -1,0 +1,23 @@
+import { Anchor, Stack, Text } from '@mantine/core';
+import { Link, type ErrorComponentProps } from '@tanstack/react-router';
+import { Failure } from '../parts/states.tsx';
+import { Page } from '../parts/page.tsx';
+
+export function NotFound() {
+  return (
+    <Page title="There is no such page">
+      <Text>
+        <Anchor renderRoot={(props) => <Link {...props} to="/" />}>Back to the overview</Anchor>
+      </Text>
+    </Page>
+  );
+}
+
+/** A page that fell over takes only itself along. */
+export function PageFailure({ error, reset }: ErrorComponentProps) {
+  return (
+    <Stack>
+      <Failure error={error} onRetry={reset} />
+    </Stack>
+  );
+}
