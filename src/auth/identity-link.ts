@@ -26,7 +26,7 @@ import {
 } from './problem.ts';
 import type { ProviderProfile } from './provider/provider.ts';
 import type { AuthRequest } from './request.ts';
-import { queueTokenMail } from './token-mail.ts';
+import { queueConfirmation } from './token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -170,13 +170,7 @@ async function linkByAddress(
   const merged = must(await findUserById(db, user.id), 'the linked user');
   if (user.email !== null && emails.verified.includes(user.email)) await markProven(db, merged, now);
   await syncProviders(db, user.id);
-  await recordAudit(db, {
-    action: 'identity_linked',
-    actor: user,
-    ip: request.ip,
-    now,
-    traits: { provider: order.provider },
-  });
+  await recordLink(db, request, 'identity_linked', user, order);
   return asUser(user.id);
 }
 
@@ -216,13 +210,7 @@ async function createUser(
   await insertIdentity(db, id, order, now);
   const user = must(await findUserById(db, id), 'the user made by a provider');
   if (primary === undefined || isConfirmed) {
-    await recordAudit(db, {
-      action: 'user_signedup',
-      actor: user,
-      ip: request.ip,
-      now,
-      traits: { provider: order.provider },
-    });
+    await recordLink(db, request, 'user_signedup', user, order);
     return asUser(id);
   }
   await mailConfirmation(auth, db, request, user);
@@ -267,13 +255,7 @@ async function linkToUser(
   const linked = must(await findUserById(db, user.id), 'the linked user');
   await mergeClaims(db, linked, order.profile.claims, now);
   await syncProviders(db, user.id);
-  await recordAudit(db, {
-    action: 'identity_linked',
-    actor: user,
-    ip: request.ip,
-    now,
-    traits: { provider: order.provider },
-  });
+  await recordLink(db, request, 'identity_linked', user, order);
   if (!mustConfirm) return asUser(user.id);
   await mailConfirmation(auth, db, request, must(await findUserById(db, user.id), 'the linked user'));
   return refused(emailNotConfirmed(422));
@@ -306,14 +288,18 @@ async function acceptInvite(
   await markProven(db, must(await findUserById(db, user.id), 'the invited user'), now);
   await voidAllTokens(db, user.id);
   await syncProviders(db, user.id);
-  await recordAudit(db, {
-    action: 'invite_accepted',
-    actor: user,
-    ip: request.ip,
-    now,
-    traits: { provider: order.provider },
-  });
+  await recordLink(db, request, 'invite_accepted', user, order);
   return asUser(user.id);
+}
+
+async function recordLink(
+  db: Db,
+  { ip, now }: AuthRequest,
+  action: 'identity_linked' | 'user_signedup' | 'invite_accepted',
+  actor: UserRow,
+  { provider }: LinkOrder,
+): Promise<void> {
+  await recordAudit(db, { action, actor, ip, now, traits: { provider } });
 }
 
 async function insertIdentity(
@@ -347,12 +333,5 @@ async function mailConfirmation(
     return;
   }
   await updateUser(db, user.id, { confirmation_sent_at: request.now }, request.now);
-  await queueTokenMail(auth, db, request, {
-    user,
-    mail: 'confirm',
-    link: 'signup',
-    token: 'confirmation_token',
-    to: user.email,
-    challenge: undefined,
-  });
+  await queueConfirmation(auth, db, request, { user, to: user.email, challenge: undefined });
 }

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { AuthContext, Db } from './auth-context.ts';
 import { insertFlow, type Challenge } from './flow-state.ts';
 import { composeMail } from './mail/compose.ts';
-import type { MailKind } from './mail/kinds.ts';
+import type { MailKind } from '../config/names.ts';
 import { issueOneTimeToken, type TokenKind } from './one-time-token.ts';
 import { chooseTarget } from './redirect.ts';
 import type { AuthRequest } from './request.ts';
@@ -85,6 +85,23 @@ export async function startEmailFlow(
     request.now,
   );
   return id;
+}
+
+/** The mail that proves the address of a sign-up. */
+export async function queueConfirmation(
+  auth: AuthContext,
+  db: Db,
+  request: AuthRequest,
+  { user, to, challenge }: Pick<TokenMail, 'user' | 'to' | 'challenge'>,
+): Promise<void> {
+  await queueTokenMail(auth, db, request, {
+    user,
+    mail: 'confirm',
+    link: 'signup',
+    token: 'confirmation_token',
+    to,
+    challenge,
+  });
 }
 
 /** Prepares and queues; the outbox is woken by whoever commits. */

@@ -9,6 +9,7 @@ import { setTopLevel } from '../functions/edit-file.ts';
 import { createLog } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
 import { loadProject } from './project.ts';
+import { withStandIns } from './stand-ins.ts';
 import type { Terminal } from './terminal.ts';
 
 type BundleCommandOptions = { config?: string; out: string; verify: boolean; write: boolean };
@@ -30,7 +31,12 @@ export function bundleCommand(terminal: Terminal): Command {
 
 async function bundle(options: BundleCommandOptions, terminal: Terminal): Promise<void> {
   const { config, env, directory, source } = await loadProject(
-    { config: options.config, mode: 'production', env: withFunctionVariables(options, process.env) },
+    {
+      config: options.config,
+      mode: 'production',
+      // Building needs no secret: a variable that is only for running gets a value instead of an error.
+      env: withStandIns(options.config, process.env, /^SVC_ENV_/),
+    },
     terminal,
   );
   if (config.source.directory === undefined) {
@@ -60,21 +66,4 @@ async function bundle(options: BundleCommandOptions, terminal: Terminal): Promis
   } finally {
     await built.close();
   }
-}
-
-/** Building needs no secret: a variable that is only for running gets an empty value instead of an error. */
-function withFunctionVariables(
-  { config }: BundleCommandOptions,
-  env: Readonly<Record<string, string | undefined>>,
-): Readonly<Record<string, string | undefined>> {
-  let text: string;
-  try {
-    text = readFileSync(resolve(config ?? 'svc.yaml'), 'utf8');
-  } catch {
-    // Not there, or not a file: the loader says so better.
-    return env;
-  }
-  const filled: Record<string, string | undefined> = { ...env };
-  for (const [, name] of text.matchAll(/\$\{(SVC_ENV_\w+)/g)) if (name) filled[name] ??= 'unset';
-  return filled;
 }

@@ -14,6 +14,7 @@ import { parsePort, requireKeys } from './environment.ts';
 import { CommandFailure, EXIT } from './exit.ts';
 import { loadProject } from './project.ts';
 import { untilStopped } from './signals.ts';
+import { withStandIns } from './stand-ins.ts';
 import type { Terminal } from './terminal.ts';
 
 const TOKEN_VARIABLE = 'SVC_DEPLOY_TOKEN';
@@ -32,8 +33,8 @@ export function deployCommand(terminal: Terminal): Command {
 }
 
 async function deploy(options: { config?: string; to?: string }, terminal: Terminal): Promise<void> {
-  // The values of variables are the server's: here only their names matter.
-  const env = allVariablesOf(options.config, process.env);
+  // The values of variables are the server's: here the file is only checked, there it is read for good.
+  const env = withStandIns(options.config, process.env, /./);
   const { config, directory, source, files } = await loadProject(
     { config: options.config, mode: 'production', env },
     terminal,
@@ -118,22 +119,4 @@ async function receive(
 
   await stopped;
   await receiver.close();
-}
-
-/** References without a value on this machine get a stand-in: the file is checked here and read for good there. */
-function allVariablesOf(
-  config: string | undefined,
-  env: Readonly<Record<string, string | undefined>>,
-): Readonly<Record<string, string | undefined>> {
-  let text: string;
-  try {
-    text = readFileSync(resolve(config ?? 'svc.yaml'), 'utf8');
-  } catch {
-    // Not there, or not a file: the loader says so better.
-    return env;
-  }
-  const filled: Record<string, string | undefined> = { ...env };
-  for (const [, name] of text.matchAll(/\$\{([A-Za-z_]\w*)\}/g))
-    if (name) filled[name] ??= 'set-on-the-server';
-  return filled;
 }

@@ -24,8 +24,19 @@ export const OAUTH_PROVIDERS: ReadonlySet<string> = new Set([
   'zoom',
 ]);
 
+/** The mails auth sends. */
+export const MAIL_KINDS = [
+  'confirm',
+  'magic_link',
+  'recovery',
+  'invite',
+  'email_change',
+  'reauthentication',
+] as const;
+export type MailKind = (typeof MAIL_KINDS)[number];
+
 /** Names of mails in `auth.email.templates`, aliases included, with the mail each one means. */
-export const MAIL_TEMPLATES: ReadonlyMap<string, string> = new Map([
+export const MAIL_TEMPLATES: ReadonlyMap<string, MailKind> = new Map<string, MailKind>([
   ['confirm', 'confirm'],
   ['confirmation', 'confirm'],
   ['signup', 'confirm'],

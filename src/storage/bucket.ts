@@ -24,6 +24,13 @@ export function requireBucket(config: Config, id: string): Bucket {
   return bucket;
 }
 
+/** A private bucket answers like one that is not there. */
+export function requirePublicBucket(config: Config, id: string): Bucket {
+  const bucket = requireBucket(config, id);
+  if (!bucket.public) throw bucketNotFound();
+  return bucket;
+}
+
 /**
  * Makes `storage.buckets` equal to the file; called after the migration, at start and at each reload. A bucket
  * that left the file keeps its row while it has objects: the foreign key of their rows points at it.

@@ -280,3 +280,18 @@ export function redirectOf(reply: Reply): {
 }
 
 export const everyRow = (table: string): Sql => raw(`select * from auth.${table}`);
+
+/** With other settings for the time of the work. */
+export async function withAuth(
+  world: AuthWorld,
+  change: Partial<AuthWorld['config']['auth']>,
+  work: () => Promise<void>,
+): Promise<void> {
+  const before = world.config;
+  world.config = { ...before, auth: { ...before.auth, ...change } };
+  try {
+    await work();
+  } finally {
+    world.config = before;
+  }
+}

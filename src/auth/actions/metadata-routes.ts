@@ -1,37 +1,14 @@
 // What describes the service itself: /settings, /health, the key set, and the discovery document.
+import { OAUTH_PROVIDERS } from '../../config/names.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { json, type Answer, type AuthRequest } from '../request.ts';
 
-/** Names a settings page of the client side asks for; the file may configure more. */
-const LISTED_PROVIDERS = [
-  'apple',
-  'azure',
-  'bitbucket',
-  'discord',
-  'facebook',
-  'figma',
-  'fly',
-  'github',
-  'gitlab',
-  'google',
-  'kakao',
-  'keycloak',
-  'linkedin',
-  'linkedin_oidc',
-  'notion',
-  'slack',
-  'slack_oidc',
-  'snapchat',
-  'spotify',
-  'twitch',
-  'twitter',
-  'workos',
-  'x',
-  'zoom',
-] as const;
+/** Names a settings page of the client side asks for beside those that can be configured. */
+const FORMER_PROVIDERS = ['linkedin', 'slack', 'snapchat'];
 
 export function settings(_auth: AuthContext, { settings: current }: AuthRequest): Promise<Answer> {
-  const providers = [...new Set([...LISTED_PROVIDERS, ...Object.keys(current.oauth)])];
+  const listed = [...OAUTH_PROVIDERS, ...FORMER_PROVIDERS].sort();
+  const providers = [...new Set([...listed, ...Object.keys(current.oauth)])];
   return Promise.resolve(
     json({
       external: {

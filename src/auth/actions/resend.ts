@@ -8,7 +8,7 @@ import { parseChallenge, type Challenge } from '../flow-state.ts';
 import { phoneProviderDisabled, validationFailed } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
-import { queueTokenMail } from '../token-mail.ts';
+import { queueConfirmation } from '../token-mail.ts';
 import { findUserByEmail, findUserById, updateUser } from '../user.ts';
 
 export async function resend(auth: AuthContext, request: AuthRequest): Promise<Answer> {
@@ -49,14 +49,7 @@ async function signupAgain(
   const user = await findUserByEmail(db, email);
   if (!user || user.email_confirmed_at) return;
   await updateUser(db, user.id, { confirmation_sent_at: now }, now);
-  await queueTokenMail(auth, db, request, {
-    user,
-    mail: 'confirm',
-    link: 'signup',
-    token: 'confirmation_token',
-    to: email,
-    challenge,
-  });
+  await queueConfirmation(auth, db, request, { user, to: email, challenge });
 }
 
 async function emailChangeAgain(

@@ -22,7 +22,7 @@ import {
 import { BUCKETS } from '../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../request.ts';
 import { endSessions, openSession, type TokenResponse } from '../session.ts';
-import { queueTokenMail } from '../token-mail.ts';
+import { queueConfirmation, queueTokenMail } from '../token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -144,14 +144,7 @@ async function confirmLater(auth: AuthContext, db: Db, request: AuthRequest, ent
   const contested = known !== undefined && !entry.isSamePerson ? { encrypted_password: null } : {};
   await updateUser(db, id, { confirmation_sent_at: now, ...contested }, now);
   const user = must(await findUserById(db, id), 'the user who signed up');
-  await queueTokenMail(auth, db, request, {
-    user,
-    mail: 'confirm',
-    link: 'signup',
-    token: 'confirmation_token',
-    to: entry.email,
-    challenge: entry.challenge,
-  });
+  await queueConfirmation(auth, db, request, { user, to: entry.email, challenge: entry.challenge });
   await recordAudit(db, { action: 'user_confirmation_requested', actor: user, ip: request.ip, now });
   // What an inviter wrote about this person is not shown to whoever types the address.
   if (user.invited_at) return json({ ...toUserJson(user), user_metadata: {}, identities: [] });

@@ -1,6 +1,7 @@
 // From a kind and its values to a finished mail: the file's template or ours, filled.
 import type { TemplateOverride } from '../settings.ts';
-import { defaultTexts, toMailKind, type MailKind } from './kinds.ts';
+import { MAIL_TEMPLATES, type MailKind } from '../../config/names.ts';
+import { defaultTexts } from './kinds.ts';
 import {
   looksLikeHtml,
   parseTemplate,
@@ -60,6 +61,7 @@ function findOverride(
   kind: MailKind,
   overrides: Readonly<Record<string, TemplateOverride>>,
 ): TemplateOverride | undefined {
-  for (const [name, override] of Object.entries(overrides)) if (toMailKind(name) === kind) return override;
+  for (const [name, override] of Object.entries(overrides))
+    if (MAIL_TEMPLATES.get(name) === kind) return override;
   return undefined;
 }

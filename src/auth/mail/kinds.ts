@@ -1,26 +1,6 @@
-// The six mails auth sends: their names in svc.yaml, and the texts they have until the file says otherwise. One
-// entry per language; a user's own `locale` in user_metadata picks it.
-export const MAIL_KINDS = [
-  'confirm',
-  'magic_link',
-  'recovery',
-  'invite',
-  'email_change',
-  'reauthentication',
-] as const;
-export type MailKind = (typeof MAIL_KINDS)[number];
-
-/** Other names the same mails go by. */
-const ALIASES: Readonly<Record<string, MailKind>> = {
-  confirmation: 'confirm',
-  signup: 'confirm',
-  magiclink: 'magic_link',
-  reset_password: 'recovery',
-};
-
-export function toMailKind(name: string): MailKind | undefined {
-  return MAIL_KINDS.find((kind) => kind === name) ?? ALIASES[name];
-}
+// The texts the mails of auth have until the file says otherwise. One entry per language; a user's own `locale`
+// in user_metadata picks it.
+import type { MailKind } from '../../config/names.ts';
 
 type Words = {
   readonly subject: string;

@@ -1,6 +1,6 @@
 // GET and HEAD of an object: by a public address, with credentials, or with a signed link.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findBucket, requireBucket } from '../bucket.ts';
+import { requireBucket, requirePublicBucket } from '../bucket.ts';
 import { closedCaller, during, lenientCaller } from '../caller.ts';
 import type { Address } from '../object-path.ts';
 import { findObject, findObjectAs, type StoredObject } from '../object.ts';
@@ -14,9 +14,7 @@ export async function downloadPublic(
   reply: FastifyReply,
   address: Address,
 ): Promise<FastifyReply> {
-  const bucket = findBucket(context.snapshot().config, address.bucket);
-  // A private bucket answers as if it were not there.
-  if (!bucket?.public) throw bucketNotFound();
+  requirePublicBucket(context.snapshot().config, address.bucket);
   const find = (): Promise<StoredObject | undefined> => findObject(context.owner, address);
   const object = present(await find(), request);
   return await serve(context, request, reply, { object, shared: true }, find);
@@ -40,9 +38,7 @@ export async function downloadSigned(
   reply: FastifyReply,
   address: Address,
 ): Promise<FastifyReply> {
-  const token = queryValue(request, 'token');
-  if (token === undefined) throw invalidUrlToken('token is missing');
-  const grant = await context.tokens.verifyDownload(token, `${address.bucket}/${address.name}`);
+  const grant = await readDownloadLink(context, request, address);
   // A link to a rendering is no link to the original.
   if (grant.transformations !== undefined) throw invalidSignature();
   const { expiresAt } = grant;
@@ -50,6 +46,17 @@ export async function downloadSigned(
   const find = (): Promise<StoredObject | undefined> => findObject(context.owner, address);
   const object = present(await find(), request);
   return await serve(context, request, reply, { object, shared: false, expiresAt }, find);
+}
+
+/** What the token in the address allows. */
+export async function readDownloadLink(
+  context: StorageContext,
+  request: FastifyRequest,
+  address: Address,
+): ReturnType<StorageContext['tokens']['verifyDownload']> {
+  const token = queryValue(request, 'token');
+  if (token === undefined) throw invalidUrlToken('token is missing');
+  return await context.tokens.verifyDownload(token, `${address.bucket}/${address.name}`);
 }
 
 export type Reader = {

@@ -1,9 +1,8 @@
 // GET /object/info/…: an object's row as the clients read it.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findBucket } from '../bucket.ts';
+import { requirePublicBucket } from '../bucket.ts';
 import type { Address } from '../object-path.ts';
 import { fileFacts, findObject, type StoredObject } from '../object.ts';
-import { bucketNotFound } from '../problem.ts';
 import { varyByCaller } from '../serve.ts';
 import type { StorageContext } from '../storage-context.ts';
 import { present, readerOf } from './download.ts';
@@ -14,7 +13,7 @@ export async function infoPublic(
   reply: FastifyReply,
   address: Address,
 ): Promise<FastifyReply> {
-  if (!findBucket(context.snapshot().config, address.bucket)?.public) throw bucketNotFound();
+  requirePublicBucket(context.snapshot().config, address.bucket);
   return await reply.send(toInfo(present(await findObject(context.owner, address), request)));
 }
 

@@ -1,7 +1,7 @@
 // GET /render/image/…: an object as a smaller or other picture, with the rights of the object itself.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { BlobMissing } from '../backend/backend.ts';
-import { findBucket, requireBucket } from '../bucket.ts';
+import { requireBucket, requirePublicBucket } from '../bucket.ts';
 import { evaluate } from '../conditions.ts';
 import {
   canRender,
@@ -14,16 +14,10 @@ import {
 } from '../image.ts';
 import type { Address } from '../object-path.ts';
 import { fileFacts, findObject, type StoredObject } from '../object.ts';
-import {
-  blobNotFound,
-  bucketNotFound,
-  invalidSignature,
-  invalidUrlToken,
-  preconditionFailed,
-} from '../problem.ts';
-import { queryValue, writeHeaders } from '../serve.ts';
+import { blobNotFound, invalidSignature, preconditionFailed } from '../problem.ts';
+import { writeHeaders } from '../serve.ts';
 import type { StorageContext } from '../storage-context.ts';
-import { present, readerOf } from './download.ts';
+import { present, readDownloadLink, readerOf } from './download.ts';
 
 export async function renderPublic(
   context: StorageContext,
@@ -32,7 +26,7 @@ export async function renderPublic(
   reply: FastifyReply,
   address: Address,
 ): Promise<FastifyReply> {
-  if (!findBucket(context.snapshot().config, address.bucket)?.public) throw bucketNotFound();
+  requirePublicBucket(context.snapshot().config, address.bucket);
   const wanted = parseTransformation(queryOf(request));
   const object = present(await findObject(context.owner, address), request);
   return await answer(context, renderer, request, reply, { object, shared: true }, wanted);
@@ -58,9 +52,7 @@ export async function renderSigned(
   reply: FastifyReply,
   address: Address,
 ): Promise<FastifyReply> {
-  const token = queryValue(request, 'token');
-  if (token === undefined) throw invalidUrlToken('token is missing');
-  const grant = await context.tokens.verifyDownload(token, `${address.bucket}/${address.name}`);
+  const grant = await readDownloadLink(context, request, address);
   // The token says what may be seen of the picture; the query could say something else.
   if (grant.transformations === undefined) throw invalidSignature();
   const wanted = parseTransformation(JSON.parse(grant.transformations) as Record<string, unknown>);

@@ -10,6 +10,7 @@ import {
   startAuth,
   type AuthWorld,
   type Reply,
+  withAuth,
 } from '../../support/auth-world.ts';
 import { sql } from '../../../src/postgres/sql.ts';
 
@@ -32,20 +33,6 @@ const codeOf = (reply: Reply): unknown => [reply.status, reply.json.error_code];
 const post = (world: AuthWorld, path: string, body: unknown): Promise<Reply> =>
   world.call('POST', path, { body });
 const newest = async (world: AuthWorld, to: string) => secretsOf((await world.mails(to))[0]!);
-
-async function withAuth(
-  world: AuthWorld,
-  change: Partial<AuthWorld['config']['auth']>,
-  work: () => Promise<void>,
-): Promise<void> {
-  const before = world.config;
-  world.config = { ...before, auth: { ...before.auth, ...change } };
-  try {
-    await work();
-  } finally {
-    world.config = before;
-  }
-}
 
 function pkce(): { verifier: string; body: { code_challenge: string; code_challenge_method: string } } {
   const verifier = randomBytes(56).toString('hex');

@@ -9,6 +9,7 @@ import {
   startAuth,
   type AuthWorld,
   type Reply,
+  withAuth,
 } from '../../support/auth-world.ts';
 import { raw, sql } from '../../../src/postgres/sql.ts';
 
@@ -32,20 +33,6 @@ const signup = (world: AuthWorld, body: unknown, bearer?: string): Promise<Reply
 const signIn = (world: AuthWorld, email: string, password: string): Promise<Reply> =>
   world.call('POST', '/token?grant_type=password', { body: { email, password } });
 const codeOf = (reply: Reply): unknown => [reply.status, reply.json.error_code];
-
-async function withAuth(
-  world: AuthWorld,
-  change: Partial<AuthWorld['config']['auth']>,
-  work: () => Promise<void>,
-): Promise<void> {
-  const before = world.config;
-  world.config = { ...before, auth: { ...before.auth, ...change } };
-  try {
-    await work();
-  } finally {
-    world.config = before;
-  }
-}
 
 describe('sign-up, verification off', () => {
   test('SU-01 to SU-06, SU-31, SU-32, MT-18 a session at once', async () => {
