@@ -3,9 +3,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
+import { editText } from '../config/edit.ts';
 import { buildBundle } from '../functions/bundle.ts';
 import { storeBundle } from '../functions/bundle-store.ts';
-import { setTopLevel } from '../functions/edit-file.ts';
 import { createLog } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
 import { loadProject } from './project.ts';
@@ -61,7 +61,8 @@ async function bundle(options: BundleCommandOptions, terminal: Terminal): Promis
       return;
     }
     const file = resolve(source);
-    writeFileSync(file, setTopLevel(readFileSync(file, 'utf8'), 'functions_bundle', pointer));
+    const text = readFileSync(file, 'utf8');
+    writeFileSync(file, editText(text, [{ kind: 'set', path: ['functions_bundle'], value: pointer }]));
     terminal.print(`  functions_bundle written to ${source}`);
   } finally {
     await built.close();

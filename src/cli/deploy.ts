@@ -4,10 +4,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
+import { editText } from '../config/edit.ts';
 import { DeployClient } from '../functions/deploy/api.ts';
 import { Receiver } from '../functions/deploy/receiver.ts';
 import { archiveSources } from '../functions/deploy/source-archive.ts';
-import { setIn } from '../functions/edit-file.ts';
 import { createLog } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
 import { parsePort, requireKeys } from './environment.ts';
@@ -64,7 +64,8 @@ async function deploy(options: { config?: string; to?: string }, terminal: Termi
     let projectId = config.project.cloudProjectId;
     if (projectId === undefined) {
       projectId = await client.createProject(config.project.name ?? basename(directory));
-      writeFileSync(main, setIn(readFileSync(main, 'utf8'), ['project', 'cloud', 'project_id'], projectId));
+      const path = ['project', 'cloud', 'project_id'];
+      writeFileSync(main, editText(readFileSync(main, 'utf8'), [{ kind: 'set', path, value: projectId }]));
       terminal.print(`project ${projectId} written to ${source}`);
     }
     terminal.print(`uploading ${archive.paths.length} files, ${Math.ceil(archive.bytes / 1024)} KB`);

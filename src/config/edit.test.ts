@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { editConfigText, type ConfigEdit } from './edit.ts';
+import { parse } from 'yaml';
+import { editConfigText, editText as editOnly, type ConfigEdit } from './edit.ts';
 
 const FILE = `# The file of a person who cares.
 version: 1   # always
@@ -102,7 +103,7 @@ describe('an edit changes the lines it must and no others', () => {
     [
       'a section that was not there',
       { kind: 'set', path: ['server', 'timeouts', 'request'], value: '1m' },
-      ['+server:', '+  timeouts:', '+    request: 1m'],
+      ['+server:', '+  timeouts:', '+    request: 1m', '+'],
     ],
     [
       'a text of several lines',
@@ -135,7 +136,7 @@ describe('an edit changes the lines it must and no others', () => {
     [
       'a list that was not there',
       { kind: 'append', path: ['server', 'cors', 'origins'], value: '*' },
-      ['+server:', '+  cors:', '+    origins:', '+      - "*"'],
+      ['+server:', '+  cors:', '+    origins:', '+      - "*"', '+'],
     ],
     [
       'a key that goes',
@@ -197,7 +198,7 @@ test('line ends of the other world are kept', () => {
 
 test('a file without a last line break gets one where it is needed', () => {
   expect(editText('version: 1', { kind: 'set', path: ['server', 'port'], value: 5 })).toBe(
-    'version: 1\nserver:\n  port: 5\n',
+    'version: 1\n\nserver:\n  port: 5\n',
   );
 });
 
@@ -245,4 +246,73 @@ test('a place that is not there, and a file that cannot be read, are said', () =
     /There is no/,
   );
   expect(() => editText('version: [', { kind: 'delete', path: ['version'] })).toThrow(/mended by hand/);
+});
+
+describe('keys of our own making', () => {
+  const BACKEND = `# the backend
+version: 1   # one
+
+functions:
+  # greets
+  hello:
+    runtime: node # the only one
+    file: functions/hello.js
+    env: { A: "1",   B: two }
+# about tables
+tables: {}
+`;
+  const add = (text: string, name: string, value: unknown): string =>
+    editOnly(text, [{ kind: 'add', path: ['functions', name], value }]);
+  const set = (text: string, path: string[], value: string): string =>
+    editOnly(text, [{ kind: 'set', path, value }]);
+
+  test('an entry is added behind the last one, and nothing else changes', () => {
+    const added = add(BACKEND, 'new-one', { runtime: 'node', file: 'functions/new-one.js' });
+    expect(added).toBe(
+      BACKEND.replace(
+        '# about tables',
+        '  new-one:\n    runtime: node\n    file: functions/new-one.js\n# about tables',
+      ),
+    );
+  });
+
+  test.each([
+    ['no block', 'version: 1'],
+    ['an empty block', 'version: 1\nfunctions:\n# end\n'],
+    ['an empty map', 'version: 1 # one\nfunctions: {}\n'],
+    ['a flow map', 'version: 1 # one\nfunctions: { a: { runtime: node, file: a.js } }\n'],
+    ['no newline at the end', 'version: 1\nfunctions:\n    a:\n        runtime: node'],
+  ])('an entry is added to %s', (_, text) => {
+    const added = add(text, 'f', { runtime: 'node', file: 'functions/f.js' });
+    const value = parse(added);
+    expect(value.functions.f).toEqual({ runtime: 'node', file: 'functions/f.js' });
+    expect(value.version).toBe(1);
+    for (const comment of text.match(/#.*/g) ?? []) expect(added).toContain(comment);
+  });
+
+  test('a name that is there already is refused', () => {
+    expect(() => add(BACKEND, 'hello', {})).toThrow(/already/);
+  });
+
+  test('a top-level key is set in place, or appended', () => {
+    const once = set(BACKEND, ['functions_bundle'], 's3://b/k#1');
+    expect(once).toBe(`${BACKEND}functions_bundle: s3://b/k#1\n`);
+    expect(set(once, ['functions_bundle'], 's3://b/k#2')).toBe(`${BACKEND}functions_bundle: s3://b/k#2\n`);
+  });
+
+  test('a nested key is set, made where it is missing', () => {
+    const path = ['project', 'cloud', 'project_id'];
+    const made = set(BACKEND, path, 'p1');
+    expect(made.startsWith(BACKEND)).toBe(true);
+    expect(parse(made).project).toEqual({ cloud: { project_id: 'p1' } });
+    expect(set(made, path, 'p2')).toBe(made.replace('p1', 'p2'));
+    expect(set(made, path, 'p1')).toBe(made);
+    const beside = set('version: 1\nproject: { name: x } # named\n', path, 'p');
+    expect(parse(beside).project).toEqual({ name: 'x', cloud: { project_id: 'p' } });
+    expect(beside).toContain('# named');
+  });
+
+  test('a broken file is left alone', () => {
+    expect(() => set('a: [', ['b'], 'c')).toThrow(/by hand first/);
+  });
 });

@@ -22,6 +22,8 @@ import { isInFlow, renderEntry, renderInline, renderItem, type Layout } from './
 export type ConfigEdit =
   /** Sets the value, making the maps on the way to it. */
   | { readonly kind: 'set'; readonly path: KeyPath; readonly value: unknown }
+  /** The same for an entry that must not be there yet. */
+  | { readonly kind: 'add'; readonly path: KeyPath; readonly value: unknown }
   /** Adds to the end of a list, making the list when there is none. */
   | { readonly kind: 'append'; readonly path: KeyPath; readonly value: unknown }
   | { readonly kind: 'delete'; readonly path: KeyPath }
@@ -34,9 +36,14 @@ export type Edited =
 
 /** The text with all edits applied, in order, if the file is still valid then. */
 export function editConfigText(source: Source, edits: readonly ConfigEdit[], options: LoadOptions): Edited {
-  const text = edits.reduce(applyEdit, source.text);
+  const text = editText(source.text, edits);
   const loaded = loadConfig({ ...source, text }, options);
   return loaded.ok ? { ok: true, text } : { ok: false, mistakes: loaded.mistakes };
+}
+
+/** The same without a look at what the file then says: for keys of our own making. */
+export function editText(text: string, edits: readonly ConfigEdit[]): string {
+  return edits.reduce(applyEdit, text);
 }
 
 function applyEdit(text: string, edit: ConfigEdit): string {
@@ -73,6 +80,14 @@ function expected(root: unknown, edit: ConfigEdit): unknown {
   const [parent, key] = [containerOf(copy, edit), edit.path.at(-1)];
   if (key === undefined || !isObject(parent)) throw noSuchPlace(edit.path);
   switch (edit.kind) {
+    case 'add':
+      if (Object.hasOwn(parent, key)) {
+        throw new Problem('already_declared', 409, `${renderPath(edit.path)} is in svc.yaml already`, {
+          hint: 'Choose another name.',
+        });
+      }
+      Reflect.set(parent, key, edit.value);
+      return copy;
     case 'set':
       Reflect.set(parent, key, edit.value);
       return copy;
@@ -95,9 +110,9 @@ function expected(root: unknown, edit: ConfigEdit): unknown {
   }
 }
 
-/** The map or list that holds the last step; `set` and `append` make what is missing. */
+/** The map or list that holds the last step; `set`, `add` and `append` make what is missing. */
 function containerOf(root: unknown, { kind, path }: ConfigEdit): unknown {
-  const mayMake = kind === 'set' || kind === 'append';
+  const mayMake = kind === 'set' || kind === 'add' || kind === 'append';
   let node = root;
   for (const step of path.slice(0, -1)) {
     if (!isObject(node)) throw noSuchPlace(path);
@@ -162,6 +177,7 @@ function splice(text: string, document: Document.Parsed, edit: ConfigEdit): stri
       if (!isWhole) return setAt(layout, found, edit.path, [edit.value]);
       if (isSeq(found.node)) return addItem(layout, found.node, edit.value);
       return isEmpty(found.node) ? setAt(layout, found, edit.path, [edit.value]) : undefined;
+    case 'add':
     case 'set':
       return setAt(layout, found, edit.path, edit.value);
   }
@@ -207,7 +223,9 @@ function addPair(layout: Layout, map: Node, key: string, value: unknown): string
   if (!last || !isScalar(first) || !first.range) return undefined;
   const column = columnOf(layout.text, first.range[0]);
   const entry = renderEntry(layout, { key: written, value, column, likes: asNode(last.value) });
-  return afterLine(layout, endOfPair(last), `${' '.repeat(column)}${entry}`);
+  // Sections of the file stand apart.
+  const gap = column === 0 && entry.includes('\n') ? layout.newline : '';
+  return afterLine(layout, endOfPair(last), `${gap}${' '.repeat(column)}${entry}`);
 }
 
 function addItem(layout: Layout, list: Node, value: unknown): string | undefined {
@@ -262,6 +280,7 @@ function rewrite(document: Document.Parsed, edit: ConfigEdit): string | undefine
   if (document.contents && !find(document.contents, path)) return undefined;
   const copy = document.clone();
   switch (edit.kind) {
+    case 'add':
     case 'set':
       copy.setIn(path, copy.createNode(edit.value));
       break;

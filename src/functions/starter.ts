@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Problem } from '../problem/problem.ts';
-import { addToMap } from './edit-file.ts';
+import { editText } from '../config/edit.ts';
 import { LOCKFILE } from './install.ts';
 
 export type StarterOptions = {
@@ -25,11 +25,8 @@ export function createFunction({ file, name, language = 'js', authRequired }: St
   if (existsSync(join(root, handler))) {
     throw new Problem('already_there', 409, `${handler} exists already`);
   }
-  const declared = addToMap(readFileSync(file, 'utf8'), 'functions', name, {
-    runtime: 'node',
-    file: handler,
-    ...(authRequired ? { auth_required: true } : {}),
-  });
+  const value = { runtime: 'node', file: handler, ...(authRequired ? { auth_required: true } : {}) };
+  const declared = editText(readFileSync(file, 'utf8'), [{ kind: 'add', path: ['functions', name], value }]);
   mkdirSync(join(root, 'functions'), { recursive: true });
   const written = [handler];
   writeFileSync(join(root, handler), language === 'ts' ? TYPESCRIPT : JAVASCRIPT, { flag: 'wx' });

@@ -7,6 +7,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { editText } from '../../config/edit.ts';
 import { loadConfig } from '../../config/load.ts';
 import { renderMistakes } from '../../config/report.ts';
 import type { Log } from '../../log/log.ts';
@@ -14,7 +15,6 @@ import { Problem } from '../../problem/problem.ts';
 import { unpack } from '../archive.ts';
 import { buildBundle } from '../bundle.ts';
 import { storeBundle } from '../bundle-store.ts';
-import { setTopLevel } from '../edit-file.ts';
 import type { Environment } from '../install.ts';
 
 export type ReleaseOptions = {
@@ -88,7 +88,7 @@ export class Release {
         directory,
         provider: providers.storage,
       });
-      writeFileSync(file, setTopLevel(text, 'functions_bundle', pointer));
+      writeFileSync(file, editText(text, [{ kind: 'set', path: ['functions_bundle'], value: pointer }]));
     } finally {
       await built.close();
     }
