@@ -39,6 +39,7 @@ export type RestWorldOptions = {
   readonly dev?: boolean | undefined;
   readonly maxBodyBytes?: number | undefined;
   readonly poolSize?: number | undefined;
+  readonly acquireTimeoutMs?: number | undefined;
   readonly statementTimeoutMs?: number | undefined;
   readonly requestMs?: number | undefined;
   readonly log?: Log | undefined;
@@ -87,6 +88,7 @@ export async function createRestWorld(options: RestWorldOptions): Promise<RestWo
     max: options.poolSize ?? 4,
     minIdle: 0,
     idleTimeoutMs: 10_000,
+    acquireTimeoutMs: options.acquireTimeoutMs,
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
   });
   const secret = new TextEncoder().encode(JWT_SECRET);
