@@ -84,6 +84,20 @@ describe.each([
     expect(ids((await books().notIn('id', [1, 2])).data)).toEqual([3, 4]);
   });
 
+  test.runIf(name === 'newest')('getOpenApiSpec and retry', async () => {
+    type Newest = {
+      getOpenApiSpec(): PromiseLike<{ data: { openapi: string; paths: object }; error: unknown }>;
+    };
+    const spec = await (api().schema('public') as unknown as Newest).getOpenApiSpec();
+    expect(spec.error).toBeNull();
+    expect(spec.data.openapi).toMatch(/^3\.1/);
+    expect(Object.keys(spec.data.paths)).toContain('/books');
+    // What only the service may read is not described to others.
+    expect(Object.keys(spec.data.paths)).not.toContain('/secrets');
+    const once = books() as Books & { retry(enabled: boolean): Books };
+    expect(ids((await once.retry(false).eq('id', 2)).data)).toEqual([2]);
+  });
+
   test('contains on json and textSearch', async () => {
     const authors = await api().from('authors').select('id').contains('bio', { lang: 'en' });
     expect(ids(authors.data)).toEqual([1]);
