@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
+import { isDatabaseDown } from '../postgres/database-down.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import * as adminFactors from './actions/admin-factors.ts';
 import { listAudit, listMails } from './actions/admin-log.ts';
@@ -284,20 +285,11 @@ function toProblem(error: unknown, state: AuthContext, request: FastifyRequest):
       must(error instanceof Error ? error.message : '', 'message'),
     );
   }
+  // A client should try these again: a 4xx here would sign everybody out.
   if (isDatabaseDown(error)) {
     state.log.error({ err: error, requestId: request.id }, 'the database is not available');
     return databaseUnavailable(error);
   }
   state.log.error({ err: error, requestId: request.id }, 'fault');
   return unexpectedFailure();
-}
-
-/** Refusals a client should try again: a 4xx here would sign everybody out. */
-function isDatabaseDown(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  if (/^(?:08|53|57P|57014|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)/.test(code)) return true;
-  return /Connection terminated|timeout exceeded when trying to connect|Cannot use a pool after/.test(
-    error.message,
-  );
 }

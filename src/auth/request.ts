@@ -100,7 +100,7 @@ function toPath(params: unknown): Record<string, string> {
  * Without a configured base URL the service is being tried out on one machine. The Host header names the base
  * only when it is that machine: a name from outside in a mailed link would be an attacker's to choose.
  */
-function localBaseUrl(request: FastifyRequest): string {
+export function localBaseUrl(request: FastifyRequest): string {
   const host = request.headers.host ?? '';
   if (/^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i.test(host)) return `http://${host.toLowerCase()}`;
   return `http://localhost:${request.socket.localPort ?? 8080}`;

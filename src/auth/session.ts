@@ -183,27 +183,56 @@ export type Issuing = {
   readonly now: Date;
 };
 
-/** The token response for a session as it is now. */
-export async function issueTokens(auth: AuthContext, issuing: Issuing): Promise<TokenResponse> {
-  const { user, session, key, issuer, now } = issuing;
-  const lifetime = auth.settings().jwtExpirySeconds;
-  const issuedAt = Math.floor(now.getTime() / 1000);
-  const claims = {
-    iss: issuer,
+export type AccessClaims = {
+  readonly user: Pick<
+    UserRow,
+    'id' | 'email' | 'phone' | 'raw_app_meta_data' | 'raw_user_meta_data' | 'is_anonymous'
+  >;
+  readonly aal: SessionRow['aal'];
+  readonly amr: SessionRow['amr'];
+  /** Undefined for a token that belongs to no session: the user's own routes of `/auth/v1` refuse it. */
+  readonly sessionId: string | undefined;
+  readonly issuer: string;
+  /** Unix seconds. */
+  readonly issuedAt: number;
+  readonly lifetimeSeconds: number;
+};
+
+/** What an access token says about its user. */
+export function accessClaims(of: AccessClaims): Readonly<Record<string, unknown>> {
+  const { user, issuedAt } = of;
+  return {
+    iss: of.issuer,
     sub: user.id,
     aud: 'authenticated',
-    exp: issuedAt + lifetime,
+    exp: issuedAt + of.lifetimeSeconds,
     iat: issuedAt,
     email: user.email ?? '',
     phone: user.phone ?? '',
     app_metadata: user.raw_app_meta_data,
     user_metadata: user.raw_user_meta_data,
     role: user.is_anonymous ? 'anon' : 'authenticated',
-    aal: session.aal,
-    amr: session.amr,
-    session_id: session.id,
+    aal: of.aal,
+    amr: of.amr,
+    session_id: of.sessionId,
     is_anonymous: user.is_anonymous,
   };
+}
+
+/** The token response for a session as it is now. */
+export async function issueTokens(auth: AuthContext, issuing: Issuing): Promise<TokenResponse> {
+  const { user, session, key, issuer, now } = issuing;
+  const lifetime = auth.settings().jwtExpirySeconds;
+  const issuedAt = Math.floor(now.getTime() / 1000);
+  const claims = accessClaims({
+    user,
+    aal: session.aal,
+    amr: session.amr,
+    sessionId: session.id,
+    issuer,
+    issuedAt,
+    lifetimeSeconds: lifetime,
+  });
   return {
     access_token: await signToken(claims, auth.signingKeys.signing),
     token_type: 'bearer',

@@ -1,4 +1,4 @@
-// What `svc dev` prints when it is ready: where it is, both keys, and a line to paste that answers.
+// What `svc dev` prints when it is ready: where it and its dashboard are, both keys, and a line to paste that answers.
 import type { ApiKeys } from '../identity/api-key.ts';
 import type { Project } from './project.ts';
 import type { Terminal } from './terminal.ts';
@@ -21,6 +21,7 @@ export function banner({ project, keys, url, postgresVersion, readyInMs, termina
     `${style('green', '✓')} ${style('bold', project.config.project.name ?? project.source)} is ready in ${Math.round(readyInMs)} ms, on ${database}`,
     '',
     `  base URL         ${style('cyan', url)}`,
+    `  dashboard        ${style('cyan', `${url}/dashboard`)}`,
     `  publishable key  ${keys.publishable}`,
     `  secret key       ${keys.secret}`,
     '',

@@ -6,6 +6,7 @@ import { Command } from 'commander';
 import { startEmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts';
 import { releaseStartupMemory } from '../lib/release-memory.ts';
 import { createLog } from '../log/log.ts';
+import { RecentLines } from '../log/recent-lines.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { banner } from './banner.ts';
 import { listenPort, parsePort, publicBaseUrl } from './environment.ts';
@@ -39,7 +40,8 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   const project = await load();
   const { env } = project;
   const keys = ensureKeys(join(project.directory, '.env'), env, terminal);
-  const log = createLog({ level: env['SVC_LOG_LEVEL'], pretty: process.stdout.isTTY });
+  const recentLines = new RecentLines();
+  const log = createLog({ level: env['SVC_LOG_LEVEL'], pretty: process.stdout.isTTY, recentLines });
 
   const stateDirectory = join(project.directory, '.svc');
   const ownUrl = env['SVC_DATABASE_URL'];
@@ -56,6 +58,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       dev: true,
       env,
       baseUrl: publicBaseUrl(env, project.config),
+      dashboard: { mode: 'readwrite', recentLines },
       migrate: migrator({ mode: 'dev', instance: instanceName(), log, terminal }),
     });
     terminal.print(

@@ -1,6 +1,6 @@
 // The command line. Only this file reads process.argv and decides the exit code.
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
+import { packageVersion } from '../lib/package-version.ts';
 import { Problem } from '../problem/problem.ts';
 import { readVariables } from '../config/env-file.ts';
 import { CommandFailure, EXIT } from './exit.ts';
@@ -79,11 +79,4 @@ function explain(error: unknown, out: Terminal): number {
   out.printError(error instanceof Error ? (error.stack ?? error.message) : String(error));
   out.printError('\nThis is a fault of svc itself. Please report it with the lines above.');
   return EXIT.fault;
-}
-
-function packageVersion(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
-  return typeof manifest === 'object' && manifest !== null && 'version' in manifest
-    ? String(manifest.version)
-    : '0';
 }

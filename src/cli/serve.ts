@@ -1,8 +1,10 @@
 // `svc serve`: the same file in production. Refuses to start without keys; changes the database only with
 // `--migrate`.
 import { Command, InvalidArgumentError, Option } from 'commander';
+import type { DashboardMode } from '../dashboard-api/contract.ts';
 import { releaseStartupMemory } from '../lib/release-memory.ts';
 import { createLog } from '../log/log.ts';
+import { RecentLines } from '../log/recent-lines.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { listenPort, parsePort, publicBaseUrl, requireKeys, type Environment } from './environment.ts';
 import { CommandFailure, EXIT } from './exit.ts';
@@ -17,7 +19,7 @@ type ServeOptions = {
   host: string;
   migrate?: boolean;
   strict?: boolean;
-  dashboard?: 'readwrite' | 'readonly' | 'off';
+  dashboard: DashboardMode | 'off';
   deploySeq?: number;
 };
 
@@ -35,11 +37,9 @@ export function serveCommand(terminal: Terminal): Command {
       parseSequence,
     )
     .addOption(
-      new Option('--dashboard <mode>', 'accepted; this version has no dashboard yet').choices([
-        'readwrite',
-        'readonly',
-        'off',
-      ]),
+      new Option('--dashboard <mode>', 'serve the dashboard at /dashboard, to look at or to change things')
+        .choices(['readwrite', 'readonly', 'off'])
+        .default('off'),
     )
     .action(async (options: ServeOptions) => await serve(options, terminal));
 }
@@ -59,9 +59,9 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
         '  → Set it to your PostgreSQL, for example postgres://user:password@host:5432/database. `svc dev` brings its own.',
     );
   }
-  const log = createLog({ level: env['SVC_LOG_LEVEL'] });
-  if (options.dashboard && options.dashboard !== 'off')
-    log.warn('there is no dashboard in this version: --dashboard has no effect');
+  const dashboard =
+    options.dashboard === 'off' ? undefined : { mode: options.dashboard, recentLines: new RecentLines() };
+  const log = createLog({ level: env['SVC_LOG_LEVEL'], recentLines: dashboard?.recentLines });
   const backend = await startBackend({
     config,
     databaseUrl,
@@ -72,6 +72,7 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
     dev: false,
     env,
     baseUrl: publicBaseUrl(env, config),
+    dashboard,
     migrate: migrator({
       mode: options.migrate ? 'apply' : 'check',
       instance: instanceName(),
@@ -80,7 +81,7 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
       terminal,
     }),
   });
-  log.info({ url: backend.url, config: project.source }, 'serving');
+  log.info({ url: backend.url, config: project.source, dashboard: options.dashboard }, 'serving');
   releaseStartupMemory();
   process.on('SIGHUP', () => void reload(backend, load));
   const signal = await stopped;

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Functions } from '../functions/functions.ts';
 import type { FeatureContext } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
+import type { RecentLines } from '../log/recent-lines.ts';
 import type { DashboardMode } from './contract.ts';
 
 declare module 'fastify' {
@@ -12,11 +13,15 @@ declare module 'fastify' {
   }
 }
 
-export type DashboardContext = FeatureContext & {
+/** What the server hands over beside what every feature gets. */
+export type DashboardSettings = {
   readonly mode: DashboardMode;
   readonly keys: ApiKeys;
   readonly functions: Functions;
+  readonly recentLines: RecentLines;
 };
+
+export type DashboardContext = FeatureContext & DashboardSettings;
 
 /** One file a page: adds its routes below `/dashboard/api`. */
 export type DashboardRoutes = (app: FastifyInstance, context: DashboardContext) => void;

@@ -62,6 +62,8 @@ export type FunctionsStatus = {
     readonly readyMs: number | undefined;
   }>;
   readonly functions: readonly string[];
+  /** By name, what loading the code said; of the workers that loaded it last. */
+  readonly failures: ReadonlyMap<string, string>;
 };
 
 /** A declared function with what each of its requests needs, encoded once. */
@@ -94,6 +96,7 @@ class Runtime {
   #context: FeatureContext | undefined;
   #tokens: ServiceTokens | undefined;
   #running: Running = NOTHING;
+  #failures = new Map<string, string>();
   #held = 0;
   #draining = false;
   #onIdle: Array<() => void> = [];
@@ -162,6 +165,7 @@ class Runtime {
         readyMs: worker.readyAt === undefined ? undefined : worker.readyAt - worker.startedAt,
       })),
       functions: [...this.#running.functions.keys()],
+      failures: this.#failures,
     };
   }
 
@@ -276,11 +280,15 @@ class Runtime {
   #reportLoaded({ name, failure, ms }: Loaded): void {
     const { log } = must(this.#context, 'the feature context');
     if (failure) {
+      this.#failures.set(name, failure.stack ?? failure.message);
       log.error(
         { function: name, error: failure.stack ?? failure.message },
         'a function could not be loaded',
       );
-    } else log.debug({ function: name, ms: Math.round(ms) }, 'a function was loaded');
+      return;
+    }
+    this.#failures.delete(name);
+    log.debug({ function: name, ms: Math.round(ms) }, 'a function was loaded');
   }
 }
 

@@ -72,8 +72,16 @@ export type CorsPolicy = {
   readonly allowLoopback: boolean;
 };
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** False for routes that no other origin may read, whatever the file allows. */
+    cors?: false;
+  }
+}
+
 /** True when the request was a preflight and is answered. */
 export function applyCors(request: FastifyRequest, reply: FastifyReply, policy: CorsPolicy): boolean {
+  if (request.routeOptions.config.cors === false) return false;
   const { origin } = request.headers;
   const preflight =
     request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined;

@@ -4,6 +4,8 @@ import type { Abort } from '../problem/problem.ts';
 
 export class RequestScope implements Cancellable {
   readonly id: string;
+  /** The request was handed on to another route, which writes its line in the log. */
+  handedOn = false;
   /** Set by whoever runs a statement for this request; called when the request is given up. */
   cancel: (() => void) | undefined;
   #reason: Abort['reason'] | undefined;
@@ -40,5 +42,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Which of `server.timeouts` ends this route's requests; `none` when the feature has its own. */
     deadline?: 'request' | 'upload' | 'none' | undefined;
+    /** Asked again and again by a page that is merely open: only what fails is worth a line. */
+    routine?: boolean | undefined;
   }
 }

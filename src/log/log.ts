@@ -2,6 +2,7 @@
 // Redaction is by path here and by habit elsewhere: a secret should not be put into a log call at all.
 import pino, { type DestinationStream, type Logger } from 'pino';
 import pretty from 'pino-pretty';
+import type { RecentLines } from './recent-lines.ts';
 
 export type Log = Logger;
 
@@ -31,6 +32,8 @@ export type LogOptions = {
   /** One line a person reads instead of JSON; for `svc dev` on a terminal. */
   readonly pretty?: boolean | undefined;
   readonly destination?: DestinationStream | undefined;
+  /** Gets every line too, as the very text that is written. */
+  readonly recentLines?: RecentLines | undefined;
 };
 
 export function createLog(options: LogOptions = {}): Log {
@@ -41,7 +44,18 @@ export function createLog(options: LogOptions = {}): Log {
     formatters: { level: (label: string) => ({ level: label }) },
     timestamp: pino.stdTimeFunctions.isoTime,
   };
-  return pino(settings, options.destination ?? (options.pretty ? prettyStream() : jsonStream()));
+  const destination = options.destination ?? (options.pretty ? prettyStream() : jsonStream());
+  const { recentLines } = options;
+  return pino(settings, recentLines ? mirrored(destination, recentLines) : destination);
+}
+
+function mirrored(destination: DestinationStream, recentLines: RecentLines): DestinationStream {
+  return {
+    write(line) {
+      destination.write(line);
+      recentLines.push(line);
+    },
+  };
 }
 
 /** Lines are gathered for up to a tick of work: writing each one by itself costs more than making it. */

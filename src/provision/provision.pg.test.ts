@@ -49,7 +49,13 @@ test('requests connect as a role that is no superuser and cannot get past row-le
 test('the API roles cannot read what the product keeps for itself', async () => {
   const { authenticatorUrl } = await provision(database.url);
   for (const role of ['anon', 'authenticated']) {
-    for (const table of ['auth.users', 'auth.signing_keys', 'auth.sessions', 'svc_meta.provision_step']) {
+    for (const table of [
+      'auth.users',
+      'auth.signing_keys',
+      'auth.sessions',
+      'svc_meta.provision_step',
+      'svc_meta.dashboard_sessions',
+    ]) {
       const read = asRole(authenticatorUrl, async (client) => {
         await client.query(`set role ${role}`);
         await client.query(`select from ${table}`);

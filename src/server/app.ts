@@ -95,8 +95,8 @@ export async function createApp(options: AppOptions): Promise<App> {
 
   server.addHook('onResponse', (request, reply, done) => {
     const { statusCode } = reply;
-    const level = PROBES.has(request.url) ? 'debug' : statusCode >= 500 ? 'error' : 'info';
-    if (!log.isLevelEnabled(level)) {
+    const level = levelOf(request, statusCode);
+    if (request.scope.handedOn || !log.isLevelEnabled(level)) {
       done();
       return;
     }
@@ -132,6 +132,12 @@ export async function createApp(options: AppOptions): Promise<App> {
   }
   await server.ready();
   return { server, inFlight };
+}
+
+function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'error' {
+  if (PROBES.has(request.url)) return 'debug';
+  if (status >= 500) return 'error';
+  return request.routeOptions.config.routine === true && status < 400 ? 'debug' : 'info';
 }
 
 /** Ends the request at its deadline: its statement is cancelled and the caller told at once. */

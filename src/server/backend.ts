@@ -22,7 +22,7 @@ import { provision } from '../provision/provision.ts';
 import { syncBuckets } from '../storage/bucket.ts';
 import { createApp, type App } from './app.ts';
 import { createFunctions, type Functions } from '../functions/functions.ts';
-import { createMounts } from './mounts.ts';
+import { createMounts, type DashboardOptions } from './mounts.ts';
 
 /** Connections of the product's own statements, beside `database.pool.max` for callers. */
 const OWNER_CONNECTIONS = 8;
@@ -40,6 +40,7 @@ export type BackendOptions = {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Public base URL, for links that are mailed or registered elsewhere. */
   readonly baseUrl?: string | undefined;
+  readonly dashboard?: DashboardOptions | undefined;
   /** Makes the database follow the file, or looks what is pending; called at start and at each reload. */
   readonly migrate: (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
 };
@@ -145,7 +146,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     app = await createApp({
       log,
       context,
-      mounts: createMounts(options.keys, functions),
+      mounts: createMounts(options.keys, functions, options.dashboard),
       health: { phase: () => phase, owner: () => owner },
       cors: () => ({
         origins: (snapshot?.config ?? config).server.cors.origins,

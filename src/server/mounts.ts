@@ -1,13 +1,23 @@
 // Where each API is mounted.
 import { auth } from '../auth/auth.ts';
+import { createDashboard } from '../dashboard-api/dashboard.ts';
+import type { DashboardMode } from '../dashboard-api/contract.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
+import type { RecentLines } from '../log/recent-lines.ts';
 import { rest } from '../rest/rest.ts';
 import { createStorage } from '../storage/storage.ts';
 import { deriveUrlKey } from '../storage/url-token.ts';
 import type { Mount } from './app.ts';
 
-export function createMounts(keys: ApiKeys, functions: Functions): readonly Mount[] {
+/** Undefined serves none: its paths are then as unknown as any other. */
+export type DashboardOptions = { readonly mode: DashboardMode; readonly recentLines: RecentLines };
+
+export function createMounts(
+  keys: ApiKeys,
+  functions: Functions,
+  dashboard: DashboardOptions | undefined,
+): readonly Mount[] {
   const storage = createStorage({
     urlKey: deriveUrlKey(keys.secret),
     publishableKey: keys.publishable,
@@ -17,5 +27,8 @@ export function createMounts(keys: ApiKeys, functions: Functions): readonly Moun
     { prefix: '/auth/v1', feature: auth },
     { prefix: '/storage/v1', feature: storage.feature },
     { prefix: '/functions/v1', feature: functions.feature },
+    ...(dashboard
+      ? [{ prefix: '/dashboard', feature: createDashboard({ ...dashboard, keys, functions }) }]
+      : []),
   ];
 }

@@ -1,7 +1,7 @@
 // A whole backend in this process, on a database of its own, listening on a free port.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { loadConfig } from '../../src/config/load.ts';
 import { generateApiKeys, type ApiKeys } from '../../src/identity/api-key.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
@@ -12,12 +12,17 @@ import { migrate } from '../../src/migrate/migrate.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provision } from '../../src/provision/provision.ts';
 import { startBackend, type Backend } from '../../src/server/backend.ts';
+import type { DashboardOptions } from '../../src/server/mounts.ts';
 import { createDatabase, templateDatabase } from './database.ts';
 
 export type BackendWorld = {
   readonly url: string;
   readonly keys: ApiKeys;
   readonly backend: Backend;
+  /** Of svc.yaml and the files beside it. */
+  readonly directory: string;
+  readonly databaseUrl: string;
+  readonly owner: OwnerDatabase;
   /** A token signed with the backend's own key; `exp` in ten minutes unless the claims say otherwise. */
   token(claims: Readonly<Record<string, unknown>>): Promise<string>;
   close(): Promise<void>;
@@ -29,13 +34,25 @@ export async function startBackendWorld(
     log?: Log;
     env?: Record<string, string>;
     dev?: boolean;
+    dashboard?: DashboardOptions;
+    baseUrl?: string;
+    /** Written beside svc.yaml, by path. */
+    files?: Readonly<Record<string, string>>;
     /** What is in the database before the backend sees it, and after its first migration. */
     prepare?: (url: string) => Promise<void>;
     prepareAfter?: (url: string) => Promise<void>;
   } = {},
 ): Promise<BackendWorld> {
   const directory = mkdtempSync(join(tmpdir(), 'svc-world-'));
-  const loaded = loadConfig({ name: 'svc.yaml', directory, text: yaml }, { variables: options.env ?? {} });
+  const files = Object.entries(options.files ?? {});
+  for (const [path, text] of files) {
+    mkdirSync(dirname(join(directory, path)), { recursive: true });
+    writeFileSync(join(directory, path), text);
+  }
+  // With files beside it, svc.yaml is one too, and named by its whole path as the command line would.
+  const name = files.length > 0 ? join(directory, 'svc.yaml') : 'svc.yaml';
+  if (files.length > 0) writeFileSync(name, yaml);
+  const loaded = loadConfig({ name, directory, text: yaml }, { variables: options.env ?? {} });
   if (!loaded.ok) throw new Error(loaded.mistakes.map((mistake) => mistake.message).join('\n'));
   const template = await templateDatabase('provisioned', async (url) => {
     await provision(url);
@@ -53,6 +70,8 @@ export async function startBackendWorld(
     port: 0,
     log,
     dev: options.dev ?? false,
+    dashboard: options.dashboard,
+    baseUrl: options.baseUrl,
     migrate: async (owner, config) => {
       const outcome = await migrate({ owner, config, log });
       if (outcome.kind === 'refused')
@@ -69,6 +88,9 @@ export async function startBackendWorld(
     url: backend.url,
     keys,
     backend,
+    directory,
+    databaseUrl: database.url,
+    owner,
     token: async (claims) => {
       const now = Math.floor(Date.now() / 1000);
       return await signToken(

@@ -1,7 +1,13 @@
 // Every step, in the order in which an empty database takes them.
 import { authSchema } from './auth.ts';
+import { dashboardSessions } from './dashboard.ts';
 import { migrationLedger } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { storageSchema } from './storage.ts';
 
-export const PROVISION_STEPS: readonly ProvisionStep[] = [authSchema, storageSchema, migrationLedger];
+export const PROVISION_STEPS: readonly ProvisionStep[] = [
+  authSchema,
+  storageSchema,
+  migrationLedger,
+  dashboardSessions,
+];

@@ -1,0 +1,152 @@
+// `/dashboard/api/as/<caller>/…`: the APIs as that caller sees them. The request itself is handed to the same
+// server under its API's path, with credentials that are made here and that the page never sees.
+import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from 'node:http';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { localBaseUrl } from '../auth/request.ts';
+import { callerToken, type CallerId } from './caller-token.ts';
+import type { DashboardContext } from './dashboard-context.ts';
+import { badPath, readOnly } from './problem.ts';
+
+const UUID = '[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}';
+/** Read from the URL as it arrived: what is checked here is exactly what the server routes next. */
+const FORM = new RegExp(
+  `^/dashboard/api/as/(?:(service|anon)|user(?::|%3[aA])(${UUID}))(/(rest|auth|storage|functions)/v1(?:[/?].*)?)$`,
+);
+/** Segments and characters that another party could take for a path outside of the API. */
+const CONFUSING = /\/\/|\\|%(?:2f|5c|00)|\/(?:\.|%2e){1,2}(?:\/|$)/i;
+
+/** Reads of `/auth/v1` that change nothing; the others redeem tokens, or begin a sign-in. */
+const AUTH_READS = /^\/auth\/v1\/(?:admin\/[\w/-]+|settings|health|\.well-known\/[\w.-]+)$/;
+/** Lists that a client asks for with POST. */
+const POSTED_READS = /^\/storage\/v1\/object\/list(?:-v2)?\/[^/]+$/;
+
+/** Said by the page to the dashboard, or by the browser about the page: none of the API's business. */
+const PAGE_HEADERS = /^(?:cookie|x-svc-csrf|origin|referer|sec-.*|apikey|authorization|x-request-id)$/;
+
+/**
+ * Objects and functions answer what other people wrote. In a sandbox without an origin it is inert, and cannot
+ * reach the session of the dashboard it is shown in.
+ */
+const ANSWER_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'x-frame-options': 'SAMEORIGIN',
+};
+/** What an answer must not do to the dashboard's own origin. */
+const REFUSED_HEADERS: ReadonlySet<string> = new Set([
+  'set-cookie',
+  'clear-site-data',
+  'service-worker-allowed',
+  'refresh',
+  'x-frame-options',
+]);
+
+type Target = {
+  readonly caller: CallerId;
+  readonly api: string;
+  /** As the API's own route has it, with the query. */
+  readonly url: string;
+};
+
+export function actAsRoutes(app: FastifyInstance, context: DashboardContext): void {
+  const config = { deadline: 'none' as const };
+  app.all('/as/*', { config }, async (request, reply) => {
+    const target = parseTarget(request.raw.url ?? '');
+    if (context.mode !== 'readwrite' && !isRead(request.method, target)) throw readOnly();
+    const issuer = `${context.baseUrl() ?? localBaseUrl(request)}/auth/v1`;
+    const token = await callerToken(context, target.caller, issuer);
+    reply.hijack();
+    request.scope.handedOn = true;
+    readdress(request, target.url, {
+      apikey: context.keys.publishable,
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      'x-request-id': request.id,
+    });
+    confine(reply.raw, target.api);
+    app.routing(request.raw, reply.raw);
+  });
+}
+
+function parseTarget(url: string): Target {
+  const match = FORM.exec(url);
+  const [, role, userId, target = '', api = ''] = match ?? [];
+  if (!match || CONFUSING.test(pathOf(target))) {
+    throw badPath(
+      'It must be /as/<service, anon or user:uuid>/<rest, auth, storage or functions>/v1/…, without dots and encoded slashes',
+    );
+  }
+  const caller: CallerId =
+    userId === undefined
+      ? { kind: role === 'service' ? 'service' : 'anon' }
+      : { kind: 'user', id: userId.toLowerCase() };
+  return { caller, api, url: target };
+}
+
+/**
+ * What a dashboard may ask for that changes nothing. A GET of `/rest/v1/rpc` is one: PostgreSQL runs it in a
+ * transaction that cannot write.
+ */
+function isRead(method: string, { api, url }: Target): boolean {
+  const path = pathOf(url);
+  if (api === 'functions') return false;
+  if (method === 'POST') return POSTED_READS.test(path);
+  if (method !== 'GET' && method !== 'HEAD') return false;
+  return api !== 'auth' || AUTH_READS.test(path);
+}
+
+function pathOf(url: string): string {
+  return url.split('?', 1)[0] ?? '';
+}
+
+/** Both views that Node has of the headers: features read the one or the other. */
+function readdress(request: FastifyRequest, url: string, own: Readonly<Record<string, string>>): void {
+  const { raw }: { raw: IncomingMessage } = request;
+  const kept: string[] = [];
+  for (let at = 0; at + 1 < raw.rawHeaders.length; at += 2) {
+    const name = raw.rawHeaders[at] ?? '';
+    if (!PAGE_HEADERS.test(name.toLowerCase())) kept.push(name, raw.rawHeaders[at + 1] ?? '');
+  }
+  for (const name of Object.keys(raw.headers)) if (PAGE_HEADERS.test(name)) delete raw.headers[name];
+  Object.assign(raw.headers, own);
+  raw.rawHeaders = [...kept, ...Object.entries(own).flat()];
+  raw.url = url;
+}
+
+/** Every way to write the head ends in `writeHead`: what is set here comes after whatever the API says. */
+function confine(answer: ServerResponse, api: string): void {
+  const writeHead = answer.writeHead.bind(answer);
+  const forced = {
+    ...ANSWER_HEADERS,
+    // Private whatever the bucket says: this URL is the visitor's own. Objects may be asked for again by their tag.
+    'cache-control': api === 'storage' ? 'private, no-cache' : 'no-store',
+  };
+  answer.writeHead = (status: number, ...rest: unknown[]): ServerResponse => {
+    const [first, second] = rest;
+    for (const [name, value] of listed(typeof first === 'string' ? second : first)) {
+      answer.setHeader(name, value);
+    }
+    for (const name of REFUSED_HEADERS) answer.removeHeader(name);
+    for (const [name, value] of Object.entries(forced)) answer.setHeader(name, value);
+    return typeof first === 'string' ? writeHead(status, first) : writeHead(status);
+  };
+}
+
+/** The forms that Node takes headers in: an object, or names and values in turn. */
+function listed(headers: unknown): Array<[string, OutgoingHttpHeader]> {
+  if (typeof headers !== 'object' || headers === null) return [];
+  if (!Array.isArray(headers)) {
+    return Object.entries(headers as Record<string, OutgoingHttpHeader | undefined>).flatMap(
+      ([name, value]): Array<[string, OutgoingHttpHeader]> => (value === undefined ? [] : [[name, value]]),
+    );
+  }
+  const found = new Map<string, string[]>();
+  const flat: unknown[] = headers.flat();
+  for (let at = 0; at + 1 < flat.length; at += 2) {
+    const name = String(flat[at]);
+    found.set(name, [...(found.get(name) ?? []), String(flat[at + 1])]);
+  }
+  return [...found];
+}

@@ -1,0 +1,94 @@
+// `/dashboard`: the page, and the API behind it. Every request passes one hook that decides by the route's own
+// word whether it may: `public`, `read` for whoever is signed in, `write` only where changes are allowed.
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Feature } from '../http/feature.ts';
+import { isDatabaseDown } from '../postgres/database-down.ts';
+import { actAsRoutes } from './act-as.ts';
+import type { DashboardContext, DashboardSettings } from './dashboard-context.ts';
+import { isForeignFetch, ownOrigin } from './own-origin.ts';
+import { pageRoutes } from './page.ts';
+import { databaseDown, foreignOrigin, noCsrfToken, notFound, readOnly, signedOut } from './problem.ts';
+import { ROUTES } from './routes.ts';
+import { securityHeaders } from './security-headers.ts';
+import { sessionRoutes } from './session-routes.ts';
+import { DashboardSessions, isCsrfToken, readCookie, type DashboardSession } from './session.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who is signed in to the dashboard; null on its public routes and everywhere else. */
+    dashboardSession: DashboardSession | null;
+  }
+}
+
+export function createDashboard(settings: DashboardSettings): Feature {
+  return (feature) => async (app) => {
+    const context: DashboardContext = { ...feature, ...settings };
+    const sessions = new DashboardSessions({
+      owner: context.owner,
+      keyring: context.keyring,
+      secretKey: context.keys.secret,
+      now: context.now,
+    });
+    app.decorateRequest('dashboardSession', null);
+    app.addHook('onRoute', (route) => {
+      // No page but our own may read any of this, whatever the file allows for the APIs.
+      const routine = route.method === 'GET' || route.method === 'HEAD';
+      route.config = { routine, ...route.config, cors: false };
+    });
+    app.addHook('onRequest', async (request, reply) => {
+      reply.headers(securityHeaders());
+      request.dashboardSession = await admit(request, context, sessions);
+    });
+    pageRoutes(app);
+    await app.register(
+      (api, _options, done) => {
+        addApi(api, context, sessions);
+        done();
+      },
+      { prefix: '/api' },
+    );
+  };
+}
+
+function addApi(api: FastifyInstance, context: DashboardContext, sessions: DashboardSessions): void {
+  sessionRoutes(api, context, sessions);
+  actAsRoutes(api, context);
+  for (const add of ROUTES) add(api, context);
+  const nothing = (): never => {
+    throw notFound('No such path of the dashboard');
+  };
+  api.all('/', nothing);
+  api.all('/*', nothing);
+}
+
+/** Throws unless this request may go on. */
+async function admit(
+  request: FastifyRequest,
+  context: DashboardContext,
+  sessions: DashboardSessions,
+): Promise<DashboardSession | null> {
+  const access = request.routeOptions.config.dashboard ?? 'read';
+  const changes = request.method !== 'GET' && request.method !== 'HEAD';
+  let session: DashboardSession | null = null;
+  if (access !== 'public') {
+    session = (await findSession(request, sessions)) ?? null;
+    if (!session) throw signedOut();
+    if (isForeignFetch(request)) throw foreignOrigin();
+  }
+  // Signing in too: a session that an attacker's page opened would show the visitor somebody else's project.
+  if (changes && (isForeignFetch(request) || !ownOrigin(request, context.baseUrl()))) throw foreignOrigin();
+  if (changes && session && !isCsrfToken(request.headers['x-svc-csrf'], session)) throw noCsrfToken();
+  if (access === 'write' && context.mode !== 'readwrite') throw readOnly();
+  return session;
+}
+
+async function findSession(
+  request: FastifyRequest,
+  sessions: DashboardSessions,
+): Promise<DashboardSession | undefined> {
+  try {
+    return await sessions.find(readCookie(request.headers.cookie));
+  } catch (error) {
+    throw isDatabaseDown(error) ? databaseDown(error) : error;
+  }
+}

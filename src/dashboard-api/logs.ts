@@ -1,0 +1,111 @@
+// What this instance logged last, as a list and as it comes.
+import { PassThrough } from 'node:stream';
+import { z } from 'zod';
+import type { RecentLine } from '../log/recent-lines.ts';
+import type { LogLine, LogPage } from './contract.ts';
+import type { DashboardRoutes } from './dashboard-context.ts';
+import { badPath } from './problem.ts';
+import { securityHeaders } from './security-headers.ts';
+
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
+/** Proxies close what is silent for a minute. */
+const HEARTBEAT_MS = 15_000;
+/** A reader this far behind has stopped reading; it comes back by itself and gets what it missed. */
+const MOST_WAITING_BYTES = 1024 * 1024;
+
+const Query = z.object({
+  after: z.coerce.number().int().min(0).default(0),
+  /** This one and the graver ones. */
+  level: z.union([z.enum(LEVELS), z.literal('').transform(() => undefined)]).optional(),
+  source: z
+    .union([z.enum(['request', 'function', 'service']), z.literal('').transform(() => undefined)])
+    .optional(),
+});
+
+export const logRoutes: DashboardRoutes = (app, { recentLines }) => {
+  const streams = new Set<PassThrough>();
+
+  app.get('/logs', async (request, reply) => {
+    const { after, level, source } = readQuery(request.query);
+    const least = level === undefined ? 0 : LEVELS.indexOf(level);
+    const lines = recentLines
+      .after(after)
+      .map(toLogLine)
+      .filter((line) => LEVELS.indexOf(line.level) >= least && (source ?? line.source) === line.source);
+    return await reply.send({ lines } satisfies LogPage);
+  });
+
+  app.get('/logs/stream', { config: { deadline: 'none' } }, async (request, reply) => {
+    // After a break the browser itself says where it was.
+    const last = Number(request.headers['last-event-id']);
+    const from = Number.isInteger(last) && last > 0 ? last : readQuery(request.query).after;
+    const stream = new PassThrough();
+    const write = (text: string): void => {
+      if (stream.writableEnded) return;
+      stream.write(text);
+      if (stream.writableLength + stream.readableLength > MOST_WAITING_BYTES) stream.end();
+    };
+    write(': the log of this instance\n\n');
+    for (const line of recentLines.after(from)) write(toEvent(line));
+    const unfollow = recentLines.follow((line) => write(toEvent(line)));
+    const heartbeat = setInterval(() => write(':\n\n'), HEARTBEAT_MS);
+    heartbeat.unref();
+    streams.add(stream);
+    stream.once('close', () => {
+      clearInterval(heartbeat);
+      unfollow();
+      streams.delete(stream);
+    });
+    reply.raw.once('close', () => stream.destroy());
+    return await reply
+      .headers({ ...securityHeaders(), 'x-accel-buffering': 'no' })
+      .type('text/event-stream; charset=utf-8')
+      .send(stream);
+  });
+
+  // A shutdown waits for answers under way, and these have no end of their own.
+  app.addHook('preClose', (done) => {
+    for (const stream of streams) stream.end();
+    done();
+  });
+};
+
+function readQuery(query: unknown): z.infer<typeof Query> {
+  const parsed = Query.safeParse(query);
+  if (!parsed.success) {
+    throw badPath(`The query takes after=<seq>, level=<${LEVELS.join(', ')}> and source`);
+  }
+  return parsed.data;
+}
+
+function toEvent(line: RecentLine): string {
+  return `id: ${line.seq}\ndata: ${JSON.stringify(toLogLine(line))}\n\n`;
+}
+
+function toLogLine({ seq, text }: RecentLine): LogLine {
+  const { level, time, msg, ...fields } = parseLine(text);
+  const functionName = typeof fields['function'] === 'string' ? fields['function'] : null;
+  const isRequest = msg === 'request' && typeof fields['status'] === 'number';
+  return {
+    seq,
+    time: typeof time === 'string' ? time : '',
+    level: LEVELS.find((one) => one === level) ?? 'info',
+    source: isRequest ? 'request' : functionName === null ? 'service' : 'function',
+    message: isRequest
+      ? `${String(fields['status'])} ${String(fields['method'])} ${String(fields['url'])}`
+      : typeof msg === 'string'
+        ? msg
+        : '',
+    functionName,
+    fields,
+  };
+}
+
+function parseLine(text: string): Record<string, unknown> {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    // Shortened beyond repair: still worth showing.
+    return { msg: text };
+  }
+}

@@ -1,0 +1,123 @@
+// The page itself: what `vite build dashboard` left in dist/dashboard. Files are found by their exact name in a
+// table, never by a path that was asked for; every other address is the page, which routes by itself.
+import { randomBytes } from 'node:crypto';
+import { createReadStream, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createGzip } from 'node:zlib';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { notFound } from './problem.ts';
+import { securityHeaders } from './security-headers.ts';
+
+/** The same from src/dashboard-api and from dist/dashboard-api. */
+const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url));
+const ROOT = '/dashboard';
+const HOUR = 'private, max-age=3600';
+/** Their names change with their content. */
+const FOREVER = 'public, max-age=31536000, immutable';
+
+const TYPES: Readonly<Record<string, string>> = {
+  css: 'text/css; charset=utf-8',
+  ico: 'image/x-icon',
+  js: 'text/javascript; charset=utf-8',
+  json: 'application/json; charset=utf-8',
+  map: 'application/json; charset=utf-8',
+  png: 'image/png',
+  svg: 'image/svg+xml',
+  txt: 'text/plain; charset=utf-8',
+  webmanifest: 'application/manifest+json',
+  woff2: 'font/woff2',
+};
+/** Below this, or packed already, there is nothing to win. */
+const WORTH_PACKING_BYTES = 1024;
+const PACKABLE: ReadonlySet<string> = new Set(['css', 'ico', 'js', 'json', 'map', 'svg', 'txt']);
+
+type File = { readonly path: string; readonly bytes: number; readonly kind: string };
+
+type Page = { readonly builtAt: number; readonly html: string; readonly files: ReadonlyMap<string, File> };
+
+/** `directory` is another build's in tests. */
+export function pageRoutes(app: FastifyInstance, directory: string = BUILT): void {
+  let known: Page | undefined;
+  const page = (): Page | undefined => {
+    known = readPage(directory, known);
+    return known;
+  };
+  const answer = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
+    if (path === ROOT) return reply.redirect(`${ROOT}/`, 302);
+    if (!isPlain(path)) throw notFound('No such page');
+    const built = page();
+    const file = built?.files.get(path.slice(ROOT.length + 1));
+    if (file) return sendFile(request, reply, path, file);
+    if (path.startsWith(`${ROOT}/assets/`)) throw notFound('No such file of the dashboard');
+    return sendPage(reply, built?.html);
+  };
+  const config = { dashboard: 'public' as const };
+  app.get('/', { config }, (request, reply) => answer(request, reply));
+  app.get('/*', { config }, (request, reply) => answer(request, reply));
+}
+
+/**
+ * Only names as the page's own links have them. Whatever another party on the way (a proxy's rule, a cache) could
+ * read as another path is no path of ours: empty and dotted segments, encoded slashes, parameters.
+ */
+function isPlain(path: string): boolean {
+  return path.startsWith(`${ROOT}/`) && !/\/\/|\/\.|[;\\]|%(?:2f|5c|2e|3b|00|25)/i.test(path);
+}
+
+function sendPage(reply: FastifyReply, html: string | undefined): FastifyReply {
+  const nonce = randomBytes(16).toString('base64');
+  reply.headers(securityHeaders(nonce)).type('text/html; charset=utf-8');
+  if (html === undefined) return reply.code(503).send(NOT_BUILT);
+  return reply.send(html.replaceAll('%STYLE_NONCE%', nonce));
+}
+
+function sendFile(request: FastifyRequest, reply: FastifyReply, path: string, file: File): FastifyReply {
+  reply.type(TYPES[file.kind] ?? 'application/octet-stream');
+  reply.header('cache-control', path.startsWith(`${ROOT}/assets/`) ? FOREVER : HOUR);
+  const packable = PACKABLE.has(file.kind) && file.bytes > WORTH_PACKING_BYTES;
+  if (packable) reply.header('vary', 'accept-encoding');
+  if (packable && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) {
+    reply.header('content-encoding', 'gzip');
+    if (request.method === 'HEAD') return reply.send();
+    const source = createReadStream(file.path);
+    const packed = createGzip();
+    source.on('error', (error) => packed.destroy(error));
+    packed.on('close', () => source.destroy());
+    return reply.send(source.pipe(packed));
+  }
+  reply.header('content-length', String(file.bytes));
+  return request.method === 'HEAD' ? reply.send() : reply.send(createReadStream(file.path));
+}
+
+/** Reads the build again only when there is another one: `npm run build` may happen beside a running service. */
+function readPage(directory: string, known: Page | undefined): Page | undefined {
+  const index = join(directory, 'index.html');
+  const builtAt = statSync(index, { throwIfNoEntry: false })?.mtimeMs;
+  if (builtAt === undefined) return undefined;
+  if (known?.builtAt === builtAt) return known;
+  return { builtAt, html: readFileSync(index, 'utf8'), files: listFiles(directory) };
+}
+
+function listFiles(directory: string): Map<string, File> {
+  const files = new Map<string, File>();
+  for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || entry.name === 'index.html') continue;
+    const path = join(entry.parentPath, entry.name);
+    const name = path.slice(directory.length + 1).replaceAll('\\', '/');
+    const kind = entry.name.slice(entry.name.lastIndexOf('.') + 1);
+    files.set(name, { path, bytes: statSync(path).size, kind });
+  }
+  return files;
+}
+
+const NOT_BUILT = `<!doctype html>
+<html lang="en">
+  <head><meta charset="utf-8" /><title>svc</title></head>
+  <body>
+    <h1>The dashboard is not built</h1>
+    <p>Run <code>npm run build</code> in the checkout of svc and load this page again.</p>
+  </body>
+</html>
+`;
