@@ -19,6 +19,8 @@ export type DashboardSettings = {
   readonly keys: ApiKeys;
   readonly functions: Functions;
   readonly recentLines: RecentLines;
+  /** Where the built page is; undefined takes this package's own. */
+  readonly pageDirectory?: string | undefined;
 };
 
 export type DashboardContext = FeatureContext & DashboardSettings;

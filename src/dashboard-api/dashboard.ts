@@ -39,7 +39,7 @@ export function createDashboard(settings: DashboardSettings): Feature {
       reply.headers(securityHeaders());
       request.dashboardSession = await admit(request, context, sessions);
     });
-    pageRoutes(app);
+    pageRoutes(app, settings.pageDirectory);
     await app.register(
       (api, _options, done) => {
         addApi(api, context, sessions);

@@ -36,7 +36,6 @@ type File = { readonly path: string; readonly bytes: number; readonly kind: stri
 
 type Page = { readonly builtAt: number; readonly html: string; readonly files: ReadonlyMap<string, File> };
 
-/** `directory` is another build's in tests. */
 export function pageRoutes(app: FastifyInstance, directory: string = BUILT): void {
   let known: Page | undefined;
   const page = (): Page | undefined => {
@@ -56,6 +55,13 @@ export function pageRoutes(app: FastifyInstance, directory: string = BUILT): voi
   const config = { dashboard: 'public' as const };
   app.get('/', { config }, (request, reply) => answer(request, reply));
   app.get('/*', { config }, (request, reply) => answer(request, reply));
+  // Routes of their own, so that preflights too are asked of a route that allows no other origin.
+  const method = app.supportedMethods.filter((one) => one !== 'GET' && one !== 'HEAD');
+  const handler = (): never => {
+    throw notFound('The page is only ever read');
+  };
+  app.route({ method, url: '/', handler });
+  app.route({ method, url: '/*', handler });
 }
 
 /**

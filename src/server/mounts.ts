@@ -1,17 +1,16 @@
 // Where each API is mounted.
 import { auth } from '../auth/auth.ts';
 import { createDashboard } from '../dashboard-api/dashboard.ts';
-import type { DashboardMode } from '../dashboard-api/contract.ts';
+import type { DashboardSettings } from '../dashboard-api/dashboard-context.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
-import type { RecentLines } from '../log/recent-lines.ts';
 import { rest } from '../rest/rest.ts';
 import { createStorage } from '../storage/storage.ts';
 import { deriveUrlKey } from '../storage/url-token.ts';
 import type { Mount } from './app.ts';
 
 /** Undefined serves none: its paths are then as unknown as any other. */
-export type DashboardOptions = { readonly mode: DashboardMode; readonly recentLines: RecentLines };
+export type DashboardOptions = Omit<DashboardSettings, 'keys' | 'functions'>;
 
 export function createMounts(
   keys: ApiKeys,

@@ -2,7 +2,12 @@
 // the headers that browsers set themselves.
 import { request as httpRequest } from 'node:http';
 import { Writable } from 'node:stream';
+import fastify from 'fastify';
 import type { DashboardMode } from '../../src/dashboard-api/contract.ts';
+import { createDashboard } from '../../src/dashboard-api/dashboard.ts';
+import type { DashboardSettings } from '../../src/dashboard-api/dashboard-context.ts';
+import type { FeatureContext } from '../../src/http/feature.ts';
+import { Keyring } from '../../src/identity/keyring.ts';
 import { createLog } from '../../src/log/log.ts';
 import { RecentLines } from '../../src/log/recent-lines.ts';
 import { startBackendWorld, type BackendWorld } from './backend-world.ts';
@@ -45,10 +50,11 @@ export async function startDashboardWorld(
     dev?: boolean;
     baseUrl?: string;
     files?: Record<string, string>;
+    pageDirectory?: string;
     env?: Record<string, string>;
   } = {},
 ): Promise<DashboardWorld> {
-  const { mode = 'readwrite', ...rest } = options;
+  const { mode = 'readwrite', pageDirectory, ...rest } = options;
   let lines = '';
   const destination = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -58,7 +64,11 @@ export async function startDashboardWorld(
   });
   const recentLines = new RecentLines();
   const log = createLog({ level: 'debug', destination, recentLines });
-  const world = await startBackendWorld(yaml, { ...rest, log, dashboard: { mode, recentLines } });
+  const world = await startBackendWorld(yaml, {
+    ...rest,
+    log,
+    dashboard: { mode, recentLines, pageDirectory },
+  });
   const { host } = new URL(world.url);
   const send = (path: string, call: Call = {}): Promise<Answer> => sendRaw(world.url, path, call);
   return {
@@ -86,6 +96,32 @@ export async function startDashboardWorld(
       };
     },
   };
+}
+
+export type DashboardRoute = { readonly method: string; readonly path: string; readonly access: string };
+
+/** Every route that the dashboard adds, from the routes themselves: a new one is in the walk without being named. */
+export async function dashboardRoutes(world: DashboardWorld): Promise<DashboardRoute[]> {
+  const routes: DashboardRoute[] = [];
+  const app = fastify();
+  app.addHook('onRoute', ({ method, url, config }) => {
+    for (const one of [method].flat()) {
+      routes.push({ method: one, path: url, access: config?.dashboard ?? 'read' });
+    }
+  });
+  const { keys, owner } = world;
+  const keyring = await Keyring.open(owner, { current: keys.secret, previous: [] });
+  // Registering asks for no more than this.
+  const context = { owner, keyring, now: () => new Date() } as unknown as FeatureContext;
+  const settings = {
+    mode: 'readwrite',
+    keys,
+    recentLines: new RecentLines(),
+  } as unknown as DashboardSettings;
+  await app.register(createDashboard(settings)(context), { prefix: '/dashboard' });
+  await app.ready();
+  await app.close();
+  return routes;
 }
 
 async function sendRaw(url: string, path: string, { method = 'GET', headers, body }: Call): Promise<Answer> {
