@@ -69,7 +69,8 @@ export type CallerName = 'service' | 'anon' | `user:${string}`;
 /**
  * `/as/<caller>/rest/v1/…`, `/as/<caller>/auth/v1/…`, `/as/<caller>/storage/v1/…`, `/as/<caller>/functions/v1/…`:
  * the APIs themselves, any method, headers, query and body as in the APIs' own documentation, called with the keys
- * and token of that caller, which the page never sees. In `readonly` only GET and HEAD, and no functions.
+ * and token of that caller, which the page never sees. In `readonly` only GET and HEAD, no functions, and of POST only
+ * the lists of storage (`/object/list/<bucket>`).
  */
 export type AsPath = `/as/${CallerName}/${'rest' | 'auth' | 'storage' | 'functions'}/v1/${string}`;
 
@@ -301,7 +302,7 @@ export type MailRow = {
 };
 
 /**
- * `GET /logs?after=<seq>&level=&source=` → LogPage · `GET /logs/stream?after=<seq>` → server-sent events, each a
+ * `GET /logs?after=<seq>&level=&source=` (that level and the graver ones) → LogPage · `GET /logs/stream?after=<seq>` → server-sent events, each a
  * LogLine with its `seq` as event id. The last lines of this instance, kept in memory for this page only.
  */
 export type LogPage = { lines: LogLine[] };

@@ -79,3 +79,16 @@ test('a change the database refuses leaves file and database as they were served
   expect((await get('/rest/v1/tips?select=stars')).status).toBe(200);
   writeFileSync(project.config, good);
 });
+
+test('the dashboard is where the banner says, and lets the person at this machine in', async () => {
+  expect(svc.output()).toMatch(/dashboard +http:\/\/localhost:\d+\/dashboard\n/);
+  const api = `${svc.url}/dashboard/api`;
+  const signedIn = await fetch(`${api}/session/local`, {
+    method: 'POST',
+    headers: { origin: new URL(svc.url).origin },
+  });
+  expect(await signedIn.json()).toMatchObject({ signedIn: true, mode: 'readwrite', project: { dev: true } });
+  const cookie = signedIn.headers.getSetCookie()[0]?.split(';')[0] ?? '';
+  const logs = await fetch(`${api}/logs?source=request`, { headers: { cookie } });
+  expect(await logs.text()).toContain('POST /dashboard/api/session/local');
+});

@@ -116,6 +116,19 @@ test('--strict refuses an open table; without it the table is named in a warning
   expect(svc.output()).toContain('the table open has no rls key');
 });
 
+test.each([
+  [[], undefined],
+  [['--dashboard', 'off'], undefined],
+  [['--dashboard', 'readonly'], 'readonly'],
+  [['--dashboard', 'readwrite'], 'readwrite'],
+])('with %j the dashboard is %s', async (options, mode) => {
+  const env = { ...KEYS, SVC_DATABASE_URL: database.url };
+  svc = await startSvc({ command: 'serve', config: project.config, env, arguments: options });
+  const response = await fetch(`${svc.url}/dashboard/api/session`);
+  expect(response.status).toBe(mode === undefined ? 404 : 200);
+  if (mode !== undefined) expect(await response.json()).toMatchObject({ mode, localSignIn: false });
+});
+
 test('SIGTERM lets a running request end before the process does', async () => {
   const file = join(project.directory, 'slow.yaml');
   writeFileSync(
