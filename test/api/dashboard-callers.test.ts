@@ -96,6 +96,16 @@ describe('the caller', () => {
     expect((await page.call('/as/service/rest/v1/notes?select=body')).json).toEqual([{ body: 'mine' }]);
   });
 
+  test('a user who was deleted is nobody', async () => {
+    const users = '/as/service/auth/v1/admin/users';
+    const made = await page.call(users, { method: 'POST', body: { email: 'gone@example.com' } });
+    const id = String(made.json.id);
+    expect((await page.call(`/as/user:${id}/rest/v1/notes`)).status).toBe(200);
+    await page.call(`${users}/${id}`, { method: 'DELETE', body: { should_soft_delete: true } });
+    const { status, json } = await page.call(`/as/user:${id}/rest/v1/notes`);
+    expect([status, json.code]).toEqual([404, 'not_found']);
+  });
+
   test('headers of the API travel both ways', async () => {
     const { status, headers } = await page.call('/as/service/rest/v1/notes?limit=1', {
       headers: { prefer: 'count=exact' },

@@ -123,7 +123,7 @@ describe('code functions', () => {
         page.call('/functions/linked/source', { method: 'PUT', body: { text, version: source.version } }),
       ),
     );
-    expect(saves.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
+    expect(saves.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 409, 409, 409]);
   });
 
   test.each(['/functions/nowhere/source', '/functions/..%2f..%2fsvc/source', '/functions/%2e%2e/source'])(
