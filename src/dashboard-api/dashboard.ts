@@ -2,12 +2,11 @@
 // word whether it may: `public`, `read` for whoever is signed in, `write` only where changes are allowed.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Feature } from '../http/feature.ts';
-import { isDatabaseDown } from '../postgres/database-down.ts';
 import { actAsRoutes } from './act-as.ts';
 import type { DashboardContext, DashboardSettings } from './dashboard-context.ts';
 import { isForeignFetch, ownOrigin } from './own-origin.ts';
 import { pageRoutes } from './page.ts';
-import { databaseDown, foreignOrigin, noCsrfToken, notFound, readOnly, signedOut } from './problem.ts';
+import { foreignOrigin, noCsrfToken, notFound, readOnly, signedOut } from './problem.ts';
 import { ROUTES } from './routes.ts';
 import { securityHeaders } from './security-headers.ts';
 import { sessionRoutes } from './session-routes.ts';
@@ -71,7 +70,7 @@ async function admit(
   const changes = request.method !== 'GET' && request.method !== 'HEAD';
   let session: DashboardSession | null = null;
   if (access !== 'public') {
-    session = (await findSession(request, sessions)) ?? null;
+    session = (await sessions.find(readCookie(request.headers.cookie))) ?? null;
     if (!session) throw signedOut();
     if (isForeignFetch(request)) throw foreignOrigin();
   }
@@ -80,15 +79,4 @@ async function admit(
   if (changes && session && !isCsrfToken(request.headers['x-svc-csrf'], session)) throw noCsrfToken();
   if (access === 'write' && context.mode !== 'readwrite') throw readOnly();
   return session;
-}
-
-async function findSession(
-  request: FastifyRequest,
-  sessions: DashboardSessions,
-): Promise<DashboardSession | undefined> {
-  try {
-    return await sessions.find(readCookie(request.headers.cookie));
-  } catch (error) {
-    throw isDatabaseDown(error) ? databaseDown(error) : error;
-  }
 }

@@ -10,6 +10,9 @@ import { securityHeaders } from './security-headers.ts';
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
 /** Proxies close what is silent for a minute. */
 const HEARTBEAT_MS = 15_000;
+/** Then the browser comes back by itself, and shows again that it is still signed in. */
+const LIFETIME_MS = 60_000;
+const RECONNECT_MS = 500;
 /** A reader this far behind has stopped reading; it comes back by itself and gets what it missed. */
 const MOST_WAITING_BYTES = 1024 * 1024;
 
@@ -45,14 +48,15 @@ export const logRoutes: DashboardRoutes = (app, { recentLines }) => {
       stream.write(text);
       if (stream.writableLength + stream.readableLength > MOST_WAITING_BYTES) stream.end();
     };
-    write(': the log of this instance\n\n');
+    write(`retry: ${RECONNECT_MS}\n: the log of this instance\n\n`);
     for (const line of recentLines.after(from)) write(toEvent(line));
     const unfollow = recentLines.follow((line) => write(toEvent(line)));
     const heartbeat = setInterval(() => write(':\n\n'), HEARTBEAT_MS);
-    heartbeat.unref();
+    const end = setTimeout(() => stream.end(), LIFETIME_MS);
     streams.add(stream);
     stream.once('close', () => {
       clearInterval(heartbeat);
+      clearTimeout(end);
       unfollow();
       streams.delete(stream);
     });

@@ -5,7 +5,7 @@ import { isLoopback } from '../auth/rate-limit.ts';
 
 const LOOPBACK_HOST = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;
 /** What proxies and tunnels add: behind one of them, the peer's address says nothing about the person. */
-const FORWARDED = /^(?:forwarded|via|x-forwarded-.*|x-real-ip|x-original-.*|true-client-ip|cf-.*|fly-.*)$/;
+const FORWARDED = /^(?:forwarded|via|x-forwarded-.*|x-original-.*|x-.*-ip|.*-client-ip|cf-.*)$/;
 
 /** The origin of the page that asks, when it is ours. `null`, a foreign one and none at all are not. */
 export function ownOrigin(request: FastifyRequest, baseUrl: string | undefined): URL | undefined {

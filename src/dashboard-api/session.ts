@@ -2,8 +2,10 @@
 // stored is a digest keyed by the secret key and the keyring: a new secret key ends every session at once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Keyring } from '../identity/keyring.ts';
+import { isDatabaseDown } from '../postgres/database-down.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
+import { databaseDown } from './problem.ts';
 
 export const COOKIE = 'svc_dashboard';
 /** A session ends this long after it was last used, and after a week in any case. */
@@ -56,6 +58,18 @@ export class DashboardSessions {
 
   async find(token: string | undefined): Promise<DashboardSession | undefined> {
     if (token === undefined) return undefined;
+    try {
+      return await this.#find(token);
+    } catch (error) {
+      throw isDatabaseDown(error) ? databaseDown(error) : error;
+    }
+  }
+
+  async end({ hash }: DashboardSession): Promise<void> {
+    await this.#owner.query(sql`delete from svc_meta.dashboard_sessions where token_hash = ${hash}`);
+  }
+
+  async #find(token: string): Promise<DashboardSession | undefined> {
     const hash = this.#hash(token);
     const now = this.#now();
     const [row] = await this.#owner.query<{ created_at: Date; last_seen_at: Date }>(
@@ -72,10 +86,6 @@ export class DashboardSessions {
         where token_hash = ${hash}`);
     }
     return { hash, csrf: this.#csrf(hash) };
-  }
-
-  async end({ hash }: DashboardSession): Promise<void> {
-    await this.#owner.query(sql`delete from svc_meta.dashboard_sessions where token_hash = ${hash}`);
   }
 }
 

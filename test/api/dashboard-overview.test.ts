@@ -166,9 +166,7 @@ describe('code functions', () => {
     ]);
     const file = readFileSync(join(world.directory, 'svc.yaml'), 'utf8');
     expect(file.startsWith(FILE.trimEnd())).toBe(true);
-    expect(file).toContain(
-      '  fresh:\n    runtime: node\n    file: functions/fresh.js\n    auth_required: true\n',
-    );
+    expect(file).toContain('  fresh: { runtime: node, file: functions/fresh.js, auth_required: true }\n');
     expect(existsSync(join(world.directory, 'functions/fresh.js'))).toBe(true);
     const again = await page.call('/functions', {
       method: 'POST',

@@ -1,0 +1,33 @@
+import fastify from 'fastify';
+import { afterEach, expect, test, vi } from 'vitest';
+import { RecentLines } from '../log/recent-lines.ts';
+import type { DashboardContext } from './dashboard-context.ts';
+import { logRoutes } from './logs.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('a stream ends by itself, so that nobody reads on after their session has ended', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'clearTimeout', 'clearInterval'] });
+  const recentLines = new RecentLines();
+  const app = fastify();
+  logRoutes(app, { recentLines } as DashboardContext);
+  recentLines.push(JSON.stringify({ level: 'info', time: 't', msg: 'before' }));
+  let text: string | undefined;
+  void app.inject('/logs/stream').then((answer) => {
+    text = answer.body;
+  });
+  for (let second = 0; second < 70 && text === undefined; second++) {
+    // Real turns of the event loop between the pretended seconds.
+    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+    vi.advanceTimersByTime(1000);
+  }
+  await vi.waitFor(() => expect(text).toBeDefined());
+  expect(text).toMatch(/^retry: \d+\n/);
+  expect(text).toContain('"message":"before"');
+  // What keeps proxies from closing it meanwhile.
+  expect(text?.match(/^:$/gm)?.length).toBeGreaterThanOrEqual(3);
+  await app.close();
+});
