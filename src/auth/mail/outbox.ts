@@ -80,8 +80,6 @@ export class Outbox {
   /** Delivers what is due, in the background. */
   wake(): void {
     if (this.#closed) return;
-    const settings = this.#options.settings();
-    if (!settings || settings.type === 'catch') return;
     this.#again = true;
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined;

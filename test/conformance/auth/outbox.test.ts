@@ -169,6 +169,36 @@ describe('Resend', () => {
   });
 });
 
+test('an outbox that is woken before the file is loaded waits for it', async () => {
+  const world = await aWorld({ mail: 'catch' });
+  let settings: (() => MailSettings | undefined) | undefined;
+  const outbox = new Outbox({
+    db: world.owner,
+    box: world.keyring.box('mail'),
+    settings: () => {
+      if (!settings) throw new Error('nothing is loaded');
+      return settings();
+    },
+    now: () => world.now(),
+    log: silentLog,
+  });
+  // What its timer does during a long first migration.
+  outbox.wake();
+  await outbox.settled();
+  const api = await anApi(() => ({ status: 200, body: { id: 'm' } }));
+  settings = () => ({ type: 'resend', apiKey: 'k', from: 'a@b.co', baseUrl: api.url });
+  await outbox.enqueue(
+    world.owner,
+    { kind: 'recovery', to: 't@example.com', subject: 's', text: 't' },
+    null,
+    world.now(),
+  );
+  outbox.wake();
+  await outbox.settled();
+  expect(api.seen).toHaveLength(1);
+  await outbox.close();
+});
+
 describe('SMTP', () => {
   async function aServer(
     onData: (message: string) => Error | undefined,
