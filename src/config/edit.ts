@@ -115,14 +115,20 @@ function containerOf(root: unknown, { kind, path }: ConfigEdit): unknown {
   const mayMake = kind === 'set' || kind === 'add' || kind === 'append';
   let node = root;
   for (const step of path.slice(0, -1)) {
-    if (!isObject(node)) throw noSuchPlace(path);
-    const next: unknown = Reflect.get(node, step);
+    // Only what the file says: an object's own machinery is no place in it.
+    if (!isObject(node) || step === '__proto__') throw noSuchPlace(path);
+    const next: unknown = Object.hasOwn(node, step) ? Reflect.get(node, step) : undefined;
     if ((next === undefined || next === null) && mayMake && typeof step === 'string')
       Reflect.set(node, step, {});
-    node = Reflect.get(node, step);
+    node = Object.hasOwn(node, step) ? Reflect.get(node, step) : undefined;
   }
   const last = path.at(-1);
-  if (!isObject(node) || last === undefined || (!mayMake && !Object.hasOwn(node, last)))
+  if (
+    !isObject(node) ||
+    last === undefined ||
+    last === '__proto__' ||
+    (!mayMake && !Object.hasOwn(node, last))
+  )
     throw noSuchPlace(path);
   return node;
 }
