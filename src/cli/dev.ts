@@ -3,10 +3,12 @@
 import { join } from 'node:path';
 import { watch } from 'chokidar';
 import { Command } from 'commander';
+import { readModeVariables } from '../config/env-file.ts';
 import { startEmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts';
 import { releaseStartupMemory } from '../lib/release-memory.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
+import { DEV_POLICY } from '../migrate/migrate.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { banner } from './banner.ts';
 import { listenPort, parsePort, publicBaseUrl } from './environment.ts';
@@ -58,7 +60,16 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       dev: true,
       env,
       baseUrl: publicBaseUrl(env, project.config),
-      dashboard: { mode: 'readwrite', recentLines },
+      dashboard: {
+        mode: 'readwrite',
+        recentLines,
+        // No `reload`: what the dashboard writes, the watcher below takes.
+        following: {
+          variables: () => readModeVariables(project.config.source.directory, 'development', process.env),
+          strict: options.strict,
+          policy: DEV_POLICY,
+        },
+      },
       migrate: migrator({ mode: 'dev', instance: instanceName(), log, terminal }),
     });
     terminal.print(

@@ -2,9 +2,11 @@
 // `--migrate`.
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { DashboardMode } from '../dashboard-api/contract.ts';
+import { readModeVariables } from '../config/env-file.ts';
 import { releaseStartupMemory } from '../lib/release-memory.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
+import { SERVE_POLICY } from '../migrate/migrate.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { listenPort, parsePort, publicBaseUrl, requireKeys, type Environment } from './environment.ts';
 import { CommandFailure, EXIT } from './exit.ts';
@@ -59,8 +61,32 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
         '  → Set it to your PostgreSQL, for example postgres://user:password@host:5432/database. `svc dev` brings its own.',
     );
   }
+  const deploySeq = options.deploySeq ?? sequenceOf(env);
+  let running: Backend | undefined;
+  let turn: Promise<void> = Promise.resolve();
+  // One after the other: a reading that took longer must not put an older file back.
+  const reload = async (): Promise<void> => {
+    const result = turn.then(async () => {
+      const next = await load();
+      await running?.reload(next.config);
+      log.info({ config: next.source }, 'reloaded');
+    });
+    turn = result.catch(() => {});
+    await result;
+  };
   const dashboard =
-    options.dashboard === 'off' ? undefined : { mode: options.dashboard, recentLines: new RecentLines() };
+    options.dashboard === 'off'
+      ? undefined
+      : {
+          mode: options.dashboard,
+          recentLines: new RecentLines(),
+          following: {
+            variables: () => readModeVariables(config.source.directory, 'production', process.env),
+            strict: options.strict,
+            policy: { ...SERVE_POLICY, deploySeq: deploySeq ?? null },
+            reload,
+          },
+        };
   const log = createLog({ level: env['SVC_LOG_LEVEL'], recentLines: dashboard?.recentLines });
   const backend = await startBackend({
     config,
@@ -76,29 +102,24 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
     migrate: migrator({
       mode: options.migrate ? 'apply' : 'check',
       instance: instanceName(),
-      deploySeq: options.deploySeq ?? sequenceOf(env),
+      deploySeq,
       log,
       terminal,
     }),
   });
   log.info({ url: backend.url, config: project.source, dashboard: options.dashboard }, 'serving');
   releaseStartupMemory();
-  process.on('SIGHUP', () => void reload(backend, load));
+  running = backend;
+  process.on('SIGHUP', () => void reload().catch(reportRefusal));
   const signal = await stopped;
   log.info({ signal }, 'stopping');
   await backend.stop();
   log.info('stopped');
 
   /** SIGHUP reads the file again; a bad one is reported and changes nothing. */
-  async function reload(running: Backend, read: () => Promise<Project>): Promise<void> {
-    try {
-      const next = await read();
-      await running.reload(next.config);
-      log.info({ config: next.source }, 'reloaded');
-    } catch (error) {
-      const report = error instanceof CommandFailure ? error.report : String(error);
-      log.error({ report }, 'the new configuration was refused; the last good one is still being served');
-    }
+  function reportRefusal(error: unknown): void {
+    const report = error instanceof CommandFailure ? error.report : String(error);
+    log.error({ report }, 'the new configuration was refused; the last good one is still being served');
   }
 }
 

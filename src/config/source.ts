@@ -68,7 +68,7 @@ function readLocal(location: string, workingDirectory: string): Source {
   } catch (cause) {
     throw unreadable(location, reasonOf(cause), cause);
   }
-  return { name: location, directory: dirname(path), text: decode(location, bytes) };
+  return { name: location, directory: dirname(path), text: decodeSource(location, bytes) };
 }
 
 async function* readHttp(location: string, name: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
@@ -123,10 +123,10 @@ async function readText(name: string, chunks: AsyncIterable<Uint8Array>): Promis
     if (bytes > MOST_BYTES) throw unreadable(name, 'it is far too large for a configuration');
     read.push(chunk);
   }
-  return decode(name, Buffer.concat(read));
+  return decodeSource(name, Buffer.concat(read));
 }
 
-function decode(name: string, bytes: Uint8Array): string {
+export function decodeSource(name: string, bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {

@@ -13,7 +13,7 @@ export type ApiError = {
   message: string;
   details: string | null;
   hint: string | null;
-  /** With `config_refused`: one for each mistake the file would have. */
+  /** With `config_refused`: one for each mistake the file would have. With `plan_refused`: one for each problem. */
   mistakes?: FileMistake[];
 };
 
@@ -354,7 +354,12 @@ export type ConfigPlan = {
  * 422 `config_refused` with `mistakes`, 422 `plan_refused` when the migration would not go through. The service
  * takes the file as it takes any other change of it.
  */
-export type ConfigApplied = { version: string; text: string };
+export type ConfigApplied = {
+  version: string;
+  text: string;
+  /** What the database still lacks once the service took the file; null where `svc dev` takes it a moment later. */
+  pending: Pending | null;
+};
 
 export type FileMistake = {
   path: string;

@@ -1,7 +1,25 @@
 // Every page's routes below /dashboard/api.
+import { authSettingsRoutes } from './auth-settings.ts';
 import { codeFunctionRoutes } from './code-functions.ts';
+import { configRoutes } from './config-change.ts';
 import type { DashboardRoutes } from './dashboard-context.ts';
+import { policiesRoutes } from './explain-policies.ts';
 import { logRoutes } from './logs.ts';
+import { mailRoutes } from './mail.ts';
 import { overviewRoutes } from './overview.ts';
+import { sqlFunctionRoutes } from './sql-functions.ts';
+import { tablesRoutes } from './tables.ts';
+import { userRoutes } from './users.ts';
 
-export const ROUTES: readonly DashboardRoutes[] = [overviewRoutes, codeFunctionRoutes, logRoutes];
+export const ROUTES: readonly DashboardRoutes[] = [
+  overviewRoutes,
+  tablesRoutes,
+  policiesRoutes,
+  sqlFunctionRoutes,
+  codeFunctionRoutes,
+  authSettingsRoutes,
+  userRoutes,
+  mailRoutes,
+  logRoutes,
+  configRoutes,
+];

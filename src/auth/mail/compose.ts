@@ -57,7 +57,8 @@ function fill(
   return { kind, to, subject, html, text: toPlainText(html) };
 }
 
-function findOverride(
+/** The file may call a mail by another of its names. */
+export function findOverride(
   kind: MailKind,
   overrides: Readonly<Record<string, TemplateOverride>>,
 ): TemplateOverride | undefined {

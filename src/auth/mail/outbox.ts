@@ -231,11 +231,17 @@ export type OutboxEntry = {
 
 export async function listOutbox(
   db: Db,
-  options: { readonly limit: number; readonly to?: string | undefined; readonly box?: SecretBox | undefined },
+  options: {
+    readonly limit: number;
+    readonly to?: string | undefined;
+    readonly id?: string | undefined;
+    readonly box?: SecretBox | undefined;
+  },
 ): Promise<OutboxEntry[]> {
+  const { to = null, id = null } = options;
   const rows = await db.query<OutboxEntry & { content: Buffer | null }>(sql`
     select id, kind, recipient as "to", subject, state, attempts, last_error, created_at, sent_at, content
-    from auth.mail_outbox where ${options.to ?? null}::text is null or recipient = ${options.to ?? null}
+    from auth.mail_outbox where (${to}::text is null or recipient = ${to}) and (${id}::uuid is null or id = ${id})
     order by created_at desc, id limit ${options.limit}`);
   return rows.map(({ content, ...entry }) => {
     if (!options.box || entry.state !== 'caught') return entry;

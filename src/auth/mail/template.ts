@@ -21,20 +21,28 @@ const PATH = /^(?:html\s+)?\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)$/;
 const LONGEST_VALUE = 2_048;
 const LONGEST_USER_VALUE = 200;
 
-export class TemplateError extends Error {}
+export class TemplateError extends Error {
+  /** Where the tag it is about begins in the template. */
+  readonly offset: number;
+
+  constructor(message: string, offset: number) {
+    super(message);
+    this.offset = offset;
+  }
+}
 
 export function parseTemplate(source: string): TemplateNode[] {
   type Frame = {
     nodes: TemplateNode[];
-    condition?: { path: string[]; negated: boolean; when?: TemplateNode[] };
+    condition?: { path: string[]; negated: boolean; offset: number; when?: TemplateNode[] };
   };
   const stack: Frame[] = [{ nodes: [] }];
+  let position = 0;
   const top = (): Frame => {
     const frame = stack.at(-1);
-    if (!frame) throw new TemplateError('{{ end }} without {{ if }}');
+    if (!frame) throw new TemplateError('{{ end }} without {{ if }}', position);
     return frame;
   };
-  let position = 0;
   for (const match of source.matchAll(TAG)) {
     if (match.index > position) top().nodes.push({ kind: 'text', text: source.slice(position, match.index) });
     position = match.index + match[0].length;
@@ -43,24 +51,30 @@ export function parseTemplate(source: string): TemplateNode[] {
     if (condition) {
       stack.push({
         nodes: [],
-        condition: { path: parsePath(condition[2] ?? ''), negated: condition[1] !== undefined },
+        condition: {
+          path: parsePath(condition[2] ?? '', match.index),
+          negated: condition[1] !== undefined,
+          offset: match.index,
+        },
       });
     } else if (tag === 'else') {
       const frame = top();
-      if (!frame.condition || frame.condition.when) throw new TemplateError('{{ else }} without {{ if }}');
+      if (!frame.condition || frame.condition.when)
+        throw new TemplateError('{{ else }} without {{ if }}', match.index);
       frame.condition.when = frame.nodes;
       frame.nodes = [];
     } else if (tag === 'end') {
       const frame = stack.pop();
-      if (!frame?.condition) throw new TemplateError('{{ end }} without {{ if }}');
+      if (!frame?.condition) throw new TemplateError('{{ end }} without {{ if }}', match.index);
       const { path, negated, when } = frame.condition;
       const [first, second] = when ? [when, frame.nodes] : [frame.nodes, []];
       top().nodes.push({ kind: 'if', path, negated, when: first, otherwise: second });
     } else if (!/^\/\*.*\*\/$/s.test(tag)) {
-      top().nodes.push({ kind: 'value', path: parsePath(tag) });
+      top().nodes.push({ kind: 'value', path: parsePath(tag, match.index) });
     }
   }
-  if (stack.length > 1) throw new TemplateError('{{ if }} without {{ end }}');
+  const open = stack.at(-1)?.condition;
+  if (open) throw new TemplateError('{{ if }} without {{ end }}', open.offset);
   if (position < source.length) top().nodes.push({ kind: 'text', text: source.slice(position) });
   return top().nodes;
 }
@@ -114,10 +128,10 @@ export function toPlainText(html: string): string {
     .trim();
 }
 
-function parsePath(tag: string): string[] {
+function parsePath(tag: string, offset: number): string[] {
   const match = PATH.exec(tag);
   if (!match?.[1])
-    throw new TemplateError(`{{ ${tag} }} is neither a value like {{ .Email }} nor if, else, end`);
+    throw new TemplateError(`{{ ${tag} }} is neither a value like {{ .Email }} nor if, else, end`, offset);
   return match[1].split('.');
 }
 

@@ -1,0 +1,126 @@
+// GET /auth, the settings without what is secret in them, and the preview of a mail template: rendered by what
+// renders the real mail, with values nobody could mistake for real ones.
+import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { composeMail, findOverride } from '../auth/mail/compose.ts';
+import { defaultTexts } from '../auth/mail/kinds.ts';
+import { parseTemplate, TemplateError, type TemplateValues } from '../auth/mail/template.ts';
+import { readAuthSettings } from '../auth/settings.ts';
+import { MAIL_KINDS, MAIL_TEMPLATES, type MailKind } from '../config/names.ts';
+import { Problem } from '../problem/problem.ts';
+import { readJson } from './json-body.ts';
+import type { AuthSettings, MailPreview, MailTemplateInfo } from './contract.ts';
+import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
+
+const PREVIEW = z.object({
+  kind: z.string(),
+  subject: z.string().max(2_000),
+  body: z.string(),
+  locale: z.string().max(35).optional(),
+});
+
+export const authSettingsRoutes: DashboardRoutes = (app, context) => {
+  app.get('/auth', async () => await readSettings(context));
+  app.post('/auth/templates/preview', (request) => previewTemplate(request));
+};
+
+async function readSettings(context: DashboardContext): Promise<AuthSettings> {
+  const { config } = context.snapshot();
+  const settings = readAuthSettings(config, context.env, context.dev);
+  const keys = await context.signingKeys.list();
+  return {
+    jwtExpirySeconds: settings.jwtExpirySeconds,
+    refreshTokenExpirySeconds: settings.refreshExpirySeconds,
+    allowSignup: settings.allowSignup,
+    allowAnonymous: settings.allowAnonymous,
+    redirectUrls: [...settings.redirectUrls],
+    email: {
+      enabled: settings.emailBlock,
+      verifyEmail: settings.verifyEmail,
+      provider: settings.mail?.type ?? null,
+      from: settings.mail?.from ?? null,
+    },
+    oauth: config.auth.oauth.map(({ name, clientId, redirectUrl }) => ({
+      name,
+      enabled: true,
+      clientId,
+      callbackUrl: redirectUrl,
+    })),
+    templates: MAIL_KINDS.map((kind): MailTemplateInfo => {
+      const override = findOverride(kind, settings.templates);
+      const ours = defaultTexts(kind, undefined);
+      return {
+        kind,
+        custom: override !== undefined,
+        subject: override?.subject ?? ours.subject,
+        body: override?.body ?? ours.body,
+        variables: Object.keys(exampleValues(kind, undefined)).flatMap((variable) =>
+          variable === 'Data' ? ['.Data.<key>'] : [`.${variable}`],
+        ),
+      };
+    }),
+    signingKeys: keys.map(({ kid, alg, state, created_at }) => ({
+      kid,
+      alg,
+      state,
+      createdAt: created_at.toISOString(),
+    })),
+  };
+}
+
+async function previewTemplate(request: FastifyRequest): Promise<MailPreview> {
+  const { kind: name, subject, body, locale } = await readJson(request, PREVIEW);
+  const kind = MAIL_TEMPLATES.get(name);
+  if (!kind) {
+    throw new Problem('unknown_mail', 404, `There is no mail ${name.slice(0, 100)}`, {
+      hint: `One of ${MAIL_KINDS.join(', ')}.`,
+    });
+  }
+  return preview(kind, { subject, body }, locale);
+}
+
+function preview(
+  kind: MailKind,
+  texts: { readonly subject: string; readonly body: string },
+  locale: string | undefined,
+): MailPreview {
+  for (const part of ['subject', 'body'] as const) {
+    const error = errorOf(texts[part]);
+    if (error)
+      return { ok: false, error: `${part}, ${placeIn(texts[part], error.offset)}: ${error.message}` };
+  }
+  const values = exampleValues(kind, locale);
+  const { subject, html, text } = composeMail(kind, 'ada@example.com', values, { [kind]: texts });
+  return { ok: true, subject, html: html ?? null, text };
+}
+
+function errorOf(source: string): TemplateError | undefined {
+  try {
+    parseTemplate(source);
+    return undefined;
+  } catch (error) {
+    if (error instanceof TemplateError) return error;
+    throw error;
+  }
+}
+
+function placeIn(text: string, offset: number): string {
+  const before = text.slice(0, offset);
+  return `line ${before.split('\n').length}, column ${before.length - before.lastIndexOf('\n')}`;
+}
+
+/** What `token-mail.ts` fills in, invented. */
+function exampleValues(kind: MailKind, locale: string | undefined): TemplateValues {
+  const link = 'https://api.example.com/auth/v1/verify?token=example-token&type=example';
+  return {
+    ...(kind === 'reauthentication'
+      ? {}
+      : { ConfirmationURL: link, TokenHash: 'example-token', RedirectTo: 'https://app.example.com/welcome' }),
+    Token: '123456',
+    SiteURL: 'https://app.example.com',
+    Email: 'ada@example.com',
+    NewEmail: kind === 'email_change' ? 'ada.new@example.com' : '',
+    SendingTo: kind === 'email_change' ? 'ada.new@example.com' : 'ada@example.com',
+    Data: { name: 'Ada', full_name: 'Ada Example', ...(locale === undefined ? {} : { locale }) },
+  };
+}

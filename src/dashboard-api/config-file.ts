@@ -1,0 +1,108 @@
+// svc.yaml on disk: read with a version that names its bytes, replaced as a whole and only when it is still what the
+// change was made against. Knows nothing of what is in it.
+import { createHash, randomBytes } from 'node:crypto';
+import { constants, readFileSync, renameSync } from 'node:fs';
+import { access, open, readFile, realpath, stat, unlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import type { Source } from '../config/config.ts';
+import { decodeSource } from '../config/source.ts';
+import { Problem } from '../problem/problem.ts';
+import { fileChanged } from './problem.ts';
+
+export type ReadFile = { readonly source: Source; readonly version: string };
+
+/** Undefined for a remote file, which is nobody's to write here. */
+export function pathOf({ name, directory }: Source): string | undefined {
+  return directory === undefined ? undefined : join(directory, basename(name));
+}
+
+/** The file as it is now; of a remote one, as it was read. */
+export async function readConfigFile(source: Source): Promise<ReadFile> {
+  const path = pathOf(source);
+  if (path === undefined) return { source, version: versionOf(Buffer.from(source.text)) };
+  const bytes = await readBytes(path, source.name);
+  return { source: { ...source, text: decodeSource(source.name, bytes) }, version: versionOf(bytes) };
+}
+
+export async function isWritable(source: Source): Promise<boolean> {
+  const path = pathOf(source);
+  if (path === undefined) return false;
+  try {
+    const target = await realpath(path);
+    await access(target, constants.W_OK);
+    await access(dirname(target), constants.W_OK);
+    return true;
+  } catch {
+    // Whatever the reason, it ends in "not here".
+    return false;
+  }
+}
+
+/** A new file takes the old one's place in one step: nobody ever reads half of it, and a crash leaves one or the other. */
+export async function replaceConfigFile(source: Source, text: string, version: string): Promise<string> {
+  const path = pathOf(source);
+  if (path === undefined) throw notEditable(source.name);
+  const bytes = Buffer.from(text);
+  try {
+    // Through a link to the file it names: the link stays one.
+    const target = await realpath(path);
+    const { mode } = await stat(target);
+    const draft = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}.tmp`);
+    try {
+      const handle = await open(draft, 'wx', 0o600);
+      try {
+        await handle.writeFile(bytes);
+        await handle.chmod(mode & 0o7777);
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      // Nothing is awaited between the look and the rename: no other save of this process falls in between.
+      if (versionOf(readFileSync(target)) !== version) throw fileChanged(source.name);
+      renameSync(draft, target);
+    } catch (error) {
+      await unlink(draft).catch(() => {
+        // It was never made, or it is the file now.
+      });
+      throw error;
+    }
+    return versionOf(bytes);
+  } catch (cause) {
+    if (cause instanceof Problem) throw cause;
+    throw notWritable(source.name, cause);
+  }
+}
+
+async function readBytes(path: string, name: string): Promise<Buffer> {
+  try {
+    return await readFile(path);
+  } catch (cause) {
+    throw new Problem('file_unreadable', 409, `${name} cannot be read`, {
+      cause,
+      details: codeOf(cause),
+      hint: 'Was it moved or deleted while the service ran?',
+    });
+  }
+}
+
+function versionOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+export function notEditable(name: string): Problem<'not_editable'> {
+  return new Problem('not_editable', 409, `${name} cannot be changed here`, {
+    hint: 'It is not a file of this machine: change it where it comes from.',
+  });
+}
+
+function notWritable(name: string, cause: unknown): Problem<'file_not_writable'> {
+  return new Problem('file_not_writable', 409, `${name} cannot be written`, {
+    cause,
+    details: codeOf(cause),
+    hint: 'The service needs to write to the folder of the file. In a container, mount the folder instead of the file.',
+  });
+}
+
+function codeOf(cause: unknown): string | undefined {
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
+}

@@ -1,0 +1,227 @@
+// POST /policies/explain: which policy lets one row through for one caller. The expressions are PostgreSQL's own
+// print of them, run by PostgreSQL as that caller over that row; only how they combine is decided here.
+import type { FastifyRequest } from 'fastify';
+import pg from 'pg';
+import { z } from 'zod';
+import { localBaseUrl } from '../auth/request.ts';
+import { relationKey } from '../catalog/catalog.ts';
+import type { CallerTransaction } from '../postgres/caller-pool.ts';
+import { ident, join, quoteIdent, raw, sql, type Sql } from '../postgres/sql.ts';
+import { Problem } from '../problem/problem.ts';
+import type { ExposedRelation } from '../rest/plan/exposed.ts';
+import { callerSettings, isCallerName } from './caller-name.ts';
+import type { ExplainPolicies, PolicyOutcome } from './contract.ts';
+import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
+import { readJson } from './json-body.ts';
+import { judge, type EvaluatedPolicy, type Operation, type Situation } from './policy-verdict.ts';
+import { badBody } from './problem.ts';
+import { shownRelations } from './shown-relations.ts';
+
+const REQUEST = z.object({
+  schema: z.string(),
+  table: z.string(),
+  caller: z.string().refine(isCallerName, 'must be service, anon or user:<uuid>'),
+  key: z.record(z.string(), z.string()),
+});
+
+export const policiesRoutes: DashboardRoutes = (app, context) => {
+  app.post('/policies/explain', (request) => explain(context, request));
+};
+
+async function explain(context: DashboardContext, request: FastifyRequest): Promise<ExplainPolicies> {
+  const { schema, table, caller: callerName, key } = await readJson(request, REQUEST);
+  const relation = findRelation(context, schema, table);
+  const row = await readRow(context, relation, key);
+  const policies = await readPolicies(context, relation);
+  const caller = await callerSettings(context, callerName, context.baseUrl() ?? localBaseUrl(request));
+  const situation = await context.callers.transaction(
+    // As the data API calls: names in functions are looked up in the table's own schema first.
+    schema === 'public' ? caller : { ...caller, extra: [['search_path', `${quoteIdent(schema)}, public`]] },
+    async (transaction) => await readSituation(transaction, { relation, row, policies, role: caller.role }),
+    { rollback: true },
+  );
+  return {
+    role: caller.role,
+    claims: z.record(z.string(), z.unknown()).parse(JSON.parse(caller.claims)),
+    rowSecurity: row.rowSecurity,
+    row: row.shown,
+    operations: judge(situation),
+  };
+}
+
+function findRelation(context: DashboardContext, schema: string, table: string): ExposedRelation {
+  const relation = shownRelations(context.snapshot()).find(
+    (one) => one.schema === schema && one.name === table,
+  );
+  if (!relation)
+    throw new Problem('relation_not_found', 404, `There is no table ${relationKey(schema, table)} here`);
+  const isTable = relation.kind === 'table' || relation.kind === 'partitioned-table';
+  if (isTable && relation.primaryKey.length > 0) return relation;
+  throw new Problem('no_primary_key', 422, `Rows of ${relationKey(schema, table)} cannot be named`, {
+    details: isTable ? 'It has no primary key.' : `It is a ${relation.kind}; policies belong to tables.`,
+  });
+}
+
+type OneRow = {
+  readonly shown: Record<string, unknown>;
+  /** As PostgreSQL prints a composite value: unlike JSON, this loses nothing. */
+  readonly composite: string;
+  readonly rowSecurity: boolean;
+};
+
+async function readRow(
+  { owner }: DashboardContext,
+  relation: ExposedRelation,
+  key: Readonly<Record<string, string>>,
+): Promise<OneRow> {
+  const name = ident(relation.schema, relation.name);
+  const missing = relation.primaryKey.filter((column) => !Object.hasOwn(key, column));
+  const strange = Object.keys(key).filter((column) => !relation.primaryKey.includes(column));
+  if (missing.length > 0 || strange.length > 0) {
+    throw badBody(`key: names no row; the primary key is ${relation.primaryKey.join(', ')}.`);
+  }
+  const conditions = relation.primaryKey.map(
+    // The row type reads each text by its own column's type.
+    (column) =>
+      sql`t.${ident(column)} = (jsonb_populate_record(null::${name}, ${JSON.stringify(key)}::jsonb)).${ident(column)}`,
+  );
+  const statement = sql`
+    select t::text as composite, c.relrowsecurity as "rowSecurity", (
+        select jsonb_object_agg(f.key, case
+          -- A number that JavaScript would round is shown as text.
+          when jsonb_typeof(f.value) = 'number' and f.value::numeric <> f.value::float8::numeric
+            then to_jsonb(f.value #>> '{}')
+          else f.value end)
+        from jsonb_each(to_jsonb(t)) as f where f.key = any (${relation.columns.map((column) => column.name)}::text[])
+      ) as shown
+    from ${name} as t, pg_class c
+    where c.oid = ${relationName(relation)}::regclass and ${join(conditions, ' and ')}`;
+  let row: OneRow | undefined;
+  try {
+    row = await owner.maybeOne<OneRow>(statement);
+  } catch (error) {
+    // 22: a text that is no value of the column's type.
+    if (!(error instanceof pg.DatabaseError) || !error.code?.startsWith('22')) throw error;
+    throw badBody(`key: ${error.message}`);
+  }
+  if (row) return row;
+  throw new Problem('row_not_found', 404, 'There is no such row', {
+    hint: 'It may have been deleted meanwhile.',
+  });
+}
+
+function relationName({ schema, name }: ExposedRelation): string {
+  return ident(schema, name).compile().text;
+}
+
+type PolicyRow = {
+  readonly name: string;
+  readonly operation: Operation | 'all';
+  readonly permissive: boolean;
+  readonly using: string | null;
+  readonly withCheck: string | null;
+};
+
+async function readPolicies({ owner }: DashboardContext, relation: ExposedRelation): Promise<PolicyRow[]> {
+  return await owner.transaction(async (transaction) => {
+    // Printed so that every name means the same under whatever search path the caller has.
+    await transaction.query(raw(`set local search_path = ''`));
+    return await transaction.query<PolicyRow>(sql`
+      select p.polname as name, p.polpermissive as permissive,
+        case p.polcmd
+          when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' when 'd' then 'delete' else 'all'
+        end as operation,
+        pg_get_expr(p.polqual, p.polrelid) as using, pg_get_expr(p.polwithcheck, p.polrelid) as "withCheck"
+      from pg_policy p where p.polrelid = ${relationName(relation)}::regclass
+      order by p.polname`);
+  });
+}
+
+type Question = {
+  readonly relation: ExposedRelation;
+  readonly row: OneRow;
+  readonly policies: readonly PolicyRow[];
+  readonly role: string;
+};
+
+async function readSituation(transaction: CallerTransaction, question: Question): Promise<Situation> {
+  const { relation, row, policies, role } = question;
+  const [rights] = await transaction.query(sql`
+    select row_security_active(c.oid) as active,
+      has_schema_privilege(c.relnamespace, 'usage') and (
+        has_table_privilege(c.oid, 'select') or has_any_column_privilege(c.oid, 'select')) as select,
+      has_schema_privilege(c.relnamespace, 'usage') and (
+        has_table_privilege(c.oid, 'insert') or has_any_column_privilege(c.oid, 'insert')) as insert,
+      has_schema_privilege(c.relnamespace, 'usage') and (
+        has_table_privilege(c.oid, 'update') or has_any_column_privilege(c.oid, 'update')) as update,
+      has_schema_privilege(c.relnamespace, 'usage') and has_table_privilege(c.oid, 'delete') as delete
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = ${relation.schema} and c.relname = ${relation.name}`);
+  const holds = (name: string): boolean => rights?.[name] === 't';
+  const applying = await readApplying(transaction, relation);
+  const evaluated: EvaluatedPolicy[] = [];
+  for (const policy of policies) {
+    evaluated.push({
+      name: policy.name,
+      operation: policy.operation,
+      permissive: policy.permissive,
+      applies: applying.has(policy.name),
+      using: await evaluate(transaction, relation, row, policy.using),
+      withCheck: await evaluate(transaction, relation, row, policy.withCheck),
+    });
+  }
+  return {
+    role,
+    relation: relationKey(relation.schema, relation.name),
+    granted: {
+      select: holds('select'),
+      insert: holds('insert'),
+      update: holds('update'),
+      delete: holds('delete'),
+    },
+    security: holds('active') ? 'on' : row.rowSecurity ? 'bypassed' : 'off',
+    policies: evaluated,
+  };
+}
+
+/** Names of the policies that speak for the caller's role. */
+async function readApplying(
+  transaction: CallerTransaction,
+  relation: ExposedRelation,
+): Promise<ReadonlySet<string | null | undefined>> {
+  const rows = await transaction.query(sql`
+    select p.polname as name
+    from pg_policy p join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = ${relation.schema} and c.relname = ${relation.name} and exists (
+      -- 0 is PUBLIC.
+      select from unnest(p.polroles) as r (role)
+      where case role when 0 then true else pg_has_role(role, 'usage') end)`);
+  return new Set(rows.map((row) => row['name']));
+}
+
+async function evaluate(
+  transaction: CallerTransaction,
+  relation: ExposedRelation,
+  row: OneRow,
+  expression: string | null,
+): Promise<{ sql: string; outcome: PolicyOutcome } | null> {
+  if (expression === null) return null;
+  // A function in FROM gives the row the table's own type and name, whole-row references included. The expression
+  // is the server's print of one it holds.
+  const statement: Sql = sql`
+    select (${raw(expression)})::boolean as outcome
+    from jsonb_populate_record(${row.composite}::${ident(relation.schema, relation.name)}, '{}'::jsonb)
+      as ${ident(relation.name)}`;
+  await transaction.query(raw('savepoint policy'));
+  try {
+    const [answer] = await transaction.query(statement);
+    const value = answer?.['outcome'];
+    return { sql: expression, outcome: { kind: value === 't' ? 'true' : value === 'f' ? 'false' : 'null' } };
+  } catch (error) {
+    if (!(error instanceof pg.DatabaseError)) throw error;
+    return { sql: expression, outcome: { kind: 'error', message: error.message } };
+  } finally {
+    // Whatever a function did in there is undone, also when it succeeded.
+    await transaction.query(raw('rollback to savepoint policy'));
+  }
+}

@@ -1,0 +1,162 @@
+// How PostgreSQL combines the policies of a table into a decision about one row. Pure: what each expression came to
+// is known already.
+import type { OperationVerdict, PolicyOutcome, PolicyVerdict } from './contract.ts';
+
+export type Operation = OperationVerdict['operation'];
+
+/** One policy with what its expressions came to for this row and caller. */
+export type EvaluatedPolicy = {
+  readonly name: string;
+  readonly operation: Operation | 'all';
+  readonly permissive: boolean;
+  readonly applies: boolean;
+  readonly using: PolicyVerdict['using'];
+  readonly withCheck: PolicyVerdict['withCheck'];
+};
+
+export type Situation = {
+  readonly role: string;
+  readonly relation: string;
+  readonly granted: Readonly<Record<Operation, boolean>>;
+  /** `off`: the table has no row security. `bypassed`: this role is above it. */
+  readonly security: 'on' | 'off' | 'bypassed';
+  readonly policies: readonly EvaluatedPolicy[];
+};
+
+type Decision = { readonly allowed: boolean; readonly reason: string };
+
+export function judge(situation: Situation): OperationVerdict[] {
+  const select = judgeOne(situation, 'select');
+  return [
+    toVerdict(situation, 'select', select),
+    toVerdict(situation, 'insert', judgeOne(situation, 'insert')),
+    // A statement that names a row reads it first, so what cannot be read cannot be changed by its key.
+    toVerdict(
+      situation,
+      'update',
+      behind(select, 'changed', () => judgeOne(situation, 'update')),
+    ),
+    toVerdict(
+      situation,
+      'delete',
+      behind(select, 'deleted', () => judgeOne(situation, 'delete')),
+    ),
+  ];
+}
+
+function behind(select: Decision, act: string, judgeNext: () => Decision): Decision {
+  const next = judgeNext();
+  if (!next.allowed || select.allowed) return next;
+  return {
+    allowed: false,
+    reason: `A row that cannot be read cannot be ${act} by its key: ${select.reason}`,
+  };
+}
+
+function toVerdict(situation: Situation, operation: Operation, decision: Decision): OperationVerdict {
+  return {
+    operation,
+    ...decision,
+    granted: situation.granted[operation],
+    policies: situation.policies
+      .filter(speaksFor(operation))
+      .map(({ name, permissive, applies, using, withCheck }): PolicyVerdict => ({
+        name,
+        permissive,
+        applies,
+        using: operation === 'insert' && withCheck ? null : using,
+        withCheck: operation === 'select' || operation === 'delete' ? null : withCheck,
+      })),
+  };
+}
+
+function speaksFor(operation: Operation): (policy: EvaluatedPolicy) => boolean {
+  return (policy) => policy.operation === 'all' || policy.operation === operation;
+}
+
+function judgeOne(situation: Situation, operation: Operation): Decision {
+  const { role, relation, granted, security } = situation;
+  if (!granted[operation])
+    return denied(`The role ${role} has no ${operation.toUpperCase()} privilege on ${relation}.`);
+  if (security === 'off') return allowed(`Row-level security is off: ${relation} is open.`);
+  if (security === 'bypassed') return allowed(`The role ${role} is above row-level security.`);
+  const policies = situation.policies.filter((policy) => policy.applies && speaksFor(operation)(policy));
+  switch (operation) {
+    case 'select':
+    case 'delete':
+      return combine(policies, usingOf, operation, role);
+    case 'insert':
+      return combine(policies, checkOf, operation, role);
+    case 'update': {
+      const before = combine(policies, usingOf, operation, role);
+      return before.allowed ? combine(policies, checkOf, operation, role) : before;
+    }
+  }
+}
+
+type Asked = { readonly word: string; readonly outcome: PolicyOutcome };
+type Part = (policy: EvaluatedPolicy) => Asked | undefined;
+
+const usingOf: Part = ({ using }) => (using ? { word: 'USING', outcome: using.outcome } : undefined);
+/** Without WITH CHECK, USING is asked of the new row. */
+const checkOf: Part = (policy) =>
+  policy.withCheck ? { word: 'WITH CHECK', outcome: policy.withCheck.outcome } : usingOf(policy);
+
+/** Every restrictive policy and at least one permissive one must say yes; one without the expression says nothing. */
+function combine(
+  policies: readonly EvaluatedPolicy[],
+  part: Part,
+  operation: Operation,
+  role: string,
+): Decision {
+  const asked = policies.flatMap((policy) => {
+    const answer = part(policy);
+    return answer ? [{ policy, ...answer }] : [];
+  });
+  const permissive = asked.filter(({ policy }) => policy.permissive);
+  const [only] = permissive;
+  if (!only) {
+    return denied(
+      `No permissive ${operation} policy speaks for the role ${role}, and without one nothing passes.`,
+    );
+  }
+  for (const { policy, word, outcome } of asked.filter((one) => !one.policy.permissive)) {
+    if (outcome.kind !== 'true')
+      return denied(`The restrictive policy "${policy.name}" refuses: its ${word} ${wordsOf(outcome)}.`);
+  }
+  // The order in which PostgreSQL asks: the last name first, and no further than the first yes.
+  for (const { policy, word, outcome } of permissive.toSorted((a, b) => byName(b.policy, a.policy))) {
+    if (outcome.kind === 'true') return allowed(`The policy "${policy.name}" lets it through.`);
+    if (outcome.kind === 'error')
+      return denied(`The statement fails: ${word} of the policy "${policy.name}" ${wordsOf(outcome)}.`);
+  }
+  if (permissive.length > 1) return denied(`None of the ${permissive.length} permissive policies says yes.`);
+  return denied(
+    `The policy "${only.policy.name}" is the only one that could, and its ${only.word} ${wordsOf(only.outcome)}.`,
+  );
+}
+
+/** As the server's index of names sorts them: by bytes. */
+function byName(a: EvaluatedPolicy, b: EvaluatedPolicy): number {
+  return Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
+}
+
+function wordsOf(outcome: PolicyOutcome): string {
+  switch (outcome.kind) {
+    case 'error':
+      return `ended in an error (${outcome.message})`;
+    case 'null':
+      return 'is null, which counts as false';
+    case 'true':
+    case 'false':
+      return `is ${outcome.kind}`;
+  }
+}
+
+function allowed(reason: string): Decision {
+  return { allowed: true, reason };
+}
+
+function denied(reason: string): Decision {
+  return { allowed: false, reason };
+}

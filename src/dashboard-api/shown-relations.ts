@@ -1,0 +1,14 @@
+// Which relations the dashboard may name: what the data API serves, and never the product's own tables, whatever
+// the file exposes. Their rows hold hashes and tokens.
+import type { Snapshot } from '../http/feature.ts';
+import { exposed, type ExposedRelation } from '../rest/plan/exposed.ts';
+
+const OWN_SCHEMAS: ReadonlySet<string> = new Set(['auth', 'storage', 'svc_meta']);
+
+export function isShown({ schema }: { readonly schema: string }): boolean {
+  return !OWN_SCHEMAS.has(schema) && !schema.startsWith('pg_') && schema !== 'information_schema';
+}
+
+export function shownRelations(snapshot: Snapshot): ExposedRelation[] {
+  return [...exposed(snapshot).relations.values()].filter(isShown);
+}

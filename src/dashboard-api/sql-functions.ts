@@ -1,0 +1,77 @@
+// GET /sql-functions: the routines the data API calls, with what a form for their arguments needs.
+import { parse } from 'yaml';
+import { z } from 'zod';
+import type { RoutineResult } from '../catalog/catalog.ts';
+import type { Config } from '../config/config.ts';
+import type { Queryable } from '../postgres/owner-database.ts';
+import { sql } from '../postgres/sql.ts';
+import { exposed, type ExposedRoutine } from '../rest/plan/exposed.ts';
+import type { SqlFunctionList } from './contract.ts';
+import type { DashboardRoutes } from './dashboard-context.ts';
+import { isShown } from './shown-relations.ts';
+
+/** Of `pg_type.typcategory`: user-defined, which is what an unknown type is to a form. */
+const UNKNOWN_CATEGORY = 'U';
+
+export const sqlFunctionRoutes: DashboardRoutes = (app, { snapshot, owner }) => {
+  app.get('/sql-functions', async (): Promise<SqlFunctionList> => {
+    const current = snapshot();
+    const routines = [...exposed(current).routines.values()].filter(isShown);
+    const categories = await readCategories(owner, routines);
+    const bodies = readBodies(current.config);
+    return {
+      functions: routines.map((routine) => {
+        const body = routine.schema === 'public' ? bodies.get(routine.name) : undefined;
+        return {
+          schema: routine.schema,
+          name: routine.name,
+          managed: body !== undefined,
+          args: routine.args.map(({ name, type, hasDefault }) => ({
+            name,
+            type,
+            category: categories.get(type) ?? UNKNOWN_CATEGORY,
+            hasDefault,
+          })),
+          returns: renderResult(routine.returns),
+          isSetOf: routine.isSetOf,
+          volatility: routine.volatility,
+          authRequired: routine.authRequired,
+          sql: body ?? null,
+        };
+      }),
+    };
+  });
+};
+
+/** Bodies as the file has them: where it says `${VAR}`, the value may be a secret. */
+function readBodies({ rpc, source }: Config): Map<string, string | null> {
+  const written = BODIES.safeParse(parse(source.text, { merge: true, logLevel: 'silent' })).data?.rpc;
+  return new Map(rpc.map(({ name }) => [name, written?.[name]?.body ?? null]));
+}
+
+const BODIES = z.object({ rpc: z.record(z.string(), z.object({ body: z.string() })) });
+
+async function readCategories(
+  owner: Queryable,
+  routines: readonly ExposedRoutine[],
+): Promise<Map<string, string>> {
+  const types = [...new Set(routines.flatMap(({ args }) => args.map(({ type }) => type)))];
+  if (types.length === 0) return new Map();
+  const rows = await owner.query<{ type: string; category: string }>(sql`
+    select wanted.type, t.typcategory as category
+    from unnest(${types}::text[]) as wanted (type) join pg_type t on t.oid = to_regtype(wanted.type)`);
+  return new Map(rows.map(({ type, category }) => [type, category]));
+}
+
+function renderResult(returns: RoutineResult): string {
+  switch (returns.kind) {
+    case 'scalar':
+    case 'composite':
+      return returns.type;
+    case 'columns':
+      return `table (${returns.columns.map(({ name, type }) => `${name} ${type}`).join(', ')})`;
+    case 'void':
+    case 'record':
+      return returns.kind;
+  }
+}

@@ -1,0 +1,113 @@
+// GET /tables: the relations the data API serves, with what the database has around them.
+import type { Queryable } from '../postgres/owner-database.ts';
+import { sql } from '../postgres/sql.ts';
+import { relationKey } from '../catalog/catalog.ts';
+import type { ExposedRelation } from '../rest/plan/exposed.ts';
+import type { PolicyInfo, TableInfo, TableList } from './contract.ts';
+import type { DashboardRoutes } from './dashboard-context.ts';
+import { shownRelations } from './shown-relations.ts';
+
+export const tablesRoutes: DashboardRoutes = (app, { snapshot, owner }) => {
+  app.get('/tables', async (): Promise<TableList> => {
+    const current = snapshot();
+    const relations = shownRelations(current);
+    const surroundings = await readSurroundings(owner, relations);
+    const managed = new Set(current.config.tables.map(({ schema, name }) => relationKey(schema, name)));
+    return {
+      tables: relations.map((relation) => {
+        const key = relationKey(relation.schema, relation.name);
+        return toTable(relation, managed.has(key), surroundings.get(key) ?? UNKNOWN);
+      }),
+    };
+  });
+};
+
+/** What the picture of the catalog does not hold. */
+type Surroundings = {
+  readonly rowSecurity: boolean;
+  readonly policies: readonly PolicyInfo[];
+  readonly indexes: TableInfo['indexes'];
+  readonly estimatedRows: number;
+  readonly totalBytes: number;
+};
+
+/** A relation dropped since the catalog was read. */
+const UNKNOWN: Surroundings = {
+  rowSecurity: false,
+  policies: [],
+  indexes: [],
+  estimatedRows: -1,
+  totalBytes: 0,
+};
+
+async function readSurroundings(
+  owner: Queryable,
+  relations: readonly ExposedRelation[],
+): Promise<Map<string, Surroundings>> {
+  const rows = await owner.query<Surroundings & { schema: string; name: string }>(sql`
+    select n.nspname as schema, c.relname as name, c.relrowsecurity as "rowSecurity",
+      c.reltuples::float8 as "estimatedRows",
+      case c.relkind
+        -- A partitioned table has no file of its own.
+        when 'p' then (select coalesce(sum(pg_total_relation_size(relid)), 0) from pg_partition_tree(c.oid))
+        when 'v' then 0
+        else coalesce(pg_total_relation_size(c.oid), 0)
+      end::float8 as "totalBytes",
+      coalesce((
+        select json_agg(json_build_object(
+          'name', i.relname, 'definition', pg_get_indexdef(x.indexrelid), 'unique', x.indisunique) order by i.relname)
+        from pg_index x join pg_class i on i.oid = x.indexrelid where x.indrelid = c.oid), '[]') as indexes,
+      coalesce((
+        select json_agg(json_build_object(
+          'name', p.polname,
+          'operation', case p.polcmd
+            when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' when 'd' then 'delete' else 'all' end,
+          'permissive', p.polpermissive,
+          'roles', (
+            select json_agg(case role when 0 then 'public' else pg_get_userbyid(role) end order by place)
+            from unnest(p.polroles) with ordinality as r (role, place)),
+          'using', pg_get_expr(p.polqual, p.polrelid),
+          'withCheck', pg_get_expr(p.polwithcheck, p.polrelid)) order by p.polname)
+        from pg_policy p where p.polrelid = c.oid), '[]') as policies
+    from unnest(${relations.map(({ schema }) => schema)}::text[], ${relations.map(({ name }) => name)}::text[])
+      as wanted (schema, name)
+    join pg_namespace n on n.nspname = wanted.schema
+    join pg_class c on c.relnamespace = n.oid and c.relname = wanted.name`);
+  return new Map(rows.map((row) => [relationKey(row.schema, row.name), row]));
+}
+
+function toTable(relation: ExposedRelation, managed: boolean, around: Surroundings): TableInfo {
+  const { schema, name, kind, comment, primaryKey, uniqueKeys } = relation;
+  return {
+    schema,
+    name,
+    kind,
+    managed,
+    comment,
+    columns: relation.columns.map((column) => ({
+      name: column.name,
+      type: column.type,
+      category: column.category,
+      notNull: column.notNull,
+      default: column.default,
+      generated: column.generated,
+      enumLabels: column.enumLabels ? [...column.enumLabels] : null,
+      comment: column.comment,
+    })),
+    primaryKey: [...primaryKey],
+    uniqueKeys: uniqueKeys.map((key) => [...key]),
+    foreignKeys: relation.foreignKeys.map((key) => ({
+      name: key.constraint,
+      columns: [...key.columns],
+      target: { schema: key.targetSchema, table: key.targetName, columns: [...key.targetColumns] },
+    })),
+    indexes: around.indexes,
+    rowSecurity: around.rowSecurity,
+    policies: [...around.policies],
+    estimatedRows: around.estimatedRows,
+    totalBytes: around.totalBytes,
+    insertable: relation.insertable,
+    updatable: relation.updatable,
+    deletable: relation.deletable,
+  };
+}

@@ -1,0 +1,163 @@
+// Users for the page that lists them. What lets somebody in (hashes, tokens, session keys, factor secrets) is never
+// selected, so that no later change of the answer can show it.
+import { ADMIN_ACTOR, recordAudit } from '../auth/audit.ts';
+import { Fields, isUuid } from '../auth/fields.ts';
+import { readPage } from '../auth/pagination.ts';
+import { endSessions } from '../auth/session.ts';
+import { sql, raw, type Sql } from '../postgres/sql.ts';
+import { Problem } from '../problem/problem.ts';
+import type { UserDetail, UserList, UserRow } from './contract.ts';
+import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
+
+const USER_COLUMNS = raw(`
+  u.id, u.email, u.phone, u.created_at, u.last_sign_in_at, u.confirmed_at, u.banned_until, u.is_anonymous,
+  array(select i.provider from auth.identities i where i.user_id = u.id group by i.provider
+    order by min(i.created_at), i.provider)::text[] as providers`);
+
+type Row = {
+  id: string;
+  email: string | null;
+  phone: string | null;
+  created_at: Date;
+  last_sign_in_at: Date | null;
+  confirmed_at: Date | null;
+  banned_until: Date | null;
+  is_anonymous: boolean;
+  providers: string[];
+};
+
+export const userRoutes: DashboardRoutes = (app, context) => {
+  app.get<{ Querystring: Record<string, unknown> }>('/users', async ({ query }) => {
+    const fields = new Fields(query);
+    return await listUsers(context, fields.filled('search')?.trim(), readPage(fields));
+  });
+  app.get<{ Params: { id: string } }>('/users/:id', async ({ params }) => await readUser(context, params.id));
+  app.delete<{ Params: { id: string } }>(
+    '/users/:id/sessions',
+    { config: { dashboard: 'write' } },
+    async ({ params, ip }, reply) => {
+      await signOut(context, { userId: params.id, ip });
+      return await reply.code(204).send();
+    },
+  );
+  app.delete<{ Params: { id: string; session: string } }>(
+    '/users/:id/sessions/:session',
+    { config: { dashboard: 'write' } },
+    async ({ params, ip }, reply) => {
+      await signOut(context, { userId: params.id, sessionId: params.session, ip });
+      return await reply.code(204).send();
+    },
+  );
+};
+
+async function listUsers(
+  { owner }: DashboardContext,
+  search: string | undefined,
+  page: { readonly perPage: number; readonly offset: number },
+): Promise<UserList> {
+  const matching = sql`from auth.users u where ${search ? matches(search) : raw('true')}`;
+  const [rows, [total]] = await Promise.all([
+    owner.query<Row>(sql`
+      select ${USER_COLUMNS} ${matching} order by u.created_at desc, u.id limit ${page.perPage} offset ${page.offset}`),
+    owner.query<{ count: number }>(sql`select count(*)::float8 as count ${matching}`),
+  ]);
+  return { users: rows.map(toUser), total: total?.count ?? 0 };
+}
+
+function matches(search: string): Sql {
+  const part = (text: string): string => `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
+  // Numbers are kept without the plus people write in front.
+  return sql`(u.email ilike ${part(search)} or u.phone like ${part(search.replace(/^\+/, ''))}
+    or u.id::text like ${part(search.toLowerCase())})`;
+}
+
+async function readUser({ owner }: DashboardContext, id: string): Promise<UserDetail> {
+  if (!isUuid(id)) throw noSuchUser(id);
+  type DetailRow = Row & {
+    raw_user_meta_data: Record<string, unknown>;
+    raw_app_meta_data: Record<string, unknown>;
+    identities: UserDetail['identities'];
+    sessions: UserDetail['sessions'];
+    factors: UserDetail['factors'];
+  };
+  const row = await owner.maybeOne<DetailRow>(sql`
+    select ${USER_COLUMNS}, u.raw_user_meta_data, u.raw_app_meta_data,
+      coalesce((
+        select json_agg(json_build_object('id', i.id, 'provider', i.provider, 'email', i.email,
+          'createdAt', i.created_at) order by i.created_at, i.id)
+        from auth.identities i where i.user_id = u.id), '[]') as identities,
+      coalesce((
+        select json_agg(json_build_object('id', s.id, 'createdAt', s.created_at, 'refreshedAt', s.refreshed_at,
+          'aal', s.aal, 'userAgent', s.user_agent, 'ip', host(s.ip)) order by s.created_at desc, s.id)
+        from auth.sessions s where s.user_id = u.id), '[]') as sessions,
+      coalesce((
+        select json_agg(json_build_object('id', f.id, 'type', f.factor_type, 'name', f.friendly_name,
+          'status', f.status, 'createdAt', f.created_at) order by f.created_at, f.id)
+        from auth.mfa_factors f where f.user_id = u.id), '[]') as factors
+    from auth.users u where u.id = ${id}`);
+  if (!row) throw noSuchUser(id);
+  return {
+    ...toUser(row),
+    userMetadata: row.raw_user_meta_data,
+    appMetadata: row.raw_app_meta_data,
+    identities: row.identities,
+    sessions: row.sessions,
+    factors: row.factors,
+  };
+}
+
+async function signOut(
+  { owner, now }: DashboardContext,
+  {
+    userId,
+    sessionId,
+    ip,
+  }: { readonly userId: string; readonly sessionId?: string | undefined; readonly ip: string },
+): Promise<void> {
+  if (!isUuid(userId)) throw noSuchUser(userId);
+  await owner.transaction(async (db) => {
+    const [user] = await db.query<{ email: string | null }>(
+      sql`select email from auth.users where id = ${userId}`,
+    );
+    if (!user) throw noSuchUser(userId);
+    if (sessionId !== undefined) {
+      const [session] = isUuid(sessionId)
+        ? await db.query(sql`select id from auth.sessions where id = ${sessionId} and user_id = ${userId}`)
+        : [];
+      if (!session) throw noSuchSession(sessionId);
+    }
+    await endSessions(db, userId, sessionId === undefined ? 'all' : { only: sessionId });
+    await recordAudit(db, {
+      action: 'logout',
+      actor: ADMIN_ACTOR,
+      ip,
+      now: now(),
+      traits: { user_id: userId, user_email: user.email ?? '' },
+    });
+  });
+}
+
+function toUser(row: Row): UserRow {
+  return {
+    id: row.id,
+    email: row.email,
+    phone: row.phone,
+    createdAt: row.created_at.toISOString(),
+    lastSignInAt: row.last_sign_in_at?.toISOString() ?? null,
+    confirmedAt: row.confirmed_at?.toISOString() ?? null,
+    bannedUntil: row.banned_until?.toISOString() ?? null,
+    anonymous: row.is_anonymous,
+    providers: row.providers,
+  };
+}
+
+function noSuchUser(id: string): Problem {
+  return new Problem('user_not_found', 404, 'There is no such user', { details: id.slice(0, 100) });
+}
+
+function noSuchSession(id: string): Problem {
+  return new Problem('session_not_found', 404, 'There is no such session', {
+    details: id.slice(0, 100),
+    hint: 'It may have ended meanwhile: read the user again.',
+  });
+}
