@@ -14,17 +14,18 @@ test('a stream ends by itself, so that nobody reads on after their session has e
   const app = fastify();
   logRoutes(app, { recentLines } as DashboardContext);
   recentLines.push(JSON.stringify({ level: 'info', time: 't', msg: 'before' }));
-  let text: string | undefined;
+  const answered: { text?: string } = {};
   void app.inject('/logs/stream').then((answer) => {
-    text = answer.body;
+    answered.text = answer.body;
   });
-  for (let second = 0; second < 70 && text === undefined; second++) {
+  for (let second = 0; second < 70 && answered.text === undefined; second++) {
     // Real turns of the event loop between the pretended seconds.
     await new Promise((resolve) => setImmediate(resolve));
     await new Promise((resolve) => setImmediate(resolve));
     vi.advanceTimersByTime(1000);
   }
-  await vi.waitFor(() => expect(text).toBeDefined());
+  await vi.waitFor(() => expect(answered.text).toBeDefined());
+  const { text } = answered;
   expect(text).toMatch(/^retry: \d+\n/);
   expect(text).toContain('"message":"before"');
   // What keeps proxies from closing it meanwhile.
