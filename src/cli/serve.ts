@@ -41,7 +41,7 @@ export function serveCommand(terminal: Terminal): Command {
     .addOption(
       new Option('--dashboard <mode>', 'serve the dashboard at /dashboard, to look at or to change things')
         .choices(['readwrite', 'readonly', 'off'])
-        .default('off'),
+        .default('readonly'),
     )
     .action(async (options: ServeOptions) => await serve(options, terminal));
 }

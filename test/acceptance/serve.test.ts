@@ -117,7 +117,7 @@ test('--strict refuses an open table; without it the table is named in a warning
 });
 
 test.each([
-  [[], undefined],
+  [[], 'readonly'],
   [['--dashboard', 'off'], undefined],
   [['--dashboard', 'readonly'], 'readonly'],
   [['--dashboard', 'readwrite'], 'readwrite'],
