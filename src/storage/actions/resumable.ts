@@ -45,6 +45,7 @@ import {
   wrongOffset,
 } from '../tus.ts';
 import { underLease, type Held, type Leases } from '../upload-lease.ts';
+import { probedMetadata } from './upload.ts';
 
 type Draft = Pick<
   ResumableUpload,
@@ -131,10 +132,7 @@ async function callerGrant(context: StorageContext, request: FastifyRequest): Pr
             bucket: draft.bucket,
             name: draft.name,
             ownerId: draft.ownerId,
-            metadata: {
-              mimetype: draft.fields.contentType,
-              ...(draft.length === null ? {} : { contentLength: draft.length }),
-            },
+            metadata: probedMetadata(draft.fields, draft.length ?? undefined),
             userMetadata: draft.userMetadata,
           },
           draft.upsert,
