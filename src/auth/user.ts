@@ -168,6 +168,37 @@ export async function insertEmailIdentity(
       set identity_data = auth.identities.identity_data || excluded.identity_data, updated_at = excluded.updated_at`);
 }
 
+/** Somebody who signs in by address: the user and the identity that goes with it, not proven yet. */
+export async function insertEmailUser(
+  db: Db,
+  user: {
+    readonly email: string;
+    readonly passwordHash: string | null;
+    readonly data: JsonObject;
+    readonly confirmed: boolean;
+  },
+  now: Date,
+): Promise<string> {
+  const { email, passwordHash, data, confirmed } = user;
+  const id = randomUUID();
+  await insertUser(
+    db,
+    {
+      id,
+      email,
+      passwordHash,
+      userMetadata: { ...data, sub: id, email, email_verified: confirmed, phone_verified: false },
+      appMetadata: { provider: 'email', providers: ['email'] },
+      isAnonymous: false,
+      confirmed,
+      proven: false,
+    },
+    now,
+  );
+  await insertEmailIdentity(db, { id, email }, data, false, now);
+  return id;
+}
+
 export type UserChange = Readonly<Record<string, SqlValue>>;
 
 /** Sets columns by name; the names are written in code. */

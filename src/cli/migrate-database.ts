@@ -6,12 +6,14 @@ import { startEmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts
 import { silentLog } from '../log/log.ts';
 import { readPassword } from '../embedded-postgres/password.ts';
 import { readPostmasterFile } from '../embedded-postgres/postmaster-file.ts';
+import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { Problem } from '../problem/problem.ts';
+import { provision } from '../provision/provision.ts';
 import { CommandFailure, EXIT } from './exit.ts';
 
-export type OpenDatabase = { readonly url: string; close(): Promise<void> };
+type OpenDatabase = { readonly url: string; close(): Promise<void> };
 
-export async function openDatabase(url: string | undefined, directory: string): Promise<OpenDatabase> {
+async function openDatabase(url: string | undefined, directory: string): Promise<OpenDatabase> {
   if (url) return { url, close: async () => {} };
   const state = join(directory, '.svc');
   if (!existsSync(state)) {
@@ -28,6 +30,36 @@ export async function openDatabase(url: string | undefined, directory: string): 
     const own = running ? await runningUrl(state) : null;
     if (own === null) throw error;
     return { url: own, close: async () => {} };
+  }
+}
+
+export type OwnerOptions = {
+  readonly applicationName: string;
+  readonly max: number;
+  /** What a database that cannot be made ready is to the command. */
+  readonly unready?: (problem: Problem) => Error;
+};
+
+/** Opens the database, makes it ready, and works on it as its owner. */
+export async function withOwner<T>(
+  url: string | undefined,
+  directory: string,
+  { applicationName, max, unready }: OwnerOptions,
+  work: (owner: OwnerDatabase, url: string) => Promise<T>,
+): Promise<T> {
+  const database = await openDatabase(url, directory);
+  try {
+    const { ownerUrl } = await provision(database.url).catch((error: unknown) => {
+      throw unready && error instanceof Problem ? unready(error) : error;
+    });
+    const owner = new OwnerDatabase({ url: ownerUrl, applicationName, max, idleTimeoutMs: 5_000 });
+    try {
+      return await work(owner, database.url);
+    } finally {
+      await owner.close();
+    }
+  } finally {
+    await database.close();
   }
 }
 

@@ -24,10 +24,8 @@ import { renameInFile } from '../migrate/edit-file.ts';
 import { prune, readRetired } from '../migrate/retired.ts';
 import { silentLog } from '../log/log.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
-import { Problem } from '../problem/problem.ts';
-import { provision } from '../provision/provision.ts';
 import { CommandFailure } from './exit.ts';
-import { openDatabase } from './migrate-database.ts';
+import { withOwner } from './migrate-database.ts';
 import { loadProject, type Project } from './project.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -158,38 +156,17 @@ async function withDatabase<T>(
     { ...options, mode: 'development', mistakesExit: MIGRATE_EXIT.invalid, env: process.env },
     terminal,
   );
-  return connected(project.env, project.directory, (owner, url) => work({ project, owner, url }));
-}
-
-async function connected<T>(
-  env: Project['env'],
-  directory: string,
-  work: (owner: OwnerDatabase, url: string) => Promise<T>,
-): Promise<T> {
-  const database = await openDatabase(env['SVC_DATABASE_URL'], directory);
-  try {
-    const { ownerUrl } = await provision(database.url).catch((error: unknown) => {
-      if (error instanceof Problem)
-        throw new CommandFailure(
-          MIGRATE_EXIT.unreachable,
-          `error: ${error.message}${error.hint ? `\n  → ${error.hint}` : ''}`,
-        );
-      throw error;
-    });
-    const owner = new OwnerDatabase({
-      url: ownerUrl,
+  return await withOwner(
+    project.env['SVC_DATABASE_URL'],
+    project.directory,
+    {
       applicationName: 'svc-migrate',
       max: 3,
-      idleTimeoutMs: 5_000,
-    });
-    try {
-      return await work(owner, database.url);
-    } finally {
-      await owner.close();
-    }
-  } finally {
-    await database.close();
-  }
+      unready: ({ message, hint }) =>
+        new CommandFailure(MIGRATE_EXIT.unreachable, `error: ${message}${hint ? `\n  → ${hint}` : ''}`),
+    },
+    (owner, url) => work({ project, owner, url }),
+  );
 }
 
 function databaseName(url: string): string {

@@ -5,10 +5,8 @@ import { Command } from 'commander';
 import { introspect } from '../catalog/introspect.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
-import { OwnerDatabase } from '../postgres/owner-database.ts';
-import { provision } from '../provision/provision.ts';
 import { renderTypes } from '../typegen/typescript.ts';
-import { openDatabase } from './migrate-database.ts';
+import { withOwner } from './migrate-database.ts';
 import { loadProject } from './project.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -19,28 +17,17 @@ export function typesCommand(terminal: Terminal): Command {
     .option('--out <file>', 'write to this file instead of the terminal')
     .action(async (options: { config?: string; out?: string }) => {
       const project = await loadProject({ ...options, mode: 'development', env: process.env }, terminal);
-      const database = await openDatabase(project.env['SVC_DATABASE_URL'], project.directory);
-      try {
-        const { ownerUrl } = await provision(database.url);
-        const owner = new OwnerDatabase({
-          url: ownerUrl,
-          applicationName: 'svc-types',
-          max: 1,
-          idleTimeoutMs: 5_000,
-        });
-        try {
-          const schemas = [...new Set(['public', ...project.config.tables.map((table) => table.schema)])];
-          const catalog = await introspect(owner, schemas);
-          if (options.out === undefined)
-            return terminal.print(renderTypes({ config: project.config, catalog }).trimEnd());
-          const changed = await writeTypes(options.out, project.config, catalog);
-          terminal.print(changed ? `wrote ${options.out}` : `${options.out} is up to date`);
-        } finally {
-          await owner.close();
-        }
-      } finally {
-        await database.close();
-      }
+      const { config, env, directory } = project;
+      const schemas = [...new Set(['public', ...config.tables.map((table) => table.schema)])];
+      const catalog = await withOwner(
+        env['SVC_DATABASE_URL'],
+        directory,
+        { applicationName: 'svc-types', max: 1 },
+        (owner) => introspect(owner, schemas),
+      );
+      if (options.out === undefined) return terminal.print(renderTypes({ config, catalog }).trimEnd());
+      const changed = await writeTypes(options.out, config, catalog);
+      terminal.print(changed ? `wrote ${options.out}` : `${options.out} is up to date`);
     });
 }
 

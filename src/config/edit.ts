@@ -21,7 +21,13 @@ import { isInFlow, renderEntry, renderInline, renderItem, type Layout } from './
 
 export type ConfigEdit =
   /** Sets the value, making the maps on the way to it. */
-  | { readonly kind: 'set'; readonly path: KeyPath; readonly value: unknown }
+  | {
+      readonly kind: 'set';
+      readonly path: KeyPath;
+      readonly value: unknown;
+      /** Where a key that is new stands: behind this one, or ahead of all (null); at the end unless said. */
+      readonly behind?: string | null | undefined;
+    }
   /** The same for an entry that must not be there yet. */
   | { readonly kind: 'add'; readonly path: KeyPath; readonly value: unknown }
   /** Adds to the end of a list, making the list when there is none. */
@@ -184,18 +190,28 @@ function splice(text: string, document: Document.Parsed, edit: ConfigEdit): stri
       if (isSeq(found.node)) return addItem(layout, found.node, edit.value);
       return isEmpty(found.node) ? setAt(layout, found, edit.path, [edit.value]) : undefined;
     case 'add':
-    case 'set':
       return setAt(layout, found, edit.path, edit.value);
+    case 'set':
+      return setAt(layout, found, edit.path, edit.value, edit.behind);
   }
 }
 
-function setAt(layout: Layout, found: Found, path: KeyPath, value: unknown): string | undefined {
+function setAt(
+  layout: Layout,
+  found: Found,
+  path: KeyPath,
+  value: unknown,
+  behind?: string | null,
+): string | undefined {
   const rest = path.slice(found.depth);
   const whole = rest.reduceRight<unknown>((inner, step) => ({ [step]: inner }), value);
   if (rest.length > 0 && isMap(found.node)) {
     const [key = '', ...deeper] = rest;
     const inner = deeper.reduceRight<unknown>((below, step) => ({ [step]: below }), value);
-    return addPair(layout, found.node, String(key), inner);
+    const entry = { key: String(key), value: inner };
+    return behind === undefined
+      ? addPair(layout, found.node, entry.key, inner)
+      : insertPair(layout, found.node, entry, behind);
   }
   if (rest.length > 0 && !isEmpty(found.node)) return undefined;
   const { node, pair, parent } = found;
@@ -232,6 +248,31 @@ function addPair(layout: Layout, map: Node, key: string, value: unknown): string
   // Sections of the file stand apart.
   const gap = column === 0 && entry.includes('\n') ? layout.newline : '';
   return afterLine(layout, endOfPair(last), `${gap}${' '.repeat(column)}${entry}`);
+}
+
+/** Among the entries that are there: behind the one of that key, or ahead of all. */
+function insertPair(
+  layout: Layout,
+  map: Node,
+  { key, value }: { readonly key: string; readonly value: unknown },
+  behind: string | null,
+): string | undefined {
+  const first: unknown = isMap(map) ? map.items[0]?.key : undefined;
+  if (!isMap(map) || !isScalar(first) || !first.range) return addPair(layout, map, key, value);
+  const before = map.items.find((item) => isScalar(item.key) && item.key.value === behind);
+  const [start] = first.range;
+  const written = renderInline(key);
+  const { text, newline } = layout;
+  if (map.flow) {
+    const entry = `${written}: ${renderInline(value)}`;
+    const at = before ? endOfPair(before) : start;
+    return text.slice(0, at) + (before ? `, ${entry}` : `${entry}, `) + text.slice(at);
+  }
+  const column = columnOf(text, start);
+  const indent = ' '.repeat(column);
+  const entry = renderEntry(layout, { key: written, value, column, likes: undefined });
+  if (before) return afterLine(layout, endOfPair(before), indent + entry);
+  return text.slice(0, start) + entry + newline + indent + text.slice(start);
 }
 
 function addItem(layout: Layout, list: Node, value: unknown): string | undefined {

@@ -19,7 +19,8 @@ import { installDependencies } from './install.ts';
 import { bodyTooSlow, draining, functionNotFound, signInRequired, toWire } from './problem.ts';
 import { ServiceTokens } from './service-token.ts';
 import { WorkerPool } from './worker-pool.ts';
-import type { Call, FunctionAnswer } from './worker-process.ts';
+import type { FunctionAnswer } from './function-answer.ts';
+import type { Call } from './worker-process.ts';
 import type { CallerClaims, Loaded, RequestHead } from './worker/protocol.ts';
 
 const MAX_WORKERS = 4;

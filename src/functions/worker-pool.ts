@@ -3,7 +3,8 @@
 import { Abort, type Problem } from '../problem/problem.ts';
 import { noWorker, saturated, timedOut } from './problem.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
-import type { Call, FunctionAnswer, Settle, WorkerProcess } from './worker-process.ts';
+import type { FunctionAnswer } from './function-answer.ts';
+import type { Call, Settle, WorkerProcess } from './worker-process.ts';
 import type { CancelReason } from './worker/protocol.ts';
 
 export const SLOTS_PER_WORKER = 64;

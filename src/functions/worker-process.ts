@@ -1,53 +1,35 @@
 // One worker process seen from the server: its socket, the requests it holds, its health. It has four states,
 // starting → ready → retiring → dead, and is never reused: what goes wrong in it ends with it.
-import { spawn, type ChildProcess } from 'node:child_process';
-import { getCompileCacheDir } from 'node:module';
-import { dirname } from 'node:path';
-import { Duplex, Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
+import type { ChildProcess } from 'node:child_process';
+import { Duplex } from 'node:stream';
 import type { Log } from '../log/log.ts';
 import type { Abort, Problem } from '../problem/problem.ts';
+import { AnswerStream, parseHead, type FunctionAnswer } from './function-answer.ts';
 import { badAnswer, badJson, handlerThrew, handlerUnloadable, timedOut, workerDied } from './problem.ts';
+import { spawnWorker } from './spawn-worker.ts';
+import { WorkerHealth } from './worker-health.ts';
+import { logLine, logStreams, type Redact } from './worker-log.ts';
 import {
   CANCEL_REASONS,
   FrameReader,
   FrameWriter,
   FROM_WORKER,
   fromJson,
-  LOG_LEVELS,
   splitHead,
   TO_WORKER,
   toJson,
   withHead,
-  type AnswerHead,
   type CancelReason,
   type Failure,
-  type HeaderValue,
   type Loaded,
   type WorkerSettings,
 } from './worker/protocol.ts';
 
-/** What Node itself needs from the environment at its start; the worker deletes all but TZ before any handler runs. */
-const INHERITED = [
-  'TZ',
-  'LANG',
-  'LC_ALL',
-  'NODE_EXTRA_CA_CERTS',
-  'SSL_CERT_FILE',
-  'SSL_CERT_DIR',
-  'SystemRoot',
-];
-/** How long an event loop may stand still before it counts as stuck. */
-const PONG_GRACE_MS = 2_000;
-const PING_INTERVAL_MS = 500;
-/** After this long without a pong, others are preferred. */
-const HESITATION_MS = 200;
 /** How long a handler may go on after its deadline, before its worker is replaced to be rid of it. */
 const LEAK_GRACE_MS = 5_000;
 const MAX_LEAKED = 64;
 const EXIT_GRACE_MS = 2_000;
 const LOAD_TIMEOUT_MS = 10_000;
-const MAX_RAW_LINE = 32 * 1024;
 /** Node fires at once when it is asked to wait longer. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -58,7 +40,7 @@ export type WorkerOptions = {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Log;
   /** Takes secrets out of what handlers print. */
-  readonly redact: (text: string) => string;
+  readonly redact: Redact;
   /** True under `svc dev`: errors are shown to the caller. */
   readonly showErrors: boolean;
   readonly serviceToken: () => Promise<string>;
@@ -92,8 +74,6 @@ export type Call = {
   readonly timeoutMs: number;
 };
 
-export type FunctionAnswer = AnswerHead & { readonly body: Buffer | Readable | undefined };
-
 export type Settle = { resolve(answer: FunctionAnswer): void; reject(reason: Problem | Abort): void };
 
 type Held = {
@@ -107,10 +87,6 @@ type Held = {
   readonly deadline: number;
   readonly moved: Moved;
 };
-
-const WORKER_FILE = fileURLToPath(
-  new URL(import.meta.url.endsWith('.ts') ? './worker/main.ts' : './worker/main.js', import.meta.url),
-);
 
 export class WorkerProcess {
   readonly child: ChildProcess;
@@ -128,40 +104,25 @@ export class WorkerProcess {
   #live = 0;
   #leaked = 0;
   #nextId = 0;
-  /** The oldest ping without a pong. What was sent after it has not been read either, since frames keep their order. */
-  #ping: { readonly sentAt: number; readonly lastId: number } | undefined;
-  #pingTimer: NodeJS.Timeout | undefined;
-  #rssBytes = 0;
+  readonly #health: WorkerHealth;
 
   constructor(options: WorkerOptions, events: WorkerEvents) {
     this.#options = options;
     this.#events = events;
-    const env: Record<string, string> = {};
-    for (const name of INHERITED) {
-      const value = options.env[name];
-      if (value !== undefined) env[name] = value;
-    }
-    // Compiled code is shared with the server's own cache, if it has one: a worker starts in a third of the time.
-    const cache = getCompileCacheDir();
-    if (cache !== undefined) env['NODE_COMPILE_CACHE'] = dirname(cache);
-    this.child = spawn(
-      options.runtime,
-      [
-        `--max-old-space-size=${options.memoryMb}`,
-        '--enable-source-maps',
-        '--disable-warning=ExperimentalWarning',
-        ...typescriptFlags(),
-        WORKER_FILE,
-      ],
-      {
-        cwd: options.settings.root,
-        env,
-        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-        // Its own process group: Ctrl-C in the terminal is for the server, which ends its workers in order.
-        detached: process.platform !== 'win32',
-        windowsHide: true,
+    this.child = spawnWorker({ ...options, root: options.settings.root });
+    this.#health = new WorkerHealth({
+      memoryMb: options.memoryMb,
+      isBusy: () => this.#held.size > 0,
+      ping: () => {
+        this.#writer.send(TO_WORKER.ping, 0);
+        return this.#nextId;
       },
-    );
+      onTired: (reason) => events.onTired(reason),
+      onHopeless: (reason, fields) => {
+        options.log.error({ worker: this.child.pid, ...fields }, reason);
+        this.kill();
+      },
+    });
     this.#exited = new Promise((resolve) => {
       this.child.once('exit', (code, signal) => {
         this.#onExit(code, signal);
@@ -189,8 +150,7 @@ export class WorkerProcess {
     channel.on('error', () => {
       // The exit that follows is what counts.
     });
-    this.#logRaw(this.child.stdout, 'info');
-    this.#logRaw(this.child.stderr, 'warn');
+    logStreams(options.log, options.redact, this.child);
     this.#writer.send(TO_WORKER.configure, 0, toJson(options.settings));
   }
 
@@ -205,11 +165,11 @@ export class WorkerProcess {
 
   /** False while its event loop does not answer. */
   get responsive(): boolean {
-    return this.#ping === undefined || performance.now() - this.#ping.sentAt < HESITATION_MS;
+    return this.#health.responsive;
   }
 
   get rssBytes(): number {
-    return this.#rssBytes;
+    return this.#health.rssBytes;
   }
 
   /** Hands a request over. `timeoutMs` is what is left of the function's timeout. */
@@ -231,7 +191,7 @@ export class WorkerProcess {
     this.#held.set(id, held);
     this.#live++;
     this.#writer.send(TO_WORKER.request, id, ...withHead(Buffer.from(call.head), call.body));
-    this.#watch();
+    this.#health.watch();
     return (reason) => moved.cancel(reason);
   }
 
@@ -245,7 +205,7 @@ export class WorkerProcess {
       timer = setTimeout(() => {
         const message = `loading took longer than ${LOAD_TIMEOUT_MS / 1000} s`;
         resolve({ name, ms: LOAD_TIMEOUT_MS, failure: { kind: 'load', message } });
-        this.#expectPong();
+        this.#health.expectPong();
       }, LOAD_TIMEOUT_MS);
     });
     const loaded = await Promise.race([
@@ -330,12 +290,10 @@ export class WorkerProcess {
         return;
       }
       case FROM_WORKER.log:
-        this.#logLine(payload);
+        logLine(this.#options.log, this.#options.redact, payload);
         return;
       case FROM_WORKER.pong:
-        this.#ping = undefined;
-        this.#rssBytes = payload.readDoubleLE(0);
-        if (this.#rssBytes > this.#options.memoryMb * 1024 * 1024 * 2) this.#onMemory();
+        this.#health.onPong(payload.readDoubleLE(0));
         return;
       case FROM_WORKER.needToken:
         void this.#giveToken(id);
@@ -407,7 +365,7 @@ export class WorkerProcess {
     held.leaked = true;
     this.#leaked++;
     this.#release();
-    this.#expectPong();
+    this.#health.expectPong();
     held.timer = setTimeout(() => {
       if (this.#held.has(id)) this.#events.onTired(`${call.functionName} goes on after its timeout`);
     }, LEAK_GRACE_MS);
@@ -441,60 +399,14 @@ export class WorkerProcess {
     }
   }
 
-  /** Looks at the worker while it has work. */
-  #watch(): void {
-    if (this.#pingTimer) return;
-    this.#pingTimer = setInterval(() => {
-      if (this.#held.size === 0) {
-        clearInterval(this.#pingTimer);
-        this.#pingTimer = undefined;
-        return;
-      }
-      this.#sendPing();
-    }, PING_INTERVAL_MS);
-    this.#pingTimer.unref();
-  }
-
-  #sendPing(): void {
-    if (this.#ping || this.#state === 'dead') return;
-    this.#ping = { sentAt: performance.now(), lastId: this.#nextId };
-    this.#writer.send(TO_WORKER.ping, 0);
-  }
-
-  /** A deadline passed: either the event loop answers soon, or nothing in this process will ever end. */
-  #expectPong(): void {
-    this.#sendPing();
-    const sent = this.#ping;
-    setTimeout(() => {
-      if (this.#ping !== sent || this.#state === 'dead') return;
-      this.#options.log.error(
-        { worker: this.child.pid },
-        'a function blocks its worker; the worker is killed',
-      );
-      this.kill();
-    }, PONG_GRACE_MS).unref();
-  }
-
-  #onMemory(): void {
-    const hard = this.#options.memoryMb * 1024 * 1024 * 4;
-    if (this.#rssBytes > hard) {
-      this.#options.log.error(
-        { worker: this.child.pid, rss: this.#rssBytes },
-        'a worker far above its memory limit is killed',
-      );
-      this.kill();
-    } else this.#events.onTired('it is above its memory limit');
-  }
-
   #onExit(code: number | null, signal: NodeJS.Signals | null): void {
     if (this.#state === 'dead') return;
     const wanted = this.#state === 'retiring';
     this.#state = 'dead';
-    clearInterval(this.#pingTimer);
+    this.#health.end();
     const held = [...this.#held.values()];
-    const lastRead = this.#ping?.lastId ?? Infinity;
     const unread = [...this.#held].flatMap(([id, one]) =>
-      id > lastRead && !one.leaked && !one.moved.once ? [one] : [],
+      id > this.#health.lastRead && !one.leaked && !one.moved.once ? [one] : [],
     );
     this.#held.clear();
     const lost = held.filter((one) => !one.leaked && !unread.includes(one));
@@ -516,135 +428,4 @@ export class WorkerProcess {
       this.#events.onUnread(call, Math.max(1, deadline - performance.now()), settle, moved);
     }
   }
-
-  #logLine(payload: Buffer): void {
-    const line = parseLogLine(payload.toString('utf8'), this.#options.redact);
-    if (!line) return;
-    const { level, message, fields, requestId, functionName } = line;
-    this.#options.log[level](
-      {
-        ...(requestId === undefined ? {} : { requestId }),
-        ...(functionName === undefined ? {} : { function: functionName }),
-        ...(fields === undefined ? {} : { fields }),
-      },
-      message,
-    );
-  }
-
-  /** What bypasses the console: Node's own warnings and crash reports, native code. */
-  #logRaw(stream: Readable | null, level: 'info' | 'warn'): void {
-    let rest = '';
-    stream?.setEncoding('utf8');
-    stream?.on('data', (text: string) => {
-      const lines = (rest + text).split('\n');
-      rest = (lines.pop() ?? '').slice(0, MAX_RAW_LINE);
-      for (const line of lines) {
-        if (line.trim() === '') continue;
-        this.#options.log[level](
-          { worker: this.child.pid },
-          this.#options.redact(line.slice(0, MAX_RAW_LINE)),
-        );
-      }
-    });
-  }
-}
-
-/** Early releases of Node 22 strip types only when asked to. */
-function typescriptFlags(): string[] {
-  if (process.features.typescript) return [];
-  const flag = '--experimental-strip-types';
-  return process.allowedNodeEnvironmentFlags.has(flag) ? [flag] : [];
-}
-
-/** A streamed body: takes from the worker no more than the client takes from us. */
-class AnswerStream extends Readable {
-  readonly #grant: (bytes: number) => void;
-  readonly #onGone: () => void;
-  #untold = 0;
-  #complete = false;
-
-  constructor(grant: (bytes: number) => void, onGone: () => void) {
-    super({ highWaterMark: 64 * 1024 });
-    this.#grant = grant;
-    this.#onGone = onGone;
-  }
-
-  receive(chunk: Buffer): void {
-    if (this.destroyed) return;
-    this.#untold += chunk.length;
-    if (this.push(chunk)) this.#tell();
-  }
-
-  complete(): void {
-    this.#complete = true;
-    if (!this.destroyed) this.push(null);
-  }
-
-  override _read(): void {
-    this.#tell();
-  }
-
-  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
-    if (!this.#complete) this.#onGone();
-    callback(error);
-  }
-
-  #tell(): void {
-    if (this.#untold === 0) return;
-    this.#grant(this.#untold);
-    this.#untold = 0;
-  }
-}
-
-/** A worker's words are checked before they reach a socket: code of the project runs beside what writes them. */
-function parseHead(payload: Buffer): AnswerHead & { bodyless: boolean } {
-  const head: unknown = JSON.parse(payload.toString('utf8'));
-  if (typeof head !== 'object' || head === null || !('status' in head) || !('headers' in head)) {
-    throw new Error('an answer without a head');
-  }
-  const { status, headers } = head;
-  if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 599) {
-    throw new Error('an answer without a status');
-  }
-  if (!Array.isArray(headers)) throw new Error('an answer without headers');
-  return {
-    status,
-    headers: headers.map((pair: unknown): readonly [string, HeaderValue] => {
-      if (!Array.isArray(pair) || typeof pair[0] !== 'string') throw new Error('a header without a name');
-      const [name, value]: [string, unknown] = [pair[0], pair[1]];
-      return [name, Array.isArray(value) ? value.map(String) : String(value)];
-    }),
-    bodyless: 'bodyless' in head && head.bodyless === true,
-  };
-}
-
-type ReceivedLine = {
-  level: (typeof LOG_LEVELS)[number];
-  message: string;
-  fields?: unknown;
-  requestId?: string;
-  functionName?: string;
-};
-
-function parseLogLine(text: string, redact: (text: string) => string): ReceivedLine | undefined {
-  let line: unknown;
-  try {
-    // Every string by itself: in the JSON text a secret may look like anything.
-    line = JSON.parse(text, (_key, value: unknown) => (typeof value === 'string' ? redact(value) : value));
-  } catch {
-    // Not from our own code; the text is still worth having.
-    return { level: 'info', message: redact(text) };
-  }
-  if (typeof line !== 'object' || line === null || !('level' in line) || !('message' in line))
-    return undefined;
-  const level = LOG_LEVELS.find((one) => one === line.level) ?? 'info';
-  return {
-    level,
-    message: String(line.message),
-    ...('fields' in line ? { fields: line.fields } : {}),
-    ...('requestId' in line && typeof line.requestId === 'string' ? { requestId: line.requestId } : {}),
-    ...('functionName' in line && typeof line.functionName === 'string'
-      ? { functionName: line.functionName }
-      : {}),
-  };
 }

@@ -1,23 +1,18 @@
-// Writes a declared rename into svc.yaml: the name, `renamed_from`, and the places that name the column or table
-// structurally. Edits the text in place, so comments and layout stay as they are.
-import { isMap, isScalar, isSeq, parseDocument, type Scalar, type YAMLMap } from 'yaml';
+// A declared rename as edits of svc.yaml: the name, `renamed_from`, and the places that name the column or table
+// structurally. Expressions that name it are their author's to change.
+import { isMap, isScalar, isSeq, parseDocument, type YAMLMap } from 'yaml';
+import { editText, type ConfigEdit } from '../config/edit.ts';
 import { Problem } from '../problem/problem.ts';
-
-type Edit = { readonly from: number; readonly to: number; readonly text: string };
 
 /** `todos.title` → `headline`, or `todos` → `tasks`. */
 export function renameInFile(text: string, path: string, name: string): string {
-  const document = parseDocument(text);
-  const tables = document.get('tables');
+  const tables = parseDocument(text).get('tables');
   if (!isMap(tables)) throw notFound(path);
   const [table, column] = splitPath(tables, path);
-  const pair = tables.items.find((one) => isScalar(one.key) && String(one.key.value) === table);
-  if (!pair || !isMap(pair.value) || !isScalar(pair.key)) throw notFound(path);
-  const edits =
-    column === undefined
-      ? tableEdits(text, tables, pair.key, pair.value, name)
-      : columnEdits(text, tables, table, pair.value, column, name);
-  return apply(text, edits);
+  return editText(
+    text,
+    column === undefined ? tableEdits(tables, table, name) : columnEdits(tables, table, column, name),
+  );
 }
 
 function splitPath(tables: YAMLMap, path: string): [string, string?] {
@@ -32,42 +27,32 @@ function notFound(path: string): Problem {
   });
 }
 
-function tableEdits(text: string, tables: YAMLMap, key: Scalar, value: YAMLMap, name: string): Edit[] {
-  const old = String(key.value);
+function tableEdits(tables: YAMLMap, table: string, name: string): ConfigEdit[] {
+  if (!isMap(tables.get(table))) throw notFound(table);
   return [
-    replace(key, name),
-    ...addRenamedFrom(text, value, null, old),
-    ...referenceEdits(tables, (target) => renameSegment(target, old, null, name)),
+    ...referenceEdits(tables, (target) => renameSegment(target, table, null, name)),
+    { kind: 'set', path: ['tables', table, 'renamed_from'], value: table, behind: null },
+    // Last, since it changes the path of what is inside.
+    { kind: 'rename', path: ['tables', table], name },
   ];
 }
 
-function columnEdits(
-  text: string,
-  tables: YAMLMap,
-  table: string,
-  value: YAMLMap,
-  column: string,
-  name: string,
-): Edit[] {
-  const fields = value.get('fields');
-  const items = isSeq(fields) ? fields.items.filter(isMap) : [];
-  const field = items.find((one) => one.get('name') === column);
-  const scalar = field?.get('name', true);
-  if (!field || !isScalar(scalar)) throw notFound(`${table}.${column}`);
-  const indexes = value.get('indexes');
-  const inIndexes = (isSeq(indexes) ? indexes.items.filter(isMap) : []).flatMap((index) => {
-    const columns = index.get('columns');
-    return isSeq(columns)
-      ? columns.items
-          .filter(isScalar)
-          .filter((one) => one.value === column)
-          .map((one) => replace(one, name))
-      : [];
-  });
+function columnEdits(tables: YAMLMap, table: string, column: string, name: string): ConfigEdit[] {
+  const index = itemsOf(tables, table, 'fields').findIndex(
+    (field) => isMap(field) && field.get('name') === column,
+  );
+  if (index === -1) throw notFound(`${table}.${column}`);
+  const field = ['tables', table, 'fields', index];
   return [
-    replace(scalar, name),
-    ...addRenamedFrom(text, field, scalar, column),
-    ...inIndexes,
+    { kind: 'set', path: [...field, 'name'], value: name },
+    { kind: 'set', path: [...field, 'renamed_from'], value: column, behind: 'name' },
+    ...itemsOf(tables, table, 'indexes').flatMap((_, at) =>
+      itemsOf(tables, table, 'indexes', at, 'columns').flatMap((one, place): ConfigEdit[] =>
+        isScalar(one) && one.value === column
+          ? [{ kind: 'set', path: ['tables', table, 'indexes', at, 'columns', place], value: name }]
+          : [],
+      ),
+    ),
     ...referenceEdits(tables, (target) => renameSegment(target, table, column, name)),
   ];
 }
@@ -80,47 +65,20 @@ function renameSegment(target: string, table: string, column: string | null, nam
   return parts.join('.');
 }
 
-function referenceEdits(tables: YAMLMap, rename: (target: string) => string | null): Edit[] {
-  const edits: Edit[] = [];
-  for (const pair of tables.items) {
-    const fields = isMap(pair.value) ? pair.value.get('fields') : undefined;
-    for (const field of isSeq(fields) ? fields.items.filter(isMap) : []) {
-      const scalar = field.getIn(['foreign_key', 'references'], true);
-      const renamed = isScalar(scalar) ? rename(String(scalar.value)) : null;
-      if (isScalar(scalar) && renamed !== null) edits.push(replace(scalar, renamed));
-    }
-  }
-  return edits;
+function referenceEdits(tables: YAMLMap, rename: (target: string) => string | null): ConfigEdit[] {
+  return tables.items.flatMap(({ key }) => {
+    const table = String(isScalar(key) ? key.value : key);
+    return itemsOf(tables, table, 'fields').flatMap((field, index): ConfigEdit[] => {
+      const target = isMap(field) ? field.getIn(['foreign_key', 'references']) : undefined;
+      const renamed = typeof target === 'string' ? rename(target) : null;
+      const path = ['tables', table, 'fields', index, 'foreign_key', 'references'];
+      return renamed === null ? [] : [{ kind: 'set', path, value: renamed }];
+    });
+  });
 }
 
-function replace(scalar: Scalar, value: string): Edit {
-  const [from, to] = scalar.range ?? [0, 0];
-  return { from, to, text: quoted(value) };
-}
-
-function quoted(value: string): string {
-  return /^[A-Za-z_][\w-]*$/.test(value) && !/^(true|false|null|yes|no|on|off)$/i.test(value)
-    ? value
-    : JSON.stringify(value);
-}
-
-/** Behind the name in a field, at the head of a table. */
-function addRenamedFrom(text: string, map: YAMLMap, after: Scalar | null, old: string): Edit[] {
-  const existing = map.get('renamed_from', true);
-  if (isScalar(existing)) return [replace(existing, old)];
-  const line = `renamed_from: ${quoted(old)}`;
-  const start = map.range?.[0] ?? 0;
-  if (map.flow) {
-    const at = after?.range?.[1] ?? start + 1;
-    return [{ from: at, to: at, text: after ? `, ${line}` : ` ${line},` }];
-  }
-  const indent = ' '.repeat(start - (text.lastIndexOf('\n', start - 1) + 1));
-  const at = after?.range?.[1] ?? start;
-  return [{ from: at, to: at, text: after ? `\n${indent}${line}` : `${line}\n${indent}` }];
-}
-
-function apply(text: string, edits: readonly Edit[]): string {
-  return [...edits]
-    .sort((a, b) => b.from - a.from)
-    .reduce((result, edit) => result.slice(0, edit.from) + edit.text + result.slice(edit.to), text);
+/** The entries of the list at the path; none where there is no list. */
+function itemsOf(tables: YAMLMap, ...path: readonly (string | number)[]): readonly unknown[] {
+  const list = tables.getIn(path);
+  return isSeq(list) ? list.items : [];
 }

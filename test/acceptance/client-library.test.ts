@@ -3,20 +3,16 @@
 import * as newest from '@supabase/supabase-js';
 import * as oldest from 'supabase-js-2.107';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startSvc, type SvcProcess } from '../support/svc-process.ts';
-import { copyTodoProject, type TodoProject } from '../support/todo-project.ts';
+import { startTodoServer, type TodoServer } from '../support/todo-project.ts';
 
-let project: TodoProject;
-let svc: SvcProcess;
+let svc: TodoServer;
 
 beforeAll(async () => {
-  project = copyTodoProject();
-  svc = await startSvc({ command: 'dev', config: project.config });
+  svc = await startTodoServer();
 });
 
 afterAll(async () => {
   await svc?.stop();
-  project?.remove();
 });
 
 let serial = 0;

@@ -1,26 +1,22 @@
 // `svc dev` follows the file: a good change is served, a bad one is reported and replaces nothing.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startSvc, type SvcProcess } from '../support/svc-process.ts';
-import { copyTodoProject, type TodoProject } from '../support/todo-project.ts';
+import { startTodoServer, type TodoServer } from '../support/todo-project.ts';
 
-let project: TodoProject;
-let svc: SvcProcess;
+let svc: TodoServer;
 
 beforeAll(async () => {
-  project = copyTodoProject();
-  svc = await startSvc({ command: 'dev', config: project.config });
+  svc = await startTodoServer();
 });
 afterAll(async () => {
   await svc?.stop();
-  project?.remove();
 });
 
 const get = (path: string): Promise<Response> =>
   fetch(`${svc.url}${path}`, { headers: { apikey: svc.publishableKey } });
 
 function edit(change: (text: string) => string): void {
-  writeFileSync(project.config, change(readFileSync(project.config, 'utf8')));
+  writeFileSync(svc.config, change(readFileSync(svc.config, 'utf8')));
 }
 
 test('a new column and a new table appear without a restart, and no request fails meanwhile', async () => {
@@ -51,12 +47,12 @@ test('a new column and a new table appear without a restart, and no request fail
 });
 
 test('a file with mistakes is reported with its line, and the last good one is served on', async () => {
-  const good = readFileSync(project.config, 'utf8');
+  const good = readFileSync(svc.config, 'utf8');
   edit((text) => text.replace('on_delete: cascade } }', 'on_delete: cascde } }'));
   await expect.poll(() => svc.output()).toContain('Did you mean cascade?');
   expect(svc.output()).toMatch(/svc\.yaml:\d+:\d+ error tables\.lists\.fields\[1\]\.foreign_key\.on_delete/);
   expect((await get('/rest/v1/tips?select=body')).status).toBe(200);
-  writeFileSync(project.config, good);
+  writeFileSync(svc.config, good);
   await expect.poll(() => svc.output().match(/reloaded/g)?.length ?? 0).toBeGreaterThan(1);
 });
 
@@ -68,7 +64,7 @@ test('a change the database refuses leaves file and database as they were served
     body: JSON.stringify({ body: 'keep me', stars: null }),
   });
   expect(inserted.status).toBe(201);
-  const good = readFileSync(project.config, 'utf8');
+  const good = readFileSync(svc.config, 'utf8');
   edit((text) =>
     text.replace(
       '{ name: stars, type: integer, default: 3 }',
@@ -77,7 +73,7 @@ test('a change the database refuses leaves file and database as they were served
   );
   await expect.poll(() => svc.output()).toContain('MIG-201');
   expect((await get('/rest/v1/tips?select=stars')).status).toBe(200);
-  writeFileSync(project.config, good);
+  writeFileSync(svc.config, good);
 });
 
 test('the dashboard is where the banner says, and lets the person at this machine in', async () => {

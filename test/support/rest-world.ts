@@ -16,6 +16,7 @@ import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provision } from '../../src/provision/provision.ts';
 import { rest } from '../../src/rest/rest.ts';
 import { createApp } from '../../src/server/app.ts';
+import { aConfig } from './config.ts';
 
 export const KEYS = {
   publishable: 'svc_publishable_0123456789012345678901234567',
@@ -244,44 +245,17 @@ function configOf(catalog: Catalog, options: RestWorldOptions): Config {
       body: '',
       position: POSITION,
     }));
-  return {
+  return aConfig({
     expose: {
       relations: (options.exposed ?? []).map((name) => ({ schema: 'public', name })),
       routines: [],
     },
-    project: { name: 'test', description: undefined, cloudProjectId: undefined },
-    database: { pool: { max: 4, min: 0, idleTimeoutMs: 10_000 } },
     server: {
-      port: 0,
       maxBodyBytes: options.maxBodyBytes ?? 1_000_000,
-      maxLimit: 100,
       cors: { origins: ['*'] },
-      s3Endpoint: false,
-      timeouts: { requestMs: 30_000, dbQueryMs: 10_000, uploadMs: 30_000, shutdownMs: 1_000 },
-    },
-    providers: { email: undefined, storage: { type: 'local', path: undefined } },
-    auth: {
-      jwtExpirySeconds: 900,
-      refreshTokenExpirySeconds: 604_800,
-      allowSignup: true,
-      allowAnonymous: true,
-      redirectUrls: [],
-      email: undefined,
-      oauth: [],
+      timeouts: { uploadMs: 30_000 },
     },
     tables,
-    storage: [],
     rpc,
-    functions: [],
-    functionsBundle: undefined,
-    migrations: {
-      drop: 'retire',
-      pruneAfterMs: 0,
-      lockTimeoutMs: 1_000,
-      lockBudgetMs: 1_000,
-      bootBudgetMs: 1_000,
-      maxWriteBlockMs: 1_000,
-    },
-    source: { name: 'svc.yaml', directory: undefined, text: '' },
-  };
+  });
 }

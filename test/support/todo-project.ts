@@ -3,6 +3,7 @@ import { chmodSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { startSvc, type SvcProcess } from './svc-process.ts';
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/todo', import.meta.url));
 
@@ -19,4 +20,26 @@ export function copyTodoProject(): TodoProject {
     config: join(directory, 'svc.yaml'),
     remove: () => rmSync(directory, { recursive: true, force: true }),
   };
+}
+
+export type TodoServer = SvcProcess & { readonly config: string };
+
+/** `svc dev` on such a copy, which goes when the server stops. */
+export async function startTodoServer(): Promise<TodoServer> {
+  const project = copyTodoProject();
+  try {
+    const svc = await startSvc({ command: 'dev', config: project.config });
+    return {
+      ...svc,
+      config: project.config,
+      async stop(signal) {
+        const code = await svc.stop(signal);
+        project.remove();
+        return code;
+      },
+    };
+  } catch (error) {
+    project.remove();
+    throw error;
+  }
 }

@@ -1,6 +1,5 @@
 // POST /admin/generate_link: what a mail would have carried, for whoever sends mail by other means. Sends nothing,
 // waits for nothing, and works without a mail provider.
-import { randomUUID } from 'node:crypto';
 import { must } from '../../lib/assert.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
@@ -16,8 +15,7 @@ import { prepareToken, siteUrl, type LinkType } from '../token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
-  insertEmailIdentity,
-  insertUser,
+  insertEmailUser,
   toUserJson,
   updateUser,
   type UserRow,
@@ -157,23 +155,11 @@ async function signupPlan(db: Db, known: UserRow | undefined, order: Order, now:
       verificationType: 'signup',
     };
   }
-  const id = randomUUID();
-  const metadata = mergeMetadata({}, data);
-  await insertUser(
+  const id = await insertEmailUser(
     db,
-    {
-      id,
-      email,
-      passwordHash: passwordHash ?? null,
-      userMetadata: { ...metadata, sub: id, email, email_verified: false, phone_verified: false },
-      appMetadata: { provider: 'email', providers: ['email'] },
-      isAnonymous: false,
-      confirmed: false,
-      proven: false,
-    },
+    { email, passwordHash: passwordHash ?? null, data: mergeMetadata({}, data), confirmed: false },
     now,
   );
-  await insertEmailIdentity(db, { id, email }, metadata, false, now);
   await updateUser(db, id, { confirmation_sent_at: now }, now);
   const user = must(await findUserById(db, id), 'the user of a generated link');
   return { user, link: 'signup', token: 'confirmation_token', to: email, verificationType: 'signup' };

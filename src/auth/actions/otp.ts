@@ -1,6 +1,5 @@
 // POST /otp and /magiclink: a mail with a link and a code. Exists only with an `auth.email` block; without a
 // provider it answers as always and does nothing.
-import { randomUUID } from 'node:crypto';
 import { must } from '../../lib/assert.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
@@ -20,14 +19,7 @@ import {
 import { BUCKETS } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
 import { queueTokenMail } from '../token-mail.ts';
-import {
-  findUserByEmail,
-  findUserById,
-  insertEmailIdentity,
-  insertUser,
-  updateUser,
-  type UserRow,
-} from '../user.ts';
+import { findUserByEmail, findUserById, insertEmailUser, updateUser, type UserRow } from '../user.ts';
 
 export async function otp(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, settings } = request;
@@ -101,21 +93,6 @@ async function createForOtp(db: Db, request: AuthRequest, { email, data, creates
   const { now, settings } = request;
   if (!creates) throw otpDisabled();
   if (!settings.allowSignup) throw signupDisabled();
-  const id = randomUUID();
-  await insertUser(
-    db,
-    {
-      id,
-      email,
-      passwordHash: null,
-      userMetadata: { ...data, sub: id, email, email_verified: false, phone_verified: false },
-      appMetadata: { provider: 'email', providers: ['email'] },
-      isAnonymous: false,
-      confirmed: false,
-      proven: false,
-    },
-    now,
-  );
-  await insertEmailIdentity(db, { id, email }, data, false, now);
+  const id = await insertEmailUser(db, { email, passwordHash: null, data, confirmed: false }, now);
   return must(await findUserById(db, id), 'the user made for a one-time password');
 }

@@ -27,6 +27,7 @@ import {
   findUserByEmail,
   findUserById,
   insertEmailIdentity,
+  insertEmailUser,
   insertUser,
   isUniqueViolation,
   syncProviders,
@@ -158,25 +159,10 @@ async function insertWithIdentity(
   confirmed: boolean,
 ): Promise<string> {
   const { now } = request;
-  const id = randomUUID();
-  const { email } = entry;
-  await insertUser(
-    db,
-    {
-      id,
-      email,
-      passwordHash: entry.passwordHash,
-      userMetadata: { ...entry.data, sub: id, email, email_verified: confirmed, phone_verified: false },
-      appMetadata: { provider: 'email', providers: ['email'] },
-      isAnonymous: false,
-      confirmed,
-      proven: false,
-    },
-    now,
-  );
-  await insertEmailIdentity(db, { id, email }, entry.data, false, now);
+  const { email, passwordHash, data } = entry;
+  const id = await insertEmailUser(db, { email, passwordHash, data, confirmed }, now);
   if (confirmed) {
-    const actor = { id, email, raw_user_meta_data: entry.data };
+    const actor = { id, email, raw_user_meta_data: data };
     await recordAudit(db, {
       action: 'user_signedup',
       actor,

@@ -1,48 +1,51 @@
 // Resumable uploads, protocol tus 1.0.0, at /upload/resumable. Every request asks the policies again, one request
 // at a time writes, and what was acknowledged is durable: a client that lost its connection, or we our process,
 // goes on at the offset that HEAD tells.
-import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { sql } from '../../postgres/sql.ts';
 import { Abort } from '../../problem/problem.ts';
-import { answerProblem, answerRefusal } from '../answer.ts';
 import { BlobMissing } from '../backend/backend.ts';
 import { findBucket, requireBucket, type Bucket } from '../bucket.ts';
 import { closedCaller, during, ownerOf } from '../caller.ts';
-import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../content-type.ts';
+import { checkDeclaredType, checkSniffedType, SNIFF_BYTES } from '../content-type.ts';
 import { Meter, readMetadata } from '../incoming.ts';
 import { abandonVersion, commitObject, rehearseUpload } from '../object.ts';
 import { isObjectPath, parseObjectPath } from '../object-path.ts';
-import { accessDenied, slowDown, StorageProblem, toStorageProblem } from '../problem.ts';
+import { accessDenied, slowDown, StorageProblem } from '../problem.ts';
 import { fileMetadata } from '../receive.ts';
 import {
   createResumable,
   declareLength,
   deleteResumable,
-  dropLease,
   entityTag,
   findResumable,
   markCompleted,
   parseUploadId,
   recordPart,
-  renewLease,
-  takeLease,
   toUploadId,
   type ResumableUpload,
 } from '../resumable-upload.ts';
 import { rawRest, type StorageContext } from '../storage-context.ts';
-
-const TUS_VERSION = '1.0.0';
-const EXTENSIONS = 'creation,creation-with-upload,creation-defer-length,termination,expiration';
-const CHUNK_TYPE = 'application/offset+octet-stream';
-const RENEW_MS = 1_000;
-const WRITER_WAIT_MS = 5_000;
-const WRITER_POLL_MS = 100;
-
-/** Writers of this process, so that one that is in the way here need not wait for its next renewal. */
-type Writers = Map<string, () => void>;
+import {
+  answerOptions,
+  answerProgress,
+  answerTus,
+  checkProtocol,
+  CHUNK_TYPE,
+  expiredUpload,
+  lockedUpload,
+  maximumExceeded,
+  parseMetadata,
+  readLength,
+  readNumber,
+  TUS_VERSION,
+  TusProblem,
+  unknownUpload,
+  wrongOffset,
+} from '../tus.ts';
+import { underLease, type Held, type Leases } from '../upload-lease.ts';
+import { probedMetadata } from './upload.ts';
 
 type Draft = Pick<
   ResumableUpload,
@@ -57,20 +60,8 @@ type Grant = {
   readonly isService: boolean;
 };
 
-class TusProblem extends StorageProblem {
-  constructor(status: number, message: string) {
-    super({ code: 'Tus', label: 'Tus', status, http: status }, message);
-  }
-}
-
-const unknownUpload = (): TusProblem => new TusProblem(404, 'The file for this url was not found');
-const expiredUpload = (): TusProblem => new TusProblem(410, 'The file for this url no longer exists');
-const wrongOffset = (): TusProblem => new TusProblem(409, 'Upload-Offset conflict');
-const maximumExceeded = (): TusProblem => new TusProblem(413, 'Maximum size exceeded');
-const lockedUpload = (): TusProblem => new TusProblem(423, 'Upload is being written by another request');
-
 export function addResumableRoutes(app: FastifyInstance, context: StorageContext): void {
-  const writers: Writers = new Map();
+  const leases: Leases = { owner: context.owner, writers: new Map() };
   const writing = { config: { deadline: 'upload' as const } };
   for (const signed of [false, true]) {
     const base = signed ? '/upload/resumable/sign' : '/upload/resumable';
@@ -85,7 +76,7 @@ export function addResumableRoutes(app: FastifyInstance, context: StorageContext
           reply.header('tus-resumable', TUS_VERSION).header('cache-control', 'no-store');
           return await work(request, reply, grant);
         } catch (error) {
-          return answerTus(request, reply, error, context);
+          return answerTus(request, reply, error, context.log);
         }
       };
     const location = (upload: ResumableUpload, request: FastifyRequest): string => {
@@ -94,29 +85,31 @@ export function addResumableRoutes(app: FastifyInstance, context: StorageContext
     };
     const idOf = (request: FastifyRequest): string => rawRest(request, app.prefix, signed ? 3 : 2);
 
-    app.options(base, (_request, reply) => answerOptions(context, reply));
-    app.options(`${base}/*`, (_request, reply) => answerOptions(context, reply));
+    const options = (_request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+      answerOptions(reply, largestSize(context));
+    app.options(base, options);
+    app.options(`${base}/*`, options);
     app.post(
       base,
       writing,
       handle(async (request, reply, grant) => {
         const upload = await create(context, request, grant);
         reply.header('location', location(upload, request));
-        return await answerProgress(reply.code(201), await begin(context, request, writers, upload));
+        return await answerProgress(reply.code(201), await begin(context, request, leases, upload));
       }),
     );
     app.head(
       `${base}/*`,
-      handle((request, reply, grant) => tell(context, writers, reply, idOf(request), grant)),
+      handle((request, reply, grant) => tell(context, leases, reply, idOf(request), grant)),
     );
     app.patch(
       `${base}/*`,
       writing,
-      handle((request, reply, grant) => append(context, request, reply, writers, idOf(request), grant)),
+      handle((request, reply, grant) => append(context, request, reply, leases, idOf(request), grant)),
     );
     app.delete(
       `${base}/*`,
-      handle((request, reply, grant) => terminate(context, reply, writers, idOf(request), grant)),
+      handle((request, reply, grant) => terminate(context, reply, leases, idOf(request), grant)),
     );
   }
 }
@@ -139,10 +132,7 @@ async function callerGrant(context: StorageContext, request: FastifyRequest): Pr
             bucket: draft.bucket,
             name: draft.name,
             ownerId: draft.ownerId,
-            metadata: {
-              mimetype: draft.fields.contentType,
-              ...(draft.length === null ? {} : { contentLength: draft.length }),
-            },
+            metadata: probedMetadata(draft.fields, draft.length ?? undefined),
             userMetadata: draft.userMetadata,
           },
           draft.upsert,
@@ -159,12 +149,6 @@ async function signedGrant(
   if (typeof token !== 'string') throw accessDenied();
   const granted = await context.tokens.verifyUpload(token, `${target.bucket}/${target.name}`);
   return { ownerId: granted.owner, upsert: granted.upsert, isService: false, ask: undefined };
-}
-
-function checkProtocol(request: FastifyRequest): void {
-  const version = request.headers['tus-resumable'];
-  if (version === undefined) throw new TusProblem(412, 'Tus-Resumable Required');
-  if (version !== TUS_VERSION) throw new TusProblem(412, `Tus-Resumable must be ${TUS_VERSION}`);
 }
 
 async function create(
@@ -206,18 +190,18 @@ async function create(
 async function begin(
   context: StorageContext,
   request: FastifyRequest,
-  writers: Writers,
+  leases: Leases,
   upload: ResumableUpload,
 ): Promise<ResumableUpload> {
   if (request.headers['content-type'] === CHUNK_TYPE || upload.length === 0) {
-    return await underLease(context, writers, upload.version, (held) => write(context, request, held));
+    return await underLease(leases, upload.version, (held) => write(context, request, held));
   }
   return upload;
 }
 
 async function tell(
   context: StorageContext,
-  writers: Writers,
+  leases: Leases,
   reply: FastifyReply,
   id: string,
   grant: GrantReader,
@@ -225,7 +209,7 @@ async function tell(
   let upload = await open(context, id, grant);
   if (!upload.completed && upload.length === upload.received) {
     // All bytes are there and the row is not: the process that took the last ones died before it could commit.
-    upload = await underLease(context, writers, upload.version, (held) => complete(context, held.upload));
+    upload = await underLease(leases, upload.version, (held) => complete(context, held.upload));
   }
   reply.header('upload-metadata', upload.rawMetadata);
   if (upload.length === null) reply.header('upload-defer-length', '1');
@@ -237,7 +221,7 @@ async function append(
   context: StorageContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  writers: Writers,
+  leases: Leases,
   id: string,
   readGrant: GrantReader,
 ): Promise<FastifyReply> {
@@ -261,7 +245,7 @@ async function append(
     }
     await declareLength(context.owner, found.version, declared);
   }
-  const upload = await underLease(context, writers, found.version, (held) => {
+  const upload = await underLease(leases, found.version, (held) => {
     if (held.upload.received !== offset) throw wrongOffset();
     return write(context, request, held);
   });
@@ -272,78 +256,17 @@ async function append(
 async function terminate(
   context: StorageContext,
   reply: FastifyReply,
-  writers: Writers,
+  leases: Leases,
   id: string,
   grant: GrantReader,
 ): Promise<FastifyReply> {
   const upload = await open(context, id, grant);
   if (upload.completed) throw new TusProblem(400, 'The upload is finished and can no longer be aborted');
-  await underLease(context, writers, upload.version, async (held) => {
+  await underLease(leases, upload.version, async (held) => {
     await abandon(context, held.upload);
     return held.upload;
   });
   return await reply.code(204).send();
-}
-
-type Held = {
-  readonly upload: ResumableUpload;
-  readonly writer: string;
-  /** Fires when somebody else wants to write. */
-  readonly signal: AbortSignal;
-  /** False when the lease may have expired: nothing more must be written then. */
-  readonly mayWrite: () => boolean;
-};
-
-async function underLease(
-  context: StorageContext,
-  writers: Writers,
-  version: string,
-  work: (held: Held) => Promise<ResumableUpload>,
-): Promise<ResumableUpload> {
-  const writer = randomUUID();
-  const upload = await waitForLease(context, writers, version, writer);
-  const stop = new AbortController();
-  let renewedAt = performance.now();
-  writers.set(version, () => stop.abort());
-  const renewal = setInterval(() => {
-    renewLease(context.owner, version, writer).then(
-      (wanted) => {
-        if (wanted) renewedAt = performance.now();
-        else stop.abort();
-      },
-      () => {},
-    );
-  }, RENEW_MS);
-  try {
-    return await work({
-      upload,
-      writer,
-      signal: stop.signal,
-      // Well before the lease ends for the others, counted by a clock that nobody sets.
-      mayWrite: () => performance.now() - renewedAt < 10_000,
-    });
-  } finally {
-    clearInterval(renewal);
-    writers.delete(version);
-    await dropLease(context.owner, version, writer).catch(() => {});
-  }
-}
-
-async function waitForLease(
-  context: StorageContext,
-  writers: Writers,
-  version: string,
-  writer: string,
-): Promise<ResumableUpload> {
-  const deadline = performance.now() + WRITER_WAIT_MS;
-  for (;;) {
-    const upload = await takeLease(context.owner, version, writer);
-    if (upload) return upload;
-    if (!(await findResumable(context.owner, version))) throw unknownUpload();
-    if (performance.now() > deadline) throw lockedUpload();
-    writers.get(version)?.();
-    await delay(WRITER_POLL_MS);
-  }
 }
 
 let receiving = 0;
@@ -488,84 +411,12 @@ async function open(context: StorageContext, id: string, readGrant: GrantReader)
   return upload;
 }
 
-function answerProgress(reply: FastifyReply, upload: ResumableUpload): FastifyReply {
-  reply.header('upload-offset', upload.received);
-  if (!upload.completed) reply.header('upload-expires', upload.expiresAt.toUTCString());
-  return reply.send();
-}
-
-function answerOptions(context: StorageContext, reply: FastifyReply): FastifyReply {
-  const largest = Math.max(0, ...context.snapshot().config.storage.map((bucket) => bucket.maxSizeBytes));
-  return reply
-    .code(204)
-    .headers({
-      'tus-resumable': TUS_VERSION,
-      'tus-version': TUS_VERSION,
-      'tus-extension': EXTENSIONS,
-      'tus-max-size': largest,
-    })
-    .send();
-}
-
-/** This protocol's clients read the status and show the text. */
-function answerTus(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  error: unknown,
-  context: StorageContext,
-): FastifyReply {
-  const problem = toStorageProblem(error);
-  if (problem.code === 'InvalidJWT' || problem.code === 'InvalidSignature') {
-    return answerProblem(request, reply, problem);
-  }
-  if (problem.status >= 500 && problem.cause !== undefined) {
-    context.log.error({ err: problem.cause, requestId: request.id }, 'storage fault');
-  }
-  return answerRefusal(
-    request,
-    reply,
-    problem.status,
-    { 'content-type': 'text/plain; charset=utf-8', 'tus-resumable': TUS_VERSION, ...problem.headers },
-    problem.message,
-  );
-}
-
 function rulesFor(bucket: Bucket, name: string): { maxBytes: number; types: readonly string[] } {
   return name.endsWith('.emptyFolderPlaceholder')
     ? { maxBytes: 0, types: [] }
     : { maxBytes: bucket.maxBytes, types: bucket.types };
 }
 
-function readLength(request: FastifyRequest): number | null {
-  const length = request.headers['upload-length'];
-  const deferred = request.headers['upload-defer-length'];
-  if ((length === undefined) === (deferred === undefined)) {
-    throw new TusProblem(400, 'Either Upload-Length or Upload-Defer-Length must be given');
-  }
-  if (deferred !== undefined) {
-    if (deferred !== '1') throw new TusProblem(400, 'Invalid upload-defer-length');
-    return null;
-  }
-  const bytes = readNumber(length);
-  if (bytes === undefined) throw new TusProblem(400, 'Invalid upload-length');
-  return bytes;
-}
-
-function readNumber(header: string | string[] | undefined): number | undefined {
-  if (typeof header !== 'string' || !/^\d{1,15}$/.test(header)) return undefined;
-  return Number(header);
-}
-
-/** `key base64, key base64`; a key without a value is an empty one. */
-function parseMetadata(header: string): Map<string, string> {
-  const metadata = new Map<string, string>();
-  for (const pair of header.split(',')) {
-    const [key = '', value = '', ...rest] = pair.trim().split(' ');
-    if (key === '' || rest.length > 0 || metadata.has(key) || !/^[A-Za-z0-9+/=]*$/.test(value)) {
-      throw new TusProblem(400, 'Invalid upload-metadata');
-    }
-    metadata.set(key, Buffer.from(value, 'base64').toString('utf8'));
-  }
-  if (!isHeaderValue(header)) throw new TusProblem(400, 'Invalid upload-metadata');
-  return metadata;
+function largestSize(context: StorageContext): number {
+  return Math.max(0, ...context.snapshot().config.storage.map((bucket) => bucket.maxSizeBytes));
 }

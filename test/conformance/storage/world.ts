@@ -28,6 +28,7 @@ import {
   type StorageOptions,
 } from '../../../src/storage/storage.ts';
 import { deriveUrlKey } from '../../../src/storage/url-token.ts';
+import { aConfig } from '../../support/config.ts';
 import { createDatabase, templateDatabase } from '../../support/database.ts';
 
 const POSITION = { line: 1, column: 1 };
@@ -102,51 +103,6 @@ export const OWN: Policy = aPolicy({
   check: 'owner_id = auth.uid()::text',
 });
 
-export function aConfig(directory: string, options: WorldOptions): Config {
-  return {
-    expose: { relations: [], routines: [] },
-    project: { name: 'test', description: undefined, cloudProjectId: undefined },
-    database: { pool: { max: 10, min: 1, idleTimeoutMs: 10_000 } },
-    server: {
-      port: 0,
-      maxBodyBytes: options.maxBodyBytes ?? 1024 * 1024,
-      maxLimit: 100,
-      cors: { origins: options.corsOrigins ?? [] },
-      s3Endpoint: options.s3 !== undefined,
-      timeouts: {
-        requestMs: options.requestMs ?? 30_000,
-        dbQueryMs: 10_000,
-        uploadMs: options.uploadMs ?? 300_000,
-        shutdownMs: 5_000,
-      },
-    },
-    providers: { email: undefined, storage: options.provider ?? { type: 'local', path: 'blobs' } },
-    auth: {
-      jwtExpirySeconds: 900,
-      refreshTokenExpirySeconds: 604_800,
-      allowSignup: true,
-      allowAnonymous: true,
-      redirectUrls: [],
-      email: undefined,
-      oauth: [],
-    },
-    tables: [],
-    storage: options.buckets,
-    rpc: [],
-    functions: [],
-    functionsBundle: undefined,
-    migrations: {
-      drop: 'retire',
-      pruneAfterMs: 0,
-      lockTimeoutMs: 300,
-      lockBudgetMs: 60_000,
-      bootBudgetMs: 60_000,
-      maxWriteBlockMs: 100,
-    },
-    source: { name: 'svc.yaml', directory, text: '' },
-  };
-}
-
 /** The policies of 'per bucket' as statements: restrictive ones must not touch the rows of other buckets. */
 export function policyStatements(buckets: readonly Bucket[]): Sql[] {
   return buckets.flatMap((bucket) =>
@@ -184,7 +140,17 @@ export async function createWorld(options: WorldOptions): Promise<World> {
   const database = await createDatabase({ template });
   const roles = await provision(database.url);
   const directory = await mkdtemp(join(tmpdir(), 'svc-storage-'));
-  const config = aConfig(directory, options);
+  const config = aConfig({
+    server: {
+      maxBodyBytes: options.maxBodyBytes,
+      cors: options.corsOrigins && { origins: options.corsOrigins },
+      s3Endpoint: options.s3 !== undefined,
+      timeouts: { requestMs: options.requestMs, uploadMs: options.uploadMs },
+    },
+    providers: { storage: options.provider ?? { type: 'local', path: 'blobs' } },
+    storage: options.buckets,
+    source: { name: 'svc.yaml', directory, text: '' },
+  });
   const keys = generateApiKeys();
   const owner = new OwnerDatabase({
     url: roles.ownerUrl,

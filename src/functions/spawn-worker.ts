@@ -1,0 +1,65 @@
+// How a worker process is started: which environment it gets, which flags of Node, its four streams.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** What Node itself needs from the environment at its start; the worker deletes all but TZ before any handler runs. */
+const INHERITED = [
+  'TZ',
+  'LANG',
+  'LC_ALL',
+  'NODE_EXTRA_CA_CERTS',
+  'SSL_CERT_FILE',
+  'SSL_CERT_DIR',
+  'SystemRoot',
+];
+
+const WORKER_FILE = fileURLToPath(
+  new URL(import.meta.url.endsWith('.ts') ? './worker/main.ts' : './worker/main.js', import.meta.url),
+);
+
+export type SpawnOptions = {
+  readonly runtime: string;
+  readonly memoryMb: number;
+  /** The folder it works in. */
+  readonly root: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+};
+
+/** The fourth stream is the channel for frames. */
+export function spawnWorker({ runtime, memoryMb, root, env: given }: SpawnOptions): ChildProcess {
+  const env: Record<string, string> = {};
+  for (const name of INHERITED) {
+    const value = given[name];
+    if (value !== undefined) env[name] = value;
+  }
+  // Compiled code is shared with the server's own cache, if it has one: a worker starts in a third of the time.
+  const cache = getCompileCacheDir();
+  if (cache !== undefined) env['NODE_COMPILE_CACHE'] = dirname(cache);
+  return spawn(
+    runtime,
+    [
+      `--max-old-space-size=${memoryMb}`,
+      '--enable-source-maps',
+      '--disable-warning=ExperimentalWarning',
+      ...typescriptFlags(),
+      WORKER_FILE,
+    ],
+    {
+      cwd: root,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      // Its own process group: Ctrl-C in the terminal is for the server, which ends its workers in order.
+      detached: process.platform !== 'win32',
+      windowsHide: true,
+    },
+  );
+}
+
+/** Early releases of Node 22 strip types only when asked to. */
+function typescriptFlags(): string[] {
+  if (process.features.typescript) return [];
+  const flag = '--experimental-strip-types';
+  return process.allowedNodeEnvironmentFlags.has(flag) ? [flag] : [];
+}

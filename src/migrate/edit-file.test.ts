@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest';
+import { renameInFile } from './edit-file.ts';
+
+const FILE = `# everything
+tables:
+  # lists
+  lists:
+    fields:
+      - { name: id, type: uuid, primary_key: true } # the key
+      - name: title
+        type: text
+    indexes:
+      - { columns: [title, id] }
+  todos:
+    rls: []
+    fields:
+      - { name: id, type: uuid, primary_key: true }
+      - name: list
+        foreign_key: { references: lists.id, on_delete: cascade } # whose
+  "odd.name": { fields: [{ name: id, type: uuid }] }
+`;
+
+test('a table: its name, the old one at its head, and what refers to it', () => {
+  expect(renameInFile(FILE, 'lists', 'folders')).toBe(
+    FILE.replace('  lists:\n', '  folders:\n    renamed_from: lists\n').replace('lists.id', 'folders.id'),
+  );
+});
+
+test('a field in a block, and the indexes that name it', () => {
+  expect(renameInFile(FILE, 'lists.title', 'name')).toBe(
+    FILE.replace('name: title\n', 'name: name\n        renamed_from: title\n').replace(
+      '[title, id]',
+      '[name, id]',
+    ),
+  );
+});
+
+test('a field in braces, with indexes and references', () => {
+  expect(renameInFile(FILE, 'lists.id', 'key')).toBe(
+    FILE.replace('{ name: id,', '{ name: key, renamed_from: id,')
+      .replace('[title, id]', '[title, key]')
+      .replace('lists.id', 'lists.key'),
+  );
+});
+
+test('a table whose name has a dot, in braces', () => {
+  expect(renameInFile(FILE, 'odd.name', 'odd')).toBe(
+    FILE.replace('"odd.name": { fields', 'odd: { renamed_from: odd.name, fields'),
+  );
+});
+
+test('a second rename replaces what the first one wrote', () => {
+  const once = renameInFile(FILE, 'lists', 'folders');
+  expect(renameInFile(once, 'folders', 'groups')).toBe(
+    once
+      .replace('  folders:', '  groups:')
+      .replace('renamed_from: lists', 'renamed_from: folders')
+      .replace('folders.id', 'groups.id'),
+  );
+});
+
+test.each(['nope', 'lists.nope', 'nope.title'])('%s is not there, and that is said', (path) => {
+  expect(() => renameInFile(FILE, path, 'x')).toThrow(`${path} is not in the file`);
+});

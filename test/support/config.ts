@@ -1,0 +1,74 @@
+// A complete configuration for worlds that are made without a file; each says only what it varies.
+import type {
+  AuthConfig,
+  Config,
+  MigrationSettings,
+  Providers,
+  ServerSettings,
+} from '../../src/config/config.ts';
+
+export type ConfigOverrides = Partial<Omit<Config, 'server' | 'providers' | 'auth' | 'migrations'>> & {
+  /** Undefined takes the default here, so that a world can hand its own options on. */
+  readonly server?: {
+    readonly [Key in Exclude<keyof ServerSettings, 'timeouts'>]?: ServerSettings[Key] | undefined;
+  } & {
+    readonly timeouts?: { readonly [Key in keyof ServerSettings['timeouts']]?: number | undefined };
+  };
+  readonly providers?: Partial<Providers>;
+  readonly auth?: Partial<AuthConfig>;
+  readonly migrations?: Partial<MigrationSettings>;
+};
+
+const SERVER = {
+  port: 0,
+  maxBodyBytes: 1024 * 1024,
+  maxLimit: 100,
+  cors: { origins: [] },
+  s3Endpoint: false,
+};
+const TIMEOUTS = { requestMs: 30_000, dbQueryMs: 10_000, uploadMs: 300_000, shutdownMs: 1_000 };
+
+export function aConfig(overrides: ConfigOverrides = {}): Config {
+  const { server: { timeouts = {}, ...server } = {}, providers, auth, migrations, ...rest } = overrides;
+  return {
+    expose: { relations: [], routines: [] },
+    project: { name: 'test', description: undefined, cloudProjectId: undefined },
+    database: { pool: { max: 4, min: 0, idleTimeoutMs: 10_000 } },
+    server: { ...SERVER, ...defined(server), timeouts: { ...TIMEOUTS, ...defined(timeouts) } },
+    providers: { email: undefined, storage: { type: 'local', path: undefined }, ...providers },
+    auth: {
+      jwtExpirySeconds: 900,
+      refreshTokenExpirySeconds: 7 * 86_400,
+      allowSignup: true,
+      allowAnonymous: true,
+      redirectUrls: [],
+      email: undefined,
+      oauth: [],
+      ...auth,
+    },
+    tables: [],
+    storage: [],
+    rpc: [],
+    functions: [],
+    functionsBundle: undefined,
+    migrations: {
+      drop: 'retire',
+      pruneAfterMs: 0,
+      lockTimeoutMs: 1_000,
+      lockBudgetMs: 1_000,
+      bootBudgetMs: 1_000,
+      maxWriteBlockMs: 1_000,
+      ...migrations,
+    },
+    source: { name: 'svc.yaml', directory: undefined, text: '' },
+    ...rest,
+  };
+}
+
+type Defined<Options> = { [Key in keyof Options]?: Exclude<Options[Key], undefined> };
+
+function defined<Options extends object>(options: Options): Defined<Options> {
+  return Object.fromEntries(
+    Object.entries(options).filter(([, value]) => value !== undefined),
+  ) as Defined<Options>;
+}
