@@ -296,8 +296,8 @@ tables: {}
 
   test('a top-level key is set in place, or appended', () => {
     const once = set(BACKEND, ['functions_bundle'], 's3://b/k#1');
-    expect(once).toBe(`${BACKEND}functions_bundle: s3://b/k#1\n`);
-    expect(set(once, ['functions_bundle'], 's3://b/k#2')).toBe(`${BACKEND}functions_bundle: s3://b/k#2\n`);
+    expect(once).toBe(`${BACKEND}functions_bundle: "s3://b/k#1"\n`);
+    expect(set(once, ['functions_bundle'], 's3://b/k#2')).toBe(`${BACKEND}functions_bundle: "s3://b/k#2"\n`);
   });
 
   test('a nested key is set, made where it is missing', () => {

@@ -63,9 +63,10 @@ test('colour is added on request and changes nothing else', () => {
 
 test('of far too many mistakes the first hundred are shown, quickly', () => {
   const keys = Array.from({ length: 30_000 }, (_, n) => `key${n}: 1`).join('\n');
-  const started = performance.now();
+  const before = process.cpuUsage();
   const blocks = report(`version: 1\n${keys}`).split('\n\n');
-  expect(performance.now() - started).toBeLessThan(15_000);
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1_000).toBeLessThan(15_000);
   expect(blocks).toHaveLength(101);
   expect(blocks.at(-1)).toMatch(/first 100 mistakes; there are more/);
 }, 30_000);

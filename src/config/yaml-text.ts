@@ -16,7 +16,8 @@ const STEP = 2;
 
 /** On one line, whatever it is. */
 export function renderInline(value: unknown): string {
-  if (typeof value === 'string' && /[\n\r]/.test(value)) return JSON.stringify(value);
+  if (typeof value === 'string' && (/[\n\r]/.test(value) || looksLikeComment(value)))
+    return JSON.stringify(value);
   // Inside of a flow collection, because that is where it may end up: `a, b` needs quotes there and nowhere else.
   const list = stringify([value], {
     collectionStyle: 'flow',
@@ -62,7 +63,13 @@ function renderScalar(layout: Layout, value: unknown, column: number): string {
     const indented = lines.map((line) => (line === '' ? '' : ' '.repeat(column + STEP) + line));
     return [head, ...indented].join(layout.newline);
   }
+  if (looksLikeComment(value)) return JSON.stringify(value);
   return stringify(value, { lineWidth: 0 }).trimEnd();
+}
+
+/** A `#` inside of a word begins no comment, but people and their editors take it for one. */
+function looksLikeComment(value: unknown): boolean {
+  return typeof value === 'string' && value.includes('#');
 }
 
 function renderBlock({ newline }: Layout, value: unknown, column: number): string {

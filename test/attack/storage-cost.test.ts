@@ -18,7 +18,7 @@ beforeAll(async () => {
         images: {
           maxInputPixels: 4_000_000,
           maxInputBytes: 5_000_000,
-          timeoutSeconds: 2,
+          timeoutSeconds: 20,
           concurrent: 1,
           waiting: 2,
         },
@@ -66,10 +66,12 @@ const render = (name: string, query = 'width=10') =>
 test('a picture of too many pixels', async () => {
   const small = bomb(20_000, 20_000);
   expect(small.length).toBeLessThan(500_000);
-  const startedAt = performance.now();
+  // Processor time of this process, which is the server's too: what else the machine does is not counted.
+  const before = process.cpuUsage();
   const answer = await render(await put(small));
   expect([answer.status, answer.json.code]).toEqual([400, 'InvalidRequest']);
-  expect(performance.now() - startedAt).toBeLessThan(1_500);
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1_000).toBeLessThan(1_500);
 });
 
 test('a picture of too many bytes is not even read', async () => {

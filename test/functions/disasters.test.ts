@@ -72,13 +72,15 @@ test('a worker that dies answers 502 for what it held, is replaced at once, and 
   );
   const before = pids(w);
   const victim = before[0] ?? 0;
+  const firstStarts = w.functions.status().workers.map(({ readyMs }) => readyMs ?? Infinity);
   process.kill(victim, 'SIGKILL');
   const startedAt = performance.now();
   await until('a replacement is ready', () => {
     const { workers } = w.functions.status();
     return workers.length === 2 && workers.every(({ state, pid }) => state === 'ready' && pid !== victim);
   });
-  expect(performance.now() - startedAt).toBeLessThan(2_000);
+  // Nothing was waited for but the start itself.
+  expect(performance.now() - startedAt).toBeLessThan(10 * Math.max(...firstStarts));
   w.write({ open: '' });
   const replies = await Promise.all(held);
   expect(statuses(replies)).toEqual({ 200: 10, 502: 10 });
@@ -99,12 +101,20 @@ test('no worker at all for a moment: requests wait for the replacement', async (
 test('the deadline: 504, the signal aborted', async () => {
   const w = await start({
     files: { 'functions/forever.js': FOREVER },
-    yaml: '  forever: { runtime: node, file: functions/forever.js, timeout: 200ms }\n',
+    yaml:
+      '  forever: { runtime: node, file: functions/forever.js, timeout: 200ms }\n' +
+      '  patient: { runtime: node, file: functions/forever.js, timeout: 1500ms }\n',
     size: 1,
   });
-  const startedAt = performance.now();
-  const reply = await w.call('forever?polite=1');
-  expect(performance.now() - startedAt).toBeLessThan(1_500);
+  const ended: string[] = [];
+  const called = ['patient', 'forever'].map(async (name) => {
+    const answer = await w.call(`${name}?polite=1`);
+    ended.push(name);
+    return answer;
+  });
+  const [patient, reply] = (await Promise.all(called)) as [Reply, Reply];
+  expect(ended).toEqual(['forever', 'patient']);
+  expect(patient.status).toBe(504);
   expect([reply.status, reply.json.code]).toEqual([504, 'function_timeout']);
   expect(reply.headers['x-relay-error']).toBeUndefined();
   await until('the handler saw it', () => w.logText().includes('aborted: TimeoutError'));
