@@ -7,7 +7,7 @@ import { OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
 import { literal, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { diff } from './diff.ts';
-import { executeMetadata, executeOnline, type ExecuteSettings, type NumberedStep } from './execute.ts';
+import { executeMetadata, executeOnline, type ExecuteSettings } from './execute.ts';
 import { locator, toModel, type Locate, type SchemaConfig } from './from-config.ts';
 import type { Allowance } from './gate.ts';
 import {
@@ -32,7 +32,7 @@ import type { PlanSettings } from './plan.ts';
 import { prepare, type MigrationPlan } from './prepare.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { pause, tryLock, unlock, type LockSettings } from './session.ts';
-import type { Step } from './step.ts';
+import type { NumberedStep, Step } from './step.ts';
 
 export type MigrationPolicy = PlanSettings &
   Allowance &
