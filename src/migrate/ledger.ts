@@ -9,7 +9,7 @@ import type { OwnedTable, Ownership } from './ownership.ts';
 import type { Step } from './step.ts';
 
 /** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
-export const ENGINE_VERSION = 1;
+export const ENGINE_VERSION = 2;
 
 export const SCHEMA_CHANNEL = 'svc_schema';
 

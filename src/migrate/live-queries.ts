@@ -102,8 +102,7 @@ export function triggersQuery(which: Which): Sql {
   where ${which} and not t.tgisinternal and t.tgname like 'svc\\_ref%' order by t.tgname`;
 }
 
-/** `names` null: all of them. */
-export function functionsQuery(schemas: readonly string[], names: readonly string[] | null): Sql {
+export function functionsQuery(schemas: readonly string[]): Sql {
   return sql`select p.oid::text as oid, n.nspname as schema, p.proname as name, pg_get_function_arguments(p.oid) as arguments,
   pg_get_function_identity_arguments(p.oid) as "identityArguments",
   (select coalesce(array_agg(format_type(u.type, null) order by u.position), '{}') from unnest(p.proargtypes::oid[]) with ordinality as u(type, position)) as "argumentTypes",
@@ -113,7 +112,7 @@ export function functionsQuery(schemas: readonly string[], names: readonly strin
    from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x left join pg_roles r on r.oid = x.grantee and r.rolname in ('anon', 'authenticated', 'service_role')
    where x.grantee = 0 or r.rolname is not null) as granted
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_language l on l.oid = p.prolang
-  where n.nspname = any (${[...schemas]}) and p.prokind = 'f' ${names === null ? raw('') : sql`and p.proname = any (${[...names]})`}
+  where n.nspname = any (${[...schemas]}) and p.prokind = 'f'
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e') order by p.proname, p.oid`;
 }
 

@@ -59,8 +59,8 @@ export async function pinPrinting(session: Queryable): Promise<void> {
   await session.query(raw(`select ${settings.join(', ')}`));
 }
 
-/** Only these: tables by `schema.table`, functions by name. */
-export type Part = { readonly tables: readonly string[]; readonly functions: readonly string[] };
+/** Only these tables, by `schema.table`. */
+export type Part = ReadonlySet<string>;
 
 /** A consistent picture of its own. The deparser reads the newest catalog, hence the retry. */
 export async function readLive(
@@ -102,7 +102,7 @@ export async function readLiveInside(
   const indexes = await session.query<IndexRow>(indexesQuery(which));
   const policies = await session.query<PolicyRow>(policiesQuery(which));
   const triggers = await session.query<TriggerRow>(triggersQuery(which));
-  const functions = await session.query<FunctionRow>(functionsQuery(schemas, part && part.functions));
+  const functions = await session.query<FunctionRow>(functionsQuery(schemas));
   const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
 
   const columnsOf = groupBy(columns, (row) => row.relation);
@@ -129,7 +129,7 @@ export async function readLiveInside(
 async function whichOf(session: Queryable, part: Part): Promise<Which> {
   const rows = await session.query<{ oid: string }>(sql`
     select c.oid::text as oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname || '.' || c.relname = any (${[...part.tables]})`);
+    where n.nspname || '.' || c.relname = any (${[...part]})`);
   return sql`c.oid = any (${rows.map((row) => row.oid)}::oid[])`;
 }
 

@@ -830,7 +830,9 @@ class Planner {
   }
 
   #grantFunction(fn: DesiredFunction): void {
-    const name = `${quoteIdent(fn.schema)}.${quoteIdent(fn.name)}(${fn.canonical?.argumentTypes.join(', ') ?? ''})`;
+    // A new one has no namesake; its name is enough.
+    const args = fn.canonical === null ? '' : `(${fn.canonical.argumentTypes.join(', ')})`;
+    const name = `${nameOf(fn)}${args}`;
     this.#add({
       ...onFunction(fn),
       sql: `revoke all on function ${name} from public; grant execute on function ${name} to anon, authenticated, service_role`,

@@ -1,0 +1,91 @@
+// Which declarations must be read by the server together: those asked for, and whatever they name or are named by.
+// What is not built beside them is still found in the live schema, but under `public.` only what is built can be
+// found. Taking too much costs time, never truth.
+import type { Desired, DesiredTable } from './desired.ts';
+import { tableKey } from './model.ts';
+import { wordsOf } from './sql-text.ts';
+
+type Item = { readonly key: string; readonly name: string; readonly text: () => string };
+
+/** Looking for so many names one by one is dearer than reading the text. */
+const FEW_NAMES = 20;
+
+export class Neighbourhood {
+  readonly #items: readonly Item[];
+  readonly #storage: string;
+  readonly #texts = new Map<string, string>();
+  readonly #words = new Map<string, ReadonlySet<string>>();
+
+  constructor(declared: Desired) {
+    this.#items = [
+      ...declared.tables.map((table) => ({
+        key: tableKey(table.schema, table.name),
+        name: table.name,
+        text: () => textOf(table),
+      })),
+      ...declared.functions.map((fn) => ({
+        key: tableKey(fn.schema, fn.name),
+        name: fn.name,
+        text: () => `${fn.head} ${fn.body}`,
+      })),
+    ];
+    this.#storage = declared.storagePolicies
+      .flatMap((policy) => [policy.using?.sql ?? '', policy.check?.sql ?? ''])
+      .join('\n;\n');
+  }
+
+  /** `deferred`: changed, but built only when something else here names them. */
+  of(changed: ReadonlySet<string>, deferred: ReadonlySet<string> = new Set()): Set<string> {
+    const chosen = new Set([...changed].filter((key) => !deferred.has(key)));
+    if (changed.size === 0) return chosen;
+    const names = new Set(this.#items.filter((item) => changed.has(item.key)).map((item) => item.name));
+    for (const item of this.#items) {
+      if (chosen.has(item.key) || deferred.has(item.key)) continue;
+      if (this.#mentions(item, names)) chosen.add(item.key);
+    }
+    const byName = Map.groupBy(this.#items, (item) => item.name);
+    const waiting = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#wordsOf(item));
+    // Storage policies are read every time.
+    if (this.#storage !== '') waiting.push(wordsOf(this.#storage));
+    for (let words = waiting.pop(); words !== undefined; words = waiting.pop()) {
+      for (const named of [...words].flatMap((word) => byName.get(word) ?? [])) {
+        if (chosen.has(named.key)) continue;
+        chosen.add(named.key);
+        waiting.push(this.#wordsOf(named));
+      }
+    }
+    return chosen;
+  }
+
+  #mentions(item: Item, names: ReadonlySet<string>): boolean {
+    if (names.size <= FEW_NAMES) {
+      const text = this.#textOf(item);
+      // A quote within a name is written twice.
+      if (![...names].some((name) => name.includes('"') || text.includes(name.toLowerCase()))) return false;
+    }
+    for (const word of this.#wordsOf(item)) if (names.has(word)) return true;
+    return false;
+  }
+
+  #textOf(item: Item): string {
+    const text = this.#texts.get(item.key) ?? item.text().toLowerCase();
+    this.#texts.set(item.key, text);
+    return text;
+  }
+
+  #wordsOf(item: Item): ReadonlySet<string> {
+    const words = this.#words.get(item.key) ?? wordsOf(item.text());
+    this.#words.set(item.key, words);
+    return words;
+  }
+}
+
+function textOf(table: DesiredTable): string {
+  const parts = [
+    ...table.columns.flatMap((column) => [column.typeSql, column.default?.sql ?? '']),
+    ...table.checks.filter((check) => check.role === 'check').map((check) => check.expression.sql),
+    ...table.indexes.map((index) => index.where?.sql ?? ''),
+    ...table.policies.flatMap((policy) => [policy.using?.sql ?? '', policy.check?.sql ?? '']),
+  ];
+  return parts.filter((part) => part !== '').join('\n;\n');
+}
