@@ -1,13 +1,13 @@
 // Gives every declaration the server's print of its expressions: from the ledger where nothing changed, from the
 // shadow where something did, and for what is new from the database itself, once it is there.
 import type { Queryable } from '../postgres/owner-database.ts';
-import type { Desired, DesiredFunction, DesiredTable } from './desired.ts';
+import type { Desired, DesiredFunction, DesiredTable, TypeResolver } from './desired.ts';
 import { labelled, schemasOf } from './diff.ts';
 import { printShadow, shadowOfDesired, withPrints } from './elaborate.ts';
 import type { Live } from './facts.ts';
-import { declaredHash, isCanonicalFunction, isKept, keep, restore } from './kept.ts';
+import { hashFunction, hashTable, isCanonicalFunction, isKept, keep, restore } from './kept.ts';
 import type { DeclaredRow, ObjectWrite } from './ledger.ts';
-import { tableKey } from './model.ts';
+import { tableKey, type SchemaModel } from './model.ts';
 import type { Neighbourhood } from './neighbourhood.ts';
 import type { OwnedTable } from './ownership.ts';
 
@@ -17,10 +17,10 @@ export type Hashes = {
   readonly functions: ReadonlyMap<string, string>;
 };
 
-export function hashDeclarations(declared: Desired): Hashes {
+export function hashDeclarations(model: SchemaModel, resolve: TypeResolver): Hashes {
   return {
-    tables: new Map(declared.tables.map((table) => [keyOf(table), declaredHash(table)])),
-    functions: new Map(declared.functions.map((fn) => [keyOf(fn), declaredHash(fn)])),
+    tables: new Map(model.tables.map((table) => [keyOf(table), hashTable(table, resolve)])),
+    functions: new Map(model.functions.map((fn) => [keyOf(fn), hashFunction(fn)])),
   };
 }
 

@@ -1,15 +1,16 @@
 // What the ledger keeps of a declaration: its hash, and the server's print of its expressions, so that what did not
 // change need not be read by the server again.
-import { createHash } from 'node:crypto';
-import type { CanonicalFunction, DesiredFunction, DesiredTable } from './desired.ts';
+import { hash } from 'node:crypto';
+import type { CanonicalFunction, DesiredTable, TypeResolver } from './desired.ts';
+import type { FunctionModel, TableModel } from './model.ts';
 
-/** Everything the print depends on: the declaration, and the types it takes over from others. */
-export function declaredHash(declared: DesiredTable | DesiredFunction): string {
-  const meaning =
-    'columns' in declared
-      ? [declared.model, declared.columns.map((column) => column.typeSql)]
-      : declared.model;
-  return createHash('sha256').update(JSON.stringify(meaning)).digest('hex');
+/** Everything a table's print depends on: the declaration, and the types it takes over from others. */
+export function hashTable(table: TableModel, resolve: TypeResolver): string {
+  return hash('sha256', JSON.stringify([table, table.columns.map(resolve)]));
+}
+
+export function hashFunction(fn: FunctionModel): string {
+  return hash('sha256', JSON.stringify(fn));
 }
 
 export type Kept = {

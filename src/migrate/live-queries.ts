@@ -81,19 +81,21 @@ export function indexesQuery(which: Which): Sql {
   from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am am on am.oid = ic.relam
   join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
   where ${which} and ${ONLY_TABLES}
-    and not exists (select from pg_constraint k where k.conindid = i.indexrelid and k.contype in ('p', 'u', 'x')) order by ic.relname`;
+    and not exists (select from pg_constraint k where k.conrelid = i.indrelid and k.conindid = i.indexrelid and k.contype in ('p', 'u', 'x')) order by ic.relname`;
 }
 
 export function policiesQuery(which: Which): Sql {
-  return sql`with spelled as materialized (
+  return sql`with policy as materialized (
+    select p.*, c.oid = coalesce(to_regclass('storage.objects')::oid, 0) as storage
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_policy p on p.polrelid = c.oid
+    where (${which}) or c.oid = to_regclass('storage.objects')
+  ), spelled as materialized (
     select l.polroles, case when l.polroles = '{0}' then 'public'
       else (select string_agg(r.rolname, ',' order by r.rolname) from pg_roles r where r.oid = any (l.polroles)) end as roles
-    from (select distinct polroles from pg_policy) l
+    from (select distinct polroles from policy) l
   ) select p.polrelid::text as relation, p.polname as label, p.polcmd as command, p.polpermissive as permissive, s.roles,
-    pg_get_expr(p.polqual, p.polrelid) as using, pg_get_expr(p.polwithcheck, p.polrelid) as check,
-    coalesce(p.polrelid = to_regclass('storage.objects'), false) as storage
-  from pg_policy p join spelled s on s.polroles = p.polroles join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace
-  where (${which}) or p.polrelid = to_regclass('storage.objects') order by p.polname`;
+    pg_get_expr(p.polqual, p.polrelid) as using, pg_get_expr(p.polwithcheck, p.polrelid) as check, p.storage
+  from policy p join spelled s on s.polroles = p.polroles order by p.polname`;
 }
 
 export function triggersQuery(which: Which): Sql {

@@ -1,8 +1,14 @@
 // Which declarations must be read by the server together: those asked for, and whatever they name or are named by.
 // What is not built beside them is still found in the live schema, but under `public.` only what is built can be
 // found. Taking too much costs time, never truth.
-import type { Desired, DesiredTable } from './desired.ts';
-import { tableKey } from './model.ts';
+import {
+  tableKey,
+  type DefaultModel,
+  type FunctionModel,
+  type PolicyModel,
+  type SchemaModel,
+  type TableModel,
+} from './model.ts';
 import { wordsOf } from './sql-text.ts';
 
 type Item = { readonly key: string; readonly name: string; readonly text: () => string };
@@ -16,22 +22,20 @@ export class Neighbourhood {
   readonly #texts = new Map<string, string>();
   readonly #words = new Map<string, ReadonlySet<string>>();
 
-  constructor(declared: Desired) {
+  constructor(model: SchemaModel) {
     this.#items = [
-      ...declared.tables.map((table) => ({
+      ...model.tables.map((table) => ({
         key: tableKey(table.schema, table.name),
         name: table.name,
         text: () => textOf(table),
       })),
-      ...declared.functions.map((fn) => ({
+      ...model.functions.map((fn) => ({
         key: tableKey(fn.schema, fn.name),
         name: fn.name,
-        text: () => `${fn.head} ${fn.body}`,
+        text: () => textOfFunction(fn),
       })),
     ];
-    this.#storage = declared.storagePolicies
-      .flatMap((policy) => [policy.using?.sql ?? '', policy.check?.sql ?? ''])
-      .join('\n;\n');
+    this.#storage = joined(model.buckets.flatMap((bucket) => bucket.policies.flatMap(textsOfPolicy)));
   }
 
   /** `deferred`: changed, but built only when something else here names them. */
@@ -80,12 +84,27 @@ export class Neighbourhood {
   }
 }
 
-function textOf(table: DesiredTable): string {
-  const parts = [
-    ...table.columns.flatMap((column) => [column.typeSql, column.default?.sql ?? '']),
-    ...table.checks.filter((check) => check.role === 'check').map((check) => check.expression.sql),
-    ...table.indexes.map((index) => index.where?.sql ?? ''),
-    ...table.policies.flatMap((policy) => [policy.using?.sql ?? '', policy.check?.sql ?? '']),
-  ];
-  return parts.filter((part) => part !== '').join('\n;\n');
+function textOf(table: TableModel): string {
+  return joined([
+    ...table.columns.flatMap((column) => [column.type, textOfDefault(column.default), column.check]),
+    ...table.indexes.map((index) => index.where),
+    ...(typeof table.rls === 'string' ? [] : table.rls.flatMap(textsOfPolicy)),
+  ]);
+}
+
+function textOfFunction(fn: FunctionModel): string {
+  const args = fn.args.flatMap((arg) => [arg.type, textOfDefault(arg.default)]);
+  return joined([...args, fn.returns, fn.body]);
+}
+
+function textsOfPolicy(policy: PolicyModel): (string | null)[] {
+  return [policy.using, policy.withCheck, policy.check];
+}
+
+function textOfDefault(value: DefaultModel | null): string | null {
+  return value?.kind === 'sql' || value?.kind === 'literal' ? value.text : null;
+}
+
+function joined(texts: readonly (string | null)[]): string {
+  return texts.filter((text) => text !== null && text !== '').join('\n;\n');
 }

@@ -4,7 +4,14 @@ import { quoteIdent, raw, sql } from '../postgres/sql.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { changedKeys, elaborate, hashDeclarations, keyOf, type Hashes } from './canonical.ts';
 import type { Change } from './change.ts';
-import { columnKey, outsideReferences, toDesired, type Desired, type DesiredTable } from './desired.ts';
+import {
+  columnKey,
+  outsideReferences,
+  toDesired,
+  typeResolver,
+  type Desired,
+  type DesiredTable,
+} from './desired.ts';
 import { diff, rebuildKey, schemasOf, type Difference, type Rebuild, type Unmanaged } from './diff.ts';
 import { isDatabaseError, printShadow, type Printed, type ShadowTable } from './elaborate.ts';
 import type { Live, LiveTable } from './facts.ts';
@@ -30,7 +37,7 @@ import { isFilled, probe } from './probe.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { planRenames } from './rename.ts';
 import type { LockSettings } from './session.ts';
-import { scopeOf, within, type Scope } from './scope.ts';
+import { scopeOf, type Scope } from './scope.ts';
 import { expressionFault } from './sql-text.ts';
 import type { Step } from './step.ts';
 
@@ -79,22 +86,20 @@ export async function prepare(
   options: PlanOptions,
   trust: Trust = THOROUGH,
 ): Promise<MigrationPlan> {
-  const faults = textFaults(model);
-  if (faults.length > 0) throw new MigrationRefused(faults);
   const objects = await readObjects(session);
   const schemas = managedSchemas(model, objects.ownership);
   const { searchPath, serverVersion } = await readServer(session);
   const catalogStamp = await readCatalogStamp(session, schemas);
-  const everything = toDesired(model, await readOutsideTypes(session, model));
-  const neighbourhood = new Neighbourhood(everything);
-  const hashes = hashDeclarations(everything);
+  const resolve = typeResolver(model, await readOutsideTypes(session, model));
+  const neighbourhood = new Neighbourhood(model);
+  const hashes = hashDeclarations(model, resolve);
   const usable = isUsable(stamp, serverVersion);
   const recorded = usable ? objects.declared : new Map<string, DeclaredRow>();
+  const news = changedKeys(hashes, recorded);
+  const faults = textFaults(model, news);
+  if (faults.length > 0) throw new MigrationRefused(faults);
   const isProven = usable && stamp?.complete === true && stamp.catalogStamp === catalogStamp;
-  const scope =
-    trust.stamp && isProven
-      ? scopeOf(model, everything, changedKeys(hashes, recorded), objects.ownership, neighbourhood)
-      : null;
+  const scope = trust.stamp && isProven ? scopeOf(model, news, objects.ownership, neighbourhood) : null;
   const before = await readLive(session, schemas, scope);
   const renames = await planRenames(session, model, before, objects.ownership, schemas, options);
   if (renames.problems.length > 0) throw new MigrationRefused(renames.problems);
@@ -102,11 +107,11 @@ export async function prepare(
   if (scope !== null && isRenaming)
     return prepare(session, model, stamp, options, { ...trust, stamp: false });
   const { live, owned } = renames;
-  const untyped = missingTypes(everything);
+  const declared = toDesired(model, resolve, scope);
+  const untyped = missingTypes(declared);
   if (untyped.length > 0) throw new MigrationRefused(untyped);
-  const declared = scope === null ? everything : within(everything, scope);
   const known = isRenaming ? new Map<string, DeclaredRow>() : recorded;
-  const changed = changedKeys(hashes, known);
+  const changed = isRenaming ? changedKeys(hashes, known) : news;
   const fresh = trust.fresh ? findFresh(declared, live, owned) : new Set<string>();
   const elaborated = await elaborate(session, declared, schemas, known, changed, fresh, neighbourhood);
   const desired = await reconcile(session, elaborated.desired, live, schemas);
@@ -149,7 +154,7 @@ export async function prepare(
     schemas,
     searchPath,
     ...ledgerAfter({
-      everything,
+      model,
       desired,
       unprinted,
       hashes,
@@ -218,14 +223,15 @@ function isUsable(stamp: Stamp | null, serverVersion: number): boolean {
   );
 }
 
-/** Offline: what could not even be sent. Says where, before anything is connected with anything. */
-export function textFaults(model: SchemaModel): MigrationProblem[] {
+/** What could not even be sent, of the tables and functions asked for and all else. */
+function textFaults(model: SchemaModel, asked: ReadonlySet<string>): MigrationProblem[] {
   const problems: MigrationProblem[] = [];
   const check = (text: string | null, at: string): void => {
     const fault = text === null ? null : expressionFault(text);
     if (fault !== null) problems.push(problem('MIG-101', at, fault));
   };
   for (const table of model.tables) {
+    if (!asked.has(keyOf(table))) continue;
     for (const column of table.columns) {
       check(column.type, `${column.at}.type`);
       check(column.check, `${column.at}.check`);
@@ -249,6 +255,7 @@ export function textFaults(model: SchemaModel): MigrationProblem[] {
   }
   for (const bucket of model.buckets) for (const policy of bucket.policies) checkPolicy(policy, check);
   for (const fn of model.functions) {
+    if (!asked.has(keyOf(fn))) continue;
     check(fn.returns, `${fn.at}.returns`);
     for (const arg of fn.args) {
       check(arg.type, `${fn.at}.args`);
@@ -632,7 +639,7 @@ function lookAlikes(changes: readonly Change[]): MigrationProblem[] {
 }
 
 type LedgerChange = {
-  readonly everything: Desired;
+  readonly model: SchemaModel;
   /** Of what was looked at. */
   readonly desired: Desired;
   readonly unprinted: ReadonlySet<string>;
@@ -645,7 +652,7 @@ type LedgerChange = {
 };
 
 function ledgerAfter({
-  everything,
+  model,
   desired,
   unprinted,
   hashes,
@@ -658,7 +665,7 @@ function ledgerAfter({
   const writes: ObjectWrite[] = [];
   const forgotten = new Set(renamedAway);
   const tables = new Map<string, OwnedTable>();
-  for (const table of everything.tables) {
+  for (const table of model.tables) {
     const before = owned.tables.get(keyOf(table));
     if (before) tables.set(keyOf(table), before);
   }
