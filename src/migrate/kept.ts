@@ -1,16 +1,20 @@
 // What the ledger keeps of a declaration: its hash, and the server's print of its expressions, so that what did not
 // change need not be read by the server again.
-import { hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { CanonicalFunction, DesiredTable, TypeResolver } from './desired.ts';
 import type { FunctionModel, TableModel } from './model.ts';
 
 /** Everything a table's print depends on: the declaration, and the types it takes over from others. */
 export function hashTable(table: TableModel, resolve: TypeResolver): string {
-  return hash('sha256', JSON.stringify([table, table.columns.map(resolve)]));
+  return sha256(JSON.stringify([table, table.columns.map(resolve)]));
 }
 
 export function hashFunction(fn: FunctionModel): string {
-  return hash('sha256', JSON.stringify(fn));
+  return sha256(JSON.stringify(fn));
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 export type Kept = {

@@ -1,6 +1,6 @@
 // Reads and writes `svc_meta`: what the engine owns, which file was applied last, and the history. Knows the
 // tables; what the rows mean for a plan is decided by those who ask.
-import { hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import type { Queryable } from '../postgres/owner-database.ts';
@@ -27,7 +27,7 @@ const hashes = new WeakMap<SchemaModel, string>();
 
 /** A model never changes, so it is written out for this only once. */
 export function hashModel(model: SchemaModel): string {
-  const found = hashes.get(model) ?? hash('sha256', JSON.stringify(model));
+  const found = hashes.get(model) ?? createHash('sha256').update(JSON.stringify(model)).digest('hex');
   hashes.set(model, found);
   return found;
 }

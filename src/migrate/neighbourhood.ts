@@ -41,13 +41,14 @@ export class Neighbourhood {
   /** `deferred`: changed, but built only when something else here names them. */
   of(changed: ReadonlySet<string>, deferred: ReadonlySet<string> = new Set()): Set<string> {
     const chosen = new Set([...changed].filter((key) => !deferred.has(key)));
-    if (changed.size === 0) return chosen;
+    if (changed.size === 0 || chosen.size === this.#items.length) return chosen;
     const names = new Set(this.#items.filter((item) => changed.has(item.key)).map((item) => item.name));
     for (const item of this.#items) {
       if (chosen.has(item.key) || deferred.has(item.key)) continue;
       if (this.#mentions(item, names)) chosen.add(item.key);
     }
-    const byName = Map.groupBy(this.#items, (item) => item.name);
+    const byName = new Map<string, Item[]>();
+    for (const item of this.#items) byName.set(item.name, [...(byName.get(item.name) ?? []), item]);
     const waiting = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#wordsOf(item));
     // Storage policies are read every time.
     if (this.#storage !== '') waiting.push(wordsOf(this.#storage));
