@@ -9,6 +9,7 @@ import { readLive } from '../migrate/live.ts';
 import {
   migrateModel,
   planModel,
+  PROVEN,
   policyOf,
   type MigrateOptions,
   type MigrationOutcome,
@@ -16,7 +17,7 @@ import {
   type Planned,
 } from '../migrate/migrate.ts';
 import { EMPTY_MODEL, type SchemaModel } from '../migrate/model.ts';
-import type { MigrationPlan } from '../migrate/prepare.ts';
+import { THOROUGH, type MigrationPlan, type Trust } from '../migrate/prepare.ts';
 import { renderProblem, type MigrationProblem } from '../migrate/problem.ts';
 import { renderPulled } from '../migrate/pull.ts';
 import { fingerprint, renderPlan, renderSql, toArtifact } from '../migrate/render.ts';
@@ -181,9 +182,10 @@ function migrateOptions({ project, owner }: Opened, policy: Partial<MigrationPol
 async function planned(
   opened: Opened,
   policy: Partial<MigrationPolicy>,
+  trust: Trust = PROVEN,
 ): Promise<Extract<Planned, { kind: 'planned' }>> {
   const { config } = opened.project;
-  const result = await planModel(toModel(config), locator(config), migrateOptions(opened, policy));
+  const result = await planModel(toModel(config), locator(config), migrateOptions(opened, policy), trust);
   if (result.kind === 'planned') return result;
   throw refusal(result.problems);
 }
@@ -278,7 +280,8 @@ function exitOf(problems: readonly MigrationProblem[]): number {
 
 async function status(options: CommonOptions, terminal: Terminal): Promise<void> {
   await withDatabase(options, terminal, async (opened) => {
-    const { plan: made, stamp, superseded } = await planned(opened, {});
+    // What nobody declared is only found by looking at everything.
+    const { plan: made, stamp, superseded } = await planned(opened, {}, THOROUGH);
     const retired = await opened.owner.session(readRetired);
     const print = (label: string, text: string): void => terminal.print(`${label.padEnd(10)} ${text}`);
     print(

@@ -150,10 +150,17 @@ export function outsideReferences(model: SchemaModel): { schema: string; table: 
   );
 }
 
-export function toDesired(model: SchemaModel, outside: OutsideTypes): Desired {
-  const resolve = typeResolver(model, outside);
+/** `only`: the tables wanted, by `schema.table`; functions and storage policies are few and always there. */
+export function toDesired(
+  model: SchemaModel,
+  resolve: TypeResolver,
+  only: ReadonlySet<string> | null = null,
+): Desired {
+  const tables = model.tables.filter(
+    (table) => only === null || only.has(tableKey(table.schema, table.name)),
+  );
   return {
-    tables: model.tables.map((table) => toTable(table, resolve)),
+    tables: tables.map((table) => toTable(table, resolve)),
     functions: model.functions.map(toFunction),
     storagePolicies: model.buckets.flatMap((bucket) =>
       bucket.policies.flatMap((policy) => toStoragePolicies(bucket.name, policy)),
@@ -170,24 +177,25 @@ const SERIALS: Record<string, string> = {
   serial2: 'smallint',
 };
 
-type TypeResolver = (table: TableModel, column: ColumnModel) => string;
+/** A column's type as sent to the server, taken over from the referenced column where it has none of its own. */
+export type TypeResolver = (column: ColumnModel) => string;
 
 // Follows references column by column. A cycle without any declared type has no answer; the file check names it,
 // here it must only not loop.
-function typeResolver(model: SchemaModel, outside: OutsideTypes): TypeResolver {
-  const columns = new Map<string, ColumnModel>();
-  for (const table of model.tables) {
-    for (const column of table.columns) columns.set(columnKey(table.schema, table.name, column.name), column);
-  }
+export function typeResolver(model: SchemaModel, outside: OutsideTypes): TypeResolver {
+  const tables = new Map(model.tables.map((table) => [tableKey(table.schema, table.name), table]));
+  const longest = model.tables.reduce((sum, table) => sum + table.columns.length, 0);
   const follow = (column: ColumnModel, seen: number): string => {
     if (column.type !== null) return SERIALS[column.type.trim().toLowerCase()] ?? column.type;
     const target = column.foreignKey;
-    if (!target || seen > columns.size) return '';
-    const key = columnKey(target.schema, target.table, target.column);
-    const next = columns.get(key);
-    return next ? follow(next, seen + 1) : (outside.get(key) ?? '');
+    if (!target || seen > longest) return '';
+    const columns = tables.get(tableKey(target.schema, target.table))?.columns;
+    const next = columns?.find((one) => one.name === target.column);
+    return next
+      ? follow(next, seen + 1)
+      : (outside.get(columnKey(target.schema, target.table, target.column)) ?? '');
   };
-  return (_table, column) => follow(column, 0);
+  return (column) => follow(column, 0);
 }
 
 function toTable(table: TableModel, resolve: TypeResolver): DesiredTable {
@@ -219,7 +227,7 @@ function toTable(table: TableModel, resolve: TypeResolver): DesiredTable {
 }
 
 function toColumn(table: TableModel, column: ColumnModel, resolve: TypeResolver): DesiredColumn {
-  const typeSql = resolve(table, column);
+  const typeSql = resolve(column);
   const serial = column.type !== null && column.type.trim().toLowerCase() in SERIALS;
   const text = column.default === null ? null : defaultSql(column.default, typeSql);
   return {

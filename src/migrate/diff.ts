@@ -552,7 +552,8 @@ function diffPolicies({ table, live, key, owned, rebuild, changes, unmanaged, cl
   }
 }
 
-function labelled(
+/** The label each policy gets. */
+export function labelled(
   table: { readonly name: string },
   taken: readonly string[],
   policies: readonly DesiredPolicy[],

@@ -8,6 +8,7 @@ import {
   createFunctionSql,
   type Desired,
   type DesiredFunction,
+  type DesiredIndex,
   type DesiredStoragePolicy,
   type DesiredTable,
   type Expression,
@@ -165,7 +166,7 @@ function buildStatements(shadow: Shadow, token: string): Statement[] {
     add(`create table ${nameOf(table)} (${columns.join(', ')})`, table.at);
   }
   for (const fn of shadow.functions) add(createFunctionSql(fn), fn.at, null, true);
-  for (const table of shadow.tables) addExpressions(table, shadow.tables.indexOf(table), add);
+  shadow.tables.forEach((table, index) => addExpressions(table, index, add));
   if (shadow.storagePolicies.length > 0) {
     const twin = `${twinSchema(token)}.objects`;
     add(`create table ${twin} (like storage.objects)`, 'storage');
@@ -385,8 +386,20 @@ export function shadowOfDesired(table: DesiredTable): ShadowTable {
   };
 }
 
+/** Under which labels the prints of a table's indexes and policies are found. */
+export type PrintLabels = {
+  /** `position`: among the table's partial indexes. */
+  readonly index: (table: number, index: DesiredIndex, position: number) => string;
+  readonly policies: (table: DesiredTable) => readonly string[];
+};
+
+const SHADOW_LABELS: PrintLabels = {
+  index: (table, _index, position) => shadowIndex(table, position),
+  policies: (table) => table.policies.map((_policy, index) => shadowPolicy(index)),
+};
+
 /** The declarations with the server's prints filled in. */
-export function withPrints(desired: Desired, printed: Printed): Desired {
+export function withPrints(desired: Desired, printed: Printed, labels: PrintLabels = SHADOW_LABELS): Desired {
   const fill = (expression: Expression | null, text: string | null | undefined): Expression | null =>
     expression === null ? null : { ...expression, canonical: text ?? '' };
   return {
@@ -396,6 +409,7 @@ export function withPrints(desired: Desired, printed: Printed): Desired {
       const policies = new Map(print.policies.map((policy) => [policy.label, policy]));
       const indexes = new Map(print.indexes.map((index) => [index.label, index]));
       const checks = new Map(print.checks.map((check) => [check.label, check]));
+      const policyLabels = labels.policies(table);
       let partial = 0;
       return {
         ...table,
@@ -409,11 +423,11 @@ export function withPrints(desired: Desired, printed: Printed): Desired {
         })),
         indexes: table.indexes.map((index) => {
           if (index.where === null) return index;
-          const found = indexes.get(shadowIndex(tableIndex, partial++));
+          const found = indexes.get(labels.index(tableIndex, index, partial++));
           return { ...index, where: fill(index.where, found?.predicate) };
         }),
         policies: table.policies.map((policy, index) => {
-          const found = policies.get(shadowPolicy(index));
+          const found = policies.get(policyLabels[index] ?? '');
           return {
             ...policy,
             using: fill(policy.using, found?.using),

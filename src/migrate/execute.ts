@@ -6,7 +6,8 @@ import { isDatabaseError } from './elaborate.ts';
 import { markSteps } from './ledger.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { withLockRetries, type LockSettings } from './session.ts';
-import type { Step } from './step.ts';
+import { fold } from './fold.ts';
+import type { NumberedStep, Step } from './step.ts';
 
 export type ExecuteSettings = LockSettings & {
   readonly searchPath: string;
@@ -15,8 +16,6 @@ export type ExecuteSettings = LockSettings & {
   readonly onStatement?: ((step: Step) => void | Promise<void>) | undefined;
   readonly onProgress?: ((step: Step) => void) | undefined;
 };
-
-export type NumberedStep = { readonly ordinal: number; readonly step: Step };
 
 const METADATA_STATEMENT_TIMEOUT_MS = 60_000;
 
@@ -91,15 +90,17 @@ async function runAll(
     }
     return;
   }
-  for (let start = 0; start < steps.length; start += BATCH) {
-    const batch = steps.slice(start, start + BATCH);
+  const folded = fold(steps);
+  for (let start = 0; start < folded.length; start += BATCH) {
+    const batch = folded.slice(start, start + BATCH);
     await session.query(raw('savepoint svc_batch'));
     try {
-      await session.query(raw(batch.map(({ step }) => step.sql).join(';\n')));
+      await session.query(raw(batch.map((one) => one.sql).join(';\n')));
     } catch (error) {
       if (!isDatabaseError(error) || isRetryable(error)) throw error;
       await session.query(raw('rollback to savepoint svc_batch'));
-      for (const { step } of batch) await runOne(session, step);
+      const singly = batch.flatMap((one) => one.steps).sort((a, b) => a.ordinal - b.ordinal);
+      for (const { step } of singly) await runOne(session, step);
       // Fine one by one: whatever it was is gone.
     }
     await session.query(raw('release savepoint svc_batch'));

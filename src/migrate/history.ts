@@ -1,6 +1,7 @@
 // The way back: a file from the history becomes the model to plan for, with the renames since then turned round.
 import type { Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
+import { unpackModel } from './ledger.ts';
 import type { ColumnModel, SchemaModel, TableModel } from './model.ts';
 
 export type PastRun = { readonly id: string; readonly schemaHash: string; readonly model: SchemaModel };
@@ -24,13 +25,20 @@ async function readRun(
   id: string | null,
   otherThan: string | null,
 ): Promise<PastRun | null> {
-  const [row] = await session.query<{ id: string; schemaHash: string; model: unknown }>(sql`
-    select id::text as id, schema_hash as "schemaHash", model from svc_meta.run
+  const [row] = await session.query<{
+    id: string;
+    schemaHash: string;
+    model: unknown;
+    packed: Buffer | null;
+  }>(sql`
+    select id::text as id, schema_hash as "schemaHash", model, model_gzip as packed from svc_meta.run
     where status = 'done' and (${id}::bigint is null or id = ${id}::bigint)
       and (${id}::bigint is not null or ${otherThan}::text is null or schema_hash <> ${otherThan})
     order by id desc limit 1`);
-  if (!row || !isModel(row.model)) return null;
-  return { id: row.id, schemaHash: row.schemaHash, model: row.model };
+  if (!row) return null;
+  // Runs of earlier versions are not packed.
+  const model = row.packed === null ? row.model : unpackModel(row.packed);
+  return isModel(model) ? { id: row.id, schemaHash: row.schemaHash, model } : null;
 }
 
 // Written by `startRun` from a model; the check guards against an older shape of it.

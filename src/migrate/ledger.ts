@@ -2,6 +2,7 @@
 // tables; what the rows mean for a plan is decided by those who ask.
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import type { SchemaModel } from './model.ts';
@@ -9,7 +10,7 @@ import type { OwnedTable, Ownership } from './ownership.ts';
 import type { Step } from './step.ts';
 
 /** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
-export const ENGINE_VERSION = 1;
+export const ENGINE_VERSION = 2;
 
 export const SCHEMA_CHANNEL = 'svc_schema';
 
@@ -22,8 +23,21 @@ export type Stamp = {
   readonly appliedAt: Date;
 };
 
+const hashes = new WeakMap<SchemaModel, string>();
+
+/** A model never changes, so it is written out for this only once. */
 export function hashModel(model: SchemaModel): string {
-  return createHash('sha256').update(JSON.stringify(model)).digest('hex');
+  const found = hashes.get(model) ?? createHash('sha256').update(JSON.stringify(model)).digest('hex');
+  hashes.set(model, found);
+  return found;
+}
+
+export function packModel(model: SchemaModel): Buffer {
+  return gzipSync(JSON.stringify(model), { level: 1 });
+}
+
+export function unpackModel(packed: Buffer): unknown {
+  return JSON.parse(gunzipSync(packed).toString());
 }
 
 export async function readStamp(session: Queryable): Promise<Stamp | null> {
@@ -62,17 +76,19 @@ export async function writeStamp(session: Queryable, stamp: Omit<Stamp, 'applied
 export async function readCatalogStamp(session: Queryable, schemas: readonly string[]): Promise<string> {
   const [row] = await session.query<{ stamp: string }>(sql`
     with managed as materialized (
-      select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      select c.oid, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = any (${[...schemas]}) and c.relkind in ('r', 'p', 'i', 'S')
-      union all select to_regclass('storage.objects')::oid
+      union all select c.oid, c.relkind from pg_class c where c.oid = to_regclass('storage.objects')
+    ), tables as materialized (
+      select oid from managed where relkind in ('r', 'p')
     ), rows as (
       select c.oid::int8 as id, c.xmin::text::int8 as version from pg_class c where c.oid in (select oid from managed)
-      union all select a.attrelid::int8 * 1600 + a.attnum, a.xmin::text::int8 from pg_attribute a where a.attnum > 0 and a.attrelid in (select oid from managed)
-      union all select d.oid::int8, d.xmin::text::int8 from pg_attrdef d where d.adrelid in (select oid from managed)
-      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid in (select oid from managed)
-      union all select i.indexrelid::int8, i.xmin::text::int8 from pg_index i where i.indrelid in (select oid from managed)
-      union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid in (select oid from managed)
-      union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where t.tgrelid in (select oid from managed)
+      union all select a.attrelid::int8 * 1600 + a.attnum, a.xmin::text::int8 from pg_attribute a where a.attnum > 0 and a.attrelid in (select oid from tables)
+      union all select d.oid::int8, d.xmin::text::int8 from pg_attrdef d where d.adrelid in (select oid from tables)
+      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid in (select oid from tables)
+      union all select i.indexrelid::int8, i.xmin::text::int8 from pg_index i where i.indrelid in (select oid from tables)
+      union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid in (select oid from tables)
+      union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where not t.tgisinternal and t.tgrelid in (select oid from tables)
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any (${[...schemas]})
       union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.nspname = any (${[...schemas]})
     )
@@ -202,9 +218,9 @@ export async function startRun(
     raw(`update svc_meta.run set status = 'interrupted', finished_at = now() where status = 'running'`),
   );
   const [row] = await session.query<{ id: string }>(sql`
-    insert into svc_meta.run (kind, status, parent_hash, schema_hash, deploy_seq, engine_version, model, instance, backend_pid)
+    insert into svc_meta.run (kind, status, parent_hash, schema_hash, deploy_seq, engine_version, model_gzip, instance, backend_pid)
     values (${run.kind}, 'running', ${run.parentHash}, ${run.schemaHash}, ${run.deploySeq}, ${ENGINE_VERSION},
-      ${JSON.stringify(run.model)}::jsonb, ${`${run.instance}@${hostname()}`}, pg_backend_pid())
+      ${packModel(run.model)}, ${`${run.instance}@${hostname()}`}, pg_backend_pid())
     returning id::text`);
   if (!row) throw new Error('a run was not recorded');
   return row.id;

@@ -16,6 +16,29 @@ import {
   type LiveTable,
   type LiveTrigger,
 } from './facts.ts';
+import {
+  columnNamesQuery,
+  columnsQuery,
+  constraintsQuery,
+  functionsQuery,
+  indexesQuery,
+  namespacesQuery,
+  policiesQuery,
+  relationsQuery,
+  sequencesQuery,
+  triggersQuery,
+  type ColumnNameRow,
+  type ColumnRow,
+  type ConstraintRow,
+  type FunctionRow,
+  type IndexRow,
+  type NamespaceRow,
+  type PolicyRow,
+  type RelationRow,
+  type SequenceRow,
+  type TriggerRow,
+  type Which,
+} from './live-queries.ts';
 import { tableKey } from './model.ts';
 
 const PINS: ReadonlyArray<readonly [string, string]> = [
@@ -36,12 +59,19 @@ export async function pinPrinting(session: Queryable): Promise<void> {
   await session.query(raw(`select ${settings.join(', ')}`));
 }
 
+/** Only these tables, by `schema.table`. */
+export type Part = ReadonlySet<string>;
+
 /** A consistent picture of its own. The deparser reads the newest catalog, hence the retry. */
-export async function readLive(session: Queryable, schemas: readonly string[]): Promise<Live> {
+export async function readLive(
+  session: Queryable,
+  schemas: readonly string[],
+  part: Part | null = null,
+): Promise<Live> {
   for (let attempt = 1; ; attempt += 1) {
     await session.query(raw('begin isolation level repeatable read read only'));
     try {
-      return await readLiveInside(session, schemas);
+      return await readLiveInside(session, schemas, part);
     } catch (error) {
       if (attempt >= 3 || !isCacheLookupFailure(error)) throw error;
     } finally {
@@ -55,59 +85,38 @@ function isCacheLookupFailure(error: unknown): boolean {
 }
 
 /** The same inside a transaction that is already open; leaves the print settings pinned. */
-export async function readLiveInside(session: Queryable, schemas: readonly string[]): Promise<Live> {
+export async function readLiveInside(
+  session: Queryable,
+  schemas: readonly string[],
+  part: Part | null = null,
+): Promise<Live> {
   await pinPrinting(session);
   const [server] = await session.query<{ version: number }>(
     raw(`select current_setting('server_version_num')::int as version`),
   );
-  const wanted = [...schemas];
-  const relations = await session.query<RelationRow>(
-    sql`${raw(RELATIONS)} where n.nspname = any (${wanted}) ${raw(ONLY_TABLES)}`,
-  );
-  const columns = await session.query<ColumnRow>(
-    sql`${raw(COLUMNS)} where n.nspname = any (${wanted}) ${raw(ONLY_TABLES)} order by a.attrelid, a.attnum`,
-  );
-  const constraints = await session.query<ConstraintRow>(
-    sql`${raw(CONSTRAINTS)} where n.nspname = any (${wanted}) ${raw(ONLY_TABLES)} and k.contype in ('p', 'u', 'f', 'c') and k.conparentid = 0 order by k.conrelid, k.conname`,
-  );
-  const indexes = await session.query<IndexRow>(
-    sql`${raw(INDEXES)} where n.nspname = any (${wanted}) ${raw(ONLY_TABLES)} and not exists (select from pg_constraint k where k.conindid = i.indexrelid and k.contype in ('p', 'u', 'x')) order by ic.relname`,
-  );
-  const policies = await session.query<PolicyRow>(
-    sql`${raw(POLICIES)} where n.nspname = any (${wanted}) or p.polrelid = to_regclass('storage.objects') order by p.polname`,
-  );
-  const triggers = await session.query<TriggerRow>(
-    sql`${raw(TRIGGERS)} where n.nspname = any (${wanted}) and not t.tgisinternal and t.tgname like 'svc\_ref%' order by t.tgname`,
-  );
-  const functions = await session.query<FunctionRow>(
-    sql`${raw(FUNCTIONS)} where n.nspname = any (${wanted}) and p.prokind = 'f' and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e') order by p.proname, p.oid`,
-  );
-  const namespaces = await session.query<{ name: string; granted: number }>(sql`
-    select n.nspname as name, (select count(distinct r.rolname)::int from aclexplode(n.nspacl) x join pg_roles r on r.oid = x.grantee
-      where r.rolname = any (${[...API_ROLES]}) and x.privilege_type = 'USAGE') as granted
-    from pg_namespace n where n.nspname = any (${wanted})`);
+  const which = part === null ? sql`n.nspname = any (${[...schemas]})` : await whichOf(session, part);
+  const relations = await session.query<RelationRow>(relationsQuery(which));
+  const columns = await session.query<ColumnRow>(columnsQuery(which));
+  const sequences = await session.query<SequenceRow>(sequencesQuery(which));
+  const constraints = await session.query<ConstraintRow>(constraintsQuery(which));
+  const indexes = await session.query<IndexRow>(indexesQuery(which));
+  const policies = await session.query<PolicyRow>(policiesQuery(which));
+  const triggers = await session.query<TriggerRow>(triggersQuery(which));
+  const functions = await session.query<FunctionRow>(functionsQuery(schemas));
+  const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
 
   const columnsOf = groupBy(columns, (row) => row.relation);
-  const constraintsOf = groupBy(constraints, (row) => row.relation);
-  const indexesOf = groupBy(indexes, (row) => row.relation);
-  const policiesOf = groupBy(policies, (row) => row.relation ?? '');
-  const triggersOf = groupBy(triggers, (row) => row.relation);
-  const tables = new Map<string, LiveTable>();
-  for (const row of relations) {
-    tables.set(
-      tableKey(row.schema, row.name),
-      toTable(
-        row,
-        columnsOf.get(row.oid) ?? [],
-        constraintsOf.get(row.oid) ?? [],
-        indexesOf.get(row.oid) ?? [],
-        policiesOf.get(row.oid) ?? [],
-        triggersOf.get(row.oid) ?? [],
-      ),
-    );
-  }
+  const rows: TableRows = {
+    columns: columnsOf,
+    sequences: new Map(sequences.map((row) => [`${row.relation} ${row.number}`, row])),
+    constraints: groupBy(constraints, (row) => row.relation),
+    indexes: groupBy(indexes, (row) => row.relation),
+    policies: groupBy(policies, (row) => row.relation),
+    triggers: groupBy(triggers, (row) => row.relation),
+    namesOf: await readNames(session, columnsOf, constraints),
+  };
   return {
-    tables,
+    tables: new Map(relations.map((row) => [tableKey(row.schema, row.name), toTable(row, rows)])),
     functions: groupBy(functions.map(toFunction), (row) => tableKey(row.schema, row.name)),
     schemas: new Map(
       namespaces.map((row) => [row.name, { name: row.name, usageGranted: row.granted === API_ROLES.length }]),
@@ -117,172 +126,56 @@ export async function readLiveInside(session: Queryable, schemas: readonly strin
   };
 }
 
-const ONLY_TABLES = `and c.relkind in ('r', 'p') and not c.relispartition
-  and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`;
+async function whichOf(session: Queryable, part: Part): Promise<Which> {
+  const rows = await session.query<{ oid: string }>(sql`
+    select c.oid::text as oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname || '.' || c.relname = any (${[...part]})`);
+  return sql`c.oid = any (${rows.map((row) => row.oid)}::oid[])`;
+}
 
-// Owner's full set minus what the service role has must be nothing; the two callers have exactly the four verbs.
-const RELATIONS = `select c.oid::text as oid, n.nspname as schema, c.relname as name, c.relkind = 'p' as partitioned, c.relrowsecurity as "rowSecurity",
-  c.reltuples::float8 as "estimatedRows", pg_relation_size(c.oid)::float8 as bytes,
-  (select coalesce(string_agg(g.who || ':' || g.privileges, ' ' order by g.who), '') from (
-    select coalesce(r.rolname, 'public') as who, string_agg(x.privilege_type, ',' order by x.privilege_type) as privileges
-    from aclexplode(c.relacl) x left join pg_roles r on r.oid = x.grantee
-    where x.grantee = 0 or r.rolname in ('anon', 'authenticated', 'service_role') group by 1) g) as grants,
-  (select string_agg(x.privilege_type, ',' order by x.privilege_type) from aclexplode(acldefault('r', c.relowner)) x) as "everything"
-  from pg_class c join pg_namespace n on n.oid = c.relnamespace`;
-
-const COLUMNS = `select a.attrelid::text as relation, a.attname as name, a.attnum as number, format_type(a.atttypid, a.atttypmod) as type,
-  t.typcategory as category, a.attnotnull as "notNull", pg_get_expr(d.adbin, d.adrelid) as default, a.attidentity <> '' as identity,
-  a.attgenerated <> '' as generated, sq.name as sequence, coalesce(sq.granted, 0) as "sequenceGrants",
-  coalesce(sq.auto, false) as "sequenceAuto"
-  from pg_attribute a join pg_class c on c.oid = a.attrelid and a.attnum > 0 and not a.attisdropped
-  join pg_namespace n on n.oid = c.relnamespace
-  join pg_type t on t.oid = a.atttypid
-  left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-  left join (
-    select sd.refobjid, sd.refobjsubid, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) as name, bool_or(sd.deptype = 'a') as auto,
-      (select count(*)::int from aclexplode(s.relacl) x join pg_roles r on r.oid = x.grantee
-       where r.rolname in ('anon', 'authenticated', 'service_role') and x.privilege_type in ('USAGE', 'SELECT')) as granted
-    from pg_depend sd join pg_class s on s.oid = sd.objid and s.relkind = 'S' join pg_namespace sn on sn.oid = s.relnamespace
-    where sd.classid = 'pg_class'::regclass and sd.refclassid = 'pg_class'::regclass and sd.refobjsubid > 0 and sd.deptype in ('a', 'i')
-    group by 1, 2, 3, s.relacl
-  ) sq on sq.refobjid = a.attrelid and sq.refobjsubid = a.attnum`;
-
-const CONSTRAINTS = `select k.conrelid::text as relation, k.conname as label, k.contype as type, k.conkey::int[] as columns, k.convalidated as validated,
-  k.condeferrable as deferrable, k.confdeltype as "onDelete", k.confupdtype as "onUpdate", k.confmatchtype as match,
-  case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as expression, k.connoinherit as "noInherit",
-  tn.nspname as "targetSchema", tc.relname as "targetTable",
-  case when k.contype = 'f' then (select array_agg(ta.attname::text order by u.position) from unnest(k.confkey) with ordinality as u(number, position)
-    join pg_attribute ta on ta.attrelid = k.confrelid and ta.attnum = u.number) end as "targetColumns"
-  from pg_constraint k join pg_class c on c.oid = k.conrelid join pg_namespace n on n.oid = c.relnamespace
-  left join pg_class tc on tc.oid = k.confrelid left join pg_namespace tn on tn.oid = tc.relnamespace`;
-
-const INDEXES = `select i.indrelid::text as relation, ic.relname as label, i.indkey::int2[]::int[] as columns, i.indisunique as unique,
-  pg_get_expr(i.indpred, i.indrelid) as predicate, i.indisvalid and i.indisready and i.indislive as valid,
-  i.indexprs is not null or i.indnatts <> i.indnkeyatts or am.amname <> 'btree' or i.indoption::int2[]::text !~ '^(\\[[0-9:]+\\]=)?[{]0(,0)*[}]$'
-    or i.indisexclusion or coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false)
-    or exists (select from unnest(i.indclass::oid[]) oc join pg_opclass o on o.oid = oc where not o.opcdefault) as special
-  from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am am on am.oid = ic.relam
-  join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace`;
-
-const POLICIES = `select p.polrelid::text as relation, p.polname as label, p.polcmd as command, p.polpermissive as permissive,
-  case when p.polroles = '{0}' then 'public' else (select string_agg(r.rolname, ',' order by r.rolname) from pg_roles r where r.oid = any (p.polroles)) end as roles,
-  pg_get_expr(p.polqual, p.polrelid) as using, pg_get_expr(p.polwithcheck, p.polrelid) as check,
-  p.polrelid = to_regclass('storage.objects') as storage
-  from pg_policy p join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace`;
-
-const TRIGGERS = `select t.tgrelid::text as relation, t.tgname as label, pg_get_triggerdef(t.oid) as definition
-  from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace`;
-
-const FUNCTIONS = `select p.oid::text as oid, n.nspname as schema, p.proname as name, pg_get_function_arguments(p.oid) as arguments,
-  pg_get_function_identity_arguments(p.oid) as "identityArguments",
-  (select coalesce(array_agg(format_type(u.type, null) order by u.position), '{}') from unnest(p.proargtypes::oid[]) with ordinality as u(type, position)) as "argumentTypes",
-  coalesce(p.proargnames, '{}') as "argumentNames", p.pronargdefaults as defaults, pg_get_function_result(p.oid) as result,
-  l.lanname as language, p.provolatile as volatility, p.prosecdef as definer, coalesce(p.proconfig, '{}') as settings, p.prosrc as body,
-  (select count(distinct r.rolname) filter (where r.rolname is not null) = 3 and count(*) filter (where x.grantee = 0) = 0
-   from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x left join pg_roles r on r.oid = x.grantee and r.rolname in ('anon', 'authenticated', 'service_role')
-   where x.grantee = 0 or r.rolname is not null) as granted
-  from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_language l on l.oid = p.prolang`;
-
-type RelationRow = {
-  oid: string;
-  schema: string;
-  name: string;
-  partitioned: boolean;
-  rowSecurity: boolean;
-  estimatedRows: number;
-  bytes: number;
-  grants: string;
-  everything: string;
+type TableRows = {
+  readonly columns: ReadonlyMap<string, readonly ColumnRow[]>;
+  /** By relation and column number. */
+  readonly sequences: ReadonlyMap<string, SequenceRow>;
+  readonly constraints: ReadonlyMap<string, readonly ConstraintRow[]>;
+  readonly indexes: ReadonlyMap<string, readonly IndexRow[]>;
+  readonly policies: ReadonlyMap<string, readonly PolicyRow[]>;
+  readonly triggers: ReadonlyMap<string, readonly TriggerRow[]>;
+  /** Column names by relation and number, those of foreign keys' targets included. */
+  readonly namesOf: ReadonlyMap<string, ReadonlyMap<number, string>>;
 };
 
-type ColumnRow = {
-  relation: string;
-  name: string;
-  number: number;
-  type: string;
-  category: string;
-  notNull: boolean;
-  default: string | null;
-  identity: boolean;
-  generated: boolean;
-  sequence: string | null;
-  sequenceGrants: number;
-  sequenceAuto: boolean;
-};
+async function readNames(
+  session: Queryable,
+  columns: ReadonlyMap<string, readonly ColumnRow[]>,
+  constraints: readonly ConstraintRow[],
+): Promise<Map<string, Map<number, string>>> {
+  const targets = constraints.filter((row) => row.type === 'f').map((row) => row.target);
+  const outside = [...new Set(targets)].filter((relation) => !columns.has(relation));
+  const more = outside.length === 0 ? [] : await session.query<ColumnNameRow>(columnNamesQuery(outside));
+  const toNames = (rows: readonly { number: number; name: string }[]): Map<number, string> =>
+    new Map(rows.map((row) => [row.number, row.name]));
+  return new Map(
+    [...columns, ...groupBy(more, (row) => row.relation)].map(([relation, rows]) => [
+      relation,
+      toNames(rows),
+    ]),
+  );
+}
 
-type ConstraintRow = {
-  relation: string;
-  label: string;
-  type: string;
-  columns: number[] | null;
-  validated: boolean;
-  deferrable: boolean;
-  onDelete: string;
-  onUpdate: string;
-  match: string;
-  expression: string | null;
-  noInherit: boolean;
-  targetSchema: string | null;
-  targetTable: string | null;
-  targetColumns: string[] | null;
-};
-
-type IndexRow = {
-  relation: string;
-  label: string;
-  columns: number[];
-  unique: boolean;
-  predicate: string | null;
-  valid: boolean;
-  special: boolean;
-};
-
-type PolicyRow = {
-  relation: string | null;
-  label: string;
-  command: string;
-  permissive: boolean;
-  roles: string;
-  using: string | null;
-  check: string | null;
-  storage: boolean | null;
-};
-
-type TriggerRow = { relation: string; label: string; definition: string };
-
-type FunctionRow = {
-  oid: string;
-  schema: string;
-  name: string;
-  arguments: string;
-  identityArguments: string;
-  argumentTypes: string[];
-  argumentNames: string[];
-  defaults: number;
-  result: string;
-  language: string;
-  volatility: string;
-  definer: boolean;
-  settings: string[];
-  body: string;
-  granted: boolean;
-};
+/** Names of columns by number; of the table itself unless another relation is named. */
+type Names = (numbers: readonly number[] | null, relation?: string) => string[];
 
 const CALLER_VERBS = 'DELETE,INSERT,SELECT,UPDATE';
 
-function toTable(
-  row: RelationRow,
-  columnRows: readonly ColumnRow[],
-  constraintRows: readonly ConstraintRow[],
-  indexRows: readonly IndexRow[],
-  policyRows: readonly PolicyRow[],
-  triggerRows: readonly TriggerRow[],
-): LiveTable {
-  const nameOf = new Map(columnRows.map((column) => [column.number, column.name]));
-  const names = (numbers: readonly number[] | null): string[] =>
-    (numbers ?? []).map((number) => nameOf.get(number) ?? '');
+function toTable(row: RelationRow, rows: TableRows): LiveTable {
+  const names = (numbers: readonly number[] | null, relation: string = row.oid): string[] =>
+    (numbers ?? []).map((number) => rows.namesOf.get(relation)?.get(number) ?? '');
   const api = `anon:${CALLER_VERBS} authenticated:${CALLER_VERBS} service_role:${row.everything}`;
-  const columns = columnRows.map(toColumn);
+  const columns = (rows.columns.get(row.oid) ?? []).map((column) =>
+    toColumn(column, rows.sequences.get(`${row.oid} ${column.number}`)),
+  );
+  const constraints = rows.constraints.get(row.oid) ?? [];
   return {
     oid: row.oid,
     schema: row.schema,
@@ -293,20 +186,23 @@ function toTable(
     estimatedRows: row.estimatedRows,
     bytes: row.bytes,
     columns: new Map(columns.map((column) => [column.name, column])),
-    keys: constraintRows.filter((k) => k.type === 'p' || k.type === 'u').map((k) => toKey(k, names)),
-    foreignKeys: constraintRows.filter((k) => k.type === 'f').map((k) => toForeignKey(k, names)),
-    checks: constraintRows.filter((k) => k.type === 'c').map((k) => toCheck(k, names)),
-    indexes: indexRows.map((i) => toIndex(i, names)),
-    policies: policyRows.map(toPolicy),
-    triggers: triggerRows.map(({ label, definition }): LiveTrigger => ({ label, definition })),
+    keys: constraints.filter((k) => k.type === 'p' || k.type === 'u').map((k) => toKey(k, names)),
+    foreignKeys: constraints.filter((k) => k.type === 'f').map((k) => toForeignKey(k, names)),
+    checks: constraints.filter((k) => k.type === 'c').map((k) => toCheck(k, names)),
+    indexes: (rows.indexes.get(row.oid) ?? []).map((i) => toIndex(i, names)),
+    policies: (rows.policies.get(row.oid) ?? []).map(toPolicy),
+    triggers: (rows.triggers.get(row.oid) ?? []).map(({ label, definition }): LiveTrigger => ({
+      label,
+      definition,
+    })),
   };
 }
 
 // Six grants: USAGE and SELECT for each of the three roles.
 const SEQUENCE_GRANTS = 6;
 
-function toColumn(row: ColumnRow): LiveColumn {
-  const serial = row.identity || (row.sequenceAuto && (row.default ?? '').startsWith('nextval('));
+function toColumn(row: ColumnRow, sequence: SequenceRow | undefined): LiveColumn {
+  const serial = row.identity || (sequence?.auto === true && (row.default ?? '').startsWith('nextval('));
   return {
     name: row.name,
     number: row.number,
@@ -316,13 +212,13 @@ function toColumn(row: ColumnRow): LiveColumn {
     default: serial ? null : row.default,
     serial,
     identity: row.identity,
-    sequence: row.sequence,
-    sequenceGranted: row.identity || row.sequenceGrants === SEQUENCE_GRANTS,
+    sequence: sequence?.name ?? null,
+    sequenceGranted: row.identity || sequence?.granted === SEQUENCE_GRANTS,
     generated: row.generated,
   };
 }
 
-function toKey(row: ConstraintRow, names: (numbers: readonly number[] | null) => string[]): LiveKey {
+function toKey(row: ConstraintRow, names: Names): LiveKey {
   return {
     label: row.label,
     kind: row.type === 'p' ? 'primary' : 'unique',
@@ -339,23 +235,20 @@ const ON_DELETE: Record<string, LiveForeignKey['onDelete']> = {
   n: 'set_null',
 };
 
-function toForeignKey(
-  row: ConstraintRow,
-  names: (numbers: readonly number[] | null) => string[],
-): LiveForeignKey {
+function toForeignKey(row: ConstraintRow, names: Names): LiveForeignKey {
   return {
     label: row.label,
     columns: names(row.columns),
     targetSchema: row.targetSchema ?? '',
     targetTable: row.targetTable ?? '',
-    targetColumns: row.targetColumns ?? [],
+    targetColumns: names(row.targetColumns, row.target),
     onDelete: ON_DELETE[row.onDelete] ?? 'other',
     validated: row.validated,
     special: row.deferrable || (row.onUpdate !== 'a' && row.onUpdate !== 'r') || row.match !== 's',
   };
 }
 
-function toCheck(row: ConstraintRow, names: (numbers: readonly number[] | null) => string[]): LiveCheck {
+function toCheck(row: ConstraintRow, names: Names): LiveCheck {
   return {
     label: row.label,
     columns: names(row.columns),
@@ -364,7 +257,7 @@ function toCheck(row: ConstraintRow, names: (numbers: readonly number[] | null) 
   };
 }
 
-function toIndex(row: IndexRow, names: (numbers: readonly number[] | null) => string[]): LiveIndex {
+function toIndex(row: IndexRow, names: Names): LiveIndex {
   const { label, unique, predicate, valid, special } = row;
   return { label, columns: names(row.columns), unique, predicate, valid, special };
 }

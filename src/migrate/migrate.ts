@@ -6,8 +6,10 @@ import type { Log } from '../log/log.ts';
 import { OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
 import { literal, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
+import { printNew, writesOfNew } from './canonical.ts';
 import { diff } from './diff.ts';
-import { executeMetadata, executeOnline, type ExecuteSettings, type NumberedStep } from './execute.ts';
+import { isDatabaseError } from './elaborate.ts';
+import { executeMetadata, executeOnline, type ExecuteSettings } from './execute.ts';
 import { locator, toModel, type Locate, type SchemaConfig } from './from-config.ts';
 import type { Allowance } from './gate.ts';
 import {
@@ -26,13 +28,14 @@ import {
   type RunKind,
   type Stamp,
 } from './ledger.ts';
+import type { Live } from './facts.ts';
 import { readLive } from './live.ts';
 import type { SchemaModel } from './model.ts';
 import type { PlanSettings } from './plan.ts';
-import { prepare, type MigrationPlan } from './prepare.ts';
+import { prepare, THOROUGH, type MigrationPlan, type Trust } from './prepare.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { pause, tryLock, unlock, type LockSettings } from './session.ts';
-import type { Step } from './step.ts';
+import type { NumberedStep, Step } from './step.ts';
 
 export type MigrationPolicy = PlanSettings &
   Allowance &
@@ -255,7 +258,10 @@ async function planAndRun(session: Queryable, work: Work, stamp: Stamp | null): 
   const { model, schemaHash, locate, policy } = work;
   let plan: MigrationPlan;
   try {
-    plan = await prepare(session, model, stamp, policy);
+    plan = await prepare(session, model, stamp, policy, { stamp: true, fresh: true });
+    // Whoever is refused hears of everything that is wrong, so the server reads all of it.
+    if (plan.problems.length > 0 && plan.unprinted.size > 0)
+      plan = await prepare(session, model, stamp, policy);
   } catch (error) {
     if (error instanceof MigrationRefused) return refused(schemaHash, null, error.problems, locate);
     throw error;
@@ -274,7 +280,7 @@ async function planAndRun(session: Queryable, work: Work, stamp: Stamp | null): 
     await stampNow(session, work, plan, true);
     return { kind: 'unchanged', schemaHash, plan };
   }
-  return run(session, work, plan);
+  return run(session, work, plan, stamp);
 }
 
 /** A file that changes nothing is still the file of today: the fence must know it. */
@@ -308,7 +314,13 @@ export function placed(problems: readonly MigrationProblem[], locate: Locate): M
   return problems.map((one) => ({ ...one, place: one.place ?? locate(one.at) }));
 }
 
-async function run(session: Queryable, work: Work, plan: MigrationPlan): Promise<MigrationOutcome> {
+async function run(
+  session: Queryable,
+  work: Work,
+  prepared: MigrationPlan,
+  stamp: Stamp | null,
+): Promise<MigrationOutcome> {
+  let plan = prepared;
   const { log } = work.options;
   const runId = await startRun(session, runRow(work, plan.parentHash));
   await recordSteps(session, runId, plan.steps);
@@ -323,9 +335,13 @@ async function run(session: Queryable, work: Work, plan: MigrationPlan): Promise
   const numbered = plan.steps.map((step, ordinal): NumberedStep => ({ ordinal, step }));
   const inLane = (lane: Step['lane']): NumberedStep[] => numbered.filter(({ step }) => step.lane === lane);
   try {
-    await executeMetadata(session, inLane('metadata'), settings, () =>
-      writeObjects(session, runId, plan.writes, plan.forgotten),
-    );
+    try {
+      await executeMetadata(session, inLane('metadata'), settings, () =>
+        writeObjects(session, runId, plan.writes, plan.forgotten),
+      );
+    } catch (error) {
+      throw await explained(session, work, plan, stamp, error);
+    }
     for (const one of [...inLane('online'), ...inLane('concurrent')])
       await executeOnline(session, one, settings);
     const filled = plan.steps.flatMap(({ action }) =>
@@ -333,7 +349,13 @@ async function run(session: Queryable, work: Work, plan: MigrationPlan): Promise
     );
     if (filled.length > 0) await clearFills(session, filled);
     const background = inLane('background');
-    if (background.length === 0) await verify(session, plan);
+    if (background.length === 0 || plan.unprinted.size > 0) {
+      const live = await readLive(session, plan.schemas, plan.scope);
+      plan = { ...plan, desired: printNew(plan.desired, plan.unprinted, live) };
+      if (background.length === 0) verify(plan, live);
+      const writes = writesOfNew(plan.desired, plan.unprinted, plan.hashes, plan.owned.tables);
+      await writeObjects(session, runId, writes, []);
+    }
     await finishRun(session, runId, 'done', null);
     await stampNow(session, work, plan, background.length === 0);
     await announce(session);
@@ -356,9 +378,28 @@ async function run(session: Queryable, work: Work, plan: MigrationPlan): Promise
   }
 }
 
-/** Reads the catalog once more: a difference left after a run is a defect of the engine, and is said aloud. */
-async function verify(session: Queryable, plan: MigrationPlan): Promise<void> {
-  const live = await readLive(session, plan.schemas);
+/** A build that failed over what the server had not read in advance: has it read now, for everything and its place. */
+async function explained(
+  session: Queryable,
+  work: Work,
+  plan: MigrationPlan,
+  stamp: Stamp | null,
+  error: unknown,
+): Promise<unknown> {
+  const isAboutLocks =
+    error instanceof MigrationRefused && error.problems.some((one) => one.code === 'MIG-401');
+  const isAnswer = error instanceof MigrationRefused || isDatabaseError(error);
+  if (plan.unprinted.size === 0 || isAboutLocks || !isAnswer) return error;
+  try {
+    const { problems } = await prepare(session, work.model, stamp, work.policy);
+    return problems.length > 0 ? new MigrationRefused(problems) : error;
+  } catch (refusal) {
+    return refusal instanceof MigrationRefused ? refusal : error;
+  }
+}
+
+/** A difference left after a run is a defect of the engine, and is said aloud. */
+function verify(plan: MigrationPlan, live: Live): void {
   const { changes } = diff(plan.desired, live, plan.owned);
   if (changes.length === 0) return;
   throw new Problem(
@@ -426,7 +467,7 @@ function startBackground(
       const current = await readStamp(session);
       // A newer file may have been applied meanwhile; its stamp is not ours to write.
       if (problems.length === 0 && current?.schemaHash === work.schemaHash) {
-        await verify(session, plan);
+        verify(plan, await readLive(session, plan.schemas, plan.scope));
         await stampNow(session, work, plan, true);
         await announce(session);
       }
@@ -475,7 +516,7 @@ export async function checkPending(options: MigrateOptions): Promise<PendingChec
     owner.session((session) => isInSync(session, model, schemaHash)),
   );
   if (inSync) return { kind: 'in-sync' };
-  const planned = await planMigration(options);
+  const planned = await planMigration(options, PROVEN);
   if (planned.kind === 'refused') return { kind: 'pending', words: [], problems: planned.problems };
   if (planned.superseded) return { kind: 'superseded' };
   const { steps, problems } = planned.plan;
@@ -487,6 +528,9 @@ export async function checkPending(options: MigrateOptions): Promise<PendingChec
   };
 }
 
+/** For a plan that only asks what the file changes: what the last run proved need not be compared again. */
+export const PROVEN: Trust = { stamp: true, fresh: false };
+
 export type Planned =
   | {
       readonly kind: 'planned';
@@ -496,14 +540,15 @@ export type Planned =
     }
   | { readonly kind: 'refused'; readonly problems: readonly MigrationProblem[] };
 
-export async function planMigration(options: MigrateOptions): Promise<Planned> {
-  return planModel(toModel(options.config), locator(options.config), options);
+export async function planMigration(options: MigrateOptions, trust?: Trust): Promise<Planned> {
+  return planModel(toModel(options.config), locator(options.config), options, trust);
 }
 
 export async function planModel(
   model: SchemaModel,
   locate: Locate,
   options: MigrateOptions,
+  trust: Trust = THOROUGH,
 ): Promise<Planned> {
   const policy = policyOf(options);
   return withOwner(options.owner, (owner) =>
@@ -513,7 +558,7 @@ export async function planModel(
       const schemaHash = hashModel(model);
       const fence = await readFence(session, schemaHash);
       try {
-        const plan = await prepare(session, model, stamp, policy);
+        const plan = await prepare(session, model, stamp, policy, trust);
         const superseded = !policy.allowRollback && fence.replacedAt !== null && fence.current !== schemaHash;
         return {
           kind: 'planned',

@@ -5,6 +5,7 @@ import type { Change, RetypeChange } from './change.ts';
 import { createFunctionSql, type DesiredColumn, type DesiredTable, type DesiredFunction } from './desired.ts';
 import { trackCall } from './diff.ts';
 import type { LiveTable } from './facts.ts';
+import { grantTablesSql } from './fold.ts';
 import { referenceTriggerLabels, sequenceLabel, transientLabel } from './label.ts';
 import { tableKey } from './model.ts';
 import { PHASE, type Hazard, type Lane, type Lock, type Step } from './step.ts';
@@ -61,6 +62,7 @@ type Draft = {
   readonly estimateMs?: number | undefined;
   readonly hazards?: readonly Hazard[] | undefined;
   readonly action?: Step['action'] | undefined;
+  readonly part?: Step['part'];
 };
 
 const LANES: readonly Lane[] = ['metadata', 'online', 'concurrent', 'background'];
@@ -103,6 +105,7 @@ class Planner {
       estimateMs: Math.max(1, Math.round(draft.estimateMs ?? 1)),
       hazards: draft.hazards ?? [],
       action: draft.action ?? { kind: 'sql' },
+      part: draft.part,
     });
   }
 
@@ -308,10 +311,12 @@ class Planner {
   #createTable(table: DesiredTable): void {
     const columns = table.columns.map((column) => {
       const type = column.serial ? (column.model.type ?? column.typeSql) : column.typeSql;
-      return `${quoteIdent(column.name)} ${type}${column.notNull ? ' not null' : ''}`;
+      return { name: column.name, sql: `${quoteIdent(column.name)} ${type}`, notNull: column.notNull };
     });
+    const clauses = columns.map((column) => `${column.sql}${column.notNull ? ' not null' : ''}`);
     this.#add({
-      sql: `create table ${nameOf(table)} (${columns.join(', ')})`,
+      sql: `create table ${nameOf(table)} (${clauses.join(', ')})`,
+      part: { kind: 'table', table: nameOf(table), columns },
       phase: PHASE.columns,
       identity: table.at,
       summary: `table ${table.name} (${table.columns.length} columns)`,
@@ -323,6 +328,7 @@ class Planner {
         ...onColumn(table, column),
         table: null,
         sql: `${alterColumn(table, column)} set default ${column.default.sql}`,
+        part: { kind: 'default', table: nameOf(table), column: column.name, sql: column.default.sql },
         phase: PHASE.defaults,
         summary: `column ${column.name} default ${column.default.written}`,
       });
@@ -359,7 +365,8 @@ class Planner {
     this.#add({
       ...onTable(table),
       table: null,
-      sql: `revoke all on ${name} from public, anon, authenticated, service_role; grant select, insert, update, delete on ${name} to anon, authenticated; grant all on ${name} to service_role`,
+      sql: grantTablesSql([name]),
+      part: live ? undefined : { kind: 'grant', table: name },
       phase: PHASE.grants,
       sign: live ? '~' : '+',
       summary: 'grants of the API roles',
@@ -562,9 +569,11 @@ class Planner {
     const label = quoteIdent(key.label);
     const base = { identity: key.at, at: key.at, table: live ? keyOf(table) : null, summary };
     if (this.#isSmall(live, BUILD_ROWS_PER_MS)) {
+      const constraint = `constraint ${label} ${words} (${columns})`;
       this.#add({
         ...base,
-        sql: `alter table ${nameOf(table)} add constraint ${label} ${words} (${columns})`,
+        sql: `alter table ${nameOf(table)} add ${constraint}`,
+        part: live ? undefined : { kind: 'key', table: nameOf(table), sql: constraint },
         phase: PHASE.keys,
         scans: live !== null,
         estimateMs: this.#estimate(live, BUILD_ROWS_PER_MS),
@@ -604,10 +613,12 @@ class Planner {
       });
     }
     const small = this.#isSmall(live, SCAN_ROWS_PER_MS);
+    const constraint = `constraint ${quoteIdent(check.label)} check (\n${check.expression.sql}\n)`;
     this.#add({
       identity: check.expression.at,
       table: live ? keyOf(table) : null,
-      sql: `alter table ${nameOf(table)} add constraint ${quoteIdent(check.label)} check (\n${check.expression.sql}\n)${small ? '' : ' not valid'}`,
+      sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
+      part: live ? undefined : { kind: 'check', table: nameOf(table), sql: constraint },
       phase: PHASE.checks,
       sign: replaces ? '~' : '+',
       summary: `${check.role} of ${check.column}: ${check.expression.written}`,
@@ -622,11 +633,13 @@ class Planner {
   #addForeignKey({ table, live, foreignKey }: Extract<Change, { kind: 'add-foreign-key' }>): void {
     const small = this.#isSmall(live, SCAN_ROWS_PER_MS);
     const action = foreignKey.onDelete === 'set_null' ? 'set null' : foreignKey.onDelete;
-    const target = `${quoteIdent(foreignKey.targetSchema)}.${quoteIdent(foreignKey.targetTable)} (${quoteIdent(foreignKey.targetColumn)})`;
+    const target = nameOf({ schema: foreignKey.targetSchema, name: foreignKey.targetTable });
+    const constraint = `constraint ${quoteIdent(foreignKey.label)} foreign key (${quoteIdent(foreignKey.column)}) references ${target} (${quoteIdent(foreignKey.targetColumn)}) on delete ${action}`;
     this.#add({
       identity: foreignKey.at,
       table: live ? keyOf(table) : null,
-      sql: `alter table ${nameOf(table)} add constraint ${quoteIdent(foreignKey.label)} foreign key (${quoteIdent(foreignKey.column)}) references ${target} on delete ${action}${small ? '' : ' not valid'}`,
+      sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
+      part: live ? undefined : { kind: 'reference', table: nameOf(table), target, sql: constraint },
       phase: PHASE.foreignKeys,
       summary: `foreign key ${foreignKey.column} → ${foreignKey.targetTable}.${foreignKey.targetColumn} on delete ${action}`,
       lock: 'ShareRowExclusive',
@@ -800,6 +813,7 @@ class Planner {
     this.#add({
       ...onFunction(fn),
       sql: create,
+      part: { kind: 'function', name: fn.name },
       phase: PHASE.functions,
       sign: words[kind],
       summary: `function ${fn.name}${fn.head.slice(0, fn.head.indexOf(' language '))}`,
@@ -816,7 +830,9 @@ class Planner {
   }
 
   #grantFunction(fn: DesiredFunction): void {
-    const name = `${quoteIdent(fn.schema)}.${quoteIdent(fn.name)}(${fn.canonical?.argumentTypes.join(', ') ?? ''})`;
+    // A new one has no namesake; its name is enough.
+    const args = fn.canonical === null ? '' : `(${fn.canonical.argumentTypes.join(', ')})`;
+    const name = `${nameOf(fn)}${args}`;
     this.#add({
       ...onFunction(fn),
       sql: `revoke all on function ${name} from public; grant execute on function ${name} to anon, authenticated, service_role`,

@@ -1,27 +1,19 @@
 // From a model to a plan that is known to work: read, elaborate, compare, ask the server, probe the rows. Changes
 // nothing; everything it tries is rolled back.
-import { createHash } from 'node:crypto';
 import { quoteIdent, raw, sql } from '../postgres/sql.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
+import { changedKeys, elaborate, hashDeclarations, keyOf, type Hashes } from './canonical.ts';
 import type { Change } from './change.ts';
 import {
   columnKey,
   outsideReferences,
   toDesired,
-  type CanonicalFunction,
+  typeResolver,
   type Desired,
-  type DesiredFunction,
   type DesiredTable,
 } from './desired.ts';
 import { diff, rebuildKey, schemasOf, type Difference, type Rebuild, type Unmanaged } from './diff.ts';
-import {
-  isDatabaseError,
-  printShadow,
-  shadowOfDesired,
-  withPrints,
-  type Printed,
-  type ShadowTable,
-} from './elaborate.ts';
+import { isDatabaseError, printShadow, type Printed, type ShadowTable } from './elaborate.ts';
 import type { Live, LiveTable } from './facts.ts';
 import { gate, type Allowance } from './gate.ts';
 import {
@@ -29,20 +21,24 @@ import {
   hashModel,
   readCatalogStamp,
   readObjects,
+  type DeclaredRow,
   type LedgerObjects,
   type ObjectWrite,
   type Stamp,
 } from './ledger.ts';
+import { isKept, keep, sameKept } from './kept.ts';
 import { readLive } from './live.ts';
 import { tableKey, type SchemaModel } from './model.ts';
-import type { Ownership } from './ownership.ts';
+import { Neighbourhood } from './neighbourhood.ts';
+import type { OwnedTable, Ownership } from './ownership.ts';
 import { foretell } from './oracle.ts';
 import { planSteps, type Foresight, type PlanSettings } from './plan.ts';
 import { isFilled, probe } from './probe.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { planRenames } from './rename.ts';
 import type { LockSettings } from './session.ts';
-import { expressionFault, wordsOf } from './sql-text.ts';
+import { scopeOf, type Scope } from './scope.ts';
+import { expressionFault } from './sql-text.ts';
 import type { Step } from './step.ts';
 
 export type PlanOptions = PlanSettings & Allowance & LockSettings;
@@ -58,7 +54,13 @@ export type MigrationPlan = {
   readonly hints: readonly MigrationProblem[];
   readonly notes: readonly string[];
   readonly unmanaged: readonly Unmanaged[];
+  /** Of what was looked at. */
   readonly desired: Desired;
+  /** Identities of new declarations that the server has not read yet. */
+  readonly unprinted: ReadonlySet<string>;
+  readonly hashes: Hashes;
+  /** What was looked at; null: everything. */
+  readonly scope: Scope | null;
   readonly schemas: readonly string[];
   readonly searchPath: string;
   readonly writes: readonly ObjectWrite[];
@@ -67,32 +69,58 @@ export type MigrationPlan = {
   readonly owned: Ownership;
 };
 
+/** How much of what the last run proved may be taken as read. */
+export type Trust = {
+  /** Compare only what changed, if the catalog is as the last verified run left it. */
+  readonly stamp: boolean;
+  /** Have the server read new declarations when they are built, not in advance. */
+  readonly fresh: boolean;
+};
+
+export const THOROUGH: Trust = { stamp: false, fresh: false };
+
 export async function prepare(
   session: Queryable,
   model: SchemaModel,
   stamp: Stamp | null,
   options: PlanOptions,
+  trust: Trust = THOROUGH,
 ): Promise<MigrationPlan> {
-  const faults = textFaults(model);
-  if (faults.length > 0) throw new MigrationRefused(faults);
   const objects = await readObjects(session);
   const schemas = managedSchemas(model, objects.ownership);
-  const searchPath = await readSearchPath(session);
+  const { searchPath, serverVersion } = await readServer(session);
   const catalogStamp = await readCatalogStamp(session, schemas);
-  const before = await readLive(session, schemas);
+  const resolve = typeResolver(model, await readOutsideTypes(session, model));
+  const neighbourhood = new Neighbourhood(model);
+  const hashes = hashDeclarations(model, resolve);
+  const usable = isUsable(stamp, serverVersion);
+  const recorded = usable ? objects.declared : new Map<string, DeclaredRow>();
+  const news = changedKeys(hashes, recorded);
+  const faults = textFaults(model, news);
+  if (faults.length > 0) throw new MigrationRefused(faults);
+  const isProven = usable && stamp?.complete === true && stamp.catalogStamp === catalogStamp;
+  const scope = trust.stamp && isProven ? scopeOf(model, news, objects.ownership, neighbourhood) : null;
+  const before = await readLive(session, schemas, scope);
   const renames = await planRenames(session, model, before, objects.ownership, schemas, options);
   if (renames.problems.length > 0) throw new MigrationRefused(renames.problems);
+  const isRenaming = renames.steps.length > 0;
+  if (scope !== null && isRenaming)
+    return prepare(session, model, stamp, options, { ...trust, stamp: false });
   const { live, owned } = renames;
-  const declared = toDesired(model, await readOutsideTypes(session, model));
+  const declared = toDesired(model, resolve, scope);
   const untyped = missingTypes(declared);
   if (untyped.length > 0) throw new MigrationRefused(untyped);
-  const known = usableDeclarations(objects, stamp, live, renames.steps.length > 0);
-  let desired = await elaborate(session, declared, schemas, known);
-  desired = await reconcile(session, desired, live, schemas);
+  const known = isRenaming ? new Map<string, DeclaredRow>() : recorded;
+  const changed = isRenaming ? changedKeys(hashes, known) : news;
+  const fresh = trust.fresh ? findFresh(declared, live, owned) : new Set<string>();
+  const elaborated = await elaborate(session, declared, schemas, known, changed, fresh, neighbourhood);
+  const desired = await reconcile(session, elaborated.desired, live, schemas);
 
   let difference = diff(desired, live, owned);
   const rebuild = await findDependants(session, difference.changes);
-  if (rebuild.size > 0) difference = diff(desired, live, owned, rebuild);
+  if (scope !== null && rebuild.tables.some((table) => !scope.has(table)))
+    return prepare(session, model, stamp, options, { ...trust, stamp: false });
+  if (rebuild.keys.size > 0) difference = diff(desired, live, owned, rebuild.keys);
   const { changes } = difference;
 
   const prelude = preludeOf(renames.steps);
@@ -108,10 +136,11 @@ export async function prepare(
     ...gate(steps, changes, options, options),
     ...unmanagedInTheWay(await foreignDependants(session, changes)),
   ]);
+  const { unprinted } = elaborated;
   return {
     schemaHash: hashModel(model),
     parentHash: stamp?.schemaHash ?? null,
-    serverVersion: live.serverVersion,
+    serverVersion,
     catalogStamp,
     steps,
     problems,
@@ -119,10 +148,31 @@ export async function prepare(
     notes: probed.notes,
     unmanaged: difference.unmanaged,
     desired,
+    unprinted,
+    hashes,
+    scope,
     schemas,
     searchPath,
-    ...ledgerAfter(declared, desired, difference, objects, owned, renames.forgotten, fillsOf(steps)),
+    ...ledgerAfter({
+      model,
+      desired,
+      unprinted,
+      hashes,
+      difference,
+      objects,
+      owned,
+      renamedAway: renames.forgotten,
+      fills: fillsOf(steps),
+    }),
   };
+}
+
+// What the database has nothing for. Not beside a removal: there the types tell whether it was meant as a rename.
+function findFresh(declared: Desired, live: Live, owned: Ownership): Set<string> {
+  const wanted = new Set(declared.tables.map(keyOf));
+  if ([...owned.tables.keys()].some((key) => !wanted.has(key) && live.tables.has(key))) return new Set();
+  const keys = [...declared.tables, ...declared.functions].map(keyOf);
+  return new Set(keys.filter((key) => !live.tables.has(key) && !live.functions.has(key)));
 }
 
 /** A declaration under the name of something retired gets that back, with its data; say so when they do not fit. */
@@ -153,21 +203,35 @@ export function managedSchemas(model: SchemaModel, owned: Ownership): string[] {
   return [...new Set(['public', ...model.tables.map((table) => table.schema), ...ofTables])];
 }
 
-async function readSearchPath(session: Queryable): Promise<string> {
-  const [row] = await session.query<{ found: boolean }>(
-    raw(`select to_regnamespace('extensions') is not null as found`),
+async function readServer(session: Queryable): Promise<{ searchPath: string; serverVersion: number }> {
+  const [row] = await session.query<{ extensions: boolean; version: number }>(
+    raw(
+      `select to_regnamespace('extensions') is not null as extensions, current_setting('server_version_num')::int as version`,
+    ),
   );
-  return row?.found ? 'public, extensions' : 'public';
+  return {
+    searchPath: row?.extensions ? 'public, extensions' : 'public',
+    serverVersion: row?.version ?? 0,
+  };
 }
 
-/** Offline: what could not even be sent. Says where, before anything is connected with anything. */
-export function textFaults(model: SchemaModel): MigrationProblem[] {
+function isUsable(stamp: Stamp | null, serverVersion: number): boolean {
+  return (
+    stamp !== null &&
+    stamp.engineVersion === ENGINE_VERSION &&
+    Math.floor(stamp.serverVersion / 10_000) === Math.floor(serverVersion / 10_000)
+  );
+}
+
+/** What could not even be sent, of the tables and functions asked for and all else. */
+function textFaults(model: SchemaModel, asked: ReadonlySet<string>): MigrationProblem[] {
   const problems: MigrationProblem[] = [];
   const check = (text: string | null, at: string): void => {
     const fault = text === null ? null : expressionFault(text);
     if (fault !== null) problems.push(problem('MIG-101', at, fault));
   };
   for (const table of model.tables) {
+    if (!asked.has(keyOf(table))) continue;
     for (const column of table.columns) {
       check(column.type, `${column.at}.type`);
       check(column.check, `${column.at}.check`);
@@ -191,6 +255,7 @@ export function textFaults(model: SchemaModel): MigrationProblem[] {
   }
   for (const bucket of model.buckets) for (const policy of bucket.policies) checkPolicy(policy, check);
   for (const fn of model.functions) {
+    if (!asked.has(keyOf(fn))) continue;
     check(fn.returns, `${fn.at}.returns`);
     for (const arg of fn.args) {
       check(arg.type, `${fn.at}.args`);
@@ -242,166 +307,6 @@ function missingTypes(desired: Desired): MigrationProblem[] {
         );
       }),
   );
-}
-
-function declaredHash(value: unknown): string {
-  return createHash('sha256').update(JSON.stringify(value)).digest('hex');
-}
-
-function usableDeclarations(
-  objects: LedgerObjects,
-  stamp: Stamp | null,
-  live: Live,
-  renaming: boolean,
-): LedgerObjects['declared'] {
-  const valid =
-    stamp !== null &&
-    !renaming &&
-    stamp.engineVersion === ENGINE_VERSION &&
-    Math.floor(stamp.serverVersion / 10_000) === Math.floor(live.serverVersion / 10_000);
-  return valid ? objects.declared : new Map();
-}
-
-type Kept = {
-  readonly columns: ReadonlyArray<readonly [string, string | null]>;
-  readonly checks: readonly string[];
-  readonly indexes: ReadonlyArray<string | null>;
-  readonly policies: ReadonlyArray<readonly [string | null, string | null]>;
-};
-
-function keep(table: DesiredTable): Kept {
-  return {
-    columns: table.columns.map((column) => [column.type, column.default?.canonical ?? null]),
-    checks: table.checks.map((check) => check.expression.canonical),
-    indexes: table.indexes.map((index) => index.where?.canonical ?? null),
-    policies: table.policies.map((policy) => [
-      policy.using?.canonical ?? null,
-      policy.check?.canonical ?? null,
-    ]),
-  };
-}
-
-// An unchanged declaration prints anew when something it names changed, for example a function's signature.
-function sameKept(a: Kept, b: Kept): boolean {
-  return (['columns', 'checks', 'indexes', 'policies'] as const).every(
-    (part) => JSON.stringify(a[part]) === JSON.stringify(b[part]),
-  );
-}
-
-function isKept(value: unknown): value is Kept {
-  return typeof value === 'object' && value !== null && 'columns' in value && 'policies' in value;
-}
-
-function restore(table: DesiredTable, kept: Kept): DesiredTable {
-  return {
-    ...table,
-    columns: table.columns.map((column, n) => {
-      const [type, text] = kept.columns[n] ?? ['', null];
-      return { ...column, type, default: column.default && { ...column.default, canonical: text ?? '' } };
-    }),
-    checks: table.checks.map((check, n) => ({
-      ...check,
-      expression: { ...check.expression, canonical: kept.checks[n] ?? '' },
-    })),
-    indexes: table.indexes.map((index, n) => ({
-      ...index,
-      where: index.where && { ...index.where, canonical: kept.indexes[n] ?? '' },
-    })),
-    policies: table.policies.map((policy, n) => {
-      const [using, check] = kept.policies[n] ?? [null, null];
-      return {
-        ...policy,
-        using: policy.using && { ...policy.using, canonical: using ?? '' },
-        check: policy.check && { ...policy.check, canonical: check ?? '' },
-      };
-    }),
-  };
-}
-
-async function elaborate(
-  session: Queryable,
-  declared: Desired,
-  schemas: readonly string[],
-  known: LedgerObjects['declared'],
-): Promise<Desired> {
-  const tables = new Map<string, DesiredTable>();
-  for (const table of declared.tables) {
-    const row = known.get(`table ${keyOf(table)}`);
-    if (row?.hash === declaredHash(table) && isKept(row.canonical))
-      tables.set(keyOf(table), restore(table, row.canonical));
-  }
-  const functions = new Map<string, DesiredFunction>();
-  for (const fn of declared.functions) {
-    const row = known.get(`function ${keyOf(fn)}`);
-    if (row?.hash === declaredHash(fn) && isCanonicalFunction(row.canonical))
-      functions.set(keyOf(fn), { ...fn, canonical: row.canonical });
-  }
-  const chosen = neighbourhood(declared, (key) => tables.has(key) || functions.has(key));
-  const subset: Desired = {
-    tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
-    functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
-    storagePolicies: declared.storagePolicies,
-  };
-  const isNothing = subset.tables.length + subset.functions.length + subset.storagePolicies.length === 0;
-  const shadow = { ...subset, tables: subset.tables.map(shadowOfDesired) };
-  const all = [...new Set([...schemas, ...schemasOf(declared)])];
-  const filled = isNothing ? subset : withPrints(subset, await printShadow(session, shadow, all));
-  for (const table of filled.tables) tables.set(keyOf(table), table);
-  for (const fn of filled.functions) functions.set(keyOf(fn), fn);
-  return {
-    tables: declared.tables.map((table) => tables.get(keyOf(table)) ?? table),
-    functions: declared.functions.map((fn) => functions.get(keyOf(fn)) ?? fn),
-    storagePolicies: filled.storagePolicies,
-  };
-}
-
-function keyOf(named: { readonly schema: string; readonly name: string }): string {
-  return tableKey(named.schema, named.name);
-}
-
-function isCanonicalFunction(value: unknown): value is CanonicalFunction {
-  return typeof value === 'object' && value !== null && 'argumentTypes' in value && 'result' in value;
-}
-
-// What changed, and whatever it names or is named by: what is not built here is still found in the live schema, but
-// under `public.` only what is built can be found. Taking too much costs time, never truth.
-function neighbourhood(declared: Desired, isKnown: (key: string) => boolean): ReadonlySet<string> {
-  const items = [
-    ...declared.tables.map((table) => ({ key: keyOf(table), name: table.name, text: () => textOf(table) })),
-    ...declared.functions.map((fn) => ({
-      key: keyOf(fn),
-      name: fn.name,
-      text: () => `${fn.head} ${fn.body}`,
-    })),
-  ];
-  const chosen = new Set(items.filter((item) => !isKnown(item.key)).map((item) => item.key));
-  if (chosen.size === 0 || chosen.size === items.length) return chosen;
-  const words = new Map(items.map((item) => [item.key, wordsOf(item.text())]));
-  const changed = new Set(items.filter((item) => chosen.has(item.key)).map((item) => item.name));
-  for (const item of items) {
-    for (const word of words.get(item.key) ?? []) if (changed.has(word)) chosen.add(item.key);
-  }
-  const byName = new Map(items.map((item) => [item.name, item.key]));
-  const waiting = [...chosen];
-  for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-    for (const word of words.get(key) ?? []) {
-      const named = byName.get(word);
-      if (named === undefined || chosen.has(named)) continue;
-      chosen.add(named);
-      waiting.push(named);
-    }
-  }
-  return chosen;
-}
-
-function textOf(table: DesiredTable): string {
-  const parts = [
-    ...table.columns.flatMap((column) => [column.typeSql, column.default?.sql ?? '']),
-    ...table.checks.filter((check) => check.role === 'check').map((check) => check.expression.sql),
-    ...table.indexes.map((index) => index.where?.sql ?? ''),
-    ...table.policies.flatMap((policy) => [policy.using?.sql ?? '', policy.check?.sql ?? '']),
-  ];
-  return parts.filter((part) => part !== '').join('\n;\n');
 }
 
 /**
@@ -537,7 +442,10 @@ function adopt(table: DesiredTable, live: LiveTable, second: LiveTable, liveSeco
 }
 
 /** Policies, checks, partial indexes and defaults that must step aside while what they stand on changes. */
-async function findDependants(session: Queryable, changes: readonly Change[]): Promise<Rebuild> {
+async function findDependants(
+  session: Queryable,
+  changes: readonly Change[],
+): Promise<{ readonly keys: Rebuild; readonly tables: readonly string[] }> {
   const columns = changes.flatMap((change) =>
     change.kind === 'retype' && change.live
       ? [{ oid: change.live.oid, number: change.liveColumn.number }]
@@ -546,7 +454,7 @@ async function findDependants(session: Queryable, changes: readonly Change[]): P
   const functions = changes.flatMap((change) =>
     change.kind === 'recreate-function' && change.live ? [change.live.oid] : [],
   );
-  if (columns.length === 0 && functions.length === 0) return new Set();
+  if (columns.length === 0 && functions.length === 0) return { keys: new Set(), tables: [] };
   const rows = await session.query<{
     kind: 'policy' | 'check' | 'index' | 'default';
     table: string;
@@ -576,7 +484,10 @@ async function findDependants(session: Queryable, changes: readonly Change[]): P
     select 'index', n.nspname || '.' || c.relname, ic.relname
       from above a join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid and i.indpred is not null
       join pg_class ic on ic.oid = i.indexrelid join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace`);
-  return new Set(rows.map((row) => rebuildKey(row.kind, row.table, row.label)));
+  return {
+    keys: new Set(rows.map((row) => rebuildKey(row.kind, row.table, row.label))),
+    tables: rows.map((row) => row.table),
+  };
 }
 
 type Dependant = { readonly at: string; readonly what: string; readonly on: string };
@@ -727,36 +638,47 @@ function lookAlikes(changes: readonly Change[]): MigrationProblem[] {
   return hints;
 }
 
-function ledgerAfter(
-  declared: Desired,
-  desired: Desired,
-  difference: Difference,
-  objects: LedgerObjects,
-  owned: Ownership,
-  renamedAway: readonly string[],
-  fills: ReadonlyMap<string, Readonly<Record<string, string>>>,
-): Pick<MigrationPlan, 'writes' | 'forgotten' | 'owned'> {
+type LedgerChange = {
+  readonly model: SchemaModel;
+  /** Of what was looked at. */
+  readonly desired: Desired;
+  readonly unprinted: ReadonlySet<string>;
+  readonly hashes: Hashes;
+  readonly difference: Difference;
+  readonly objects: LedgerObjects;
+  readonly owned: Ownership;
+  readonly renamedAway: readonly string[];
+  readonly fills: ReadonlyMap<string, Readonly<Record<string, string>>>;
+};
+
+function ledgerAfter({
+  model,
+  desired,
+  unprinted,
+  hashes,
+  difference,
+  objects,
+  owned,
+  renamedAway,
+  fills,
+}: LedgerChange): Pick<MigrationPlan, 'writes' | 'forgotten' | 'owned'> {
   const writes: ObjectWrite[] = [];
   const forgotten = new Set(renamedAway);
-  const tables = new Map<
-    string,
-    {
-      columns: readonly string[];
-      constraints: readonly string[];
-      indexes: readonly string[];
-      policies: readonly string[];
-    }
-  >();
+  const tables = new Map<string, OwnedTable>();
+  for (const table of model.tables) {
+    const before = owned.tables.get(keyOf(table));
+    if (before) tables.set(keyOf(table), before);
+  }
   const retiredTables = new Set(owned.retiredTables);
   const retiredColumns = new Set(owned.retiredColumns);
   const functions = new Set(desired.functions.map((fn) => tableKey(fn.schema, fn.name)));
-  const declaredByKey = new Map(declared.tables.map((table) => [tableKey(table.schema, table.name), table]));
   for (const table of desired.tables) {
     const key = tableKey(table.schema, table.name);
     const claim = difference.claims.get(key) ?? { columns: [], constraints: [], indexes: [], policies: [] };
     tables.set(key, claim);
     retiredTables.delete(key);
-    const hash = declaredHash(declaredByKey.get(key));
+    // Without a print it is as good as unknown, should the run end here.
+    const hash = unprinted.has(`table ${key}`) ? null : (hashes.tables.get(key) ?? null);
     const former = objects.declared.get(`table ${key}`);
     const before = owned.tables.get(key);
     const filling = fills.get(key);
@@ -816,10 +738,9 @@ function ledgerAfter(
         definition: {},
       });
   }
-  const declaredFunctions = new Map(declared.functions.map((fn) => [keyOf(fn), fn]));
   for (const fn of desired.functions) {
     const key = keyOf(fn);
-    const hash = declaredHash(declaredFunctions.get(key));
+    const hash = unprinted.has(`function ${key}`) ? null : (hashes.functions.get(key) ?? null);
     if (objects.ownership.functions.has(key) && objects.declared.get(`function ${key}`)?.hash === hash)
       continue;
     writes.push({

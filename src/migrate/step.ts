@@ -48,7 +48,34 @@ export type Step = {
   readonly estimateMs: number;
   readonly hazards: readonly Hazard[];
   readonly action: Action;
+  /** What it is of a table, or for one, that this very run makes. */
+  readonly part?: TablePart | undefined;
 };
+
+export type NumberedStep = { readonly ordinal: number; readonly step: Step };
+
+/** Names are quoted and qualified, `sql` is the clause alone. */
+export type TablePart =
+  | {
+      readonly kind: 'table';
+      readonly table: string;
+      readonly columns: ReadonlyArray<{
+        readonly name: string;
+        /** Name and type. */
+        readonly sql: string;
+        readonly notNull: boolean;
+      }>;
+    }
+  | {
+      readonly kind: 'default';
+      readonly table: string;
+      readonly column: string;
+      readonly sql: string;
+    }
+  | { readonly kind: 'key' | 'check'; readonly table: string; readonly sql: string }
+  | { readonly kind: 'reference'; readonly table: string; readonly target: string; readonly sql: string }
+  | { readonly kind: 'grant'; readonly table: string }
+  | { readonly kind: 'function'; readonly name: string };
 
 /** What the executor must do beside sending the text. */
 export type Action =

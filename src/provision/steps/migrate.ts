@@ -58,3 +58,13 @@ create table svc_meta.stamp (
 revoke all on svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp from public, anon, authenticated, service_role;
 `,
 };
+
+/** A run keeps its model packed: as `jsonb` it was the dearest statement of a small change to a large schema. */
+export const packedRunModel: ProvisionStep = {
+  id: 'migrate-2',
+  sql: `
+alter table svc_meta.run alter column model drop not null, add column model_gzip bytea,
+  add constraint run_has_model check (num_nonnulls(model, model_gzip) = 1);
+alter table svc_meta.run alter column model_gzip set storage external;
+`,
+};

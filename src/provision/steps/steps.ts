@@ -1,7 +1,7 @@
 // Every step, in the order in which an empty database takes them.
 import { authSchema } from './auth.ts';
 import { dashboardSessions } from './dashboard.ts';
-import { migrationLedger } from './migrate.ts';
+import { migrationLedger, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { storageSchema } from './storage.ts';
 
@@ -10,4 +10,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   storageSchema,
   migrationLedger,
   dashboardSessions,
+  packedRunModel,
 ];

@@ -1,0 +1,30 @@
+// Which part of the database a plan has to look at. When the catalog is as the last verified run left it, a table
+// whose declaration did not change cannot differ; only what changed, and what stands on it, is read and compared.
+import { keyOf } from './canonical.ts';
+import { tableKey, type SchemaModel } from './model.ts';
+import type { Neighbourhood } from './neighbourhood.ts';
+import type { Ownership } from './ownership.ts';
+
+/** Tables by `schema.table`. */
+export type Scope = ReadonlySet<string>;
+
+export function scopeOf(
+  model: SchemaModel,
+  changed: ReadonlySet<string>,
+  owned: Ownership,
+  neighbourhood: Neighbourhood,
+): Scope {
+  const scope = neighbourhood.of(changed);
+  const wanted = new Set(model.tables.map(keyOf));
+  for (const [key, table] of owned.tables) if (!wanted.has(key) || table.fills) scope.add(key);
+  for (const table of model.tables) {
+    for (const { foreignKey, renamedFrom } of table.columns) {
+      // A foreign key steps aside when the column or the key it points at changes.
+      const refers = foreignKey && changed.has(tableKey(foreignKey.schema, foreignKey.table));
+      if (refers || renamedFrom !== null) scope.add(keyOf(table));
+    }
+    if (table.renamedFrom === null) continue;
+    scope.add(keyOf(table)).add(tableKey(table.schema, table.renamedFrom));
+  }
+  return scope;
+}

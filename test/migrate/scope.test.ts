@@ -1,0 +1,140 @@
+// What a run looks at: only what changed when the catalog is as the last run left it, everything otherwise. And what
+// is new is read by the server while it is built, without a word less about what is wrong with it.
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { silentLog } from '../../src/log/log.ts';
+import { planMigration, PROVEN } from '../../src/migrate/migrate.ts';
+import type { MigrationPlan } from '../../src/migrate/prepare.ts';
+import { configOf } from './config-of.ts';
+import { aWorld, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await aWorld();
+});
+afterAll(async () => {
+  await world.close();
+});
+beforeEach(async () => {
+  await world.sql(`set client_min_messages = error; drop schema if exists public cascade;
+    create schema public authorization svc_owner;
+    grant usage on schema public to anon, authenticated, service_role;
+    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+});
+
+const FILE = `
+tables:
+  authors:
+    fields:
+      - { name: id, type: bigserial, primary_key: true }
+      - { name: name, type: text, required: true }
+  books:
+    fields:
+      - { name: id, type: bigserial, primary_key: true }
+      - { name: author, foreign_key: { references: authors.id } }
+      - { name: pages, type: integer, default: 1, min: 1 }
+    rls:
+      - { operations: [select], using: "exists (select from authors where authors.id = author)" }
+  shelves:
+    fields:
+      - { name: id, type: bigserial, primary_key: true }
+      - { name: book, foreign_key: { references: books.id } }
+  notes:
+    fields:
+      - { name: id, type: bigserial, primary_key: true }
+      - { name: text, type: text, default: none }
+`;
+
+async function planProven(yaml: string): Promise<MigrationPlan> {
+  const planned = await planMigration(
+    { owner: world.owner, config: configOf(yaml), log: silentLog, policy: { allowRollback: true } },
+    PROVEN,
+  );
+  if (planned.kind === 'refused') throw new Error(planned.problems.map((one) => one.message).join('\n'));
+  return planned.plan;
+}
+
+const WIDER = FILE.replace('type: text, required: true', 'type: text, required: true, unique: true');
+
+test('a change looks at its table, at what names it and at what refers to it', async () => {
+  await world.settle(FILE);
+  expect([...((await planProven(FILE)).scope ?? ['everything'])]).toEqual([]);
+  const { scope } = await planProven(WIDER);
+  expect([...(scope ?? ['everything'])].sort()).toEqual(['public.authors', 'public.books']);
+  await world.settle(WIDER);
+  await world.settle(WIDER.replace('name: pages, type: integer', 'name: pages, type: bigint'));
+  await world.settle(FILE.replace('foreign_key: { references: books.id }', 'type: bigint'));
+});
+
+test('drift anywhere makes a change look at everything, and mends it', async () => {
+  await world.settle(FILE);
+  await world.sql('alter table public.notes alter column text drop default');
+  expect((await planProven(WIDER)).scope).toBe(null);
+  await world.settle(WIDER);
+  const [row] = await world.sql(
+    `select pg_get_expr(adbin, adrelid) as text from pg_attrdef where adrelid = 'public.notes'::regclass and adnum = 2`,
+  );
+  expect(row).toEqual({ text: "'none'::text" });
+});
+
+test('drift on the changed table itself is mended with the change', async () => {
+  await world.settle(FILE);
+  await world.sql(
+    'drop policy books_p1_select on public.books; alter table public.books drop constraint books_pages_range',
+  );
+  await world.settle(FILE.replace('default: 1', 'default: 2'));
+  const rows = await world.sql(
+    `select polname as label from pg_policy union all select conname from pg_constraint where conname = 'books_pages_range' order by 1`,
+  );
+  expect(rows).toEqual([{ label: 'books_p1_select' }, { label: 'books_pages_range' }]);
+});
+
+test('what new tables get wrong is said all at once, each at its place, and nothing is left', async () => {
+  const wrong = `${FILE}
+  loans:
+    fields:
+      - { name: id, type: bigserial, primary_key: true }
+      - { name: since, type: timestamptz, default: { sql: "nowhere()" } }
+      - { name: days, type: integer, check: "dayz > 0" }
+    rls:
+      - { operations: [select], using: "lender = auth.uid()" }
+`;
+  const line = (text: string): number => wrong.split('\n').findIndex((one) => one.includes(text)) + 1;
+  const refusal = await world.refusal(wrong);
+  expect(refusal.map((one) => one.split('\n')[0])).toEqual([
+    expect.stringMatching(new RegExp(`^MIG-101 .*:${line('nowhere')}:\\d+.*nowhere\\(\\) does not exist`)),
+    expect.stringMatching(new RegExp(`^MIG-101 .*:${line('dayz')}:\\d+.*"dayz" does not exist`)),
+    expect.stringMatching(new RegExp(`^MIG-101 .*:${line('lender')}:\\d+.*"lender" does not exist`)),
+  ]);
+  expect(await world.sql(`select relname from pg_class where relnamespace = 'public'::regnamespace`)).toEqual(
+    [],
+  );
+  expect(await world.sql('select status from svc_meta.run')).toEqual([{ status: 'failed' }]);
+  expect(await world.sql('select identity from svc_meta.object')).toEqual([]);
+  await world.settle(FILE);
+});
+
+test('a key that a type cannot have is refused at the field', async () => {
+  const wrong = FILE.replace('name: text, type: text, default: none', 'name: text, type: json, unique: true');
+  const line = wrong.split('\n').findIndex((one) => one.includes('type: json')) + 1;
+  expect(await world.refusal(wrong)).toEqual([
+    expect.stringMatching(new RegExp(`^MIG-101 .*:${line}:.*json`)),
+  ]);
+});
+
+test('a start that ended between the build and its record finds everything in place', async () => {
+  await world.settle(FILE);
+  await world.sql(`update svc_meta.object set declared_hash = null, definition = definition - 'canonical';
+    truncate svc_meta.stamp; update svc_meta.run set status = 'interrupted'`);
+  const outcome = await world.settle(FILE);
+  expect(outcome.kind).toBe('unchanged');
+  expect(await world.sql('select identity from svc_meta.object where declared_hash is null')).toEqual([]);
+});
+
+test('what the database printed for new tables is what the server prints in advance', async () => {
+  await world.settle(FILE);
+  const kept = 'select identity, definition from svc_meta.object order by identity';
+  const built = await world.sql(kept);
+  await world.sql(`update svc_meta.object set declared_hash = null; truncate svc_meta.stamp`);
+  await world.settle(FILE);
+  expect(await world.sql(kept)).toEqual(built);
+});
