@@ -4,10 +4,12 @@ import { authSettingsRoutes } from '../../src/dashboard-api/auth-settings.ts';
 import type {
   AuthSettings,
   MailList,
+  MailPage,
   MailPreview,
   UserDetail,
   UserList,
 } from '../../src/dashboard-api/contract.ts';
+import { mailPageRoutes } from '../../src/dashboard-api/mail-page.ts';
 import { mailRoutes } from '../../src/dashboard-api/mail.ts';
 import { userRoutes } from '../../src/dashboard-api/users.ts';
 import { raw, sql } from '../../src/postgres/sql.ts';
@@ -44,7 +46,7 @@ const answers: string[] = [];
 beforeAll(async () => {
   world = await startRoutesWorld({
     yaml: YAML,
-    routes: [userRoutes, mailRoutes, authSettingsRoutes],
+    routes: [userRoutes, mailRoutes, mailPageRoutes, authSettingsRoutes],
     env: CANARIES,
   });
   const signedUp = await post('/signup', { email: 'ada@example.com', password: 'correct horse' });
@@ -181,6 +183,20 @@ test('caught mail is listed with its text, and its HTML is a page in a sandbox o
   expect(page.text).toMatch(/^<!doctype html><base target="_blank">/);
 });
 
+test('the HTML of a preview is a page in a sandbox, until the next few pushed it out', async () => {
+  const keep = async (html: string): Promise<string> =>
+    ((await world.call('POST', '/auth/templates/page', { html })).json as MailPage).path;
+  const path = await keep('<p style="color:red">Hello</p><script>alert(1)</script>');
+  const page = await world.call('GET', path);
+  expect(page.status).toBe(200);
+  expect(page.text).toContain('<p style="color:red">Hello</p>');
+  const csp = page.headers.get('content-security-policy') ?? '';
+  expect(csp).toMatch(/^sandbox /);
+  expect(csp).not.toMatch(/allow-scripts|allow-same-origin|allow-top-navigation|script-src/);
+  await Promise.all(Array.from({ length: 20 }, () => keep('<p>newer</p>')));
+  expect((await world.call('GET', path)).status).toBe(404);
+});
+
 test('mail that was sent keeps its content for its recipient', async () => {
   await world.owner.query(raw(`update auth.mail_outbox set state = 'sent'`));
   const { mails } = await get<MailList>('/mail');
@@ -212,7 +228,7 @@ test('settings are shown without what is secret in them', async () => {
     ['email_change', false],
     ['reauthentication', false],
   ]);
-  expect(settings.templates[0]?.subject).toBe('Hello {{ .Email }}');
+  expect(settings.templates[0]).toMatchObject({ name: 'confirmation', subject: 'Hello {{ .Email }}' });
 });
 
 test.each([
