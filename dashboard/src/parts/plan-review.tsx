@@ -51,7 +51,8 @@ export function PlanReview({ change, version, title, onClose, onApplied }: PlanR
       notifyDone('svc.yaml was changed');
       onApplied?.(applied);
       onClose();
-      await queries.invalidateQueries();
+      // Not the plan that was just carried out: the file it was made from is gone.
+      await queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[1] !== 'plan' });
     },
   });
   return (
