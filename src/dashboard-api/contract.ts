@@ -248,8 +248,8 @@ export type MailPreview =
   | { ok: false; error: string };
 
 /**
- * `POST /auth/templates/page` {html} → MailPage: the HTML of a preview as a sandboxed page at `path`, which this
- * instance keeps until the next few push it out.
+ * `POST /auth/templates/page` {html} → MailPage: the HTML of a preview as a sandboxed page at `path`. Refused with
+ * 413 `preview_too_large` when it does not fit into an address.
  */
 export type MailPage = { path: string };
 

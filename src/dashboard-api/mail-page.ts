@@ -1,12 +1,13 @@
 // The HTML of a mail as a page of its own. It is somebody else's words: it gets an origin of its own (CSP sandbox),
 // runs no script, and its links open elsewhere without knowing from where. A frame's `srcdoc` would inherit the
 // dashboard's policy, and lose the styles of the mail.
-import { randomUUID } from 'node:crypto';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { readJson } from './json-body.ts';
 import type { MailPage } from './contract.ts';
 import type { DashboardRoutes } from './dashboard-context.ts';
+import { Problem } from '../problem/problem.ts';
 import { notFound } from './problem.ts';
 
 const MAIL_CSP = [
@@ -36,27 +37,32 @@ export async function sendMailPage(reply: FastifyReply, html: string): Promise<F
 }
 
 const Body = z.strictObject({ html: z.string() });
-/** A page asks for the preview it just made; more are kept for those who type fast, or share the dashboard. */
-const MOST_KEPT = 20;
+/** Of a request line with all headers, Node takes 64 KB. */
+const LONGEST_TOKEN = 48 * 1024;
+const PURPOSE = 'dashboard mail preview';
 
-/** Previews of templates: kept by this instance, until the next ones push them out. */
-export const mailPageRoutes: DashboardRoutes = (app) => {
-  const kept = new Map<string, string>();
+/**
+ * Previews of templates. What is shown is in the address itself, sealed: any instance can answer, and nobody else
+ * can put words there.
+ */
+export const mailPageRoutes: DashboardRoutes = (app, context) => {
+  const box = context.keyring.box(PURPOSE);
 
-  const keep = async (request: FastifyRequest): Promise<MailPage> => {
+  app.post('/auth/templates/page', async (request): Promise<MailPage> => {
     const { html } = await readJson(request, Body);
-    const id = randomUUID();
-    kept.set(id, html);
-    const [oldest] = kept.keys();
-    if (kept.size > MOST_KEPT && oldest !== undefined) kept.delete(oldest);
-    return { path: `/auth/templates/page/${id}` };
-  };
+    const token = box.seal(deflateRawSync(html), '').toString('base64url');
+    if (token.length > LONGEST_TOKEN) {
+      throw new Problem('preview_too_large', 413, 'This mail is too large for a preview', {
+        hint: 'Send it to yourself instead, and keep pictures out of the text.',
+      });
+    }
+    return { path: `/auth/templates/page?token=${token}` };
+  });
 
-  app.post('/auth/templates/page', (request) => keep(request));
-
-  app.get<{ Params: { id: string } }>('/auth/templates/page/:id', async ({ params }, reply) => {
-    const html = kept.get(params.id);
-    if (html === undefined) throw notFound('This preview is not kept any more');
-    return await sendMailPage(reply, html);
+  app.get<{ Querystring: { token?: unknown } }>('/auth/templates/page', async ({ query }, reply) => {
+    const sealed = Buffer.from(typeof query.token === 'string' ? query.token : '', 'base64url');
+    const opened = box.open(sealed, '');
+    if (opened === undefined) throw notFound('There is no such preview');
+    return await sendMailPage(reply, inflateRawSync(opened).toString('utf8'));
   });
 };

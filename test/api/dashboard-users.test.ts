@@ -1,4 +1,5 @@
 // Users, mail and auth settings as the dashboard shows them, with canaries where secrets are.
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { authSettingsRoutes } from '../../src/dashboard-api/auth-settings.ts';
 import type {
@@ -183,7 +184,7 @@ test('caught mail is listed with its text, and its HTML is a page in a sandbox o
   expect(page.text).toMatch(/^<!doctype html><base target="_blank">/);
 });
 
-test('the HTML of a preview is a page in a sandbox, until the next few pushed it out', async () => {
+test('the HTML of a preview is a page in a sandbox, and nobody else’s words', async () => {
   const keep = async (html: string): Promise<string> =>
     ((await world.call('POST', '/auth/templates/page', { html })).json as MailPage).path;
   const path = await keep('<p style="color:red">Hello</p><script>alert(1)</script>');
@@ -193,8 +194,13 @@ test('the HTML of a preview is a page in a sandbox, until the next few pushed it
   const csp = page.headers.get('content-security-policy') ?? '';
   expect(csp).toMatch(/^sandbox /);
   expect(csp).not.toMatch(/allow-scripts|allow-same-origin|allow-top-navigation|script-src/);
-  await Promise.all(Array.from({ length: 20 }, () => keep('<p>newer</p>')));
-  expect((await world.call('GET', path)).status).toBe(404);
+  const changed = path.slice(0, -1) + (path.endsWith('A') ? 'B' : 'A');
+  for (const other of [changed, '/auth/templates/page', '/auth/templates/page?token=PHA-aGk8L3A-']) {
+    expect((await world.call('GET', other)).status).toBe(404);
+  }
+  const large = randomBytes(60_000).toString('base64');
+  const refused = await world.call('POST', '/auth/templates/page', { html: large });
+  expect([refused.status, refused.json.code]).toEqual([413, 'preview_too_large']);
 });
 
 test('mail that was sent keeps its content for its recipient', async () => {
