@@ -1,5 +1,4 @@
 // GET and HEAD of a relation.
-import type { FastifyReply } from 'fastify';
 import { relationKey } from '../../catalog/catalog.ts';
 import { ResultRow, runStatements, usesResponseSettings, type Exchange } from '../exchange.ts';
 import type { Exposed, ExposedRelation } from '../plan/exposed.ts';
@@ -46,7 +45,7 @@ type RowPlan = {
 /** From this many rows on JSON is made here and not by the database. */
 const MANY_ROWS = 200;
 
-export async function read(exchange: Exchange): Promise<FastifyReply> {
+export async function read(exchange: Exchange): Promise<void> {
   const { request, exposed, plans, reply } = exchange;
   const { parsed, preferences } = request;
   const page = toPage({
@@ -58,7 +57,7 @@ export async function read(exchange: Exchange): Promise<FastifyReply> {
   const key = `read\n${request.method}\n${request.schema}\n${request.path}\n${pageShape(page)}\n${request.accept ?? ''}\n${request.preferHeader}\n${parsed.shape}`;
   const plan = plans.get(exposed, key, () => prepare(exchange, page));
   const { statement, estimate, media } = plan;
-  if (plan.rows) return await readRows(exchange, plan, plan.rows, page);
+  if (plan.rows) return readRows(exchange, plan, plan.rows, page);
   const statements = estimate ? [statement, estimate] : [statement];
   const results = await runStatements(
     exchange,
@@ -103,13 +102,13 @@ async function readRows(
   plan: ReadPlan,
   rows: RowPlan,
   page: Page,
-): Promise<FastifyReply> {
+): Promise<void> {
   const json = new JsonRows(rows.frame, rows.lastBytes);
   await runStatements(
     { request, reply, ...exchange },
     [rows.statement],
     { values: request.parsed.values, page },
-    { readOnly: true, onRow: (row) => json.row(row) },
+    { readOnly: true, onRow: (bytes, start, end) => json.row(bytes, start, end) },
   );
   const body = json.finish();
   rows.lastBytes = body.length + 4096;

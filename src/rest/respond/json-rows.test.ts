@@ -12,6 +12,12 @@ function dataRow(values: ReadonlyArray<string | null>): Buffer {
   return Buffer.concat(parts);
 }
 
+/** In the middle of a chunk, as the socket delivers it. */
+function add(rows: JsonRows, row: Buffer): void {
+  const chunk = Buffer.concat([Buffer.from('before'), row, Buffer.from('after')]);
+  rows.row(chunk, 6, 6 + row.length);
+}
+
 test('each form becomes JSON as PostgreSQL would write it', () => {
   const frame = rowFrame([
     { name: 'n', form: 'number' },
@@ -20,9 +26,9 @@ test('each form becomes JSON as PostgreSQL would write it', () => {
     { name: 'quo"te', form: 'text' },
   ]);
   const rows = new JsonRows(frame, 1);
-  rows.row(dataRow(['1.50', 't', '{"a": 1}', 'plain']));
-  rows.row(dataRow(['NaN', 'f', 'null', 'q"b\\s\n\t\u0001\u007fé☃😀']));
-  rows.row(dataRow([null, null, null, null]));
+  add(rows, dataRow(['1.50', 't', '{"a": 1}', 'plain']));
+  add(rows, dataRow(['NaN', 'f', 'null', 'q"b\\s\n\t\u0001\u007fé☃😀']));
+  add(rows, dataRow([null, null, null, null]));
   expect(rows.count).toBe(3);
   expect(rows.finish().toString()).toBe(
     '[{"n":1.50,"b":true,"j":{"a": 1},"quo\\"te":"plain"}, \n ' +

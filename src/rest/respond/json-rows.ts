@@ -59,15 +59,15 @@ export class JsonRows {
     this.#buffer[0] = 0x5b;
   }
 
-  /** The body of one DataRow message. */
-  row(body: Buffer): void {
+  /** The body of one DataRow message, from `start` to before `end`. */
+  row(body: Buffer, start: number, end: number): void {
     const { keys, forms, fixedBytes } = this.#frame;
     // A byte of text becomes six at most; reserving once keeps the loops free of checks.
-    this.#reserve(fixedBytes + body.length * 6);
+    this.#reserve(fixedBytes + (end - start) * 6);
     const out = this.#buffer;
     let length = this.#length;
     if (this.count++ > 0) length = copy(BETWEEN_ROWS, 0, BETWEEN_ROWS.length, out, length);
-    let at = 2;
+    let at = start + 2;
     for (let index = 0; index < forms.length; index++) {
       const key = keys[index] ?? NULL;
       length = copy(key, 0, key.length, out, length);
