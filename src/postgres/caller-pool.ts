@@ -363,7 +363,13 @@ class StatementNames {
     const known = this.#settings.get(key);
     if (known) return known;
     const calls = names.map((name, index) => `set_config('${name}', $${index + 1}, true)`);
-    const statement = { text: `select ${calls.join(', ')}`, name: `set_${this.#settings.size}`, values: [] };
+    const statement: WireStatement = {
+      text: `select ${calls.join(', ')}`,
+      name: `set_${this.#settings.size}`,
+      values: [],
+      // What set_config returns is what it was given.
+      onRow: () => {},
+    };
     this.#settings.set(key, statement);
     return statement;
   }

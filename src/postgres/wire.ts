@@ -45,6 +45,7 @@ type Pending = {
 
 /** Prepared statements kept per connection; the least recently used one is closed beyond that. */
 const MAX_PREPARED = 500;
+const SPARE_PREPARED = 20;
 
 const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
 const NO_ROWS: ReadonlyArray<ReadonlyArray<Buffer | null>> = [];
@@ -53,8 +54,9 @@ export class Wire {
   readonly #socket: Duplex;
   readonly #reader = new FrameReader((type, bytes, start, end) => this.#receive(type, bytes, start, end));
   readonly #writer = new FrameWriter();
-  /** Name → prepared, in order of use (a Map keeps insertion order). */
-  readonly #prepared = new Map<string, true>();
+  /** What is prepared, and when it was last used, counted in uses. */
+  readonly #prepared = new Map<string, { lastUse: number }>();
+  #uses = 0;
   #pending: Pending | undefined;
   #failure: Error | undefined;
   /** `I` idle, `T` in a transaction, `E` in a failed one: the last ReadyForQuery said so. */
@@ -116,8 +118,9 @@ export class Wire {
   }
 
   #touch(name: string): boolean {
-    if (!this.#prepared.delete(name)) return false;
-    this.#prepared.set(name, true);
+    const prepared = this.#prepared.get(name);
+    if (!prepared) return false;
+    prepared.lastUse = ++this.#uses;
     return true;
   }
 
@@ -125,8 +128,10 @@ export class Wire {
   #evict(batch: readonly WireStatement[], writer: FrameWriter): void {
     if (this.#prepared.size + batch.length <= MAX_PREPARED) return;
     const wanted = new Set(batch.map((statement) => statement.name));
-    let room = MAX_PREPARED - this.#prepared.size - batch.length;
-    for (const name of this.#prepared.keys()) {
+    const oldest = [...this.#prepared].toSorted(([, a], [, b]) => a.lastUse - b.lastUse);
+    // Some more than needed, so that not each new statement looks for the oldest again.
+    let room = MAX_PREPARED - this.#prepared.size - batch.length - SPARE_PREPARED;
+    for (const [name] of oldest) {
       if (room >= 0) return;
       if (wanted.has(name)) continue;
       this.#prepared.delete(name);
@@ -161,7 +166,7 @@ export class Wire {
       case 0x31 /* 1 ParseComplete */: {
         // Only now the name exists on the server; unnamed statements are not in `parsing`.
         const name = pending?.parsing.shift();
-        if (name !== undefined) this.#prepared.set(name, true);
+        if (name !== undefined) this.#prepared.set(name, { lastUse: ++this.#uses });
         return;
       }
       case 0x45 /* E ErrorResponse */: {

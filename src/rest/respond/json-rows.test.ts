@@ -37,6 +37,20 @@ test('each form becomes JSON as PostgreSQL would write it', () => {
   );
 });
 
+test('an escape at any place of a text, and none where none is needed', () => {
+  const frame = rowFrame([{ name: 't', form: 'text' }]);
+  const bytes = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)).slice(1);
+  for (const char of [...bytes, 'é', '☃', '😀']) {
+    for (let place = 0; place < 9; place++) {
+      const text = 'x'.repeat(place) + char + 'é!#[]~'.slice(place % 4);
+      const rows = new JsonRows(frame, 1);
+      add(rows, dataRow([text]));
+      expect(rows.finish().toString()).toBe(`[{"t":${JSON.stringify(text)}}]`);
+      rows.release();
+    }
+  }
+});
+
 test('no rows', () => {
   expect(new JsonRows(rowFrame([]), 1).finish().toString()).toBe('[]');
 });
