@@ -2,6 +2,7 @@
 import { relationKey } from '../../catalog/catalog.ts';
 import { ResultRow, runStatements, usesResponseSettings, type Exchange } from '../exchange.ts';
 import type { Exposed, ExposedRelation } from '../plan/exposed.ts';
+import type { PlanNode } from '../plan/plan.ts';
 import { originOf, planRead, type PlannedRead } from '../plan/plan-read.ts';
 import { closest } from '../plan/suggest.ts';
 import { notSingular, relationNotFound } from '../problem.ts';
@@ -159,7 +160,8 @@ function prepare({ request, exposed, context }: Exchange, page: Page): ReadPlan 
     withBody: request.method === 'GET',
     limit,
     offset,
-    tellCut: page.isDefault,
+    // One key has one row: nothing to look for behind it.
+    tellCut: page.isDefault && !isByKey(node),
     total,
     withResponseSettings: usesResponseSettings(exposed),
     isSingleRow: false,
@@ -185,6 +187,20 @@ function prepare({ request, exposed, context }: Exchange, page: Page): ReadPlan 
     lastBytes: 64 * 1024,
   };
   return { media, statement: explained, estimate, legacyNames, rows };
+}
+
+/** Whether the filters fix every column of the primary key, so that there is one row at most. */
+function isByKey({ relation, conditions, isGrouped }: PlanNode): boolean {
+  // A view may show the row of one key several times.
+  if (isGrouped || relation?.kind !== 'table' || relation.primaryKey.length === 0) return false;
+  const fixed = new Set<string>();
+  for (const condition of conditions) {
+    if (condition.kind !== 'filter' || condition.negated || condition.field.path.steps.length > 0) continue;
+    const { operation } = condition;
+    if (operation.kind !== 'compare' || operation.operator !== 'eq' || operation.quantifier) continue;
+    fixed.add(condition.field.path.column);
+  }
+  return relation.primaryKey.every((column) => fixed.has(column));
 }
 
 export function isServed(media: MediaType, dev: boolean): boolean {
