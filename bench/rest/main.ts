@@ -91,7 +91,7 @@ async function measure(targets: readonly Target[], connections: number): Promise
   print(
     `${'workload'.padEnd(36)} ratio  goal   ${['req/s', 'p50 ms', 'p99 ms', 'srv µs', 'pg µs', 'MB', 'errors'].map((title) => title.padEnd(17)).join(' ')}`,
   );
-  print(`${' '.repeat(50)} ${'svc/postgrest/floor in each column'}`);
+  print(`${' '.repeat(50)} svc/postgrest/floor in each column`);
   for (const workload of workloads) {
     const samples = new Map<Target, Sample[]>(targets.map((target) => [target, []]));
     for (let round = 0; round < rounds; round++) {
