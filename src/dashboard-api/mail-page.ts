@@ -2,7 +2,7 @@
 // runs no script, and its links open elsewhere without knowing from where. A frame's `srcdoc` would inherit the
 // dashboard's policy, and lose the styles of the mail.
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { readJson } from './json-body.ts';
 import type { MailPage } from './contract.ts';
@@ -48,7 +48,7 @@ const PURPOSE = 'dashboard mail preview';
 export const mailPageRoutes: DashboardRoutes = (app, context) => {
   const box = context.keyring.box(PURPOSE);
 
-  app.post('/auth/templates/page', async (request): Promise<MailPage> => {
+  const sealInAddress = async (request: FastifyRequest): Promise<MailPage> => {
     const { html } = await readJson(request, Body);
     const token = box.seal(deflateRawSync(html), '').toString('base64url');
     if (token.length > LONGEST_TOKEN) {
@@ -57,7 +57,9 @@ export const mailPageRoutes: DashboardRoutes = (app, context) => {
       });
     }
     return { path: `/auth/templates/page?token=${token}` };
-  });
+  };
+
+  app.post('/auth/templates/page', (request) => sealInAddress(request));
 
   app.get<{ Querystring: { token?: unknown } }>('/auth/templates/page', async ({ query }, reply) => {
     const sealed = Buffer.from(typeof query.token === 'string' ? query.token : '', 'base64url');
