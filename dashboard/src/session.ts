@@ -44,8 +44,8 @@ export function useSignOut() {
     mutationFn: () => send('DELETE', '/session'),
     onSuccess: async () => {
       // Nothing of what was seen stays in memory for whoever sits down next.
-      queries.clear();
-      await queries.invalidateQueries();
+      queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
+      await queries.invalidateQueries({ queryKey: sessionQuery.queryKey });
     },
   });
 }
