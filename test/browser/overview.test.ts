@@ -58,6 +58,18 @@ describe.skipIf(world.skipped)('overview', () => {
     await expectAccessible(page);
   });
 
+  test('whoever signs out stays out, also where no key is needed', async () => {
+    const page = await world.open('/');
+    await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    const without = page.getByRole('button', { name: /Sign in without a key/ });
+    await without.waitFor();
+    await page.waitForLoadState('networkidle');
+    expect(await without.isVisible()).toBe(true);
+    await without.click();
+    await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
+  });
+
   test('the first page weighs less than its budget', async () => {
     const page = await world.open('/');
     await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
