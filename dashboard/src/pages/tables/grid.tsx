@@ -205,6 +205,7 @@ export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect
         aria-readonly={!mayEdit}
         aria-multiselectable={hasSelector}
         className={classes['scroll']}
+        data-empty={total === 0 || undefined}
         onKeyDown={onKeyDown}
       >
         <div role="rowgroup" className={classes['head']} style={{ minWidth: width }}>
