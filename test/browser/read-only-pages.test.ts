@@ -9,7 +9,7 @@ async function openSignedIn(path: string, expected: RegExp[] = []) {
   const page = await world.open(path, { expected });
   await page.getByRole('textbox', { name: 'Secret key' }).fill(world.svc.secretKey);
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByText('read only').waitFor();
+  await page.getByText('read only', { exact: true }).waitFor();
   return page;
 }
 
