@@ -2,7 +2,7 @@
 // statement; an allow flag names what it allows, so an old flag in a deploy script covers nothing new.
 import type { Change } from './change.ts';
 import type { LiveTable } from './facts.ts';
-import { estimateRows, type PlanSettings } from './plan.ts';
+import { estimateRows, type PlanSettings } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
 import { count } from './probe.ts';
 import type { Step } from './step.ts';

@@ -28,7 +28,7 @@ import {
 } from './ledger.ts';
 import { readLive } from './live.ts';
 import type { SchemaModel } from './model.ts';
-import type { PlanSettings } from './plan.ts';
+import type { PlanSettings } from './step-list.ts';
 import { prepare, type MigrationPlan } from './prepare.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { pause, tryLock, unlock, type LockSettings } from './session.ts';

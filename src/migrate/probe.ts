@@ -6,7 +6,7 @@ import type { Change } from './change.ts';
 import type { DesiredColumn, DesiredTable } from './desired.ts';
 import { isDatabaseError } from './elaborate.ts';
 import type { LiveTable } from './facts.ts';
-import { nameOf } from './plan.ts';
+import { nameOf } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
 
 const SAMPLES = 3;

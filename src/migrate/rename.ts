@@ -14,7 +14,7 @@ import {
 import { readLiveInside } from './live.ts';
 import { tableKey, type SchemaModel, type TableModel } from './model.ts';
 import type { OwnedTable, Ownership } from './ownership.ts';
-import { nameOf } from './plan.ts';
+import { nameOf } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
 import { PHASE, type Step } from './step.ts';
 import { withLockRetries, type LockSettings } from './session.ts';
