@@ -3,6 +3,7 @@ import type { Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Change } from './change.ts';
 import { type Rebuild, rebuildKey } from './diff.ts';
+import { tableKey } from './model.ts';
 import { type MigrationProblem, problem } from './problem.ts';
 
 /** Policies, checks, partial indexes and defaults that must step aside while what they stand on changes. */
@@ -66,6 +67,29 @@ export async function foreignDependants(
       found.push({ at: `${change.column.at}.type`, what: row.what, on: change.column.name });
   }
   return found;
+}
+
+/** Policies nobody declared, over what changes: PostgreSQL changes nothing below them. */
+export function foreignPolicies(rebuild: Rebuild, changes: readonly Change[]): MigrationProblem[] {
+  const stepping = new Set(
+    changes.flatMap((change) =>
+      change.kind === 'drop-policy'
+        ? [rebuildKey('policy', tableKey(change.table.schema, change.table.name), change.policy.label)]
+        : [],
+    ),
+  );
+  const cause = changes.find((change) => change.kind === 'retype' || change.kind === 'recreate-function');
+  const at = cause?.kind === 'retype' ? `${cause.column.at}.type` : cause && 'fn' in cause ? cause.fn.at : '';
+  return [...rebuild]
+    .filter((key) => key.startsWith('policy ') && !stepping.has(key))
+    .map((key) =>
+      problem(
+        'MIG-304',
+        at,
+        `a policy that is not in the file uses what changes: ${key.slice('policy '.length)}`,
+        'Declare it under rls, or drop it first and create it again afterwards.',
+      ),
+    );
 }
 
 export function unmanagedInTheWay(dependants: readonly Dependant[]): MigrationProblem[] {

@@ -73,6 +73,7 @@ const COMMIT: Step = {
   estimateMs: 0,
   hazards: [],
   action: { kind: 'sql' },
+  waits: false,
 };
 
 const BATCH = 100;
@@ -205,7 +206,7 @@ async function act(session: Queryable, step: Step, settings: ExecuteSettings): P
     case 'drop-index':
       return outsideTransaction(session, step, settings);
     case 'fill':
-      return fill(session, action, settings);
+      return fillOrRefuse(session, step, action, settings);
     case 'sql':
       await withLockRetries(session, step.table ? [step.table] : [], settings, async () => {
         await session.query(raw('begin'));
@@ -278,6 +279,20 @@ const FIRST_BATCH_PAGES = 64;
 const BATCH_AIM_MS = 150;
 const LARGEST_BATCH_PAGES = 8_192;
 
+async function fillOrRefuse(
+  session: Queryable,
+  step: Step,
+  action: Parameters<typeof fill>[1],
+  settings: ExecuteSettings,
+): Promise<void> {
+  try {
+    await fill(session, action, settings);
+  } catch (error) {
+    if (!isDatabaseError(error) || error.code === '57014') throw error;
+    throw refuseStep(step, error);
+  }
+}
+
 // By page ranges: needs no key, reads every page once, and finds its place again by itself, because a row that
 // has its value is not touched a second time.
 async function fill(
@@ -287,6 +302,8 @@ async function fill(
     readonly table: string;
     readonly column: string;
     readonly value: string;
+    readonly where?: string | undefined;
+    readonly quiet: boolean;
   },
   settings: ExecuteSettings,
 ): Promise<void> {
@@ -305,10 +322,14 @@ async function fill(
       await session.query(raw('begin'));
       try {
         await session.query(
-          raw(`set local lock_timeout = 1000; set local search_path = ${settings.searchPath}`),
+          raw(
+            `set local lock_timeout = 1000; set local search_path = ${settings.searchPath}${action.quiet ? '; set local session_replication_role = replica' : ''}`,
+          ),
         );
+        const needy =
+          action.where === undefined ? `${column} is null` : `${column} is null and (${action.where})`;
         await session.query(
-          raw(`update ${table} set ${column} = (\n${action.value}\n) where ${column} is null and ${range}`),
+          raw(`update ${table} set ${column} = (\n${action.value}\n) where ${needy} and ${range}`),
         );
         await session.query(raw('commit'));
       } catch (error) {

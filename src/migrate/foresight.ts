@@ -27,7 +27,7 @@ export function findBegunFills(desired: Desired, owned: Ownership): Map<string, 
 export function fillsOf(steps: readonly Step[]): Map<string, Record<string, string>> {
   const fills = new Map<string, Record<string, string>>();
   for (const { action, lane } of steps) {
-    if (action.kind !== 'fill' || lane === 'metadata') continue;
+    if (action.kind !== 'fill' || lane === 'metadata' || lane === 'beside') continue;
     const key = tableKey(action.schema, action.table);
     fills.set(key, { ...fills.get(key), [action.column]: action.value });
   }
@@ -50,10 +50,8 @@ export function preludeOf(steps: readonly Step[]): Prelude {
 export async function look(
   session: Queryable,
   changes: readonly Change[],
-  rewriting: ReadonlySet<string>,
   prelude: Prelude,
-  begunFills: ReadonlyMap<string, string>,
-): Promise<Foresight> {
+): Promise<Pick<Foresight, 'nonEmpty' | 'toFill'>> {
   const nonEmpty = new Set<string>();
   const toFill = new Set<string>();
   for (const change of changes) {
@@ -74,5 +72,5 @@ export async function look(
       await session.query(raw('rollback'));
     }
   }
-  return { rewriting, nonEmpty, toFill, begunFills };
+  return { nonEmpty, toFill };
 }

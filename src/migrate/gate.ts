@@ -19,6 +19,8 @@ export type Allowance = {
 export function gate(
   steps: readonly Step[],
   changes: readonly Change[],
+  /** Why a type change must take the lock after all. */
+  inTheWay: ReadonlyMap<string, readonly string[]>,
   settings: PlanSettings,
   allowance: Allowance,
 ): MigrationProblem[] {
@@ -41,7 +43,7 @@ export function gate(
       !settings.direct &&
       !isAllowed(allowance, 'rewrite', step.identity)
     ) {
-      problems.push(rewritesTable(step, live));
+      problems.push(rewritesTable(step, live, inTheWay.get(step.identity) ?? []));
     }
     const breaks = step.hazards.includes('BREAKS_OLD_CODE');
     if (breaks && allowance.strictRollout) {
@@ -85,15 +87,19 @@ function openTable(step: Step, live: LiveTable | undefined): MigrationProblem {
   );
 }
 
-function rewritesTable(step: Step, live: LiveTable | undefined): MigrationProblem {
+function rewritesTable(
+  step: Step,
+  live: LiveTable | undefined,
+  reasons: readonly string[],
+): MigrationProblem {
   const rows = live
     ? `${count(Math.round(estimateRows(live)))} rows, ${count(Math.round(live.bytes / 1_000_000))} MB`
     : '';
   return problem(
     'MIG-301',
     step.at,
-    `${step.summary} would hold ACCESS EXCLUSIVE for about ${count(Math.ceil(step.estimateMs / 1_000))} s while the table is rewritten (${rows})`,
-    `Run it in a quiet hour with --allow rewrite=${step.identity}`,
+    `${step.summary} would hold ACCESS EXCLUSIVE for about ${count(Math.ceil(step.estimateMs / 1_000))} s while the table is rewritten (${rows})${reasons.length === 0 ? '' : `; it cannot be done online, because ${reasons.join(', and ')}`}`,
+    `${reasons.length === 0 ? 'Run' : 'Take that away first, or run'} it in a quiet hour with --allow rewrite=${step.identity}`,
   );
 }
 

@@ -101,6 +101,20 @@ export function addReference(
   });
 }
 
+/** PostgreSQL changes no type below a trigger that names the column. */
+export function liftReference(steps: StepList, table: DesiredTable, column: string): void {
+  const labels = referenceTriggerLabels(column);
+  steps.add({
+    ...onTable(table),
+    sql: [labels.row, labels.truncate]
+      .map((label) => `drop trigger if exists ${quoteIdent(label)} on ${nameOf(table)}`)
+      .join('; '),
+    phase: PHASE.clear,
+    sign: '~',
+    summary: `reference triggers of ${column} step aside`,
+  });
+}
+
 export function dropReference(
   steps: StepList,
   table: DesiredTable,

@@ -125,20 +125,36 @@ export function fill(
 ): void {
   const small = steps.isSmall(live, REWRITE_ROWS_PER_MS);
   const name = quoteIdent(column.name);
+  const update = `update ${nameOf(table)} set ${name} = (\n${value}\n) where ${name} is null`;
+  const quiet = steps.foresight.mayQuiet && mayFillQuietly(table, live, column);
   steps.add({
     ...onColumn(table, column),
-    sql: `update ${nameOf(table)} set ${name} = (\n${value}\n) where ${name} is null`,
+    sql: small && quiet ? quietly(update) : update,
     phase,
     sign: '~',
     summary: `fill ${column.name}`,
     lane: small ? 'metadata' : 'online',
-    lock: small ? 'AccessExclusive' : 'none',
+    lock: small ? 'AccessExclusive' : 'RowExclusive',
+    scans: true,
     estimateMs: steps.estimate(live, REWRITE_ROWS_PER_MS),
     hazards: small ? [] : ['NON_TX'],
     action: small
       ? { kind: 'sql' }
-      : { kind: 'fill', schema: table.schema, table: table.name, column: column.name, value },
+      : { kind: 'fill', schema: table.schema, table: table.name, column: column.name, value, quiet },
   });
+}
+
+/** The same switch that keeps triggers quiet turns foreign keys and storage references off. */
+function mayFillQuietly(table: DesiredTable, live: LiveTable | null, column: DesiredColumn): boolean {
+  return (
+    !table.references.some((one) => one.column === column.name) &&
+    !table.foreignKeys.some((one) => one.column === column.name) &&
+    !live?.foreignKeys.some((one) => one.columns.includes(column.name))
+  );
+}
+
+function quietly(update: string): string {
+  return `set local session_replication_role = replica; ${update}; set local session_replication_role = origin`;
 }
 
 export function makeSerial(steps: StepList, table: DesiredTable, column: DesiredColumn): void {
@@ -168,7 +184,7 @@ export function changeType(steps: StepList, change: RetypeChange): void {
     hazards.push('SEMANTIC');
   steps.add({
     ...onColumn(table, column),
-    sql: `${alterColumn(table, column)} type ${column.typeSql}${using === null ? '' : ` using (\n${using}\n)`}`,
+    sql: `${alterColumn(table, column)} type ${column.typeSql}${using === null ? '' : ` using (\n${using}\n)`}${widenSequence(change)}`,
     phase: PHASE.types,
     sign: '~',
     summary: `column ${column.name} ${liveColumn.type} → ${column.type}`,
@@ -177,6 +193,12 @@ export function changeType(steps: StepList, change: RetypeChange): void {
     estimateMs: rewrites ? steps.estimate(live, REWRITE_ROWS_PER_MS) : 1,
     hazards,
   });
+}
+
+/** A serial's sequence would end where the old type did; an identity column's follows by itself. */
+function widenSequence({ column, liveColumn }: RetypeChange): string {
+  const follows = column.serial && liveColumn.serial && !liveColumn.identity && liveColumn.sequence !== null;
+  return follows ? `; alter sequence ${liveColumn.sequence} as ${column.typeSql}` : '';
 }
 
 export function setNotNull(

@@ -3,7 +3,15 @@
 import { quoteIdent } from '../postgres/sql.ts';
 import type { Change } from './change.ts';
 import { trackCall } from './diff.ts';
-import { addReference, createPolicy, dropReference, grantTable, retireTable } from './plan-access.ts';
+import { planOnlineRetypes, type OnlineRetypes } from './online-retype.ts';
+import {
+  addReference,
+  createPolicy,
+  dropReference,
+  grantTable,
+  liftReference,
+  retireTable,
+} from './plan-access.ts';
 import {
   addColumn,
   changeType,
@@ -35,10 +43,26 @@ import {
 } from './step-list.ts';
 import { PHASE, type Step } from './step.ts';
 
-export function planSteps(changes: readonly Change[], foresight: Foresight, settings: PlanSettings): Step[] {
+export function planSteps(
+  changes: readonly Change[],
+  foresight: Foresight,
+  online: OnlineRetypes,
+  settings: PlanSettings,
+): Step[] {
   const steps = new StepList(foresight, settings);
-  for (const change of changes) planChange(steps, change);
+  for (const change of changes) {
+    if (isMadeBeside(change, online)) continue;
+    if (online.waiting.has(change)) steps.waiting(() => planChange(steps, change));
+    else planChange(steps, change);
+  }
+  planOnlineRetypes(steps, online);
   return steps.ordered();
+}
+
+/** The new column comes with its type, and required when it must be. */
+function isMadeBeside(change: Change, online: OnlineRetypes): boolean {
+  const made = change.kind === 'retype' || change.kind === 'set-not-null' || change.kind === 'resume-fill';
+  return made && online.columns.has(change.column.at);
 }
 
 function planChange(steps: StepList, change: Change): void {
@@ -215,6 +239,8 @@ function planChange(steps: StepList, change: Change): void {
       );
       return;
     }
+    case 'lift-reference':
+      return liftReference(steps, change.table, change.reference.column);
     case 'drop-reference':
       return dropReference(steps, change.table, change.live, change.trigger.label, change.trigger.definition);
     case 'create-function':

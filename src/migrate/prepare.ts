@@ -4,7 +4,7 @@ import type { Queryable } from '../postgres/owner-database.ts';
 import { raw } from '../postgres/sql.ts';
 import type { Change } from './change.ts';
 import { elaborateDeclared, missingTypes, readOutsideTypes, usableDeclarations } from './declarations.ts';
-import { findDependants, foreignDependants, unmanagedInTheWay } from './dependants.ts';
+import { findDependants, foreignDependants, foreignPolicies, unmanagedInTheWay } from './dependants.ts';
 import { type Desired, toDesired } from './desired.ts';
 import { diff, type Unmanaged } from './diff.ts';
 import { fillsOf, findBegunFills, look, preludeOf } from './foresight.ts';
@@ -14,6 +14,7 @@ import { hashModel, readCatalogStamp, readObjects, type Stamp } from './ledger.t
 import { readLive } from './live.ts';
 import { lookAlikes } from './look-alike.ts';
 import { type SchemaModel, tableKey } from './model.ts';
+import { chooseOnline, readMayQuiet } from './online-retype.ts';
 import { foretell } from './oracle.ts';
 import type { Ownership } from './ownership.ts';
 import { planSteps } from './plan.ts';
@@ -75,15 +76,19 @@ export async function prepare(
   const prelude = preludeOf(renames.steps);
   const foretold = await foretell(session, changes, searchPath);
   const begunFills = findBegunFills(desired, owned);
-  const foresight = await look(session, changes, foretold.rewriting, prelude, begunFills);
+  const mayQuiet = await readMayQuiet(session);
+  const online = await chooseOnline(session, changes, live.tables, foretold.rewriting, options, mayQuiet);
+  const seen = await look(session, changes, prelude);
+  const foresight = { ...seen, rewriting: foretold.rewriting, begunFills, mayQuiet, searchPath };
   const probed = await probe(session, changes, searchPath, prelude, new Set(begunFills.keys()));
-  const steps = [...renames.steps, ...planSteps(changes, foresight, options)];
+  const steps = [...renames.steps, ...planSteps(changes, foresight, online, options)];
   const lost = probed.problems.filter((one) => !isAcceptedLoss(one, options));
   const problems = aboutKept(owned, changes, [
     ...foretold.problems,
     ...lost,
-    ...gate(steps, changes, options, options),
+    ...gate(steps, changes, online.inTheWay, options, options),
     ...unmanagedInTheWay(await foreignDependants(session, changes)),
+    ...foreignPolicies(rebuild, changes),
   ]);
   return {
     schemaHash: hashModel(model),

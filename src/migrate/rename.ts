@@ -278,6 +278,7 @@ class RenamePlan {
       estimateMs: 1,
       hazards: ['BREAKS_OLD_CODE'],
       action: { kind: 'sql' },
+      waits: false,
     });
   }
 }

@@ -4,7 +4,7 @@ import { quoteIdent } from '../postgres/sql.ts';
 import type { DesiredColumn, DesiredFunction, DesiredTable } from './desired.ts';
 import type { LiveTable } from './facts.ts';
 import { tableKey } from './model.ts';
-import type { Hazard, Lane, Lock, Step } from './step.ts';
+import { LANES, type Hazard, type Lane, type Lock, type Step } from './step.ts';
 
 export type PlanSettings = {
   /** How long writers may be held, in milliseconds; what would take longer goes online. */
@@ -22,6 +22,9 @@ export type Foresight = {
   readonly toFill: ReadonlySet<string>;
   /** Fills that an earlier run began: the value by column. */
   readonly begunFills: ReadonlyMap<string, string>;
+  /** This role may keep triggers quiet while it fills. */
+  readonly mayQuiet: boolean;
+  readonly searchPath: string;
 };
 
 // Rows a millisecond on two plain vCPUs; deliberately low, so that "small" is small everywhere.
@@ -54,12 +57,11 @@ export type Draft = {
   readonly action?: Step['action'] | undefined;
 };
 
-const LANES: readonly Lane[] = ['metadata', 'online', 'concurrent', 'background'];
-
 export class StepList {
   readonly foresight: Foresight;
   readonly #settings: PlanSettings;
   readonly #steps: Step[] = [];
+  #waits = false;
 
   constructor(foresight: Foresight, settings: PlanSettings) {
     this.foresight = foresight;
@@ -78,10 +80,18 @@ export class StepList {
       .map(({ step }) => step);
   }
 
+  /** Steps of a change that waits for the columns beside: they become part of the swap, or follow it. */
+  waiting(plan: () => void): void {
+    this.#waits = true;
+    plan();
+    this.#waits = false;
+  }
+
   add(draft: Draft): void {
+    const lane = draft.lane ?? 'metadata';
     this.#steps.push({
       sql: draft.sql,
-      lane: draft.lane ?? 'metadata',
+      lane: this.#waits ? WAITING_LANE[lane] : lane,
       phase: draft.phase,
       identity: draft.identity,
       at: draft.at ?? draft.identity,
@@ -94,6 +104,7 @@ export class StepList {
       estimateMs: Math.max(1, Math.round(draft.estimateMs ?? 1)),
       hazards: draft.hazards ?? [],
       action: draft.action ?? { kind: 'sql' },
+      waits: this.#waits,
     });
   }
 
@@ -102,10 +113,21 @@ export class StepList {
   }
 
   isSmall(live: LiveTable | null, rate: number): boolean {
-    return (
-      live === null || this.#settings.direct || this.estimate(live, rate) <= this.#settings.maxWriteBlockMs
-    );
+    return isSmall(live, rate, this.#settings);
   }
+}
+
+const WAITING_LANE: Record<Lane, Lane> = {
+  metadata: 'swap',
+  online: 'background',
+  concurrent: 'background',
+  beside: 'beside',
+  swap: 'swap',
+  background: 'background',
+};
+
+export function isSmall(live: LiveTable | null, rate: number, settings: PlanSettings): boolean {
+  return live === null || settings.direct || estimateRows(live) / rate <= settings.maxWriteBlockMs;
 }
 
 type Named = { readonly schema: string; readonly name: string };

@@ -19,16 +19,21 @@ export type Hazard =
 export type Lock =
   | 'none'
   | 'AccessShare'
+  | 'RowExclusive'
   | 'ShareUpdateExclusive'
   | 'Share'
   | 'ShareRowExclusive'
   | 'AccessExclusive';
 
 /**
- * `metadata`: one transaction for all. `online`: a transaction of its own, while others write.
- * `concurrent`: outside any transaction, before the server is ready. `background`: likewise, afterwards.
+ * `metadata`: one transaction for all. `online`: a transaction of its own, while others write. `concurrent`: outside
+ * any transaction. A start waits for these three up to its budget; the rest is done while the server serves:
+ * `beside` prepares what `swap` puts in place in one transaction, and `background` follows.
  */
-export type Lane = 'metadata' | 'online' | 'concurrent' | 'background';
+export type Lane = 'metadata' | 'online' | 'concurrent' | 'beside' | 'swap' | 'background';
+
+/** In the order in which they run. */
+export const LANES: readonly Lane[] = ['metadata', 'online', 'concurrent', 'beside', 'swap', 'background'];
 
 export type Step = {
   readonly sql: string;
@@ -48,6 +53,8 @@ export type Step = {
   readonly estimateMs: number;
   readonly hazards: readonly Hazard[];
   readonly action: Action;
+  /** Part of the swap, or possible only after it. */
+  readonly waits: boolean;
 };
 
 /** What the executor must do beside sending the text. */
@@ -61,6 +68,10 @@ export type Action =
       readonly table: string;
       readonly column: string;
       readonly value: string;
+      /** Rows that need a value at all; the others are left alone. */
+      readonly where?: string | undefined;
+      /** The database's own triggers stay quiet: filling a column is no update anybody made. */
+      readonly quiet: boolean;
     };
 
 /** Order inside the metadata transaction. */
