@@ -97,7 +97,6 @@ export function addReference(
     ].join('; '),
     phase: PHASE.references,
     summary: `reference ${column} → storage.${reference.bucket}${reference.cascade ? ' cascade' : ''}`,
-    lock: 'ShareRowExclusive',
   });
 }
 

@@ -134,7 +134,7 @@ export function fill(
     sign: '~',
     summary: `fill ${column.name}`,
     lane: small ? 'metadata' : 'online',
-    lock: small ? 'AccessExclusive' : 'RowExclusive',
+    lock: 'RowExclusive',
     scans: true,
     estimateMs: steps.estimate(live, REWRITE_ROWS_PER_MS),
     hazards: small ? [] : ['NON_TX'],

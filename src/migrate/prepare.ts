@@ -20,7 +20,8 @@ import type { Ownership } from './ownership.ts';
 import { planSteps } from './plan.ts';
 import { probe } from './probe.ts';
 import { type MigrationProblem, MigrationRefused } from './problem.ts';
-import { planRenames } from './rename.ts';
+import { planRenames, underNewNames } from './rename.ts';
+import { incompatibleReferences } from './reference-types.ts';
 import { reconcile } from './reprint.ts';
 import type { LockSettings } from './session.ts';
 import type { PlanSettings } from './step-list.ts';
@@ -61,15 +62,21 @@ export async function prepare(
   const renames = await planRenames(session, model, before, objects.ownership, schemas, options);
   if (renames.problems.length > 0) throw new MigrationRefused(renames.problems);
   const { live, owned } = renames;
-  const declared = toDesired(model, await readOutsideTypes(session, model));
+  const outside = await readOutsideTypes(session, model);
+  const declared = toDesired(model, outside);
   const untyped = missingTypes(declared);
   if (untyped.length > 0) throw new MigrationRefused(untyped);
   const known = usableDeclarations(objects, stamp, live, renames.steps.length > 0);
   let desired = await elaborateDeclared(session, declared, schemas, known);
+  const incompatible = await incompatibleReferences(session, desired, outside);
+  if (incompatible.length > 0) throw new MigrationRefused(incompatible);
   desired = await reconcile(session, desired, live, schemas);
 
   let difference = diff(desired, live, owned);
-  const rebuild = await findDependants(session, difference.changes);
+  const renamed = <T>(look: () => Promise<T>): Promise<T> =>
+    underNewNames(session, renames.steps, options, look);
+  const first = difference.changes;
+  const rebuild = await renamed(() => findDependants(session, first));
   if (rebuild.size > 0) difference = diff(desired, live, owned, rebuild);
   const { changes } = difference;
 
@@ -77,7 +84,9 @@ export async function prepare(
   const foretold = await foretell(session, changes, searchPath);
   const begunFills = findBegunFills(desired, owned);
   const mayQuiet = await readMayQuiet(session);
-  const online = await chooseOnline(session, changes, live.tables, foretold.rewriting, options, mayQuiet);
+  const online = await renamed(() =>
+    chooseOnline(session, changes, live.tables, foretold.rewriting, options, mayQuiet),
+  );
   const seen = await look(session, changes, prelude);
   const foresight = { ...seen, rewriting: foretold.rewriting, begunFills, mayQuiet, searchPath };
   const probed = await probe(session, changes, searchPath, prelude, new Set(begunFills.keys()));
@@ -87,7 +96,7 @@ export async function prepare(
     ...foretold.problems,
     ...lost,
     ...gate(steps, changes, online.inTheWay, options, options),
-    ...unmanagedInTheWay(await foreignDependants(session, changes)),
+    ...unmanagedInTheWay(await renamed(() => foreignDependants(session, changes))),
     ...foreignPolicies(rebuild, changes),
   ]);
   return {

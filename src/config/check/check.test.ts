@@ -796,6 +796,12 @@ describe('what is right is not complained about', () => {
         'rpc:\n  f: { body: x, returns: { type: setof text } }\n  g: { body: x, returns: { type: SETOF record } }',
     ],
     [
+      'sets of tables with quotes and dots in their names',
+      V +
+        `tables:\n  'quo"te': { rls: [], fields: [{ name: a, type: int }] }\n  'a.b': { schema: crm, rls: [], fields: [{ name: a, type: int }] }\n` +
+        `rpc:\n  f: { body: x, returns: { type: 'setof "quo""te"' } }\n  g: { body: x, returns: { type: 'setof crm."a.b"' } }`,
+    ],
+    [
       'function sources that are in a bundle',
       V + `functions: { f: { runtime: node, file: gone.js } }\nfunctions_bundle: s3://b/k#${'0'.repeat(64)}`,
     ],
