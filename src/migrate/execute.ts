@@ -192,7 +192,9 @@ export async function executeOnline(
       'failed',
       Date.now() - started,
       error instanceof Error ? error.message : String(error),
-    );
+    ).catch(() => {
+      // What went wrong is worth more than that it could not be recorded.
+    });
     throw error;
   }
   await markSteps(session, settings.runId, [ordinal], 'done', Date.now() - started);
@@ -255,7 +257,8 @@ async function buildIndex(
   } catch (error) {
     // Cancelled at shutdown: dropping would wait for what the build waited for. The next start finds it.
     if (!isDatabaseError(error) || error.code === '57014') throw error;
-    await session.query(raw(`drop index concurrently if exists ${name}`));
+    // On a connection that is gone, the next start does it.
+    await session.query(raw(`drop index concurrently if exists ${name}`)).catch(() => {});
     throw refuseStep(step, error);
   }
   if ((await indexState(session, schema, label)) !== 'valid') {

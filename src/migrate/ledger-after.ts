@@ -22,6 +22,8 @@ export function ledgerAfter(
   owned: Ownership,
   renamedAway: readonly string[],
   fills: ReadonlyMap<string, Readonly<Record<string, string>>>,
+  /** Removed tables and columns are dropped, and nothing of them is left to remember. */
+  drops: boolean,
 ): LedgerAfter {
   const writes: ObjectWrite[] = [];
   const forgotten = new Set(renamedAway);
@@ -68,7 +70,7 @@ export function ledgerAfter(
     }
   }
   for (const change of difference.changes) {
-    if (change.kind === 'retire-table') {
+    if (change.kind === 'retire-table' && !drops) {
       const key = tableKey(change.live.schema, change.live.name);
       retiredTables.add(key);
       writes.push({
@@ -79,7 +81,7 @@ export function ledgerAfter(
         definition: owned.tables.get(key) ?? {},
       });
     }
-    if (change.kind === 'retire-column') {
+    if (change.kind === 'retire-column' && !drops) {
       const key = `${tableKey(change.table.schema, change.table.name)}.${change.liveColumn.name}`;
       retiredColumns.add(key);
       writes.push({

@@ -31,6 +31,7 @@ import {
   validate,
 } from './plan-constraints.ts';
 import { dropFunction, grantFunction, planFunction } from './plan-functions.ts';
+import { removalOf, type Removal } from './removal.ts';
 import {
   alterColumn,
   type Foresight,
@@ -85,6 +86,7 @@ function planChange(steps: StepList, change: Change): void {
     case 'create-table':
       return createTable(steps, change.table);
     case 'retire-table':
+      if (steps.foresight.drops) return dropRemoved(steps, change);
       return retireTable(steps, change.live);
     case 'grant-table':
       return grantTable(steps, change.table, change.live);
@@ -134,6 +136,7 @@ function planChange(steps: StepList, change: Change): void {
         summary: `column ${change.column.name} no longer required`,
       });
     case 'retire-column':
+      if (steps.foresight.drops) return dropRemoved(steps, change);
       return steps.add({
         sql:
           change.liveColumn.notNull && change.liveColumn.default === null && !change.liveColumn.serial
@@ -253,4 +256,22 @@ function planChange(steps: StepList, change: Change): void {
     case 'retire-function':
       return dropFunction(steps, change.live);
   }
+}
+
+function dropRemoved(steps: StepList, change: Removal): void {
+  const { identity, at, what } = removalOf(change);
+  const table = change.kind === 'retire-table' ? change.live : change.table;
+  steps.add({
+    identity,
+    at,
+    table: keyOf(table),
+    sql:
+      change.kind === 'retire-table'
+        ? `drop table ${nameOf(table)}`
+        : `alter table ${nameOf(table)} drop column ${quoteIdent(change.liveColumn.name)}`,
+    phase: PHASE.retire,
+    sign: '-',
+    summary: `${what} dropped`,
+    hazards: ['DATA_LOSS', 'BREAKS_OLD_CODE'],
+  });
 }

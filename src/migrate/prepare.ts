@@ -21,6 +21,7 @@ import { planSteps } from './plan.ts';
 import { probe } from './probe.ts';
 import { type MigrationProblem, MigrationRefused } from './problem.ts';
 import { planRenames, underNewNames } from './rename.ts';
+import { countRemoved } from './removal.ts';
 import { incompatibleReferences } from './reference-types.ts';
 import { reconcile } from './reprint.ts';
 import type { LockSettings } from './session.ts';
@@ -88,14 +89,16 @@ export async function prepare(
     chooseOnline(session, changes, live.tables, foretold.rewriting, options, mayQuiet),
   );
   const seen = await look(session, changes, prelude);
-  const foresight = { ...seen, rewriting: foretold.rewriting, begunFills, mayQuiet, searchPath };
+  const drops = options.drop === 'drop';
+  const held = drops ? await renamed(() => countRemoved(session, changes)) : new Map<string, number>();
+  const foresight = { ...seen, rewriting: foretold.rewriting, begunFills, mayQuiet, drops, searchPath };
   const probed = await probe(session, changes, searchPath, prelude, new Set(begunFills.keys()));
   const steps = [...renames.steps, ...planSteps(changes, foresight, online, options)];
   const lost = probed.problems.filter((one) => !isAcceptedLoss(one, options));
   const problems = aboutKept(owned, changes, [
     ...foretold.problems,
     ...lost,
-    ...gate(steps, changes, online.inTheWay, options, options),
+    ...gate(steps, changes, online.inTheWay, held, options, options),
     ...unmanagedInTheWay(await renamed(() => foreignDependants(session, changes))),
     ...foreignPolicies(rebuild, changes),
   ]);
@@ -112,7 +115,7 @@ export async function prepare(
     desired,
     schemas,
     searchPath,
-    ...ledgerAfter(declared, desired, difference, objects, owned, renames.forgotten, fillsOf(steps)),
+    ...ledgerAfter(declared, desired, difference, objects, owned, renames.forgotten, fillsOf(steps), drops),
   };
 }
 

@@ -24,6 +24,8 @@ export type Foresight = {
   readonly begunFills: ReadonlyMap<string, string>;
   /** This role may keep triggers quiet while it fills. */
   readonly mayQuiet: boolean;
+  /** Removed tables and columns are dropped, not retired. */
+  readonly drops: boolean;
   readonly searchPath: string;
 };
 
