@@ -18,6 +18,7 @@ export type ExecuteSettings = LockSettings & {
 
 export type NumberedStep = { readonly ordinal: number; readonly step: Step };
 
+// A time without a zone is read as UTC, wherever the server stands: hence the zone beside each search_path.
 const METADATA_STATEMENT_TIMEOUT_MS = 60_000;
 
 /** Phases of one transaction; `record` writes the ledger inside it, so that both are there or neither. */
@@ -37,7 +38,7 @@ export async function executeMetadata(
     try {
       await session.query(
         raw(`set local lock_timeout = ${settings.lockTimeoutMs}; set local statement_timeout = ${METADATA_STATEMENT_TIMEOUT_MS};
-          set local search_path = ${settings.searchPath}; set local check_function_bodies = off; set local client_min_messages = error`),
+          set local search_path = ${settings.searchPath}; set local timezone = 'UTC'; set local check_function_bodies = off; set local client_min_messages = error`),
       );
       for (const statement of locked.statements) await session.query(raw(statement));
       await runAll(session, steps, settings);
@@ -215,7 +216,7 @@ async function act(session: Queryable, step: Step, settings: ExecuteSettings): P
         try {
           await session.query(
             raw(
-              `set local lock_timeout = ${settings.lockTimeoutMs}; set local search_path = ${settings.searchPath}`,
+              `set local lock_timeout = ${settings.lockTimeoutMs}; set local search_path = ${settings.searchPath}; set local timezone = 'UTC'`,
             ),
           );
           await runOne(session, step);
@@ -326,7 +327,7 @@ async function fill(
       try {
         await session.query(
           raw(
-            `set local lock_timeout = 1000; set local search_path = ${settings.searchPath}${action.quiet ? '; set local session_replication_role = replica' : ''}`,
+            `set local lock_timeout = 1000; set local search_path = ${settings.searchPath}; set local timezone = 'UTC'${action.quiet ? '; set local session_replication_role = replica' : ''}`,
           ),
         );
         const needy =

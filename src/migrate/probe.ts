@@ -41,7 +41,9 @@ export async function probe(
     await session.query(raw('begin'));
     try {
       await session.query(
-        raw(`set local statement_timeout = ${PROBE_TIMEOUT_MS}; set local search_path = ${searchPath}`),
+        raw(
+          `set local statement_timeout = ${PROBE_TIMEOUT_MS}; set local search_path = ${searchPath}; set local timezone = 'UTC'`,
+        ),
       );
       if ('table' in change) {
         const first = prelude(change.table.schema, change.table.name);

@@ -301,3 +301,62 @@ test('a new value that has no cast ends the change and keeps the old column', as
   await world.settle(yaml, LARGE);
   expect(await world.sql(`select note from people where id = 7`)).toEqual([{ note: 70 }]);
 });
+
+test('what names the column waits for it, and nothing else does', async () => {
+  await fillPeople();
+  const yaml = `${AFTER.replace('rls: [{ operations: [select], using: amount > 0 and id > 0 }]', 'rls: [{ operations: [select], using: code = auth.uid() and amount > 0 }]')}
+  badges:
+    fields:
+      - { name: id, type: uuid, primary_key: true, default: uuid_v4() }
+      - { name: person, foreign_key: { references: people.code } }
+    rls: [{ operations: [select], using: mine(person) }]
+  unrelated:
+    fields: [{ name: id, type: integer, primary_key: true }, { name: word, type: text, default: none }]
+    rls: []
+rpc:
+  mine:
+    language: sql
+    volatility: stable
+    args: [{ name: one, type: uuid, required: true }]
+    returns: { type: boolean }
+    body: select exists (select from people where code = one)
+`;
+  const reader = new pg.Client(world.url);
+  await reader.connect();
+  await reader.query('begin isolation level repeatable read');
+  await reader.query('select from copy');
+  const done = world.apply(yaml, LARGE);
+  await expect
+    .poll(
+      async () =>
+        (
+          await world.sql(
+            `select from pg_stat_activity where query like 'create%index concurrently%' and datname = current_database()`,
+          )
+        ).length,
+    )
+    .toBe(1);
+  const there = `select to_regclass('unrelated') is not null as unrelated, to_regproc('mine') is not null as mine,
+    (select count(*)::int from pg_policy where polrelid = 'badges'::regclass) as policies,
+    has_table_privilege('anon', 'badges', 'select') as granted,
+    (select qual from pg_policies where tablename = 'people') as policy`;
+  // Not reachable without its policy.
+  expect(await world.sql(there)).toEqual([
+    { unrelated: true, mine: false, policies: 0, granted: false, policy: '((amount > 0) AND (id > 0))' },
+  ]);
+  await reader.query('commit');
+  await reader.end();
+  expect((await done).kind).toBe('applied');
+  expect(await world.sql(there)).toEqual([
+    {
+      unrelated: true,
+      mine: true,
+      policies: 1,
+      granted: true,
+      policy: expect.stringMatching(
+        /^\(\(code = \(.*auth\.uid\(\).*\)\) AND \(amount > \(0\)::numeric\)\)$/s,
+      ),
+    },
+  ]);
+  expect((await world.plan(yaml, LARGE)).steps).toEqual([]);
+});

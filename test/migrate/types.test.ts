@@ -122,7 +122,7 @@ test('the types compile with a supabase-js client', { timeout: 120_000 }, async 
     }),
   );
   const compiled = await run(join(MODULES, '.bin', 'tsc'), ['-p', folder]).catch(
-    (error: { stdout?: string }) => ({ stdout: error.stdout ?? String(error) }),
+    (error: Error & { stdout?: string }) => ({ stdout: error.stdout ?? error.message }),
   );
   expect(compiled.stdout).toBe('');
 });

@@ -558,7 +558,7 @@ describe('one mistake, one message', () => {
       V + 'migrations: { drop: delete }',
       'migrations.drop 2:21',
       'bad-value',
-      '"delete" must be one of retire, refuse',
+      '"delete" must be one of retire, refuse, drop',
       undefined,
     ],
     [
