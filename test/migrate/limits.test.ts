@@ -64,6 +64,35 @@ test('boot_budget: a start does not wait longer for a unique index, which is bui
   ).toEqual([{ there: true }]);
 });
 
+test('boot_budget: a new table beside what goes on is there, and known as the server prints it', async () => {
+  await fill();
+  const reader = await anOldReader();
+  const notes = `  notes:
+    fields: [{ name: id, type: int, primary_key: true }, { name: at, type: timestamptz, default: now(), check: at > '2000-01-01' }]
+`;
+  const yaml = `${file('text, unique: true', 'max_write_block: 1ms, boot_budget: 50ms')}${notes}`;
+  const outcome = await start(yaml);
+  expect(await world.sql('select complete from svc_meta.stamp')).toEqual([{ complete: false }]);
+  const known = `select declared_hash is not null as known, definition -> 'canonical' as print from svc_meta.object where identity = 'table public.notes'`;
+  const [row] = await world.sql(known);
+  expect(row).toMatchObject({
+    known: true,
+    print: {
+      columns: [
+        ['integer', null],
+        ['timestamp with time zone', 'now()'],
+      ],
+      checks: [expect.stringContaining("'2000-01-01 00:00:00+00'::timestamp with time zone")],
+    },
+  });
+  await reader.query('commit');
+  await reader.end();
+  expect(outcome.kind === 'applied' && (await outcome.background)).toEqual([]);
+  expect(await world.sql('select complete from svc_meta.stamp')).toEqual([{ complete: true }]);
+  await world.settle(yaml);
+  expect(await world.sql(known)).toEqual([row]);
+});
+
 test('boot_budget: what breaks after it is said where the background ends, and the next start does it', async () => {
   await fill();
   const reader = await anOldReader();
