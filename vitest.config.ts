@@ -26,11 +26,21 @@ export default defineConfig({
         test: {
           name: 'world',
           include: ['src/**/*.pg.test.ts', 'test/**/*.test.ts'],
-          exclude: ['test/architecture.test.ts'],
+          exclude: ['test/architecture.test.ts', 'test/browser/**'],
           globalSetup: ['test/support/postgres-cluster.ts'],
           // Only what hangs ends here: a world is started, killed and started again on machines that are busy.
           testTimeout: 120_000,
           // A condition that comes true a little later on a busy machine is no failure.
+          expect: { poll: { timeout: 30_000 } },
+          hookTimeout: 240_000,
+        },
+      },
+      {
+        test: {
+          name: 'browser',
+          include: ['test/browser/**/*.test.ts'],
+          globalSetup: ['test/support/postgres-cluster.ts', 'test/support/dashboard-build.ts'],
+          testTimeout: 120_000,
           expect: { poll: { timeout: 30_000 } },
           hookTimeout: 240_000,
         },

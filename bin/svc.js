@@ -7,6 +7,8 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import * as nodeModule from 'node:module';
 import { fileURLToPath } from 'node:url';
 
+// Node lets what requests leave behind grow to 130 MB before it looks; a sixteenth of that costs no speed.
+const SMALL_NURSERY = '--max-semi-space-size=8';
 const OLDEST_MAJOR = 22;
 const EXIT_BAD_CONFIGURATION = 78;
 const PLATFORM_PACKAGES = {
@@ -41,7 +43,7 @@ function runUnderNewerNode() {
     );
     process.exit(EXIT_BAD_CONFIGURATION);
   }
-  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
+  const child = spawn(node, [SMALL_NURSERY, fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: 'inherit',
     env: { ...process.env, SVC_LAUNCHED: '1' },
   });

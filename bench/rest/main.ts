@@ -1,9 +1,11 @@
-// Our data API and the real PostgREST (its JWT cache on) side by side in one run on the same database:
-// interleaved rounds, medians, ratios; CPU per request of the server and of Postgres apart.
+// Our data API, the real PostgREST (its JWT cache on) and a floor without a product around it side by side in one run
+// on the same database: interleaved rounds, medians, ratios; CPU per request of the server and of Postgres apart.
 //
-//   node bench/rest/main.ts [--only W1,W3] [--connections 1,16,64,256] [--seconds 3] [--rounds 3]
+//   node bench/rest/main.ts [--only W1,W3] [--connections 1,16,64,256] [--seconds 3] [--warm 3] [--rounds 3]
+//     [--database postgres://superuser@127.0.0.1:5432/postgres] [--profile folder] [--node '--max-semi-space-size=8']
 //
-// Needs Linux (/proc) and wrk. Nothing here is a gate: machines differ, ratios of one run tell something.
+// Needs Linux (/proc) and wrk. Nothing here is a gate: machines differ, ratios of one run tell something. README.md
+// beside this file says how to read the table.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,9 +18,9 @@ import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-post
 import { silentLog } from '../../src/log/log.ts';
 import { startPostgrest } from '../../test/support/postgrest.ts';
 import { KEYS } from '../../test/support/rest-world.ts';
-import { WORKLOADS, type Workload } from './dataset.ts';
+import { USER_ID, WORKLOADS, type Workload } from './dataset.ts';
 import { runLoad, writeScript, type Load } from './load.ts';
-import { cpuOf, cpuOfFamily, memoryOf } from './processes.ts';
+import { cpuOf, cpuOfFamily, memoryOf, parentOf } from './processes.ts';
 
 type Sample = Load & { readonly serverUs: number; readonly postgresUs: number; readonly memoryMb: number };
 type Target = {
@@ -29,15 +31,16 @@ type Target = {
   readonly headers: Readonly<Record<string, string>>;
 };
 
-// As the product starts itself: a young generation that fits the cache is collected more often and costs less memory.
-const V8_FLAGS = ['--max-semi-space-size=8'];
-
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },
     connections: { type: 'string', default: '1,16,64,256' },
     seconds: { type: 'string', default: '3' },
+    warm: { type: 'string', default: '3' },
+    database: { type: 'string' },
     rounds: { type: 'string', default: '3' },
+    profile: { type: 'string' },
+    node: { type: 'string', default: '' },
   },
 });
 const wanted = values.only?.split(',');
@@ -46,10 +49,12 @@ const seconds = Number(values.seconds);
 const rounds = Number(values.rounds);
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-bench-'));
-const postgres = await startEmbeddedPostgres({ dir: join(folder, '.svc'), log: silentLog });
+const postgres = await findPostgres(values.database);
 try {
   const databaseUrl = await createDatabase(postgres.url);
+  print(`PostgreSQL ${await describePostgres(databaseUrl)}`);
   const ours = await startOurs(databaseUrl);
+  const floor = await startFloor(ours.authenticatorUrl);
   const theirs = await startPostgrest(ours.authenticatorUrl, {
     PGRST_DB_POOL: '20',
     PGRST_JWT_CACHE_MAX_LIFETIME: '3600',
@@ -57,7 +62,7 @@ try {
   });
   try {
     const authorization = `Bearer ${ours.token}`;
-    const targets: readonly [Target, Target] = [
+    const targets: readonly Target[] = [
       {
         name: 'svc',
         url: ours.url,
@@ -66,53 +71,64 @@ try {
         headers: { authorization, apikey: KEYS.publishable },
       },
       { name: 'postgrest', url: theirs.url, basePath: '', pid: theirs.pid, headers: { authorization } },
+      { name: 'floor', url: floor.url, basePath: '', pid: floor.pid, headers: {} },
     ];
-    await compareAnswers(targets);
+    await compareAnswers(targets.slice(0, 2));
     for (const connections of values.connections.split(',').map(Number)) {
       await measure(targets, connections);
     }
   } finally {
     await theirs.stop();
-    ours.stop();
+    await Promise.all([ours.stop(), floor.stop()]);
   }
 } finally {
   await postgres.stop();
   rmSync(folder, { recursive: true, force: true });
 }
 
-async function measure(targets: readonly [Target, Target], connections: number): Promise<void> {
+async function measure(targets: readonly Target[], connections: number): Promise<void> {
   print(`\n${connections} connections (ratio of throughput, higher is better; CPU in µs per request)`);
   print(
-    'workload                             ratio  goal   req/s svc/prest    p50 ms      p99 ms      srv µs      pg µs       MB        errors',
+    `${'workload'.padEnd(36)} ratio  goal   ${['req/s', 'p50 ms', 'p99 ms', 'srv µs', 'pg µs', 'MB', 'errors'].map((title) => title.padEnd(17)).join(' ')}`,
   );
+  print(`${' '.repeat(50)} svc/postgrest/floor in each column`);
   for (const workload of workloads) {
-    const samples: [Sample[], Sample[]] = [[], []];
+    const samples = new Map<Target, Sample[]>(targets.map((target) => [target, []]));
     for (let round = 0; round < rounds; round++) {
-      for (const [index, target] of targets.entries()) {
-        samples[index === 0 ? 0 : 1].push(await sample(target, workload, connections));
+      for (const target of targets) {
+        samples.get(target)?.push(await sample(target, workload, connections, round === 0));
       }
     }
-    const [a, b] = samples.map(median) as [Sample, Sample];
-    const pair = (read: (one: Sample) => number, digits = 0): string =>
-      `${read(a).toFixed(digits)}/${read(b).toFixed(digits)}`.padEnd(11);
+    const middle = [...samples.values()].map(median);
+    const [a, b] = middle as [Sample, Sample];
+    const each = (read: (one: Sample) => number, digits = 0): string =>
+      middle
+        .map((one) => read(one).toFixed(digits))
+        .join('/')
+        .padEnd(17);
     print(
       [
         `${workload.id} ${workload.title}`.padEnd(36),
         (a.requestsPerSecond / b.requestsPerSecond).toFixed(2).padEnd(6),
         String(workload.goal).padEnd(6),
-        pair((one) => one.requestsPerSecond).padEnd(17),
-        pair((one) => one.p50Ms, 1),
-        pair((one) => one.p99Ms, 1),
-        pair((one) => one.serverUs),
-        pair((one) => one.postgresUs),
-        pair((one) => one.memoryMb),
-        pair((one) => one.errors),
+        each((one) => one.requestsPerSecond),
+        each((one) => one.p50Ms, 1),
+        each((one) => one.p99Ms, 1),
+        each((one) => one.serverUs),
+        each((one) => one.postgresUs),
+        each((one) => one.memoryMb),
+        each((one) => one.errors),
       ].join(' '),
     );
   }
 }
 
-async function sample(target: Target, workload: Workload, connections: number): Promise<Sample> {
+async function sample(
+  target: Target,
+  workload: Workload,
+  connections: number,
+  isFirst: boolean,
+): Promise<Sample> {
   const prefer = workload.id === 'W7' ? { prefer: 'count=exact' } : {};
   const type = workload.body ? { 'content-type': 'application/json' } : {};
   const script = writeScript(folder, target.name, target.basePath, workload, {
@@ -120,7 +136,8 @@ async function sample(target: Target, workload: Workload, connections: number): 
     ...prefer,
     ...type,
   });
-  await runLoad(target.url, script, connections, 1);
+  // Code that has run a few hundred times only is interpreted still: it would be measured as if it were slow.
+  await runLoad(target.url, script, connections, isFirst ? Number(values.warm) : 1);
   const server = cpuOf(target.pid);
   const database = cpuOfFamily(postgres.pid);
   const load = await runLoad(target.url, script, connections, seconds);
@@ -139,7 +156,7 @@ function median(samples: Sample[]): Sample {
 }
 
 /** Fast and wrong is not fast. */
-async function compareAnswers(targets: readonly [Target, Target]): Promise<void> {
+async function compareAnswers(targets: readonly Target[]): Promise<void> {
   const paths = [
     '/posts?id=eq.5',
     '/posts?select=id,title&category=eq.3&order=created_at.desc&limit=20',
@@ -172,6 +189,7 @@ function sortKeys(value: unknown): unknown {
 async function createDatabase(serverUrl: string): Promise<string> {
   const client = new pg.Client({ connectionString: serverUrl });
   await client.connect();
+  await client.query('drop database if exists bench');
   await client.query('create database bench');
   await client.end();
   const url = new URL(serverUrl);
@@ -179,29 +197,74 @@ async function createDatabase(serverUrl: string): Promise<string> {
   return url.href;
 }
 
-type Ours = {
-  readonly url: string;
-  readonly authenticatorUrl: string;
-  readonly token: string;
-  readonly pid: number;
-  stop(): void;
-};
+type Postgres = { readonly url: string; readonly pid: number; stop(): Promise<void> };
+
+/** The one that npm installs is built for size: `--database` names another one on this machine. */
+async function findPostgres(url: string | undefined): Promise<Postgres> {
+  if (url === undefined) return await startEmbeddedPostgres({ dir: join(folder, '.svc'), log: silentLog });
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+  const pid = parentOf(rows[0]?.pid ?? 0);
+  await client.end();
+  return { url, pid, stop: () => Promise.resolve() };
+}
+
+async function describePostgres(url: string): Promise<string> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query<{ version: string; flags: string | null }>(
+    `select current_setting('server_version') as version,
+      (select substring(setting from '-O[0-9s]') from pg_config where name = 'CFLAGS') as flags`,
+  );
+  await client.end();
+  return `${rows[0]?.version ?? ''}, compiled with ${rows[0]?.flags ?? '?'}`;
+}
+
+type Child = { readonly url: string; readonly pid: number; stop(): Promise<void> };
+type Ours = Child & { readonly authenticatorUrl: string; readonly token: string };
 
 async function startOurs(databaseUrl: string): Promise<Ours> {
-  const child = spawn(process.execPath, [...V8_FLAGS, fileURLToPath(new URL('server.ts', import.meta.url))], {
-    env: { ...process.env, BENCH_DATABASE_URL: databaseUrl },
+  // None by default: the product starts itself with none.
+  const flags = values.node.split(' ').filter((flag) => flag !== '');
+  if (values.profile) flags.push('--cpu-prof', `--cpu-prof-dir=${values.profile}`);
+  return await startChild<Ours>('server.ts', { BENCH_DATABASE_URL: databaseUrl }, flags);
+}
+
+async function startFloor(authenticatorUrl: string): Promise<Child> {
+  const claims = JSON.stringify({ role: 'authenticated', sub: USER_ID });
+  return await startChild<Child>(
+    'floor.ts',
+    { BENCH_DATABASE_URL: authenticatorUrl, BENCH_CLAIMS: claims },
+    [],
+  );
+}
+
+/** A program of this folder, whose first line of output tells where it listens. */
+async function startChild<T extends Child>(
+  program: string,
+  env: Readonly<Record<string, string>>,
+  flags: readonly string[],
+): Promise<T> {
+  const file = fileURLToPath(new URL(program, import.meta.url));
+  const child = spawn(process.execPath, [...flags, file], {
+    env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   for await (const line of createInterface({ input: child.stdout })) {
-    const told = JSON.parse(line) as Omit<Ours, 'pid' | 'stop'>;
+    const told = JSON.parse(line) as T;
     return {
       ...told,
       url: new URL(told.url).origin,
       pid: child.pid ?? 0,
-      stop: () => void child.kill('SIGTERM'),
+      stop: () =>
+        new Promise<void>((resolve) => {
+          child.once('exit', () => resolve());
+          child.kill('SIGTERM');
+        }),
     };
   }
-  throw new Error('our server did not start');
+  throw new Error(`${program} did not start`);
 }
 
 function print(line: string): void {

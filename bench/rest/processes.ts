@@ -22,6 +22,10 @@ export function cpuOfFamily(pid: number): number {
   return total;
 }
 
+export function parentOf(pid: number): number {
+  return Number(statFields(pid)?.[1] ?? 0);
+}
+
 /** Resident memory now, in MB. */
 export function memoryOf(pid: number): number {
   const match = /VmRSS:\s+(\d+) kB/.exec(readText(`/proc/${pid}/status`));

@@ -34,29 +34,67 @@ export function whenSignedOut(tell: () => void): void {
 }
 
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  const response = await exchange(path, init);
+  if (response.ok) return response;
+  throw refusal(response.status, await response.text());
+}
+
+/** The answer as it came, whatever its status: for calls whose refusal is what somebody wants to see. */
+export async function exchange(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   const method = init.method ?? 'GET';
   if (method !== 'GET' && method !== 'HEAD' && csrf !== '') headers.set('x-svc-csrf', csrf);
-  let response: Response;
   try {
-    response = await fetch(ROOT + path, { ...init, headers, credentials: 'same-origin' });
+    return await fetch(ROOT + path, { ...init, headers, credentials: 'same-origin' });
   } catch (cause) {
     if (cause instanceof DOMException && cause.name === 'AbortError') throw cause;
-    throw new ApiProblem(0, {
-      code: 'unreachable',
-      message: 'The service does not answer',
-      hint: 'Is it still running? The page tries again by itself.',
-    });
+    throw unreachable();
   }
-  if (response.ok) return response;
-  const problem = new ApiProblem(response.status, await errorBody(response));
+}
+
+export type Upload = {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  /** From 0 to 1. */
+  readonly onProgress: (sent: number) => void;
+};
+
+/** Sends a file. `fetch` cannot say how much of a body has left. */
+export function upload(path: string, file: Blob, { headers, signal, onProgress }: Upload): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const xhr = new XMLHttpRequest();
+    xhr.open('POST', ROOT + path);
+    for (const [name, value] of Object.entries({ ...headers, 'x-svc-csrf': csrf })) {
+      xhr.setRequestHeader(name, value);
+    }
+    xhr.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 1 : loaded / total);
+    xhr.onload = () => {
+      if (xhr.status >= 200 && xhr.status < 300) resolve();
+      else reject(refusal(xhr.status, xhr.responseText));
+    };
+    xhr.onerror = () => reject(unreachable());
+    xhr.onabort = () => reject(new DOMException('The upload was cancelled', 'AbortError'));
+    signal.addEventListener('abort', () => xhr.abort(), { once: true });
+    xhr.send(file);
+  });
+}
+
+function unreachable(): ApiProblem {
+  return new ApiProblem(0, {
+    code: 'unreachable',
+    message: 'The service does not answer',
+    hint: 'Is it still running? The page tries again by itself.',
+  });
+}
+
+function refusal(status: number, text: string): ApiProblem {
+  const problem = new ApiProblem(status, errorBody(text));
   if (problem.status === 401 && problem.code === 'dashboard_signed_out') onSignedOut();
-  throw problem;
+  return problem;
 }
 
 /** Every API of svc has its own error dialect; all of them are objects with a message. */
-async function errorBody(response: Response): Promise<Partial<ApiError>> {
-  const text = await response.text();
+function errorBody(text: string): Partial<ApiError> {
   try {
     const body: unknown = JSON.parse(text);
     if (typeof body !== 'object' || body === null) return {};

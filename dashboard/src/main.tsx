@@ -26,6 +26,9 @@ const queries = new QueryClient({
 });
 whenSignedOut(() => void queries.invalidateQueries({ queryKey: sessionQuery.queryKey }));
 
+// The dialogs' scroll lock writes a style element too, and asks for its nonce under this name.
+Reflect.set(globalThis, '__webpack_nonce__', styleNonce());
+
 const element = document.getElementById('root');
 if (element) {
   createRoot(element).render(

@@ -23,6 +23,13 @@ export function useMayWrite(): boolean {
   return useSession()?.mode === 'readwrite';
 }
 
+let hasSignedOut = false;
+
+/** Whoever signed out wants to stay out, even where no key is needed to come in. */
+export function maySignInUnasked(): boolean {
+  return !hasSignedOut;
+}
+
 type SignIn = { kind: 'key'; secretKey: string } | { kind: 'local' };
 
 export function useSignIn() {
@@ -43,9 +50,10 @@ export function useSignOut() {
   return useMutation({
     mutationFn: () => send('DELETE', '/session'),
     onSuccess: async () => {
+      hasSignedOut = true;
       // Nothing of what was seen stays in memory for whoever sits down next.
-      queries.clear();
-      await queries.invalidateQueries();
+      queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
+      await queries.invalidateQueries({ queryKey: sessionQuery.queryKey });
     },
   });
 }

@@ -51,6 +51,7 @@ async function readSettings(context: DashboardContext): Promise<AuthSettings> {
       const ours = defaultTexts(kind, undefined);
       return {
         kind,
+        name: Object.keys(settings.templates).find((name) => MAIL_TEMPLATES.get(name) === kind) ?? kind,
         custom: override !== undefined,
         subject: override?.subject ?? ours.subject,
         body: override?.body ?? ours.body,

@@ -230,7 +230,8 @@ function configRefused(mistakes: readonly Mistake[]): ApiError {
     message: 'The file would have mistakes',
     details: null,
     hint: 'Nothing was changed.',
-    mistakes: mistakes.map(toFileMistake),
+    // Warnings are no reason.
+    mistakes: mistakes.filter(({ severity }) => severity === 'error').map(toFileMistake),
   };
 }
 

@@ -231,6 +231,8 @@ export type AuthSettings = {
 
 export type MailTemplateInfo = {
   kind: string;
+  /** Its name below `auth.email.templates`: the file may have it under another one of its names. */
+  name: string;
   /** Whether svc.yaml has one; otherwise the built-in text is sent. */
   custom: boolean;
   subject: string;
@@ -244,6 +246,12 @@ export type MailPreviewRequest = { kind: string; subject: string; body: string; 
 export type MailPreview =
   | { ok: true; subject: string; html: string | null; text: string }
   | { ok: false; error: string };
+
+/**
+ * `POST /auth/templates/page` {html} → MailPage: the HTML of a preview as a sandboxed page at `path`. Refused with
+ * 413 `preview_too_large` when it does not fit into an address.
+ */
+export type MailPage = { path: string };
 
 /** `GET /users?search=&page=1&per_page=50` (search: part of an address, a phone number or an id). */
 export type UserList = { users: UserRow[]; total: number };

@@ -1,24 +1,14 @@
-// The outbox, and caught mail as pages. A caught mail is somebody's HTML with links that sign people in: it gets an
-// origin of its own (CSP sandbox), runs no script, and its links open elsewhere without knowing from where.
+// The outbox, and caught mail as pages: somebody's HTML, with links that sign people in.
 import { Fields, isUuid } from '../auth/fields.ts';
 import { listOutbox, type OutboxEntry } from '../auth/mail/outbox.ts';
 import { readAuthSettings } from '../auth/settings.ts';
 import { Problem } from '../problem/problem.ts';
 import type { MailList, MailRow } from './contract.ts';
 import type { DashboardRoutes } from './dashboard-context.ts';
+import { sendMailPage } from './mail-page.ts';
 
 const DEFAULT_LIMIT = 50;
 const MOST = 500;
-
-const MAIL_CSP = [
-  // Popups leave the sandbox: a sign-in page that may not run scripts would be of no use.
-  'sandbox allow-popups allow-popups-to-escape-sandbox',
-  "default-src 'none'",
-  "style-src 'unsafe-inline'",
-  'img-src https: data:',
-  "form-action 'none'",
-  "frame-ancestors 'self'",
-].join('; ');
 
 export const mailRoutes: DashboardRoutes = (app, context) => {
   const { owner, keyring } = context;
@@ -39,19 +29,7 @@ export const mailRoutes: DashboardRoutes = (app, context) => {
         hint: 'Only mail that svc dev caught instead of sending can be read here.',
       });
     }
-    return await reply
-      .headers({
-        'content-type': 'text/html; charset=utf-8',
-        'content-security-policy': MAIL_CSP,
-        'x-frame-options': 'SAMEORIGIN',
-        'x-content-type-options': 'nosniff',
-        'referrer-policy': 'no-referrer',
-        // A sandboxed page of its own window may not ask for more.
-        'cross-origin-opener-policy': 'unsafe-none',
-        'cache-control': 'no-store',
-      })
-      // Ahead of the mail's own words: of several, the first base counts.
-      .send(`<!doctype html><base target="_blank">${entry.html}`);
+    return await sendMailPage(reply, entry.html);
   });
 };
 

@@ -5,6 +5,7 @@ import { configRoutes } from './config-change.ts';
 import type { DashboardRoutes } from './dashboard-context.ts';
 import { policiesRoutes } from './explain-policies.ts';
 import { logRoutes } from './logs.ts';
+import { mailPageRoutes } from './mail-page.ts';
 import { mailRoutes } from './mail.ts';
 import { overviewRoutes } from './overview.ts';
 import { sqlFunctionRoutes } from './sql-functions.ts';
@@ -20,6 +21,7 @@ export const ROUTES: readonly DashboardRoutes[] = [
   authSettingsRoutes,
   userRoutes,
   mailRoutes,
+  mailPageRoutes,
   logRoutes,
   configRoutes,
 ];

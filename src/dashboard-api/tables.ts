@@ -2,6 +2,8 @@
 import type { Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import { relationKey } from '../catalog/catalog.ts';
+import type { Table } from '../config/config.ts';
+import type { Column } from '../catalog/catalog.ts';
 import type { ExposedRelation } from '../rest/plan/exposed.ts';
 import type { PolicyInfo, TableInfo, TableList } from './contract.ts';
 import type { DashboardRoutes } from './dashboard-context.ts';
@@ -12,11 +14,13 @@ export const tablesRoutes: DashboardRoutes = (app, { snapshot, owner }) => {
     const current = snapshot();
     const relations = shownRelations(current);
     const surroundings = await readSurroundings(owner, relations);
-    const managed = new Set(current.config.tables.map(({ schema, name }) => relationKey(schema, name)));
+    const declared = new Map(
+      current.config.tables.map((table) => [relationKey(table.schema, table.name), table]),
+    );
     return {
       tables: relations.map((relation) => {
         const key = relationKey(relation.schema, relation.name);
-        return toTable(relation, managed.has(key), surroundings.get(key) ?? UNKNOWN);
+        return toTable(relation, declared.get(key), surroundings.get(key) ?? UNKNOWN);
       }),
     };
   });
@@ -76,13 +80,13 @@ async function readSurroundings(
   return new Map(rows.map((row) => [relationKey(row.schema, row.name), row]));
 }
 
-function toTable(relation: ExposedRelation, managed: boolean, around: Surroundings): TableInfo {
+function toTable(relation: ExposedRelation, declared: Table | undefined, around: Surroundings): TableInfo {
   const { schema, name, kind, comment, primaryKey, uniqueKeys } = relation;
   return {
     schema,
     name,
     kind,
-    managed,
+    managed: declared !== undefined,
     comment,
     columns: relation.columns.map((column) => ({
       name: column.name,
@@ -91,7 +95,7 @@ function toTable(relation: ExposedRelation, managed: boolean, around: Surroundin
       notNull: column.notNull,
       default: column.default,
       generated: column.generated,
-      enumLabels: column.enumLabels ? [...column.enumLabels] : null,
+      enumLabels: labelsOf(column, declared),
       comment: column.comment,
     })),
     primaryKey: [...primaryKey],
@@ -110,4 +114,10 @@ function toTable(relation: ExposedRelation, managed: boolean, around: Surroundin
     updatable: relation.updatable,
     deletable: relation.deletable,
   };
+}
+
+/** Of an enum type, or of `enum:` in the file, which is a check of the database's. */
+function labelsOf(column: Column, declared: Table | undefined): string[] | null {
+  const labels = column.enumLabels ?? declared?.fields.find(({ name }) => name === column.name)?.enum;
+  return labels ? [...labels] : null;
 }

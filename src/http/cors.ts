@@ -1,5 +1,6 @@
 // Cross-origin rules for every API. Only the origins are configurable; the rest is fixed by what the client
 // libraries send and read (a browser shows `count` as null when Content-Range is not exposed).
+import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 export const CORS_METHODS = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD';
@@ -109,9 +110,20 @@ export function applyCors(request: FastifyRequest, reply: FastifyReply, policy: 
 
 /** Caches must tell origins apart wherever the answer names one; features set `Vary` for reasons of their own. */
 export function varyByOrigin(reply: FastifyReply): void {
-  if (reply.raw.getHeader('Access-Control-Allow-Credentials') === undefined) return;
+  if (!namesOrigin(reply.raw)) return;
   const vary = reply.getHeader('vary');
   reply.header('vary', vary === undefined ? 'Origin' : `${String(vary)}, Origin`);
+}
+
+/** The same for a feature that writes its head itself. */
+export function addVaryByOrigin(raw: ServerResponse, headers: Record<string, string | string[]>): void {
+  if (!namesOrigin(raw)) return;
+  const { vary } = headers;
+  headers['vary'] = vary === undefined ? 'Origin' : `${String(vary)}, Origin`;
+}
+
+function namesOrigin(raw: ServerResponse): boolean {
+  return raw.hasHeader('Access-Control-Allow-Credentials');
 }
 
 function allowedOrigin(origin: string, policy: CorsPolicy): string | undefined {

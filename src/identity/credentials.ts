@@ -2,7 +2,7 @@
 // never a malformed token: supabase-js sends its key as the bearer whenever there is no session.
 import { keyMatcher, looksLikeKey, type ApiKeys, type KeyMatch } from './api-key.ts';
 import type { Claims } from './claims.ts';
-import type { TokenFault, TokenVerifier } from './token.ts';
+import type { TokenFault, TokenVerifier, Verification } from './token.ts';
 
 export type Credential =
   | { readonly kind: 'none' }
@@ -23,6 +23,15 @@ export type CredentialHeaders = {
 };
 
 const NONE: Credential = { kind: 'none' };
+const EMPTY_BEARER: Credential = {
+  kind: 'other',
+  fault: { kind: 'unreadable', message: 'Empty JWT is sent in Authorization header' },
+};
+const OF_KEY: Readonly<Record<KeyMatch, Credential>> = {
+  publishable: { kind: 'publishable' },
+  secret: { kind: 'secret' },
+  unknown: { kind: 'keylike' },
+};
 
 export class CredentialReader {
   readonly #match: (candidate: string) => KeyMatch;
@@ -35,37 +44,49 @@ export class CredentialReader {
 
   /** `queryKey` is the `apikey` of the query string, for links that cannot carry headers. */
   async read(headers: CredentialHeaders, queryKey?: string): Promise<Presented> {
-    const header = headers.apikey;
-    const apikey = (Array.isArray(header) ? header[0] : header) ?? queryKey;
-    return {
-      apikey: apikey === undefined || apikey === '' ? NONE : await this.#classify(apikey),
-      bearer: await this.#readBearer(headers.authorization),
-    };
+    const known = this.readKnown(headers, queryKey);
+    if (known) return known;
+    const apikey = apikeyOf(headers, queryKey);
+    const bearer = bearerOf(headers.authorization);
+    return { apikey: await this.#classify(apikey), bearer: await this.#classify(bearer) };
   }
 
-  async #readBearer(authorization: string | undefined): Promise<Credential> {
-    if (authorization === undefined) return NONE;
-    const match = /^bearer(?: +(.*))?$/i.exec(authorization.trim());
-    // Basic and the like are somebody else's business (a proxy's, a webhook sender's).
-    if (!match) return NONE;
-    const value = (match[1] ?? '').trim();
-    if (value === '') {
-      return {
-        kind: 'other',
-        fault: { kind: 'unreadable', message: 'Empty JWT is sent in Authorization header' },
-      };
-    }
-    return await this.#classify(value);
+  /** The same without waiting; undefined when a token has to be verified first. */
+  readKnown(headers: CredentialHeaders, queryKey?: string): Presented | undefined {
+    const apikey = this.#classifyKnown(apikeyOf(headers, queryKey));
+    if (!apikey) return undefined;
+    const bearer = this.#classifyKnown(bearerOf(headers.authorization));
+    return bearer && { apikey, bearer };
   }
 
-  async #classify(value: string): Promise<Credential> {
-    if (looksLikeKey(value)) {
-      const match = this.#match(value);
-      return match === 'unknown' ? { kind: 'keylike' } : { kind: match };
-    }
-    const verification = this.#verifier.remembered(value) ?? (await this.#verifier.verify(value));
-    if (verification.ok) return { kind: 'token', claims: verification.claims, token: value };
-    const kind = value.split('.').length === 3 ? 'bad-token' : 'other';
-    return { kind, fault: verification.fault };
+  async #classify(value: string | undefined): Promise<Credential> {
+    return this.#classifyKnown(value) ?? toCredential(value ?? '', await this.#verifier.verify(value ?? ''));
   }
+
+  #classifyKnown(value: string | undefined): Credential | undefined {
+    if (value === undefined) return NONE;
+    if (value === '') return EMPTY_BEARER;
+    if (looksLikeKey(value)) return OF_KEY[this.#match(value)];
+    const verification = this.#verifier.remembered(value);
+    return verification && toCredential(value, verification);
+  }
+}
+
+function apikeyOf({ apikey }: CredentialHeaders, queryKey: string | undefined): string | undefined {
+  const value = (Array.isArray(apikey) ? apikey[0] : apikey) ?? queryKey;
+  return value === '' ? undefined : value;
+}
+
+/** Undefined when there is none, empty when the word stands alone. */
+function bearerOf(authorization: string | undefined): string | undefined {
+  if (authorization === undefined) return undefined;
+  const match = /^bearer(?: +(.*))?$/i.exec(authorization.trim());
+  // Basic and the like are somebody else's business (a proxy's, a webhook sender's).
+  return match ? (match[1] ?? '').trim() : undefined;
+}
+
+function toCredential(token: string, verification: Verification): Credential {
+  if (verification.ok) return { kind: 'token', claims: verification.claims, token };
+  const kind = token.split('.').length === 3 ? 'bad-token' : 'other';
+  return { kind, fault: verification.fault };
 }

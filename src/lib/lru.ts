@@ -2,6 +2,8 @@
 export class Lru<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #max: number;
+  /** Asked for again it need not move: a map that is only read stays as it is. */
+  #newest: K | undefined;
 
   constructor(max: number) {
     this.#max = max;
@@ -14,6 +16,8 @@ export class Lru<K, V> {
   get(key: K): V | undefined {
     const value = this.#entries.get(key);
     if (value === undefined) return undefined;
+    if (key === this.#newest) return value;
+    this.#newest = key;
     // A Map keeps insertion order: moving to the end is "used last".
     this.#entries.delete(key);
     this.#entries.set(key, value);
@@ -21,6 +25,7 @@ export class Lru<K, V> {
   }
 
   set(key: K, value: V): void {
+    this.#newest = key;
     this.#entries.delete(key);
     this.#entries.set(key, value);
     if (this.#entries.size <= this.#max) return;

@@ -39,7 +39,13 @@ export type CallerPoolOptions = ConnectionSettings & {
   readonly onNotice?: ((message: string) => void) | undefined;
 };
 
-type Waiting = { grant(connection: Pooled): void; refuse(error: Error): void };
+type Waiting = {
+  /** `performance.now()` at which it is given up. */
+  readonly until: number;
+  /** Called from inside the pool: starts what waited, in the same turn in which the connection came free. */
+  grant(connection: Pooled): void;
+  refuse(error: Error): void;
+};
 type Pooled = OpenWire & { idleSince: number };
 
 /** Part of a prepared statement's name; one for each role. */
@@ -48,6 +54,9 @@ const ROLE_MARK: Readonly<Record<DatabaseRole, string>> = {
   authenticated: 'u',
   service_role: 's',
 };
+
+const WRITE_SETTINGS: readonly string[] = ['role', 'request.jwt.claims'];
+const READ_ONLY = 'transaction_read_only';
 
 const BEGIN: WireStatement = { text: 'begin', values: [], name: 'begin' };
 const ROLLBACK: WireStatement = { text: 'rollback', values: [], name: 'rollback' };
@@ -71,6 +80,9 @@ export class CallerPool {
   #opening = 0;
   #closed = false;
   readonly #reaper: NodeJS.Timeout;
+  #waitingTimer: NodeJS.Timeout | undefined;
+  readonly #writeSettings = this.#names.settings(WRITE_SETTINGS);
+  readonly #readSettings = this.#names.settings([...WRITE_SETTINGS, READ_ONLY]);
 
   constructor(options: CallerPoolOptions) {
     this.#options = options;
@@ -79,27 +91,47 @@ export class CallerPool {
   }
 
   /** Runs the statements as the caller, in one transaction and one round trip. */
-  async run(
+  run(
     caller: CallerSettings,
     statements: readonly WireStatement[],
     options: RunOptions = {},
   ): Promise<WireResult[]> {
-    const connection = await this.#acquire();
-    const { cancellable } = options;
+    return new Promise((resolve, reject) => {
+      this.#acquire((error, connection) => {
+        if (connection) this.#runOn(connection, caller, statements, options, resolve, reject);
+        else reject(error);
+      });
+    });
+  }
+
+  /** Callbacks and no promise of its own: each turn of the microtask queue shows at this rate of requests. */
+  #runOn(
+    connection: Pooled,
+    caller: CallerSettings,
+    statements: readonly WireStatement[],
+    { readOnly = false, rollback = false, cancellable }: RunOptions,
+    resolve: (results: WireResult[]) => void,
+    reject: (error: Error) => void,
+  ): void {
+    const batch = rollback ? [BEGIN] : [];
+    batch.push(this.#settings(caller, readOnly));
+    for (const statement of statements) batch.push(this.#named(statement, caller.role));
+    // Deferred violations must surface although nothing is kept.
+    if (rollback) batch.push(CHECK_CONSTRAINTS, ROLLBACK);
     if (cancellable) cancellable.cancel = () => connection.cancel();
     try {
-      const batch = [this.#settings(caller, options.readOnly ?? false)];
-      for (const statement of statements) batch.push(this.#named(statement, caller.role));
-      if (!options.rollback) {
-        const results = await connection.wire.run(batch);
-        return results.slice(1);
-      }
-      // Deferred violations must surface although nothing is kept.
-      const results = await connection.wire.run([BEGIN, ...batch, CHECK_CONSTRAINTS, ROLLBACK]);
-      return results.slice(2, -2);
-    } finally {
+      connection.wire.send(batch, (error, results) => {
+        if (cancellable) cancellable.cancel = undefined;
+        this.#release(connection);
+        if (error) reject(error);
+        else resolve(rollback ? results.slice(2, -2) : results.slice(1));
+      });
+    } catch (error) {
+      // A value that cannot be written: half a batch must not be followed by another.
       if (cancellable) cancellable.cancel = undefined;
-      await this.#release(connection);
+      connection.wire.destroy();
+      this.#release(connection);
+      reject(error instanceof Error ? error : new Error(String(error)));
     }
   }
 
@@ -112,7 +144,7 @@ export class CallerPool {
     work: (transaction: CallerTransaction) => Promise<T>,
     options: RunOptions = {},
   ): Promise<T> {
-    const connection = await this.#acquire();
+    const connection = await this.#acquired();
     const { cancellable } = options;
     if (cancellable) cancellable.cancel = () => connection.cancel();
     try {
@@ -129,7 +161,7 @@ export class CallerPool {
       return result;
     } finally {
       if (cancellable) cancellable.cancel = undefined;
-      await this.#release(connection);
+      this.#release(connection);
     }
   }
 
@@ -137,7 +169,7 @@ export class CallerPool {
   async warm(): Promise<void> {
     const missing = Math.max(0, Math.min(this.#options.minIdle, this.#options.max) - this.#all.size);
     const connections = await Promise.all(Array.from({ length: missing }, () => this.#open()));
-    for (const connection of connections) await this.#release(connection);
+    for (const connection of connections) this.#release(connection);
   }
 
   get size(): { open: number; idle: number; waiting: number } {
@@ -148,7 +180,7 @@ export class CallerPool {
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#reaper);
-    for (const waiting of this.#waiting.splice(0)) waiting.refuse(new Error('the pool is closed'));
+    this.#refuseWaiting();
     for (const connection of this.#idle.splice(0)) this.#discard(connection);
     while (this.#all.size > 0 || this.#opening > 0) {
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -159,17 +191,20 @@ export class CallerPool {
   destroy(): void {
     this.#closed = true;
     clearInterval(this.#reaper);
+    this.#refuseWaiting();
     for (const connection of this.#all) this.#discard(connection);
   }
 
   #settings(caller: CallerSettings, readOnly: boolean): WireStatement {
-    const names = ['role', 'request.jwt.claims'];
-    const values = [caller.role as string, caller.claims];
-    if (readOnly) {
-      names.push('transaction_read_only');
-      values.push('on');
+    const { role, claims, extra } = caller;
+    if (extra === undefined || extra.length === 0) {
+      return readOnly
+        ? { ...this.#readSettings, values: [role, claims, 'on'] }
+        : { ...this.#writeSettings, values: [role, claims] };
     }
-    for (const [name, value] of caller.extra ?? []) {
+    const names = readOnly ? [...WRITE_SETTINGS, READ_ONLY] : [...WRITE_SETTINGS];
+    const values: string[] = readOnly ? [role, claims, 'on'] : [role, claims];
+    for (const [name, value] of extra) {
       names.push(name);
       values.push(value);
     }
@@ -181,33 +216,56 @@ export class CallerPool {
     return { ...statement, name: ROLE_MARK[role] + (statement.name ?? this.#names.of(statement.text)) };
   }
 
-  async #acquire(): Promise<Pooled> {
+  #acquired(): Promise<Pooled> {
+    return new Promise((resolve, reject) => {
+      this.#acquire((error, connection) => (connection ? resolve(connection) : reject(error)));
+    });
+  }
+
+  /** Calls back at once when a connection is idle. */
+  #acquire(then: (error: unknown, connection: Pooled | undefined) => void): void {
     for (;;) {
       const connection = this.#idle.pop();
       if (!connection) break;
-      if (connection.wire.usable) return connection;
+      if (connection.wire.usable) return then(undefined, connection);
       this.#discard(connection);
     }
-    if (this.#closed) throw new Error('the pool is closed');
-    if (this.#all.size + this.#opening < this.#options.max) return await this.#open();
-    return await new Promise<Pooled>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        const at = this.#waiting.indexOf(waiting);
-        if (at >= 0) this.#waiting.splice(at, 1);
-        reject(poolExhausted());
-      }, this.#options.acquireTimeoutMs ?? 10_000);
-      const waiting: Waiting = {
-        grant: (connection) => {
-          clearTimeout(timer);
-          resolve(connection);
-        },
-        refuse: (error) => {
-          clearTimeout(timer);
-          reject(error);
-        },
-      };
-      this.#waiting.push(waiting);
+    if (this.#closed) return then(new Error('the pool is closed'), undefined);
+    if (this.#all.size + this.#opening < this.#options.max) {
+      this.#open().then(
+        (connection) => then(undefined, connection),
+        (error: unknown) => then(error, undefined),
+      );
+      return;
+    }
+    this.#waiting.push({
+      until: performance.now() + (this.#options.acquireTimeoutMs ?? 10_000),
+      grant: (connection) => then(undefined, connection),
+      refuse: (error) => then(error, undefined),
     });
+    this.#watchWaiting();
+  }
+
+  #refuseWaiting(): void {
+    clearTimeout(this.#waitingTimer);
+    for (const waiting of this.#waiting.splice(0)) waiting.refuse(new Error('the pool is closed'));
+  }
+
+  /** One timer for all that wait: they are in order of their ends, and hardly any ever gets there. */
+  #watchWaiting(): void {
+    const [first] = this.#waiting;
+    if (!first || this.#waitingTimer) return;
+    this.#waitingTimer = setTimeout(
+      () => {
+        this.#waitingTimer = undefined;
+        const now = performance.now();
+        while (this.#waiting[0] && this.#waiting[0].until <= now) {
+          this.#waiting.shift()?.refuse(poolExhausted());
+        }
+        this.#watchWaiting();
+      },
+      Math.max(1, first.until - performance.now()),
+    );
   }
 
   async #open(): Promise<Pooled> {
@@ -226,11 +284,17 @@ export class CallerPool {
     }
   }
 
-  async #release(connection: Pooled): Promise<void> {
-    if (connection.wire.usable && !connection.wire.idle) {
+  #release(connection: Pooled): void {
+    const { wire } = connection;
+    if (wire.usable && !wire.idle) {
       // A batch failed inside BEGIN: the transaction is still open and must not reach the next caller.
-      await connection.wire.run([{ text: 'rollback', values: [] }]).catch(() => {});
+      wire.send([{ text: 'rollback', values: [] }], () => this.#giveBack(connection));
+    } else {
+      this.#giveBack(connection);
     }
+  }
+
+  #giveBack(connection: Pooled): void {
     if (!connection.wire.usable || !connection.wire.idle || this.#closed) {
       this.#discard(connection);
       this.#refill();
@@ -299,7 +363,13 @@ class StatementNames {
     const known = this.#settings.get(key);
     if (known) return known;
     const calls = names.map((name, index) => `set_config('${name}', $${index + 1}, true)`);
-    const statement = { text: `select ${calls.join(', ')}`, name: `set_${this.#settings.size}`, values: [] };
+    const statement: WireStatement = {
+      text: `select ${calls.join(', ')}`,
+      name: `set_${this.#settings.size}`,
+      values: [],
+      // What set_config returns is what it was given.
+      onRow: () => {},
+    };
     this.#settings.set(key, statement);
     return statement;
   }

@@ -15,9 +15,15 @@ export type WireStatement = {
   readonly name?: string | undefined;
   /** Ask for column names too. Off where the caller knows the shape of the row. */
   readonly describe?: boolean | undefined;
-  /** Takes each DataRow as it arrives instead of collecting them; the bytes are only good during the call. */
-  readonly onRow?: ((row: Buffer) => void) | undefined;
+  /** Takes each DataRow as it arrives instead of collecting them. */
+  readonly onRow?: OnRow | undefined;
 };
+
+/** The body of a DataRow message, from `start` to before `end`; the bytes are only good during the call. */
+export type OnRow = (bytes: Buffer, start: number, end: number) => void;
+
+/** Told once: either the results or what went wrong. */
+export type OnSettled = (error: Error | undefined, results: WireResult[]) => void;
 
 export type WireResult = {
   readonly rows: ReadonlyArray<ReadonlyArray<Buffer | null>>;
@@ -34,22 +40,23 @@ type Pending = {
   rows: Array<ReadonlyArray<Buffer | null>>;
   columns: string[];
   error: pg.DatabaseError | undefined;
-  resolve(results: WireResult[]): void;
-  reject(error: Error): void;
+  readonly settle: OnSettled;
 };
 
 /** Prepared statements kept per connection; the least recently used one is closed beyond that. */
 const MAX_PREPARED = 500;
+const SPARE_PREPARED = 20;
 
 const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
 const NO_ROWS: ReadonlyArray<ReadonlyArray<Buffer | null>> = [];
 
 export class Wire {
   readonly #socket: Duplex;
-  readonly #reader = new FrameReader((type, body) => this.#receive(type, body));
+  readonly #reader = new FrameReader((type, bytes, start, end) => this.#receive(type, bytes, start, end));
   readonly #writer = new FrameWriter();
-  /** Name → prepared, in order of use (a Map keeps insertion order). */
-  readonly #prepared = new Map<string, true>();
+  /** What is prepared, and when it was last used, counted in uses. */
+  readonly #prepared = new Map<string, { lastUse: number }>();
+  #uses = 0;
   #pending: Pending | undefined;
   #failure: Error | undefined;
   /** `I` idle, `T` in a transaction, `E` in a failed one: the last ReadyForQuery said so. */
@@ -72,37 +79,37 @@ export class Wire {
     return this.#pending === undefined && this.#transactionStatus === 'I';
   }
 
-  /** Sends all statements in one write under one Sync; outside BEGIN they are one implicit transaction. */
+  /** `send` for those who wait anyway. */
   run(statements: readonly WireStatement[]): Promise<WireResult[]> {
-    if (this.#failure) return Promise.reject(this.#failure);
-    if (this.#pending) return Promise.reject(new Error('a batch is already running on this connection'));
     return new Promise((resolve, reject) => {
-      const parsing: string[] = [];
-      const writer = this.#writer;
-      this.#evict(statements, writer);
-      for (const statement of statements) {
-        const name = statement.name ?? '';
-        if (name === '' || !this.#touch(name)) {
-          writer.parse(name, statement.text);
-          if (name !== '') parsing.push(name);
-        }
-        writer.bind(name, statement.values);
-        if (statement.describe) writer.describePortal();
-        writer.execute();
-      }
-      writer.raw(SYNC);
-      this.#pending = {
-        statements,
-        results: [],
-        parsing,
-        rows: [],
-        columns: [],
-        error: undefined,
-        resolve,
-        reject,
-      };
-      this.#socket.write(writer.take());
+      this.send(statements, (error, results) => (error ? reject(error) : resolve(results)));
     });
+  }
+
+  /** Sends all statements in one write under one Sync; outside BEGIN they are one implicit transaction. */
+  send(statements: readonly WireStatement[], settle: OnSettled): void {
+    const refusal =
+      this.#failure ?? (this.#pending && new Error('a batch is already running on this connection'));
+    if (refusal) {
+      settle(refusal, []);
+      return;
+    }
+    const parsing: string[] = [];
+    const writer = this.#writer;
+    this.#evict(statements, writer);
+    for (const statement of statements) {
+      const name = statement.name ?? '';
+      if (name === '' || !this.#touch(name)) {
+        writer.parse(name, statement.text);
+        if (name !== '') parsing.push(name);
+      }
+      writer.bind(name, statement.values);
+      if (statement.describe) writer.describePortal();
+      writer.execute();
+    }
+    writer.raw(SYNC);
+    this.#pending = { statements, results: [], parsing, rows: [], columns: [], error: undefined, settle };
+    this.#socket.write(writer.take());
   }
 
   destroy(): void {
@@ -111,8 +118,9 @@ export class Wire {
   }
 
   #touch(name: string): boolean {
-    if (!this.#prepared.delete(name)) return false;
-    this.#prepared.set(name, true);
+    const prepared = this.#prepared.get(name);
+    if (!prepared) return false;
+    prepared.lastUse = ++this.#uses;
     return true;
   }
 
@@ -120,8 +128,10 @@ export class Wire {
   #evict(batch: readonly WireStatement[], writer: FrameWriter): void {
     if (this.#prepared.size + batch.length <= MAX_PREPARED) return;
     const wanted = new Set(batch.map((statement) => statement.name));
-    let room = MAX_PREPARED - this.#prepared.size - batch.length;
-    for (const name of this.#prepared.keys()) {
+    const oldest = [...this.#prepared].toSorted(([, a], [, b]) => a.lastUse - b.lastUse);
+    // Some more than needed, so that not each new statement looks for the oldest again.
+    let room = MAX_PREPARED - this.#prepared.size - batch.length - SPARE_PREPARED;
+    for (const [name] of oldest) {
       if (room >= 0) return;
       if (wanted.has(name)) continue;
       this.#prepared.delete(name);
@@ -130,25 +140,25 @@ export class Wire {
     }
   }
 
-  #receive(type: number, body: Buffer): void {
+  #receive(type: number, bytes: Buffer, start: number, end: number): void {
     const pending = this.#pending;
     switch (type) {
       case 0x44 /* D DataRow */: {
         if (!pending) return;
         const onRow = pending.statements[pending.results.length]?.onRow;
-        if (onRow) onRow(body);
-        else pending.rows.push(readRow(body));
+        if (onRow) onRow(bytes, start, end);
+        else pending.rows.push(readRow(bytes, start));
         return;
       }
       case 0x54 /* T RowDescription */:
-        if (pending) pending.columns = readColumns(body);
+        if (pending) pending.columns = readColumns(bytes.subarray(start, end));
         return;
       case 0x43 /* C CommandComplete */:
         if (!pending) return;
         pending.results.push({
           rows: pending.rows.length > 0 ? pending.rows : NO_ROWS,
           columns: pending.columns,
-          tag: body.toString('latin1', 0, body.length - 1),
+          tag: bytes.toString('latin1', start, end - 1),
         });
         pending.rows = [];
         pending.columns = [];
@@ -156,24 +166,23 @@ export class Wire {
       case 0x31 /* 1 ParseComplete */: {
         // Only now the name exists on the server; unnamed statements are not in `parsing`.
         const name = pending?.parsing.shift();
-        if (name !== undefined) this.#prepared.set(name, true);
+        if (name !== undefined) this.#prepared.set(name, { lastUse: ++this.#uses });
         return;
       }
       case 0x45 /* E ErrorResponse */: {
-        const error = readError(body);
+        const error = readError(bytes.subarray(start, end));
         if (pending) pending.error ??= error;
         else this.#fail(error);
         return;
       }
       case 0x4e /* N NoticeResponse */:
-        this.#onNotice(readError(body).message);
+        this.#onNotice(readError(bytes.subarray(start, end)).message);
         return;
       case 0x5a /* Z ReadyForQuery */: {
-        this.#transactionStatus = String.fromCharCode(body[0] ?? 0x49);
+        this.#transactionStatus = String.fromCharCode(bytes[start] ?? 0x49);
         this.#pending = undefined;
         if (!pending) return;
-        if (pending.error) pending.reject(pending.error);
-        else pending.resolve(pending.results);
+        pending.settle(pending.error, pending.results);
         return;
       }
       case 0x49 /* I EmptyQueryResponse */:
@@ -190,20 +199,23 @@ export class Wire {
     const pending = this.#pending;
     this.#pending = undefined;
     // An error message may have come just before the close (57P01 on shutdown): it says more.
-    pending?.reject(pending.error ?? error);
+    pending?.settle(pending.error ?? error, []);
   }
 }
 
+/** A message's body lies between `start` and `end`: most messages are looked at and not kept. */
+type OnFrame = (type: number, bytes: Buffer, start: number, end: number) => void;
+
 /** Cuts the byte stream into messages; only a message that lies across two chunks is copied. */
 class FrameReader {
-  readonly #onFrame: (type: number, body: Buffer) => void;
+  readonly #onFrame: OnFrame;
   /** The beginning of a message whose end has not come yet. */
   #chunks: Buffer[] = [];
   #bytes = 0;
   /** Bytes of that message, or of its header as long as the header itself is incomplete. */
   #needed = HEADER_BYTES;
 
-  constructor(onFrame: (type: number, body: Buffer) => void) {
+  constructor(onFrame: OnFrame) {
     this.#onFrame = onFrame;
   }
 
@@ -226,7 +238,7 @@ class FrameReader {
       }
       this.#chunks = [];
       this.#bytes = 0;
-      this.#onFrame(joined[0] ?? 0, joined.subarray(HEADER_BYTES));
+      this.#onFrame(joined[0] ?? 0, joined, HEADER_BYTES, size);
     }
     let needed = HEADER_BYTES;
     while (chunk.length - at >= HEADER_BYTES) {
@@ -235,7 +247,7 @@ class FrameReader {
         needed = size;
         break;
       }
-      this.#onFrame(chunk[at] ?? 0, chunk.subarray(at + HEADER_BYTES, at + size));
+      this.#onFrame(chunk[at] ?? 0, chunk, at + HEADER_BYTES, at + size);
       at += size;
     }
     if (at < chunk.length) this.#keep(chunk.subarray(at), needed);
@@ -389,10 +401,10 @@ class FrameWriter {
   }
 }
 
-function readRow(body: Buffer): ReadonlyArray<Buffer | null> {
-  const count = body.readUInt16BE(0);
+function readRow(body: Buffer, start: number): ReadonlyArray<Buffer | null> {
+  const count = body.readUInt16BE(start);
   const row: Array<Buffer | null> = [];
-  let offset = 2;
+  let offset = start + 2;
   for (let index = 0; index < count; index++) {
     const size = body.readInt32BE(offset);
     offset += 4;

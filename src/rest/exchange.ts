@@ -7,7 +7,7 @@ import type { RequestScope } from '../http/request-scope.ts';
 import type { Caller } from '../identity/caller.ts';
 import type { CallerSettings } from '../postgres/caller-pool.ts';
 import { quoteIdent } from '../postgres/sql.ts';
-import type { WireResult, WireValue } from '../postgres/wire.ts';
+import type { OnRow, WireResult, WireStatement, WireValue } from '../postgres/wire.ts';
 import type { Exposed } from './plan/exposed.ts';
 import { invalidJson } from './problem.ts';
 import type { ApiRequest } from './request/api-request.ts';
@@ -60,30 +60,33 @@ export type Bindings = {
 export type RunMode = {
   readonly readOnly: boolean;
   /** Takes the rows of the first statement one by one. */
-  readonly onRow?: ((row: Buffer) => void) | undefined;
+  readonly onRow?: OnRow | undefined;
 };
 
-export async function runStatements(
+export function runStatements(
   exchange: Exchange,
   statements: readonly Statement[],
   bindings: Bindings,
   { readOnly, onRow }: RunMode,
 ): Promise<WireResult[]> {
   const { context, request, scope } = exchange;
-  try {
-    return await context.callers.run(
-      settingsOf(exchange),
-      statements.map(({ text, slots }, index) => ({
-        text,
-        values: slots.map((slot) => valueOf(slot, bindings)),
-        onRow: index === 0 ? onRow : undefined,
-      })),
-      { readOnly, rollback: request.preferences.tx === 'rollback', cancellable: scope },
-    );
-  } catch (error) {
-    if (bindings.body && isAboutJson(error) && !isJson(bindings.body)) throw invalidJson();
-    throw error;
+  const batch: WireStatement[] = [];
+  for (const { text, slots } of statements) {
+    const values: WireValue[] = [];
+    for (const slot of slots) values.push(valueOf(slot, bindings));
+    batch.push({ text, values, onRow: batch.length === 0 ? onRow : undefined });
   }
+  const rollback = request.preferences.tx === 'rollback';
+  const results = context.callers.run(settingsOf(exchange), batch, {
+    readOnly,
+    rollback,
+    cancellable: scope,
+  });
+  const { body } = bindings;
+  if (!body) return results;
+  return results.catch((error: unknown) => {
+    throw isAboutJson(error) && !isJson(body) ? invalidJson() : error;
+  });
 }
 
 /** PostgreSQL is the strict reader of the body; a filter on a JSON column fails with the same code, though. */

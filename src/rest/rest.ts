@@ -3,6 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { resolveDataCaller, type Caller, type Refusal } from '../identity/caller.ts';
+import type { Presented } from '../identity/credentials.ts';
 import { Abort, type Problem } from '../problem/problem.ts';
 import { call } from './actions/call.ts';
 import { describe } from './actions/describe.ts';
@@ -20,25 +21,40 @@ export const rest: Feature = (context) => async (app) => {
   const plans = new PlanCache();
   const prefixLength = app.prefix.length;
 
-  const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+  // No await before the statement is on its way unless something has to be waited for.
+  const handle = (request: FastifyRequest, reply: FastifyReply): void => {
     let caller: Caller | undefined;
+    const failed = (error: unknown): void => {
+      try {
+        fail(context, request, reply, caller, error);
+      } catch (unsayable) {
+        context.log.error({ err: unsayable, requestId: request.id }, 'an error could not be answered');
+        reply.raw.destroy();
+      }
+    };
     try {
       const [path, query] = splitUrl(request.raw.url ?? '', prefixLength);
-      caller = await callerOf(context, request, query);
-      const current = exposed(context.snapshot());
-      const parsed = readRequest(request.method, path, query, request.headers, current.schemas);
-      return await act({
-        context,
-        exposed: current,
-        plans,
-        request: parsed,
-        caller,
-        reply,
-        scope: request.scope,
-        body: request.body,
-      });
+      const key = queryKey(query);
+      const proceed = (presented: Presented): Promise<void> => {
+        caller = callerOf(presented);
+        const current = exposed(context.snapshot());
+        const parsed = readRequest(request.method, path, query, request.headers, current.schemas);
+        return act({
+          context,
+          exposed: current,
+          plans,
+          request: parsed,
+          caller,
+          reply,
+          scope: request.scope,
+          body: request.body,
+        });
+      };
+      const known = context.credentials.readKnown(request.headers, key);
+      const answered = known ? proceed(known) : context.credentials.read(request.headers, key).then(proceed);
+      answered.catch(failed);
     } catch (error) {
-      return fail(context, request, reply, caller, error);
+      failed(error);
     }
   };
 
@@ -48,22 +64,22 @@ export const rest: Feature = (context) => async (app) => {
   app.all('/', handle);
 };
 
-async function act(exchange: Exchange): Promise<FastifyReply> {
+function act(exchange: Exchange): Promise<void> {
   const { action } = exchange.request;
   switch (action) {
     case 'read':
-      return await read(exchange);
+      return read(exchange);
     case 'call':
-      return await call(exchange);
+      return call(exchange);
     case 'describe':
-      return await describe(exchange);
+      return describe(exchange);
     case 'options':
       return options(exchange);
     case 'insert':
     case 'update':
     case 'put':
     case 'delete':
-      return await write(exchange, action);
+      return write(exchange, action);
   }
 }
 
@@ -72,14 +88,14 @@ function splitUrl(url: string, prefixLength: number): readonly [path: string, qu
   return mark < 0 ? [url.slice(prefixLength), ''] : [url.slice(prefixLength, mark), url.slice(mark + 1)];
 }
 
-async function callerOf(context: FeatureContext, request: FastifyRequest, query: string): Promise<Caller> {
-  const presented = await context.credentials.read(request.headers, queryKey(query));
+function callerOf(presented: Presented): Caller {
   const resolution = resolveDataCaller(presented);
   if (resolution.ok) return resolution.caller;
   throw refused(resolution.refusal);
 }
 
 function queryKey(query: string): string | undefined {
+  if (!query.includes('apikey=')) return undefined;
   const match = /(?:^|&)apikey=([^&]*)/.exec(query);
   return match?.[1] === undefined ? undefined : decode(match[1]);
 }
@@ -103,7 +119,7 @@ function fail(
   reply: FastifyReply,
   caller: Caller | undefined,
   error: unknown,
-): FastifyReply {
+): void {
   // The statement was cancelled on purpose: what it says about that is not the answer.
   const reason = request.scope.aborted;
   const cause = reason === undefined ? error : new Abort(reason);
@@ -111,7 +127,7 @@ function fail(
     isAnonymous: caller === undefined || (caller.user === null && caller.role === 'anon'),
     hasChecks: true,
   });
-  if (problem) return sendProblem(reply, problem);
-  if (cause instanceof Abort) return reply.code(499).send();
-  return sendFault(reply, error, request.scope.id, context.log);
+  if (problem) sendProblem(reply, problem);
+  else if (!(cause instanceof Abort)) sendFault(reply, error, request.scope.id, context.log);
+  else if (!reply.sent) void reply.code(499).send();
 }

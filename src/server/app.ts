@@ -70,8 +70,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     reply.raw.setHeader('X-Request-Id', request.id);
     // A kept-alive connection would hold the shutdown up until its client lets go of it.
     if (health.phase() === 'draining') reply.raw.setHeader('Connection', 'close');
-    watch(request, reply, scope, options.timeouts());
+    const timer = watch(request, reply, scope, options.timeouts());
     reply.raw.once('close', () => {
+      clearTimeout(timer);
       inFlight.delete(scope);
       if (!reply.raw.writableFinished) scope.abort('client-gone');
     });
@@ -141,10 +142,15 @@ function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'e
 }
 
 /** Ends the request at its deadline: its statement is cancelled and the caller told at once. */
-function watch(request: FastifyRequest, reply: FastifyReply, scope: RequestScope, timeouts: Timeouts): void {
+function watch(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  scope: RequestScope,
+  timeouts: Timeouts,
+): NodeJS.Timeout | undefined {
   const deadline = request.routeOptions.config.deadline ?? 'request';
-  if (deadline === 'none') return;
-  const timer = setTimeout(
+  if (deadline === 'none') return undefined;
+  return setTimeout(
     () => {
       scope.abort('deadline');
       // The feature's own error handler renders this in its dialect; a body already under way is cut off.
@@ -153,7 +159,6 @@ function watch(request: FastifyRequest, reply: FastifyReply, scope: RequestScope
     },
     deadline === 'upload' ? timeouts.uploadMs : timeouts.requestMs,
   );
-  reply.raw.once('close', () => clearTimeout(timer));
 }
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): void {

@@ -194,6 +194,8 @@ test('mistakes come with their places, and no value of a variable is in them', a
       message: 'expected a number, found "${SVC_NUMBER}"',
       hint: null,
     });
+    // The table without `rls` is a warning, and no reason to refuse.
+    expect(answer.json.mistakes).toHaveLength(2);
   }
   expect(onDisk()).toBe(YAML);
 });

@@ -84,8 +84,9 @@ test('columns, keys, indexes and sizes are the ones of the database', () => {
   expect(table('todos').columns).toMatchObject([
     { name: 'id', type: 'uuid', notNull: true },
     { name: 'list_id', type: 'bigint', category: 'N' },
-    { name: 'tags', type: 'text[]', category: 'A', notNull: false },
-    { name: 'state', type: 'text', category: 'S' },
+    { name: 'tags', type: 'text[]', category: 'A', notNull: false, enumLabels: null },
+    // `enum:` of the file is a check; the page offers its values all the same.
+    { name: 'state', type: 'text', category: 'S', enumLabels: ['open', 'done'] },
   ]);
   expect(table('todos').foreignKeys).toMatchObject([
     { columns: ['list_id'], target: { schema: 'public', table: 'lists', columns: ['id'] } },

@@ -1,13 +1,16 @@
 // Users, mail and auth settings as the dashboard shows them, with canaries where secrets are.
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { authSettingsRoutes } from '../../src/dashboard-api/auth-settings.ts';
 import type {
   AuthSettings,
   MailList,
+  MailPage,
   MailPreview,
   UserDetail,
   UserList,
 } from '../../src/dashboard-api/contract.ts';
+import { mailPageRoutes } from '../../src/dashboard-api/mail-page.ts';
 import { mailRoutes } from '../../src/dashboard-api/mail.ts';
 import { userRoutes } from '../../src/dashboard-api/users.ts';
 import { raw, sql } from '../../src/postgres/sql.ts';
@@ -44,7 +47,7 @@ const answers: string[] = [];
 beforeAll(async () => {
   world = await startRoutesWorld({
     yaml: YAML,
-    routes: [userRoutes, mailRoutes, authSettingsRoutes],
+    routes: [userRoutes, mailRoutes, mailPageRoutes, authSettingsRoutes],
     env: CANARIES,
   });
   const signedUp = await post('/signup', { email: 'ada@example.com', password: 'correct horse' });
@@ -181,6 +184,25 @@ test('caught mail is listed with its text, and its HTML is a page in a sandbox o
   expect(page.text).toMatch(/^<!doctype html><base target="_blank">/);
 });
 
+test('the HTML of a preview is a page in a sandbox, and nobody else’s words', async () => {
+  const keep = async (html: string): Promise<string> =>
+    ((await world.call('POST', '/auth/templates/page', { html })).json as MailPage).path;
+  const path = await keep('<p style="color:red">Hello</p><script>alert(1)</script>');
+  const page = await world.call('GET', path);
+  expect(page.status).toBe(200);
+  expect(page.text).toContain('<p style="color:red">Hello</p>');
+  const csp = page.headers.get('content-security-policy') ?? '';
+  expect(csp).toMatch(/^sandbox /);
+  expect(csp).not.toMatch(/allow-scripts|allow-same-origin|allow-top-navigation|script-src/);
+  const changed = path.slice(0, -1) + (path.endsWith('A') ? 'B' : 'A');
+  for (const other of [changed, '/auth/templates/page', '/auth/templates/page?token=PHA-aGk8L3A-']) {
+    expect((await world.call('GET', other)).status).toBe(404);
+  }
+  const large = randomBytes(60_000).toString('base64');
+  const refused = await world.call('POST', '/auth/templates/page', { html: large });
+  expect([refused.status, refused.json.code]).toEqual([413, 'preview_too_large']);
+});
+
 test('mail that was sent keeps its content for its recipient', async () => {
   await world.owner.query(raw(`update auth.mail_outbox set state = 'sent'`));
   const { mails } = await get<MailList>('/mail');
@@ -212,7 +234,7 @@ test('settings are shown without what is secret in them', async () => {
     ['email_change', false],
     ['reauthentication', false],
   ]);
-  expect(settings.templates[0]?.subject).toBe('Hello {{ .Email }}');
+  expect(settings.templates[0]).toMatchObject({ name: 'confirmation', subject: 'Hello {{ .Email }}' });
 });
 
 test.each([

@@ -1,5 +1,20 @@
+// Code functions: the list of them, or one of them when the address names it.
 import { Page as Frame } from '../parts/page.tsx';
+import { usePageSearch } from '../parts/search-params.ts';
+import { FunctionDetail } from './functions/detail.tsx';
+import { FunctionList } from './functions/list.tsx';
+import { NewFunctionButton } from './functions/new-function.tsx';
 
 export function Page() {
-  return <Frame title="Code Functions">{null}</Frame>;
+  const [{ name }] = usePageSearch();
+  if (name !== undefined) return <FunctionDetail key={name} name={name} />;
+  return (
+    <Frame
+      title="Code Functions"
+      description="JavaScript and TypeScript that answers at /functions/v1/<name>, declared in svc.yaml."
+      actions={<NewFunctionButton />}
+    >
+      <FunctionList />
+    </Frame>
+  );
 }

@@ -1,5 +1,148 @@
+import { Anchor, Button, Group, Select, Stack, Text } from '@mantine/core';
+import { IconPlus } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useState } from 'react';
+import type { ConfigEditRequest, TableInfo, TableList } from '../../../src/dashboard-api/contract.ts';
+import { get } from '../api.ts';
+import { CallerPicker, isCallerName } from '../parts/caller-picker.tsx';
 import { Page as Frame } from '../parts/page.tsx';
+import { PlanReview } from '../parts/plan-review.tsx';
+import { usePageSearch } from '../parts/search-params.ts';
+import { Empty, Loaded } from '../parts/states.tsx';
+import { useMayWrite } from '../session.ts';
+import { Explanation } from './policies/explanation.tsx';
+import { PoliciesOverview } from './policies/policies-overview.tsx';
+import { PolicyList } from './policies/policy-list.tsx';
+import { parseKey, renderKey, type RowKey } from './policies/row-key.ts';
+import { RowPicker } from './policies/row-picker.tsx';
+import { NewPolicy } from './tables/forms.tsx';
 
 export function Page() {
-  return <Frame title="Policies">{null}</Frame>;
+  const tables = useQuery({
+    queryKey: ['tables'],
+    queryFn: ({ signal }) => get<TableList>('/tables', signal),
+  });
+  return (
+    <Frame
+      title="Policies"
+      description="Which policy lets a row through for a caller, and which one hides it."
+    >
+      <Loaded query={tables}>
+        {({ tables: all }) => <Policies tables={all.filter(({ kind }) => !kind.endsWith('view'))} />}
+      </Loaded>
+    </Frame>
+  );
+}
+
+function Policies({ tables }: { tables: readonly TableInfo[] }) {
+  const [search, setSearch] = usePageSearch();
+  const chosen = tables.find(
+    ({ schema, name }) => schema === (search['schema'] ?? 'public') && name === search['table'],
+  );
+  if (tables.length === 0) return <Empty title="No tables yet" />;
+  return (
+    <Stack>
+      <Group gap="xs">
+        <Select
+          aria-label="Table"
+          size="xs"
+          w={240}
+          searchable
+          placeholder="Choose a table"
+          clearable
+          value={chosen ? idOf(chosen) : null}
+          onChange={(id) => {
+            const table = tables.find((one) => idOf(one) === id);
+            setSearch({ schema: table?.schema, table: table?.name, key: undefined });
+          }}
+          data={tables.map((table) => ({ value: idOf(table), label: idOf(table) }))}
+        />
+        {chosen && (
+          <Anchor
+            size="sm"
+            renderRoot={(props) => (
+              <Link {...props} to="/tables" search={{ schema: chosen.schema, table: chosen.name }} />
+            )}
+          >
+            Rows
+          </Anchor>
+        )}
+      </Group>
+      {chosen ? <OneTable key={idOf(chosen)} table={chosen} /> : <PoliciesOverview tables={tables} />}
+    </Stack>
+  );
+}
+
+function idOf({ schema, name }: TableInfo): string {
+  return schema === 'public' ? name : `${schema}.${name}`;
+}
+
+function OneTable({ table }: { table: TableInfo }) {
+  const [search, setSearch] = usePageSearch();
+  const mayWrite = useMayWrite();
+  const [isMaking, setMaking] = useState(false);
+  const [edits, setEdits] = useState<ConfigEditRequest[]>();
+  const caller = isCallerName(search['caller']) ? search['caller'] : 'anon';
+  const key = parseKey(table, search['key']);
+  const choose = (chosen: RowKey | undefined): void =>
+    setSearch({ key: chosen === undefined ? undefined : renderKey(chosen) });
+  return (
+    <Stack gap="lg">
+      {table.primaryKey.length === 0 ? (
+        <Text size="sm" c="dimmed">
+          Without a primary key there is no choosing a row: only the policies are shown.
+        </Text>
+      ) : (
+        <>
+          <Group gap="sm" align="flex-end">
+            <div>
+              <Text size="xs" fw={500} mb={2}>
+                Caller
+              </Text>
+              <CallerPicker value={caller} onChange={(next) => setSearch({ caller: next })} />
+            </div>
+            <RowPicker table={table} chosen={key} onChoose={choose} />
+          </Group>
+          {key ? (
+            <Explanation table={table} caller={caller} rowKey={key} />
+          ) : (
+            <Empty title="Choose a row">
+              Whether the caller may see, change and delete it is answered for each policy.
+            </Empty>
+          )}
+        </>
+      )}
+      <PolicyList
+        table={table}
+        action={
+          mayWrite &&
+          table.managed && (
+            <Button
+              size="xs"
+              variant="default"
+              leftSection={<IconPlus size={14} />}
+              onClick={() => setMaking(true)}
+            >
+              New policy
+            </Button>
+          )
+        }
+      />
+      <NewPolicy
+        opened={isMaking}
+        table={table}
+        onClose={() => setMaking(false)}
+        onWant={(wanted) => {
+          setMaking(false);
+          setEdits(wanted);
+        }}
+      />
+      <PlanReview
+        change={edits && { edits }}
+        title={`New policy on ${table.name}`}
+        onClose={() => setEdits(undefined)}
+      />
+    </Stack>
+  );
 }

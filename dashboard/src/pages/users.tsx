@@ -1,5 +1,9 @@
-import { Page as Frame } from '../parts/page.tsx';
+// Users: the list of them, or one of them when the address names it.
+import { usePageSearch } from '../parts/search-params.ts';
+import { UserDetailPage } from './users/detail.tsx';
+import { UserListPage } from './users/list.tsx';
 
 export function Page() {
-  return <Frame title="Users">{null}</Frame>;
+  const [{ user }] = usePageSearch();
+  return user === undefined ? <UserListPage /> : <UserDetailPage key={user} id={user} />;
 }

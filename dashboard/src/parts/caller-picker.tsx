@@ -10,6 +10,9 @@ export function isCallerName(text: string | undefined): text is CallerName {
   return text === 'service' || text === 'anon' || /^user:[0-9a-f-]{36}$/.test(text ?? '');
 }
 
+const SERVICE = 'service (passes every policy)';
+const ANON = 'anon (nobody signed in)';
+
 export function CallerPicker({
   value,
   onChange,
@@ -18,7 +21,9 @@ export function CallerPicker({
   onChange: (caller: CallerName) => void;
 }) {
   const [search, setSearch] = useState('');
-  const [settled] = useDebouncedValue(search, 200);
+  const [chosenLabel, setChosenLabel] = useState('');
+  // The field shows the chosen caller when nobody types: that is no search for it.
+  const [settled] = useDebouncedValue([chosenLabel, SERVICE, ANON].includes(search) ? '' : search, 200);
   const users = useQuery({
     queryKey: ['users', 'picker', settled],
     queryFn: ({ signal }) =>
@@ -42,7 +47,8 @@ export function CallerPicker({
       allowDeselect={false}
       value={value}
       onSearchChange={setSearch}
-      onChange={(chosen) => {
+      onChange={(chosen, option) => {
+        setChosenLabel(option?.label ?? '');
         if (chosen !== null && isCallerName(chosen)) onChange(chosen);
       }}
       nothingFoundMessage="Nobody of that name"
@@ -52,8 +58,8 @@ export function CallerPicker({
         {
           group: 'Keys',
           items: [
-            { value: 'service', label: 'service (passes every policy)' },
-            { value: 'anon', label: 'anon (nobody signed in)' },
+            { value: 'service', label: SERVICE },
+            { value: 'anon', label: ANON },
           ],
         },
         { group: 'Users', items: options },

@@ -2,6 +2,9 @@
 import { Skeleton } from '@mantine/core';
 import { lazy, Suspense } from 'react';
 
+/** Something to say about a line, shown below it. */
+export type LineMark = { readonly line: number; readonly message: string };
+
 export type CodeEditorProps = {
   value: string;
   onChange?: (text: string) => void;
@@ -13,6 +16,8 @@ export type CodeEditorProps = {
   maxHeight?: number;
   /** Ctrl-S or Cmd-S inside. */
   onSave?: () => void;
+  /** The same list as long as nothing changes. */
+  marks?: readonly LineMark[];
 };
 
 const Loaded = lazy(async () => ({ default: (await import('./code-mirror.tsx')).CodeMirror }));

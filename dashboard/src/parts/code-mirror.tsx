@@ -3,18 +3,22 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirro
 import { javascript } from '@codemirror/lang-javascript';
 import { sql } from '@codemirror/lang-sql';
 import { yaml } from '@codemirror/lang-yaml';
+import { bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language';
+import { Compartment, EditorState, type Extension } from '@codemirror/state';
 import {
-  bracketMatching,
-  defaultHighlightStyle,
-  indentOnInput,
-  syntaxHighlighting,
-} from '@codemirror/language';
-import { EditorState, type Extension } from '@codemirror/state';
-import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
+  Decoration,
+  EditorView,
+  WidgetType,
+  drawSelection,
+  highlightActiveLine,
+  keymap,
+  lineNumbers,
+} from '@codemirror/view';
 import { useEffect, useRef } from 'react';
 import { styleNonce } from '../style-nonce.ts';
-import type { CodeEditorProps } from './code-editor.tsx';
+import type { CodeEditorProps, LineMark } from './code-editor.tsx';
 import { darkHighlight } from './dark-highlight.ts';
+import { lightHighlight } from './light-highlight.ts';
 
 export function CodeMirror({
   value,
@@ -25,11 +29,13 @@ export function CodeMirror({
   minHeight = 160,
   maxHeight = 640,
   onSave,
+  marks = NO_MARKS,
 }: CodeEditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(undefined);
   const handlers = useRef({ onChange, onSave });
   handlers.current = { onChange, onSave };
+  const marked = useRef(new Compartment());
   const scheme = useComputedColorScheme('light');
 
   useEffect(() => {
@@ -47,7 +53,7 @@ export function CodeMirror({
           indentOnInput(),
           bracketMatching(),
           languageOf(language),
-          syntaxHighlighting(scheme === 'dark' ? darkHighlight : defaultHighlightStyle),
+          syntaxHighlighting(scheme === 'dark' ? darkHighlight : lightHighlight),
           keymap.of([
             {
               key: 'Mod-s',
@@ -64,10 +70,11 @@ export function CodeMirror({
           ]),
           EditorState.readOnly.of(readOnly),
           EditorView.editable.of(!readOnly),
-          EditorView.contentAttributes.of({ 'aria-label': label, ...(readOnly ? { tabindex: '0' } : {}) }),
+          EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) handlers.current.onChange?.(update.state.doc.toString());
           }),
+          marked.current.of(marksExtension(marks)),
           look(scheme === 'dark', minHeight, maxHeight),
         ],
       }),
@@ -84,7 +91,47 @@ export function CodeMirror({
     editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: value } });
   }, [value]);
 
+  useEffect(() => {
+    view.current?.dispatch({ effects: marked.current.reconfigure(marksExtension(marks)) });
+  }, [marks]);
+
   return <div ref={host} />;
+}
+
+const NO_MARKS: readonly LineMark[] = [];
+
+class Message extends WidgetType {
+  readonly #text: string;
+
+  constructor(text: string) {
+    super();
+    this.#text = text;
+  }
+
+  override toDOM(): HTMLElement {
+    const element = document.createElement('div');
+    element.className = 'cm-mark-message';
+    element.textContent = this.#text;
+    return element;
+  }
+}
+
+function marksExtension(marks: readonly LineMark[]): Extension {
+  if (marks.length === 0) return [];
+  return EditorView.decorations.compute(['doc'], ({ doc }) =>
+    Decoration.set(
+      marks
+        .filter(({ line }) => line >= 1 && line <= doc.lines)
+        .flatMap(({ line, message }) => {
+          const { from, to } = doc.line(line);
+          return [
+            Decoration.line({ class: 'cm-marked' }).range(from),
+            Decoration.widget({ widget: new Message(message), block: true, side: 1 }).range(to),
+          ];
+        }),
+      true,
+    ),
+  );
 }
 
 function languageOf(language: CodeEditorProps['language']): Extension {
@@ -124,6 +171,10 @@ function look(isDark: boolean, minHeight: number, maxHeight: number): Extension 
         border: 'none',
       },
       '.cm-activeLine': { backgroundColor: 'color-mix(in srgb, var(--mantine-color-text) 5%, transparent)' },
+      '.cm-marked': {
+        backgroundColor: 'color-mix(in srgb, var(--mantine-color-red-6) 18%, transparent)',
+      },
+      '.cm-mark-message': { padding: '0 8px', color: 'var(--mantine-color-error)' },
       '.cm-cursor': { borderLeftColor: 'var(--mantine-color-text)' },
     },
     { dark: isDark },

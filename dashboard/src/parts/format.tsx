@@ -42,3 +42,15 @@ export function Ago({ time }: { time: string | null }) {
     </Tooltip>
   );
 }
+
+/** `0.4 ms`, `12 s`, `3 h 20 min`: the two units that matter. */
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 10) return `${milliseconds.toFixed(1)} ms`;
+  if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
+  const seconds = Math.floor(milliseconds / 1_000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 24 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}

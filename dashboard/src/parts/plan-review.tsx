@@ -28,6 +28,8 @@ type PlanReviewProps = {
   onApplied?: (applied: ConfigApplied) => void;
 };
 
+const LOOK_AGAIN_AFTER_MS = [500, 1_500, 4_000, 10_000];
+
 export function PlanReview({ change, version, title, onClose, onApplied }: PlanReviewProps) {
   const queries = useQueryClient();
   const file = useQuery({
@@ -46,12 +48,22 @@ export function PlanReview({ change, version, title, onClose, onApplied }: PlanR
     gcTime: 0,
   });
   const apply = useMutation({
-    mutationFn: () => send<ConfigApplied>('POST', '/config/apply', body),
+    mutationFn: async () => {
+      const applied = await send<ConfigApplied>('POST', '/config/apply', body);
+      // `svc dev` takes the file when it sees it change: what it makes of it is looked at again a little later.
+      if (applied.pending === null) {
+        const lookAgain = (): void =>
+          void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[1] !== 'plan' });
+        for (const milliseconds of LOOK_AGAIN_AFTER_MS) setTimeout(lookAgain, milliseconds);
+      }
+      return applied;
+    },
     onSuccess: async (applied) => {
       notifyDone('svc.yaml was changed');
       onApplied?.(applied);
       onClose();
-      await queries.invalidateQueries();
+      // Not the plan that was just carried out: the file it was made from is gone.
+      await queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[1] !== 'plan' });
     },
   });
   return (

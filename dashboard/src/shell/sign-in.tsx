@@ -1,7 +1,7 @@
 import { Alert, Anchor, Button, Center, Code, Paper, PasswordInput, Stack, Text, Title } from '@mantine/core';
 import { useEffect, useRef, useState, type FormEvent } from 'react';
 import { messageOf } from '../parts/states.tsx';
-import { useSignIn } from '../session.ts';
+import { maySignInUnasked, useSignIn } from '../session.ts';
 
 export function SignIn({ localSignIn }: { localSignIn: boolean }) {
   const [secretKey, setSecretKey] = useState('');
@@ -10,7 +10,7 @@ export function SignIn({ localSignIn }: { localSignIn: boolean }) {
 
   // On the machine where `svc dev` runs there is nobody to keep out.
   useEffect(() => {
-    if (!localSignIn || hasTried.current) return;
+    if (!localSignIn || hasTried.current || !maySignInUnasked()) return;
     hasTried.current = true;
     signIn.mutate({ kind: 'local' });
   }, [localSignIn, signIn]);

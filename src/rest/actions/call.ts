@@ -1,5 +1,4 @@
 // GET, HEAD and POST of a function.
-import type { FastifyReply } from 'fastify';
 import { readBody } from '../../http/body.ts';
 import { ResultRow, runStatements, usesResponseSettings, type Bindings, type Exchange } from '../exchange.ts';
 import type { ExposedRoutine } from '../plan/exposed.ts';
@@ -37,7 +36,7 @@ type PreparedCall = {
   readonly warnings: readonly string[];
 };
 
-export async function call(exchange: Exchange): Promise<FastifyReply> {
+export async function call(exchange: Exchange): Promise<void> {
   const { request, exposed, plans, reply } = exchange;
   const { parsed, method } = request;
   const page = toPage({

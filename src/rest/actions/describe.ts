@@ -1,5 +1,4 @@
 // GET and HEAD of the root: the OpenAPI document of what this caller may use, asked of the database as the caller.
-import type { FastifyReply } from 'fastify';
 import { runStatements, type Exchange } from '../exchange.ts';
 import { openApi } from '../openapi.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
@@ -15,7 +14,7 @@ const RIGHTS = `SELECT
   (SELECT json_agg(p.proname) FROM pg_catalog.pg_proc p
    WHERE p.pronamespace = $2::regnamespace AND p.proname = ANY ($3::text[]) AND has_function_privilege(p.oid, 'EXECUTE'))`;
 
-export async function describe(exchange: Exchange): Promise<FastifyReply> {
+export async function describe(exchange: Exchange): Promise<void> {
   const { request, exposed, context, reply } = exchange;
   const media = negotiate(request.accept, ({ kind }) => kind === 'openapi' || kind === 'json', OPENAPI);
   const relations = [...exposed.relations.values()].filter((one) => one.schema === request.schema);

@@ -1,16 +1,15 @@
 // OPTIONS: which methods a resource has, from what the catalog says and not from privileges.
-import type { FastifyReply } from 'fastify';
 import type { Exchange } from '../exchange.ts';
 import type { ExposedRelation } from '../plan/exposed.ts';
 import { findRoutine } from '../plan/plan-call.ts';
 import { routineNotFound } from '../problem.ts';
 import { findRelation } from './read.ts';
 
-export function options({ request, exposed, reply }: Exchange): FastifyReply {
+export async function options({ request, exposed, reply }: Exchange): Promise<void> {
   reply.code(200);
   reply.header('allow', allowed(request.resource));
   reply.header('content-length', '0');
-  return reply.send('');
+  void reply.send('');
 
   function allowed(resource: typeof request.resource): string {
     switch (resource.kind) {

@@ -1,8 +1,8 @@
 // GET and HEAD of a relation.
-import type { FastifyReply } from 'fastify';
 import { relationKey } from '../../catalog/catalog.ts';
 import { ResultRow, runStatements, usesResponseSettings, type Exchange } from '../exchange.ts';
 import type { Exposed, ExposedRelation } from '../plan/exposed.ts';
+import type { PlanNode } from '../plan/plan.ts';
 import { originOf, planRead, type PlannedRead } from '../plan/plan-read.ts';
 import { closest } from '../plan/suggest.ts';
 import { notSingular, relationNotFound } from '../problem.ts';
@@ -46,7 +46,7 @@ type RowPlan = {
 /** From this many rows on JSON is made here and not by the database. */
 const MANY_ROWS = 200;
 
-export async function read(exchange: Exchange): Promise<FastifyReply> {
+export async function read(exchange: Exchange): Promise<void> {
   const { request, exposed, plans, reply } = exchange;
   const { parsed, preferences } = request;
   const page = toPage({
@@ -58,7 +58,7 @@ export async function read(exchange: Exchange): Promise<FastifyReply> {
   const key = `read\n${request.method}\n${request.schema}\n${request.path}\n${pageShape(page)}\n${request.accept ?? ''}\n${request.preferHeader}\n${parsed.shape}`;
   const plan = plans.get(exposed, key, () => prepare(exchange, page));
   const { statement, estimate, media } = plan;
-  if (plan.rows) return await readRows(exchange, plan, plan.rows, page);
+  if (plan.rows) return readRows(exchange, plan, plan.rows, page);
   const statements = estimate ? [statement, estimate] : [statement];
   const results = await runStatements(
     exchange,
@@ -103,13 +103,13 @@ async function readRows(
   plan: ReadPlan,
   rows: RowPlan,
   page: Page,
-): Promise<FastifyReply> {
+): Promise<void> {
   const json = new JsonRows(rows.frame, rows.lastBytes);
   await runStatements(
     { request, reply, ...exchange },
     [rows.statement],
     { values: request.parsed.values, page },
-    { readOnly: true, onRow: (row) => json.row(row) },
+    { readOnly: true, onRow: (bytes, start, end) => json.row(bytes, start, end) },
   );
   const body = json.finish();
   rows.lastBytes = body.length + 4096;
@@ -160,7 +160,8 @@ function prepare({ request, exposed, context }: Exchange, page: Page): ReadPlan 
     withBody: request.method === 'GET',
     limit,
     offset,
-    tellCut: page.isDefault,
+    // One key has one row: nothing to look for behind it.
+    tellCut: page.isDefault && !isByKey(node),
     total,
     withResponseSettings: usesResponseSettings(exposed),
     isSingleRow: false,
@@ -186,6 +187,20 @@ function prepare({ request, exposed, context }: Exchange, page: Page): ReadPlan 
     lastBytes: 64 * 1024,
   };
   return { media, statement: explained, estimate, legacyNames, rows };
+}
+
+/** Whether the filters fix every column of the primary key, so that there is one row at most. */
+function isByKey({ relation, conditions, isGrouped }: PlanNode): boolean {
+  // A view may show the row of one key several times.
+  if (isGrouped || relation?.kind !== 'table' || relation.primaryKey.length === 0) return false;
+  const fixed = new Set<string>();
+  for (const condition of conditions) {
+    if (condition.kind !== 'filter' || condition.negated || condition.field.path.steps.length > 0) continue;
+    const { operation } = condition;
+    if (operation.kind !== 'compare' || operation.operator !== 'eq' || operation.quantifier) continue;
+    fixed.add(condition.field.path.column);
+  }
+  return relation.primaryKey.every((column) => fixed.has(column));
 }
 
 export function isServed(media: MediaType, dev: boolean): boolean {

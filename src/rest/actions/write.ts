@@ -1,5 +1,4 @@
 // POST, PATCH, PUT and DELETE of a relation.
-import type { FastifyReply } from 'fastify';
 import { unreachable } from '../../lib/assert.ts';
 import { readBody } from '../../http/body.ts';
 import { ResultRow, runStatements, usesResponseSettings, type Exchange } from '../exchange.ts';
@@ -25,7 +24,7 @@ type PreparedWrite = {
   readonly warnings: readonly string[];
 };
 
-export async function write(exchange: Exchange, action: WriteAction): Promise<FastifyReply> {
+export async function write(exchange: Exchange, action: WriteAction): Promise<void> {
   const { request, exposed, plans, reply } = exchange;
   const { parsed, preferences } = request;
   if (action === 'put' && (parsed.rootLimit !== undefined || parsed.rootOffset !== undefined)) {

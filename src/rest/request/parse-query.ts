@@ -42,9 +42,10 @@ class QueryParser implements Values {
   readonly #conditions: Array<At<Condition>> = [];
   readonly #having: Array<At<readonly Condition[]>> = [];
   readonly #orders: Array<At<readonly OrderTerm[]>> = [];
-  readonly #orderPaths = new Set<string>();
-  readonly #limits = new Map<string, At<number>>();
-  readonly #offsets = new Map<string, At<number>>();
+  #orderPaths: Set<string> | undefined;
+  // Made when there is one: most requests have none of these.
+  #limits: Map<string, At<number>> | undefined;
+  #offsets: Map<string, At<number>> | undefined;
   readonly #parameters: Parameter[] = [];
   #select: readonly SelectItem[] | undefined;
   #columns: readonly string[] | undefined;
@@ -72,12 +73,10 @@ class QueryParser implements Values {
       }
       from = to + 1;
     }
-    const rootLimit = this.#limits.get('')?.value;
-    const rootOffset = this.#offsets.get('')?.value;
-    this.#limits.delete('');
-    this.#offsets.delete('');
-    const limits = [...this.#limits.values()].map((at) => this.#counted('limit', at));
-    const offsets = [...this.#offsets.values()].map((at) => this.#counted('offset', at));
+    const rootLimit = this.#limits?.get('')?.value;
+    const rootOffset = this.#offsets?.get('')?.value;
+    const limits = this.#embedded('limit', this.#limits);
+    const offsets = this.#embedded('offset', this.#offsets);
     const query: Query = {
       select: this.#select ?? [],
       conditions: this.#conditions,
@@ -137,9 +136,9 @@ class QueryParser implements Values {
 
   #order(path: readonly string[], value: string): void {
     const key = path.join('\0');
-    if (this.#orderPaths.has(key)) return;
+    if (this.#orderPaths?.has(key)) return;
     refuseNul(value);
-    this.#orderPaths.add(key);
+    (this.#orderPaths ??= new Set()).add(key);
     this.#orders.push({ path, value: cached(ORDERS, value, parseOrder) });
     this.#addShape(`${key}\0.order`, value);
   }
@@ -147,11 +146,20 @@ class QueryParser implements Values {
   #limit(path: readonly string[], value: string): void {
     const limit = integer('limit', value);
     if (limit < 0) throw rangeNotSatisfiable('Limit should be greater than or equal to zero.');
-    this.#limits.set(path.join('\0'), { path, value: limit });
+    (this.#limits ??= new Map()).set(path.join('\0'), { path, value: limit });
   }
 
   #offset(path: readonly string[], value: string): void {
-    this.#offsets.set(path.join('\0'), { path, value: Math.max(0, integer('offset', value)) });
+    (this.#offsets ??= new Map()).set(path.join('\0'), {
+      path,
+      value: Math.max(0, integer('offset', value)),
+    });
+  }
+
+  /** Those of the root are no part of the query: a Range header may cut them. */
+  #embedded(name: string, counts: ReadonlyMap<string, At<number>> | undefined): Array<At<Count>> {
+    if (!counts) return [];
+    return [...counts.values()].filter(({ path }) => path.length > 0).map((at) => this.#counted(name, at));
   }
 
   #counted(name: string, { path, value }: At<number>): At<Count> {

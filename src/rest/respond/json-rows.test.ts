@@ -12,6 +12,12 @@ function dataRow(values: ReadonlyArray<string | null>): Buffer {
   return Buffer.concat(parts);
 }
 
+/** In the middle of a chunk, as the socket delivers it. */
+function add(rows: JsonRows, row: Buffer): void {
+  const chunk = Buffer.concat([Buffer.from('before'), row, Buffer.from('after')]);
+  rows.row(chunk, 6, 6 + row.length);
+}
+
 test('each form becomes JSON as PostgreSQL would write it', () => {
   const frame = rowFrame([
     { name: 'n', form: 'number' },
@@ -20,15 +26,29 @@ test('each form becomes JSON as PostgreSQL would write it', () => {
     { name: 'quo"te', form: 'text' },
   ]);
   const rows = new JsonRows(frame, 1);
-  rows.row(dataRow(['1.50', 't', '{"a": 1}', 'plain']));
-  rows.row(dataRow(['NaN', 'f', 'null', 'q"b\\s\n\t\u0001\u007fé☃😀']));
-  rows.row(dataRow([null, null, null, null]));
+  add(rows, dataRow(['1.50', 't', '{"a": 1}', 'plain']));
+  add(rows, dataRow(['NaN', 'f', 'null', 'q"b\\s\n\t\u0001\u007fé☃😀']));
+  add(rows, dataRow([null, null, null, null]));
   expect(rows.count).toBe(3);
   expect(rows.finish().toString()).toBe(
     '[{"n":1.50,"b":true,"j":{"a": 1},"quo\\"te":"plain"}, \n ' +
       '{"n":"NaN","b":false,"j":null,"quo\\"te":"q\\"b\\\\s\\n\\t\\u0001\u007fé☃😀"}, \n ' +
       '{"n":null,"b":null,"j":null,"quo\\"te":null}]',
   );
+});
+
+test('an escape at any place of a text, and none where none is needed', () => {
+  const frame = rowFrame([{ name: 't', form: 'text' }]);
+  const bytes = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)).slice(1);
+  for (const char of [...bytes, 'é', '☃', '😀']) {
+    for (let place = 0; place < 9; place++) {
+      const text = 'x'.repeat(place) + char + 'é!#[]~'.slice(place % 4);
+      const rows = new JsonRows(frame, 1);
+      add(rows, dataRow([text]));
+      expect(rows.finish().toString()).toBe(`[{"t":${JSON.stringify(text)}}]`);
+      rows.release();
+    }
+  }
 });
 
 test('no rows', () => {

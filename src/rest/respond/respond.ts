@@ -1,11 +1,13 @@
 // Headers and status of a success. What SQL asked for through response.headers and response.status comes last
 // and wins.
 import type { FastifyReply } from 'fastify';
+import { addVaryByOrigin } from '../../http/cors.ts';
 import type { ApiRequest } from '../request/api-request.ts';
 import { badResponseHeaders, badResponseStatus } from '../problem.ts';
 import type { ResultRow } from '../exchange.ts';
 
-const SHORT_BODY = 8_192;
+/** Up to here a copy as text is cheaper than a second piece in the write. */
+const ONE_WRITE_BYTES = 8_192;
 const VARY = 'Accept, Prefer, Range';
 
 export type Answer = {
@@ -19,51 +21,65 @@ export type Answer = {
   readonly warnings?: readonly string[] | undefined;
 };
 
+/** Written to the response itself: Fastify's reply would look at each header and at the payload once more. */
 export function respond(
   reply: FastifyReply,
   request: ApiRequest,
   answer: Answer,
   row: ResultRow | undefined,
-): FastifyReply {
-  reply.code(answer.status);
-  reply.header('vary', VARY);
-  if (answer.contentType !== undefined) reply.header('content-type', answer.contentType);
-  if (answer.contentRange !== undefined) reply.header('content-range', answer.contentRange);
-  if (answer.contentLocation !== undefined) reply.header('content-location', answer.contentLocation);
-  if (answer.location !== undefined) reply.header('location', answer.location);
-  if (answer.applied !== undefined) reply.header('preference-applied', answer.applied);
-  if (request.tellSchema && answer.contentType !== undefined) {
-    reply.header('content-profile', request.schema);
+): void {
+  // The deadline may have answered meanwhile.
+  if (reply.sent) return;
+  const headers: Headers = { vary: VARY };
+  if (answer.contentType !== undefined) headers['content-type'] = answer.contentType;
+  if (answer.contentRange !== undefined) headers['content-range'] = answer.contentRange;
+  if (answer.contentLocation !== undefined) headers['content-location'] = answer.contentLocation;
+  if (answer.location !== undefined) headers['location'] = answer.location;
+  if (answer.applied !== undefined) headers['preference-applied'] = answer.applied;
+  if (request.tellSchema && answer.contentType !== undefined) headers['content-profile'] = request.schema;
+  if (answer.warnings && answer.warnings.length > 0) headers['warning'] = answer.warnings.join(', ');
+  const status = (row && applySettings(headers, row)) ?? answer.status;
+  send(reply, request.method, status, headers, answer.contentType === undefined ? undefined : answer.body);
+}
+
+type Headers = Record<string, string | string[]>;
+
+function send(
+  { raw }: FastifyReply,
+  method: string,
+  status: number,
+  headers: Headers,
+  body: Buffer | string | undefined,
+): void {
+  addVaryByOrigin(raw, headers);
+  if (method === 'HEAD' || status === 204 || status === 304) {
+    // HEAD has no Content-Length: the body was never made, so its length is not known.
+    delete headers['content-length'];
+    if (method !== 'HEAD') delete headers['content-type'];
+    raw.writeHead(status, headers).end();
+    return;
   }
-  if (answer.warnings && answer.warnings.length > 0) reply.header('warning', answer.warnings.join(', '));
-  if (row) applySettings(reply, row);
-  if (request.method === 'HEAD') return sendHead(reply);
-  // An empty text would be given a type; no payload is given none.
-  return answer.contentType === undefined ? reply.send() : reply.send(payload(answer.body ?? ''));
+  const length = body === undefined ? 0 : typeof body === 'string' ? Buffer.byteLength(body) : body.length;
+  headers['content-length'] = String(length);
+  raw.writeHead(status, headers);
+  if (length === 0) raw.end();
+  // As text Node puts head and body into one write; latin1 keeps every byte what it is.
+  else if (typeof body !== 'string' && length <= ONE_WRITE_BYTES) raw.end(body?.toString('latin1'), 'latin1');
+  else raw.end(body);
 }
 
-/** Node writes a short text together with the head; a buffer of its own costs a second piece in the write. */
-function payload(body: Buffer | string): Buffer | string {
-  return typeof body !== 'string' && body.length <= SHORT_BODY ? body.toString('utf8') : body;
-}
-
-/** HEAD has no Content-Length: the body was never made, so its length is not known. */
-function sendHead(reply: FastifyReply): FastifyReply {
-  reply.removeHeader('content-length');
-  return reply.send();
-}
-
-function applySettings(reply: FastifyReply, row: ResultRow): void {
-  const headers = row.text('headers');
-  if (headers !== undefined) applyHeaders(reply, headers);
+/** Adds what SQL asked for; the status if it asked for one. */
+function applySettings(headers: Headers, row: ResultRow): number | undefined {
+  const list = row.text('headers');
+  if (list !== undefined) applyHeaders(headers, list);
   const status = row.text('status');
-  if (status === undefined) return;
+  if (status === undefined) return undefined;
   const number = Number(/^\s*(\d+)/.exec(status)?.[1] ?? Number.NaN);
   if (!(number >= 200 && number <= 599)) throw badResponseStatus();
-  reply.code(number);
+  return number;
 }
 
-function applyHeaders(reply: FastifyReply, text: string): void {
+function applyHeaders(headers: Headers, text: string): void {
   let list: unknown;
   try {
     list = JSON.parse(text);
@@ -84,7 +100,7 @@ function applyHeaders(reply: FastifyReply, text: string): void {
   }
   for (const [name, values] of named) {
     const [only] = values;
-    reply.header(name, values.length === 1 ? only : values);
+    headers[name] = values.length === 1 && only !== undefined ? only : values;
   }
 }
 

@@ -23,7 +23,9 @@ export function toProblem(error: unknown, context: ErrorContext): Problem | unde
   return undefined;
 }
 
-export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+export function sendProblem(reply: FastifyReply, problem: Problem): void {
+  // The deadline may have answered meanwhile.
+  if (reply.sent) return;
   const body = JSON.stringify({
     code: problem.code,
     details: problem instanceof AmbiguousEmbed ? problem.alternatives : (problem.details ?? null),
@@ -34,12 +36,12 @@ export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply
   reply.header('content-type', 'application/json; charset=utf-8');
   reply.header('proxy-status', `svc; error=${problem.code}`);
   for (const [name, value] of Object.entries(problem.headers)) reply.header(name, value);
-  return reply.send(body);
+  void reply.send(body);
 }
 
-export function sendFault(reply: FastifyReply, error: unknown, id: string, log: Log): FastifyReply {
+export function sendFault(reply: FastifyReply, error: unknown, id: string, log: Log): void {
   log.error({ err: error, requestId: id }, 'a data request failed for a reason of ours');
-  return sendProblem(
+  sendProblem(
     reply,
     new Problem('PGRSTX00', 500, 'Internal server error', {
       details: `Request ${id}`,

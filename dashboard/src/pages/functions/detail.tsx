@@ -1,0 +1,99 @@
+// One code function: call it, read what it logs, change its source.
+import { Alert, Anchor, Badge, Code, Group, Tabs, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import type { CodeFunctionInfo } from '../../../../src/dashboard-api/contract.ts';
+import { Copy } from '../../parts/copy.tsx';
+import { PageLink } from '../../parts/page-link.tsx';
+import { Page as Frame } from '../../parts/page.tsx';
+import { usePageSearch } from '../../parts/search-params.ts';
+import { Empty, Loaded } from '../../parts/states.tsx';
+import { Invoke } from './invoke.tsx';
+import { FunctionState } from './list.tsx';
+import { FunctionLogs } from './function-logs.tsx';
+import { functionsQuery } from './query.ts';
+import { Source } from './source.tsx';
+
+export function FunctionDetail({ name }: { name: string }) {
+  const functions = useQuery(functionsQuery);
+  return (
+    <Loaded query={functions}>
+      {(list) => {
+        const info = list.functions.find((one) => one.name === name);
+        return (
+          <Frame
+            title={
+              <Group gap="xs" component="span">
+                <PageLink search={{}}>Code Functions</PageLink>
+                <Text span inherit c="dimmed">
+                  /
+                </Text>
+                {name}
+                {info && <FunctionState info={info} />}
+              </Group>
+            }
+          >
+            {info ? (
+              <Detail info={info} isEditable={list.editable} />
+            ) : (
+              <Empty title={`The service has no function ${name}`}>
+                One that was made just now appears here as soon as svc.yaml is read again.
+              </Empty>
+            )}
+          </Frame>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Detail({ info, isEditable }: { info: CodeFunctionInfo; isEditable: boolean }) {
+  const [search, change] = usePageSearch();
+  return (
+    <>
+      <Group gap="xs" wrap="wrap">
+        <Group gap={2} wrap="nowrap" maw="100%">
+          <Anchor href={info.url} target="_blank" rel="noreferrer" size="sm" className="mono truncate">
+            {info.url}
+          </Anchor>
+          <Copy value={info.url} what="URL" />
+        </Group>
+        <Badge variant="default" tt="none" fw={400}>
+          {info.authRequired ? 'signed-in callers only' : 'open to anybody'}
+        </Badge>
+        <Badge variant="default" tt="none" fw={400}>
+          timeout {info.timeoutMs / 1000} s
+        </Badge>
+        {info.env.length > 0 && (
+          <Text size="sm" c="dimmed">
+            env: {info.env.join(', ')}
+          </Text>
+        )}
+      </Group>
+      {info.error !== null && (
+        <Alert color="red" title="It does not load">
+          <Code block>{info.error}</Code>
+        </Alert>
+      )}
+      <Tabs
+        value={search['tab'] ?? 'invoke'}
+        onChange={(tab) => change({ tab: tab ?? undefined })}
+        keepMounted={false}
+      >
+        <Tabs.List mb="md">
+          <Tabs.Tab value="invoke">Invoke</Tabs.Tab>
+          <Tabs.Tab value="logs">Logs</Tabs.Tab>
+          <Tabs.Tab value="source">Source</Tabs.Tab>
+        </Tabs.List>
+        <Tabs.Panel value="invoke">
+          <Invoke info={info} />
+        </Tabs.Panel>
+        <Tabs.Panel value="logs">
+          <FunctionLogs name={info.name} />
+        </Tabs.Panel>
+        <Tabs.Panel value="source">
+          <Source name={info.name} isEditable={isEditable} />
+        </Tabs.Panel>
+      </Tabs>
+    </>
+  );
+}

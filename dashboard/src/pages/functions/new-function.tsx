@@ -1,0 +1,119 @@
+import {
+  Alert,
+  Button,
+  Code,
+  Group,
+  Modal,
+  SegmentedControl,
+  Stack,
+  Switch,
+  Text,
+  TextInput,
+} from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
+import { IconPlus } from '@tabler/icons-react';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useState, type FormEvent } from 'react';
+import type { NewFunction, NewFunctionMade } from '../../../../src/dashboard-api/contract.ts';
+import { send } from '../../api.ts';
+import { notifyDone } from '../../parts/notify.ts';
+import { Failure } from '../../parts/states.tsx';
+import { useMayWrite } from '../../session.ts';
+import { functionsQuery } from './query.ts';
+
+const NAME = /^[A-Za-z][\w-]*$/;
+
+export function NewFunctionButton() {
+  const [isOpen, dialog] = useDisclosure(false);
+  const mayWrite = useMayWrite();
+  const { data: list } = useQuery(functionsQuery);
+  if (!mayWrite || list?.editable === false) return null;
+  return (
+    <>
+      <Button size="xs" leftSection={<IconPlus size={16} />} onClick={dialog.open}>
+        New function
+      </Button>
+      <Modal opened={isOpen} onClose={dialog.close} title="New function">
+        <NewFunctionForm taken={list?.functions.map(({ name }) => name) ?? []} onDone={dialog.close} />
+      </Modal>
+    </>
+  );
+}
+
+function NewFunctionForm({ taken, onDone }: { taken: readonly string[]; onDone: () => void }) {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const [name, setName] = useState('');
+  const [language, setLanguage] = useState<'js' | 'ts'>('js');
+  const [authRequired, setAuthRequired] = useState(true);
+  const make = useMutation({
+    mutationFn: (wanted: NewFunction) => send<NewFunctionMade>('POST', '/functions', wanted),
+    onSuccess: async ({ files }) => {
+      notifyDone(`Written: ${files.join(', ')}`);
+      onDone();
+      await queries.invalidateQueries();
+      await navigate({ to: '/functions', search: { name, tab: 'source' } });
+    },
+  });
+  const mistake =
+    name !== '' && !NAME.test(name)
+      ? 'Letters, digits, _ and -, beginning with a letter'
+      : taken.includes(name)
+        ? 'There is one of that name'
+        : undefined;
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (name !== '' && mistake === undefined) make.mutate({ name, language, authRequired });
+  };
+  return (
+    <form onSubmit={submit}>
+      <Stack>
+        <TextInput
+          label="Name"
+          placeholder="send-receipt"
+          data-autofocus
+          required
+          spellCheck={false}
+          value={name}
+          error={mistake}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+        <SegmentedControl
+          aria-label="Language"
+          value={language}
+          onChange={(value) => setLanguage(value === 'ts' ? 'ts' : 'js')}
+          data={[
+            { value: 'js', label: 'JavaScript' },
+            { value: 'ts', label: 'TypeScript' },
+          ]}
+        />
+        <Switch
+          label="Only for signed-in users"
+          description="Off: anybody may call it, a webhook for example"
+          checked={authRequired}
+          onChange={(event) => setAuthRequired(event.currentTarget.checked)}
+        />
+        <Alert variant="light" color="gray">
+          <Text size="sm">
+            Writes{' '}
+            <Code>
+              functions/{name === '' ? '<name>' : name}.{language}
+            </Code>{' '}
+            with a starter handler, and adds <Code>functions.{name === '' ? '<name>' : name}</Code> to
+            svc.yaml.
+          </Text>
+        </Alert>
+        {make.isError && <Failure error={make.error} />}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onDone}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={make.isPending} disabled={name === '' || mistake !== undefined}>
+            Make function
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}

@@ -1,0 +1,178 @@
+// The source of a function. A save carries the version it began from: what somebody else wrote meanwhile is
+// neither lost nor mixed in.
+import { Alert, Button, Code, Group, Stack, Text } from '@mantine/core';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useBlocker } from '@tanstack/react-router';
+import { useState } from 'react';
+import type { FunctionSource } from '../../../../src/dashboard-api/contract.ts';
+import { ApiProblem, get, send } from '../../api.ts';
+import { CodeEditor } from '../../parts/code-editor.tsx';
+import { notifyDone } from '../../parts/notify.ts';
+import { Failure, Loaded } from '../../parts/states.tsx';
+import { useMayWrite } from '../../session.ts';
+import { functionsQuery } from './query.ts';
+
+export function Source({ name, isEditable }: { name: string; isEditable: boolean }) {
+  const path = `/functions/${encodeURIComponent(name)}/source`;
+  const source = useQuery({
+    queryKey: ['functions', name, 'source'],
+    queryFn: ({ signal }) => get<FunctionSource>(path, signal),
+    enabled: isEditable,
+  });
+  if (!isEditable) {
+    return <Text size="sm">This instance runs a bundle: there is no source to show here.</Text>;
+  }
+  return <Loaded query={source}>{(found) => <Editor name={name} path={path} found={found} />}</Loaded>;
+}
+
+/** What somebody types, and the version of the file it is a change of. */
+type Draft = { text: string; version: string };
+
+function Editor({ name, path, found }: { name: string; path: string; found: FunctionSource }) {
+  const queries = useQueryClient();
+  const mayWrite = useMayWrite();
+  const [draft, setDraft] = useState<Draft>();
+  const keep = (source: FunctionSource): void => {
+    queries.setQueryData(['functions', name, 'source'], source);
+  };
+  const save = useMutation({
+    mutationFn: (wanted: Draft) => send<FunctionSource>('PUT', path, wanted),
+    onSuccess: async (saved) => {
+      keep(saved);
+      // What was typed while it was being saved stays a draft, of the new version.
+      setDraft((now) =>
+        now === undefined || now.text === saved.text ? undefined : { ...now, version: saved.version },
+      );
+      notifyDone(`${saved.file} was saved`);
+      await queries.invalidateQueries({ queryKey: functionsQuery.queryKey, exact: true });
+    },
+  });
+  const hasChangedMeanwhile =
+    save.error instanceof ApiProblem && save.error.code === 'file_changed' && draft !== undefined;
+  const isDirty = draft !== undefined && draft.text !== found.text;
+  useBlocker({
+    // oxlint-disable-next-line no-alert
+    shouldBlockFn: ({ current, next }) =>
+      current.pathname !== next.pathname && !window.confirm('Leave what you typed unsaved?'),
+    enableBeforeUnload: true,
+    disabled: !isDirty,
+  });
+  const saveNow = (): void => {
+    if (draft && isDirty && mayWrite) save.mutate(draft);
+  };
+  return (
+    <Stack gap="sm">
+      <Group justify="space-between">
+        <Text size="sm">
+          <Code>{found.file}</Code>{' '}
+          {isDirty && (
+            <Text span inherit c="dimmed">
+              · not saved
+            </Text>
+          )}
+        </Text>
+        <Group gap="xs">
+          {isDirty && (
+            <Button
+              size="xs"
+              variant="default"
+              onClick={() => {
+                setDraft(undefined);
+                save.reset();
+              }}
+            >
+              Discard changes
+            </Button>
+          )}
+          {mayWrite && (
+            <Button
+              size="xs"
+              loading={save.isPending}
+              disabled={!isDirty || hasChangedMeanwhile}
+              onClick={saveNow}
+            >
+              Save
+            </Button>
+          )}
+        </Group>
+      </Group>
+      {hasChangedMeanwhile ? (
+        <ChangedMeanwhile
+          path={path}
+          draft={draft}
+          onTheirs={(theirs) => {
+            keep(theirs);
+            setDraft(undefined);
+            save.reset();
+          }}
+          onMine={(version) => save.mutate({ ...draft, version })}
+        />
+      ) : (
+        save.isError && <Failure error={save.error} />
+      )}
+      <CodeEditor
+        language="javascript"
+        label={`Source of ${name}`}
+        minHeight={320}
+        readOnly={!mayWrite}
+        value={draft?.text ?? found.text}
+        onChange={(text) =>
+          setDraft((now) =>
+            now === undefined && text === found.text ? now : { text, version: now?.version ?? found.version },
+          )
+        }
+        onSave={saveNow}
+      />
+    </Stack>
+  );
+}
+
+function ChangedMeanwhile({
+  path,
+  draft,
+  onTheirs,
+  onMine,
+}: {
+  path: string;
+  draft: Draft;
+  onTheirs: (theirs: FunctionSource) => void;
+  onMine: (version: string) => void;
+}) {
+  const theirs = useQuery({
+    queryKey: ['functions', 'theirs', path, draft.version],
+    queryFn: ({ signal }) => get<FunctionSource>(path, signal),
+    gcTime: 0,
+    staleTime: 0,
+  });
+  return (
+    <Alert color="yellow" title="The file was changed elsewhere meanwhile" role="alert">
+      <Stack gap="xs">
+        <Text size="sm">
+          Nothing was saved, and what you typed is still below. This is the file as it is now:
+        </Text>
+        <Loaded query={theirs}>
+          {(source) => (
+            <>
+              <CodeEditor
+                language="javascript"
+                label="The file as it is now"
+                readOnly
+                minHeight={80}
+                maxHeight={280}
+                value={source.text}
+              />
+              <Group gap="xs">
+                <Button size="xs" variant="default" onClick={() => onTheirs(source)}>
+                  Take the file, drop my text
+                </Button>
+                <Button size="xs" color="red" onClick={() => onMine(source.version)}>
+                  Overwrite it with mine
+                </Button>
+              </Group>
+            </>
+          )}
+        </Loaded>
+      </Stack>
+    </Alert>
+  );
+}

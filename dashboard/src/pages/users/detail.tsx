@@ -1,0 +1,131 @@
+// One user: who they are, what lets them in, and what can be done about it.
+import { Button, Group, SimpleGrid, Stack, Text } from '@mantine/core';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useState } from 'react';
+import type { UserDetail } from '../../../../src/dashboard-api/contract.ts';
+import { as, get, send } from '../../api.ts';
+import { Confirm } from '../../parts/confirm.tsx';
+import { Copy } from '../../parts/copy.tsx';
+import { Ago } from '../../parts/format.tsx';
+import { notifyDone } from '../../parts/notify.ts';
+import { PageLink } from '../../parts/page-link.tsx';
+import { Page as Frame } from '../../parts/page.tsx';
+import { Loaded } from '../../parts/states.tsx';
+import { useMayWrite } from '../../session.ts';
+import { Ban } from './ban.tsx';
+import { isBanned, nameOf, UserState } from './name.tsx';
+import { Profile } from './profile.tsx';
+import { Factors, Identities, Sessions } from './ways-in.tsx';
+
+export function userQueryKey(id: string): readonly string[] {
+  return ['users', 'one', id];
+}
+
+export function UserDetailPage({ id }: { id: string }) {
+  const user = useQuery({
+    queryKey: userQueryKey(id),
+    queryFn: ({ signal }) => get<UserDetail>(`/users/${encodeURIComponent(id)}`, signal),
+  });
+  return (
+    <Frame
+      title={
+        <Group gap="xs" component="span">
+          <PageLink search={{}}>Users</PageLink>
+          <Text span inherit c="dimmed">
+            /
+          </Text>
+          <Text span inherit style={{ overflowWrap: 'anywhere' }}>
+            {user.data ? nameOf(user.data) : id}
+          </Text>
+          {user.data && <UserState user={user.data} />}
+        </Group>
+      }
+      actions={user.data && <Actions user={user.data} />}
+    >
+      <Loaded query={user}>
+        {(found) => (
+          <Stack gap="xl">
+            <Facts user={found} />
+            <Profile key={found.id} user={found} />
+            <Sessions user={found} />
+            <Factors user={found} />
+            <Identities user={found} />
+          </Stack>
+        )}
+      </Loaded>
+    </Frame>
+  );
+}
+
+function Facts({ user }: { user: UserDetail }) {
+  return (
+    <SimpleGrid cols={{ base: 2, md: 4 }} spacing="md">
+      <Fact name="Id">
+        <Group gap={2} wrap="nowrap">
+          <Text size="sm" className="mono truncate" title={user.id}>
+            {user.id}
+          </Text>
+          <Copy value={user.id} what="id" />
+        </Group>
+      </Fact>
+      <Fact name="Created">
+        <Ago time={user.createdAt} />
+      </Fact>
+      <Fact name="Confirmed">
+        <Ago time={user.confirmedAt} />
+      </Fact>
+      <Fact name={isBanned(user) ? 'Banned until' : 'Last sign-in'}>
+        <Ago time={isBanned(user) ? user.bannedUntil : user.lastSignInAt} />
+      </Fact>
+    </SimpleGrid>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <Text size="xs" c="dimmed">
+        {name}
+      </Text>
+      <Text size="sm" component="div">
+        {children}
+      </Text>
+    </div>
+  );
+}
+
+function Actions({ user }: { user: UserDetail }) {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const [isDeleting, setDeleting] = useState(false);
+  if (!useMayWrite()) return null;
+  const name = nameOf(user);
+  return (
+    <>
+      <Ban user={user} />
+      <Button size="xs" color="red" variant="light" onClick={() => setDeleting(true)}>
+        Delete
+      </Button>
+      <Confirm
+        opened={isDeleting}
+        onClose={() => setDeleting(false)}
+        title={`Delete ${name}`}
+        act="Delete user"
+        typed={name}
+        onConfirm={async () => {
+          await send('DELETE', as('service', 'auth', `admin/users/${user.id}`));
+          notifyDone(`${name} was deleted`);
+          await navigate({ to: '/users', search: {} });
+          await queries.invalidateQueries({ queryKey: ['users', 'list'] });
+        }}
+      >
+        <Text size="sm">
+          The account, its {user.sessions.length === 1 ? 'session' : `${user.sessions.length} sessions`},
+          identities and factors go for good; so do rows of tables whose foreign key to auth.users says{' '}
+          <code>on delete cascade</code>. Where one says otherwise and has rows, nothing is deleted.
+        </Text>
+      </Confirm>
+    </>
+  );
+}

@@ -1,0 +1,19 @@
+export type Metadata = Record<string, unknown>;
+
+/** Undefined when the text is not a JSON object. */
+export function parseMetadata(text: string): Metadata | undefined {
+  try {
+    const value: unknown = JSON.parse(text === '' ? '{}' : text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Metadata)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The server merges what it is sent into what it has: a key that was taken out has to be said to be null. */
+export function metadataChange(before: Metadata, after: Metadata): Metadata {
+  const removed = Object.keys(before).filter((key) => !Object.hasOwn(after, key));
+  return { ...after, ...Object.fromEntries(removed.map((key) => [key, null])) };
+}
