@@ -44,7 +44,7 @@ type CommonOptions = { config?: string };
 
 type ChangeOptions = CommonOptions & {
   allow?: string[];
-  drop?: 'retire' | 'refuse';
+  drop?: 'retire' | 'refuse' | 'drop';
   direct?: boolean;
   strictRollout?: boolean;
   allowRollback?: boolean;
@@ -52,6 +52,7 @@ type ChangeOptions = CommonOptions & {
   lockTimeout?: number;
   lockBudget?: number;
   maxWriteBlock?: number;
+  bootBudget?: number;
 };
 
 type PlanOptions = ChangeOptions & { check?: boolean; json?: boolean; sql?: boolean; out?: string };
@@ -122,13 +123,18 @@ export function migrateCommand(terminal: Terminal): Command {
 function changeOptions(command: Command): Command {
   return command
     .option('--allow <hazard...>', 'accept a hazard: authz_open=<name>, data_loss=<name>, rewrite=<name>')
-    .addOption(new Option('--drop <how>', 'what a removal becomes').choices(['retire', 'refuse']))
+    .addOption(new Option('--drop <how>', 'what a removal becomes').choices(['retire', 'refuse', 'drop']))
     .option('--direct', 'take the short way also on large tables, under a lock')
     .option('--strict-rollout', 'refuse what may break a replica with the previous file')
     .option('--allow-rollback', 'apply a file that was replaced by a newer one')
     .option('--deploy-seq <n>', 'number of this deployment; an older one never migrates', Number)
     .option('--lock-timeout <ms>', 'how long one attempt waits for a lock', Number)
     .option('--lock-budget <ms>', 'how long to keep trying', Number)
+    .option(
+      '--boot-budget <ms>',
+      'how long to wait for work that blocks nobody before it goes to the background',
+      Number,
+    )
     .option('--max-write-block <ms>', 'how long writers may be held before a change goes online', Number);
 }
 
@@ -142,6 +148,7 @@ function policyFrom(options: ChangeOptions): Partial<MigrationPolicy> {
     ...(options.deploySeq === undefined ? {} : { deploySeq: options.deploySeq }),
     ...(options.lockTimeout === undefined ? {} : { lockTimeoutMs: options.lockTimeout }),
     ...(options.lockBudget === undefined ? {} : { lockBudgetMs: options.lockBudget }),
+    ...(options.bootBudget === undefined ? {} : { bootBudgetMs: options.bootBudget }),
     ...(options.maxWriteBlock === undefined ? {} : { maxWriteBlockMs: options.maxWriteBlock }),
   };
 }

@@ -273,7 +273,7 @@ export type ExposedObjects = {
 
 export type MigrationSettings = {
   /** What a removed table or column becomes when nobody says otherwise. */
-  readonly drop: 'retire' | 'refuse';
+  readonly drop: 'retire' | 'refuse' | 'drop';
   /** Retired objects younger than this are not pruned unless named. */
   readonly pruneAfterMs: number;
   readonly lockTimeoutMs: number;

@@ -561,8 +561,12 @@ export const svcSchema = z
     migrations: z
       .strictObject({
         drop: z
-          .enum(['retire', 'refuse'])
-          .meta({ description: 'What removing a table or column from this file does', default: 'retire' })
+          .enum(['retire', 'refuse', 'drop'])
+          .meta({
+            description:
+              'What removing a table or column from this file does: it is kept out of sight, refused, or dropped (what holds values only when allowed by name)',
+            default: 'retire',
+          })
           .optional(),
         prune_after: duration(
           { description: 'Retired objects younger than this are not pruned unless named', default: '7d' },
@@ -574,7 +578,8 @@ export const svcSchema = z
         }).optional(),
         lock_budget: timer({ description: 'How long it tries in all', default: '60s' }).optional(),
         boot_budget: timer({
-          description: 'How long a start waits for unique indexes',
+          description:
+            'How long a start waits for work that blocks nobody, such as unique indexes; then that goes on in the background',
           default: '60s',
         }).optional(),
         max_write_block: timer({

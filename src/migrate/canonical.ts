@@ -7,7 +7,7 @@ import { printShadow, shadowOfDesired, withPrints } from './elaborate.ts';
 import type { Live } from './facts.ts';
 import { hashFunction, hashTable, isCanonicalFunction, isKept, keep, restore } from './kept.ts';
 import type { DeclaredRow, ObjectWrite } from './ledger.ts';
-import { tableKey, type SchemaModel } from './model.ts';
+import { keyOf, type SchemaModel } from './model.ts';
 import type { Neighbourhood } from './neighbourhood.ts';
 import type { OwnedTable } from './ownership.ts';
 
@@ -144,8 +144,4 @@ export function writesOfNew(
     return [{ identity, kind: 'function', state: 'managed', declaredHash: declared, definition }];
   });
   return [...tables, ...functions];
-}
-
-export function keyOf(named: { readonly schema: string; readonly name: string }): string {
-  return tableKey(named.schema, named.name);
 }

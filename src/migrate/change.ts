@@ -65,6 +65,8 @@ export type Change =
   | (OnTable & { readonly kind: 'drop-policy'; readonly policy: LivePolicy; readonly replaced: boolean })
   | (OnTable & { readonly kind: 'add-reference'; readonly reference: DesiredReference })
   | (OnTable & { readonly kind: 'drop-reference'; readonly trigger: LiveTrigger })
+  /** Its triggers step aside while the type of a column they watch changes; the rows they track stay known. */
+  | (OnTable & { readonly kind: 'lift-reference'; readonly reference: DesiredReference })
   | {
       readonly kind: 'create-function' | 'replace-function' | 'recreate-function';
       readonly fn: DesiredFunction;

@@ -25,6 +25,7 @@ import {
   type LiveTable,
 } from './facts.ts';
 import {
+  isBeside,
   policyLabel,
   referenceTriggerLabels,
   STORAGE_POLICY_PREFIX,
@@ -227,7 +228,7 @@ function diffColumns(context: TableContext): void {
   }
   const names = new Set(table.columns.map((column) => column.name));
   for (const liveColumn of live.columns.values()) {
-    if (names.has(liveColumn.name)) continue;
+    if (names.has(liveColumn.name) || isBeside(liveColumn.name)) continue;
     if (ownership.retiredColumns.has(`${key}.${liveColumn.name}`)) continue;
     if (owned.columns.includes(liveColumn.name))
       changes.push({ kind: 'retire-column', table, live, liveColumn });
@@ -349,7 +350,7 @@ function diffChecks({ table, live, key, owned, rebuild, changes, unmanaged, clai
     }
   }
   for (const found of live.checks) {
-    if (taken.has(found.label)) continue;
+    if (taken.has(found.label) || isBeside(found.label)) continue;
     const guards = guardedColumn(table, found.label);
     if (guards && live.columns.get(guards.name)?.notNull === false) continue;
     const leftover = found.label.startsWith(GUARD_PREFIX);
@@ -433,7 +434,7 @@ function diffIndexes({ table, live, key, owned, rebuild, changes, unmanaged, cla
     if (!match?.valid || again) changes.push({ kind: 'add-index', table, live, index: wanted });
   }
   for (const found of live.indexes) {
-    if (taken.has(found.label)) continue;
+    if (taken.has(found.label) || isBeside(found.label)) continue;
     if (found.valid && table.keys.some((one) => one.kind === 'unique' && isFullUnique(found, one))) continue;
     const ours =
       owned.indexes.includes(found.label) ||
@@ -521,8 +522,9 @@ function diffPolicies({ table, live, key, owned, rebuild, changes, unmanaged, cl
   }
   const dropped: LivePolicy[] = [];
   for (const found of left) {
-    const rebuilt = rebuild.has(rebuildKey('policy', key, found.label));
-    if (rebuilt || owned.policies.includes(found.label)) dropped.push(found);
+    // One like it comes back; a stranger's would be gone, so it stays in the way.
+    const returns = missing.some((wanted) => signatureOfDesired(wanted) === signatureOfLive(found));
+    if (returns || owned.policies.includes(found.label)) dropped.push(found);
     else unmanaged.push({ table: key, what: 'policy', name: found.label });
   }
   const replaced = new Map<DesiredPolicy, LivePolicy>();
@@ -575,14 +577,17 @@ export function trackCall(table: DesiredTable, reference: DesiredReference): str
   return `storage.track_ref(${args.map((arg) => quoteLiteral(arg)).join(', ')})`;
 }
 
-function diffReferences({ table, live, changes }: TableContext): void {
+function diffReferences({ table, live, key, retyped, changes }: TableContext): void {
   const expected = new Set<string>();
   for (const reference of table.references) {
     const labels = referenceTriggerLabels(reference.column);
     expected.add(labels.row).add(labels.truncate);
     const row = live.triggers.find((one) => one.label === labels.row);
     const truncate = live.triggers.some((one) => one.label === labels.truncate);
-    if (!row?.definition.endsWith(trackCall(table, reference)) || !truncate) {
+    const primary = table.keys.find((one) => one.kind === 'primary')?.columns ?? [];
+    const touched = [reference.column, ...primary].some((column) => retyped.has(`${key}.${column}`));
+    if (row && touched) changes.push({ kind: 'lift-reference', table, live, reference });
+    if (!row?.definition.endsWith(trackCall(table, reference)) || !truncate || touched) {
       changes.push({ kind: 'add-reference', table, live, reference });
     }
   }

@@ -17,6 +17,7 @@ export type ExecuteSettings = LockSettings & {
   readonly onProgress?: ((step: Step) => void) | undefined;
 };
 
+// A time without a zone is read as UTC, wherever the server stands: hence the zone beside each search_path.
 const METADATA_STATEMENT_TIMEOUT_MS = 60_000;
 
 /** Phases of one transaction; `record` writes the ledger inside it, so that both are there or neither. */
@@ -36,7 +37,7 @@ export async function executeMetadata(
     try {
       await session.query(
         raw(`set local lock_timeout = ${settings.lockTimeoutMs}; set local statement_timeout = ${METADATA_STATEMENT_TIMEOUT_MS};
-          set local search_path = ${settings.searchPath}; set local check_function_bodies = off; set local client_min_messages = error`),
+          set local search_path = ${settings.searchPath}; set local timezone = 'UTC'; set local check_function_bodies = off; set local client_min_messages = error`),
       );
       for (const statement of locked.statements) await session.query(raw(statement));
       await runAll(session, steps, settings);
@@ -72,6 +73,7 @@ const COMMIT: Step = {
   estimateMs: 0,
   hazards: [],
   action: { kind: 'sql' },
+  waits: false,
 };
 
 const BATCH = 100;
@@ -192,7 +194,9 @@ export async function executeOnline(
       'failed',
       Date.now() - started,
       error instanceof Error ? error.message : String(error),
-    );
+    ).catch(() => {
+      // What went wrong is worth more than that it could not be recorded.
+    });
     throw error;
   }
   await markSteps(session, settings.runId, [ordinal], 'done', Date.now() - started);
@@ -206,14 +210,14 @@ async function act(session: Queryable, step: Step, settings: ExecuteSettings): P
     case 'drop-index':
       return outsideTransaction(session, step, settings);
     case 'fill':
-      return fill(session, action, settings);
+      return fillOrRefuse(session, step, action, settings);
     case 'sql':
       await withLockRetries(session, step.table ? [step.table] : [], settings, async () => {
         await session.query(raw('begin'));
         try {
           await session.query(
             raw(
-              `set local lock_timeout = ${settings.lockTimeoutMs}; set local search_path = ${settings.searchPath}`,
+              `set local lock_timeout = ${settings.lockTimeoutMs}; set local search_path = ${settings.searchPath}; set local timezone = 'UTC'`,
             ),
           );
           await runOne(session, step);
@@ -255,7 +259,8 @@ async function buildIndex(
   } catch (error) {
     // Cancelled at shutdown: dropping would wait for what the build waited for. The next start finds it.
     if (!isDatabaseError(error) || error.code === '57014') throw error;
-    await session.query(raw(`drop index concurrently if exists ${name}`));
+    // On a connection that is gone, the next start does it.
+    await session.query(raw(`drop index concurrently if exists ${name}`)).catch(() => {});
     throw refuseStep(step, error);
   }
   if ((await indexState(session, schema, label)) !== 'valid') {
@@ -279,6 +284,20 @@ const FIRST_BATCH_PAGES = 64;
 const BATCH_AIM_MS = 150;
 const LARGEST_BATCH_PAGES = 8_192;
 
+async function fillOrRefuse(
+  session: Queryable,
+  step: Step,
+  action: Parameters<typeof fill>[1],
+  settings: ExecuteSettings,
+): Promise<void> {
+  try {
+    await fill(session, action, settings);
+  } catch (error) {
+    if (!isDatabaseError(error) || error.code === '57014') throw error;
+    throw refuseStep(step, error);
+  }
+}
+
 // By page ranges: needs no key, reads every page once, and finds its place again by itself, because a row that
 // has its value is not touched a second time.
 async function fill(
@@ -288,6 +307,8 @@ async function fill(
     readonly table: string;
     readonly column: string;
     readonly value: string;
+    readonly where?: string | undefined;
+    readonly quiet: boolean;
   },
   settings: ExecuteSettings,
 ): Promise<void> {
@@ -306,10 +327,14 @@ async function fill(
       await session.query(raw('begin'));
       try {
         await session.query(
-          raw(`set local lock_timeout = 1000; set local search_path = ${settings.searchPath}`),
+          raw(
+            `set local lock_timeout = 1000; set local search_path = ${settings.searchPath}; set local timezone = 'UTC'${action.quiet ? '; set local session_replication_role = replica' : ''}`,
+          ),
         );
+        const needy =
+          action.where === undefined ? `${column} is null` : `${column} is null and (${action.where})`;
         await session.query(
-          raw(`update ${table} set ${column} = (\n${action.value}\n) where ${column} is null and ${range}`),
+          raw(`update ${table} set ${column} = (\n${action.value}\n) where ${needy} and ${range}`),
         );
         await session.query(raw('commit'));
       } catch (error) {

@@ -2,16 +2,17 @@
 // statement; an allow flag names what it allows, so an old flag in a deploy script covers nothing new.
 import type { Change } from './change.ts';
 import type { LiveTable } from './facts.ts';
-import { estimateRows, type PlanSettings } from './plan.ts';
+import { estimateRows, type PlanSettings } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
 import { count } from './probe.ts';
+import { removalOf } from './removal.ts';
 import type { Step } from './step.ts';
 
 export type Allowance = {
   /** `authz_open`, `data_loss=tables.todos.fields.notes`, `rewrite=…`. */
   readonly allow: readonly string[];
   /** What a removal becomes. */
-  readonly drop: 'retire' | 'refuse';
+  readonly drop: 'retire' | 'refuse' | 'drop';
   /** Refuse whatever may break a replica that still runs the previous file. */
   readonly strictRollout: boolean;
 };
@@ -19,6 +20,10 @@ export type Allowance = {
 export function gate(
   steps: readonly Step[],
   changes: readonly Change[],
+  /** Why a type change must take the lock after all. */
+  inTheWay: ReadonlyMap<string, readonly string[]>,
+  /** What would go with removed tables and columns, by identity. */
+  values: ReadonlyMap<string, number>,
   settings: PlanSettings,
   allowance: Allowance,
 ): MigrationProblem[] {
@@ -41,7 +46,7 @@ export function gate(
       !settings.direct &&
       !isAllowed(allowance, 'rewrite', step.identity)
     ) {
-      problems.push(rewritesTable(step, live));
+      problems.push(rewritesTable(step, live, inTheWay.get(step.identity) ?? []));
     }
     const breaks = step.hazards.includes('BREAKS_OLD_CODE');
     if (breaks && allowance.strictRollout) {
@@ -67,6 +72,9 @@ export function gate(
     }
   }
   for (const change of changes) problems.push(...lostKey(change));
+  if (allowance.drop === 'drop') {
+    for (const change of changes) problems.push(...lostValues(change, values, allowance));
+  }
   return problems;
 }
 
@@ -85,16 +93,42 @@ function openTable(step: Step, live: LiveTable | undefined): MigrationProblem {
   );
 }
 
-function rewritesTable(step: Step, live: LiveTable | undefined): MigrationProblem {
+function rewritesTable(
+  step: Step,
+  live: LiveTable | undefined,
+  reasons: readonly string[],
+): MigrationProblem {
   const rows = live
     ? `${count(Math.round(estimateRows(live)))} rows, ${count(Math.round(live.bytes / 1_000_000))} MB`
     : '';
   return problem(
     'MIG-301',
     step.at,
-    `${step.summary} would hold ACCESS EXCLUSIVE for about ${count(Math.ceil(step.estimateMs / 1_000))} s while the table is rewritten (${rows})`,
-    `Run it in a quiet hour with --allow rewrite=${step.identity}`,
+    `${step.summary} would hold ACCESS EXCLUSIVE for about ${count(Math.ceil(step.estimateMs / 1_000))} s while the table is rewritten (${rows})${reasons.length === 0 ? '' : `; it cannot be done online, because ${reasons.join(', and ')}`}`,
+    `${reasons.length === 0 ? 'Run' : 'Take that away first, or run'} it in a quiet hour with --allow rewrite=${step.identity}`,
   );
+}
+
+function lostValues(
+  change: Change,
+  values: ReadonlyMap<string, number>,
+  allowance: Allowance,
+): MigrationProblem[] {
+  if (change.kind !== 'retire-table' && change.kind !== 'retire-column') return [];
+  const { identity, at, what } = removalOf(change);
+  if (change.kind === 'retire-column' && change.table.model.protect) {
+    return [problem('MIG-302', at, `${what} dropped: the table is protected`, 'Remove protect: true first.')];
+  }
+  const held = values.get(identity) ?? 0;
+  if (held === 0 || isAllowed(allowance, 'data_loss', identity)) return [];
+  return [
+    problem(
+      'MIG-302',
+      at,
+      `${what} dropped: it holds ${count(held)} ${change.kind === 'retire-table' ? 'rows' : 'values'}`,
+      `If that is meant: --allow data_loss=${identity}. With drop: retire it is kept out of sight.`,
+    ),
+  ];
 }
 
 // Without its key column a table has no identity any more: nobody removes that by accident and is glad.

@@ -52,9 +52,17 @@ export function referenceTriggerLabels(column: string): { readonly row: string; 
   return { row: fit(`svc_ref_${column}`, 'row'), truncate: fit(`svc_ref_${column}`, 'truncate') };
 }
 
-/** Labels that exist only in the middle of a change; recovery knows them by their prefix. */
-export function transientLabel(kind: 'nn' | 'x', identity: string): string {
+/**
+ * Labels that exist only in the middle of a change; recovery knows them by their prefix. `nn`: the guard of a NOT
+ * NULL. `n`, `ng`, `i`, `o`: column beside, the proof that it is complete, its indexes, its former sequence.
+ */
+export function transientLabel(kind: 'nn' | 'x' | 'n' | 'ng' | 'i' | 'o', identity: string): string {
   return `svc_${kind}_${shortHash(identity, 8)}`;
+}
+
+/** A column, index or check that an online type change has beside the declared ones until it swaps them. */
+export function isBeside(label: string): boolean {
+  return /^svc_(?:n|ng|i)_[0-9a-f]{8}$/.test(label);
 }
 
 export function shortHash(text: string, length: number): string {

@@ -1,6 +1,7 @@
 // Makes the database follow the file. One instance at a time; an unchanged start costs one look; a refused plan
 // changes nothing; and what was done is read back from the catalog before anybody is told that it worked.
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
 import { OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
@@ -31,11 +32,11 @@ import {
 import type { Live } from './facts.ts';
 import { readLive } from './live.ts';
 import type { SchemaModel } from './model.ts';
-import type { PlanSettings } from './plan.ts';
 import { prepare, THOROUGH, type MigrationPlan, type Trust } from './prepare.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { pause, tryLock, unlock, type LockSettings } from './session.ts';
-import type { NumberedStep, Step } from './step.ts';
+import type { PlanSettings } from './step-list.ts';
+import type { NumberedStep } from './step.ts';
 
 export type MigrationPolicy = PlanSettings &
   Allowance &
@@ -45,6 +46,8 @@ export type MigrationPolicy = PlanSettings &
     /** A number that grows with every deployment; tells an older file from a newer one. */
     readonly deploySeq: number | null;
     readonly kind: RunKind;
+    /** How long a start waits for what needs no lock but much time; then that goes on in the background. */
+    readonly bootBudgetMs: number;
   };
 
 export type MigrationOutcome =
@@ -54,7 +57,7 @@ export type MigrationOutcome =
       readonly schemaHash: string;
       readonly plan: MigrationPlan;
       readonly runId: string;
-      /** Index builds that go on while the server serves; settles when they are done, and never rejects. */
+      /** What goes on while the server serves; settles when it is done, and never rejects. */
       readonly background: Promise<readonly MigrationProblem[]>;
     }
   | {
@@ -82,7 +85,12 @@ export type MigrateOptions = {
   readonly signal?: AbortSignal | undefined;
 };
 
-const DEFAULT_LIMITS = { lockTimeoutMs: 300, lockBudgetMs: 60_000, maxWriteBlockMs: 100 };
+const DEFAULT_LIMITS = {
+  lockTimeoutMs: 300,
+  lockBudgetMs: 60_000,
+  maxWriteBlockMs: 100,
+  bootBudgetMs: 60_000,
+};
 
 export const SERVE_POLICY: Partial<MigrationPolicy> = {};
 /** At a developer's machine: any file may come back, and big tables take the short way. */
@@ -94,6 +102,7 @@ export function policyOf(options: Pick<MigrateOptions, 'config' | 'policy'>): Mi
     maxWriteBlockMs: file?.maxWriteBlockMs ?? DEFAULT_LIMITS.maxWriteBlockMs,
     lockTimeoutMs: file?.lockTimeoutMs ?? DEFAULT_LIMITS.lockTimeoutMs,
     lockBudgetMs: file?.lockBudgetMs ?? DEFAULT_LIMITS.lockBudgetMs,
+    bootBudgetMs: file?.bootBudgetMs ?? DEFAULT_LIMITS.bootBudgetMs,
     drop: file?.drop ?? 'retire',
     direct: false,
     allow: [],
@@ -123,7 +132,7 @@ export async function migrateModel(
       return isInSync(session, model, schemaHash);
     });
     if (early) return { kind: 'unchanged', schemaHash, plan: null };
-    const background = { taken: Promise.resolve() };
+    const background = { handedOver: false, taken: Promise.resolve() };
     const work: Work = { owner, model, locate, options, policy, schemaHash, keepOpen, background };
     return owner.session((session) => lead(session, work));
   });
@@ -137,8 +146,8 @@ type Work = {
   readonly policy: MigrationPolicy;
   readonly schemaHash: string;
   readonly keepOpen: (until: Promise<unknown>) => void;
-  /** Settles when the background work has its lock, or ended without it. */
-  readonly background: { taken: Promise<void> };
+  /** `taken` settles when the background work has its lock, or ended without it. */
+  readonly background: { handedOver: boolean; taken: Promise<void> };
 };
 
 async function withOwner<T>(
@@ -228,7 +237,7 @@ async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
     try {
       return await planAndRun(session, work, await readStamp(session));
     } finally {
-      await unlock(session, 'background');
+      if (!work.background.handedOver) await unlock(session, 'background');
       // Between the two holders of this lock nobody may take the rest of the plan for left over: the one lock
       // changes hands while the other is still held.
       await work.background.taken;
@@ -333,39 +342,40 @@ async function run(
     onProgress: (step) => log.info({ step: step.summary, lane: step.lane }, 'migrating'),
   };
   const numbered = plan.steps.map((step, ordinal): NumberedStep => ({ ordinal, step }));
-  const inLane = (lane: Step['lane']): NumberedStep[] => numbered.filter(({ step }) => step.lane === lane);
+  const metadata = numbered.filter(({ step }) => step.lane === 'metadata');
   try {
     try {
-      await executeMetadata(session, inLane('metadata'), settings, () =>
+      await executeMetadata(session, metadata, settings, () =>
         writeObjects(session, runId, plan.writes, plan.forgotten),
       );
     } catch (error) {
       throw await explained(session, work, plan, stamp, error);
     }
-    for (const one of [...inLane('online'), ...inLane('concurrent')])
-      await executeOnline(session, one, settings);
-    const filled = plan.steps.flatMap(({ action }) =>
-      action.kind === 'fill' ? [`table ${action.schema}.${action.table}`] : [],
-    );
-    if (filled.length > 0) await clearFills(session, filled);
-    const background = inLane('background');
-    if (background.length === 0 || plan.unprinted.size > 0) {
-      const live = await readLive(session, plan.schemas, plan.scope);
-      plan = { ...plan, desired: printNew(plan.desired, plan.unprinted, live) };
-      if (background.length === 0) verify(plan, live);
-      const writes = writesOfNew(plan.desired, plan.unprinted, plan.hashes, plan.owned.tables);
-      await writeObjects(session, runId, writes, []);
+    const rest = numbered.filter(({ step }) => step.lane !== 'metadata');
+    const later = rest.length === 0 ? null : await startLater(session, work, plan, settings, rest);
+    let complete = later === null;
+    try {
+      complete = later === null || (await later.doneWithin(work.policy.bootBudgetMs));
+      if (complete || plan.unprinted.size > 0) {
+        const live = await readLive(session, plan.schemas, plan.scope);
+        plan = withNew(plan, live);
+        if (complete) verify(plan, live);
+        const writes = writesOfNew(plan.desired, plan.unprinted, plan.hashes, plan.owned.tables);
+        await writeObjects(session, runId, writes, []);
+      }
+      await finishRun(session, runId, 'done', null);
+      await stampNow(session, work, plan, complete);
+      await announce(session);
+    } finally {
+      later?.stamped();
     }
-    await finishRun(session, runId, 'done', null);
-    await stampNow(session, work, plan, background.length === 0);
-    await announce(session);
     log.info({ run: runId, steps: plan.steps.length, schema: work.schemaHash.slice(0, 8) }, 'migrated');
     return {
       kind: 'applied',
       schemaHash: work.schemaHash,
       plan,
       runId,
-      background: startBackground(work, plan, settings, background),
+      background: later?.background ?? Promise.resolve([]),
     };
   } catch (error) {
     await finishRun(session, runId, 'failed', error instanceof Error ? error.message : String(error)).catch(
@@ -396,6 +406,11 @@ async function explained(
   } catch (refusal) {
     return refusal instanceof MigrationRefused ? refusal : error;
   }
+}
+
+/** With the prints of what it built, which is all there after the transaction. */
+function withNew(plan: MigrationPlan, live: Live): MigrationPlan {
+  return { ...plan, desired: printNew(plan.desired, plan.unprinted, live) };
 }
 
 /** A difference left after a run is a defect of the engine, and is said aloud. */
@@ -435,53 +450,129 @@ async function announce(session: Queryable): Promise<void> {
   await session.query(sql`select pg_notify(${SCHEMA_CHANNEL}, '')`);
 }
 
-function startBackground(
+type Later = {
+  /**
+   * Waits for the steps a start waits for; true when nothing is left after them. False when there is, or when the
+   * time is over: then all that is left goes on by itself.
+   */
+  doneWithin(ms: number): Promise<boolean>;
+  /** What is done so far is recorded; from here on the background records for itself. */
+  stamped(): void;
+  readonly background: Promise<readonly MigrationProblem[]>;
+};
+
+/** All that is not the one transaction, on a session that may outlive the start. */
+async function startLater(
+  session: Queryable,
   work: Work,
   plan: MigrationPlan,
   settings: ExecuteSettings,
   steps: readonly NumberedStep[],
-): Promise<readonly MigrationProblem[]> {
-  if (steps.length === 0) return Promise.resolve([]);
+): Promise<Later> {
   const { log } = work.options;
-  let take = (): void => {};
-  work.background.taken = new Promise((resolve) => {
-    take = resolve;
-  });
+  const urgent = steps.filter(({ step }) => step.lane === 'online' || step.lane === 'concurrent');
+  const late = steps.filter((one) => !urgent.includes(one));
+  const taken = Promise.withResolvers<void>();
+  const awaited = Promise.withResolvers<boolean>();
+  const stamped = Promise.withResolvers<void>();
+  let over = false;
+  let told = false;
+  // Nobody else can take it in between: that needs the lock on migrating, which is still ours.
+  await unlock(session, 'background');
+  work.background.handedOver = true;
+  work.background.taken = taken.promise;
   const done = work.owner
-    .session(async (session): Promise<readonly MigrationProblem[]> => {
-      const stopCancelling = await cancelOnAbort(session, work);
-      while (!(await tryLock(session, 'background'))) await pause();
-      take();
-      const problems: MigrationProblem[] = [];
-      for (const one of steps) {
-        if (work.options.signal?.aborted) break;
-        try {
-          await executeOnline(session, one, settings);
-        } catch (error) {
-          if (!(error instanceof MigrationRefused)) throw error;
-          problems.push(...placed(error.problems, work.locate));
-        }
-      }
+    .session(async (own): Promise<readonly MigrationProblem[]> => {
+      const stopCancelling = await cancelOnAbort(own, work);
+      while (!(await tryLock(own, 'background'))) await pause();
+      taken.resolve();
+      for (const one of urgent) await executeOnline(own, one, settings);
+      await endFills(own, urgent);
+      told = true;
+      awaited.resolve(late.length === 0);
+      await stamped.promise;
+      if (late.length === 0 && !over) return [];
+      const problems = await executeLate(own, late, settings, work);
+      if (problems.length === 0) await endFills(own, late);
       stopCancelling();
       if (work.options.signal?.aborted) return problems;
-      const current = await readStamp(session);
+      const current = await readStamp(own);
       // A newer file may have been applied meanwhile; its stamp is not ours to write.
       if (problems.length === 0 && current?.schemaHash === work.schemaHash) {
-        verify(plan, await readLive(session, plan.schemas, plan.scope));
-        await stampNow(session, work, plan, true);
-        await announce(session);
+        const live = await readLive(own, plan.schemas, plan.scope);
+        verify(withNew(plan, live), live);
+        await stampNow(own, work, plan, true);
+        await announce(own);
       }
       for (const one of problems) log.error({ code: one.code, at: one.place ?? one.at }, one.message);
       return problems;
     })
     .catch((error: unknown): readonly MigrationProblem[] => {
+      awaited.reject(error);
+      // The start still waits and says it itself.
+      if (!over && !told) return [];
       if (work.options.signal?.aborted) return [];
       log.error({ err: error }, 'background work of the migration failed; the next start continues it');
+      if (error instanceof MigrationRefused) return placed(error.problems, work.locate);
       return [problem('MIG-501', 'background', error instanceof Error ? error.message : String(error))];
     });
-  void done.then(take);
+  void done.then(() => taken.resolve());
+  // Who no longer waits reads of a failure in what `background` settles with.
+  awaited.promise.catch(() => {});
   work.keepOpen(done);
-  return done;
+  return {
+    async doneWithin(ms) {
+      const timer = new AbortController();
+      const timeOver = sleep(ms, false, { signal: timer.signal }).then(
+        () => {
+          over = true;
+          return false;
+        },
+        // Nobody waits for it any more.
+        () => false,
+      );
+      const complete = await Promise.race([awaited.promise, timeOver]).finally(() => timer.abort());
+      if (over) log.info('long steps of the migration go on in the background');
+      return complete;
+    },
+    stamped: () => stamped.resolve(),
+    background: done,
+  };
+}
+
+async function endFills(session: Queryable, steps: readonly NumberedStep[]): Promise<void> {
+  const filled = steps.flatMap(({ step: { action, lane } }) =>
+    action.kind === 'fill' && lane !== 'beside' ? [`table ${action.schema}.${action.table}`] : [],
+  );
+  if (filled.length > 0) await clearFills(session, filled);
+}
+
+async function executeLate(
+  session: Queryable,
+  steps: readonly NumberedStep[],
+  settings: ExecuteSettings,
+  work: Work,
+): Promise<MigrationProblem[]> {
+  const problems: MigrationProblem[] = [];
+  const swaps = steps.filter(({ step }) => step.lane === 'swap');
+  let maySwap = true;
+  for (const one of steps) {
+    if (work.options.signal?.aborted) break;
+    if (one.step.waits && !maySwap) continue;
+    if (one.step.lane === 'swap' && one !== swaps[0]) continue;
+    try {
+      if (one.step.lane === 'swap') {
+        await executeMetadata(session, swaps, settings, async () => {});
+        // The old column is gone for everybody who knows the catalog.
+        await announce(session);
+      } else await executeOnline(session, one, settings);
+    } catch (error) {
+      if (!(error instanceof MigrationRefused)) throw error;
+      problems.push(...placed(error.problems, work.locate));
+      if (one.step.lane === 'beside' || one.step.lane === 'swap') maySwap = false;
+    }
+  }
+  return problems;
 }
 
 /** An index build listens to nobody; only the server can end its statement. */

@@ -108,3 +108,7 @@ export const EMPTY_MODEL: SchemaModel = { tables: [], functions: [], buckets: []
 export function tableKey(schema: string, name: string): string {
   return `${schema}.${name}`;
 }
+
+export function keyOf(named: { readonly schema: string; readonly name: string }): string {
+  return tableKey(named.schema, named.name);
+}

@@ -25,7 +25,7 @@ export async function foretell(
   if (asked.length === 0) return { rewriting, problems };
   await session.query(raw('begin'));
   try {
-    await session.query(raw(`set local search_path = ${searchPath}`));
+    await session.query(raw(`set local search_path = ${searchPath}; set local timezone = 'UTC'`));
     for (const change of asked) {
       if (change.live === null) continue;
       const answer = await ask(session, change, change.live);

@@ -6,7 +6,7 @@ import type { Change } from './change.ts';
 import type { DesiredColumn, DesiredTable } from './desired.ts';
 import { isDatabaseError } from './elaborate.ts';
 import type { LiveTable } from './facts.ts';
-import { nameOf } from './plan.ts';
+import { nameOf } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
 
 const SAMPLES = 3;
@@ -41,7 +41,9 @@ export async function probe(
     await session.query(raw('begin'));
     try {
       await session.query(
-        raw(`set local statement_timeout = ${PROBE_TIMEOUT_MS}; set local search_path = ${searchPath}`),
+        raw(
+          `set local statement_timeout = ${PROBE_TIMEOUT_MS}; set local search_path = ${searchPath}; set local timezone = 'UTC'`,
+        ),
       );
       if ('table' in change) {
         const first = prelude(change.table.schema, change.table.name);

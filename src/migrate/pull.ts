@@ -1,5 +1,6 @@
 // An existing database as a svc.yaml. What the file cannot say is listed in comments where it belongs; such things
 // stay in the database, unmanaged. Reads only.
+import { isBeside } from './label.ts';
 import { Document, isMap, type YAMLMap } from 'yaml';
 import type { Live, LiveCheck, LiveColumn, LiveFunction, LivePolicy, LiveTable } from './facts.ts';
 import { POLICY_ROLES } from './facts.ts';
@@ -110,7 +111,7 @@ function toTable(table: LiveTable, live: Live, notes: string[]): Node {
 
 // A composite key is declared by the order of its fields, so its columns must come in that order.
 function orderedColumns(table: LiveTable): LiveColumn[] {
-  const columns = [...table.columns.values()];
+  const columns = [...table.columns.values()].filter((column) => !isBeside(column.name));
   const key = table.keys.find((one) => one.kind === 'primary')?.columns ?? [];
   const inKey = columns.filter((column) => key.includes(column.name));
   const sorted = key.flatMap((name) => inKey.filter((column) => column.name === name));

@@ -14,7 +14,7 @@ import {
 import { readLiveInside } from './live.ts';
 import { tableKey, type SchemaModel, type TableModel } from './model.ts';
 import type { OwnedTable, Ownership } from './ownership.ts';
-import { nameOf } from './plan.ts';
+import { nameOf } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
 import { PHASE, type Step } from './step.ts';
 import { withLockRetries, type LockSettings } from './session.ts';
@@ -42,18 +42,29 @@ export async function planRenames(
   for (const fn of model.functions) plan.routine(fn.schema, fn.name, fn.renamedFrom, fn.at);
   const { steps, problems } = plan;
   if (steps.length === 0 || problems.length > 0) return { steps, problems, live, owned, forgotten: [] };
-  const tables = [...new Set(steps.flatMap((step) => (step.table === null ? [] : [step.table])))];
-  const renamed = await withLockRetries(session, tables, locks, async () => {
+  const renamed = await underNewNames(session, steps, locks, () => readLiveInside(session, schemas));
+  return { steps, problems, live: renamed, owned: plan.ownership(), forgotten: plan.forgotten };
+}
+
+/** What `look` reads, it reads in a catalog where everything has its new name already; rolled back. */
+export async function underNewNames<T>(
+  session: Queryable,
+  renames: readonly Step[],
+  locks: LockSettings,
+  look: () => Promise<T>,
+): Promise<T> {
+  if (renames.length === 0) return look();
+  const tables = [...new Set(renames.flatMap((step) => (step.table === null ? [] : [step.table])))];
+  return withLockRetries(session, tables, locks, async () => {
     await session.query(raw('begin'));
     try {
       await session.query(raw(`set local lock_timeout = ${locks.lockTimeoutMs}`));
-      for (const step of steps) await session.query(raw(step.sql));
-      return await readLiveInside(session, schemas);
+      for (const step of renames) await session.query(raw(step.sql));
+      return await look();
     } finally {
       await session.query(raw('rollback'));
     }
   });
-  return { steps, problems, live: renamed, owned: plan.ownership(), forgotten: plan.forgotten };
 }
 
 class RenamePlan {
@@ -278,6 +289,7 @@ class RenamePlan {
       estimateMs: 1,
       hazards: ['BREAKS_OLD_CODE'],
       action: { kind: 'sql' },
+      waits: false,
     });
   }
 }

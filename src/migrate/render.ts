@@ -2,7 +2,7 @@
 import { shortHash } from './label.ts';
 import type { MigrationPlan } from './prepare.ts';
 import { renderProblem } from './problem.ts';
-import type { Hazard, Step } from './step.ts';
+import { LANES, type Hazard, type Step } from './step.ts';
 
 export type Paint = (style: 'red' | 'green' | 'yellow' | 'cyan' | 'dim' | 'bold', text: string) => string;
 
@@ -69,7 +69,10 @@ function summary(plan: MigrationPlan): string {
   const parts = [
     `${blocking.length} ${blocking.length === 1 ? 'statement' : 'statements'} in one transaction, locks for about ${ms} ms`,
     count('online') + count('concurrent') > 0 ? `${count('online') + count('concurrent')} online` : null,
-    count('background') > 0 ? `${count('background')} in the background` : null,
+    count('beside') + count('background') > 0
+      ? `${count('beside') + count('background')} in the background`
+      : null,
+    count('swap') > 0 ? `${count('swap')} in one more transaction when these are ready` : null,
     `${plan.problems.length} ${plan.problems.length === 1 ? 'refusal' : 'refusals'}`,
   ];
   return parts.filter((part) => part !== null).join(' · ');
@@ -84,20 +87,23 @@ function indent(text: string): string {
 
 /** Runs as it is: transaction framing and timeouts are statements, too. */
 export function renderSql(plan: MigrationPlan, lockTimeoutMs: number): string {
-  const metadata = plan.steps.filter((step) => step.lane === 'metadata');
-  const rest = plan.steps.filter((step) => step.lane !== 'metadata');
   const lines: string[] = [];
-  if (metadata.length > 0) {
-    lines.push(
-      'begin;',
-      `set local lock_timeout = ${lockTimeoutMs};`,
-      `set local search_path = ${plan.searchPath};`,
-      'set local check_function_bodies = off;',
-    );
-    for (const step of metadata) lines.push(`${step.sql};`);
-    lines.push('commit;');
+  for (const lane of LANES) {
+    const steps = plan.steps.filter((step) => step.lane === lane);
+    const isOne = lane === 'metadata' || lane === 'swap';
+    if (steps.length === 0) continue;
+    if (isOne) {
+      lines.push(
+        'begin;',
+        `set local lock_timeout = ${lockTimeoutMs};`,
+        `set local search_path = ${plan.searchPath};`,
+        "set local timezone = 'UTC';",
+        'set local check_function_bodies = off;',
+      );
+    }
+    for (const step of steps) lines.push(...(isOne ? [] : [`-- ${lane}`]), `${step.sql};`);
+    if (isOne) lines.push('commit;');
   }
-  for (const step of rest) lines.push(`-- ${step.lane}`, `${step.sql};`);
   return lines.join('\n');
 }
 

@@ -1,7 +1,6 @@
 // Which part of the database a plan has to look at. When the catalog is as the last verified run left it, a table
 // whose declaration did not change cannot differ; only what changed, and what stands on it, is read and compared.
-import { keyOf } from './canonical.ts';
-import { tableKey, type SchemaModel } from './model.ts';
+import { keyOf, tableKey, type SchemaModel } from './model.ts';
 import type { Neighbourhood } from './neighbourhood.ts';
 import type { Ownership } from './ownership.ts';
 

@@ -19,16 +19,21 @@ export type Hazard =
 export type Lock =
   | 'none'
   | 'AccessShare'
+  | 'RowExclusive'
   | 'ShareUpdateExclusive'
   | 'Share'
   | 'ShareRowExclusive'
   | 'AccessExclusive';
 
 /**
- * `metadata`: one transaction for all. `online`: a transaction of its own, while others write.
- * `concurrent`: outside any transaction, before the server is ready. `background`: likewise, afterwards.
+ * `metadata`: one transaction for all. `online`: a transaction of its own, while others write. `concurrent`: outside
+ * any transaction. A start waits for these three up to its budget; the rest is done while the server serves:
+ * `beside` prepares what `swap` puts in place in one transaction, and `background` follows.
  */
-export type Lane = 'metadata' | 'online' | 'concurrent' | 'background';
+export type Lane = 'metadata' | 'online' | 'concurrent' | 'beside' | 'swap' | 'background';
+
+/** In the order in which they run. */
+export const LANES: readonly Lane[] = ['metadata', 'online', 'concurrent', 'beside', 'swap', 'background'];
 
 export type Step = {
   readonly sql: string;
@@ -50,6 +55,8 @@ export type Step = {
   readonly action: Action;
   /** What it is of a table, or for one, that this very run makes. */
   readonly part?: TablePart | undefined;
+  /** Part of the swap, or possible only after it. */
+  readonly waits: boolean;
 };
 
 export type NumberedStep = { readonly ordinal: number; readonly step: Step };
@@ -88,6 +95,10 @@ export type Action =
       readonly table: string;
       readonly column: string;
       readonly value: string;
+      /** Rows that need a value at all; the others are left alone. */
+      readonly where?: string | undefined;
+      /** The database's own triggers stay quiet: filling a column is no update anybody made. */
+      readonly quiet: boolean;
     };
 
 /** Order inside the metadata transaction. */

@@ -44,6 +44,7 @@ export class OwnerDatabase implements Queryable {
   /** Commits when `work` returns, rolls back when it throws. */
   async transaction<T>(work: (transaction: Queryable) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect();
+    client.on('error', ignore);
     let broken = false;
     try {
       await client.query('begin');
@@ -56,6 +57,7 @@ export class OwnerDatabase implements Queryable {
       });
       throw error;
     } finally {
+      client.off('error', ignore);
       client.release(broken);
     }
   }
@@ -63,6 +65,7 @@ export class OwnerDatabase implements Queryable {
   /** One session for work that needs session state: advisory locks, LISTEN, CREATE INDEX CONCURRENTLY. */
   async session<T>(work: (session: Queryable) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect();
+    client.on('error', ignore);
     try {
       return await work(onClient(client));
     } finally {
@@ -75,6 +78,12 @@ export class OwnerDatabase implements Queryable {
     await this.#pool.end();
   }
 }
+
+/**
+ * A connection that dies while it is lent rejects the statement under way, which says it; the event beside that would
+ * end the process if nobody listened.
+ */
+function ignore(): void {}
 
 function onClient(client: pg.PoolClient): Queryable {
   return {

@@ -125,6 +125,16 @@ async function giveDatabase(db: Queryable): Promise<void> {
   if (!row.may_create)
     await db.query(sql`grant create, temporary on database ${ident(row.database)} to svc_owner`);
   if (!row.owned) await db.query(raw('alter schema public owner to svc_owner'));
+  // Filling a column is no update of the application's: its triggers stay quiet. A hosted database whose
+  // administrator may not grant this goes without; the plan then says where triggers would fire.
+  await db.query(
+    raw(`do $$ begin
+      if not has_parameter_privilege('svc_owner', 'session_replication_role', 'set') then
+        grant set on parameter session_replication_role to svc_owner;
+      end if;
+    -- Parameters are the cluster's: another database may be granting the same at this moment.
+    exception when insufficient_privilege or unique_violation or internal_error then null; end $$`),
+  );
 }
 
 /** ALTER ROLE of the same role from another database of the cluster ends in "tuple concurrently updated". */

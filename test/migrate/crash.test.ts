@@ -93,6 +93,53 @@ async function expectConverged(): Promise<void> {
   expect(leftovers).toEqual([]);
 }
 
+async function forgetAll(): Promise<void> {
+  await world.sql(`drop schema public cascade; create schema public authorization svc_owner;
+    grant usage on schema public to anon, authenticated, service_role;
+    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+}
+
+/** A key, what points at it, and a column with an index and a policy change their type in one file. */
+const RETYPED = BEFORE.replace(
+  'name: id, type: integer, primary_key: true }\n    rls: []',
+  'name: id, type: bigint, primary_key: true }\n    rls: []',
+)
+  .replace('name: team, type: integer }', 'name: team, foreign_key: { references: teams.id } }')
+  .replace(
+    'name: old, type: text }',
+    "name: old, type: integer, using: \"nullif(regexp_replace(old, '\\\\D', '', 'g'), '')::integer\", required: true }",
+  )
+  .replace(
+    'name is not null }]',
+    'name is not null and old > 0 and team > 0 }]\n    indexes: [{ columns: [old, name] }]',
+  );
+
+/** Whatever a type change has beside the declared things. */
+const BESIDE = `select 'column ' || attname as name from pg_attribute where attname like 'svc\\_%' and not attisdropped and attrelid in (select oid from pg_class where relnamespace = 'public'::regnamespace)
+  union all select 'trigger ' || tgname from pg_trigger where tgname like '~svc\\_%' union all select 'function ' || proname from pg_proc where proname like 'svc\\_n%'
+  union all select 'check ' || conname from pg_constraint where conname like 'svc\\_%' union all select 'index ' || relname from pg_class where relname like 'svc\\_i%'`;
+
+async function expectRetyped(child: string): Promise<void> {
+  const outcome = await world.apply(RETYPED, { maxWriteBlockMs: 0 });
+  expect(
+    outcome.kind,
+    `${JSON.stringify(outcome.kind === 'refused' ? outcome.problems : '')} ${child}`,
+  ).toMatch(/applied|unchanged/);
+  expect((await world.plan(RETYPED)).steps.map((step) => step.sql)).toEqual([]);
+  expect(await world.sql(BESIDE)).toEqual([]);
+  expect(
+    await world.sql(`select count(*)::int as rows, count(*) filter (where old = id)::int as before, count(*) filter (where old = 987654)::int as after,
+      bool_and(name = 'name ' || id and team = 1 + id % 5) as rest, pg_typeof(min(old))::text as type, pg_typeof(min(team))::text as team from people`),
+  ).toEqual([{ rows: ROWS, before: ROWS - 5, after: 5, rest: true, type: 'integer', team: 'bigint' }]);
+  expect(await world.sql(`select indexdef from pg_indexes where tablename = 'people' order by 1`)).toEqual([
+    { indexdef: 'CREATE INDEX people_old_name_idx ON public.people USING btree (old, name)' },
+    { indexdef: 'CREATE UNIQUE INDEX people_pkey ON public.people USING btree (id)' },
+  ]);
+  await expect(world.sql(`insert into people (id, team, old) values (-1, 77, 1)`)).rejects.toThrow(
+    /people_team_fkey/,
+  );
+}
+
 type Child = { readonly signal: string | null; readonly out: string };
 
 async function child(yaml: string, killAt?: number): Promise<Child> {
@@ -119,11 +166,38 @@ describe('kill -9', () => {
       }
       killed += 1;
       await expectConverged();
-      await world.sql(`drop schema public cascade; create schema public authorization svc_owner;
-        grant usage on schema public to anon, authenticated, service_role;
-        truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+      await forgetAll();
     }
     expect(killed).toBeGreaterThan(25);
+  });
+
+  test('before each step of a type change beside the old column', { timeout: 600_000 }, async () => {
+    let killed = 0;
+    for (let at = 1; ; at += 1) {
+      await fillPeople();
+      await world.sql(
+        `update people set mail = 'mail ' || id where id <= 10; comment on column people.id is 'number'`,
+      );
+      const { signal, out } = await child(RETYPED, at);
+      // Between the crash and the next start the service goes on writing.
+      await world.sql(`update people set old = '987654' where id > ${ROWS - 5}`);
+      await expectRetyped(out);
+      if (signal === null) break;
+      killed += 1;
+      await forgetAll();
+    }
+    expect(killed).toBeGreaterThan(15);
+  });
+
+  test('a type change given up half way leaves nothing behind', async () => {
+    await fillPeople();
+    await child(RETYPED, 5);
+    expect(await world.sql(BESIDE)).not.toEqual([]);
+    await world.settle(BEFORE, { maxWriteBlockMs: 0 });
+    expect(await world.sql(BESIDE)).toEqual([]);
+    expect(
+      await world.sql(`select count(*)::int as rows, bool_and(old = 'old ' || id) as kept from people`),
+    ).toEqual([{ rows: ROWS, kept: true }]);
   });
 
   test('an index half built by the dead is built again', async () => {

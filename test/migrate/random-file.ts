@@ -175,6 +175,13 @@ const TYPES: Record<string, { values: string[]; defaults: unknown[]; into: strin
   'double precision': { values: ['1.5', '2.25'], defaults: [0.5], into: ['text'] },
 };
 
+const KEY_TYPES: Record<string, string> = {
+  serial: 'bigserial',
+  bigserial: 'serial',
+  integer: 'bigint',
+  bigint: 'integer',
+};
+
 export function randomFile(random: Random): RandomFile {
   const file: RandomFile = { tables: [], functions: [], buckets: [], nextId: 1 };
   const count = 1 + random.below(3);
@@ -360,7 +367,7 @@ function addFunction(file: RandomFile, random: Random): void {
 
 function shape(fn: RandomFunction, file: RandomFile, random: Random): void {
   const table = random.pick(file.tables);
-  const visible = table.schema === 'public' && !table.name.includes('"');
+  const visible = table.schema === 'public';
   switch (random.below(4)) {
     case 0:
       Object.assign(fn, {
@@ -435,7 +442,7 @@ function editOnce(
   const ordinary = table.columns.filter((column) => !column.primaryKey && !column.reference);
   const column = ordinary.length > 0 ? random.pick(ordinary) : undefined;
   const oldColumn = old?.columns.find((one) => one.id === column?.id);
-  switch (random.below(17)) {
+  switch (random.below(19)) {
     case 0:
       return addTable(file, random, from.tables);
     case 1:
@@ -526,6 +533,13 @@ function editOnce(
       if (random.chance(0.3)) file.functions.pop();
       else shape(random.pick(file.functions), file, random);
       return;
+    case 16:
+    case 17: {
+      // A key takes what refers to it along.
+      const key = table.columns.find((one) => one.primaryKey);
+      if (key && key.type in KEY_TYPES) key.type = KEY_TYPES[key.type]!;
+      return;
+    }
     default:
       if (file.buckets.length === 0) file.buckets.push({ name: 'avatars', rls: [storagePolicy(random)] });
       else file.buckets[0]!.rls = random.chance(0.5) ? [] : [storagePolicy(random), storagePolicy(random)];

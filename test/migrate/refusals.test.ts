@@ -36,6 +36,14 @@ const ROWS = `insert into people select n, case when n % 3 = 0 then null else 'n
 
 const CASES: readonly Case[] = [
   {
+    name: 'MIG-101: a foreign key between types that cannot be compared',
+    before: table('{ name: boss, type: uuid }'),
+    rows: '',
+    after: table('{ name: boss, type: uuid, foreign_key: { references: people.id } }'),
+    refusal: /^MIG-101 svc\.yaml:\d+:\d+: uuid cannot refer to people\.id, which is integer$/,
+    mended: table('{ name: chief, foreign_key: { references: people.id } }'),
+  },
+  {
     name: 'MIG-201: required over nulls',
     before: table('{ name: name, type: text }'),
     rows: ROWS,

@@ -76,6 +76,49 @@ test('drift anywhere makes a change look at everything, and mends it', async () 
   expect(row).toEqual({ text: "'none'::text" });
 });
 
+test('a type change looks at everything when what refers to the column is not declared', async () => {
+  await world.settle(FILE);
+  await world.sql('alter table public.notes add column author bigint references public.authors (id)');
+  await world.settle(FILE);
+  const narrower = FILE.replace('name: id, type: bigserial', 'name: id, type: serial');
+  expect((await planProven(WIDER)).scope?.has('public.notes')).toBe(false);
+  expect((await planProven(narrower)).scope).toBe(null);
+});
+
+test('a type that cannot refer to a table that is not looked at is refused all the same', async () => {
+  await world.settle(FILE);
+  const wrong = `${FILE}
+      - { name: book, type: uuid, foreign_key: { references: books.id } }
+`;
+  expect(await world.refusal(wrong)).toEqual([
+    expect.stringMatching(/^MIG-101 .*uuid cannot refer to books\.id, which is bigint$/),
+  ]);
+});
+
+test('what a type change left behind is found beside another change, and removed', async () => {
+  await world.settle(FILE);
+  await world.sql('insert into books (pages) select generate_series(1, 100); analyze books');
+  const stop = new AbortController();
+  await world.apply(
+    FILE.replace('name: pages, type: integer', 'name: pages, type: bigint'),
+    { maxWriteBlockMs: 0 },
+    {
+      signal: stop.signal,
+      onStatement: (step) => {
+        if (step.lane === 'beside' && step.action.kind === 'fill') stop.abort();
+      },
+    },
+  );
+  const columns = `select attname as name from pg_attribute where attrelid = 'public.books'::regclass
+    and attnum > 0 and not attisdropped order by attnum`;
+  const former = [{ name: 'id' }, { name: 'author' }, { name: 'pages' }];
+  expect(await world.sql(columns)).toEqual([...former, { name: expect.stringMatching(/^svc_n_/) }]);
+  const elsewhere = FILE.replace('default: none', 'default: nothing');
+  expect((await planProven(elsewhere)).scope).toBe(null);
+  await world.settle(elsewhere);
+  expect(await world.sql(columns)).toEqual(former);
+});
+
 test('drift on the changed table itself is mended with the change', async () => {
   await world.settle(FILE);
   await world.sql(

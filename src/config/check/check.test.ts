@@ -558,7 +558,7 @@ describe('one mistake, one message', () => {
       V + 'migrations: { drop: delete }',
       'migrations.drop 2:21',
       'bad-value',
-      '"delete" must be one of retire, refuse',
+      '"delete" must be one of retire, refuse, drop',
       undefined,
     ],
     [
@@ -794,6 +794,12 @@ describe('what is right is not complained about', () => {
       'sets of scalars and of records',
       V +
         'rpc:\n  f: { body: x, returns: { type: setof text } }\n  g: { body: x, returns: { type: SETOF record } }',
+    ],
+    [
+      'sets of tables with quotes and dots in their names',
+      V +
+        `tables:\n  'quo"te': { rls: [], fields: [{ name: a, type: int }] }\n  'a.b': { schema: crm, rls: [], fields: [{ name: a, type: int }] }\n` +
+        `rpc:\n  f: { body: x, returns: { type: 'setof "quo""te"' } }\n  g: { body: x, returns: { type: 'setof crm."a.b"' } }`,
     ],
     [
       'function sources that are in a bundle',

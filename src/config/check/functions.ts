@@ -69,9 +69,12 @@ function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction
 }
 
 function checkResult(context: CheckContext, path: KeyPath, type: string, tables: ReadonlySet<string>): void {
-  const setOf = /^setof\s+(.+)$/is.exec(type.trim())?.[1]?.trim().replaceAll('"', '');
-  if (setOf === undefined || KNOWN_TYPE.test(setOf)) return;
-  const whole = setOf.includes('.') ? setOf : `public.${setOf}`;
+  const written = /^setof\s+(.+)$/is.exec(type.trim())?.[1]?.trim();
+  if (written === undefined) return;
+  const parts = nameParts(written);
+  const setOf = parts.join('.');
+  if (KNOWN_TYPE.test(setOf)) return;
+  const whole = parts.length > 1 ? setOf : `public.${setOf}`;
   if (tables.has(whole) || context.broken.covers(['tables', whole.replace(/^[^.]*\./, '')])) return;
   const names = [...tables].map((table) => table.replace(/^public\./, ''));
   context.report({
@@ -80,6 +83,13 @@ function checkResult(context: CheckContext, path: KeyPath, type: string, tables:
     message: `there is no table ${context.show(path, setOf)}`,
     hint: () => didYouMean(setOf, names) ?? 'setof takes a table of this file, or a type.',
   });
+}
+
+/** `crm."quo""te"` as SQL reads it: the names between the dots, without their quotes. */
+function nameParts(text: string): string[] {
+  return [...text.matchAll(/"((?:[^"]|"")*)"|[^".]+/g)].map(([whole, quoted]) =>
+    quoted === undefined ? whole.trim() : quoted.replaceAll('""', '"'),
+  );
 }
 
 export function checkCodeFunctions(context: CheckContext): void {

@@ -1,0 +1,159 @@
+// What the ledger must say once a plan has run: ownership, declarations with their prints, what was retired.
+import type { Hashes } from './canonical.ts';
+import type { Desired } from './desired.ts';
+import type { Difference } from './diff.ts';
+import type { LedgerObjects, ObjectWrite } from './ledger.ts';
+import { isKept, keep, sameKept } from './kept.ts';
+import { keyOf, type SchemaModel, tableKey } from './model.ts';
+import type { OwnedTable, Ownership } from './ownership.ts';
+
+export type LedgerAfter = {
+  readonly writes: readonly ObjectWrite[];
+  readonly forgotten: readonly string[];
+  /** Ownership once the plan has run. */
+  readonly owned: Ownership;
+};
+
+export type LedgerChange = {
+  readonly model: SchemaModel;
+  /** Of what was looked at. */
+  readonly desired: Desired;
+  readonly unprinted: ReadonlySet<string>;
+  readonly hashes: Hashes;
+  readonly difference: Difference;
+  readonly objects: LedgerObjects;
+  readonly owned: Ownership;
+  readonly renamedAway: readonly string[];
+  readonly fills: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  /** Removed tables and columns are dropped, and nothing of them is left to remember. */
+  readonly drops: boolean;
+};
+
+export function ledgerAfter({
+  model,
+  desired,
+  unprinted,
+  hashes,
+  difference,
+  objects,
+  owned,
+  renamedAway,
+  fills,
+  drops,
+}: LedgerChange): LedgerAfter {
+  const writes: ObjectWrite[] = [];
+  const forgotten = new Set(renamedAway);
+  const tables = new Map<string, OwnedTable>();
+  for (const table of model.tables) {
+    const before = owned.tables.get(keyOf(table));
+    if (before) tables.set(keyOf(table), before);
+  }
+  const retiredTables = new Set(owned.retiredTables);
+  const retiredColumns = new Set(owned.retiredColumns);
+  const functions = new Set(desired.functions.map((fn) => tableKey(fn.schema, fn.name)));
+  for (const table of desired.tables) {
+    const key = tableKey(table.schema, table.name);
+    const claim = difference.claims.get(key) ?? { columns: [], constraints: [], indexes: [], policies: [] };
+    tables.set(key, claim);
+    retiredTables.delete(key);
+    // Without a print it is as good as unknown, should the run end here.
+    const hash = unprinted.has(`table ${key}`) ? null : (hashes.tables.get(key) ?? null);
+    const former = objects.declared.get(`table ${key}`);
+    const before = owned.tables.get(key);
+    const filling = fills.get(key);
+    const same =
+      filling === undefined &&
+      former?.hash === hash &&
+      isKept(former.canonical) &&
+      sameKept(former.canonical, keep(table)) &&
+      before !== undefined &&
+      JSON.stringify(before) === JSON.stringify(claim);
+    if (!same || owned.tables !== objects.ownership.tables) {
+      writes.push({
+        identity: `table ${key}`,
+        kind: 'table',
+        state: 'managed',
+        declaredHash: hash,
+        definition: { ...claim, canonical: keep(table), ...(filling ? { fills: filling } : {}) },
+      });
+    }
+    for (const column of claim.columns) {
+      if (retiredColumns.delete(`${key}.${column}`)) forgotten.add(`column ${key}.${column}`);
+    }
+  }
+  for (const change of difference.changes) {
+    if (change.kind === 'retire-table' && !drops) {
+      const key = tableKey(change.live.schema, change.live.name);
+      retiredTables.add(key);
+      writes.push({
+        identity: `table ${key}`,
+        kind: 'table',
+        state: 'retired',
+        declaredHash: null,
+        definition: owned.tables.get(key) ?? {},
+      });
+    }
+    if (change.kind === 'retire-column' && !drops) {
+      const key = `${tableKey(change.table.schema, change.table.name)}.${change.liveColumn.name}`;
+      retiredColumns.add(key);
+      writes.push({
+        identity: `column ${key}`,
+        kind: 'column',
+        state: 'retired',
+        declaredHash: null,
+        definition: change.liveColumn,
+      });
+    }
+    if (change.kind === 'drop-function')
+      forgotten.add(`function ${tableKey(change.live.schema, change.live.name)}`);
+  }
+  for (const key of owned.retiredColumns) {
+    if (!objects.ownership.retiredColumns.has(key))
+      writes.push({
+        identity: `column ${key}`,
+        kind: 'column',
+        state: 'retired',
+        declaredHash: null,
+        definition: {},
+      });
+  }
+  for (const fn of desired.functions) {
+    const key = keyOf(fn);
+    const hash = unprinted.has(`function ${key}`) ? null : (hashes.functions.get(key) ?? null);
+    if (objects.ownership.functions.has(key) && objects.declared.get(`function ${key}`)?.hash === hash)
+      continue;
+    writes.push({
+      identity: `function ${key}`,
+      kind: 'function',
+      state: 'managed',
+      declaredHash: hash,
+      definition: { canonical: fn.canonical },
+    });
+  }
+  // Owned by the ledger but gone from both file and database. What is retired by this run is written again below.
+  for (const key of owned.tables.keys()) if (!tables.has(key)) forgotten.add(`table ${key}`);
+  for (const key of owned.functions) if (!functions.has(key)) forgotten.add(`function ${key}`);
+  const storage = [...difference.storageClaims].sort();
+  if (storage.join() !== [...owned.storagePolicies].sort().join()) {
+    writes.push({
+      identity: 'storage policies',
+      kind: 'storage_policies',
+      state: 'managed',
+      declaredHash: null,
+      definition: { labels: storage },
+    });
+  }
+  for (const write of writes) forgotten.delete(write.identity);
+  return {
+    writes,
+    forgotten: [...forgotten],
+    owned: {
+      tables,
+      retiredTables,
+      retiredColumns,
+      functions,
+      retiredFunctions: owned.retiredFunctions,
+      storagePolicies: new Set(storage),
+    },
+  };
+}

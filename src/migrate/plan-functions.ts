@@ -1,0 +1,78 @@
+// Functions as statements: created before their body can be checked, checked when all they name is there.
+import { quoteIdent, quoteLiteral } from '../postgres/sql.ts';
+import type { Change } from './change.ts';
+import { createFunctionSql, type DesiredFunction } from './desired.ts';
+import { nameOf, onFunction, type StepList } from './step-list.ts';
+import { PHASE } from './step.ts';
+
+export function planFunction(steps: StepList, change: Extract<Change, { fn: DesiredFunction }>): void {
+  const { fn, kind } = change;
+  const create = createFunctionSql(fn);
+  const words = {
+    'create-function': '+',
+    'replace-function': '~',
+    'recreate-function': '~',
+    'grant-function': '~',
+  } as const;
+  if (kind === 'recreate-function' && change.live) {
+    steps.add({
+      ...onFunction(fn),
+      sql: `drop function ${quoteIdent(fn.schema)}.${quoteIdent(fn.name)}(${change.live.argumentTypes.join(', ')})`,
+      phase: PHASE.clearFunction,
+      sign: '-',
+      summary: `function ${fn.name}(${change.live.identityArguments})`,
+      hazards: ['BREAKS_OLD_CODE'],
+    });
+  }
+  steps.add({
+    ...onFunction(fn),
+    sql: create,
+    part: { kind: 'function', name: fn.name },
+    phase: PHASE.functions,
+    sign: words[kind],
+    summary: `function ${fn.name}${fn.head.slice(0, fn.head.indexOf(' language '))}`,
+  });
+  if (kind !== 'replace-function') grantFunction(steps, fn);
+  steps.add({
+    ...onFunction(fn),
+    at: `${fn.at}.body`,
+    sql: `set local check_function_bodies = on; ${create}`,
+    phase: PHASE.bodies,
+    sign: '~',
+    summary: `function ${fn.name}: body checked`,
+  });
+}
+
+export function grantFunction(steps: StepList, fn: DesiredFunction): void {
+  // A new one has no namesake; its name is enough.
+  const args = fn.canonical === null ? '' : `(${fn.canonical.argumentTypes.join(', ')})`;
+  const name = `${nameOf(fn)}${args}`;
+  steps.add({
+    ...onFunction(fn),
+    sql: `revoke all on function ${name} from public; grant execute on function ${name} to anon, authenticated, service_role`,
+    phase: PHASE.grants,
+    summary: `function ${fn.name}: grants`,
+  });
+}
+
+export function dropFunction(
+  steps: StepList,
+  live: {
+    schema: string;
+    name: string;
+    argumentTypes: readonly string[];
+    identityArguments: string;
+  },
+): void {
+  const name = `${quoteIdent(live.schema)}.${quoteIdent(live.name)}(${live.argumentTypes.join(', ')})`;
+  // Something that is not ours may depend on it: then it is only taken from the API.
+  const body = `begin drop function ${name}; exception when dependent_objects_still_exist then revoke all on function ${name} from public, anon, authenticated, service_role; end`;
+  steps.add({
+    identity: `rpc.${live.name}`,
+    sql: `do ${quoteLiteral(body)}`,
+    phase: PHASE.dropFunctions,
+    sign: '-',
+    summary: `function ${live.name}(${live.identityArguments})`,
+    hazards: ['BREAKS_OLD_CODE'],
+  });
+}
