@@ -4,7 +4,7 @@ import type { Change } from './change.ts';
 import type { LiveTable } from './facts.ts';
 import { estimateRows, type PlanSettings } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
-import { count } from './probe.ts';
+import { count } from './probe-duplicates.ts';
 import { removalOf } from './removal.ts';
 import type { Step } from './step.ts';
 

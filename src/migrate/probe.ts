@@ -8,8 +8,9 @@ import { isDatabaseError } from './elaborate.ts';
 import type { LiveTable } from './facts.ts';
 import { nameOf } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
+import { count, cut, probeDuplicates, SAMPLES } from './probe-duplicates.ts';
+import { probeFill } from './probe-fill.ts';
 
-const SAMPLES = 3;
 const PROBE_TIMEOUT_MS = 30_000;
 
 export type ProbeResult = {
@@ -86,7 +87,7 @@ async function probeOne(
   if (!('live' in change) || change.live === null || !('table' in change)) return [];
   const { table, live } = change;
   const exist = (columns: readonly string[]): boolean => columns.every((column) => live.columns.has(column));
-  if (change.kind === 'add-column') return probeNewColumn(session, table, change.column);
+  if (change.kind === 'add-column') return probeNewColumn(session, table, live, change.column);
   if (change.kind === 'set-not-null') return probeNulls(session, table, live, change.column);
   if (change.kind === 'add-key' && exist(change.key.columns)) {
     return probeDuplicates(session, table, change.key.columns, null, change.key.at);
@@ -154,9 +155,11 @@ async function sampleKeys(
 async function probeNewColumn(
   session: Queryable,
   table: DesiredTable,
+  live: LiveTable,
   column: DesiredColumn,
 ): Promise<MigrationProblem[]> {
-  const hasValue = column.default !== null || column.serial || column.model.backfill !== null;
+  if (column.model.backfill !== null) return probeFill(session, table, live, column);
+  const hasValue = column.default !== null || column.serial;
   if (!column.notNull || hasValue) {
     const unique = table.keys.some((key) => key.columns.length === 1 && key.columns[0] === column.name);
     const constant =
@@ -193,7 +196,8 @@ async function probeNulls(
 ): Promise<MigrationProblem[]> {
   const isNull = `${quoteIdent(column.name)} is null`;
   const { bad, all } = await countRows(session, table, isNull);
-  if (bad === 0 || column.model.backfill !== null) return [];
+  if (bad === 0) return [];
+  if (column.model.backfill !== null) return probeFill(session, table, live, column);
   const keys = await sampleKeys(session, table, live, isNull);
   return [
     problem(
@@ -201,38 +205,6 @@ async function probeNulls(
       `${column.at}.${column.model.primaryKey ? 'primary_key' : 'required'}`,
       `required, but ${count(bad)} of ${count(all)} rows are NULL${keys}`,
       `Add backfill: "${exampleValue(column.typeSql)}", or update these rows.`,
-    ),
-  ];
-}
-
-async function probeDuplicates(
-  session: Queryable,
-  table: DesiredTable,
-  columns: readonly string[],
-  where: string | null,
-  at: string,
-): Promise<MigrationProblem[]> {
-  const names = columns.map(quoteIdent);
-  const filter = [
-    ...names.map((name) => `${name} is not null`),
-    ...(where === null ? [] : [`(\n${where}\n)`]),
-  ].join(' and ');
-  const shown = names.map((name) => `${name}::text`).join(` || ', ' || `);
-  const rows = await session.query<{ value: string; times: string; values: string }>(
-    raw(
-      `select ${shown} as value, count(*)::text as times, (count(*) over ())::text as values from ${nameOf(table)} where ${filter} group by ${names.join(', ')} having count(*) > 1 order by count(*) desc, 1 limit ${SAMPLES}`,
-    ),
-  );
-  const [first] = rows;
-  if (!first) return [];
-  const samples = rows.map((row) => `"${cut(row.value)}" ×${row.times}`).join(', ');
-  const total = Number(first.values);
-  return [
-    problem(
-      'MIG-202',
-      at,
-      `unique over (${columns.join(', ')}), but ${count(total)} ${total === 1 ? 'value occurs' : 'values occur'} more than once (${samples}${total > rows.length ? ' …' : ''})`,
-      `Find them: select ${names.join(', ')}, count(*) from ${nameOf(table)} group by ${names.join(', ')} having count(*) > 1;`,
     ),
   ];
 }
@@ -417,15 +389,4 @@ const EXAMPLES: ReadonlyArray<readonly [RegExp, string]> = [
 
 function exampleValue(type: string): string {
   return EXAMPLES.find(([pattern]) => pattern.test(type))?.[1] ?? "'…'";
-}
-
-export function count(value: number): string {
-  return value.toLocaleString('en-US');
-}
-
-const LONGEST_SAMPLE = 60;
-
-function cut(text: string | null): string {
-  const shown = text ?? 'null';
-  return shown.length > LONGEST_SAMPLE ? `${shown.slice(0, LONGEST_SAMPLE)}…` : shown;
 }

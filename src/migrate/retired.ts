@@ -5,7 +5,7 @@ import { isDatabaseError } from './elaborate.ts';
 import { SCHEMA_CHANNEL } from './ledger.ts';
 import { tableKey, type SchemaModel } from './model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
-import { count } from './probe.ts';
+import { count } from './probe-duplicates.ts';
 import { tryLock, unlock, withLockRetries, type LockSettings } from './session.ts';
 
 export type Retired = {
