@@ -40,6 +40,9 @@ export default defineConfig({
           name: 'browser',
           include: ['test/browser/**/*.test.ts'],
           globalSetup: ['test/support/postgres-cluster.ts', 'test/support/dashboard-build.ts'],
+          // After all others: a page that waits for its turn between killed databases shows nothing about itself.
+          sequence: { groupOrder: 1 },
+          maxWorkers: 2,
           testTimeout: 120_000,
           expect: { poll: { timeout: 30_000 } },
           hookTimeout: 240_000,

@@ -237,6 +237,11 @@ async function keepScreenshot(page: Page, name: string): Promise<void> {
   const folder = join(tmpdir(), 'svc-browser-failures');
   mkdirSync(folder, { recursive: true });
   const file = join(folder, `${name.replaceAll(/[^\w-]+/g, '-')}.png`);
+  const alerts = await page
+    .getByRole('alert')
+    .allTextContents()
+    .catch(() => []);
+  if (alerts.length > 0) console.log(`what the page said: ${alerts.join(' | ')}`);
   await page.screenshot({ path: file }).then(
     () => console.log(`what the page looked like: ${file} (${page.url()})`),
     (error: unknown) => console.log(`no screenshot of ${page.url()}: ${String(error)}`),

@@ -152,6 +152,7 @@ describe.skipIf(world.skipped)('tables', () => {
 
   test('a value that somebody else changed meanwhile is not written over', async () => {
     const page = await world.open('/tables?table=events');
+    await cellOf(page, 1, 1).getByText('event 2', { exact: true }).waitFor();
     await cellOf(page, 1, 1).dblclick();
     await page.getByRole('textbox', { name: 'name' }).fill('mine');
     await world.query(`update events set name = 'theirs' where id = 2`);
