@@ -32,8 +32,11 @@ function sessionOptions(statementTimeoutMs: number | undefined): string {
 
 export type OpenWire = {
   readonly wire: Wire;
-  /** Asks the server to cancel what this connection is running; harmless when it runs nothing. */
-  cancel(): void;
+  /**
+   * Asks the server to cancel what this connection is running; harmless when it runs nothing. `onSeen` is called when
+   * the server has done so or could not be asked: until then the cancel may still hit whatever comes next.
+   */
+  cancel(onSeen: () => void): void;
 };
 
 /** `pg` connects and authenticates (TLS, SCRAM); then the socket is handed to the request path. */
@@ -49,7 +52,7 @@ export async function openWire(
   connection.stream.removeAllListeners('data');
   return {
     wire: new Wire(connection.stream, onNotice),
-    cancel: () => sendCancel(client, processID, secretKey),
+    cancel: (onSeen) => sendCancel(client, processID, secretKey, onSeen),
   };
 }
 
@@ -65,12 +68,18 @@ function takeOver(client: pg.Client): TakenOver {
 }
 
 const CANCEL_REQUEST_CODE = 80_877_102;
+const CANCEL_TIMEOUT_MS = 5_000;
 
 /**
  * CancelRequest travels on a connection of its own (protocol, "Canceling Requests in Progress"). It is read
  * before any authentication, so it needs no TLS: the key in it is only good for this one cancel.
  */
-function sendCancel(client: pg.Client, processID: number, secretKey: number | Buffer): void {
+function sendCancel(
+  client: pg.Client,
+  processID: number,
+  secretKey: number | Buffer,
+  onSeen: () => void,
+): void {
   const key = typeof secretKey === 'number' ? Buffer.alloc(4) : secretKey;
   if (typeof secretKey === 'number') key.writeInt32BE(secretKey);
   const head = Buffer.alloc(12);
@@ -82,5 +91,9 @@ function sendCancel(client: pg.Client, processID: number, secretKey: number | Bu
     : connect(client.port, client.host);
   // A cancel that cannot be delivered changes nothing: statement_timeout still ends the statement.
   socket.on('error', () => {});
+  socket.setTimeout(CANCEL_TIMEOUT_MS, () => socket.destroy());
+  // The server closes once it has signalled the backend.
+  socket.on('close', onSeen);
+  socket.resume();
   socket.end(Buffer.concat([head, key]));
 }

@@ -1,0 +1,193 @@
+// Reads that share a connection. Through CallerPool, because that is who makes jobs.
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { provision, type Provisioned } from '../provision/provision.ts';
+import { CallerPool, type CallerSettings, type RunOptions } from './caller-pool.ts';
+import { OwnerDatabase } from './owner-database.ts';
+import { raw } from './sql.ts';
+
+const ANON: CallerSettings = { role: 'anon', claims: '{"role":"anon"}' };
+const user = (number: number): CallerSettings => ({
+  role: 'authenticated',
+  claims: `{"role":"authenticated","sub":"00000000-0000-0000-0000-${String(number).padStart(12, '0')}"}`,
+});
+
+let database: TestDatabase;
+let roles: Provisioned;
+let owner: OwnerDatabase;
+let pool: CallerPool;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  roles = await provision(database.url);
+  owner = new OwnerDatabase({ url: roles.ownerUrl, applicationName: 'test', max: 2, idleTimeoutMs: 1000 });
+  await owner.query(
+    raw('create table notes (id int primary key); grant select, insert on notes to anon, authenticated;'),
+  );
+});
+
+afterAll(async () => {
+  await owner.close();
+  await database.drop();
+});
+
+async function withPool(max: number, work: () => Promise<void>): Promise<void> {
+  pool = new CallerPool({
+    url: roles.authenticatorUrl,
+    applicationName: 'test',
+    minIdle: 0,
+    idleTimeoutMs: 10_000,
+    max,
+  });
+  try {
+    // Nobody stands behind a statement that has not shown to be quick.
+    await Promise.all(Array.from({ length: max }, () => nap(0)));
+    for (let round = 0; round < 3; round++) await Promise.all([nap(0), echo(ANON, 'x'), backend()]);
+    await work();
+  } finally {
+    pool.destroy();
+  }
+}
+
+async function read(
+  caller: CallerSettings,
+  text: string,
+  values: readonly string[] = [],
+  options: RunOptions = {},
+): Promise<string | undefined> {
+  const [result] = await pool.run(caller, [{ text, values }], { readOnly: true, ...options });
+  return result?.rows[0]?.[0]?.toString();
+}
+
+const echo = (caller: CallerSettings, value: string): Promise<string | undefined> =>
+  read(caller, `select $1 || ' ' || current_user || ' ' || coalesce(auth.uid()::text, '-')`, [value]);
+const nap = (seconds: number, options?: RunOptions): Promise<string | undefined> =>
+  read(ANON, 'select pg_sleep($1::float8)::text', [String(seconds)], options);
+const backend = (): Promise<string | undefined> => read(ANON, 'select pg_backend_pid()');
+const insert = (id: number): Promise<unknown> =>
+  pool.run(ANON, [{ text: 'insert into notes (id) values ($1)', values: [String(id)] }]);
+
+beforeEach(() => owner.query(raw('truncate notes')));
+
+test('many reads on few connections: each gets its own answer, as its own caller', () =>
+  withPool(2, async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 300 }, (_, number) =>
+        echo(number % 3 === 0 ? ANON : user(number), `answer ${number}`),
+      ),
+    );
+    expect(answers).toEqual(
+      answers.map((_, number) =>
+        number % 3 === 0
+          ? `answer ${number} anon -`
+          : `answer ${number} authenticated ${user(number).claims.slice(-38, -2)}`,
+      ),
+    );
+    expect(pool.size.open).toBe(2);
+  }));
+
+test('a read stands in line when all connections are busy; the line is short, and a write never stands in it', () =>
+  withPool(1, async () => {
+    const first = nap(0.01);
+    const reads = Array.from({ length: 7 }, (_, number) => echo(ANON, String(number)));
+    expect(pool.size).toMatchObject({ open: 1, waiting: 0 });
+    const ninth = echo(ANON, 'ninth');
+    expect(pool.size.waiting).toBe(1);
+    await Promise.all([first, ninth, ...reads]);
+    const second = nap(0.01);
+    const write = insert(1);
+    expect(pool.size.waiting).toBe(1);
+    // Nor does a read get past it.
+    const behind = echo(ANON, 'behind');
+    expect(pool.size.waiting).toBe(2);
+    await Promise.all([second, write, behind]);
+  }));
+
+test('an error in line ends the read it happens in and no other', () =>
+  withPool(1, async () => {
+    const divide = (by: string): Promise<string | undefined> => read(ANON, 'select 10 / $1::int', [by]);
+    await divide('1');
+    const outcomes = await Promise.allSettled(['1', '0', '2', 'x', '5'].map(divide));
+    expect(
+      outcomes.map((one) =>
+        one.status === 'fulfilled' ? one.value : (one.reason as { code?: string }).code,
+      ),
+    ).toEqual(['10', '22012', '5', '22P02', '2']);
+  }));
+
+test('a write that waits has its turn although reads keep coming', () =>
+  withPool(1, async () => {
+    let isWritten = false;
+    const readers = Array.from({ length: 20 }, async () => {
+      while (!isWritten) await echo(ANON, 'x');
+    });
+    await insert(1);
+    isWritten = true;
+    await Promise.all(readers);
+  }));
+
+test('what stands behind a statement that turns out slow is answered elsewhere meanwhile', () =>
+  withPool(2, async () => {
+    const order: string[] = [];
+    const note = (name: string) => () => order.push(name);
+    const slow = nap(3).then(note('slow'));
+    const quick = nap(0.05).then(note('quick'));
+    const reads = Array.from({ length: 10 }, (_, number) => echo(ANON, String(number)).then(note('read')));
+    await Promise.all([slow, quick, ...reads]);
+    expect(order.at(-1)).toBe('slow');
+    expect(order).toHaveLength(12);
+    // What was under way twice is over, too.
+    await expect.poll(() => pool.size).toEqual({ open: 2, idle: 2, waiting: 0 });
+  }));
+
+test('nobody stands behind a statement that has been slow, or is new', () =>
+  withPool(1, async () => {
+    await nap(1);
+    const slow = nap(0.05);
+    const waits = echo(ANON, 'x');
+    expect(pool.size.waiting).toBe(1);
+    await Promise.all([slow, waits]);
+    const fresh = read(ANON, 'select 4711');
+    const waitsToo = echo(ANON, 'x');
+    expect(pool.size.waiting).toBe(1);
+    await Promise.all([fresh, waitsToo]);
+  }));
+
+test('a cancel ends the statement it is meant for and none of those behind it', () =>
+  withPool(1, async () => {
+    for (let round = 0; round < 10; round++) {
+      const scope: { cancel: (() => void) | undefined } = { cancel: undefined };
+      const slow = expect(nap(30, { cancellable: scope })).rejects.toMatchObject({ code: '57014' });
+      const reads = Array.from({ length: 7 }, (_, number) => echo(ANON, String(number)));
+      // The cancel has no effect before the statement has started: ask until it ended.
+      const again = setInterval(() => scope.cancel?.(), 5);
+      await slow;
+      clearInterval(again);
+      expect(await Promise.all(reads)).toEqual(Array.from({ length: 7 }, (_, number) => `${number} anon -`));
+      // One long nap made it slow: quick again for the next round.
+      for (let calm = 0; calm < 40; calm++) await nap(0);
+    }
+  }));
+
+test('a connection that dies fails the statement it was running; those behind it run on another one', () =>
+  withPool(1, async () => {
+    const pid = await backend();
+    const dying = expect(nap(30)).rejects.toMatchObject({ code: '57P01' });
+    const reads = Array.from({ length: 7 }, (_, number) => echo(ANON, String(number)));
+    const killer = new pg.Client(database.url);
+    await killer.connect();
+    await killer.query('select pg_terminate_backend($1)', [Number(pid)]);
+    await killer.end();
+    await dying;
+    expect(await Promise.all(reads)).toEqual(Array.from({ length: 7 }, (_, number) => `${number} anon -`));
+    expect(await backend()).not.toBe(pid);
+  }));
+
+test('a statement prepared by one in line is not prepared again by the next', () =>
+  withPool(1, async () => {
+    const texts = Array.from({ length: 30 }, (_, number) => `select ${number} + $1::int`);
+    const answers = await Promise.all([...texts, ...texts, ...texts].map((text) => read(ANON, text, ['1'])));
+    expect(answers.slice(0, 30)).toEqual(texts.map((_, number) => String(number + 1)));
+    expect(answers.slice(60)).toEqual(answers.slice(0, 30));
+  }));

@@ -1,0 +1,476 @@
+// Which connection does what. A job gets an idle connection, a new one, or, when all are busy and it is a read, a
+// place in line behind quick reads on a connection that works already: the server goes from one to the next
+// without waiting for us, and several leave in one write. Everything else waits for a connection of its own.
+// The rules that keep a slow statement from holding up those behind it: docs/decisions/0035.
+import pg from 'pg';
+import { Problem } from '../problem/problem.ts';
+import { openWire, type ConnectionSettings, type OpenWire } from './connection.ts';
+import type { Batch, OnSettled, WireStatement } from './wire.ts';
+
+export type ConnectionPoolOptions = ConnectionSettings & {
+  /** Most connections open at once. */
+  readonly max: number;
+  /** Connections kept open when idle. */
+  readonly minIdle: number;
+  readonly idleTimeoutMs: number;
+  /** How long a request may wait for a free connection, in milliseconds. */
+  readonly acquireTimeoutMs?: number | undefined;
+  readonly onNotice?: ((message: string) => void) | undefined;
+};
+
+/** Where the running statement leaves its cancel, for whoever watches the client's socket and the deadline. */
+export type Cancellable = { cancel: (() => void) | undefined };
+
+/** How long a statement has taken of late, in milliseconds; zero runs have no pace. */
+export type Pace = { runs: number; mean: number; best: number };
+
+export const noPace = (): Pace => ({ runs: 0, mean: 0, best: 0 });
+
+export type JobOptions = {
+  readonly statements: readonly WireStatement[];
+  /** A read that collects its rows: it may share a connection, and run twice. */
+  readonly isShareable: boolean;
+  readonly pace: Pace;
+  readonly cancellable: Cancellable | undefined;
+  readonly settle: OnSettled;
+};
+
+/** Batches under way on one connection. More of them hardly save anything. */
+const LONGEST_LINE = 8;
+/** A statement is quick when it can be this quick, in milliseconds: on a busy machine even the quickest takes long at times. */
+const QUICK_MS = 5;
+/** A statement that takes this long holds up those behind it: they look for another connection. */
+const HELD_UP_MS = 100;
+const LOOK_EVERY_MS = 50;
+const MOST_ATTEMPTS = 4;
+/** How long after a cancel a cancelled statement may be one that it was not meant for. */
+const CANCEL_SHADOW_MS = 5_000;
+
+export const poolExhausted = (): Problem =>
+  new Problem('pool_exhausted', 504, 'Timed out acquiring connection from connection pool.', {
+    hint: 'All database connections were busy. Raise database.pool.max or look for slow statements.',
+  });
+
+class Job implements JobOptions {
+  readonly statements: readonly WireStatement[];
+  readonly isShareable: boolean;
+  readonly pace: Pace;
+  readonly cancellable: Cancellable | undefined;
+  readonly settle: OnSettled;
+  attempts = 0;
+  /** Attempts that have not ended: two for a read that was held up. */
+  underWay = 0;
+  isSettled = false;
+
+  constructor({ statements, isShareable, pace, cancellable, settle }: JobOptions) {
+    this.statements = statements;
+    this.isShareable = isShareable;
+    this.pace = pace;
+    this.cancellable = cancellable;
+    this.settle = settle;
+  }
+
+  /** The first outcome counts. */
+  end(...[error, results]: Parameters<OnSettled>): void {
+    if (this.isSettled) return;
+    this.isSettled = true;
+    if (this.cancellable) this.cancellable.cancel = undefined;
+    this.settle(error, results);
+  }
+}
+
+/** A job on a connection. */
+class Attempt {
+  readonly job: Job;
+  readonly connection: Connection;
+  /** Others may stand behind it. */
+  readonly isQuick: boolean;
+  batch: Batch | undefined;
+  isCancelled = false;
+  /** A second attempt was asked for, because what stands before this one takes long. */
+  isHeldUp = false;
+
+  constructor(job: Job, connection: Connection) {
+    this.job = job;
+    this.connection = connection;
+    this.isQuick = job.isShareable && isQuick(job.pace);
+  }
+
+  /** When the server turned to it; 0 before that. */
+  get startedAt(): number {
+    return this.batch?.startedAt ?? 0;
+  }
+}
+
+export class Connection {
+  readonly wire: OpenWire['wire'];
+  readonly #cancel: OpenWire['cancel'];
+  /** In the order in which they were sent. */
+  readonly attempts: Attempt[] = [];
+  idleSince = 0;
+  /** Cancels on their way. The server has to have seen them before anybody else's statement runs. */
+  #cancels = 0;
+  #cancelledAt = Number.NEGATIVE_INFINITY;
+  #onCancelled: (() => void) | undefined;
+
+  constructor({ wire, cancel }: OpenWire) {
+    this.wire = wire;
+    this.#cancel = cancel;
+  }
+
+  get isCancelling(): boolean {
+    return this.#cancels > 0;
+  }
+
+  /** A statement that was cancelled here may not be the one that was meant. */
+  get wasCancelled(): boolean {
+    return this.isCancelling || performance.now() - this.#cancelledAt < CANCEL_SHADOW_MS;
+  }
+
+  /** Ends what the server is doing for this connection now. */
+  cancel(): void {
+    this.#cancels += 1;
+    this.#cancel(() => {
+      this.#cancels -= 1;
+      this.#cancelledAt = performance.now();
+      if (this.#cancels > 0) return;
+      this.#onCancelled?.();
+      this.#onCancelled = undefined;
+    });
+  }
+
+  /** `then` once the server has seen the cancels that are on their way. */
+  afterCancel(then: () => void): void {
+    this.#onCancelled = then;
+  }
+}
+
+type Waiting = {
+  /** Absent for a connection that is wanted for one caller alone. */
+  readonly job: Job | undefined;
+  /** `performance.now()` at which it is given up. */
+  readonly until: number;
+  /** Called from inside the pool: starts what waited, in the same turn in which the connection came free. */
+  grant(connection: Connection): void;
+  refuse(error: Error): void;
+};
+
+export class ConnectionPool {
+  readonly #options: ConnectionPoolOptions;
+  readonly #all: Connection[] = [];
+  readonly #idle: Connection[] = [];
+  readonly #waiting: Waiting[] = [];
+  #opening = 0;
+  #closed = false;
+  readonly #reaper: NodeJS.Timeout;
+  #waitingTimer: NodeJS.Timeout | undefined;
+  #lineTimer: NodeJS.Timeout | undefined;
+
+  constructor(options: ConnectionPoolOptions) {
+    this.#options = options;
+    this.#reaper = setInterval(() => this.#reap(), Math.min(options.idleTimeoutMs, 30_000));
+    this.#reaper.unref();
+  }
+
+  get size(): { open: number; idle: number; waiting: number } {
+    return { open: this.#all.length, idle: this.#idle.length, waiting: this.#waiting.length };
+  }
+
+  /** Callbacks and no promise of its own: each turn of the microtask queue shows at this rate of requests. */
+  run(options: JobOptions): void {
+    this.#seek(this.#waitingFor(new Job(options)));
+  }
+
+  /** A connection for one caller alone, until `release`. */
+  acquire(): Promise<Connection> {
+    return new Promise((grant, refuse) => {
+      this.#seek({ job: undefined, until: this.#deadline(), grant, refuse });
+    });
+  }
+
+  release(connection: Connection): void {
+    const { wire } = connection;
+    if (wire.usable && !wire.idle) {
+      // A batch failed inside BEGIN: the transaction is still open and must not reach the next caller.
+      wire.send([{ text: 'rollback', values: [] }], () => this.#giveBack(connection));
+    } else {
+      this.#giveBack(connection);
+    }
+  }
+
+  /** Opens the minimum of idle connections ahead of the first requests. */
+  async warm(): Promise<void> {
+    const missing = Math.max(0, Math.min(this.#options.minIdle, this.#options.max) - this.#all.length);
+    const connections = await Promise.all(Array.from({ length: missing }, () => this.#open()));
+    for (const connection of connections) this.release(connection);
+  }
+
+  /** Refuses new work and closes each connection as soon as it is idle. */
+  async close(): Promise<void> {
+    this.#stop();
+    for (const connection of this.#idle.splice(0)) this.#discard(connection);
+    while (this.#all.length > 0 || this.#opening > 0) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+
+  /** Gives up waiting: running statements are cut off with their connections. */
+  destroy(): void {
+    this.#stop();
+    for (const connection of [...this.#all]) this.#discard(connection);
+  }
+
+  #stop(): void {
+    this.#closed = true;
+    clearInterval(this.#reaper);
+    clearTimeout(this.#waitingTimer);
+    clearTimeout(this.#lineTimer);
+    for (const waiting of this.#waiting.splice(0)) waiting.refuse(poolClosed());
+  }
+
+  #deadline(): number {
+    return performance.now() + (this.#options.acquireTimeoutMs ?? 10_000);
+  }
+
+  #waitingFor(job: Job): Waiting {
+    return {
+      job,
+      until: this.#deadline(),
+      grant: (connection) => this.#start(job, connection),
+      refuse: (error) => {
+        if (job.underWay === 0) job.end(error, []);
+      },
+    };
+  }
+
+  #seek(waiting: Waiting): void {
+    if (this.#serve(waiting)) return;
+    this.#waiting.push(waiting);
+    this.#watchWaiting();
+  }
+
+  /** True when it got a connection, will get the one that is being opened, or was refused for good. */
+  #serve(waiting: Waiting): boolean {
+    for (;;) {
+      const connection = this.#idle.pop();
+      if (!connection) break;
+      if (connection.wire.usable) {
+        waiting.grant(connection);
+        return true;
+      }
+      this.#discard(connection);
+    }
+    if (this.#closed) {
+      waiting.refuse(poolClosed());
+      return true;
+    }
+    if (this.#all.length + this.#opening < this.#options.max) {
+      this.#open().then(
+        (connection) => waiting.grant(connection),
+        (error: unknown) => waiting.refuse(toError(error)),
+      );
+      return true;
+    }
+    // Those who wait longer come first.
+    const line = waiting.job && this.#waiting.length === 0 ? this.#shortestLine(waiting.job) : undefined;
+    if (line) waiting.grant(line);
+    return line !== undefined;
+  }
+
+  #start(job: Job, connection: Connection): void {
+    const attempt = new Attempt(job, connection);
+    job.attempts += 1;
+    job.underWay += 1;
+    if (connection.attempts.push(attempt) > 1) this.#watchLines();
+    if (job.cancellable) job.cancellable.cancel = () => cancelAttempt(attempt);
+    attempt.batch = connection.wire.send(job.statements, (error, results) =>
+      this.#ended(attempt, error, results),
+    );
+  }
+
+  #ended(attempt: Attempt, error: Error | undefined, results: Parameters<OnSettled>[1]): void {
+    const { job, connection, startedAt } = attempt;
+    const { attempts, wire } = connection;
+    attempts.splice(attempts.indexOf(attempt), 1);
+    job.underWay -= 1;
+    if (startedAt > 0 && wire.usable) notePace(job.pace, performance.now() - startedAt);
+    const again = error !== undefined && this.#deservesAnother(attempt, error);
+    // The next statement is on its way before the results of this one are looked at.
+    if (attempts.length === 0) this.release(connection);
+    if (again) this.#seek(this.#waitingFor(job));
+    else job.end(error, results);
+  }
+
+  /** A read that failed for a reason that was not its own. */
+  #deservesAnother({ job, connection, startedAt, isCancelled }: Attempt, error: Error): boolean {
+    if (!job.isShareable || job.isSettled || isCancelled || this.#closed) return false;
+    if (job.attempts >= MOST_ATTEMPTS) return false;
+    const neverStarted = startedAt === 0 && !connection.wire.usable;
+    const wrongCancel =
+      error instanceof pg.DatabaseError && error.code === '57014' && connection.wasCancelled;
+    return neverStarted || wrongCancel;
+  }
+
+  /** The busy connection with the fewest batches that this job may stand behind. */
+  #shortestLine(job: Job): Connection | undefined {
+    if (!job.isShareable) return undefined;
+    const now = performance.now();
+    let shortest: Connection | undefined;
+    let length = LONGEST_LINE;
+    for (const connection of this.#all) {
+      if (connection.attempts.length >= length || !mayFollow(job, connection, now)) continue;
+      shortest = connection;
+      ({ length } = connection.attempts);
+    }
+    return shortest;
+  }
+
+  /** Looks at the lines as long as there are any. */
+  #watchLines(): void {
+    this.#lineTimer ??= setTimeout(() => {
+      this.#lineTimer = undefined;
+      this.#helpHeldUp();
+      if (this.#all.some(({ attempts }) => attempts.length > 1)) this.#watchLines();
+    }, LOOK_EVERY_MS);
+  }
+
+  /** What stands behind a statement that takes long is tried a second time, on the next connection that is free. */
+  #helpHeldUp(): void {
+    const now = performance.now();
+    for (const connection of this.#all) {
+      const [first, ...others] = connection.attempts;
+      if (!first || others.length === 0 || now - first.startedAt < HELD_UP_MS) continue;
+      if (first.isCancelled && !connection.isCancelling) connection.cancel();
+      for (const attempt of others) {
+        if (attempt.isHeldUp || attempt.isCancelled || attempt.job.attempts >= MOST_ATTEMPTS) continue;
+        attempt.isHeldUp = true;
+        this.#seek(this.#waitingFor(attempt.job));
+      }
+    }
+  }
+
+  #giveBack(connection: Connection): void {
+    if (!connection.wire.usable || !connection.wire.idle || this.#closed) {
+      this.#discard(connection);
+      this.#refill();
+      return;
+    }
+    if (connection.isCancelling) {
+      connection.afterCancel(() => this.#giveBack(connection));
+      return;
+    }
+    const first = this.#nextWaiting();
+    if (!first) {
+      connection.idleSince = Date.now();
+      this.#idle.push(connection);
+      return;
+    }
+    // An even share of the reads that wait, so that the other connections find work too.
+    const share = Math.min(LONGEST_LINE, Math.ceil(this.#waiting.length / this.#all.length));
+    first.grant(connection);
+    while (connection.attempts.length > 0 && connection.attempts.length < share) {
+      const [next] = this.#waiting;
+      if (!next?.job?.isShareable || !mayFollow(next.job, connection, performance.now())) return;
+      this.#waiting.shift();
+      next.grant(connection);
+    }
+  }
+
+  /** Whoever waits longest and still needs to. */
+  #nextWaiting(): Waiting | undefined {
+    for (;;) {
+      const waiting = this.#waiting.shift();
+      if (waiting?.job?.isSettled !== true) return waiting;
+    }
+  }
+
+  /** One timer for all that wait: they are in order of their ends, and hardly any ever gets there. */
+  #watchWaiting(): void {
+    const [first] = this.#waiting;
+    if (!first || this.#waitingTimer) return;
+    this.#waitingTimer = setTimeout(
+      () => {
+        this.#waitingTimer = undefined;
+        const now = performance.now();
+        while (this.#waiting[0] && this.#waiting[0].until <= now) {
+          this.#waiting.shift()?.refuse(poolExhausted());
+        }
+        this.#watchWaiting();
+      },
+      Math.max(1, first.until - performance.now()),
+    );
+  }
+
+  async #open(): Promise<Connection> {
+    this.#opening += 1;
+    try {
+      const connection = new Connection(await openWire(this.#options, this.#options.onNotice));
+      this.#all.push(connection);
+      return connection;
+    } catch (error) {
+      // Whoever waits for a slot would wait for nothing if nobody tried again.
+      this.#nextWaiting()?.refuse(toError(error));
+      throw error;
+    } finally {
+      this.#opening -= 1;
+    }
+  }
+
+  /** A lost connection frees a slot: open a new one for the request that waits longest. */
+  #refill(): void {
+    if (this.#closed || this.#waiting.length === 0) return;
+    if (this.#all.length + this.#opening >= this.#options.max) return;
+    this.#open().then(
+      (connection) => this.release(connection),
+      () => {},
+    );
+  }
+
+  #discard(connection: Connection): void {
+    const at = this.#all.indexOf(connection);
+    if (at >= 0) this.#all.splice(at, 1);
+    connection.wire.destroy();
+  }
+
+  #reap(): void {
+    const oldest = Date.now() - this.#options.idleTimeoutMs;
+    // The oldest idle ones are at the front; `pop` keeps the warm ones busy.
+    while (this.#idle.length > this.#options.minIdle) {
+      const [connection] = this.#idle;
+      if (!connection || connection.idleSince > oldest) return;
+      this.#idle.shift();
+      this.#discard(connection);
+    }
+  }
+}
+
+/** Only the last in line can be slow: nothing was let in behind it. */
+function mayFollow(job: Job, connection: Connection, now: number): boolean {
+  const { attempts, wire } = connection;
+  const first = attempts[0];
+  if (!first || !attempts.at(-1)?.isQuick || now - first.startedAt > HELD_UP_MS) return false;
+  return wire.usable && !connection.isCancelling && wire.knowsNames(job.statements);
+}
+
+function cancelAttempt(attempt: Attempt): void {
+  attempt.isCancelled = true;
+  // Further back in line it is left to run: it is quick, and a cancel would hit somebody else's statement.
+  if (attempt.connection.attempts[0] === attempt) attempt.connection.cancel();
+}
+
+function isQuick({ runs, mean, best }: Pace): boolean {
+  return runs > 0 && best <= QUICK_MS && mean <= HELD_UP_MS;
+}
+
+/** Moving, so that one slow run is remembered for a few dozen quick ones. */
+function notePace(pace: Pace, ms: number): void {
+  pace.mean = pace.runs === 0 ? ms : pace.mean + (ms - pace.mean) / 8;
+  pace.best = pace.runs === 0 ? ms : Math.min(ms, pace.best + (ms - pace.best) / 64);
+  pace.runs += 1;
+}
+
+const poolClosed = (): Error => new Error('the pool is closed');
+
+function toError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

@@ -1,0 +1,219 @@
+// Messages of the PostgreSQL protocol (version 3.0) as bytes: cutting the stream that comes in, and laying out
+// what goes out. What a message means is not decided here.
+import { Buffer } from 'node:buffer';
+
+/** A value in text format; a Buffer is taken as the UTF-8 bytes of the text. */
+export type WireValue = string | Buffer | null;
+
+/** A message's body lies between `start` and `end`: most messages are looked at and not kept. */
+export type OnFrame = (type: number, bytes: Buffer, start: number, end: number) => void;
+
+/** Cuts the byte stream into messages; only a message that lies across two chunks is copied. */
+export class FrameReader {
+  readonly #onFrame: OnFrame;
+  /** The beginning of a message whose end has not come yet. */
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  /** Bytes of that message, or of its header as long as the header itself is incomplete. */
+  #needed = HEADER_BYTES;
+
+  constructor(onFrame: OnFrame) {
+    this.#onFrame = onFrame;
+  }
+
+  push(chunk: Buffer): void {
+    let at = 0;
+    while (this.#bytes > 0) {
+      const missing = this.#needed - this.#bytes;
+      if (chunk.length - at < missing) {
+        this.#keep(chunk.subarray(at), this.#needed);
+        return;
+      }
+      this.#keep(chunk.subarray(at, at + missing), this.#needed);
+      at += missing;
+      const joined = Buffer.concat(this.#chunks, this.#bytes);
+      const size = 1 + joined.readUInt32BE(1);
+      if (joined.length < size) {
+        this.#chunks = [joined];
+        this.#needed = size;
+        continue;
+      }
+      this.#chunks = [];
+      this.#bytes = 0;
+      this.#onFrame(joined[0] ?? 0, joined, HEADER_BYTES, size);
+    }
+    let needed = HEADER_BYTES;
+    while (chunk.length - at >= HEADER_BYTES) {
+      const size = 1 + chunk.readUInt32BE(at + 1);
+      if (chunk.length - at < size) {
+        needed = size;
+        break;
+      }
+      this.#onFrame(chunk[at] ?? 0, chunk, at + HEADER_BYTES, at + size);
+      at += size;
+    }
+    if (at < chunk.length) this.#keep(chunk.subarray(at), needed);
+  }
+
+  #keep(bytes: Buffer, needed: number): void {
+    if (bytes.length > 0) this.#chunks.push(bytes);
+    this.#bytes += bytes.length;
+    this.#needed = needed;
+  }
+}
+
+/** Type and length. */
+const HEADER_BYTES = 5;
+
+/** A batch of statements is mostly a few hundred bytes; one slab serves many of them. */
+const SLAB_BYTES = 64 * 1024;
+
+/** Writes frontend messages one behind the other into a slab. */
+export class FrameWriter {
+  #buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
+  /** Where the batch under construction starts. */
+  #start = 0;
+  #length = 0;
+
+  parse(name: string, text: string): void {
+    const start = this.#open(0x50);
+    this.#string(name);
+    this.#string(text);
+    // No parameter types: the server infers each from its context, as rest.md asks for filters.
+    this.#int16(0);
+    this.#close(start);
+  }
+
+  bind(statement: string, values: readonly WireValue[]): void {
+    const start = this.#open(0x42);
+    this.#string('');
+    this.#string(statement);
+    this.#int16(0);
+    this.#int16(values.length);
+    for (const value of values) this.#value(value);
+    this.#int16(0);
+    this.#close(start);
+  }
+
+  describePortal(): void {
+    const start = this.#open(0x44);
+    this.#byte(0x50);
+    this.#string('');
+    this.#close(start);
+  }
+
+  execute(): void {
+    const start = this.#open(0x45);
+    this.#string('');
+    this.#int32(0);
+    this.#close(start);
+  }
+
+  closeStatement(name: string): void {
+    const start = this.#open(0x43);
+    this.#byte(0x53);
+    this.#string(name);
+    this.#close(start);
+  }
+
+  sync(): void {
+    this.#byte(0x53);
+    this.#int32(4);
+  }
+
+  /** Where the next message starts; only good until `take`. */
+  mark(): number {
+    return this.#length - this.#start;
+  }
+
+  /** Forgets what was written since the mark. */
+  rewind(mark: number): void {
+    this.#length = this.#start + mark;
+  }
+
+  #raw(bytes: Buffer): void {
+    this.#reserve(bytes.length);
+    bytes.copy(this.#buffer, this.#length);
+    this.#length += bytes.length;
+  }
+
+  /** The bytes written so far; the writer starts anew. */
+  take(): Buffer {
+    // The socket may keep the slice until it is flushed, so these bytes are never written again.
+    const taken = this.#buffer.subarray(this.#start, this.#length);
+    this.#start = this.#length;
+    // One large body must not keep its memory for the rest of the connection's life.
+    if (this.#buffer.length > SLAB_BYTES) {
+      this.#buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
+      this.#start = 0;
+      this.#length = 0;
+    }
+    return taken;
+  }
+
+  #open(type: number): number {
+    this.#byte(type);
+    // Counted from the start of the batch, which a change of slab does not move.
+    const at = this.#length - this.#start;
+    this.#int32(0);
+    return at;
+  }
+
+  #close(at: number): void {
+    const start = this.#start + at;
+    this.#buffer.writeInt32BE(this.#length - start, start);
+  }
+
+  #value(value: WireValue): void {
+    if (value === null) {
+      this.#int32(-1);
+      return;
+    }
+    if (typeof value !== 'string') {
+      this.#int32(value.length);
+      this.#raw(value);
+      return;
+    }
+    const at = this.#length - this.#start;
+    this.#int32(0);
+    this.#text(value);
+    const start = this.#start + at;
+    this.#buffer.writeInt32BE(this.#length - start - 4, start);
+  }
+
+  #string(text: string): void {
+    this.#text(text);
+    this.#byte(0);
+  }
+
+  #text(text: string): void {
+    // UTF-8 needs at most three bytes for each UTF-16 unit.
+    this.#reserve(text.length * 3);
+    this.#length += this.#buffer.write(text, this.#length, 'utf8');
+  }
+
+  #byte(value: number): void {
+    this.#reserve(1);
+    this.#buffer[this.#length++] = value;
+  }
+
+  #int16(value: number): void {
+    this.#reserve(2);
+    this.#length = this.#buffer.writeUInt16BE(value, this.#length);
+  }
+
+  #int32(value: number): void {
+    this.#reserve(4);
+    this.#length = this.#buffer.writeInt32BE(value, this.#length);
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#length + bytes <= this.#buffer.length) return;
+    const written = this.#length - this.#start;
+    const grown = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, (written + bytes) * 2));
+    this.#buffer.copy(grown, 0, this.#start, this.#length);
+    this.#buffer = grown;
+    this.#start = 0;
+    this.#length = written;
+  }
+}
