@@ -118,12 +118,12 @@ test('an error in line ends the read it happens in and no other', () =>
 
 test('a write that waits has its turn although reads keep coming', () =>
   withPool(1, async () => {
-    let isWritten = false;
+    const written = new AbortController();
     const readers = Array.from({ length: 20 }, async () => {
-      while (!isWritten) await echo(ANON, 'x');
+      while (!written.signal.aborted) await echo(ANON, 'x');
     });
     await insert(1);
-    isWritten = true;
+    written.abort();
     await Promise.all(readers);
   }));
 

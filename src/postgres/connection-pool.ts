@@ -104,7 +104,7 @@ class Attempt {
 
 export class Connection {
   readonly wire: OpenWire['wire'];
-  readonly #cancel: OpenWire['cancel'];
+  readonly #cancel: (onSeen: () => void) => void;
   /** In the order in which they were sent. */
   readonly attempts: Attempt[] = [];
   idleSince = 0;
@@ -113,9 +113,9 @@ export class Connection {
   #cancelledAt = Number.NEGATIVE_INFINITY;
   #onCancelled: (() => void) | undefined;
 
-  constructor({ wire, cancel }: OpenWire) {
-    this.wire = wire;
-    this.#cancel = cancel;
+  constructor(opened: OpenWire) {
+    this.wire = opened.wire;
+    this.#cancel = (onSeen) => opened.cancel(onSeen);
   }
 
   get isCancelling(): boolean {
@@ -217,7 +217,7 @@ export class ConnectionPool {
   /** Gives up waiting: running statements are cut off with their connections. */
   destroy(): void {
     this.#stop();
-    for (const connection of [...this.#all]) this.#discard(connection);
+    while (this.#all[0]) this.#discard(this.#all[0]);
   }
 
   #stop(): void {
