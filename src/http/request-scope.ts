@@ -8,6 +8,10 @@ export class RequestScope implements Cancellable {
   handedOn = false;
   /** Set by whoever runs a statement for this request; called when the request is given up. */
   cancel: (() => void) | undefined;
+  /** `performance.now()` at which the request is given up. */
+  endsAt = Number.POSITIVE_INFINITY;
+  /** Answers for a request that is given up. */
+  onDeadline: (() => void) | undefined;
   #reason: Abort['reason'] | undefined;
   #controller: AbortController | undefined;
 
@@ -42,6 +46,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Which of `server.timeouts` ends this route's requests; `none` when the feature has its own. */
     deadline?: 'request' | 'upload' | 'none' | undefined;
+    /** The route writes the heads of its successes itself, `X-Request-Id` included. */
+    writesHead?: boolean | undefined;
     /** Asked again and again by a page that is merely open: only what fails is worth a line. */
     routine?: boolean | undefined;
   }

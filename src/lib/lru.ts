@@ -1,9 +1,10 @@
-/** A bounded map: when full, the least recently used entry goes. */
+/**
+ * A bounded map: when full, an entry that was not asked for since the last look goes. Second chance instead of a
+ * strict order of use: asking only sets a mark, and most maps are asked thousands of times for each entry they lose.
+ */
 export class Lru<K, V> {
-  readonly #entries = new Map<K, V>();
+  readonly #entries = new Map<K, { value: V; isUsed: boolean }>();
   readonly #max: number;
-  /** Asked for again it need not move: a map that is only read stays as it is. */
-  #newest: K | undefined;
 
   constructor(max: number) {
     this.#max = max;
@@ -14,23 +15,21 @@ export class Lru<K, V> {
   }
 
   get(key: K): V | undefined {
-    const value = this.#entries.get(key);
-    if (value === undefined) return undefined;
-    if (key === this.#newest) return value;
-    this.#newest = key;
-    // A Map keeps insertion order: moving to the end is "used last".
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    return value;
+    const entry = this.#entries.get(key);
+    if (!entry) return undefined;
+    entry.isUsed = true;
+    return entry.value;
   }
 
   set(key: K, value: V): void {
-    this.#newest = key;
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    if (this.#entries.size <= this.#max) return;
-    const oldest = this.#entries.keys().next();
-    if (!oldest.done) this.#entries.delete(oldest.value);
+    const entry = this.#entries.get(key);
+    if (entry) {
+      entry.value = value;
+      entry.isUsed = true;
+      return;
+    }
+    while (this.#entries.size >= this.#max) this.#forgetOne();
+    this.#entries.set(key, { value, isUsed: false });
   }
 
   delete(key: K): void {
@@ -39,5 +38,15 @@ export class Lru<K, V> {
 
   clear(): void {
     this.#entries.clear();
+  }
+
+  /** The oldest one; those that were used meanwhile go to the end once. */
+  #forgetOne(): void {
+    for (const [key, entry] of this.#entries) {
+      this.#entries.delete(key);
+      if (!entry.isUsed) return;
+      entry.isUsed = false;
+      this.#entries.set(key, entry);
+    }
   }
 }

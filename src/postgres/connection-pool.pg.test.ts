@@ -43,7 +43,11 @@ async function withPool(max: number, work: () => Promise<void>): Promise<void> {
   try {
     // Nobody stands behind a statement that has not shown to be quick.
     await Promise.all(Array.from({ length: max }, () => nap(0)));
-    for (let round = 0; round < 3; round++) await Promise.all([nap(0), echo(ANON, 'x'), backend()]);
+    for (let round = 0; round < 50; round++) {
+      await nap(0);
+      await echo(ANON, 'x');
+      await backend();
+    }
     await work();
   } finally {
     pool.destroy();

@@ -1,7 +1,8 @@
 // Opening a connection: what every connection of the product has in common.
-import { connect } from 'node:net';
+import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import pg from 'pg';
+import { plainStream, reusingSocket } from './byte-stream.ts';
 import { Wire } from './wire.ts';
 
 export type ConnectionSettings = {
@@ -44,14 +45,20 @@ export async function openWire(
   settings: ConnectionSettings,
   onNotice?: (message: string) => void,
 ): Promise<OpenWire> {
-  const client = new pg.Client(clientConfig(settings));
+  const unencrypted = reusingSocket();
+  const client = new pg.Client({
+    ...clientConfig(settings),
+    // `pg` passes the settings it found; TLS would read past the buffer that is used again.
+    stream: (found?: { readonly ssl?: unknown }) => (found?.ssl ? new Socket() : unencrypted.socket),
+  });
   // The wire reports a lost connection itself; without a listener the client's event would be fatal.
   client.on('error', () => {});
   await client.connect();
   const { connection, processID, secretKey } = takeOver(client);
   connection.stream.removeAllListeners('data');
+  const stream = connection.stream === unencrypted.socket ? unencrypted : plainStream(connection.stream);
   return {
-    wire: new Wire(connection.stream, onNotice),
+    wire: new Wire(stream, onNotice),
     cancel: (onSeen) => sendCancel(client, processID, secretKey, onSeen),
   };
 }

@@ -8,62 +8,62 @@ export type WireValue = string | Buffer | null;
 /** A message's body lies between `start` and `end`: most messages are looked at and not kept. */
 export type OnFrame = (type: number, bytes: Buffer, start: number, end: number) => void;
 
-/** Cuts the byte stream into messages; only a message that lies across two chunks is copied. */
+/** Type and length. */
+const HEADER_BYTES = 5;
+
+/** Cuts the byte stream into messages; only a message that lies across two reads is copied. */
 export class FrameReader {
   readonly #onFrame: OnFrame;
-  /** The beginning of a message whose end has not come yet. */
-  #chunks: Buffer[] = [];
-  #bytes = 0;
-  /** Bytes of that message, or of its header as long as the header itself is incomplete. */
-  #needed = HEADER_BYTES;
+  readonly #header = Buffer.alloc(HEADER_BYTES);
+  /** The message whose end has not come yet, once its header has. */
+  #frame: Buffer | undefined;
+  /** Bytes there are of it. */
+  #filled = 0;
+  /** Whether the bytes handed out last are only good during the call. */
+  isBorrowed = false;
 
   constructor(onFrame: OnFrame) {
     this.#onFrame = onFrame;
   }
 
-  push(chunk: Buffer): void {
-    let at = 0;
-    while (this.#bytes > 0) {
-      const missing = this.#needed - this.#bytes;
-      if (chunk.length - at < missing) {
-        this.#keep(chunk.subarray(at), this.#needed);
-        return;
-      }
-      this.#keep(chunk.subarray(at, at + missing), this.#needed);
-      at += missing;
-      const joined = Buffer.concat(this.#chunks, this.#bytes);
-      const size = 1 + joined.readUInt32BE(1);
-      if (joined.length < size) {
-        this.#chunks = [joined];
-        this.#needed = size;
-        continue;
-      }
-      this.#chunks = [];
-      this.#bytes = 0;
-      this.#onFrame(joined[0] ?? 0, joined, HEADER_BYTES, size);
-    }
-    let needed = HEADER_BYTES;
-    while (chunk.length - at >= HEADER_BYTES) {
-      const size = 1 + chunk.readUInt32BE(at + 1);
-      if (chunk.length - at < size) {
-        needed = size;
-        break;
-      }
-      this.#onFrame(chunk[at] ?? 0, chunk, at + HEADER_BYTES, at + size);
+  /** Takes the first `length` bytes. `isReused`: the next read overwrites them. */
+  push(bytes: Buffer, length: number, isReused: boolean): void {
+    let at = this.#filled > 0 ? this.#continue(bytes, 0, length) : 0;
+    this.isBorrowed = isReused;
+    while (length - at >= HEADER_BYTES) {
+      const size = 1 + bytes.readUInt32BE(at + 1);
+      if (length - at < size) break;
+      this.#onFrame(bytes[at] ?? 0, bytes, at + HEADER_BYTES, at + size);
       at += size;
     }
-    if (at < chunk.length) this.#keep(chunk.subarray(at), needed);
+    if (at < length) this.#continue(bytes, at, length);
   }
 
-  #keep(bytes: Buffer, needed: number): void {
-    if (bytes.length > 0) this.#chunks.push(bytes);
-    this.#bytes += bytes.length;
-    this.#needed = needed;
+  /** Adds to the message that has begun and hands it out when it is whole; where the rest starts. */
+  #continue(bytes: Buffer, from: number, length: number): number {
+    let at = from;
+    if (!this.#frame) {
+      at += this.#fill(this.#header, bytes, at, length);
+      if (this.#filled < HEADER_BYTES) return at;
+      this.#frame = Buffer.allocUnsafe(1 + this.#header.readUInt32BE(1));
+      this.#header.copy(this.#frame);
+    }
+    const frame = this.#frame;
+    at += this.#fill(frame, bytes, at, length);
+    if (this.#filled < frame.length) return at;
+    this.#frame = undefined;
+    this.#filled = 0;
+    this.isBorrowed = false;
+    this.#onFrame(frame[0] ?? 0, frame, HEADER_BYTES, frame.length);
+    return at;
+  }
+
+  #fill(target: Buffer, bytes: Buffer, at: number, length: number): number {
+    const taken = bytes.copy(target, this.#filled, at, Math.min(length, at + target.length - this.#filled));
+    this.#filled += taken;
+    return taken;
   }
 }
-
-/** Type and length. */
-const HEADER_BYTES = 5;
 
 /** A batch of statements is mostly a few hundred bytes; one slab serves many of them. */
 const SLAB_BYTES = 64 * 1024;

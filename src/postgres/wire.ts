@@ -2,9 +2,9 @@
 // authenticates the connection; from then on the socket is ours, for three reasons it cannot serve: several
 // statements under one Sync in one write, several such batches on their way at once, and results handed on as
 // bytes, never decoded.
-import type { Buffer } from 'node:buffer';
-import type { Duplex } from 'node:stream';
+import { Buffer } from 'node:buffer';
 import type pg from 'pg';
+import type { ByteStream } from './byte-stream.ts';
 import { FrameReader, FrameWriter, type WireValue } from './frames.ts';
 import { readColumns, readError, readRow } from './messages.ts';
 
@@ -62,7 +62,7 @@ const SPARE_PREPARED = 20;
 const NO_ROWS: ReadonlyArray<ReadonlyArray<Buffer | null>> = [];
 
 export class Wire {
-  readonly #socket: Duplex;
+  readonly #socket: ByteStream['socket'];
   readonly #reader = new FrameReader((type, bytes, start, end) => this.#receive(type, bytes, start, end));
   readonly #writer = new FrameWriter();
   /** What is prepared, and when it was last used, counted in uses. */
@@ -78,10 +78,10 @@ export class Wire {
   #transactionStatus = 'I';
   readonly #onNotice: (message: string) => void;
 
-  constructor(socket: Duplex, onNotice: (message: string) => void = () => {}) {
+  constructor({ socket, read }: ByteStream, onNotice: (message: string) => void = () => {}) {
     this.#socket = socket;
     this.#onNotice = onNotice;
-    socket.on('data', (chunk: Buffer) => this.#reader.push(chunk));
+    read((bytes, length, isReused) => this.#reader.push(bytes, length, isReused));
     socket.on('close', () => this.#fail(new Error('the connection to PostgreSQL was closed')));
     socket.on('error', (error: Error) => this.#fail(error));
   }
@@ -197,6 +197,8 @@ export class Wire {
         if (!batch) return;
         const onRow = batch.statements[batch.results.length]?.onRow;
         if (onRow) onRow(bytes, start, end);
+        else if (this.#reader.isBorrowed)
+          batch.rows.push(readRow(Buffer.from(bytes.subarray(start, end)), 0));
         else batch.rows.push(readRow(bytes, start));
         return;
       }

@@ -60,8 +60,9 @@ export const rest: Feature = (context) => async (app) => {
 
   // What reaches this is not ours to foresee: the deadline of the request, mostly.
   app.setErrorHandler((error, request, reply) => fail(context, request, reply, undefined, error));
-  app.all('/*', handle);
-  app.all('/', handle);
+  const config = { writesHead: true };
+  app.all('/*', { config }, handle);
+  app.all('/', { config }, handle);
 };
 
 function act(exchange: Exchange): Promise<void> {

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import fastify, {
   LogController,
+  type FastifyContextConfig,
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
@@ -36,11 +37,15 @@ export type App = {
   readonly inFlight: ReadonlySet<RequestScope>;
 };
 
+/** How late a deadline may be noticed. */
+const CLOCK_MS = 50;
+
 const PROBES: ReadonlySet<string> = new Set(['/live', '/health', '/ready']);
 
 export async function createApp(options: AppOptions): Promise<App> {
   const { log, health } = options;
   const inFlight = new Set<RequestScope>();
+  const nextId = requestIds();
   const server = fastify({
     // Fastify's own request lines would repeat ours, and its limits would ignore the file.
     logController: new LogController({ disableRequestLogging: true }),
@@ -50,7 +55,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     requestIdHeader: false,
-    genReqId: (request) => acceptedId(request.headers['x-request-id']) ?? randomUUID(),
+    genReqId: (request) => acceptedId(request.headers['x-request-id']) ?? nextId(),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 2048 },
     // A URL that cannot even be routed (broken percent-encoding) belongs to no feature.
     frameworkErrors: (error, _request, reply) => {
@@ -67,12 +72,12 @@ export async function createApp(options: AppOptions): Promise<App> {
     const scope = new RequestScope(request.id);
     request.scope = scope;
     inFlight.add(scope);
-    reply.raw.setHeader('X-Request-Id', request.id);
+    const { config } = request.routeOptions;
+    if (config.writesHead !== true) reply.raw.setHeader('X-Request-Id', request.id);
     // A kept-alive connection would hold the shutdown up until its client lets go of it.
     if (health.phase() === 'draining') reply.raw.setHeader('Connection', 'close');
-    const timer = watch(request, reply, scope, options.timeouts());
+    watch(config.deadline, reply, scope, options.timeouts());
     reply.raw.once('close', () => {
-      clearTimeout(timer);
       inFlight.delete(scope);
       if (!reply.raw.writableFinished) scope.abort('client-gone');
     });
@@ -89,7 +94,15 @@ export async function createApp(options: AppOptions): Promise<App> {
     done();
   });
 
-  server.addHook('onSend', (_request, reply, _payload, done) => {
+  const clock = setInterval(() => endLate(inFlight), CLOCK_MS);
+  clock.unref();
+  server.addHook('onClose', (_server, done) => {
+    clearInterval(clock);
+    done();
+  });
+
+  server.addHook('onSend', (request, reply, _payload, done) => {
+    if (request.routeOptions.config.writesHead === true) reply.header('x-request-id', request.id);
     varyByOrigin(reply);
     done();
   });
@@ -141,24 +154,30 @@ function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'e
   return request.routeOptions.config.routine === true && status < 400 ? 'debug' : 'info';
 }
 
-/** Ends the request at its deadline: its statement is cancelled and the caller told at once. */
+/** The request ends at its deadline: its statement is cancelled and the caller told at once. */
 function watch(
-  request: FastifyRequest,
+  deadline: FastifyContextConfig['deadline'],
   reply: FastifyReply,
   scope: RequestScope,
   timeouts: Timeouts,
-): NodeJS.Timeout | undefined {
-  const deadline = request.routeOptions.config.deadline ?? 'request';
-  if (deadline === 'none') return undefined;
-  return setTimeout(
-    () => {
-      scope.abort('deadline');
-      // The feature's own error handler renders this in its dialect; a body already under way is cut off.
-      if (reply.raw.headersSent) reply.raw.destroy();
-      else void reply.send(new Abort('deadline'));
-    },
-    deadline === 'upload' ? timeouts.uploadMs : timeouts.requestMs,
-  );
+): void {
+  if (deadline === 'none') return;
+  scope.endsAt = performance.now() + (deadline === 'upload' ? timeouts.uploadMs : timeouts.requestMs);
+  scope.onDeadline = () => {
+    // The feature's own error handler renders this in its dialect; a body already under way is cut off.
+    if (reply.raw.headersSent) reply.raw.destroy();
+    else void reply.send(new Abort('deadline'));
+  };
+}
+
+/** One timer for all: one for each request shows at thousands of them a second. */
+function endLate(inFlight: ReadonlySet<RequestScope>): void {
+  const now = performance.now();
+  for (const scope of inFlight) {
+    if (scope.endsAt > now || scope.aborted) continue;
+    scope.abort('deadline');
+    scope.onDeadline?.();
+  }
 }
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): void {
@@ -187,6 +206,13 @@ function toBody(problem: Problem): Record<string, string | null> {
     details: problem.details ?? null,
     hint: problem.hint ?? null,
   };
+}
+
+/** Random once for each process, and counted from there: unique among all instances, and no secret. */
+function requestIds(): () => string {
+  const process = randomUUID().slice(0, 24);
+  let count = 0;
+  return () => process + (count++).toString(16).padStart(12, '0');
 }
 
 /** A caller's request id is kept when it is safe to log and to send back. */

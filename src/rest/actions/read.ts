@@ -139,7 +139,10 @@ function prepare({ request, exposed, context }: Exchange, page: Page): ReadPlan 
   const { node, legacyNames }: PlannedRead = planRead(exposed, originOf(relation), parsed.query);
   const media = negotiate(request.accept, (one) => isServed(one, context.dev));
   checkStrict(preferences);
-  const { limit, offset } = pageCounts(page);
+  // One key has one row: nothing to cut off, and nothing to look for behind it.
+  const isOneRow = isByKey(node);
+  const isWholePage = isOneRow && page.offset === 0 && page.limit !== 0;
+  const { limit, offset } = pageCounts(isWholePage ? { ...page, limit: undefined } : page);
   // Under row security the raw statistic would tell of rows the caller may not see.
   const isWhole =
     node.conditions.length === 0 &&
@@ -160,8 +163,7 @@ function prepare({ request, exposed, context }: Exchange, page: Page): ReadPlan 
     withBody: request.method === 'GET',
     limit,
     offset,
-    // One key has one row: nothing to look for behind it.
-    tellCut: page.isDefault && !isByKey(node),
+    tellCut: page.isDefault && !isOneRow,
     total,
     withResponseSettings: usesResponseSettings(exposed),
     isSingleRow: false,

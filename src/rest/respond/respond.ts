@@ -30,7 +30,7 @@ export function respond(
 ): void {
   // The deadline may have answered meanwhile.
   if (reply.sent) return;
-  const headers: Headers = { vary: VARY };
+  const headers: Headers = { 'x-request-id': reply.request.id, vary: VARY };
   if (answer.contentType !== undefined) headers['content-type'] = answer.contentType;
   if (answer.contentRange !== undefined) headers['content-range'] = answer.contentRange;
   if (answer.contentLocation !== undefined) headers['content-location'] = answer.contentLocation;
