@@ -44,6 +44,8 @@ export type ServerSettings = {
   readonly port: number;
   /** Bytes a request that is no upload may carry. */
   readonly maxBodyBytes: number;
+  /** Bytes an answer of the data API may have. */
+  readonly maxResponseBytes: number;
   readonly maxLimit: number;
   readonly cors: { readonly origins: readonly string[] };
   /** Whether files are also served over the S3 protocol. */

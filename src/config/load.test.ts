@@ -638,6 +638,7 @@ test('absent keys have the defaults of the reference', () => {
   expect(config.server).toEqual({
     port: 8080,
     maxBodyBytes: 1024 ** 2,
+    maxResponseBytes: 100 * 1024 ** 2,
     maxLimit: 100,
     cors: { origins: [] },
     s3Endpoint: false,

@@ -75,6 +75,7 @@ function toServer({ server }: SvcFile): ServerSettings {
   return {
     port: server?.port ?? 8080,
     maxBodyBytes: bytes(server?.max_body_size, '1MB'),
+    maxResponseBytes: bytes(server?.max_response_size, '100MB'),
     maxLimit: server?.max_limit ?? 100,
     cors: { origins: server?.cors?.origins ?? [] },
     s3Endpoint: server?.s3_endpoint ?? false,

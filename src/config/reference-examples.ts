@@ -15,6 +15,7 @@ database:
 server:
   port: "\${PORT:-8080}"
   max_body_size: 1MB
+  max_response_size: 100MB
   max_limit: 100
   s3_endpoint: true
   cors:

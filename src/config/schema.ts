@@ -354,6 +354,10 @@ export const svcSchema = z
           description: 'Largest request body that is no upload',
           default: '1MB',
         }).optional(),
+        max_response_size: size({
+          description: 'Largest answer of the data API; one that would be larger ends in an error',
+          default: '100MB',
+        }).optional(),
         max_limit: count(
           { description: 'Accepted for compatibility; not enforced on REST queries', default: 100 },
           0,

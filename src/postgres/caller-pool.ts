@@ -63,9 +63,9 @@ export class CallerPool {
     batch.push(this.#settings(caller, readOnly));
     let pace: Pace | undefined;
     let collects = true;
-    for (const { text, values, onRow } of statements) {
+    for (const { text, values, onRow, maxRowBytes } of statements) {
       const known = this.#names.of(text);
-      batch.push({ text, values, name: known[caller.role], onRow });
+      batch.push({ text, values, name: known[caller.role], onRow, maxRowBytes });
       pace ??= known.pace;
       if (onRow) collects = false;
     }

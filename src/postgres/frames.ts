@@ -14,21 +14,28 @@ const HEADER_BYTES = 5;
 /** Cuts the byte stream into messages; only a message that lies across two reads is copied. */
 export class FrameReader {
   readonly #onFrame: OnFrame;
+  readonly #isWanted: (type: number, size: number) => boolean;
   readonly #header = Buffer.alloc(HEADER_BYTES);
   /** The message whose end has not come yet, once its header has. */
   #frame: Buffer | undefined;
   /** Bytes there are of it. */
   #filled = 0;
+  /** Bytes still to come of a message that is not wanted. */
+  #unwanted = 0;
   /** Whether the bytes handed out last are only good during the call. */
   isBorrowed = false;
 
-  constructor(onFrame: OnFrame) {
+  /** `isWanted` is asked before room is made for a message that lies across reads; false passes it over. */
+  constructor(onFrame: OnFrame, isWanted: (type: number, size: number) => boolean) {
     this.#onFrame = onFrame;
+    this.#isWanted = isWanted;
   }
 
   /** Takes the first `length` bytes. `isReused`: the next read overwrites them. */
   push(bytes: Buffer, length: number, isReused: boolean): void {
-    let at = this.#filled > 0 ? this.#continue(bytes, 0, length) : 0;
+    let at = Math.min(this.#unwanted, length);
+    this.#unwanted -= at;
+    if (this.#filled > 0) at = this.#continue(bytes, at, length);
     this.isBorrowed = isReused;
     while (length - at >= HEADER_BYTES) {
       const size = 1 + bytes.readUInt32BE(at + 1);
@@ -45,7 +52,14 @@ export class FrameReader {
     if (!this.#frame) {
       at += this.#fill(this.#header, bytes, at, length);
       if (this.#filled < HEADER_BYTES) return at;
-      this.#frame = Buffer.allocUnsafe(1 + this.#header.readUInt32BE(1));
+      const size = 1 + this.#header.readUInt32BE(1);
+      if (!this.#isWanted(this.#header[0] ?? 0, size)) {
+        this.#filled = 0;
+        const passed = Math.min(size - HEADER_BYTES, length - at);
+        this.#unwanted = size - HEADER_BYTES - passed;
+        return at + passed;
+      }
+      this.#frame = Buffer.allocUnsafe(size);
       this.#header.copy(this.#frame);
     }
     const frame = this.#frame;

@@ -3,7 +3,6 @@
 // statements under one Sync in one write, several such batches on their way at once, and results handed on as
 // bytes, never decoded.
 import { Buffer } from 'node:buffer';
-import type pg from 'pg';
 import type { ByteStream } from './byte-stream.ts';
 import { FrameReader, FrameWriter, type WireValue } from './frames.ts';
 import { readColumns, readError, readRow } from './messages.ts';
@@ -20,7 +19,13 @@ export type WireStatement = {
   readonly describe?: boolean | undefined;
   /** Takes each DataRow as it arrives instead of collecting them. */
   readonly onRow?: OnRow | undefined;
+  /** A row with more bytes is passed over, and the batch ends in `RowTooLarge`. */
+  readonly maxRowBytes?: number | undefined;
 };
+
+export class RowTooLarge extends Error {
+  override name = 'RowTooLarge';
+}
 
 /** The body of a DataRow message, from `start` to before `end`; the bytes are only good during the call. */
 export type OnRow = (bytes: Buffer, start: number, end: number) => void;
@@ -45,7 +50,7 @@ export class Batch {
   readonly parsing: string[] = [];
   rows: Array<ReadonlyArray<Buffer | null>> = [];
   columns: string[] = [];
-  error: pg.DatabaseError | undefined;
+  error: Error | undefined;
   /** `performance.now()` since when it is the server's turn; 0 while other batches are before it. */
   startedAt = 0;
 
@@ -63,7 +68,10 @@ const NO_ROWS: ReadonlyArray<ReadonlyArray<Buffer | null>> = [];
 
 export class Wire {
   readonly #socket: ByteStream['socket'];
-  readonly #reader = new FrameReader((type, bytes, start, end) => this.#receive(type, bytes, start, end));
+  readonly #reader = new FrameReader(
+    (type, bytes, start, end) => this.#receive(type, bytes, start, end),
+    (type, size) => this.#isWanted(type, size),
+  );
   readonly #writer = new FrameWriter();
   /** What is prepared, and when it was last used, counted in uses. */
   readonly #prepared = new Map<string, { lastUse: number }>();
@@ -78,10 +86,11 @@ export class Wire {
   #transactionStatus = 'I';
   readonly #onNotice: (message: string) => void;
 
-  constructor({ socket, read }: ByteStream, onNotice: (message: string) => void = () => {}) {
+  constructor(stream: ByteStream, onNotice: (message: string) => void = () => {}) {
+    const { socket } = stream;
     this.#socket = socket;
     this.#onNotice = onNotice;
-    read((bytes, length, isReused) => this.#reader.push(bytes, length, isReused));
+    stream.read((bytes, length, isReused) => this.#reader.push(bytes, length, isReused));
     socket.on('close', () => this.#fail(new Error('the connection to PostgreSQL was closed')));
     socket.on('error', (error: Error) => this.#fail(error));
   }
@@ -190,11 +199,19 @@ export class Wire {
     }
   }
 
+  #isWanted(type: number, size: number): boolean {
+    const batch = this.#batches[0];
+    const most = batch?.statements[batch.results.length]?.maxRowBytes;
+    if (!batch || type !== 0x44 || most === undefined || size <= most) return true;
+    batch.error ??= new RowTooLarge(`a row has more than ${most} bytes`);
+    return false;
+  }
+
   #receive(type: number, bytes: Buffer, start: number, end: number): void {
     const batch = this.#batches[0];
     switch (type) {
       case 0x44 /* D DataRow */: {
-        if (!batch) return;
+        if (!batch || !this.#isWanted(type, end - start)) return;
         const onRow = batch.statements[batch.results.length]?.onRow;
         if (onRow) onRow(bytes, start, end);
         else if (this.#reader.isBorrowed)

@@ -70,11 +70,12 @@ export function runStatements(
   { readOnly, onRow }: RunMode,
 ): Promise<WireResult[]> {
   const { context, request, scope } = exchange;
+  const maxRowBytes = context.snapshot().config.server.maxResponseBytes;
   const batch: WireStatement[] = [];
   for (const { text, slots } of statements) {
     const values: WireValue[] = [];
     for (const slot of slots) values.push(valueOf(slot, bindings));
-    batch.push({ text, values, onRow: batch.length === 0 ? onRow : undefined });
+    batch.push({ text, values, onRow: batch.length === 0 ? onRow : undefined, maxRowBytes });
   }
   const rollback = request.preferences.tx === 'rollback';
   const results = context.callers.run(settingsOf(exchange), batch, {

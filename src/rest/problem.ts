@@ -1,5 +1,6 @@
 // The data API's catalogue of problems and its wire dialect: four keys, always JSON, a hint in every answer.
 // Codes PGRST… are those client libraries know; SVC… are for what only this product has.
+import { formatBytes } from '../lib/bytes.ts';
 import { Problem } from '../problem/problem.ts';
 
 export type Alternative = {
@@ -222,6 +223,11 @@ export const unknownAggregate = (name: string): Problem =>
 export const requestDeadline = (): Problem =>
   new Problem('SVC102', 504, 'The request took too long', {
     hint: 'Narrow the request, add an index, or raise server.timeouts.request.',
+  });
+
+export const responseTooLarge = (maxBytes: number): Problem =>
+  new Problem('SVC103', 400, `The answer would be larger than ${formatBytes(maxBytes)}`, {
+    hint: 'Ask for fewer rows with limit or Range, or for fewer columns with select; server.max_response_size is the limit.',
   });
 
 export const undefinedColumn = (relation: string, column: string): Problem =>

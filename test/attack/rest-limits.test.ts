@@ -109,3 +109,43 @@ test('clients that stop reading keep no connection to the database', async () =>
   expect((await world.send('/genres')).status).toBe(200);
   for (const socket of sockets) socket.destroy();
 });
+
+async function withLargestAnswer(
+  maxResponseBytes: number,
+  work: (small: RestWorld) => Promise<void>,
+): Promise<void> {
+  const own = await createDatabase();
+  const small = await createRestWorld({ url: own.url, ...WORLD, poolSize: 1, maxResponseBytes });
+  try {
+    await work(small);
+  } finally {
+    await small.close();
+    await own.drop();
+  }
+}
+
+test('an answer that would be too large is refused, however its rows come', () =>
+  withLargestAnswer(400, async (small) => {
+    const tooLarge = { status: 400, json: { code: 'SVC103', hint: expect.any(String) } };
+    // As one value that the database makes, smaller and larger than what is read at once.
+    expect(await small.send('/items')).toMatchObject({ status: 200 });
+    expect(await small.send('/items?limit=100')).toMatchObject(tooLarge);
+    expect(await small.send('/rpc/table_result?n=40000')).toMatchObject(tooLarge);
+    // Row by row.
+    expect(await small.send('/items?limit=500')).toMatchObject(tooLarge);
+    expect(await small.send('/items?limit=500&id=lt.5')).toMatchObject({ status: 200 });
+    expect(small.callers.size).toMatchObject({ open: 1, waiting: 0 });
+  }));
+
+test('an answer that is passed over takes no memory', () =>
+  withLargestAnswer(100_000, async (small) => {
+    await small.send('/rpc/table_result?n=10');
+    const before = process.memoryUsage().arrayBuffers;
+    let most = 0;
+    const watch = setInterval(() => (most = Math.max(most, process.memoryUsage().arrayBuffers)), 5);
+    const answer = await small.send('/rpc/table_result?n=400000');
+    clearInterval(watch);
+    expect(answer).toMatchObject({ status: 400, json: { code: 'SVC103' } });
+    // The answer would have had 12 MB.
+    expect(most - before).toBeLessThan(5_000_000);
+  }));

@@ -22,6 +22,7 @@ export type ConfigOverrides = Partial<Omit<Config, 'server' | 'providers' | 'aut
 const SERVER = {
   port: 0,
   maxBodyBytes: 1024 * 1024,
+  maxResponseBytes: 100 * 1024 * 1024,
   maxLimit: 100,
   cors: { origins: [] },
   s3Endpoint: false,

@@ -39,6 +39,7 @@ export type RestWorldOptions = {
   readonly authRequired?: readonly string[] | undefined;
   readonly dev?: boolean | undefined;
   readonly maxBodyBytes?: number | undefined;
+  readonly maxResponseBytes?: number | undefined;
   readonly poolSize?: number | undefined;
   readonly acquireTimeoutMs?: number | undefined;
   readonly statementTimeoutMs?: number | undefined;
@@ -252,6 +253,7 @@ function configOf(catalog: Catalog, options: RestWorldOptions): Config {
     },
     server: {
       maxBodyBytes: options.maxBodyBytes ?? 1_000_000,
+      maxResponseBytes: options.maxResponseBytes ?? 100_000_000,
       cors: { origins: ['*'] },
       timeouts: { uploadMs: 30_000 },
     },

@@ -5,7 +5,7 @@ import type { Exposed, ExposedRelation } from '../plan/exposed.ts';
 import type { PlanNode } from '../plan/plan.ts';
 import { originOf, planRead, type PlannedRead } from '../plan/plan-read.ts';
 import { closest } from '../plan/suggest.ts';
-import { notSingular, relationNotFound } from '../problem.ts';
+import { notSingular, relationNotFound, responseTooLarge } from '../problem.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
 import { DEFAULT_LIMIT, toPage, type Page } from '../request/page.ts';
 import { appliedHeader, checkStrict } from '../request/preferences.ts';
@@ -104,13 +104,28 @@ async function readRows(
   rows: RowPlan,
   page: Page,
 ): Promise<void> {
+  const { maxResponseBytes } = exchange.context.snapshot().config.server;
   const json = new JsonRows(rows.frame, rows.lastBytes);
-  await runStatements(
-    { request, reply, ...exchange },
-    [rows.statement],
-    { values: request.parsed.values, page },
-    { readOnly: true, onRow: (bytes, start, end) => json.row(bytes, start, end) },
-  );
+  let isTooLarge = false;
+  const onRow = (bytes: Buffer, start: number, end: number): void => {
+    if (isTooLarge) return;
+    json.row(bytes, start, end);
+    if (json.length <= maxResponseBytes) return;
+    isTooLarge = true;
+    // The rows that are still to come would be thrown away.
+    exchange.scope.cancel?.();
+  };
+  try {
+    await runStatements(
+      { request, reply, ...exchange },
+      [rows.statement],
+      { values: request.parsed.values, page },
+      { readOnly: true, onRow },
+    );
+  } catch (error) {
+    throw isTooLarge ? responseTooLarge(maxResponseBytes) : error;
+  }
+  if (isTooLarge) throw responseTooLarge(maxResponseBytes);
   const body = json.finish();
   rows.lastBytes = body.length + 4096;
   // Not on 'close': a connection that broke may still have a write under way.

@@ -98,6 +98,11 @@ export class JsonRows {
     this.#length = length;
   }
 
+  /** Bytes so far. */
+  get length(): number {
+    return this.#length;
+  }
+
   finish(): Buffer {
     this.#reserve(1);
     this.#buffer[this.#length++] = 0x5d;
