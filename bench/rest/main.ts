@@ -2,7 +2,7 @@
 // on the same database: interleaved rounds, medians, ratios; CPU per request of the server and of Postgres apart.
 //
 //   node bench/rest/main.ts [--only W1,W3] [--connections 1,16,64,256] [--seconds 3] [--warm 3] [--rounds 3]
-//     [--database postgres://superuser@127.0.0.1:5432/postgres] [--profile folder] [--node '--max-semi-space-size=8']
+//     [--database postgres://superuser@127.0.0.1:5432/postgres] [--profile folder] [--node '--max-semi-space-size=16']
 //
 // Needs Linux (/proc) and wrk. Nothing here is a gate: machines differ, ratios of one run tell something. README.md
 // beside this file says how to read the table.
@@ -40,7 +40,8 @@ const { values } = parseArgs({
     database: { type: 'string' },
     rounds: { type: 'string', default: '3' },
     profile: { type: 'string' },
-    node: { type: 'string', default: '' },
+    // What bin/svc.js starts the product with.
+    node: { type: 'string', default: '--max-semi-space-size=8 --no-parallel-scavenge' },
   },
 });
 const wanted = values.only?.split(',');
@@ -225,7 +226,6 @@ type Child = { readonly url: string; readonly pid: number; stop(): Promise<void>
 type Ours = Child & { readonly authenticatorUrl: string; readonly token: string };
 
 async function startOurs(databaseUrl: string): Promise<Ours> {
-  // None by default: the product starts itself with none.
   const flags = values.node.split(' ').filter((flag) => flag !== '');
   if (values.profile) flags.push('--cpu-prof', `--cpu-prof-dir=${values.profile}`);
   return await startChild<Ours>('server.ts', { BENCH_DATABASE_URL: databaseUrl }, flags);
