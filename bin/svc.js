@@ -10,8 +10,10 @@ import { setFlagsFromString } from 'node:v8';
 
 // Node lets what requests leave behind grow to 130 MB before it looks; a sixteenth of that costs no speed.
 const SMALL_NURSERY = '--max-semi-space-size=8';
-// Helper threads cost more than they save on a nursery this small: a tenth of a small request on two processors.
-const ONE_COLLECTOR = '--no-parallel-scavenge';
+// What can be set once Node runs. Helper threads cost more than they save on a nursery this small: a tenth of a
+// small request on two processors. And what requests leave behind is collected when it has doubled the heap, not
+// when it has quadrupled it: 40 MB less under load.
+const COLLECTOR = ['--no-parallel-scavenge', '--heap-growing-percent=100'];
 const OLDEST_MAJOR = 22;
 const EXIT_BAD_CONFIGURATION = 78;
 const PLATFORM_PACKAGES = {
@@ -32,7 +34,7 @@ const major = Number(process.versions.node.split('.')[0]);
 if (major >= oldestMajor) {
   // Absent before Node 22, which only gets as far as the launcher.
   nodeModule.enableCompileCache?.();
-  setFlagsFromString(ONE_COLLECTOR);
+  for (const flag of COLLECTOR) setFlagsFromString(flag);
   await import(fromSource ? source : built);
 } else {
   runUnderNewerNode();

@@ -41,7 +41,10 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '3' },
     profile: { type: 'string' },
     // What bin/svc.js starts the product with.
-    node: { type: 'string', default: '--max-semi-space-size=8 --no-parallel-scavenge' },
+    node: {
+      type: 'string',
+      default: '--max-semi-space-size=8 --no-parallel-scavenge --heap-growing-percent=100',
+    },
   },
 });
 const wanted = values.only?.split(',');
