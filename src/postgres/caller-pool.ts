@@ -1,16 +1,11 @@
 // Running statements as the caller: role, claims and request settings are set in the same write and the same
 // implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
-import {
-  ConnectionPool,
-  noPace,
-  type Cancellable,
-  type ConnectionPoolOptions,
-  type Pace,
-} from './connection-pool.ts';
+import { ConnectionPool, type ConnectionPoolOptions } from './connection-pool.ts';
+import { Pace, type Cancellable } from './job.ts';
 import { type Sql, type SqlValue } from './sql.ts';
 import type { WireResult, WireStatement, WireValue } from './wire.ts';
 
-export type { Cancellable } from './connection-pool.ts';
+export type { Cancellable } from './job.ts';
 
 export const DATABASE_ROLES = ['anon', 'authenticated', 'service_role'] as const;
 export type DatabaseRole = (typeof DATABASE_ROLES)[number];
@@ -75,7 +70,7 @@ export class CallerPool {
       this.#connections.run({
         statements: batch,
         isShareable: readOnly && collects && !rollback,
-        pace: pace ?? noPace(),
+        pace: pace ?? new Pace(),
         cancellable,
         settle: (error, results) => {
           if (error) reject(error);
@@ -177,7 +172,7 @@ class StatementNames {
       anon: `n${name}`,
       authenticated: `u${name}`,
       service_role: `s${name}`,
-      pace: noPace(),
+      pace: new Pace(),
     };
     this.#byText.set(text, statement);
     return statement;

@@ -4,8 +4,9 @@
 // The rules that keep a slow statement from holding up those behind it: docs/decisions/0035.
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
-import { openWire, type ConnectionSettings, type OpenWire } from './connection.ts';
-import type { Batch, OnSettled, WireStatement } from './wire.ts';
+import { openWire, type ConnectionSettings } from './connection.ts';
+import { Attempt, Connection, HELD_UP_MS, Job, type JobOptions } from './job.ts';
+import type { OnSettled } from './wire.ts';
 
 export type ConnectionPoolOptions = ConnectionSettings & {
   /** Most connections open at once. */
@@ -18,132 +19,14 @@ export type ConnectionPoolOptions = ConnectionSettings & {
   readonly onNotice?: ((message: string) => void) | undefined;
 };
 
-/** Where the running statement leaves its cancel, for whoever watches the client's socket and the deadline. */
-export type Cancellable = { cancel: (() => void) | undefined };
-
-/** How long a statement has taken of late, in milliseconds; zero runs have no pace. */
-export type Pace = { runs: number; mean: number; best: number };
-
-export const noPace = (): Pace => ({ runs: 0, mean: 0, best: 0 });
-
-export type JobOptions = {
-  readonly statements: readonly WireStatement[];
-  /** A read that collects its rows: it may share a connection, and run twice. */
-  readonly isShareable: boolean;
-  readonly pace: Pace;
-  readonly cancellable: Cancellable | undefined;
-  readonly settle: OnSettled;
-};
-
 /** Batches under way on one connection. More of them hardly save anything. */
 const LONGEST_LINE = 8;
-/** A statement is quick when it can be this quick, in milliseconds: on a busy machine even the quickest takes long at times. */
-const QUICK_MS = 5;
-/** A statement that takes this long holds up those behind it: they look for another connection. */
-const HELD_UP_MS = 100;
 const LOOK_EVERY_MS = 50;
 const MOST_ATTEMPTS = 4;
-/** How long after a cancel a cancelled statement may be one that it was not meant for. */
-const CANCEL_SHADOW_MS = 5_000;
-
 export const poolExhausted = (): Problem =>
   new Problem('pool_exhausted', 504, 'Timed out acquiring connection from connection pool.', {
     hint: 'All database connections were busy. Raise database.pool.max or look for slow statements.',
   });
-
-class Job implements JobOptions {
-  readonly statements: readonly WireStatement[];
-  readonly isShareable: boolean;
-  readonly pace: Pace;
-  readonly cancellable: Cancellable | undefined;
-  readonly settle: OnSettled;
-  attempts = 0;
-  /** Attempts that have not ended: two for a read that was held up. */
-  underWay = 0;
-  isSettled = false;
-
-  constructor({ statements, isShareable, pace, cancellable, settle }: JobOptions) {
-    this.statements = statements;
-    this.isShareable = isShareable;
-    this.pace = pace;
-    this.cancellable = cancellable;
-    this.settle = settle;
-  }
-
-  /** The first outcome counts. */
-  end(...[error, results]: Parameters<OnSettled>): void {
-    if (this.isSettled) return;
-    this.isSettled = true;
-    if (this.cancellable) this.cancellable.cancel = undefined;
-    this.settle(error, results);
-  }
-}
-
-/** A job on a connection. */
-class Attempt {
-  readonly job: Job;
-  readonly connection: Connection;
-  /** Others may stand behind it. */
-  readonly isQuick: boolean;
-  batch: Batch | undefined;
-  isCancelled = false;
-  /** A second attempt was asked for, because what stands before this one takes long. */
-  isHeldUp = false;
-
-  constructor(job: Job, connection: Connection) {
-    this.job = job;
-    this.connection = connection;
-    this.isQuick = job.isShareable && isQuick(job.pace);
-  }
-
-  /** When the server turned to it; 0 before that. */
-  get startedAt(): number {
-    return this.batch?.startedAt ?? 0;
-  }
-}
-
-export class Connection {
-  readonly wire: OpenWire['wire'];
-  readonly #cancel: (onSeen: () => void) => void;
-  /** In the order in which they were sent. */
-  readonly attempts: Attempt[] = [];
-  idleSince = 0;
-  /** Cancels on their way. The server has to have seen them before anybody else's statement runs. */
-  #cancels = 0;
-  #cancelledAt = Number.NEGATIVE_INFINITY;
-  #onCancelled: (() => void) | undefined;
-
-  constructor(opened: OpenWire) {
-    this.wire = opened.wire;
-    this.#cancel = (onSeen) => opened.cancel(onSeen);
-  }
-
-  get isCancelling(): boolean {
-    return this.#cancels > 0;
-  }
-
-  /** A statement that was cancelled here may not be the one that was meant. */
-  get wasCancelled(): boolean {
-    return this.isCancelling || performance.now() - this.#cancelledAt < CANCEL_SHADOW_MS;
-  }
-
-  /** Ends what the server is doing for this connection now. */
-  cancel(): void {
-    this.#cancels += 1;
-    this.#cancel(() => {
-      this.#cancels -= 1;
-      this.#cancelledAt = performance.now();
-      if (this.#cancels > 0) return;
-      this.#onCancelled?.();
-      this.#onCancelled = undefined;
-    });
-  }
-
-  /** `then` once the server has seen the cancels that are on their way. */
-  afterCancel(then: () => void): void {
-    this.#onCancelled = then;
-  }
-}
 
 type Waiting = {
   /** Absent for a connection that is wanted for one caller alone. */
@@ -282,7 +165,7 @@ export class ConnectionPool {
     job.attempts += 1;
     job.underWay += 1;
     if (connection.attempts.push(attempt) > 1) this.#watchLines();
-    if (job.cancellable) job.cancellable.cancel = () => cancelAttempt(attempt);
+    if (job.cancellable) job.cancellable.cancel = () => attempt.cancel();
     attempt.batch = connection.wire.send(job.statements, (error, results) =>
       this.#ended(attempt, error, results),
     );
@@ -293,7 +176,7 @@ export class ConnectionPool {
     const { attempts, wire } = connection;
     attempts.splice(attempts.indexOf(attempt), 1);
     job.underWay -= 1;
-    if (startedAt > 0 && wire.usable) notePace(job.pace, performance.now() - startedAt);
+    if (startedAt > 0 && wire.usable) job.pace.note(performance.now() - startedAt);
     const again = error !== undefined && this.#deservesAnother(attempt, error);
     // The next statement is on its way before the results of this one are looked at.
     if (attempts.length === 0) this.release(connection);
@@ -318,7 +201,7 @@ export class ConnectionPool {
     let shortest: Connection | undefined;
     let length = LONGEST_LINE;
     for (const connection of this.#all) {
-      if (connection.attempts.length >= length || !mayFollow(job, connection, now)) continue;
+      if (connection.attempts.length >= length || !connection.admits(job, now)) continue;
       shortest = connection;
       ({ length } = connection.attempts);
     }
@@ -370,9 +253,9 @@ export class ConnectionPool {
     first.grant(connection);
     while (connection.attempts.length > 0 && connection.attempts.length < share) {
       const [next] = this.#waiting;
-      if (!next?.job?.isShareable || !mayFollow(next.job, connection, performance.now())) return;
+      if (!next?.job?.isShareable || !connection.admits(next.job, performance.now())) return;
       this.#waiting.shift();
-      next.grant(connection);
+      if (!next.job.isSettled) next.grant(connection);
     }
   }
 
@@ -442,31 +325,6 @@ export class ConnectionPool {
       this.#discard(connection);
     }
   }
-}
-
-/** Only the last in line can be slow: nothing was let in behind it. */
-function mayFollow(job: Job, connection: Connection, now: number): boolean {
-  const { attempts, wire } = connection;
-  const first = attempts[0];
-  if (!first || !attempts.at(-1)?.isQuick || now - first.startedAt > HELD_UP_MS) return false;
-  return wire.usable && !connection.isCancelling && wire.knowsNames(job.statements);
-}
-
-function cancelAttempt(attempt: Attempt): void {
-  attempt.isCancelled = true;
-  // Further back in line it is left to run: it is quick, and a cancel would hit somebody else's statement.
-  if (attempt.connection.attempts[0] === attempt) attempt.connection.cancel();
-}
-
-function isQuick({ runs, mean, best }: Pace): boolean {
-  return runs > 0 && best <= QUICK_MS && mean <= HELD_UP_MS;
-}
-
-/** Moving, so that one slow run is remembered for a few dozen quick ones. */
-function notePace(pace: Pace, ms: number): void {
-  pace.mean = pace.runs === 0 ? ms : pace.mean + (ms - pace.mean) / 8;
-  pace.best = pace.runs === 0 ? ms : Math.min(ms, pace.best + (ms - pace.best) / 64);
-  pace.runs += 1;
 }
 
 const poolClosed = (): Error => new Error('the pool is closed');

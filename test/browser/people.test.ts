@@ -243,6 +243,7 @@ describe.skipIf(world.skipped)('auth settings', () => {
 
   test('settings become edits of the keys that changed, and of nothing else', async () => {
     const page = await world.open('/auth');
+    await page.getByLabel('Access token lives').waitFor();
     await expectAccessible(page);
     await page.getByLabel('Access token lives').fill('soon');
     expect(await page.getByRole('button', { name: 'Review change' }).isDisabled()).toBe(true);

@@ -33,7 +33,7 @@ export function Frame() {
   if (session.isPending) {
     return (
       <Center h="100dvh">
-        <Loader aria-label="Loading" />
+        <Loader role="status" aria-label="Loading" />
       </Center>
     );
   }

@@ -1,0 +1,151 @@
+// A job, its attempts, and the connections they are made on: who may stand behind whom, and what a cancel may hit.
+// Which job gets which connection is the pool's business.
+import type { OpenWire } from './connection.ts';
+import type { Batch, OnSettled, WireStatement } from './wire.ts';
+
+/** A statement is quick when it can be this quick, in milliseconds: on a busy machine even the quickest takes long at times. */
+const QUICK_MS = 5;
+/** A statement that takes this long holds up those behind it: they look for another connection. */
+export const HELD_UP_MS = 100;
+/** How long after a cancel a cancelled statement may be one that it was not meant for. */
+const CANCEL_SHADOW_MS = 5_000;
+
+/** Where the running statement leaves its cancel, for whoever watches the client's socket and the deadline. */
+export type Cancellable = { cancel: (() => void) | undefined };
+
+/** How long a statement has taken of late, in milliseconds. */
+export class Pace {
+  #runs = 0;
+  #mean = 0;
+  #best = 0;
+
+  /** Quick enough for others to stand behind it; a statement that never ran is not. */
+  get isQuick(): boolean {
+    return this.#runs > 0 && this.#best <= QUICK_MS && this.#mean <= HELD_UP_MS;
+  }
+
+  /** Both figures move, so that one slow run is remembered for a few dozen quick ones. */
+  note(ms: number): void {
+    this.#mean = this.#runs === 0 ? ms : this.#mean + (ms - this.#mean) / 8;
+    this.#best = this.#runs === 0 ? ms : Math.min(ms, this.#best + (ms - this.#best) / 64);
+    this.#runs += 1;
+  }
+}
+
+export type JobOptions = {
+  readonly statements: readonly WireStatement[];
+  /** A read that collects its rows: it may share a connection, and run twice. */
+  readonly isShareable: boolean;
+  readonly pace: Pace;
+  readonly cancellable: Cancellable | undefined;
+  readonly settle: OnSettled;
+};
+
+export class Job implements JobOptions {
+  readonly statements: readonly WireStatement[];
+  readonly isShareable: boolean;
+  readonly pace: Pace;
+  readonly cancellable: Cancellable | undefined;
+  readonly settle: OnSettled;
+  attempts = 0;
+  /** Attempts that have not ended: two for a read that was held up. */
+  underWay = 0;
+  isSettled = false;
+
+  constructor({ statements, isShareable, pace, cancellable, settle }: JobOptions) {
+    this.statements = statements;
+    this.isShareable = isShareable;
+    this.pace = pace;
+    this.cancellable = cancellable;
+    this.settle = settle;
+  }
+
+  /** The first outcome counts. */
+  end(...[error, results]: Parameters<OnSettled>): void {
+    if (this.isSettled) return;
+    this.isSettled = true;
+    if (this.cancellable) this.cancellable.cancel = undefined;
+    this.settle(error, results);
+  }
+}
+
+/** A job on a connection. */
+export class Attempt {
+  readonly job: Job;
+  readonly connection: Connection;
+  /** Others may stand behind it. */
+  readonly isQuick: boolean;
+  batch: Batch | undefined;
+  isCancelled = false;
+  /** A second attempt was asked for, because what stands before this one takes long. */
+  isHeldUp = false;
+
+  constructor(job: Job, connection: Connection) {
+    this.job = job;
+    this.connection = connection;
+    this.isQuick = job.isShareable && job.pace.isQuick;
+  }
+
+  /** When the server turned to it; 0 before that. */
+  get startedAt(): number {
+    return this.batch?.startedAt ?? 0;
+  }
+
+  /** Further back in line it is left to run: it is quick, and a cancel would hit somebody else's statement. */
+  cancel(): void {
+    this.isCancelled = true;
+    if (this.connection.attempts[0] === this) this.connection.cancel();
+  }
+}
+
+export class Connection {
+  readonly wire: OpenWire['wire'];
+  readonly #cancel: (onSeen: () => void) => void;
+  /** In the order in which they were sent. */
+  readonly attempts: Attempt[] = [];
+  idleSince = 0;
+  /** Cancels on their way. The server has to have seen them before anybody else's statement runs. */
+  #cancels = 0;
+  #cancelledAt = Number.NEGATIVE_INFINITY;
+  #onCancelled: (() => void) | undefined;
+
+  constructor(opened: OpenWire) {
+    this.wire = opened.wire;
+    this.#cancel = (onSeen) => opened.cancel(onSeen);
+  }
+
+  get isCancelling(): boolean {
+    return this.#cancels > 0;
+  }
+
+  /** A statement that was cancelled here may not be the one that was meant. */
+  get wasCancelled(): boolean {
+    return this.isCancelling || performance.now() - this.#cancelledAt < CANCEL_SHADOW_MS;
+  }
+
+  /** Whether the job may stand behind those that are here. Only the last can be slow: nothing was let in behind it. */
+  admits(job: Job, now: number): boolean {
+    const { attempts, wire } = this;
+    const first = attempts[0];
+    if (!first || !attempts.at(-1)?.isQuick || now - first.startedAt > HELD_UP_MS) return false;
+    return wire.usable && !this.isCancelling && wire.knowsNames(job.statements);
+  }
+
+  /** Ends what the server is doing for this connection now. */
+  cancel(): void {
+    this.#cancels += 1;
+    this.#cancel(() => {
+      this.#cancels -= 1;
+      this.#cancelledAt = performance.now();
+      if (this.#cancels > 0) return;
+      const then = this.#onCancelled;
+      this.#onCancelled = undefined;
+      then?.();
+    });
+  }
+
+  /** `then` once the server has seen the cancels that are on their way. */
+  afterCancel(then: () => void): void {
+    this.#onCancelled = then;
+  }
+}
