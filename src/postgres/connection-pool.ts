@@ -5,7 +5,8 @@
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
 import { openWire, type ConnectionSettings } from './connection.ts';
-import { Attempt, Connection, HELD_UP_MS, Job, type JobOptions } from './job.ts';
+import { Attempt, HELD_UP_MS, Job, type JobOptions } from './job.ts';
+import { PooledConnection } from './pooled-connection.ts';
 import type { OnSettled } from './wire.ts';
 
 export type ConnectionPoolOptions = ConnectionSettings & {
@@ -23,7 +24,8 @@ export type ConnectionPoolOptions = ConnectionSettings & {
 const LONGEST_LINE = 8;
 const LOOK_EVERY_MS = 50;
 const MOST_ATTEMPTS = 4;
-export const poolExhausted = (): Problem =>
+
+const poolExhausted = (): Problem =>
   new Problem('pool_exhausted', 504, 'Timed out acquiring connection from connection pool.', {
     hint: 'All database connections were busy. Raise database.pool.max or look for slow statements.',
   });
@@ -34,14 +36,14 @@ type Waiting = {
   /** `performance.now()` at which it is given up. */
   readonly until: number;
   /** Called from inside the pool: starts what waited, in the same turn in which the connection came free. */
-  grant(connection: Connection): void;
+  grant(connection: PooledConnection): void;
   refuse(error: Error): void;
 };
 
 export class ConnectionPool {
   readonly #options: ConnectionPoolOptions;
-  readonly #all: Connection[] = [];
-  readonly #idle: Connection[] = [];
+  readonly #all: PooledConnection[] = [];
+  readonly #idle: PooledConnection[] = [];
   readonly #waiting: Waiting[] = [];
   #opening = 0;
   #closed = false;
@@ -65,13 +67,13 @@ export class ConnectionPool {
   }
 
   /** A connection for one caller alone, until `release`. */
-  acquire(): Promise<Connection> {
+  acquire(): Promise<PooledConnection> {
     return new Promise((grant, refuse) => {
       this.#seek({ job: undefined, until: this.#deadline(), grant, refuse });
     });
   }
 
-  release(connection: Connection): void {
+  release(connection: PooledConnection): void {
     const { wire } = connection;
     if (wire.usable && !wire.idle) {
       // A batch failed inside BEGIN: the transaction is still open and must not reach the next caller.
@@ -160,7 +162,7 @@ export class ConnectionPool {
     return line !== undefined;
   }
 
-  #start(job: Job, connection: Connection): void {
+  #start(job: Job, connection: PooledConnection): void {
     const attempt = new Attempt(job, connection);
     job.attempts += 1;
     job.underWay += 1;
@@ -195,10 +197,10 @@ export class ConnectionPool {
   }
 
   /** The busy connection with the fewest batches that this job may stand behind. */
-  #shortestLine(job: Job): Connection | undefined {
+  #shortestLine(job: Job): PooledConnection | undefined {
     if (!job.isShareable) return undefined;
     const now = performance.now();
-    let shortest: Connection | undefined;
+    let shortest: PooledConnection | undefined;
     let length = LONGEST_LINE;
     for (const connection of this.#all) {
       if (connection.attempts.length >= length || !connection.admits(job, now)) continue;
@@ -232,7 +234,7 @@ export class ConnectionPool {
     }
   }
 
-  #giveBack(connection: Connection): void {
+  #giveBack(connection: PooledConnection): void {
     if (!connection.wire.usable || !connection.wire.idle || this.#closed) {
       this.#discard(connection);
       this.#refill();
@@ -284,10 +286,10 @@ export class ConnectionPool {
     );
   }
 
-  async #open(): Promise<Connection> {
+  async #open(): Promise<PooledConnection> {
     this.#opening += 1;
     try {
-      const connection = new Connection(await openWire(this.#options, this.#options.onNotice));
+      const connection = new PooledConnection(await openWire(this.#options, this.#options.onNotice));
       this.#all.push(connection);
       return connection;
     } catch (error) {
@@ -309,7 +311,7 @@ export class ConnectionPool {
     );
   }
 
-  #discard(connection: Connection): void {
+  #discard(connection: PooledConnection): void {
     const at = this.#all.indexOf(connection);
     if (at >= 0) this.#all.splice(at, 1);
     connection.wire.destroy();

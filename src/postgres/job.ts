@@ -1,14 +1,12 @@
-// A job, its attempts, and the connections they are made on: who may stand behind whom, and what a cancel may hit.
-// Which job gets which connection is the pool's business.
-import type { OpenWire } from './connection.ts';
+// What the pool runs: a batch of statements, its attempts, and how quick it has been. Which connection it gets is
+// the pool's business.
+import type { PooledConnection } from './pooled-connection.ts';
 import type { Batch, OnSettled, WireStatement } from './wire.ts';
 
 /** A statement is quick when it can be this quick, in milliseconds: on a busy machine even the quickest takes long at times. */
 const QUICK_MS = 5;
 /** A statement that takes this long holds up those behind it: they look for another connection. */
 export const HELD_UP_MS = 100;
-/** How long after a cancel a cancelled statement may be one that it was not meant for. */
-const CANCEL_SHADOW_MS = 5_000;
 
 /** Where the running statement leaves its cancel, for whoever watches the client's socket and the deadline. */
 export type Cancellable = { cancel: (() => void) | undefined };
@@ -72,7 +70,7 @@ export class Job implements JobOptions {
 /** A job on a connection. */
 export class Attempt {
   readonly job: Job;
-  readonly connection: Connection;
+  readonly connection: PooledConnection;
   /** Others may stand behind it. */
   readonly isQuick: boolean;
   batch: Batch | undefined;
@@ -80,7 +78,7 @@ export class Attempt {
   /** A second attempt was asked for, because what stands before this one takes long. */
   isHeldUp = false;
 
-  constructor(job: Job, connection: Connection) {
+  constructor(job: Job, connection: PooledConnection) {
     this.job = job;
     this.connection = connection;
     this.isQuick = job.isShareable && job.pace.isQuick;
@@ -95,57 +93,5 @@ export class Attempt {
   cancel(): void {
     this.isCancelled = true;
     if (this.connection.attempts[0] === this) this.connection.cancel();
-  }
-}
-
-export class Connection {
-  readonly wire: OpenWire['wire'];
-  readonly #cancel: (onSeen: () => void) => void;
-  /** In the order in which they were sent. */
-  readonly attempts: Attempt[] = [];
-  idleSince = 0;
-  /** Cancels on their way. The server has to have seen them before anybody else's statement runs. */
-  #cancels = 0;
-  #cancelledAt = Number.NEGATIVE_INFINITY;
-  #onCancelled: (() => void) | undefined;
-
-  constructor(opened: OpenWire) {
-    this.wire = opened.wire;
-    this.#cancel = (onSeen) => opened.cancel(onSeen);
-  }
-
-  get isCancelling(): boolean {
-    return this.#cancels > 0;
-  }
-
-  /** A statement that was cancelled here may not be the one that was meant. */
-  get wasCancelled(): boolean {
-    return this.isCancelling || performance.now() - this.#cancelledAt < CANCEL_SHADOW_MS;
-  }
-
-  /** Whether the job may stand behind those that are here. Only the last can be slow: nothing was let in behind it. */
-  admits(job: Job, now: number): boolean {
-    const { attempts, wire } = this;
-    const first = attempts[0];
-    if (!first || !attempts.at(-1)?.isQuick || now - first.startedAt > HELD_UP_MS) return false;
-    return wire.usable && !this.isCancelling && wire.knowsNames(job.statements);
-  }
-
-  /** Ends what the server is doing for this connection now. */
-  cancel(): void {
-    this.#cancels += 1;
-    this.#cancel(() => {
-      this.#cancels -= 1;
-      this.#cancelledAt = performance.now();
-      if (this.#cancels > 0) return;
-      const then = this.#onCancelled;
-      this.#onCancelled = undefined;
-      then?.();
-    });
-  }
-
-  /** `then` once the server has seen the cancels that are on their way. */
-  afterCancel(then: () => void): void {
-    this.#onCancelled = then;
   }
 }

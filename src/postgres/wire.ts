@@ -25,6 +25,12 @@ export type WireStatement = {
 
 export class RowTooLarge extends Error {
   override name = 'RowTooLarge';
+  readonly maxBytes: number;
+
+  constructor(maxBytes: number) {
+    super(`a row has more than ${maxBytes} bytes`);
+    this.maxBytes = maxBytes;
+  }
 }
 
 /** The body of a DataRow message, from `start` to before `end`; the bytes are only good during the call. */
@@ -203,7 +209,7 @@ export class Wire {
     const batch = this.#batches[0];
     const most = batch?.statements[batch.results.length]?.maxRowBytes;
     if (!batch || type !== 0x44 || most === undefined || size <= most) return true;
-    batch.error ??= new RowTooLarge(`a row has more than ${most} bytes`);
+    batch.error ??= new RowTooLarge(most);
     return false;
   }
 

@@ -125,7 +125,6 @@ function fail(
   const reason = request.scope.aborted;
   const cause = reason === undefined ? error : new Abort(reason);
   const problem = toProblem(cause, {
-    maxResponseBytes: context.snapshot().config.server.maxResponseBytes,
     isAnonymous: caller === undefined || (caller.user === null && caller.role === 'anon'),
     hasChecks: true,
   });

@@ -110,12 +110,12 @@ test('clients that stop reading keep no connection to the database', async () =>
   for (const socket of sockets) socket.destroy();
 });
 
-async function withLargestAnswer(
-  maxResponseBytes: number,
+async function withLimits(
+  limits: { readonly maxResponseBytes?: number; readonly requestMs?: number },
   work: (small: RestWorld) => Promise<void>,
 ): Promise<void> {
   const own = await createDatabase();
-  const small = await createRestWorld({ url: own.url, ...WORLD, poolSize: 1, maxResponseBytes });
+  const small = await createRestWorld({ url: own.url, ...WORLD, poolSize: 1, ...limits });
   try {
     await work(small);
   } finally {
@@ -125,7 +125,7 @@ async function withLargestAnswer(
 }
 
 test('an answer that would be too large is refused, however its rows come', () =>
-  withLargestAnswer(400, async (small) => {
+  withLimits({ maxResponseBytes: 400 }, async (small) => {
     const tooLarge = { status: 400, json: { code: 'SVC103', hint: expect.any(String) } };
     // As one value that the database makes, smaller and larger than what is read at once.
     expect(await small.send('/items')).toMatchObject({ status: 200 });
@@ -138,7 +138,7 @@ test('an answer that would be too large is refused, however its rows come', () =
   }));
 
 test('an answer that is passed over takes no memory', () =>
-  withLargestAnswer(100_000, async (small) => {
+  withLimits({ maxResponseBytes: 100_000 }, async (small) => {
     await small.send('/rpc/table_result?n=10');
     const before = process.memoryUsage().arrayBuffers;
     let most = 0;
@@ -148,4 +148,25 @@ test('an answer that is passed over takes no memory', () =>
     expect(answer).toMatchObject({ status: 400, json: { code: 'SVC103' } });
     // The answer would have had 12 MB.
     expect(most - before).toBeLessThan(5_000_000);
+  }));
+
+test('a client that does not read its answer is cut off at the deadline of the request', () =>
+  withLimits({ requestMs: 1_000 }, async (small) => {
+    const { port, host } = new URL(small.url);
+    let bytes = 0;
+    const closed = new Promise<void>((resolve) => {
+      const socket = connect(Number(port));
+      socket.on('error', () => {});
+      socket.pause();
+      socket.write(
+        `GET /rest/v1/rpc/table_result?n=400000 HTTP/1.1\r\nhost: ${host}\r\napikey: ${KEYS.publishable}\r\n\r\n`,
+      );
+      // Well after the deadline: nothing tells of it whoever does not read.
+      setTimeout(() => socket.on('data', (piece) => (bytes += piece.length)).resume(), 3_000);
+      socket.on('close', () => resolve());
+    });
+    await closed;
+    // The whole answer has 12 MB; what the kernel had taken is still read.
+    expect(bytes).toBeGreaterThan(0);
+    expect(bytes).toBeLessThan(10_000_000);
   }));

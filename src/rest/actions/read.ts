@@ -123,7 +123,7 @@ async function readRows(
       { readOnly: true, onRow },
     );
   } catch (error) {
-    throw isTooLarge ? responseTooLarge(maxResponseBytes) : error;
+    if (!isTooLarge) throw error;
   }
   if (isTooLarge) throw responseTooLarge(maxResponseBytes);
   const body = json.finish();

@@ -9,13 +9,10 @@ import { fromDatabase, type ErrorContext } from './database-problem.ts';
 
 const FALLBACK_HINT = 'See the documentation of the data API for what this code means.';
 
-export function toProblem(
-  error: unknown,
-  context: ErrorContext & { readonly maxResponseBytes: number },
-): Problem | undefined {
+export function toProblem(error: unknown, context: ErrorContext): Problem | undefined {
   if (error instanceof Problem) return own(error);
   if (error instanceof pg.DatabaseError) return fromDatabase(error, context);
-  if (error instanceof RowTooLarge) return responseTooLarge(context.maxResponseBytes);
+  if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
   if (error instanceof Abort && error.reason === 'deadline') return requestDeadline();
   if (isConnectionError(error)) {
     return new Problem('PGRST001', 503, 'Database client error. Retrying the connection.', {
