@@ -43,7 +43,8 @@ const { values } = parseArgs({
     // What bin/svc.js starts the product with.
     node: {
       type: 'string',
-      default: '--max-semi-space-size=8 --no-parallel-scavenge --heap-growing-percent=100',
+      default:
+        '--max-semi-space-size=8 --no-parallel-scavenge --heap-growing-percent=100 --no-allocation-site-pretenuring',
     },
   },
 });

@@ -6,6 +6,8 @@ export class RequestScope implements Cancellable {
   readonly id: string;
   /** The request was handed on to another route, which writes its line in the log. */
   handedOn = false;
+  /** Where it stands in the list of requests under way. */
+  place = -1;
   /** Set by whoever runs a statement for this request; called when the request is given up. */
   cancel: (() => void) | undefined;
   /** `performance.now()` at which the request is given up. */

@@ -15,6 +15,7 @@ import { RequestScope } from '../http/request-scope.ts';
 import type { Log } from '../log/log.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { registerHealth, type HealthState } from './health.ts';
+import { InFlight } from './in-flight.ts';
 import { loggedUrl } from './logged-url.ts';
 
 export type Mount = { readonly prefix: string; readonly feature: Feature };
@@ -34,7 +35,7 @@ export type AppOptions = {
 export type App = {
   readonly server: FastifyInstance;
   /** Requests being answered now. */
-  readonly inFlight: ReadonlySet<RequestScope>;
+  readonly inFlight: InFlight;
 };
 
 /** How late a deadline may be noticed. */
@@ -44,7 +45,7 @@ const PROBES: ReadonlySet<string> = new Set(['/live', '/health', '/ready']);
 
 export async function createApp(options: AppOptions): Promise<App> {
   const { log, health } = options;
-  const inFlight = new Set<RequestScope>();
+  const inFlight = new InFlight();
   const nextId = requestIds();
   const server = fastify({
     // Fastify's own request lines would repeat ours, and its limits would ignore the file.
@@ -171,7 +172,7 @@ function watch(
 }
 
 /** One timer for all: one for each request shows at thousands of them a second. */
-function endLate(inFlight: ReadonlySet<RequestScope>): void {
+function endLate(inFlight: InFlight): void {
   const now = performance.now();
   for (const scope of inFlight) {
     if (scope.endsAt > now || scope.aborted) continue;
