@@ -94,11 +94,11 @@ test('many reads on few connections: each gets its own answer, as its own caller
 test('a read stands in line when all connections are busy; the line is short, and a write never stands in it', () =>
   withPool(1, async () => {
     const first = nap(0.01);
-    const reads = Array.from({ length: 7 }, (_, number) => echo(ANON, String(number)));
+    const reads = Array.from({ length: 15 }, (_, number) => echo(ANON, String(number)));
     expect(pool.size).toMatchObject({ open: 1, waiting: 0 });
-    const ninth = echo(ANON, 'ninth');
+    const another = echo(ANON, 'another');
     expect(pool.size.waiting).toBe(1);
-    await Promise.all([first, ninth, ...reads]);
+    await Promise.all([first, another, ...reads]);
     const second = nap(0.01);
     const write = insert(1);
     expect(pool.size.waiting).toBe(1);
@@ -106,6 +106,24 @@ test('a read stands in line when all connections are busy; the line is short, an
     const behind = echo(ANON, 'behind');
     expect(pool.size.waiting).toBe(2);
     await Promise.all([second, write, behind]);
+  }));
+
+test('reads that take next to nothing leave connections idle; reads that take longer use all of them', () =>
+  withPool(10, async () => {
+    // A busy machine makes everything slow now and then.
+    await expect
+      .poll(async () => {
+        const reads = Array.from({ length: 24 }, (_, number) => echo(ANON, String(number)));
+        const { idle } = pool.size;
+        await Promise.all(reads);
+        return idle;
+      })
+      .toBeGreaterThan(0);
+    const naps = (): Array<Promise<unknown>> => Array.from({ length: 10 }, () => nap(0.02));
+    await Promise.all(naps());
+    const second = naps();
+    expect(pool.size).toEqual({ open: 10, idle: 0, waiting: 0 });
+    await Promise.all(second);
   }));
 
 test('an error in line ends the read it happens in and no other', () =>

@@ -1,6 +1,7 @@
-// Which connection does what. A job gets an idle connection, a new one, or, when all are busy and it is a read, a
-// place in line behind quick reads on a connection that works already: the server goes from one to the next
-// without waiting for us, and several leave in one write. Everything else waits for a connection of its own.
+// Which connection does what. A job gets an idle connection, a new one, or, when it is a read, a place in line behind
+// quick reads on a connection that works already: the server goes from one to the next without waiting for us, and
+// several leave in one write. A read that takes next to nothing prefers the line, others take it when all connections
+// are busy; everything else waits for a connection of its own.
 // The rules that keep a slow statement from holding up those behind it: docs/decisions/0035.
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
@@ -21,7 +22,11 @@ export type ConnectionPoolOptions = ConnectionSettings & {
 };
 
 /** Batches under way on one connection. More of them hardly save anything. */
-const LONGEST_LINE = 8;
+const LONGEST_LINE = 16;
+/** As many connections as this keep several processors busy with reads that take next to nothing. */
+const ENOUGH_LINES = 4;
+/** A line is preferred to an idle connection as long as the turn ends within this, in milliseconds. */
+const SHORT_WAIT_MS = 3;
 const LOOK_EVERY_MS = 50;
 const MOST_ATTEMPTS = 4;
 
@@ -136,6 +141,12 @@ export class ConnectionPool {
 
   /** True when it got a connection, will get the one that is being opened, or was refused for good. */
   #serve(waiting: Waiting): boolean {
+    // Those who wait longer come first.
+    const line = waiting.job && this.#waiting.length === 0 ? this.#lineFor(waiting.job) : undefined;
+    if (line) {
+      waiting.grant(line);
+      return true;
+    }
     for (;;) {
       const connection = this.#idle.pop();
       if (!connection) break;
@@ -149,24 +160,20 @@ export class ConnectionPool {
       waiting.refuse(poolClosed());
       return true;
     }
-    if (this.#all.length + this.#opening < this.#options.max) {
-      this.#open().then(
-        (connection) => waiting.grant(connection),
-        (error: unknown) => waiting.refuse(toError(error)),
-      );
-      return true;
-    }
-    // Those who wait longer come first.
-    const line = waiting.job && this.#waiting.length === 0 ? this.#shortestLine(waiting.job) : undefined;
-    if (line) waiting.grant(line);
-    return line !== undefined;
+    if (!this.#mayOpen) return false;
+    this.#open().then(
+      (connection) => waiting.grant(connection),
+      (error: unknown) => waiting.refuse(toError(error)),
+    );
+    return true;
   }
 
   #start(job: Job, connection: PooledConnection): void {
     const attempt = new Attempt(job, connection);
     job.attempts += 1;
     job.underWay += 1;
-    if (connection.attempts.push(attempt) > 1) this.#watchLines();
+    connection.add(attempt);
+    if (!attempt.isAlone) this.#watchLines();
     if (job.cancellable) job.cancellable.cancel = () => attempt.cancel();
     attempt.batch = connection.wire.send(job.statements, (error, results) =>
       this.#ended(attempt, error, results),
@@ -174,14 +181,13 @@ export class ConnectionPool {
   }
 
   #ended(attempt: Attempt, error: Error | undefined, results: Parameters<OnSettled>[1]): void {
-    const { job, connection, startedAt } = attempt;
-    const { attempts, wire } = connection;
-    attempts.splice(attempts.indexOf(attempt), 1);
+    const { job, connection, startedAt, isAlone } = attempt;
+    connection.remove(attempt);
     job.underWay -= 1;
-    if (startedAt > 0 && wire.usable) job.pace.note(performance.now() - startedAt);
+    if (startedAt > 0 && connection.wire.usable) job.pace.note(performance.now() - startedAt, isAlone);
     const again = error !== undefined && this.#deservesAnother(attempt, error);
     // The next statement is on its way before the results of this one are looked at.
-    if (attempts.length === 0) this.release(connection);
+    if (connection.attempts.length === 0) this.release(connection);
     if (again) this.#seek(this.#waitingFor(job));
     else job.end(error, results);
   }
@@ -196,18 +202,26 @@ export class ConnectionPool {
     return neverStarted || wrongCancel;
   }
 
-  /** The busy connection with the fewest batches that this job may stand behind. */
-  #shortestLine(job: Job): PooledConnection | undefined {
-    if (!job.isShareable) return undefined;
+  /** The busy connection on which the job's turn comes first; undefined when a connection of its own is better. */
+  #lineFor(job: Job): PooledConnection | undefined {
+    if (!job.isShareable || this.#closed) return undefined;
     const now = performance.now();
-    let shortest: PooledConnection | undefined;
-    let length = LONGEST_LINE;
+    let best: PooledConnection | undefined;
+    let lines = 0;
     for (const connection of this.#all) {
-      if (connection.attempts.length >= length || !connection.admits(job, now)) continue;
-      shortest = connection;
-      ({ length } = connection.attempts);
+      if (connection.attempts.length >= LONGEST_LINE || !connection.admits(job, now)) continue;
+      lines += 1;
+      if (!best || connection.expectedMs < best.expectedMs) best = connection;
     }
-    return shortest;
+    if (!best || (this.#idle.length === 0 && !this.#mayOpen)) return best;
+    // Another backend would have to be woken: dearer than the read itself, as long as the line is short.
+    const { pace } = job;
+    const isShort = pace.mean <= SHORT_WAIT_MS && best.expectedMs + pace.best <= SHORT_WAIT_MS;
+    return isShort && lines >= ENOUGH_LINES && job.attempts === 0 ? best : undefined;
+  }
+
+  get #mayOpen(): boolean {
+    return this.#all.length + this.#opening < this.#options.max;
   }
 
   /** Looks at the lines as long as there are any. */
@@ -304,7 +318,7 @@ export class ConnectionPool {
   /** A lost connection frees a slot: open a new one for the request that waits longest. */
   #refill(): void {
     if (this.#closed || this.#waiting.length === 0) return;
-    if (this.#all.length + this.#opening >= this.#options.max) return;
+    if (!this.#mayOpen) return;
     this.#open().then(
       (connection) => this.release(connection),
       () => {},

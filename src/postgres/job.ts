@@ -11,22 +11,43 @@ export const HELD_UP_MS = 100;
 /** Where the running statement leaves its cancel, for whoever watches the client's socket and the deadline. */
 export type Cancellable = { cancel: (() => void) | undefined };
 
-/** How long a statement has taken of late, in milliseconds. */
+/** How long a statement takes, in milliseconds, the way to the server and back included. */
 export class Pace {
-  #runs = 0;
   #mean = 0;
-  #best = 0;
+  #recentBest = Number.POSITIVE_INFINITY;
+  #best = Number.POSITIVE_INFINITY;
+
+  /** Of late: one slow run is remembered for a few dozen quick ones. */
+  get mean(): number {
+    return this.#mean;
+  }
+
+  /** What it takes when nothing else is in its way; infinite as long as it never ran. */
+  get best(): number {
+    return this.#best;
+  }
 
   /** Quick enough for others to stand behind it; a statement that never ran is not. */
   get isQuick(): boolean {
-    return this.#runs > 0 && this.#best <= QUICK_MS && this.#mean <= HELD_UP_MS;
+    return this.#recentBest <= QUICK_MS && this.#mean <= HELD_UP_MS;
   }
 
-  /** Both figures move, so that one slow run is remembered for a few dozen quick ones. */
-  note(ms: number): void {
-    this.#mean = this.#runs === 0 ? ms : this.#mean + (ms - this.#mean) / 8;
-    this.#best = this.#runs === 0 ? ms : Math.min(ms, this.#best + (ms - this.#best) / 64);
-    this.#runs += 1;
+  /**
+   * `wasAlone`: nobody was before it on its connection. The answers of those who stand in line arrive together, which
+   * makes all but the first look quicker than they are.
+   */
+  note(ms: number, wasAlone: boolean): void {
+    if (this.#best === Number.POSITIVE_INFINITY) {
+      this.#mean = ms;
+      this.#recentBest = ms;
+      this.#best = ms;
+      return;
+    }
+    this.#mean += (ms - this.#mean) / 8;
+    if (!wasAlone) return;
+    this.#recentBest = Math.min(ms, this.#recentBest + (ms - this.#recentBest) / 64);
+    // Forgotten slowly: on a machine that is busy for minutes hardly any run tells what the statement itself takes.
+    this.#best = Math.min(ms, this.#best + (ms - this.#best) / 8192);
   }
 }
 
@@ -73,6 +94,10 @@ export class Attempt {
   readonly connection: PooledConnection;
   /** Others may stand behind it. */
   readonly isQuick: boolean;
+  /** How long the server will take for it, in milliseconds. */
+  readonly expectedMs: number;
+  /** Nobody was before it. */
+  readonly isAlone: boolean;
   batch: Batch | undefined;
   isCancelled = false;
   /** A second attempt was asked for, because what stands before this one takes long. */
@@ -82,6 +107,8 @@ export class Attempt {
     this.job = job;
     this.connection = connection;
     this.isQuick = job.isShareable && job.pace.isQuick;
+    this.expectedMs = job.pace.best;
+    this.isAlone = connection.attempts.length === 0;
   }
 
   /** When the server turned to it; 0 before that. */
