@@ -6,7 +6,7 @@
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
 import { openWire, type ConnectionSettings } from './connection.ts';
-import { Attempt, HELD_UP_MS, Job, type JobOptions } from './job.ts';
+import { Attempt, Job, type JobOptions } from './job.ts';
 import { PooledConnection } from './pooled-connection.ts';
 import type { OnSettled } from './wire.ts';
 
@@ -27,7 +27,7 @@ const LONGEST_LINE = 16;
 const ENOUGH_LINES = 4;
 /** A line is preferred to an idle connection as long as the turn ends within this, in milliseconds. */
 const SHORT_WAIT_MS = 3;
-const LOOK_EVERY_MS = 50;
+const LOOK_EVERY_MS = 10;
 const MOST_ATTEMPTS = 4;
 
 const poolExhausted = (): Problem =>
@@ -217,7 +217,7 @@ export class ConnectionPool {
     // Another backend would have to be woken: dearer than the read itself, as long as the line is short.
     const { pace } = job;
     const isShort = pace.mean <= SHORT_WAIT_MS && best.expectedMs + pace.best <= SHORT_WAIT_MS;
-    return isShort && lines >= ENOUGH_LINES && job.attempts === 0 ? best : undefined;
+    return isShort && lines >= ENOUGH_LINES ? best : undefined;
   }
 
   get #mayOpen(): boolean {
@@ -238,7 +238,7 @@ export class ConnectionPool {
     const now = performance.now();
     for (const connection of this.#all) {
       const [first, ...others] = connection.attempts;
-      if (!first || others.length === 0 || now - first.startedAt < HELD_UP_MS) continue;
+      if (!first || others.length === 0 || !first.isLate(now)) continue;
       if (first.isCancelled && !connection.isCancelling) connection.cancel();
       for (const attempt of others) {
         if (attempt.isHeldUp || attempt.isCancelled || attempt.job.attempts >= MOST_ATTEMPTS) continue;

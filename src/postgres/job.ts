@@ -5,8 +5,11 @@ import type { Batch, OnSettled, WireStatement } from './wire.ts';
 
 /** A statement is quick when it can be this quick, in milliseconds: on a busy machine even the quickest takes long at times. */
 const QUICK_MS = 5;
-/** A statement that takes this long holds up those behind it: they look for another connection. */
-export const HELD_UP_MS = 100;
+/** A statement whose runs take this long is none to stand behind. */
+const SLOW_MS = 100;
+/** One that takes this many times its mean holds up those behind it: they look for another connection. */
+const LATE_TIMES = 8;
+const SOONEST_LATE_MS = 20;
 
 /** Where the running statement leaves its cancel, for whoever watches the client's socket and the deadline. */
 export type Cancellable = { cancel: (() => void) | undefined };
@@ -29,7 +32,7 @@ export class Pace {
 
   /** Quick enough for others to stand behind it; a statement that never ran is not. */
   get isQuick(): boolean {
-    return this.#recentBest <= QUICK_MS && this.#mean <= HELD_UP_MS;
+    return this.#recentBest <= QUICK_MS && this.#mean <= SLOW_MS;
   }
 
   /**
@@ -114,6 +117,16 @@ export class Attempt {
   /** When the server turned to it; 0 before that. */
   get startedAt(): number {
     return this.batch?.startedAt ?? 0;
+  }
+
+  /**
+   * The server works on it for much longer than usual. Measured by what is usual now: where everything is slow because
+   * there is too much to do, running things twice would only add to it.
+   */
+  isLate(now: number): boolean {
+    if (this.startedAt === 0) return false;
+    const usual = Math.min(LATE_TIMES * this.job.pace.mean, SLOW_MS);
+    return now - this.startedAt > Math.max(usual, SOONEST_LATE_MS);
   }
 
   /** Further back in line it is left to run: it is quick, and a cancel would hit somebody else's statement. */

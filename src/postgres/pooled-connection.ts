@@ -1,6 +1,6 @@
 // A connection of the pool: who works on it, who may stand behind them, and what a cancel may still hit.
 import type { OpenWire } from './connection.ts';
-import { HELD_UP_MS, type Attempt, type Job } from './job.ts';
+import type { Attempt, Job } from './job.ts';
 
 /** How long after a cancel a cancelled statement may be one that it was not meant for. */
 const CANCEL_SHADOW_MS = 5_000;
@@ -54,9 +54,10 @@ export class PooledConnection {
 
   /** Whether the job may stand behind those that are here. Only the last can be slow: nothing was let in behind it. */
   admits(job: Job, now: number): boolean {
-    const { attempts, wire } = this;
+    const { wire } = this;
+    const attempts = this.#attempts;
     const first = attempts[0];
-    if (!first || !attempts.at(-1)?.isQuick || now - first.startedAt > HELD_UP_MS) return false;
+    if (!first || !attempts.at(-1)?.isQuick || first.isLate(now)) return false;
     return wire.usable && !this.isCancelling && wire.knowsNames(job.statements);
   }
 
