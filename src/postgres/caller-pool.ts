@@ -69,6 +69,7 @@ export class CallerPool {
     return new Promise((resolve, reject) => {
       this.#connections.run({
         statements: batch,
+        isRead: readOnly,
         isShareable: readOnly && collects && !rollback,
         pace: pace ?? new Pace(),
         cancellable,

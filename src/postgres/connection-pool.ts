@@ -1,18 +1,20 @@
-// Which connection does what. A job gets an idle connection, a new one, or, when it is a read, a place in line behind
-// quick reads on a connection that works already: the server goes from one to the next without waiting for us, and
-// several leave in one write. A read that takes next to nothing prefers the line, others take it when all connections
-// are busy; everything else waits for a connection of its own.
+// Which connection does what. A job gets an idle connection, a new one, or, when there is none for it and it is a
+// read, a place in line behind quick reads on a connection that works already: the server goes from one to the next
+// without waiting for us, and several leave in one write. Everything else waits for a connection of its own.
 // The rules that keep a slow statement from holding up those behind it: docs/decisions/0035.
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
 import { openWire, type ConnectionSettings } from './connection.ts';
 import { Attempt, Job, type JobOptions } from './job.ts';
 import { PooledConnection } from './pooled-connection.ts';
+import { WaitingList, type Waiting } from './waiting-list.ts';
 import type { OnSettled } from './wire.ts';
 
 export type ConnectionPoolOptions = ConnectionSettings & {
   /** Most connections open at once. */
   readonly max: number;
+  /** Most connections that read at once, those left out that have done so for long. Without it, all. */
+  readonly maxReading?: number | undefined;
   /** Connections kept open when idle. */
   readonly minIdle: number;
   readonly idleTimeoutMs: number;
@@ -23,10 +25,8 @@ export type ConnectionPoolOptions = ConnectionSettings & {
 
 /** Batches under way on one connection. More of them hardly save anything. */
 const LONGEST_LINE = 16;
-/** As many connections as this keep several processors busy with reads that take next to nothing. */
-const ENOUGH_LINES = 4;
-/** A line is preferred to an idle connection as long as the turn ends within this, in milliseconds. */
-const SHORT_WAIT_MS = 3;
+/** A read that takes longer may wait for something else than a processor: others are let in beside it. */
+const LONG_READ_MS = 100;
 const LOOK_EVERY_MS = 10;
 const MOST_ATTEMPTS = 4;
 
@@ -35,22 +35,15 @@ const poolExhausted = (): Problem =>
     hint: 'All database connections were busy. Raise database.pool.max or look for slow statements.',
   });
 
-type Waiting = {
-  /** Absent for a connection that is wanted for one caller alone. */
-  readonly job: Job | undefined;
-  /** `performance.now()` at which it is given up. */
-  readonly until: number;
-  /** Called from inside the pool: starts what waited, in the same turn in which the connection came free. */
-  grant(connection: PooledConnection): void;
-  refuse(error: Error): void;
-};
-
 export class ConnectionPool {
   readonly #options: ConnectionPoolOptions;
+  readonly #maxReading: number;
   readonly #all: PooledConnection[] = [];
   readonly #idle: PooledConnection[] = [];
-  readonly #waiting: Waiting[] = [];
+  readonly #waitingReads = new WaitingList();
+  readonly #waitingOthers = new WaitingList();
   #opening = 0;
+  #openingToRead = 0;
   #closed = false;
   readonly #reaper: NodeJS.Timeout;
   #waitingTimer: NodeJS.Timeout | undefined;
@@ -58,12 +51,13 @@ export class ConnectionPool {
 
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
+    this.#maxReading = Math.min(options.maxReading ?? options.max, options.max);
     this.#reaper = setInterval(() => this.#reap(), Math.min(options.idleTimeoutMs, 30_000));
     this.#reaper.unref();
   }
 
   get size(): { open: number; idle: number; waiting: number } {
-    return { open: this.#all.length, idle: this.#idle.length, waiting: this.#waiting.length };
+    return { open: this.#all.length, idle: this.#idle.length, waiting: this.#waiting };
   }
 
   /** Callbacks and no promise of its own: each turn of the microtask queue shows at this rate of requests. */
@@ -115,7 +109,8 @@ export class ConnectionPool {
     clearInterval(this.#reaper);
     clearTimeout(this.#waitingTimer);
     clearTimeout(this.#lineTimer);
-    for (const waiting of this.#waiting.splice(0)) waiting.refuse(poolClosed());
+    this.#waitingReads.refuseAll(poolClosed);
+    this.#waitingOthers.refuseAll(poolClosed);
   }
 
   #deadline(): number {
@@ -134,19 +129,32 @@ export class ConnectionPool {
   }
 
   #seek(waiting: Waiting): void {
-    if (this.#serve(waiting)) return;
-    this.#waiting.push(waiting);
+    const { job } = waiting;
+    if (job?.isRead !== true) {
+      if (this.#serve(waiting)) return;
+      this.#waitingOthers.push(waiting);
+    } else {
+      // Those who wait longer come first.
+      if (this.#waitingReads.length === 0) {
+        if (this.#mayRead() && this.#serve(waiting)) return;
+        const line = this.#waitingOthers.length === 0 ? this.#shortestLine(job) : undefined;
+        if (line) {
+          waiting.grant(line);
+          return;
+        }
+      }
+      if (this.#closed) {
+        waiting.refuse(poolClosed());
+        return;
+      }
+      this.#waitingReads.push(waiting);
+      this.#watchReads();
+    }
     this.#watchWaiting();
   }
 
   /** True when it got a connection, will get the one that is being opened, or was refused for good. */
   #serve(waiting: Waiting): boolean {
-    // Those who wait longer come first.
-    const line = waiting.job && this.#waiting.length === 0 ? this.#lineFor(waiting.job) : undefined;
-    if (line) {
-      waiting.grant(line);
-      return true;
-    }
     for (;;) {
       const connection = this.#idle.pop();
       if (!connection) break;
@@ -161,11 +169,35 @@ export class ConnectionPool {
       return true;
     }
     if (!this.#mayOpen) return false;
-    this.#open().then(
-      (connection) => waiting.grant(connection),
-      (error: unknown) => waiting.refuse(toError(error)),
-    );
+    const reads = waiting.job?.isRead === true ? 1 : 0;
+    this.#openingToRead += reads;
+    this.#open()
+      .finally(() => (this.#openingToRead -= reads))
+      .then(
+        (connection) => waiting.grant(connection),
+        (error: unknown) => waiting.refuse(toError(error)),
+      );
     return true;
+  }
+
+  get #mayOpen(): boolean {
+    return this.#all.length + this.#opening < this.#options.max;
+  }
+
+  /** Whether one more connection may read. */
+  #mayRead(): boolean {
+    if (this.#maxReading >= this.#options.max) return true;
+    const now = performance.now();
+    let reading = this.#openingToRead;
+    for (const { attempts } of this.#all) {
+      const [first] = attempts;
+      if (first?.job.isRead === true && now - first.startedAt < LONG_READ_MS) reading += 1;
+    }
+    return reading < this.#maxReading;
+  }
+
+  get #waiting(): number {
+    return this.#waitingReads.length + this.#waitingOthers.length;
   }
 
   #start(job: Job, connection: PooledConnection): void {
@@ -173,7 +205,7 @@ export class ConnectionPool {
     job.attempts += 1;
     job.underWay += 1;
     connection.add(attempt);
-    if (!attempt.isAlone) this.#watchLines();
+    if (!attempt.isAlone) this.#watchReads();
     if (job.cancellable) job.cancellable.cancel = () => attempt.cancel();
     attempt.batch = connection.wire.send(job.statements, (error, results) =>
       this.#ended(attempt, error, results),
@@ -202,35 +234,38 @@ export class ConnectionPool {
     return neverStarted || wrongCancel;
   }
 
-  /** The busy connection on which the job's turn comes first; undefined when a connection of its own is better. */
-  #lineFor(job: Job): PooledConnection | undefined {
-    if (!job.isShareable || this.#closed) return undefined;
+  /** The busy connection with the fewest batches that this job may stand behind. */
+  #shortestLine(job: Job): PooledConnection | undefined {
+    if (!job.isShareable) return undefined;
     const now = performance.now();
-    let best: PooledConnection | undefined;
-    let lines = 0;
+    let shortest: PooledConnection | undefined;
+    let length = LONGEST_LINE;
     for (const connection of this.#all) {
-      if (connection.attempts.length >= LONGEST_LINE || !connection.admits(job, now)) continue;
-      lines += 1;
-      if (!best || connection.expectedMs < best.expectedMs) best = connection;
+      if (connection.attempts.length >= length || !connection.admits(job, now)) continue;
+      shortest = connection;
+      ({ length } = connection.attempts);
     }
-    if (!best || (this.#idle.length === 0 && !this.#mayOpen)) return best;
-    // Another backend would have to be woken: dearer than the read itself, as long as the line is short.
-    const { pace } = job;
-    const isShort = pace.mean <= SHORT_WAIT_MS && best.expectedMs + pace.best <= SHORT_WAIT_MS;
-    return isShort && lines >= ENOUGH_LINES ? best : undefined;
+    return shortest;
   }
 
-  get #mayOpen(): boolean {
-    return this.#all.length + this.#opening < this.#options.max;
-  }
-
-  /** Looks at the lines as long as there are any. */
-  #watchLines(): void {
+  /** Looks at the lines, and at the reads that wait, as long as there are any. */
+  #watchReads(): void {
     this.#lineTimer ??= setTimeout(() => {
       this.#lineTimer = undefined;
       this.#helpHeldUp();
-      if (this.#all.some(({ attempts }) => attempts.length > 1)) this.#watchLines();
+      this.#letReadsIn();
+      const isNeeded = this.#waitingReads.length > 0 || this.#all.some(({ attempts }) => attempts.length > 1);
+      if (isNeeded) this.#watchReads();
     }, LOOK_EVERY_MS);
+  }
+
+  /** Reads that wait because others were reading, once those have done so for long. */
+  #letReadsIn(): void {
+    while (this.#waitingReads.first && this.#mayRead()) {
+      if (this.#idle.length === 0 && !this.#mayOpen) return;
+      const next = this.#waitingReads.shift();
+      if (next) this.#serve(next);
+    }
   }
 
   /** What stands behind a statement that takes long is tried a second time, on the next connection that is free. */
@@ -258,45 +293,46 @@ export class ConnectionPool {
       connection.afterCancel(() => this.#giveBack(connection));
       return;
     }
-    const first = this.#nextWaiting();
-    if (!first) {
+    const next = this.#nextWaiting();
+    if (!next) {
       connection.idleSince = Date.now();
       this.#idle.push(connection);
       return;
     }
     // An even share of the reads that wait, so that the other connections find work too.
-    const share = Math.min(LONGEST_LINE, Math.ceil(this.#waiting.length / this.#all.length));
-    first.grant(connection);
+    const readers = Math.min(this.#maxReading, this.#all.length);
+    const share = Math.min(LONGEST_LINE, Math.ceil(this.#waitingReads.length / readers));
+    next.grant(connection);
     while (connection.attempts.length > 0 && connection.attempts.length < share) {
-      const [next] = this.#waiting;
-      if (!next?.job?.isShareable || !connection.admits(next.job, performance.now())) return;
-      this.#waiting.shift();
-      if (!next.job.isSettled) next.grant(connection);
+      const { first } = this.#waitingReads;
+      if (!first?.job || isBefore(this.#waitingOthers.first, first)) return;
+      if (!first.job.isShareable || !connection.admits(first.job, performance.now())) return;
+      this.#waitingReads.shift()?.grant(connection);
     }
   }
 
-  /** Whoever waits longest and still needs to. */
+  /** Whoever waits longest among those that may run now. */
   #nextWaiting(): Waiting | undefined {
-    for (;;) {
-      const waiting = this.#waiting.shift();
-      if (waiting?.job?.isSettled !== true) return waiting;
-    }
+    const other = this.#waitingOthers.first;
+    const read = this.#waitingReads.first;
+    if (read && !isBefore(other, read) && this.#mayRead()) return this.#waitingReads.shift();
+    return this.#waitingOthers.shift();
   }
 
-  /** One timer for all that wait: they are in order of their ends, and hardly any ever gets there. */
+  /** One timer for all that wait: hardly any ever gets there. */
   #watchWaiting(): void {
-    const [first] = this.#waiting;
-    if (!first || this.#waitingTimer) return;
+    if (this.#waitingTimer) return;
+    const ends = [this.#waitingReads.first, this.#waitingOthers.first].flatMap((one) => one?.until ?? []);
+    if (ends.length === 0) return;
     this.#waitingTimer = setTimeout(
       () => {
         this.#waitingTimer = undefined;
         const now = performance.now();
-        while (this.#waiting[0] && this.#waiting[0].until <= now) {
-          this.#waiting.shift()?.refuse(poolExhausted());
-        }
+        this.#waitingReads.refuseUntil(now, poolExhausted);
+        this.#waitingOthers.refuseUntil(now, poolExhausted);
         this.#watchWaiting();
       },
-      Math.max(1, first.until - performance.now()),
+      Math.max(1, Math.min(...ends) - performance.now()),
     );
   }
 
@@ -317,8 +353,7 @@ export class ConnectionPool {
 
   /** A lost connection frees a slot: open a new one for the request that waits longest. */
   #refill(): void {
-    if (this.#closed || this.#waiting.length === 0) return;
-    if (!this.#mayOpen) return;
+    if (this.#closed || this.#waiting === 0 || !this.#mayOpen) return;
     this.#open().then(
       (connection) => this.release(connection),
       () => {},
@@ -341,6 +376,11 @@ export class ConnectionPool {
       this.#discard(connection);
     }
   }
+}
+
+/** All wait for the same time, so whoever came first ends first. */
+function isBefore(one: Waiting | undefined, other: Waiting): boolean {
+  return one !== undefined && one.until < other.until;
 }
 
 const poolClosed = (): Error => new Error('the pool is closed');

@@ -9,53 +9,44 @@ const QUICK_MS = 5;
 const SLOW_MS = 100;
 /** One that takes this many times its mean holds up those behind it: they look for another connection. */
 const LATE_TIMES = 8;
-const SOONEST_LATE_MS = 20;
+const SOONEST_LATE_MS = 50;
 
 /** Where the running statement leaves its cancel, for whoever watches the client's socket and the deadline. */
 export type Cancellable = { cancel: (() => void) | undefined };
 
-/** How long a statement takes, in milliseconds, the way to the server and back included. */
+/** How long a statement has taken of late, in milliseconds, the way to the server and back included. */
 export class Pace {
   #mean = 0;
-  #recentBest = Number.POSITIVE_INFINITY;
   #best = Number.POSITIVE_INFINITY;
 
-  /** Of late: one slow run is remembered for a few dozen quick ones. */
   get mean(): number {
     return this.#mean;
   }
 
-  /** What it takes when nothing else is in its way; infinite as long as it never ran. */
-  get best(): number {
-    return this.#best;
-  }
-
   /** Quick enough for others to stand behind it; a statement that never ran is not. */
   get isQuick(): boolean {
-    return this.#recentBest <= QUICK_MS && this.#mean <= SLOW_MS;
+    return this.#best <= QUICK_MS && this.#mean <= SLOW_MS;
   }
 
   /**
-   * `wasAlone`: nobody was before it on its connection. The answers of those who stand in line arrive together, which
-   * makes all but the first look quicker than they are.
+   * Both figures move, so that one slow run is remembered for a few dozen quick ones. `wasAlone`: nobody was before
+   * it on its connection. The answers of those who stand in line arrive together, which makes all but the first look
+   * quicker than they are.
    */
   note(ms: number, wasAlone: boolean): void {
     if (this.#best === Number.POSITIVE_INFINITY) {
       this.#mean = ms;
-      this.#recentBest = ms;
       this.#best = ms;
       return;
     }
     this.#mean += (ms - this.#mean) / 8;
-    if (!wasAlone) return;
-    this.#recentBest = Math.min(ms, this.#recentBest + (ms - this.#recentBest) / 64);
-    // Forgotten slowly: on a machine that is busy for minutes hardly any run tells what the statement itself takes.
-    this.#best = Math.min(ms, this.#best + (ms - this.#best) / 8192);
+    if (wasAlone) this.#best = Math.min(ms, this.#best + (ms - this.#best) / 64);
   }
 }
 
 export type JobOptions = {
   readonly statements: readonly WireStatement[];
+  readonly isRead: boolean;
   /** A read that collects its rows: it may share a connection, and run twice. */
   readonly isShareable: boolean;
   readonly pace: Pace;
@@ -65,6 +56,7 @@ export type JobOptions = {
 
 export class Job implements JobOptions {
   readonly statements: readonly WireStatement[];
+  readonly isRead: boolean;
   readonly isShareable: boolean;
   readonly pace: Pace;
   readonly cancellable: Cancellable | undefined;
@@ -74,8 +66,9 @@ export class Job implements JobOptions {
   underWay = 0;
   isSettled = false;
 
-  constructor({ statements, isShareable, pace, cancellable, settle }: JobOptions) {
+  constructor({ statements, isRead, isShareable, pace, cancellable, settle }: JobOptions) {
     this.statements = statements;
+    this.isRead = isRead;
     this.isShareable = isShareable;
     this.pace = pace;
     this.cancellable = cancellable;
@@ -97,8 +90,6 @@ export class Attempt {
   readonly connection: PooledConnection;
   /** Others may stand behind it. */
   readonly isQuick: boolean;
-  /** How long the server will take for it, in milliseconds. */
-  readonly expectedMs: number;
   /** Nobody was before it. */
   readonly isAlone: boolean;
   batch: Batch | undefined;
@@ -110,7 +101,6 @@ export class Attempt {
     this.job = job;
     this.connection = connection;
     this.isQuick = job.isShareable && job.pace.isQuick;
-    this.expectedMs = job.pace.best;
     this.isAlone = connection.attempts.length === 0;
   }
 

@@ -9,7 +9,6 @@ export class PooledConnection {
   readonly wire: OpenWire['wire'];
   readonly #cancel: (onSeen: () => void) => void;
   readonly #attempts: Attempt[] = [];
-  #expectedMs = 0;
   idleSince = 0;
   /** Cancels on their way. The server has to have seen them before anybody else's statement runs. */
   #cancels = 0;
@@ -26,21 +25,12 @@ export class PooledConnection {
     return this.#attempts;
   }
 
-  /** How long whoever is last here waits for the server, in milliseconds. */
-  get expectedMs(): number {
-    return this.#expectedMs;
-  }
-
   add(attempt: Attempt): void {
     this.#attempts.push(attempt);
-    this.#expectedMs += attempt.expectedMs;
   }
 
   remove(attempt: Attempt): void {
     this.#attempts.splice(this.#attempts.indexOf(attempt), 1);
-    // Nothing is left of it by subtraction: an expectation may be infinite, and the rest of a sum is never exact.
-    this.#expectedMs = 0;
-    for (const left of this.#attempts) this.#expectedMs += left.expectedMs;
   }
 
   get isCancelling(): boolean {

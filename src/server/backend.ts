@@ -17,6 +17,7 @@ import { SCHEMA_CHANNEL } from '../migrate/ledger.ts';
 import { CallerPool } from '../postgres/caller-pool.ts';
 import { listen, type Listener } from '../postgres/listen.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
+import { maxReading } from '../postgres/reading.ts';
 import { Problem } from '../problem/problem.ts';
 import { provision } from '../provision/provision.ts';
 import { syncBuckets } from '../storage/bucket.ts';
@@ -71,6 +72,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     url: database.authenticatorUrl,
     applicationName: 'svc-request',
     max: pool.max,
+    maxReading: maxReading(database.authenticatorUrl),
     minIdle: pool.min,
     idleTimeoutMs: pool.idleTimeoutMs,
     statementTimeoutMs: config.server.timeouts.dbQueryMs,

@@ -13,6 +13,7 @@ import { Keyring } from '../../src/identity/keyring.ts';
 import { silentLog, type Log } from '../../src/log/log.ts';
 import { CallerPool } from '../../src/postgres/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
+import { maxReading } from '../../src/postgres/reading.ts';
 import { provision } from '../../src/provision/provision.ts';
 import { rest } from '../../src/rest/rest.ts';
 import { createApp } from '../../src/server/app.ts';
@@ -88,6 +89,7 @@ export async function createRestWorld(options: RestWorldOptions): Promise<RestWo
     url: authenticatorUrl,
     applicationName: 'svc-request',
     max: options.poolSize ?? 4,
+    maxReading: maxReading(authenticatorUrl),
     minIdle: 0,
     idleTimeoutMs: 10_000,
     acquireTimeoutMs: options.acquireTimeoutMs,
