@@ -4,10 +4,11 @@ import { BufferPool } from '../../lib/buffer-pool.ts';
 import type { RowColumn, TextForm } from '../sql/render-node.ts';
 
 const FIRST_BYTES = 64 * 1024;
-const POOL = new BufferPool(32, 1024 * 1024);
+const POOL = new BufferPool(16, 1024 * 1024);
 
 const QUOTE = 0x22;
 const NOTHING = new Uint8Array(0);
+const EMPTY_LIST = Buffer.from('[]');
 const NULL = viewOf(Buffer.from('null'));
 const TRUE = viewOf(Buffer.from('true'));
 const FALSE = viewOf(Buffer.from('false'));
@@ -53,9 +54,11 @@ export function rowFrame(columns: readonly RowColumn[]): RowFrame {
 
 export class JsonRows {
   readonly #frame: RowFrame;
-  #buffer: Buffer;
-  #out: DataView;
-  #length = 1;
+  readonly #expectedBytes: number;
+  /** Taken with the first row: until then the statement may be waiting for its turn. */
+  #buffer: Buffer | undefined;
+  #out: DataView = viewOf(NOTHING);
+  #length = 0;
   /** The last chunk seen: many rows come in one. */
   #chunk: Uint8Array = NOTHING;
   #in: DataView = viewOf(NOTHING);
@@ -63,9 +66,7 @@ export class JsonRows {
 
   constructor(frame: RowFrame, expectedBytes = FIRST_BYTES) {
     this.#frame = frame;
-    this.#buffer = POOL.take(Math.max(1024, expectedBytes));
-    this.#out = viewOf(this.#buffer);
-    this.#buffer[0] = 0x5b;
+    this.#expectedBytes = expectedBytes;
   }
 
   /** The body of one DataRow message, from `start` to before `end`. */
@@ -80,7 +81,8 @@ export class JsonRows {
     const body = this.#in;
     const out = this.#out;
     let length = this.#length;
-    if (this.count++ > 0) length = copy(BETWEEN_ROWS, 0, BETWEEN_ROWS.byteLength, out, length);
+    if (this.count++ === 0) out.setUint8(length++, 0x5b);
+    else length = copy(BETWEEN_ROWS, 0, BETWEEN_ROWS.byteLength, out, length);
     let at = start + 2;
     for (let index = 0; index < forms.length; index++) {
       const key = keys[index] ?? NULL;
@@ -104,23 +106,29 @@ export class JsonRows {
   }
 
   finish(): Buffer {
-    this.#reserve(1);
-    this.#buffer[this.#length++] = 0x5d;
-    return this.#buffer.subarray(0, this.#length);
+    if (this.count === 0) return EMPTY_LIST;
+    const buffer = this.#reserve(1);
+    buffer[this.#length++] = 0x5d;
+    return buffer.subarray(0, this.#length);
   }
 
   /** Call when the bytes are out; without it the memory is merely collected later. */
   release(): void {
-    POOL.give(this.#buffer);
+    if (this.#buffer) POOL.give(this.#buffer);
+    this.#buffer = undefined;
   }
 
-  #reserve(bytes: number): void {
-    if (this.#length + bytes <= this.#buffer.length) return;
-    const grown = POOL.take(Math.max(this.#buffer.length * 2, this.#length + bytes));
-    this.#buffer.copy(grown, 0, 0, this.#length);
-    POOL.give(this.#buffer);
+  #reserve(bytes: number): Buffer {
+    const buffer = this.#buffer;
+    if (buffer && this.#length + bytes <= buffer.length) return buffer;
+    const grown = POOL.take(Math.max((buffer?.length ?? 0) * 2, this.#length + bytes, this.#expectedBytes));
+    if (buffer) {
+      buffer.copy(grown, 0, 0, this.#length);
+      POOL.give(buffer);
+    }
     this.#buffer = grown;
     this.#out = viewOf(grown);
+    return grown;
   }
 }
 
