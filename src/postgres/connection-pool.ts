@@ -1,7 +1,7 @@
 // Which connection does what. A job gets an idle connection, a new one, or, when there is none for it and it is a
 // read, a place in line behind quick reads on a connection that works already: the server goes from one to the next
 // without waiting for us, and several leave in one write. Everything else waits for a connection of its own.
-// The rules that keep a slow statement from holding up those behind it: docs/decisions/0035.
+// The rules that keep a slow statement from holding up those behind it: docs/decisions/0035; how many read: 0036.
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
 import { openWire, type ConnectionSettings } from './connection.ts';

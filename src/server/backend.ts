@@ -72,7 +72,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     url: database.authenticatorUrl,
     applicationName: 'svc-request',
     max: pool.max,
-    maxReading: maxReading(database.authenticatorUrl),
+    maxReading: await maxReading(owner),
     minIdle: pool.min,
     idleTimeoutMs: pool.idleTimeoutMs,
     statementTimeoutMs: config.server.timeouts.dbQueryMs,

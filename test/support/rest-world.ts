@@ -89,7 +89,7 @@ export async function createRestWorld(options: RestWorldOptions): Promise<RestWo
     url: authenticatorUrl,
     applicationName: 'svc-request',
     max: options.poolSize ?? 4,
-    maxReading: maxReading(authenticatorUrl),
+    maxReading: await maxReading(owner),
     minIdle: 0,
     idleTimeoutMs: 10_000,
     acquireTimeoutMs: options.acquireTimeoutMs,
