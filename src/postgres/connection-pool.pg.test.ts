@@ -143,6 +143,18 @@ test('connections that have read for long do not keep others from reading', () =
     2,
   ));
 
+test('a pool that is closing takes no more reads, not even in line', () =>
+  withPool(
+    2,
+    async () => {
+      const running = nap(0.05);
+      const closing = pool.close();
+      await expect(echo(ANON, 'late')).rejects.toThrow('the pool is closed');
+      await Promise.all([running, closing]);
+    },
+    1,
+  ));
+
 test('an error in line ends the read it happens in and no other', () =>
   withPool(1, async () => {
     const divide = (by: string): Promise<string | undefined> => read(ANON, 'select 10 / $1::int', [by]);

@@ -129,31 +129,28 @@ export class ConnectionPool {
   }
 
   #seek(waiting: Waiting): void {
-    const { job } = waiting;
-    if (job?.isRead !== true) {
-      if (this.#serve(waiting)) return;
-      this.#waitingOthers.push(waiting);
-    } else {
-      // Those who wait longer come first.
-      if (this.#waitingReads.length === 0) {
-        if (this.#mayRead() && this.#serve(waiting)) return;
-        const line = this.#waitingOthers.length === 0 ? this.#shortestLine(job) : undefined;
-        if (line) {
-          waiting.grant(line);
-          return;
-        }
-      }
-      if (this.#closed) {
-        waiting.refuse(poolClosed());
-        return;
-      }
-      this.#waitingReads.push(waiting);
-      this.#watchReads();
+    if (this.#closed) {
+      waiting.refuse(poolClosed());
+      return;
     }
+    const isRead = waiting.job?.isRead === true;
+    if (isRead ? this.#serveRead(waiting) : this.#serve(waiting)) return;
+    (isRead ? this.#waitingReads : this.#waitingOthers).push(waiting);
     this.#watchWaiting();
+    if (isRead) this.#watchReads();
   }
 
-  /** True when it got a connection, will get the one that is being opened, or was refused for good. */
+  /** In line where it may not have a connection of its own. */
+  #serveRead(waiting: Waiting): boolean {
+    // Those who wait longer come first.
+    if (this.#waitingReads.first) return false;
+    if (this.#mayRead() && this.#serve(waiting)) return true;
+    const line = waiting.job && !this.#waitingOthers.first ? this.#shortestLine(waiting.job) : undefined;
+    if (line) waiting.grant(line);
+    return line !== undefined;
+  }
+
+  /** True when it got a connection or will get the one that is being opened. */
   #serve(waiting: Waiting): boolean {
     for (;;) {
       const connection = this.#idle.pop();
@@ -163,10 +160,6 @@ export class ConnectionPool {
         return true;
       }
       this.#discard(connection);
-    }
-    if (this.#closed) {
-      waiting.refuse(poolClosed());
-      return true;
     }
     if (!this.#mayOpen) return false;
     const reads = waiting.job?.isRead === true ? 1 : 0;
