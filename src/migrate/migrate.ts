@@ -214,6 +214,9 @@ async function stampedSchemas(session: Queryable, model: SchemaModel): Promise<s
   ].sort();
 }
 
+/** How long the session of a process that was killed may go on holding its locks. */
+const LAST_BREATH_MS = 500;
+
 async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
   const { schemaHash, model } = work;
   for (let told = false; !(await tryLock(session, 'migrate'));) {
@@ -229,9 +232,12 @@ async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
     if (isSuperseded(fence, work)) {
       return { kind: 'superseded', schemaHash, by: fence.current ?? '', replacedAt: fence.replacedAt };
     }
+    const since = performance.now();
     while (!(await tryLock(session, 'background'))) {
-      // Somebody still builds this very file's indexes: all that is ours to do is done.
-      if (stamp?.schemaHash === schemaHash) return { kind: 'unchanged', schemaHash, plan: null };
+      // Somebody still builds this very file's indexes: all that is ours to do is done. Whoever was killed a moment
+      // ago holds the lock until the server has noticed.
+      const isAlive = performance.now() - since > LAST_BREATH_MS;
+      if (isAlive && stamp?.schemaHash === schemaHash) return { kind: 'unchanged', schemaHash, plan: null };
       await pause();
     }
     try {
