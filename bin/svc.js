@@ -14,7 +14,7 @@ const SMALL_NURSERY = '--max-semi-space-size=8';
 // small request on two processors. What requests leave behind is collected when it has doubled the heap, not
 // when it has quadrupled it: 40 MB less under load. And a request that is under way when the nursery is collected
 // survives, which V8 takes for a long life: it would put the next ones among the old, where collecting them costs
-// a third of a small request.
+// a sixth of a small request.
 const COLLECTOR = [
   '--no-parallel-scavenge',
   '--heap-growing-percent=100',

@@ -50,6 +50,9 @@ export type MigrationPolicy = PlanSettings &
     readonly bootBudgetMs: number;
   };
 
+/** How long the session of a process that was killed may go on holding its locks. */
+const LAST_BREATH_MS = 500;
+
 export type MigrationOutcome =
   | { readonly kind: 'unchanged'; readonly schemaHash: string; readonly plan: MigrationPlan | null }
   | {
@@ -213,9 +216,6 @@ async function stampedSchemas(session: Queryable, model: SchemaModel): Promise<s
     ...new Set(['public', ...model.tables.map((table) => table.schema), ...rows.map((row) => row.schema)]),
   ].sort();
 }
-
-/** How long the session of a process that was killed may go on holding its locks. */
-const LAST_BREATH_MS = 500;
 
 async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
   const { schemaHash, model } = work;

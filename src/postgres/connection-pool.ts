@@ -47,7 +47,7 @@ export class ConnectionPool {
   #closed = false;
   readonly #reaper: NodeJS.Timeout;
   #waitingTimer: NodeJS.Timeout | undefined;
-  #lineTimer: NodeJS.Timeout | undefined;
+  #readTimer: NodeJS.Timeout | undefined;
 
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
@@ -108,7 +108,7 @@ export class ConnectionPool {
     this.#closed = true;
     clearInterval(this.#reaper);
     clearTimeout(this.#waitingTimer);
-    clearTimeout(this.#lineTimer);
+    clearTimeout(this.#readTimer);
     this.#waitingReads.refuseAll(poolClosed);
     this.#waitingOthers.refuseAll(poolClosed);
   }
@@ -243,8 +243,8 @@ export class ConnectionPool {
 
   /** Looks at the lines, and at the reads that wait, as long as there are any. */
   #watchReads(): void {
-    this.#lineTimer ??= setTimeout(() => {
-      this.#lineTimer = undefined;
+    this.#readTimer ??= setTimeout(() => {
+      this.#readTimer = undefined;
       this.#helpHeldUp();
       this.#letReadsIn();
       const isNeeded = this.#waitingReads.length > 0 || this.#all.some(({ attempts }) => attempts.length > 1);

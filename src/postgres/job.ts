@@ -44,19 +44,15 @@ export class Pace {
   }
 }
 
-export type JobOptions = {
+export type JobOptions = Pick<
+  Job,
+  'statements' | 'isRead' | 'isShareable' | 'pace' | 'cancellable' | 'settle'
+>;
+
+export class Job {
   readonly statements: readonly WireStatement[];
   readonly isRead: boolean;
   /** A read that collects its rows: it may share a connection, and run twice. */
-  readonly isShareable: boolean;
-  readonly pace: Pace;
-  readonly cancellable: Cancellable | undefined;
-  readonly settle: OnSettled;
-};
-
-export class Job implements JobOptions {
-  readonly statements: readonly WireStatement[];
-  readonly isRead: boolean;
   readonly isShareable: boolean;
   readonly pace: Pace;
   readonly cancellable: Cancellable | undefined;
