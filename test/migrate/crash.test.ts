@@ -189,6 +189,30 @@ describe('kill -9', () => {
     expect(killed).toBeGreaterThan(15);
   });
 
+  test('a lock that the killed process holds a moment longer is not taken for an instance at work', async () => {
+    const stamped = `select 1 from svc_meta.stamp where not complete`;
+    for (let at = 1; ; at += 1) {
+      await fillPeople();
+      const { signal } = await child(RETYPED, at);
+      expect(signal).toBe('SIGKILL');
+      await world.sql(`update people set old = '987654' where id > ${ROWS - 5}`);
+      if ((await world.sql(stamped)).length > 0) break;
+      await forgetAll();
+    }
+    const dying = new pg.Client({ connectionString: world.ownerUrl });
+    await dying.connect();
+    // Free as soon as the server has noticed that the process is gone.
+    await expect
+      .poll(async () => (await dying.query(`select pg_try_advisory_lock(7566947, 3) as held`)).rows)
+      .toEqual([{ held: true }]);
+    const retyped = expectRetyped('');
+    await expect
+      .poll(() => world.sql(`select 1 from pg_locks where locktype = 'advisory' and objid = 2 and granted`))
+      .toHaveLength(1);
+    await dying.end();
+    await retyped;
+  });
+
   test('a type change given up half way leaves nothing behind', async () => {
     await fillPeople();
     await child(RETYPED, 5);
