@@ -135,9 +135,13 @@ class Runtime {
     };
   }
 
-  /** One after another: a change of the code must not overtake a change of the file. */
   reload(config: Config): Promise<void> {
-    const result = this.#turn.then(() => this.#reload(config));
+    return this.#inTurn(() => this.#reload(config));
+  }
+
+  /** One after another: a change of the code must not overtake a change of the file. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
     this.#turn = result.catch(() => {});
     return result;
   }
@@ -265,7 +269,8 @@ class Runtime {
     await this.#watch?.close();
     this.#watch = watchSources(root, roots, () => {
       const before = this.#running.key;
-      this.reload(this.#followed ?? config).then(
+      // Which file is followed is known when the turn comes: a reload under way may bring another.
+      this.#inTurn(() => this.#reload(this.#followed ?? config)).then(
         () => {
           if (this.#running.key !== before) log.info('the functions were reloaded');
         },

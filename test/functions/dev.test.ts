@@ -82,6 +82,31 @@ test('dev: code and declarations are followed, TypeScript included; errors show 
   expect((await call('b')).text).toBe('me');
 });
 
+test('dev: a change of the sources during a change of the file does not put the former file back', async () => {
+  const a = '  a: { runtime: node, file: functions/a.js }\n';
+  const word = (text: string): string => `export const word = '${text}';\n`;
+  const { root, config, write } = project({
+    'svc.yaml': `version: 1\nfunctions:\n${a}`,
+    'functions/a.js': "import { word } from './word.js';\nexport default async () => ({ body: word });\n",
+    'functions/word.js': word('one'),
+    // Takes its time to load, so that the other change falls in between.
+    'functions/late.js': `
+      import { writeFileSync } from 'node:fs';
+      writeFileSync(new URL('../loading', import.meta.url), '');
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      export default async () => ({ body: 'late' });`,
+  });
+  svc = await startSvc({ command: 'dev', config, env: { SVC_DATABASE_URL: database.url } });
+  write({ 'svc.yaml': `version: 1\nfunctions:\n${a}  late: { runtime: node, file: functions/late.js }\n` });
+  await until('the new function is being loaded', () => existsSync(join(root, 'loading')));
+  write({ 'functions/word.js': word('second') });
+  await answers('late', 'late');
+  // Follows all that came before it.
+  write({ 'functions/word.js': word('third') });
+  await answers('a', 'third');
+  expect((await call('late')).text).toBe('late');
+});
+
 test('dev: dependencies are installed as the lockfile says, or plainly without one', async () => {
   const { root, config } = project({
     'svc.yaml': 'version: 1\nfunctions:\n  a: { runtime: node, file: functions/a.js }\n',
