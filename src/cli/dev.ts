@@ -1,10 +1,9 @@
 // `svc dev`: everything for the person at the keyboard. An embedded PostgreSQL unless SVC_DATABASE_URL names
 // another, keys made and kept in `.env`, migrations at once, and a reload at every change of the file.
 import { join } from 'node:path';
-import { watch } from 'chokidar';
 import { Command } from 'commander';
 import { readModeVariables } from '../config/env-file.ts';
-import { startEmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts';
 import { releaseStartupMemory } from '../lib/release-memory.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
@@ -16,6 +15,7 @@ import { CommandFailure } from './exit.ts';
 import { ensureKeys } from './keys-file.ts';
 import { migrator } from './migrator.ts';
 import { loadProject, type Project } from './project.ts';
+import { watchProject, type ProjectChanges } from './project-changes.ts';
 import { untilStopped } from './signals.ts';
 import { renderProblem, type Terminal } from './terminal.ts';
 import { writeTypes } from './types.ts';
@@ -47,9 +47,12 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
 
   const stateDirectory = join(project.directory, '.svc');
   const ownUrl = env['SVC_DATABASE_URL'];
-  const postgres = ownUrl ? undefined : await startEmbeddedPostgres({ dir: stateDirectory, log });
+  // Before anything takes time: what is changed while the service starts is taken once it serves.
+  const changes = watchProject(project);
+  let postgres: EmbeddedPostgres | undefined;
   let backend: Backend | undefined;
   try {
+    postgres = ownUrl ? undefined : await startEmbeddedPostgres({ dir: stateDirectory, log });
     backend = await startBackend({
       config: project.config,
       databaseUrl: ownUrl ?? postgres?.url ?? '',
@@ -63,7 +66,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       dashboard: {
         mode: 'readwrite',
         recentLines,
-        // No `reload`: what the dashboard writes, the watcher below takes.
+        // No `reload`: what the dashboard writes, the watch below takes.
         following: {
           variables: () => readModeVariables(project.config.source.directory, 'development', process.env),
           strict: options.strict,
@@ -87,11 +90,11 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       if (options.types) await writeTypes(options.types, snapshot().config, snapshot().catalog);
     };
     await onLoaded(backend);
-    const watcher = followChanges(project, backend, { load, onLoaded }, terminal);
+    followChanges(changes, backend, { load, onLoaded }, terminal);
     await stopped;
     terminal.print('\nstopping');
-    await watcher.close();
   } finally {
+    await changes.close();
     await backend?.stop();
     await postgres?.stop();
   }
@@ -99,47 +102,23 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
 
 /** A bad file never replaces a good one: it is reported, and the last good one is served on. */
 function followChanges(
-  project: Project,
+  changes: ProjectChanges,
   backend: Backend,
   { load, onLoaded }: { load: () => Promise<Project>; onLoaded: (backend: Backend) => Promise<void> },
   terminal: Terminal,
-): { close(): Promise<void> } {
-  const files = [
-    ...project.files,
-    join(project.directory, '.env'),
-    join(project.directory, '.development.env'),
-  ];
-  const watcher = watch(files, {
-    ignoreInitial: true,
-    // Editors write in several steps; a half-written file is no mistake of the user.
-    awaitWriteFinish: { stabilityThreshold: 60, pollInterval: 20 },
-  });
-  let running: Promise<void> = Promise.resolve();
-  let queued = false;
-  const reload = async (): Promise<void> => {
-    queued = false;
+): void {
+  changes.take(async () => {
     try {
       const next = await load();
       await backend.reload(next.config);
       await onLoaded(backend);
-      watcher.add([...next.files]);
+      changes.add(next.files);
       terminal.print(`${terminal.style('green', '✓')} ${next.source} reloaded`);
     } catch (error) {
       terminal.printError(explain(error));
       terminal.printError('The last good configuration is still being served.');
     }
-  };
-  watcher.on('all', () => {
-    if (queued) return;
-    queued = true;
-    running = running.then(reload);
   });
-  return {
-    async close() {
-      await watcher.close();
-      await running;
-    },
-  };
 }
 
 function explain(error: unknown): string {

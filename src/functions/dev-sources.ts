@@ -16,6 +16,7 @@ export async function fingerprint(root: string, functions: readonly CodeFunction
   return entries.sort().join('\n');
 }
 
+/** Calls once more as soon as it watches: what changed since the sources were read is then seen. */
 export function watchSources(root: string, roots: readonly string[], onChange: () => void): SourceWatch {
   const watcher = watch([...roots], {
     ignoreInitial: true,
@@ -26,11 +27,12 @@ export function watchSources(root: string, roots: readonly string[], onChange: (
     awaitWriteFinish: { stabilityThreshold: 50, pollInterval: 10 },
   });
   let timer: NodeJS.Timeout | undefined;
-  watcher.on('all', () => {
+  const soon = (): void => {
     clearTimeout(timer);
     // A save of several files is one change.
     timer = setTimeout(onChange, 20);
-  });
+  };
+  watcher.on('all', soon).on('ready', soon);
   return {
     roots,
     async close() {

@@ -10,6 +10,7 @@ import { readBody } from '../http/body.ts';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { resolveFunctionCaller, type Caller } from '../identity/caller.ts';
 import { must } from '../lib/assert.ts';
+import type { Log } from '../log/log.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { openBundle, type OpenBundle } from './bundle-store.ts';
 import { checkFunctions } from './check.ts';
@@ -103,7 +104,7 @@ class Runtime {
   #onIdle: Array<() => void> = [];
   #bundle: OpenBundle | undefined;
   #watch: SourceWatch | undefined;
-  /** What a change of the code is reloaded with. */
+  /** What a change of the sources is reloaded with. */
   #followed: Config | undefined;
   #installedFor: string | undefined;
   #turn: Promise<unknown> = Promise.resolve();
@@ -180,6 +181,7 @@ class Runtime {
     const runtime = this.#options.runtime ?? process.execPath;
     const { mode } = this.#options;
     if (config.functions.length === 0) {
+      this.#followed = undefined;
       this.#running = NOTHING;
       this.pool.clear();
       await this.#watch?.close();
@@ -268,19 +270,20 @@ class Runtime {
     if (this.#watch?.roots.join('\n') === roots.join('\n')) return;
     await this.#watch?.close();
     this.#watch = watchSources(root, roots, () => {
-      const before = this.#running.key;
-      // Which file is followed is known when the turn comes: a reload under way may bring another.
-      this.#inTurn(() => this.#reload(this.#followed ?? config)).then(
-        () => {
-          if (this.#running.key !== before) log.info('the functions were reloaded');
-        },
-        (error: unknown) => {
-          if (error instanceof Problem) {
-            log.error({ details: error.details, hint: error.hint }, error.message);
-          } else log.error({ err: error }, 'the functions could not be reloaded');
-        },
-      );
+      this.#inTurn(() => this.#reloadFollowed(log)).catch((error: unknown) => {
+        if (error instanceof Problem) {
+          log.error({ details: error.details, hint: error.hint }, error.message);
+        } else log.error({ err: error }, 'the functions could not be reloaded');
+      });
     });
+  }
+
+  /** Which file is followed is known in its turn only: the reload before it may have brought another. */
+  async #reloadFollowed(log: Log): Promise<void> {
+    if (!this.#followed) return;
+    const before = this.#running.key;
+    await this.#reload(this.#followed);
+    if (this.#running.key !== before) log.info('the functions were reloaded');
   }
 
   #reportLoaded({ name, failure, ms }: Loaded): void {

@@ -1,7 +1,14 @@
 // `svc dev` follows the file: a good change is served, a bad one is reported and replaces nothing.
 import { readFileSync, writeFileSync } from 'node:fs';
+import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTodoServer, type TodoServer } from '../support/todo-project.ts';
+import { createDatabase } from '../support/database.ts';
+import { startSvc } from '../support/svc-process.ts';
+import { copyTodoProject, startTodoServer, type TodoServer } from '../support/todo-project.ts';
+
+/** One more table. */
+const NOTICES =
+  '  notices:\n    fields: [{ name: id, type: bigserial, primary_key: true }]\n    rls: [{ operations: [select], using: "true" }]\n';
 
 let svc: TodoServer;
 
@@ -33,10 +40,7 @@ test('a new column and a new table appear without a restart, and no request fail
         '      - { name: body, type: text, required: true, unique: true }\n',
         '      - { name: body, type: text, required: true, unique: true }\n      - { name: stars, type: integer, default: 3 }\n',
       )
-      .replace(
-        'storage:\n',
-        '  notices:\n    fields: [{ name: id, type: bigserial, primary_key: true }]\n    rls: [{ operations: [select], using: "true" }]\n\nstorage:\n',
-      ),
+      .replace('storage:\n', `${NOTICES}\nstorage:\n`),
   );
   await expect.poll(async () => (await get('/rest/v1/tips?select=stars')).status).toBe(200);
   await expect.poll(async () => (await get('/rest/v1/notices')).status).toBe(200);
@@ -87,4 +91,45 @@ test('the dashboard is where the banner says, and lets the person at this machin
   const cookie = signedIn.headers.getSetCookie()[0]?.split(';')[0] ?? '';
   const logs = await fetch(`${api}/logs?source=request`, { headers: { cookie } });
   expect(await logs.text()).toContain('POST /dashboard/api/session/local');
+});
+
+test('what is changed while the service starts is served once it has started', async () => {
+  const database = await createDatabase();
+  const project = copyTodoProject();
+  const holder = new pg.Client(database.url);
+  try {
+    await holder.connect();
+    // The lock of provisioning: the start waits there, the file already read.
+    await holder.query('select pg_advisory_lock(7566947, 1)');
+    const starting = startSvc({
+      command: 'dev',
+      config: project.config,
+      env: { SVC_DATABASE_URL: database.url },
+    });
+    await expect
+      .poll(async () => {
+        const waiting = `select from pg_stat_activity where datname = $1 and application_name = 'svc-provision'
+          and query like '%pg_try_advisory_lock%'`;
+        return (await holder.query(waiting, [database.name])).rowCount;
+      })
+      .toBe(1);
+    const before = readFileSync(project.config, 'utf8');
+    writeFileSync(project.config, before.replace('storage:\n', `${NOTICES}\nstorage:\n`));
+    await holder.end();
+    const started = await starting;
+    try {
+      await expect
+        .poll(async () => {
+          const headers = { apikey: started.publishableKey };
+          return (await fetch(`${started.url}/rest/v1/notices`, { headers })).status;
+        })
+        .toBe(200);
+    } finally {
+      await started.stop();
+    }
+  } finally {
+    await holder.end();
+    project.remove();
+    await database.drop();
+  }
 });

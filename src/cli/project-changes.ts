@@ -1,0 +1,50 @@
+// Changes of svc.yaml and of the files and variables it is made of. They are kept until somebody takes them, so
+// that none is lost while the service starts.
+import { join } from 'node:path';
+import { watch } from 'chokidar';
+import type { Project } from './project.ts';
+
+export type ProjectChanges = {
+  /** From now on, one call for all changes since the last one. One call at a time. */
+  take(onChange: () => Promise<void>): void;
+  /** More files to watch. */
+  add(files: readonly string[]): void;
+  /** Ends when the call under way has. */
+  close(): Promise<void>;
+};
+
+export function watchProject({ files, directory }: Project): ProjectChanges {
+  const variables = [join(directory, '.env'), join(directory, '.development.env')];
+  const watcher = watch([...files, ...variables], {
+    ignoreInitial: true,
+    // Editors write in several steps; a half-written file is no mistake of the user.
+    awaitWriteFinish: { stabilityThreshold: 60, pollInterval: 20 },
+  });
+  let take: (() => Promise<void>) | undefined;
+  let changed = false;
+  let running: Promise<void> = Promise.resolve();
+  const next = (): void => {
+    if (!changed || !take) return;
+    const onChange = take;
+    running = running.then(() => {
+      changed = false;
+      return onChange();
+    });
+  };
+  watcher.on('all', () => {
+    if (changed) return;
+    changed = true;
+    next();
+  });
+  return {
+    take(onChange) {
+      take = onChange;
+      next();
+    },
+    add: (more) => void watcher.add([...more]),
+    async close() {
+      await watcher.close();
+      await running;
+    },
+  };
+}
