@@ -251,6 +251,11 @@ async function report(outcome: MigrationOutcome, terminal: Terminal): Promise<vo
   switch (outcome.kind) {
     case 'unchanged':
       return terminal.print('nothing to do: the database is what the file says');
+    case 'elsewhere':
+      throw new CommandFailure(
+        MIGRATE_EXIT.busy,
+        'MIG-402 another instance still has the long steps of this migration under way\n  → Run it again when that is done; svc migrate status says what is left.',
+      );
     case 'superseded':
       throw new CommandFailure(
         MIGRATE_EXIT.refused,

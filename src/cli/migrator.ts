@@ -3,6 +3,7 @@
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
 import { checkPending, DEV_POLICY, migrate, SERVE_POLICY } from '../migrate/migrate.ts';
+import { seeLongStepsDone } from '../migrate/long-steps.ts';
 import { renderProblem } from '../migrate/problem.ts';
 import type { Step } from '../migrate/step.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
@@ -25,7 +26,11 @@ const MOST_LINES = 15;
 export type Migrator = (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
 
 export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorOptions): Migrator {
+  let replaced = new AbortController();
   return async (owner, config, signal) => {
+    // What the former file left is nobody's to do any more.
+    replaced.abort();
+    replaced = new AbortController();
     const options = { owner, config, instance, log, signal };
     if (mode === 'check') {
       const pending = await checkPending(options);
@@ -39,12 +44,19 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
       }
       return;
     }
-    const outcome = await migrate({
+    const migration = {
       ...options,
       policy: { ...(mode === 'dev' ? DEV_POLICY : SERVE_POLICY), deploySeq: deploySeq ?? null },
-    });
+    };
+    const outcome = await migrate(migration);
+    // Under `dev` nobody else is at work, and the next change of the file is a migration anyway.
+    if (mode === 'apply')
+      void seeLongStepsDone(outcome, { ...migration, signal: AbortSignal.any([signal, replaced.signal]) });
     switch (outcome.kind) {
       case 'unchanged':
+        return;
+      case 'elsewhere':
+        log.info('another instance still has the long steps of the migration under way');
         return;
       case 'applied':
         if (mode === 'dev') terminal.print(summarise(outcome.plan.steps));

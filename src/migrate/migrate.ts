@@ -50,11 +50,16 @@ export type MigrationPolicy = PlanSettings &
     readonly bootBudgetMs: number;
   };
 
+/** Code of background work that did not come to its end, as when its connection is lost. */
+export const BROKEN_OFF = 'MIG-502';
+
 /** How long the session of a process that was killed may go on holding its locks. */
 const LAST_BREATH_MS = 500;
 
 export type MigrationOutcome =
   | { readonly kind: 'unchanged'; readonly schemaHash: string; readonly plan: MigrationPlan | null }
+  /** All but the long steps is done, and those another instance has under way. */
+  | { readonly kind: 'elsewhere'; readonly schemaHash: string }
   | {
       readonly kind: 'applied';
       readonly schemaHash: string;
@@ -237,7 +242,7 @@ async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
       // Somebody still builds this very file's indexes: all that is ours to do is done. Whoever was killed a moment
       // ago holds the lock until the server has noticed.
       const isAlive = performance.now() - since > LAST_BREATH_MS;
-      if (isAlive && stamp?.schemaHash === schemaHash) return { kind: 'unchanged', schemaHash, plan: null };
+      if (isAlive && stamp?.schemaHash === schemaHash) return { kind: 'elsewhere', schemaHash };
       await pause();
     }
     try {
@@ -518,9 +523,10 @@ async function startLater(
       // The start still waits and says it itself.
       if (!over && !told) return [];
       if (work.options.signal?.aborted) return [];
-      log.error({ err: error }, 'background work of the migration failed; the next start continues it');
+      log.error({ err: error }, 'background work of the migration failed');
       if (error instanceof MigrationRefused) return placed(error.problems, work.locate);
-      return [problem('MIG-501', 'background', error instanceof Error ? error.message : String(error))];
+      const code = error instanceof Problem ? 'MIG-501' : BROKEN_OFF;
+      return [problem(code, 'background', error instanceof Error ? error.message : String(error))];
     });
   void done.then(() => taken.resolve());
   // Who no longer waits reads of a failure in what `background` settles with.

@@ -20,7 +20,8 @@ export type MigrationCode =
   | 'MIG-402'
   | 'MIG-403'
   | 'MIG-404'
-  | 'MIG-501';
+  | 'MIG-501'
+  | 'MIG-502';
 
 export type MigrationProblem = {
   readonly code: MigrationCode;

@@ -54,7 +54,7 @@ test('boot_budget: a start does not wait longer for a unique index, which is bui
   expect(await world.sql('select complete from svc_meta.stamp')).toEqual([{ complete: false }]);
   expect(await world.sql(`select from pg_constraint where conname = 'people_name_key'`)).toEqual([]);
   // Another start finds the work in good hands.
-  expect((await start(yaml)).kind).toBe('unchanged');
+  expect((await start(yaml)).kind).toBe('elsewhere');
   await reader.query('commit');
   await reader.end();
   expect(outcome.kind === 'applied' && (await outcome.background)).toEqual([]);
@@ -109,7 +109,7 @@ test('boot_budget: what breaks after it is said where the background ends, and t
   await reader.query('commit');
   await reader.end();
   expect(problems.map((one) => `${one.code}: ${one.message}`)).toEqual([
-    expect.stringMatching(/^MIG-501: .*terminat/),
+    expect.stringMatching(/^MIG-502: .*terminat/),
   ]);
   expect(await world.sql(`select complete from svc_meta.stamp`)).toEqual([{ complete: false }]);
   await world.settle(yaml);

@@ -1,0 +1,120 @@
+// Long steps that are left behind, by an instance that was killed or by a connection that was lost, and the
+// instances that serve the same file: they continue them.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { migrator } from '../../src/cli/migrator.ts';
+import { processTerminal } from '../../src/cli/terminal.ts';
+import { silentLog } from '../../src/log/log.ts';
+import { configOf } from './config-of.ts';
+import { aWorld, type World } from './world.ts';
+
+const CHILD = fileURLToPath(new URL('crash-child.ts', import.meta.url));
+
+const FIELDS = `
+migrations: { max_write_block: 1ms }
+tables:
+  people:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: name, type: text }
+      - { name: mail, type: text }
+    rls: []
+`;
+const INDEXED = `${FIELDS}    indexes: [{ columns: [name] }, { columns: [mail] }]\n`;
+
+let folder: string;
+let world: World;
+let reader: pg.Client;
+let stopping: AbortController;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'svc-long-steps-'));
+});
+afterAll(() => rm(folder, { recursive: true }));
+beforeEach(async () => {
+  world = await aWorld();
+  await world.settle(FIELDS);
+  await world.sql(
+    `insert into people select n, 'name ' || n, 'mail ' || n from generate_series(1, 50000) n; analyze people`,
+  );
+  reader = new pg.Client(world.url);
+  await reader.connect();
+  stopping = new AbortController();
+});
+afterEach(async () => {
+  stopping.abort();
+  await reader.end();
+  await world.close();
+});
+
+/** A concurrent build waits for every transaction older than itself: until `letBuild`, it does not come to its end. */
+async function holdBuilds(): Promise<void> {
+  await reader.query('begin isolation level repeatable read');
+  await reader.query('select from people');
+}
+
+async function letBuild(): Promise<void> {
+  await reader.query('commit');
+}
+
+/** Backend of the index build under way. */
+async function builder(): Promise<number> {
+  const building = `select pid from pg_stat_activity
+    where query like 'create index concurrently%' and state = 'active' and datname = current_database()`;
+  let pid: unknown;
+  await expect.poll(async () => (pid = (await world.sql(building))[0]?.['pid'])).toBeTypeOf('number');
+  return pid as number;
+}
+
+/** What `svc serve --migrate` does at its start. */
+async function serve(yaml: string): Promise<void> {
+  const migrate = migrator({
+    mode: 'apply',
+    instance: 'test',
+    log: silentLog,
+    terminal: processTerminal({}),
+  });
+  await migrate(world.owner, configOf(yaml), stopping.signal);
+}
+
+async function expectDone(): Promise<void> {
+  await expect.poll(() => world.sql(`select complete from svc_meta.stamp`)).toEqual([{ complete: true }]);
+  expect(
+    await world.sql(`select indexrelid::regclass::text as index, indisvalid as valid from pg_index
+      where indrelid = 'people'::regclass and not indisprimary order by 1`),
+  ).toEqual([
+    { index: 'people_mail_idx', valid: true },
+    { index: 'people_name_idx', valid: true },
+  ]);
+}
+
+test('what a killed instance had under way is continued by one that serves the same file', async () => {
+  const file = join(folder, 'indexed.yaml');
+  await writeFile(file, INDEXED);
+  await holdBuilds();
+  const killed: ChildProcess = spawn(process.execPath, [CHILD, world.ownerUrl, file], { stdio: 'ignore' });
+  const ended = once(killed, 'exit');
+  await builder();
+  await serve(INDEXED);
+  killed.kill('SIGKILL');
+  await ended;
+  // The server goes on building for the dead, and holds their lock as long.
+  await builder();
+  await letBuild();
+  await expectDone();
+});
+
+test('a long step whose connection is lost is continued', async () => {
+  await holdBuilds();
+  await serve(INDEXED);
+  const pid = await builder();
+  await world.sql(`select pg_terminate_backend($1)`, [pid]);
+  await expect.poll(() => world.sql(`select from pg_stat_activity where pid = $1`, [pid])).toEqual([]);
+  await letBuild();
+  await expectDone();
+});
