@@ -22,6 +22,11 @@ export type CallerSettings = {
 export type RunOptions = {
   /** READ ONLY: a write in it ends in 25006. When the pool is busy it may run twice, which nobody can tell. */
   readonly readOnly?: boolean | undefined;
+  /**
+   * The statements have one answer at a time, however often they are asked: what waits with the same statements,
+   * values, role, claims and settings is run once, and its answer is everybody's. Only where `readOnly`.
+   */
+  readonly repeatable?: boolean | undefined;
   /** Execute, check deferred constraints, then undo everything. */
   readonly rollback?: boolean | undefined;
   readonly cancellable?: Cancellable | undefined;
@@ -52,7 +57,7 @@ export class CallerPool {
   run(
     caller: CallerSettings,
     statements: readonly WireStatement[],
-    { readOnly = false, rollback = false, cancellable }: RunOptions = {},
+    { readOnly = false, repeatable = false, rollback = false, cancellable }: RunOptions = {},
   ): Promise<WireResult[]> {
     const batch = rollback ? [BEGIN] : [];
     batch.push(this.#settings(caller, readOnly));
@@ -66,11 +71,13 @@ export class CallerPool {
     }
     // Deferred violations must surface although nothing is kept.
     if (rollback) batch.push(CHECK_CONSTRAINTS, ROLLBACK);
+    const isShareable = readOnly && collects && !rollback;
     return new Promise((resolve, reject) => {
       this.#connections.run({
         statements: batch,
         isRead: readOnly,
-        isShareable: readOnly && collects && !rollback,
+        isShareable,
+        isRepeatable: isShareable && repeatable,
         pace: pace ?? new Pace(),
         cancellable,
         settle: (error, results) => {

@@ -242,3 +242,92 @@ test('a statement prepared by one in line is not prepared again by the next', ()
     expect(answers.slice(0, 30)).toEqual(texts.map((_, number) => String(number + 1)));
     expect(answers.slice(60)).toEqual(answers.slice(0, 30));
   }));
+
+/** A new statement: nobody stands behind it. */
+const occupy = (seconds: number): Promise<string | undefined> =>
+  read(ANON, `select pg_sleep(${seconds})::text`);
+
+test('what waits with the same question of the same caller is run once, and the others for themselves', () =>
+  withPool(1, async () => {
+    const ask = (caller: CallerSettings, value: string, repeatable: boolean): Promise<string | undefined> =>
+      read(caller, `select $1::text || random()`, [value], { repeatable });
+    const busy = occupy(0.05);
+    const same = Array.from({ length: 20 }, () => ask(ANON, 'a', true));
+    const others = [ask(ANON, 'b', true), ask(user(1), 'a', true), ask(user(2), 'a', true)];
+    const each = Array.from({ length: 5 }, () => ask(ANON, 'a', false));
+    expect(pool.size.waiting).toBe(1 + others.length + each.length);
+    await busy;
+    expect(new Set(await Promise.all(same)).size).toBe(1);
+    expect(new Set([await same[0], ...(await Promise.all([...others, ...each]))]).size).toBe(9);
+  }));
+
+test('no value can pass for the end of another', () =>
+  withPool(1, async () => {
+    const ask = (...values: string[]): Promise<string | undefined> =>
+      read(ANON, `select $1::text || '|' || $2::text`, values, { repeatable: true });
+    const busy = occupy(0.05);
+    const answers = [ask('a', 'b1:c'), ask('a1:b', 'c'), ask('a1:b1:c', '')];
+    await busy;
+    expect(await Promise.all(answers)).toEqual(['a|b1:c', 'a1:b|c', 'a1:b1:c|']);
+  }));
+
+test('nobody gets an answer that was on its way before they asked', () =>
+  withPool(3, async () => {
+    const gate = new pg.Client(database.url);
+    await gate.connect();
+    await gate.query('select pg_advisory_lock(4711)');
+    const count = (): Promise<string | undefined> =>
+      read(ANON, 'select count(*) || pg_advisory_xact_lock_shared(4711)::text from notes', [], {
+        repeatable: true,
+      });
+    const before = count();
+    // It stands at the gate, its snapshot taken.
+    await expect
+      .poll(
+        async () => (await gate.query('select from pg_locks where objid = 4711 and not granted')).rowCount,
+      )
+      .toBe(1);
+    await insert(1);
+    const after = count();
+    await gate.end();
+    expect([await before, await after]).toEqual(['0', '1']);
+  }));
+
+test('who gives up a question leaves it to the others; with the last of them it ends', () =>
+  withPool(1, async () => {
+    const scopes = Array.from({ length: 3 }, (): { cancel: (() => void) | undefined } => ({
+      cancel: undefined,
+    }));
+    const busy = occupy(0.05);
+    const [first, second, third] = scopes.map((cancellable) =>
+      nap(0.5, { cancellable, repeatable: true }).then(
+        () => 'answered',
+        () => 'given up',
+      ),
+    );
+    await busy;
+    scopes[0]?.cancel?.();
+    expect(await first).toBe('given up');
+    expect(scopes[0]?.cancel).toBeUndefined();
+    expect(await Promise.all([second, third])).toEqual(['answered', 'answered']);
+
+    const more = [scopes[0], scopes[1]].map((cancellable) => nap(30, { cancellable, repeatable: true }));
+    const ends = Promise.allSettled(more);
+    // The cancel has no effect before the statement has started: ask until it ended.
+    const again = setInterval(() => scopes.forEach((scope) => scope.cancel?.()), 5);
+    expect((await ends).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    clearInterval(again);
+  }));
+
+test('whoever asks again long after the first waits for an answer of their own', () =>
+  withPool(1, async () => {
+    const ask = (): Promise<string | undefined> =>
+      read(ANON, 'select random()::text', [], { repeatable: true });
+    const busy = occupy(1.5);
+    const early = ask();
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    const late = ask();
+    expect(pool.size.waiting).toBe(2);
+    await busy;
+    expect(await early).not.toBe(await late);
+  }));

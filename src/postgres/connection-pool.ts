@@ -25,6 +25,9 @@ export type ConnectionPoolOptions = ConnectionSettings & {
 
 /** Batches under way on one connection. More of them hardly save anything. */
 const LONGEST_LINE = 16;
+/** The same for statements that take so long, in milliseconds, that the way to the server is nothing beside it. */
+const LINE_OF_LONG_ONES = 3;
+const LONG_FOR_A_LINE_MS = 2.5;
 /** A read that takes longer may wait for something else than a processor: others are let in beside it. */
 const LONG_READ_MS = 100;
 const LOOK_EVERY_MS = 10;
@@ -123,7 +126,7 @@ export class ConnectionPool {
       until: this.#deadline(),
       grant: (connection) => this.#start(job, connection),
       refuse: (error) => {
-        if (job.underWay === 0) job.end(error, []);
+        if (!job.isUnderWay) job.end(error, []);
       },
     };
   }
@@ -195,11 +198,9 @@ export class ConnectionPool {
 
   #start(job: Job, connection: PooledConnection): void {
     const attempt = new Attempt(job, connection);
-    job.attempts += 1;
-    job.underWay += 1;
+    job.started(attempt);
     connection.add(attempt);
     if (!attempt.isAlone) this.#watchReads();
-    if (job.cancellable) job.cancellable.cancel = () => attempt.cancel();
     attempt.batch = connection.wire.send(job.statements, (error, results) =>
       this.#ended(attempt, error, results),
     );
@@ -208,7 +209,7 @@ export class ConnectionPool {
   #ended(attempt: Attempt, error: Error | undefined, results: Parameters<OnSettled>[1]): void {
     const { job, connection, startedAt, isAlone } = attempt;
     connection.remove(attempt);
-    job.underWay -= 1;
+    job.ended(attempt);
     if (startedAt > 0 && connection.wire.usable) job.pace.note(performance.now() - startedAt, isAlone);
     const again = error !== undefined && this.#deservesAnother(attempt, error);
     // The next statement is on its way before the results of this one are looked at.
@@ -232,7 +233,7 @@ export class ConnectionPool {
     if (!job.isShareable) return undefined;
     const now = performance.now();
     let shortest: PooledConnection | undefined;
-    let length = LONGEST_LINE;
+    let length = longestLine(job);
     for (const connection of this.#all) {
       if (connection.attempts.length >= length || !connection.admits(job, now)) continue;
       shortest = connection;
@@ -294,7 +295,8 @@ export class ConnectionPool {
     }
     // An even share of the reads that wait, so that the other connections find work too.
     const readers = Math.min(this.#maxReading, this.#all.length);
-    const share = Math.min(LONGEST_LINE, Math.ceil(this.#waitingReads.length / readers));
+    const even = Math.ceil(this.#waitingReads.length / readers);
+    const share = next.job ? Math.min(longestLine(next.job), even) : even;
     next.grant(connection);
     while (connection.attempts.length > 0 && connection.attempts.length < share) {
       const { first } = this.#waitingReads;
@@ -369,6 +371,11 @@ export class ConnectionPool {
       this.#discard(connection);
     }
   }
+}
+
+/** What is not sent may still go elsewhere, and others may join it. */
+function longestLine({ pace }: Job): number {
+  return pace.longMean > LONG_FOR_A_LINE_MS ? LINE_OF_LONG_ONES : LONGEST_LINE;
 }
 
 /** All wait for the same time, so whoever came first ends first. */

@@ -17,10 +17,16 @@ export type Cancellable = { cancel: (() => void) | undefined };
 /** How long a statement has taken of late, in milliseconds, the way to the server and back included. */
 export class Pace {
   #mean = 0;
+  #longMean = 0;
   #best = Number.POSITIVE_INFINITY;
 
   get mean(): number {
     return this.#mean;
+  }
+
+  /** The mean over a few hundred runs: what one run costs a connection, however their answers arrive. */
+  get longMean(): number {
+    return this.#longMean;
   }
 
   /** Quick enough for others to stand behind it; a statement that never ran is not. */
@@ -36,48 +42,112 @@ export class Pace {
   note(ms: number, wasAlone: boolean): void {
     if (this.#best === Number.POSITIVE_INFINITY) {
       this.#mean = ms;
+      this.#longMean = ms;
       this.#best = ms;
       return;
     }
     this.#mean += (ms - this.#mean) / 8;
+    this.#longMean += (ms - this.#longMean) / 128;
     if (wasAlone) this.#best = Math.min(ms, this.#best + (ms - this.#best) / 64);
   }
 }
 
-export type JobOptions = Pick<
-  Job,
-  'statements' | 'isRead' | 'isShareable' | 'pace' | 'cancellable' | 'settle'
->;
+/** Who waits for what a job brings. */
+type Caller = { readonly cancellable: Cancellable | undefined; readonly settle: OnSettled };
+
+export type JobOptions = Pick<Job, 'statements' | 'isRead' | 'isShareable' | 'isRepeatable' | 'pace'> &
+  Caller;
 
 export class Job {
   readonly statements: readonly WireStatement[];
   readonly isRead: boolean;
   /** A read that collects its rows: it may share a connection, and run twice. */
   readonly isShareable: boolean;
+  /** A shareable read with one answer at a time, however often it is asked: it may run once for all who wait for it. */
+  readonly isRepeatable: boolean;
   readonly pace: Pace;
-  readonly cancellable: Cancellable | undefined;
-  readonly settle: OnSettled;
-  attempts = 0;
+  /** Each of them asked the same. */
+  #callers: Caller[];
   /** Attempts that have not ended: two for a read that was held up. */
-  underWay = 0;
+  readonly #underWay: Attempt[] = [];
+  attempts = 0;
   isSettled = false;
+  #question: string | undefined;
 
-  constructor({ statements, isRead, isShareable, pace, cancellable, settle }: JobOptions) {
-    this.statements = statements;
-    this.isRead = isRead;
-    this.isShareable = isShareable;
-    this.pace = pace;
-    this.cancellable = cancellable;
-    this.settle = settle;
+  constructor(options: JobOptions) {
+    this.statements = options.statements;
+    this.isRead = options.isRead;
+    this.isShareable = options.isShareable;
+    this.isRepeatable = options.isRepeatable;
+    this.pace = options.pace;
+    this.#callers = [options];
+  }
+
+  get isUnderWay(): boolean {
+    return this.#underWay.length > 0;
+  }
+
+  /**
+   * The same for jobs that ask the same as the same caller. Undefined where one answer may not do for both: once it
+   * has been started, its answer may be older than the next question.
+   */
+  get question(): string | undefined {
+    if (!this.isRepeatable || this.attempts > 0) return undefined;
+    return (this.#question ??= questionOf(this.statements));
+  }
+
+  /** Adds the callers of a job with the same question. */
+  join(other: Job): void {
+    this.#callers.push(...other.#callers);
+  }
+
+  started(attempt: Attempt): void {
+    this.attempts += 1;
+    this.#underWay.push(attempt);
+    for (const caller of this.#callers) {
+      if (caller.cancellable) caller.cancellable.cancel = () => this.#leave(caller);
+    }
+  }
+
+  ended(attempt: Attempt): void {
+    this.#underWay.splice(this.#underWay.indexOf(attempt), 1);
   }
 
   /** The first outcome counts. */
   end(...[error, results]: Parameters<OnSettled>): void {
     if (this.isSettled) return;
     this.isSettled = true;
-    if (this.cancellable) this.cancellable.cancel = undefined;
-    this.settle(error, results);
+    for (const { cancellable, settle } of this.#callers) {
+      if (cancellable) cancellable.cancel = undefined;
+      settle(error, results);
+    }
   }
+
+  /** The statement goes on as long as anybody waits for it. */
+  #leave(caller: Caller): void {
+    if (this.#callers.length === 1) {
+      for (const attempt of this.#underWay) attempt.cancel();
+      return;
+    }
+    this.#callers = this.#callers.filter((one) => one !== caller);
+    if (caller.cancellable) caller.cancellable.cancel = undefined;
+    caller.settle(new Error('the request was given up'), []);
+  }
+}
+
+/** Name and values of each statement; the settings of the caller are the first of them. */
+function questionOf(statements: readonly WireStatement[]): string | undefined {
+  let question = '';
+  for (const { name, values } of statements) {
+    if (name === undefined) return undefined;
+    question += `${name};`;
+    for (const value of values) {
+      if (Buffer.isBuffer(value)) return undefined;
+      // With its length: whatever is in a value, it cannot look like the next one.
+      question += value === null ? '-' : `${value.length}:${value}`;
+    }
+  }
+  return question;
 }
 
 /** A job on a connection. */

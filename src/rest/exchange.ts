@@ -59,6 +59,8 @@ export type Bindings = {
 
 export type RunMode = {
   readonly readOnly: boolean;
+  /** One answer at a time, however often it is asked. */
+  readonly repeatable?: boolean | undefined;
   /** Takes the rows of the first statement one by one. */
   readonly onRow?: OnRow | undefined;
 };
@@ -67,7 +69,7 @@ export function runStatements(
   exchange: Exchange,
   statements: readonly Statement[],
   bindings: Bindings,
-  { readOnly, onRow }: RunMode,
+  { readOnly, repeatable, onRow }: RunMode,
 ): Promise<WireResult[]> {
   const { context, request, scope } = exchange;
   const maxRowBytes = context.snapshot().config.server.maxResponseBytes;
@@ -80,6 +82,7 @@ export function runStatements(
   const rollback = request.preferences.tx === 'rollback';
   const results = context.callers.run(settingsOf(exchange), batch, {
     readOnly,
+    repeatable,
     rollback,
     cancellable: scope,
   });

@@ -4,6 +4,7 @@ import { ResultRow, runStatements, usesResponseSettings, type Exchange } from '.
 import type { Exposed, ExposedRelation } from '../plan/exposed.ts';
 import type { PlanNode } from '../plan/plan.ts';
 import { originOf, planRead, type PlannedRead } from '../plan/plan-read.ts';
+import { isRepeatable } from '../plan/repeatable.ts';
 import { closest } from '../plan/suggest.ts';
 import { notSingular, relationNotFound, responseTooLarge } from '../problem.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
@@ -32,6 +33,8 @@ type ReadPlan = {
   /** The planner's opinion on the number of rows. */
   readonly estimate: Statement | undefined;
   readonly legacyNames: readonly string[];
+  /** One answer at a time, however often it is asked. */
+  readonly isRepeatable: boolean;
   /** For long lists: rows one by one. */
   readonly rows: RowPlan | undefined;
 };
@@ -64,7 +67,7 @@ export async function read(exchange: Exchange): Promise<void> {
     exchange,
     statements,
     { values: parsed.values, page },
-    { readOnly: true },
+    { readOnly: true, repeatable: plan.isRepeatable },
   );
   if (media.kind === 'plan') {
     return respond(
@@ -203,7 +206,7 @@ function prepare({ request, exposed, context }: Exchange, page: Page): ReadPlan 
     frame: rowFrame(rowStatement.columns),
     lastBytes: 64 * 1024,
   };
-  return { media, statement: explained, estimate, legacyNames, rows };
+  return { media, statement: explained, estimate, legacyNames, isRepeatable: isRepeatable(node), rows };
 }
 
 /** Whether the filters fix every column of the primary key, so that there is one row at most. */

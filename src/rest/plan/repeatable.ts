@@ -1,0 +1,50 @@
+// Whether a read has one answer at a time, however often it is asked. What is stored has. Functions, computed columns
+// and views may be volatile (`random()`, `gen_random_uuid()`): each request is to have an answer of its own.
+import type { ExposedRelation } from './exposed.ts';
+import type { Field, PlanNode, PlannedCondition, PlannedOrder } from './plan.ts';
+
+export function isRepeatable({ relation, outputs, embeds, conditions, orders }: PlanNode): boolean {
+  return (
+    isStored(relation) &&
+    outputs.every(({ field }) => field === '*' || isColumn(field)) &&
+    conditions.every(isOfColumns) &&
+    orders.every(isByColumn) &&
+    embeds.every(
+      ({ relationship: { routine, junction }, node }) =>
+        routine === undefined &&
+        (junction === undefined || isStored(junction.relation)) &&
+        isRepeatable(node),
+    )
+  );
+}
+
+function isStored(relation: ExposedRelation | null): boolean {
+  switch (relation?.kind) {
+    case 'table':
+    case 'partitioned-table':
+    case 'materialized-view':
+      return true;
+    default:
+      return false;
+  }
+}
+
+function isColumn({ column }: Field): boolean {
+  return column !== undefined;
+}
+
+function isOfColumns(condition: PlannedCondition): boolean {
+  switch (condition.kind) {
+    case 'filter':
+      return isColumn(condition.field);
+    case 'group':
+      return condition.terms.every(isOfColumns);
+    case 'exists':
+      // Among the embeds as well.
+      return true;
+  }
+}
+
+function isByColumn({ by }: PlannedOrder): boolean {
+  return by.kind === 'output' || isColumn(by.field);
+}
