@@ -11,6 +11,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { migrator } from '../../src/cli/migrator.ts';
 import { processTerminal } from '../../src/cli/terminal.ts';
 import { silentLog } from '../../src/log/log.ts';
+import { runSvc } from '../support/svc-process.ts';
 import { configOf } from './config-of.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -117,4 +118,19 @@ test('a long step whose connection is lost is continued', async () => {
   await expect.poll(() => world.sql(`select from pg_stat_activity where pid = $1`, [pid])).toEqual([]);
   await letBuild();
   await expectDone();
+});
+
+test('svc migrate apply says that another instance is at work, instead of that nothing is to do', async () => {
+  const config = join(folder, 'svc.yaml');
+  await writeFile(config, `version: 1${INDEXED}`);
+  await holdBuilds();
+  await serve(INDEXED);
+  await builder();
+  const env = { SVC_DATABASE_URL: world.url };
+  const { code, output } = await runSvc(['migrate', 'apply', '--config', config], { env });
+  expect(output).toContain('MIG-402 another instance still has the long steps of this migration under way');
+  expect(code).toBe(5);
+  await letBuild();
+  await expectDone();
+  expect(await runSvc(['migrate', 'apply', '--config', config], { env })).toMatchObject({ code: 0 });
 });
