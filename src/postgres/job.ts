@@ -72,7 +72,7 @@ export class Job {
   readonly #underWay: Attempt[] = [];
   attempts = 0;
   isSettled = false;
-  #question: string | undefined;
+  #hash: number | undefined;
 
   constructor(options: JobOptions) {
     this.statements = options.statements;
@@ -87,13 +87,24 @@ export class Job {
     return this.#underWay.length > 0;
   }
 
-  /**
-   * The same for jobs that ask the same as the same caller. Undefined where one answer may not do for both: once it
-   * has been started, its answer may be older than the next question.
-   */
-  get question(): string | undefined {
-    if (!this.isRepeatable || this.attempts > 0) return undefined;
-    return (this.#question ??= questionOf(this.statements));
+  /** Whether others may have its answer. Once it has been started, its answer may be older than the next question. */
+  get mayBeJoined(): boolean {
+    return this.isRepeatable && this.attempts === 0;
+  }
+
+  /** A number that is the same for jobs that ask the same. */
+  get hash(): number {
+    return (this.#hash ??= hashOf(this.statements));
+  }
+
+  /** The same statements with the same values; the settings of the caller are the first of them. */
+  asksTheSameAs(other: Job): boolean {
+    const { length } = this.statements;
+    if (length !== other.statements.length) return false;
+    for (let at = 0; at < length; at += 1) {
+      if (!isSame(this.statements[at], other.statements[at])) return false;
+    }
+    return true;
   }
 
   /** Adds the callers of a job with the same question. */
@@ -135,19 +146,28 @@ export class Job {
   }
 }
 
-/** Name and values of each statement; the settings of the caller are the first of them. */
-function questionOf(statements: readonly WireStatement[]): string | undefined {
-  let question = '';
+function isSame(one: WireStatement | undefined, other: WireStatement | undefined): boolean {
+  if (one?.name === undefined || one.name !== other?.name) return false;
+  // One name has one text, and so as many values.
+  const { values } = other;
+  return one.values.every((value, at) => value === values[at]);
+}
+
+/** Characters of a value that count. */
+const MOST_HASHED = 400;
+
+/** FNV-1a over names and values, 32 bits. */
+function hashOf(statements: readonly WireStatement[]): number {
+  let hash = 0x811c9dc5;
+  const add = (text: string): void => {
+    const end = Math.min(text.length, MOST_HASHED);
+    for (let at = 0; at < end; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  };
   for (const { name, values } of statements) {
-    if (name === undefined) return undefined;
-    question += `${name};`;
-    for (const value of values) {
-      if (Buffer.isBuffer(value)) return undefined;
-      // With its length: whatever is in a value, it cannot look like the next one.
-      question += value === null ? '-' : `${value.length}:${value}`;
-    }
+    if (name !== undefined) add(name);
+    for (const value of values) if (typeof value === 'string') add(value);
   }
-  return question;
+  return hash >>> 0;
 }
 
 /** A job on a connection. */

@@ -13,13 +13,18 @@ export type Waiting = {
   refuse(error: Error): void;
 };
 
+/** A power of two. Of two different questions in one place the later one can be joined. */
+const PLACES = 512;
 /** Who came so much earlier is given up so much earlier, and with them who joined. */
 const JOINED_WITHIN_MS = 1_000;
 
 export class WaitingList {
   readonly #list: Waiting[] = [];
-  /** What may be joined, by its question. */
-  readonly #byQuestion = new Map<string, Waiting>();
+  /**
+   * What may be joined, by the hash of its question. No Map: one that is added to and deleted from at this rate keeps
+   * what was deleted alive until it grows.
+   */
+  readonly #places: Array<Waiting | undefined> = Array.from({ length: PLACES });
 
   get length(): number {
     return this.#list.length;
@@ -32,15 +37,15 @@ export class WaitingList {
   }
 
   push(waiting: Waiting): void {
-    const { job } = waiting;
-    const question = job?.question;
-    if (job && question !== undefined) {
-      const same = this.#byQuestion.get(question);
-      if (same?.job && waiting.until - same.until <= JOINED_WITHIN_MS) {
-        same.job.join(job);
+    const { job, until } = waiting;
+    if (job?.mayBeJoined) {
+      const place = placeOf(job);
+      const other = this.#places[place];
+      if (other?.job?.asksTheSameAs(job) && until - other.until <= JOINED_WITHIN_MS) {
+        other.job.join(job);
         return;
       }
-      this.#byQuestion.set(question, waiting);
+      this.#places[place] = waiting;
     }
     this.#list.push(waiting);
   }
@@ -60,10 +65,14 @@ export class WaitingList {
 
   #remove(): Waiting | undefined {
     const waiting = this.#list.shift();
-    const question = waiting?.job?.question;
-    // A later one may have taken its place as the one to join.
-    if (question !== undefined && this.#byQuestion.get(question) === waiting)
-      this.#byQuestion.delete(question);
+    if (waiting?.job?.mayBeJoined) {
+      const place = placeOf(waiting.job);
+      if (this.#places[place] === waiting) this.#places[place] = undefined;
+    }
     return waiting;
   }
+}
+
+function placeOf({ hash }: Job): number {
+  return hash & (PLACES - 1);
 }
