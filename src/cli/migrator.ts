@@ -28,9 +28,6 @@ export type Migrator = (owner: OwnerDatabase, config: Config, signal: AbortSigna
 export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorOptions): Migrator {
   let replaced = new AbortController();
   return async (owner, config, signal) => {
-    // What the former file left is nobody's to do any more.
-    replaced.abort();
-    replaced = new AbortController();
     const options = { owner, config, instance, log, signal };
     if (mode === 'check') {
       const pending = await checkPending(options);
@@ -50,8 +47,12 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
     };
     const outcome = await migrate(migration);
     // Under `dev` nobody else is at work, and the next change of the file is a migration anyway.
-    if (mode === 'apply')
+    if (mode === 'apply' && outcome.kind !== 'refused') {
+      // What the former file left is nobody's to do any more. A refused one replaces nothing.
+      replaced.abort();
+      replaced = new AbortController();
       void seeLongStepsDone(outcome, { ...migration, signal: AbortSignal.any([signal, replaced.signal]) });
+    }
     switch (outcome.kind) {
       case 'unchanged':
         return;

@@ -24,7 +24,7 @@ export class Pace {
     return this.#mean;
   }
 
-  /** The mean over a few hundred runs: what one run costs a connection, however their answers arrive. */
+  /** The mean of the last hundred runs or so: what one run costs a connection, however their answers arrive. */
   get longMean(): number {
     return this.#longMean;
   }

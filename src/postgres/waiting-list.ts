@@ -21,8 +21,8 @@ const JOINED_WITHIN_MS = 1_000;
 export class WaitingList {
   readonly #list: Waiting[] = [];
   /**
-   * What may be joined, by the hash of its question. No Map: one that is added to and deleted from at this rate keeps
-   * what was deleted alive until it grows.
+   * What may be joined, by the hash of its question. No Map: at this rate of adding and deleting one keeps what was
+   * deleted alive (0034).
    */
   readonly #places: Array<Waiting | undefined> = Array.from({ length: PLACES });
 

@@ -72,15 +72,17 @@ async function builder(): Promise<number> {
   return pid as number;
 }
 
-/** What `svc serve --migrate` does at its start. */
-async function serve(yaml: string): Promise<void> {
+/** What `svc serve --migrate` does at its start, and with what it gets back at each reload. */
+async function serve(yaml: string): Promise<(yaml: string) => Promise<void>> {
   const migrate = migrator({
     mode: 'apply',
     instance: 'test',
     log: silentLog,
     terminal: processTerminal({}),
   });
-  await migrate(world.owner, configOf(yaml), stopping.signal);
+  const reload = (next: string): Promise<void> => migrate(world.owner, configOf(next), stopping.signal);
+  await reload(yaml);
+  return reload;
 }
 
 async function expectDone(): Promise<void> {
@@ -116,6 +118,19 @@ test('a long step whose connection is lost is continued', async () => {
   const pid = await builder();
   await world.sql(`select pg_terminate_backend($1)`, [pid]);
   await expect.poll(() => world.sql(`select from pg_stat_activity where pid = $1`, [pid])).toEqual([]);
+  await letBuild();
+  await expectDone();
+});
+
+test('a file that is refused at a reload does not end the care for the one that is served on', async () => {
+  await holdBuilds();
+  const reload = await serve(INDEXED);
+  const pid = await builder();
+  await world.sql(`select pg_terminate_backend($1)`, [pid]);
+  await expect.poll(() => world.sql(`select from pg_stat_activity where pid = $1`, [pid])).toEqual([]);
+  await expect(reload(INDEXED.replace('name: mail, type: text', 'name: mail, type: uuid'))).rejects.toThrow(
+    'The change was refused',
+  );
   await letBuild();
   await expectDone();
 });
