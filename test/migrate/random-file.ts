@@ -42,6 +42,12 @@ export class Random {
   }
 }
 
+/** Past names that a new table or column must not take: theirs would be the rows of another. */
+export type TakenNames = {
+  readonly tables: ReadonlySet<string>;
+  columnsOf(table: number): ReadonlySet<string>;
+};
+
 export type RandomFile = {
   tables: RandomTable[];
   functions: RandomFunction[];
@@ -76,12 +82,14 @@ export type RandomColumn = {
   reference?: { table: number; column: number; onDelete: string };
   backfill?: string;
   using?: Template;
+  /** Never edited: tells the rows apart. */
+  fixed?: boolean;
 };
 
-/** SQL text with names still open: `{12}` is column 12, `{t3}` table 3. */
+/** SQL text with names still open: `{12}` is column 12, `{t3}` table 3, `{p3}` table 3 with its schema, `{f4}` function 4. */
 type Template = string;
 
-type RandomPolicy = {
+export type RandomPolicy = {
   operations: string[];
   type?: string;
   using?: Template;
@@ -89,7 +97,7 @@ type RandomPolicy = {
   check?: Template;
 };
 
-type RandomFunction = {
+export type RandomFunction = {
   id: number;
   name: string;
   language: string;
@@ -175,7 +183,7 @@ const TYPES: Record<string, { values: string[]; defaults: unknown[]; into: strin
   'double precision': { values: ['1.5', '2.25'], defaults: [0.5], into: ['text'] },
 };
 
-const KEY_TYPES: Record<string, string> = {
+export const KEY_TYPES: Record<string, string> = {
   serial: 'bigserial',
   bigserial: 'serial',
   integer: 'bigint',
@@ -191,10 +199,30 @@ export function randomFile(random: Random): RandomFile {
   return file;
 }
 
-function addTable(file: RandomFile, random: Random, avoid: readonly RandomTable[] = []): void {
+const NOTHING_TAKEN: TakenNames = { tables: new Set(), columnsOf: () => new Set() };
+
+/** The names of all these files. */
+export function namesTakenBy(files: readonly RandomFile[]): TakenNames {
+  const tables = new Set(files.flatMap((file) => file.tables.map((table) => table.name)));
+  return {
+    tables,
+    columnsOf: (id) =>
+      new Set(
+        files.flatMap((file) =>
+          file.tables
+            .filter((table) => table.id === id)
+            .flatMap((table) => table.columns.map((column) => column.name)),
+        ),
+      ),
+  };
+}
+
+function addTable(file: RandomFile, random: Random, past: TakenNames = NOTHING_TAKEN): void {
   // A name that was retired a moment ago would bring the kept table back, with other types perhaps.
-  const taken = new Set([...file.tables, ...avoid].map((table) => table.name));
-  const name = random.pick(TABLE_NAMES.filter((one) => !taken.has(one)));
+  const taken = new Set(file.tables.map((table) => table.name));
+  const free = TABLE_NAMES.filter((one) => !taken.has(one) && !past.tables.has(one));
+  if (free.length === 0) return;
+  const name = random.pick(free);
   const table: RandomTable = {
     id: file.nextId++,
     name,
@@ -227,10 +255,11 @@ function addColumn(
   table: RandomTable,
   random: Random,
   later: boolean,
-  old?: RandomTable,
+  past: TakenNames = NOTHING_TAKEN,
 ): void {
-  const taken = new Set([...table.columns, ...(old?.columns ?? [])].map((column) => column.name));
-  const free = COLUMN_NAMES.filter((one) => !taken.has(one));
+  const taken = new Set(table.columns.map((column) => column.name));
+  const gone = past.columnsOf(table.id);
+  const free = COLUMN_NAMES.filter((one) => !taken.has(one) && !gone.has(one));
   if (free.length === 0) return;
   const type = random.pick(Object.keys(TYPES));
   const column: RandomColumn = { id: file.nextId++, name: random.pick(free), type };
@@ -415,7 +444,11 @@ function shape(fn: RandomFunction, file: RandomFile, random: Random): void {
 }
 
 /** One to four edits; `from` is left as it is. */
-export function edited(from: RandomFile, random: Random): RandomFile {
+export function edited(
+  from: RandomFile,
+  random: Random,
+  past: TakenNames = namesTakenBy([from]),
+): RandomFile {
   const file: RandomFile = structuredClone(from);
   for (const table of file.tables) {
     delete table.renamedFrom;
@@ -426,30 +459,31 @@ export function edited(from: RandomFile, random: Random): RandomFile {
   }
   const renamed = { tables: new Set<number>(), columns: new Set<number>() };
   const edits = 1 + random.below(4);
-  for (let i = 0; i < edits; i += 1) editOnce(file, from, random, renamed);
+  for (let i = 0; i < edits; i += 1) editOnce(file, from, past, random, renamed);
   return file;
 }
 
 function editOnce(
   file: RandomFile,
   from: RandomFile,
+  past: TakenNames,
   random: Random,
   renamed: { tables: Set<number>; columns: Set<number> },
 ): void {
-  if (file.tables.length === 0) return addTable(file, random, from.tables);
+  if (file.tables.length === 0) return addTable(file, random, past);
   const table = random.pick(file.tables);
   const old = from.tables.find((one) => one.id === table.id);
-  const ordinary = table.columns.filter((column) => !column.primaryKey && !column.reference);
+  const ordinary = table.columns.filter((column) => !column.primaryKey && !column.reference && !column.fixed);
   const column = ordinary.length > 0 ? random.pick(ordinary) : undefined;
   const oldColumn = old?.columns.find((one) => one.id === column?.id);
   switch (random.below(19)) {
     case 0:
-      return addTable(file, random, from.tables);
+      return addTable(file, random, past);
     case 1:
       return removeTable(file, table);
     case 2: {
       const free = TABLE_NAMES.filter(
-        (one) => ![...file.tables, ...from.tables].some((other) => other.name === one),
+        (one) => !past.tables.has(one) && !file.tables.some((other) => other.name === one),
       );
       // The file's own check reads only plain names behind `setof`.
       if (file.functions.some((fn) => mentions(fn.returns, `{t${table.id}}`))) return;
@@ -461,13 +495,14 @@ function editOnce(
     }
     case 3:
     case 4:
-      return addColumn(file, table, random, true, old);
+      return addColumn(file, table, random, true, past);
     case 5:
       return column && removeColumn(file, table, column);
     case 6: {
       if (!column || !oldColumn || !old || renamed.columns.has(column.id)) return;
+      const gone = past.columnsOf(table.id);
       const free = COLUMN_NAMES.filter(
-        (one) => ![...table.columns, ...old.columns].some((other) => other.name === one),
+        (one) => !gone.has(one) && !table.columns.some((other) => other.name === one),
       );
       if (free.length === 0) return;
       renamed.columns.add(column.id);
@@ -521,7 +556,7 @@ function editOnce(
       const reference = table.columns.find((one) => one.reference);
       // A retired parent_id would come back, perhaps with another type.
       if (!reference?.reference)
-        return old?.columns.some((one) => one.name === 'parent_id')
+        return past.columnsOf(table.id).has('parent_id')
           ? undefined
           : addReference(file, table, random, true);
       if (random.chance(0.5)) reference.reference.onDelete = random.pick(['cascade', 'restrict', 'set_null']);
@@ -550,7 +585,7 @@ function mentions(text: Template | null | undefined, mark: string): boolean {
   return text?.includes(mark) ?? false;
 }
 
-function dropMentions(file: RandomFile, mark: string): void {
+export function dropMentions(file: RandomFile, mark: string): void {
   for (const table of file.tables) {
     if (table.rls !== 'absent')
       table.rls = table.rls.filter(
@@ -559,18 +594,23 @@ function dropMentions(file: RandomFile, mark: string): void {
     for (const column of table.columns) if (mentions(column.check, mark)) delete column.check;
     table.indexes = table.indexes.filter((index) => !mentions(index.where, mark));
   }
+  for (const bucket of file.buckets)
+    bucket.rls = bucket.rls.filter(
+      (one) => ![one.using, one.with_check, one.check].some((text) => mentions(text, mark)),
+    );
   file.functions = file.functions.filter((fn) => !mentions(fn.body, mark) && !mentions(fn.returns, mark));
 }
 
-function removeColumn(file: RandomFile, table: RandomTable, column: RandomColumn): void {
+export function removeColumn(file: RandomFile, table: RandomTable, column: RandomColumn): void {
   table.columns = table.columns.filter((one) => one !== column);
   table.indexes = table.indexes.filter((index) => !index.columns.includes(column.id));
   dropMentions(file, `{${column.id}}`);
 }
 
-function removeTable(file: RandomFile, table: RandomTable): void {
+export function removeTable(file: RandomFile, table: RandomTable): void {
   file.tables = file.tables.filter((one) => one !== table);
   dropMentions(file, `{t${table.id}}`);
+  dropMentions(file, `{p${table.id}}`);
   for (const other of file.tables) {
     for (const column of other.columns.filter((one) => one.reference?.table === table.id))
       removeColumn(file, other, column);
@@ -603,10 +643,12 @@ export function toYaml(file: RandomFile): string {
       `t${table.id}`,
       table.schema === 'public' ? quote(table.name) : `${table.schema}.${quote(table.name)}`,
     );
+    names.set(`p${table.id}`, `${table.schema}.${quote(table.name)}`);
     for (const column of table.columns) names.set(String(column.id), quote(column.name));
   }
+  for (const fn of file.functions) names.set(`f${fn.id}`, quote(fn.name));
   const text = (template: Template): string =>
-    template.replace(/\{(t?\d+)\}/g, (_all, key: string) => names.get(key) ?? '"missing"');
+    template.replace(/\{([tpf]?\d+)\}/g, (_all, key: string) => names.get(key) ?? '"missing"');
   const policy = (one: RandomPolicy): Record<string, unknown> => ({
     operations: one.operations,
     ...(one.type ? { type: one.type } : {}),
@@ -622,8 +664,9 @@ export function toYaml(file: RandomFile): string {
       ...(table.schema === 'public' ? {} : { schema: table.schema }),
       ...(table.renamedFrom ? { renamed_from: table.renamedFrom } : {}),
       fields: table.columns.map((column) => {
-        const { id, type, primaryKey, renamedFrom, reference, check, using, ...rest } = column;
+        const { id, type, primaryKey, renamedFrom, reference, check, using, fixed, ...rest } = column;
         void id;
+        void fixed;
         const target = file.tables.find((one) => one.id === reference?.table);
         return {
           ...rest,

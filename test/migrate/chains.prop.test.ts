@@ -1,0 +1,139 @@
+// Random chains of five to ten files on rows that stay: after each file the next plan is empty, no value is lost
+// (not those of what is retired either, when it comes back), and the database is what a fresh build of the file is.
+// What is refused is refused with a documented code, and nothing has changed then.
+// SVC_CHAINS sets how many, SVC_CHAIN_SEED where to start. Every third takes every table for a large one.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { MigrateOptions } from '../../src/migrate/migrate.ts';
+import { randomChain, sqlTypeOf, type Link } from './random-chain.ts';
+import { Random, toYaml, type RandomFile, type RandomTable } from './random-file.ts';
+import { catalogText, fillRows, readRows, reset, structure } from './random-world.ts';
+import { aWorld, type World } from './world.ts';
+
+const CHAINS = Number(process.env['SVC_CHAINS'] ?? 30);
+const FIRST_SEED = Number(process.env['SVC_CHAIN_SEED'] ?? 1);
+/** How often a file's result is compared with a fresh build. */
+const FRESH_EVERY = 3;
+/** What rows or hazards may say no to; everything else is a fault of the engine or of the generator. */
+const DOCUMENTED = /^MIG-(20[1-8]|302)$/;
+
+let world: World;
+let fresh: World;
+beforeAll(async () => {
+  world = await aWorld();
+  fresh = await aWorld();
+});
+afterAll(async () => {
+  await world.close();
+  await fresh.close();
+});
+
+const tally = { applied: 0, refused: 0 };
+
+describe(`${CHAINS} random chains`, () => {
+  for (let seed = FIRST_SEED; seed < FIRST_SEED + CHAINS; seed += 1) {
+    test(`chain ${seed}`, { timeout: 300_000 }, () => followChain(seed));
+  }
+  test('most files were not refused', () => {
+    expect(tally.applied).toBeGreaterThan(tally.refused * 4);
+  });
+});
+
+async function followChain(seed: number): Promise<void> {
+  const chain = randomChain(new Random(seed));
+  const policy: MigrateOptions['policy'] = {
+    allow: ['authz_open'],
+    ...(seed % 3 === 0 ? { maxWriteBlockMs: 0 } : {}),
+  };
+  const kept = new KeptRows();
+  const served: string[] = [];
+  await reset(world);
+  for (const [index, link] of chain.entries()) {
+    try {
+      if (await follow(link, policy, kept)) {
+        served.push(`--- ${link.edit}\n${toYaml(link.file)}`);
+        if ((seed + index) % FRESH_EVERY === 0) await expectLikeFresh(link.file);
+      }
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      throw new Error(
+        `chain ${seed}, file ${index + 1}${policy.maxWriteBlockMs === 0 ? ' (large)' : ''}, ${link.edit}: ${message}\n${served.join('')}\n--- then ${link.edit}\n${toYaml(link.file)}`,
+        { cause: error },
+      );
+    }
+  }
+}
+
+/** False when the file was refused, as documented. */
+async function follow(link: Link, policy: MigrateOptions['policy'], kept: KeptRows): Promise<boolean> {
+  const yaml = toYaml(link.file);
+  const before = await catalogText(world);
+  const outcome = await world.apply(yaml, policy);
+  if (outcome.kind === 'refused') {
+    for (const one of outcome.problems) expect(one.code, `${one.at}: ${one.message}`).toMatch(DOCUMENTED);
+    expect(await catalogText(world), 'a refusal changes nothing').toBe(before);
+    tally.refused += 1;
+    return false;
+  }
+  const plan = await world.plan(yaml, policy);
+  expect(plan.steps.map((step) => step.sql)).toEqual([]);
+  expect(plan.problems.map((one) => one.message)).toEqual([]);
+  tally.applied += 1;
+  await kept.compare(link.file);
+  return true;
+}
+
+type KnownColumn = { type: string; values: Map<string, unknown> };
+
+/** What every row held when it was last seen, that of retired tables and columns too. */
+class KeptRows {
+  readonly #tables = new Map<number, Map<number, KnownColumn>>();
+
+  async compare(file: RandomFile): Promise<void> {
+    const added = file.tables.filter((table) => !this.#tables.has(table.id));
+    if (added.length > 0) await fillRows(world, file, added);
+    const rows = await readRows(world, file);
+    for (const table of file.tables) await this.#compareTable(file, table, rows[`t${table.id}`] ?? []);
+  }
+
+  async #compareTable(
+    file: RandomFile,
+    table: RandomTable,
+    rows: readonly Record<string, unknown>[],
+  ): Promise<void> {
+    const known = this.#tables.get(table.id) ?? new Map<number, KnownColumn>();
+    this.#tables.set(table.id, known);
+    const number = table.columns.find((column) => column.fixed);
+    if (!number) throw new Error(`rows of ${table.name} cannot be told apart`);
+    for (const column of table.columns) {
+      const values = new Map(rows.map((row) => [String(row[`c${number.id}`]), row[`c${column.id}`]]));
+      const type = sqlTypeOf(file, column);
+      const was = known.get(column.id);
+      known.set(column.id, { type, values });
+      if (!was) continue;
+      const expected = was.type === type ? was.values : await castAll(was, type);
+      for (const [row, value] of expected) {
+        // A declared backfill fills nulls on purpose.
+        if (column.backfill && value === null) expected.set(row, values.get(row));
+      }
+      expect(
+        Object.fromEntries(values),
+        `values of ${table.name}.${column.name} (${was.type}, now ${type})`,
+      ).toEqual(Object.fromEntries(expected));
+    }
+  }
+}
+
+async function castAll(was: KnownColumn, type: string): Promise<Map<string, unknown>> {
+  const keys = [...was.values.keys()];
+  const rows = await world.sql(
+    `select v.value::${was.type}::${type}::text as value from jsonb_array_elements_text($1) with ordinality as v(value, n) order by n`,
+    [JSON.stringify([...was.values.values()])],
+  );
+  return new Map(keys.map((key, index) => [key, rows[index]?.['value']]));
+}
+
+async function expectLikeFresh(file: RandomFile): Promise<void> {
+  await reset(fresh);
+  await fresh.apply(toYaml(file), { allow: ['authz_open'] });
+  expect(await structure(world, file), 'like a fresh build').toEqual(await structure(fresh, file));
+}

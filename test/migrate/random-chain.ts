@@ -1,0 +1,362 @@
+// Random chains of files, as a project's history has them: things are removed and come back, keys move, a column is
+// retyped while its key goes elsewhere, buckets' policies read tables, checks call functions whose arguments change.
+import {
+  dropMentions,
+  edited,
+  KEY_TYPES,
+  namesTakenBy,
+  randomFile,
+  removeColumn,
+  removeTable,
+  wayBack,
+  type Random,
+  type RandomColumn,
+  type RandomFile,
+  type RandomTable,
+} from './random-file.ts';
+
+/** Five to ten files; each says what it does to the one before. */
+export function randomChain(random: Random): Link[] {
+  const first = randomFile(random);
+  for (const table of first.tables) tellRowsApart(first, table);
+  const chain: Link[] = [{ file: first, edit: 'first' }];
+  const length = 5 + random.below(6);
+  while (chain.length < length) {
+    const files = chain.map((link) => link.file);
+    const link = nextLink(files, random);
+    for (const table of link.file.tables) tellRowsApart(link.file, table);
+    forgetTheUnknown(link.file);
+    // Numbers are never used twice, also not after a way back.
+    link.file.nextId = Math.max(link.file.nextId, ...files.map((file) => file.nextId));
+    chain.push(link);
+  }
+  return chain;
+}
+
+export type Link = { readonly file: RandomFile; readonly edit: string };
+
+/** The column by which the rows of a table are known through all changes of its keys. */
+export const ROW_NUMBER = 'row_no';
+
+function tellRowsApart(file: RandomFile, table: RandomTable): void {
+  if (table.columns.some((column) => column.fixed)) return;
+  table.columns.push({ id: file.nextId++, name: ROW_NUMBER, type: 'integer', required: true, fixed: true });
+}
+
+function nextLink(files: readonly RandomFile[], random: Random): Link {
+  const from = files.at(-1);
+  if (!from) throw new Error('a chain begins with a file');
+  const ordinary = (): RandomFile => edited(from, random, namesTakenBy(files));
+  const dice = random.next();
+  if (dice < 0.12) {
+    const back = random.pick(files);
+    return { file: wayBack(back, from), edit: `back to file ${files.indexOf(back) + 1}` };
+  }
+  const file = dice < 0.35 ? edited(from, random, namesTakenBy(files)) : withoutOnce(from);
+  const special = random.pick(SPECIAL_EDITS);
+  const done = special(file, files, random);
+  return done === null ? { file: ordinary(), edit: 'edits' } : { file, edit: done };
+}
+
+/** What is said for one file only (a former name, a backfill) is gone from the next. */
+function withoutOnce(from: RandomFile): RandomFile {
+  const file = structuredClone(from);
+  for (const table of file.tables) {
+    delete table.renamedFrom;
+    for (const column of table.columns) {
+      delete column.renamedFrom;
+      delete column.backfill;
+      delete column.using;
+    }
+  }
+  return file;
+}
+
+/** Changes the file and says how, or leaves it and answers null. */
+type SpecialEdit = (file: RandomFile, files: readonly RandomFile[], random: Random) => string | null;
+
+const removesTable: SpecialEdit = (file, _files, random) => {
+  if (file.tables.length < 2) return null;
+  const table = random.pick(file.tables);
+  removeTable(file, table);
+  return `${table.name} is removed`;
+};
+
+const bringsTableBack: SpecialEdit = (file, files, random) => {
+  const gone = files.flatMap((past) =>
+    past.tables.filter((table) => !file.tables.some((one) => one.id === table.id || one.name === table.name)),
+  );
+  if (gone.length === 0) return null;
+  const table = structuredClone(random.pick(gone));
+  // Under the name it had last: an older one is not known any more.
+  const last = files.flatMap((past) => past.tables.filter((one) => one.id === table.id)).at(-1);
+  if (!last || file.tables.some((one) => one.name === last.name)) return null;
+  table.name = last.name;
+  delete table.renamedFrom;
+  for (const column of table.columns) {
+    delete column.renamedFrom;
+    delete column.backfill;
+    delete column.using;
+    // As above.
+    column.name = last.columns.find((one) => one.id === column.id)?.name ?? column.name;
+    if (last.columns.some((one) => one.id !== column.id && one.name === column.name)) return null;
+    const was = files
+      .flatMap((past) => past.tables.filter((one) => one.id === table.id))
+      .flatMap((one) => one.columns.filter((other) => other.id === column.id))
+      .at(-1);
+    if (was) column.name = was.name;
+    if (was && was.type !== column.type && /^(text|varchar|character)/.test(was.type) && column.type !== '')
+      column.using = `{${column.id}}::${column.type}`;
+  }
+  if (new Set(table.columns.map((one) => one.name)).size !== table.columns.length) return null;
+  const dice = random.next();
+  if (dice < 0.35) table.rls = [];
+  else if (dice < 0.6) table.rls = 'absent';
+  if (random.chance(0.3)) table.indexes = [];
+  if (random.chance(0.3))
+    for (const column of table.columns) {
+      delete column.unique;
+      delete column.check;
+    }
+  let edit = `${table.name} comes back`;
+  if (random.chance(0.25)) {
+    const free = ['returned', 'Came "back"'].find(
+      (name) => !files.some((past) => past.tables.some((one) => one.name === name)),
+    );
+    if (free) {
+      edit = `${table.name} comes back as ${free}`;
+      table.renamedFrom = table.name;
+      table.name = free;
+    }
+  }
+  file.tables.push(table);
+  return `${edit} (rls: ${table.rls === 'absent' ? 'absent' : `${table.rls.length} policies`})`;
+};
+
+const bringsColumnBack: SpecialEdit = (file, files, random) => {
+  const gone = file.tables.flatMap((table) => {
+    const past = files.flatMap((one) => one.tables.filter((other) => other.id === table.id));
+    return past
+      .flatMap((one) => one.columns)
+      .filter((column) => !table.columns.some((one) => one.id === column.id || one.name === column.name))
+      .map((column) => ({
+        table,
+        column,
+        last: past
+          .flatMap((one) => one.columns)
+          .filter((one) => one.id === column.id)
+          .at(-1),
+      }));
+  });
+  if (gone.length === 0) return null;
+  const { table, column, last } = random.pick(gone);
+  if (!last || table.columns.some((one) => one.name === last.name)) return null;
+  const back = structuredClone(column);
+  back.name = last.name;
+  delete back.renamedFrom;
+  delete back.backfill;
+  delete back.using;
+  delete back.primaryKey;
+  if (last.type !== back.type) back.type = last.type;
+  if (random.chance(0.4)) {
+    delete back.check;
+    delete back.unique;
+    delete back.enum;
+  }
+  if (random.chance(0.3)) delete back.reference;
+  if (back.type === '' && !back.reference) return null;
+  table.columns.push(back);
+  return `${table.name}.${back.name} comes back`;
+};
+
+const removesColumn: SpecialEdit = (file, _files, random) => {
+  const table = random.pick(file.tables);
+  const free = table.columns.filter((column) => !column.primaryKey && !column.fixed);
+  if (free.length === 0) return null;
+  const column = random.pick(free);
+  removeColumn(file, table, column);
+  return `${table.name}.${column.name} is removed`;
+};
+
+const KEYS = new Set(['integer', 'bigint', 'text', 'uuid', 'varchar(40)']);
+
+const movesKey: SpecialEdit = (file, _files, random) => {
+  const table = random.pick(file.tables);
+  const keys = table.columns.filter((column) => column.primaryKey);
+  const [key] = keys;
+  const candidates = table.columns.filter(
+    (column) => !column.primaryKey && !column.reference && column.required && KEYS.has(column.type),
+  );
+  if (!key || keys.length !== 1 || candidates.length === 0) return null;
+  const next = random.pick(candidates);
+  const isReferred = file.tables.some((one) =>
+    one.columns.some((column) => column.reference?.column === key.id),
+  );
+  delete key.primaryKey;
+  key.type = { serial: 'integer', bigserial: 'bigint' }[key.type] ?? key.type;
+  if (isReferred && random.chance(0.6)) {
+    key.unique = true;
+  } else if (isReferred) {
+    for (const other of file.tables)
+      for (const column of other.columns.filter((one) => one.reference?.column === key.id))
+        removeColumn(file, other, column);
+  }
+  let edit = `the key of ${table.name} moves to ${next.name}`;
+  if (!isReferred && random.chance(0.5) && ['integer', 'bigint'].includes(key.type)) {
+    key.type = random.pick([KEY_TYPES[key.type] ?? 'bigint', 'text']);
+    edit += ` while ${key.name} becomes ${key.type}`;
+  }
+  for (const one of ['default', 'enum', 'pattern', 'min', 'max', 'check', 'unique', 'required'] as const)
+    delete next[one];
+  next.primaryKey = true;
+  if (next.type === 'uuid') next.default = 'uuid_v4()';
+  return edit;
+};
+
+const refersToNewKey: SpecialEdit = (file, _files, random) => {
+  // A column becomes unique and something refers to it in the same file.
+  const table = random.pick(file.tables);
+  const candidates = table.columns.filter(
+    (column) => !column.primaryKey && !column.reference && KEYS.has(column.type) && !column.fixed,
+  );
+  const other = random.pick(file.tables);
+  if (candidates.length === 0 || other.columns.some((column) => column.name === 'refers_to')) return null;
+  const target = random.pick(candidates);
+  target.unique = true;
+  other.columns.push({
+    id: file.nextId++,
+    name: 'refers_to',
+    type: '',
+    reference: { table: table.id, column: target.id, onDelete: 'restrict' },
+  });
+  return `${other.name}.refers_to refers to ${table.name}.${target.name}, which becomes unique`;
+};
+
+const bucketReadsTable: SpecialEdit = (file, _files, random) => {
+  const table = random.pick(file.tables);
+  const column = random.pick(table.columns);
+  const mark = random.pick(['p', 't']);
+  const policy = {
+    operations: random.pick([['select'], ['insert', 'update'], ['select', 'insert', 'update', 'delete']]),
+    using: random.pick([
+      `exists (select 1 from {${mark}${table.id}} o where o.{${column.id}} is not null)`,
+      `exists (select 1 from {${mark}${table.id}} o where o.{${column.id}}::text = name) or owner_id = auth.uid()::text`,
+    ]),
+  };
+  const bucket = file.buckets[0] ?? { name: 'avatars', rls: [] };
+  if (file.buckets.length === 0) file.buckets.push(bucket);
+  bucket.rls = random.chance(0.5) ? [policy] : [...bucket.rls, policy].slice(-3);
+  return `a policy of the bucket reads ${table.name}.${column.name}`;
+};
+
+const TEXTS = new Set(['text', 'varchar(40)', 'varchar(80)']);
+const ARGUMENT_TYPES = ['text', 'varchar', 'character varying(80)'];
+
+const checkCallsFunction: SpecialEdit = (file, _files, random) => {
+  const name = 'is_ok';
+  const known = file.functions.find((fn) => fn.name === name);
+  if (known && random.chance(0.6)) {
+    if (random.chance(0.3)) {
+      file.functions = file.functions.filter((fn) => fn !== known);
+      dropMentions(file, `{f${known.id}}`);
+      return 'the function that checks call is removed';
+    }
+    const type = random.pick(ARGUMENT_TYPES);
+    known.args = [{ name: 'word', type, required: true }];
+    return `the function that checks call takes ${type}`;
+  }
+  const table = random.pick(file.tables);
+  const texts = table.columns.filter(
+    (column) => TEXTS.has(column.type) && !column.primaryKey && !column.reference,
+  );
+  if (texts.length === 0) return null;
+  const fn = known ?? {
+    id: file.nextId++,
+    name,
+    language: 'sql',
+    volatility: 'immutable',
+    security: 'invoker',
+    args: [{ name: 'word', type: 'text', required: true }],
+    returns: 'boolean',
+    body: 'select word is null or length(word) < 100',
+  };
+  if (!known) file.functions.push(fn);
+  const column = random.pick(texts);
+  column.check = `{f${fn.id}}({${column.id}})`;
+  return `a check of ${table.name}.${column.name} calls a function`;
+};
+
+const policiesReadEachOther: SpecialEdit = (file, _files, random) => {
+  if (file.tables.length < 2) return null;
+  const [one, other] = random.shuffle(file.tables);
+  if (!one || !other) return null;
+  const column = random.pick(other.columns);
+  one.rls = [
+    {
+      operations: ['select', 'insert', 'update', 'delete'],
+      using: `auth.uid() is not null or exists (select 1 from {p${other.id}} o where o.{${column.id}} is not null)`,
+      with_check: 'auth.uid() is not null',
+    },
+  ];
+  if (other.rls === 'absent' || random.chance(0.5))
+    other.rls = [{ operations: ['select'], using: 'auth.uid() is null' }];
+  return `the policy of ${one.name} reads ${other.name}`;
+};
+
+const SPECIAL_EDITS: readonly SpecialEdit[] = [
+  removesTable,
+  bringsTableBack,
+  bringsTableBack,
+  bringsTableBack,
+  removesColumn,
+  bringsColumnBack,
+  bringsColumnBack,
+  movesKey,
+  movesKey,
+  refersToNewKey,
+  bucketReadsTable,
+  bucketReadsTable,
+  checkCallsFunction,
+  checkCallsFunction,
+  policiesReadEachOther,
+];
+
+/** What came back may name things that did not, and what is gone may still be named. */
+function forgetTheUnknown(file: RandomFile): void {
+  const isKnown = (table: RandomTable | undefined, column: number): boolean =>
+    table?.columns.some((one) => one.id === column) === true;
+  for (const table of file.tables) {
+    table.columns = table.columns.filter((column) => {
+      if (!column.reference) return true;
+      const target = file.tables.find((one) => one.id === column.reference?.table);
+      return isKnown(target, column.reference.column) && canBeReferred(target, column.reference.column);
+    });
+    table.indexes = table.indexes.filter((index) => index.columns.every((id) => isKnown(table, id)));
+  }
+  const known = new Set([
+    ...file.tables.flatMap((table) => [
+      `{t${table.id}}`,
+      `{p${table.id}}`,
+      ...table.columns.map((column) => `{${column.id}}`),
+    ]),
+    ...file.functions.map((fn) => `{f${fn.id}}`),
+  ]);
+  for (const mark of JSON.stringify(file).match(/\{[tpf]?\d+\}/g) ?? [])
+    if (!known.has(mark)) dropMentions(file, mark);
+}
+
+function canBeReferred(table: RandomTable | undefined, id: number): boolean {
+  const column = table?.columns.find((one) => one.id === id);
+  const keys = table?.columns.filter((one) => one.primaryKey) ?? [];
+  return column?.unique === true || (keys.length === 1 && keys[0] === column);
+}
+
+/** The type that a column has in SQL, with that of the key it refers to where it declares none. */
+export function sqlTypeOf(file: RandomFile, column: RandomColumn): string {
+  if (column.type === '') {
+    const target = file.tables.find((one) => one.id === column.reference?.table);
+    const key = target?.columns.find((one) => one.id === column.reference?.column);
+    return key ? sqlTypeOf(file, key) : 'text';
+  }
+  return { serial: 'integer', bigserial: 'bigint' }[column.type] ?? column.type;
+}

@@ -1,0 +1,127 @@
+// What the random tests do with a database: empty it, put rows into it, read them back, and ask the server what is there.
+import { quoteIdent, quoteLiteral } from '../../src/postgres/sql.ts';
+import { valuesOf, type RandomFile, type RandomTable } from './random-file.ts';
+import type { World } from './world.ts';
+
+/** Rows of a table that was filled. */
+export const ROWS = 3;
+
+/** Every table's rows by table id and column id, so that renames do not matter. */
+export type Rows = Record<string, Record<string, unknown>[]>;
+
+/** What the server says about the declared things, without labels, positions and retired leftovers. */
+export async function structure(where: World, file: RandomFile): Promise<string[]> {
+  const tables = file.tables.map((table) => nameOf(table));
+  const columns = file.tables.flatMap((table) =>
+    table.columns.map((column) => `${nameOf(table)} ${column.name}`),
+  );
+  const rows = await where.sql(
+    `with t as (select x::regclass as oid, x as name from unnest($1::text[]) x)
+     select 'column ' || t.name || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || ' '
+         || coalesce(regexp_replace(pg_get_expr(d.adbin, d.adrelid), '^nextval.*', 'nextval'), '') as line
+       from t join pg_attribute a on a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped
+       left join pg_attrdef d on d.adrelid = t.oid and d.adnum = a.attnum where t.name || ' ' || a.attname = any ($2)
+     union all select 'constraint ' || t.name || ' ' || pg_get_constraintdef(k.oid) from t join pg_constraint k on k.conrelid = t.oid and k.contype <> 'n' and k.convalidated
+     union all select 'index ' || t.name || ' ' || regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON') from t join pg_index i on i.indrelid = t.oid and i.indisvalid
+     union all select 'policy ' || t.name || ' ' || p.cmd || p.permissive || p.roles::text || coalesce(p.qual, '') || coalesce(p.with_check, '')
+       from t join pg_class c on c.oid = t.oid join pg_policies p on p.tablename = c.relname and p.schemaname = c.relnamespace::regnamespace::text
+     union all select 'table ' || t.name || ' ' || c.relrowsecurity || (select string_agg(g::text, ',' order by g::text) from unnest(c.relacl) g) from t join pg_class c on c.oid = t.oid
+     union all select 'function ' || p.proname || pg_get_function_arguments(p.oid) || pg_get_function_result(p.oid) || p.prosrc || p.prosecdef || p.provolatile::text || coalesce(p.proconfig::text, '') || p.proacl::text
+       from pg_proc p where p.pronamespace = 'public'::regnamespace
+     union all select 'storage ' || p.cmd || coalesce(p.qual, '') || coalesce(p.with_check, '') from pg_policies p where p.schemaname = 'storage' and p.policyname like 'svc\\_%'
+     order by 1`,
+    [tables, columns],
+  );
+  return rows.map((row) => String(row['line']));
+}
+
+export async function reset(world: World): Promise<void> {
+  await world.sql(`
+    do $$ declare one record; begin
+      for one in select policyname from pg_policies where schemaname = 'storage' and policyname like 'svc\\_%' loop
+        execute format('drop policy %I on storage.objects', one.policyname);
+      end loop;
+    end $$;
+    set client_min_messages = error;
+    drop schema if exists public, crm cascade;
+    create schema public authorization svc_owner;
+    grant usage on schema public to anon, authenticated, service_role;
+    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+}
+
+export function nameOf(table: RandomTable): string {
+  return `${quoteIdent(table.schema)}.${quoteIdent(table.name)}`;
+}
+
+/** Rows for all tables of the file, or for these of them. */
+export async function fillRows(
+  world: World,
+  file: RandomFile,
+  tables: readonly RandomTable[] = file.tables,
+): Promise<void> {
+  for (const table of tables) {
+    for (let row = 0; row < ROWS; row += 1) {
+      const values = table.columns.flatMap((column): (readonly [string, string | null])[] => {
+        if (column.type.endsWith('serial') || column.reference) return [];
+        if (column.primaryKey && column.type === 'uuid') return [];
+        // Unique columns get each value once at most.
+        if (column.unique && row >= valuesOf(column).length)
+          return column.required ? [[column.name, null]] : [];
+        if (!column.required && !column.primaryKey && row === 2) return [];
+        return [
+          [
+            column.name,
+            column.primaryKey ? String(row + 1) : (valuesOf(column)[row % valuesOf(column).length] ?? ''),
+          ],
+        ];
+      });
+      if (values.some(([, value]) => value === null)) continue;
+      const names = values.map(([name]) => quoteIdent(name));
+      await world.sql(
+        names.length === 0
+          ? `insert into ${nameOf(table)} default values`
+          : `insert into ${nameOf(table)} (${names.join(', ')}) values (${values.map(([, value]) => quoteLiteral(value ?? '')).join(', ')})`,
+      );
+    }
+  }
+  for (const table of tables) {
+    for (const column of table.columns) {
+      const target = file.tables.find((one) => one.id === column.reference?.table);
+      const key = target?.columns.find((one) => one.id === column.reference?.column);
+      if (!target || !key) continue;
+      await world.sql(
+        `update ${nameOf(table)} set ${quoteIdent(column.name)} = (select ${quoteIdent(key.name)} from ${nameOf(target)} limit 1)`,
+      );
+    }
+  }
+}
+
+/** Every table's rows, keyed by table id and column id, so that renames do not matter. */
+export async function readRows(world: World, file: RandomFile): Promise<Rows> {
+  const rows: Rows = {};
+  for (const table of file.tables) {
+    const columns = table.columns
+      .map((column) => `'c${column.id}', ${quoteIdent(column.name)}::text`)
+      .join(', ');
+    const key = table.columns
+      .filter((column) => column.primaryKey)
+      .map((column) => `${quoteIdent(column.name)}::text`);
+    const found = await world.sql(
+      `select jsonb_build_object(${columns}) as row from ${nameOf(table)} order by ${key.join(', ')}`,
+    );
+    rows[`t${table.id}`] = found.map((one) => one['row'] as Record<string, unknown>);
+  }
+  return rows;
+}
+
+export async function catalogText(world: World): Promise<string> {
+  const rows = await world.sql(`
+    select md5(string_agg(line, E'\\n' order by line)) as text from (
+      select attrelid::text || attname || atttypid || atttypmod || attnotnull as line from pg_attribute join pg_class c on c.oid = attrelid where relnamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
+      union all select oid || conname || pg_get_constraintdef(oid) from pg_constraint where connamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
+      union all select oid || polname || coalesce(pg_get_expr(polqual, polrelid), '') || coalesce(pg_get_expr(polwithcheck, polrelid), '') from pg_policy
+      union all select oid || proname || prosrc from pg_proc where pronamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
+      union all select identity || state || definition::text from svc_meta.object
+    ) lines`);
+  return JSON.stringify(rows);
+}
