@@ -7,11 +7,13 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { localBaseUrl } from '../auth/request.ts';
 import type { CodeFunction, Config } from '../config/config.ts';
+import { checkSource } from '../functions/check.ts';
 import { createFunction } from '../functions/starter.ts';
 import { Problem } from '../problem/problem.ts';
-import type { CodeFunctionList, FunctionSource, NewFunctionMade } from './contract.ts';
+import type { CodeFunctionList, FunctionSaved, FunctionSource, NewFunctionMade } from './contract.ts';
 import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
 import { readJson } from './json-body.ts';
+import { assertFilesAreEverybodys, countInstances, takeWritten } from './local-files.ts';
 import { fileChanged, notFound } from './problem.ts';
 
 const MAX_SOURCE_BYTES = 1024 * 1024;
@@ -35,6 +37,8 @@ export const codeFunctionRoutes: DashboardRoutes = (app, context) => {
     const { config } = context.snapshot();
     const { workers, failures } = context.functions.status();
     const base = context.baseUrl() ?? localBaseUrl(request);
+    const instances = await countInstances(context);
+    const readable = projectDirectory(context, config) !== undefined;
     const list: CodeFunctionList = {
       functions: config.functions.map((fn) => ({
         name: fn.name,
@@ -51,7 +55,9 @@ export const codeFunctionRoutes: DashboardRoutes = (app, context) => {
         inFlight,
         readyMs: readyMs ?? null,
       })),
-      editable: projectDirectory(context, config) !== undefined,
+      readable,
+      editable: readable && instances === 1,
+      instances,
     };
     return await reply.send(list);
   });
@@ -60,8 +66,13 @@ export const codeFunctionRoutes: DashboardRoutes = (app, context) => {
     const { name, language, authRequired } = await readJson(request, NewFunctionBody);
     const { config } = context.snapshot();
     requireDirectory(context, config);
+    await assertFilesAreEverybodys(context);
     const files = createFunction({ file: resolve(config.source.name), name, language, authRequired });
-    return await reply.code(201).send({ files } satisfies NewFunctionMade);
+    context.log.info({ function: name, files }, 'the dashboard made a function');
+    const { reload } = context.following ?? {};
+    if (reload) await takeWritten(context, reload);
+    const made: NewFunctionMade = { files, error: loadFailure(context, name), taken: reload !== undefined };
+    return await reply.code(201).send(made);
   });
 
   app.get('/functions/:name/source', async (request, reply) => {
@@ -71,17 +82,41 @@ export const codeFunctionRoutes: DashboardRoutes = (app, context) => {
   });
 
   app.put('/functions/:name/source', { config: { dashboard: 'write' } }, async (request, reply) => {
-    const { file } = declared(request);
+    const fn = declared(request);
+    const { name, file } = fn;
     const { text, version } = await readJson(request, SourceBody);
     const directory = requireDirectory(context, context.snapshot().config);
     if (Buffer.byteLength(text) > MAX_SOURCE_BYTES) throw tooLarge(file);
+    checkUnsaved(fn, text);
+    await assertFilesAreEverybodys(context);
     // From here to the end nothing is awaited: no other save of this process falls in between.
     const path = locate(directory, file);
     if (readSource(file, path).version !== version) throw fileChanged(file);
     replaceFile(path, text);
-    return await reply.send(readSource(file, path));
+    const saved = readSource(file, path);
+    context.log.info({ function: name, file }, 'the dashboard changed the source of a function');
+    // Under `svc dev` the sources are watched.
+    const taken = !context.dev;
+    if (taken) await takeWritten(context, () => context.functions.refresh());
+    return await reply.send({ ...saved, error: loadFailure(context, name), taken } satisfies FunctionSaved);
   });
 };
+
+/** What loading the code said last. */
+function loadFailure({ functions }: DashboardContext, name: string): string | null {
+  return functions.status().failures.get(name) ?? null;
+}
+
+/** What a start would refuse is refused before it is written. */
+function checkUnsaved(fn: CodeFunction, text: string): void {
+  try {
+    checkSource(fn, text);
+  } catch (cause) {
+    if (!(cause instanceof Problem)) throw cause;
+    const { details, hint } = cause;
+    throw new Problem(cause.code, 422, cause.message, { cause, details, hint });
+  }
+}
 
 /** Where sources can be read and changed; undefined for a remote file, and where a bundle is what runs. */
 function projectDirectory(

@@ -39,6 +39,7 @@ import type {
   PlanStep,
 } from './contract.ts';
 import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
+import { assertFilesAreEverybodys, countInstances, takeWritten } from './local-files.ts';
 import { fileChanged } from './problem.ts';
 
 const MOST_EDITS = 100;
@@ -74,7 +75,9 @@ export const configRoutes: DashboardRoutes = (app, context) => {
 
   app.get('/config', async (): Promise<ConfigFile> => {
     const { source, version } = await readConfigFile(context.snapshot().config.source);
-    return { name: source.name, text: source.text, version, editable: await isWritable(source) };
+    const instances = await countInstances(context);
+    const editable = instances === 1 && (await isWritable(source));
+    return { name: source.name, text: source.text, version, editable, instances };
   });
 
   app.post('/config/plan', async (request, reply) => {
@@ -89,6 +92,7 @@ export const configRoutes: DashboardRoutes = (app, context) => {
     return await inTurn(async () => {
       const former = await readVersion(context, change.version);
       if (pathOf(former.source) === undefined) throw notEditable(former.source.name);
+      await assertFilesAreEverybodys(context);
       const made = makeChange(context, former.source, change);
       if (!made.ok) return sendRefusal(reply, made.refusal);
       const { problems } = await planMade(context, made);
@@ -138,6 +142,8 @@ function loadOptions({ following, dev, env }: DashboardContext, { directory }: S
 type PlanOfChange = Pick<ConfigPlan, 'steps' | 'problems' | 'hints'>;
 
 async function planMade(context: DashboardContext, { text, config }: Made): Promise<PlanOfChange> {
+  const functions = await functionProblem(context, config);
+  if (functions) return { steps: [], problems: [functions], hints: [] };
   const planned = await planMigration(migrateOptions(context, config));
   const written = asWritten(text, loadOptions(context, config.source).variables);
   const toWritten = (one: MigrationProblem): PlanProblem => {
@@ -155,6 +161,23 @@ async function planMade(context: DashboardContext, { text, config }: Made): Prom
     problems: [...problems.map(toWritten), ...(planned.superseded ? [SUPERSEDED] : [])],
     hints: hints.map(toWritten),
   };
+}
+
+/** What a reload would refuse about the code functions, before the file is written. */
+async function functionProblem(context: DashboardContext, config: Config): Promise<PlanProblem | undefined> {
+  try {
+    await context.functions.check(config);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    const { code, message, details, hint } = error;
+    return {
+      code,
+      at: 'functions',
+      message: details === undefined ? message : `${message} (${details})`,
+      hint: hint ?? null,
+    };
+  }
 }
 
 /** Shorter values would be found in ordinary words. */
@@ -197,16 +220,7 @@ async function planChange(context: DashboardContext, former: ReadFile, made: Mad
 async function take(context: DashboardContext, config: Config): Promise<Pending | null> {
   const reload = context.following?.reload;
   if (!reload) return null;
-  try {
-    await reload();
-  } catch (cause) {
-    context.log.error({ err: cause }, 'the changed configuration was written, but not taken');
-    throw new Problem('config_not_taken', 500, 'The file was written, but the service could not take it', {
-      cause,
-      details: cause instanceof Problem ? cause.message : undefined,
-      hint: 'The former configuration is still being served; the log says why.',
-    });
-  }
+  await takeWritten(context, reload);
   const pending = await checkPending(migrateOptions(context, config));
   return pending.kind === 'pending'
     ? { kind: 'pending', steps: [...pending.words], problems: pending.problems.map(toProblem) }

@@ -187,8 +187,12 @@ export type SqlFunctionInfo = {
 export type CodeFunctionList = {
   functions: CodeFunctionInfo[];
   workers: Array<{ pid: number | null; state: string; inFlight: number; readyMs: number | null }>;
-  /** Sources can be read and edited here: a local file, and not a bundle. */
+  /** Sources can be read here: a local file, and not a bundle. */
+  readable: boolean;
+  /** And changed: one instance is running, the one that has them. */
   editable: boolean;
+  /** How many run on this database. */
+  instances: number;
 };
 
 export type CodeFunctionInfo = {
@@ -206,9 +210,17 @@ export type CodeFunctionInfo = {
 
 /** `POST /functions` (write): a starter function, declared in svc.yaml. */
 export type NewFunction = { name: string; language: 'js' | 'ts'; authRequired: boolean };
-export type NewFunctionMade = { files: string[] };
+export type NewFunctionMade = { files: string[] } & Taken;
 
-/** `GET /functions/<name>/source` → Source · `PUT /functions/<name>/source` (write) {text, version} → Source. */
+/** How this instance took what was written. */
+export type Taken = {
+  /** False where `svc dev` takes it a moment later. */
+  taken: boolean;
+  /** What loading the function said; null when it loads. */
+  error: string | null;
+};
+
+/** `GET /functions/<name>/source` → Source · `PUT /functions/<name>/source` (write) {text, version} → FunctionSaved. */
 export type FunctionSource = {
   file: string;
   text: string;
@@ -327,13 +339,16 @@ export type LogLine = {
   fields: Record<string, unknown>;
 };
 
+export type FunctionSaved = FunctionSource & Taken;
+
 /** `GET /config`: svc.yaml as written, `${VAR}` references unsubstituted. */
 export type ConfigFile = {
   name: string;
   text: string;
   version: string;
-  /** False for a remote file: it can be looked at only. */
+  /** False for a remote file, and where other instances have files of their own: it can only be read. */
   editable: boolean;
+  instances: number;
 };
 
 /** Both read and write use the same body; `version` is the one the change was made against. */

@@ -23,7 +23,8 @@ function checkRuntime(runtime: string): void {
   }
 }
 
-function checkFunction({ name, file, authRequired }: CodeFunction, root: string): void {
+function checkFunction(fn: CodeFunction, root: string): void {
+  const { name, file } = fn;
   const path = resolve(root, file);
   const inside = relative(root, path);
   if (isAbsolute(file) || inside.startsWith('..')) {
@@ -38,7 +39,12 @@ function checkFunction({ name, file, authRequired }: CodeFunction, root: string)
       hint: 'Create it, or correct functions.*.file in svc.yaml. After a change of the files, run `svc bundle` again.',
     });
   }
-  if (!authRequired && mentionsServiceClient(readFileSync(path, 'utf8'))) {
+  checkSource(fn, readFileSync(path, 'utf8'));
+}
+
+/** What can be said of a handler without running it. */
+export function checkSource({ name, file, authRequired }: CodeFunction, source: string): void {
+  if (!authRequired && mentionsServiceClient(source)) {
     throw new Problem(
       'service_client_in_public_function',
       500,

@@ -44,8 +44,12 @@ export type FunctionsOptions = {
 
 export type Functions = {
   readonly feature: Feature;
+  /** Throws what `reload` would refuse of this configuration, and changes nothing: asked before the database is. */
+  check(config: Config): Promise<void>;
   /** Starts or replaces workers so that they run this configuration. When it throws, the former one is served on. */
   reload(config: Config): Promise<void>;
+  /** Runs the sources as they are now, under the configuration that is served. */
+  refresh(): Promise<void>;
   /**
    * Refuses new requests, and resolves when those that were accepted are answered. The server should still listen:
    * handlers under way may call it.
@@ -85,7 +89,9 @@ export function createFunctions(options: FunctionsOptions): Functions {
       runtime.attach(context);
       return (app) => addRoutes(app, context, runtime);
     },
+    check: (config) => runtime.check(config),
     reload: (config) => runtime.reload(config),
+    refresh: () => runtime.refresh(),
     drain: () => runtime.drain(),
     stop: () => runtime.stop(),
     status: () => runtime.status(),
@@ -104,8 +110,10 @@ class Runtime {
   #onIdle: Array<() => void> = [];
   #bundle: OpenBundle | undefined;
   #watch: SourceWatch | undefined;
+  /** Opened by a check, for the reload that follows it. */
+  #ahead: OpenBundle | undefined;
   /** What a change of the sources is reloaded with. */
-  #followed: Config | undefined;
+  #served: Config | undefined;
   #installedFor: string | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #stopped = false;
@@ -136,8 +144,19 @@ class Runtime {
     };
   }
 
+  check(config: Config): Promise<void> {
+    return this.#inTurn(() => this.#check(config));
+  }
+
   reload(config: Config): Promise<void> {
     return this.#inTurn(() => this.#reload(config));
+  }
+
+  /** Which configuration is served is known in its turn only: the reload before it may have brought another. */
+  refresh(): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#served) await this.#reload(this.#served);
+    });
   }
 
   /** One after another: a change of the code must not overtake a change of the file. */
@@ -160,6 +179,7 @@ class Runtime {
     this.#running = NOTHING;
     await this.pool.stop();
     await this.#bundle?.close();
+    await this.#ahead?.close();
   }
 
   status(): FunctionsStatus {
@@ -175,13 +195,26 @@ class Runtime {
     };
   }
 
+  get #runtime(): string {
+    return this.#options.runtime ?? process.execPath;
+  }
+
+  async #check(config: Config): Promise<void> {
+    if (this.#stopped || config.functions.length === 0) return;
+    const { root, bundle } = await this.#open(config);
+    if (bundle !== this.#ahead) {
+      await this.#ahead?.close();
+      this.#ahead = bundle === this.#bundle ? undefined : bundle;
+    }
+    checkFunctions(config.functions, root, this.#runtime);
+  }
+
   async #reload(config: Config): Promise<void> {
     if (this.#stopped) return;
     const context = must(this.#context, 'the feature context');
-    const runtime = this.#options.runtime ?? process.execPath;
     const { mode } = this.#options;
     if (config.functions.length === 0) {
-      this.#followed = undefined;
+      this.#served = config;
       this.#running = NOTHING;
       this.pool.clear();
       await this.#watch?.close();
@@ -189,13 +222,14 @@ class Runtime {
       return;
     }
     const { root, bundle } = await this.#open(config);
+    if (bundle === this.#ahead) this.#ahead = undefined;
     try {
-      checkFunctions(config.functions, root, runtime);
+      checkFunctions(config.functions, root, this.#runtime);
       if (mode === 'development' && this.#installedFor !== root) {
         await installDependencies({ directory: root, env: context.env, log: context.log });
         this.#installedFor = root;
       }
-      await this.#run(config, root, runtime);
+      await this.#run(config, root);
     } catch (error) {
       if (bundle !== this.#bundle) await bundle?.close();
       throw error;
@@ -204,10 +238,11 @@ class Runtime {
       await this.#bundle?.close();
       this.#bundle = bundle;
     }
+    this.#served = config;
     if (mode === 'development') await this.#follow(config, root);
   }
 
-  async #run(config: Config, root: string, runtime: string): Promise<void> {
+  async #run(config: Config, root: string): Promise<void> {
     const context = must(this.#context, 'the feature context');
     const { functions } = config;
     const declared = new Map(functions.map((fn) => [fn.name, { fn, envJson: JSON.stringify(fn.env) }]));
@@ -226,7 +261,7 @@ class Runtime {
         log: context.log,
         onLoaded: (loaded) => this.#reportLoaded(loaded),
         worker: {
-          runtime,
+          runtime: this.#runtime,
           memoryMb: this.#options.memoryMb ?? memoryFrom(context.env),
           settings: {
             root,
@@ -250,9 +285,8 @@ class Runtime {
     const { functionsBundle: pointer, source, providers } = config;
     if (this.#options.mode === 'production' && pointer !== undefined) {
       const bundle =
-        this.#bundle?.pointer === pointer
-          ? this.#bundle
-          : await openBundle(pointer, { directory: source.directory, provider: providers.storage });
+        [this.#bundle, this.#ahead].find((one) => one?.pointer === pointer) ??
+        (await openBundle(pointer, { directory: source.directory, provider: providers.storage }));
       return { root: bundle.root, bundle };
     }
     if (source.directory === undefined) {
@@ -265,12 +299,11 @@ class Runtime {
 
   async #follow(config: Config, root: string): Promise<void> {
     const { log } = must(this.#context, 'the feature context');
-    this.#followed = config;
     const roots = sourceRoots(root, config.functions);
     if (this.#watch?.roots.join('\n') === roots.join('\n')) return;
     await this.#watch?.close();
     this.#watch = watchSources(root, roots, () => {
-      this.#inTurn(() => this.#reloadFollowed(log)).catch((error: unknown) => {
+      this.#refreshAndSay(log).catch((error: unknown) => {
         if (error instanceof Problem) {
           log.error({ details: error.details, hint: error.hint }, error.message);
         } else log.error({ err: error }, 'the functions could not be reloaded');
@@ -278,11 +311,9 @@ class Runtime {
     });
   }
 
-  /** Which file is followed is known in its turn only: the reload before it may have brought another. */
-  async #reloadFollowed(log: Log): Promise<void> {
-    if (!this.#followed) return;
+  async #refreshAndSay(log: Log): Promise<void> {
     const before = this.#running.key;
-    await this.#reload(this.#followed);
+    await this.refresh();
     if (this.#running.key !== before) log.info('the functions were reloaded');
   }
 

@@ -15,7 +15,7 @@ import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
 import { SCHEMA_CHANNEL } from '../migrate/ledger.ts';
 import { CallerPool } from '../postgres/caller-pool.ts';
-import { listen, type Listener } from '../postgres/listen.ts';
+import { listen, LISTENER_NAME, type Listener } from '../postgres/listen.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { maxReading } from '../postgres/reading.ts';
 import { Problem } from '../problem/problem.ts';
@@ -159,12 +159,13 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     // Open before the migration: a platform that waits for `/live` must not kill a long one.
     await openPort(app, options.host, options.port);
     await inTurn(async () => {
+      await functions.check(config);
       await options.migrate(owner, config, stopping.signal);
       await syncBuckets(owner, config);
       await functions.reload(config);
       // Before the keys and the catalog are read: a change right after the reading is then heard of.
       listener = await listen(
-        { url: database.ownerUrl, applicationName: 'svc-listen' },
+        { url: database.ownerUrl, applicationName: LISTENER_NAME },
         [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
         {
           onNotification: (channel) => (channel === SIGNING_KEYS_CHANNEL ? reloadKeys() : refreshCatalog()),
@@ -190,6 +191,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     snapshot: () => must(snapshot, 'the snapshot'),
     reload: (next) =>
       inTurn(async () => {
+        await functions.check(next);
         await options.migrate(owner, next, stopping.signal);
         await syncBuckets(owner, next);
         await functions.reload(next);

@@ -1,5 +1,6 @@
 // What the dashboard writes into svc.yaml is served: by `svc dev` through its watcher, by `svc serve` at once.
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ConfigApplied, ConfigFile } from '../../src/dashboard-api/contract.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -125,4 +126,96 @@ test('a dashboard to look at plans a change and does not make it', async () => {
     expect([refused.status, code]).toEqual([403, 'dashboard_read_only']);
   }
   expect(readFileSync(project.config, 'utf8')).toBe(text);
+});
+
+const hello = async ({ url }: SvcProcess, name: string): Promise<[number, string]> => {
+  const answer = await fetch(`${url}/functions/v1/${name}`);
+  return [answer.status, await answer.text()];
+};
+
+test('svc serve answers with a function that was made on the page, and with its source as it was saved', async () => {
+  svc = await serve('--migrate', '--dashboard', 'readwrite');
+  const call = await signIn(svc);
+  const made = await call('POST', '/functions', { name: 'greet', language: 'js', authRequired: false });
+  expect([made.status, await made.json()]).toEqual([
+    201,
+    expect.objectContaining({
+      taken: true,
+      error: null,
+      files: expect.arrayContaining(['functions/greet.js']),
+    }),
+  ]);
+  expect(await hello(svc, 'greet')).toEqual([200, '{"message":"Hello"}']);
+
+  const save = async (
+    text: string,
+  ): Promise<[number, { taken?: boolean; error?: string | null; code?: string }]> => {
+    const { version } = (await (await call('GET', '/functions/greet/source')).json()) as { version: string };
+    const answer = await call('PUT', '/functions/greet/source', { text, version });
+    return [answer.status, (await answer.json()) as { taken: boolean; error: string | null }];
+  };
+  expect(await save('export default async () => ({ body: "second" });')).toMatchObject([
+    200,
+    { taken: true, error: null },
+  ]);
+  expect(await hello(svc, 'greet')).toEqual([200, 'second']);
+  // What does not load is said at once, and not by the next caller.
+  const [status, broken] = await save('export default async () => (;');
+  expect([status, broken.taken, broken.error]).toEqual([200, true, expect.stringContaining('SyntaxError')]);
+  // What a start would refuse is not written.
+  const [refused, { code }] = await save('export default async (req, ctx) => ctx.serviceClient;');
+  expect([refused, code]).toEqual([422, 'service_client_in_public_function']);
+  expect(readFileSync(join(project.directory, 'functions/greet.js'), 'utf8')).toContain('(;');
+});
+
+test('a change of the file that names a missing handler is refused before it is written', async () => {
+  svc = await serve('--migrate', '--dashboard', 'readwrite');
+  const call = await signIn(svc);
+  const { version, text } = (await (await call('GET', '/config')).json()) as ConfigFile;
+  const edits = [
+    { kind: 'set', path: ['functions', 'gone'], value: { runtime: 'node', file: 'functions/gone.js' } },
+    ...ADD_STARS,
+  ];
+  const answer = await call('POST', '/config/apply', { version, edits });
+  expect(answer.status).toBe(422);
+  expect(readFileSync(project.config, 'utf8')).toBe(text);
+  expect(await readsStars(svc)).toBe(400);
+});
+
+test('with a second instance on the same database no file is changed', async () => {
+  svc = await serve('--migrate', '--dashboard', 'readwrite');
+  const call = await signIn(svc);
+  const { version, text, editable } = (await (await call('GET', '/config')).json()) as ConfigFile;
+  expect(editable).toBe(true);
+  const other = await serve('--dashboard', 'off');
+  try {
+    expect(await (await call('GET', '/config')).json()).toMatchObject({ editable: false, instances: 2 });
+    expect(await (await call('GET', '/functions')).json()).toMatchObject({
+      readable: true,
+      editable: false,
+      instances: 2,
+    });
+    const { version: source } = (await (await call('GET', '/functions/hello/source')).json()) as {
+      version: string;
+    };
+    for (const [method, path, body] of [
+      ['POST', '/config/apply', { version, edits: ADD_STARS }],
+      ['POST', '/functions', { name: 'greet', language: 'js', authRequired: false }],
+      ['PUT', '/functions/hello/source', { text: 'export default () => ({});', version: source }],
+    ] as const) {
+      const refused = await call(method, path, body);
+      expect([refused.status, await refused.json()]).toEqual([
+        409,
+        expect.objectContaining({ code: 'several_instances' }),
+      ]);
+    }
+    expect(readFileSync(project.config, 'utf8')).toBe(text);
+  } finally {
+    await other.stop();
+  }
+  // Alone again.
+  await expect
+    .poll(async () => ((await (await call('GET', '/config')).json()) as ConfigFile).editable)
+    .toBe(true);
+  await apply(call);
 });

@@ -162,6 +162,8 @@ describe('code functions', () => {
       201,
       JSON.stringify({
         files: ['functions/fresh.js', 'functions/package.json', 'functions/package-lock.json'],
+        error: null,
+        taken: false,
       }),
     ]);
     const file = readFileSync(join(world.directory, 'svc.yaml'), 'utf8');

@@ -66,6 +66,11 @@ function Editor({ file }: { file: ConfigFile }) {
           <>{name}, comments and all. What a change would do is shown before anything is written.</>
         ) : file.editable ? (
           <>{name}. It can be read here, not changed: the dashboard was started read only.</>
+        ) : file.instances > 1 ? (
+          <>
+            {name}. {file.instances} instances of this service are running, and each reads a file of its own:
+            change it where it is kept, and deploy it to all of them.
+          </>
         ) : (
           <>{file.name} is not a file of this machine: it can be read here, not changed.</>
         )

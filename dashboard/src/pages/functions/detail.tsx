@@ -1,7 +1,7 @@
 // One code function: call it, read what it logs, change its source.
 import { Alert, Anchor, Badge, Code, Group, Tabs, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import type { CodeFunctionInfo } from '../../../../src/dashboard-api/contract.ts';
+import type { CodeFunctionInfo, CodeFunctionList } from '../../../../src/dashboard-api/contract.ts';
 import { Copy } from '../../parts/copy.tsx';
 import { PageLink } from '../../parts/page-link.tsx';
 import { Page as Frame } from '../../parts/page.tsx';
@@ -33,7 +33,7 @@ export function FunctionDetail({ name }: { name: string }) {
             }
           >
             {info ? (
-              <Detail info={info} isEditable={list.editable} />
+              <Detail info={info} list={list} />
             ) : (
               <Empty title={`The service has no function ${name}`}>
                 One that was made just now appears here as soon as svc.yaml is read again.
@@ -46,7 +46,7 @@ export function FunctionDetail({ name }: { name: string }) {
   );
 }
 
-function Detail({ info, isEditable }: { info: CodeFunctionInfo; isEditable: boolean }) {
+function Detail({ info, list }: { info: CodeFunctionInfo; list: CodeFunctionList }) {
   const [search, change] = usePageSearch();
   return (
     <>
@@ -91,7 +91,7 @@ function Detail({ info, isEditable }: { info: CodeFunctionInfo; isEditable: bool
           <FunctionLogs name={info.name} />
         </Tabs.Panel>
         <Tabs.Panel value="source">
-          <Source name={info.name} isEditable={isEditable} />
+          <Source name={info.name} list={list} />
         </Tabs.Panel>
       </Tabs>
     </>

@@ -19,7 +19,7 @@ import type { NewFunction, NewFunctionMade } from '../../../../src/dashboard-api
 import { send } from '../../api.ts';
 import { notifyDone } from '../../parts/notify.ts';
 import { Failure } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useMayWrite, useSession } from '../../session.ts';
 import { functionsQuery } from './query.ts';
 
 const NAME = /^[A-Za-z][\w-]*$/;
@@ -44,13 +44,17 @@ export function NewFunctionButton() {
 function NewFunctionForm({ taken, onDone }: { taken: readonly string[]; onDone: () => void }) {
   const navigate = useNavigate();
   const queries = useQueryClient();
+  // Under `svc dev` they are the developer's own files.
+  const onlyHere = useSession()?.project?.dev === false;
   const [name, setName] = useState('');
   const [language, setLanguage] = useState<'js' | 'ts'>('js');
   const [authRequired, setAuthRequired] = useState(true);
   const make = useMutation({
     mutationFn: (wanted: NewFunction) => send<NewFunctionMade>('POST', '/functions', wanted),
-    onSuccess: async ({ files }) => {
-      notifyDone(`Written: ${files.join(', ')}`);
+    onSuccess: async ({ files, taken }) => {
+      notifyDone(
+        taken ? `Live: /functions/v1/${name}. Written: ${files.join(', ')}` : `Written: ${files.join(', ')}`,
+      );
       onDone();
       await queries.invalidateQueries();
       await navigate({ to: '/functions', search: { name, tab: 'source' } });
@@ -103,6 +107,12 @@ function NewFunctionForm({ taken, onDone }: { taken: readonly string[]; onDone: 
             with a starter handler, and adds <Code>functions.{name === '' ? '<name>' : name}</Code> to
             svc.yaml.
           </Text>
+          {onlyHere && (
+            <Text size="sm" mt="xs">
+              These are files on the disk of this server. Add them to what you deploy, or the next deployment
+              takes them away.
+            </Text>
+          )}
         </Alert>
         {make.isError && <Failure error={make.error} />}
         <Group justify="flex-end">

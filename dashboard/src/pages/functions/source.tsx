@@ -4,46 +4,75 @@ import { Alert, Button, Code, Group, Stack, Text } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useBlocker } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { FunctionSource } from '../../../../src/dashboard-api/contract.ts';
+import type {
+  CodeFunctionList,
+  FunctionSaved,
+  FunctionSource,
+} from '../../../../src/dashboard-api/contract.ts';
 import { ApiProblem, get, send } from '../../api.ts';
 import { CodeEditor } from '../../parts/code-editor.tsx';
-import { notifyDone } from '../../parts/notify.ts';
+import { notifyDone, notifyFailure } from '../../parts/notify.ts';
 import { Failure, Loaded } from '../../parts/states.tsx';
 import { useMayWrite } from '../../session.ts';
 import { functionsQuery } from './query.ts';
 
-export function Source({ name, isEditable }: { name: string; isEditable: boolean }) {
+export function Source({ name, list }: { name: string; list: CodeFunctionList }) {
   const path = `/functions/${encodeURIComponent(name)}/source`;
   const source = useQuery({
     queryKey: ['functions', name, 'source'],
     queryFn: ({ signal }) => get<FunctionSource>(path, signal),
-    enabled: isEditable,
+    enabled: list.readable,
   });
-  if (!isEditable) {
+  if (!list.readable) {
     return <Text size="sm">This instance runs a bundle: there is no source to show here.</Text>;
   }
-  return <Loaded query={source}>{(found) => <Editor name={name} path={path} found={found} />}</Loaded>;
+  return (
+    <Stack gap="sm">
+      {!list.editable && (
+        <Alert variant="light" color="gray">
+          {list.instances} instances of this service are running, and each has files of its own: this is the
+          source that the one you are connected to runs. Change it where it is kept, and deploy it to all of
+          them.
+        </Alert>
+      )}
+      <Loaded query={source}>
+        {(found) => <Editor name={name} path={path} found={found} isEditable={list.editable} />}
+      </Loaded>
+    </Stack>
+  );
 }
 
 /** What somebody types, and the version of the file it is a change of. */
 type Draft = { text: string; version: string };
 
-function Editor({ name, path, found }: { name: string; path: string; found: FunctionSource }) {
+function Editor({
+  name,
+  path,
+  found,
+  isEditable,
+}: {
+  name: string;
+  path: string;
+  found: FunctionSource;
+  isEditable: boolean;
+}) {
   const queries = useQueryClient();
-  const mayWrite = useMayWrite();
+  const mayWrite = useMayWrite() && isEditable;
   const [draft, setDraft] = useState<Draft>();
   const keep = (source: FunctionSource): void => {
     queries.setQueryData(['functions', name, 'source'], source);
   };
   const save = useMutation({
-    mutationFn: (wanted: Draft) => send<FunctionSource>('PUT', path, wanted),
+    mutationFn: (wanted: Draft) => send<FunctionSaved>('PUT', path, wanted),
     onSuccess: async (saved) => {
       keep(saved);
       // What was typed while it was being saved stays a draft, of the new version.
       setDraft((now) =>
         now === undefined || now.text === saved.text ? undefined : { ...now, version: saved.version },
       );
-      notifyDone(`${saved.file} was saved`);
+      if (saved.taken && saved.error !== null)
+        notifyFailure(new Error(`${saved.file} was saved, but does not load`));
+      else notifyDone(saved.taken ? `${saved.file} was saved and is live` : `${saved.file} was saved`);
       await queries.invalidateQueries({ queryKey: functionsQuery.queryKey, exact: true });
     },
   });
