@@ -33,7 +33,7 @@ import {
   transientLabel,
 } from './label.ts';
 import { tableKey } from './model.ts';
-import type { OwnedTable, Ownership } from './ownership.ts';
+import { ownedOf, type OwnedTable, type Ownership } from './ownership.ts';
 import { quoteLiteral } from '../postgres/sql.ts';
 
 /** Something the database has on a managed table that the file does not say and the engine did not make. */
@@ -70,8 +70,6 @@ export function rebuildKey(
 ): string {
   return `${kind} ${table} ${label}`;
 }
-
-const NO_OWNED_TABLE: OwnedTable = { columns: [], constraints: [], indexes: [], policies: [] };
 
 export function diff(
   desired: Desired,
@@ -122,7 +120,7 @@ export function diff(
       table,
       live: found,
       key,
-      owned: owned.tables.get(key) ?? NO_OWNED_TABLE,
+      owned: ownedOf(owned, key),
       ownership: owned,
       rebuild,
       retyped,
@@ -203,9 +201,8 @@ function diffTable(context: TableContext): void {
 }
 
 function staysClosed({ table, live, key, ownership }: TableContext): boolean {
-  if (table.model.rls !== 'absent' || live.granted !== 'none' || ownership.retiredTables.has(key))
-    return false;
-  const owned = ownership.tables.get(key);
+  if (table.model.rls !== 'absent' || live.granted !== 'none') return false;
+  const owned = ownership.tables.get(key) ?? ownership.retiredTables.get(key);
   return owned === undefined || owned.closed === true;
 }
 

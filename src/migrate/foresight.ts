@@ -6,7 +6,7 @@ import type { Change } from './change.ts';
 import type { Desired } from './desired.ts';
 import { isDatabaseError } from './elaborate.ts';
 import { tableKey } from './model.ts';
-import type { Ownership } from './ownership.ts';
+import { ownedOf, type Ownership } from './ownership.ts';
 import { isFilled } from './probe.ts';
 import type { Foresight } from './step-list.ts';
 import type { Step } from './step.ts';
@@ -14,7 +14,7 @@ import type { Step } from './step.ts';
 export function findBegunFills(desired: Desired, owned: Ownership): Map<string, string> {
   const begun = new Map<string, string>();
   for (const table of desired.tables) {
-    const fills = owned.tables.get(tableKey(table.schema, table.name))?.fills ?? {};
+    const fills = ownedOf(owned, tableKey(table.schema, table.name)).fills ?? {};
     for (const column of table.columns) {
       const value = fills[column.name];
       if (value !== undefined) begun.set(column.at, value);

@@ -48,7 +48,7 @@ export function ledgerAfter({
     const before = owned.tables.get(keyOf(table));
     if (before) tables.set(keyOf(table), before);
   }
-  const retiredTables = new Set(owned.retiredTables);
+  const retiredTables = new Map(owned.retiredTables);
   const retiredColumns = new Set(owned.retiredColumns);
   const functions = new Set(desired.functions.map((fn) => tableKey(fn.schema, fn.name)));
   for (const table of desired.tables) {
@@ -84,13 +84,14 @@ export function ledgerAfter({
   for (const change of difference.changes) {
     if (change.kind === 'retire-table' && !drops) {
       const key = tableKey(change.live.schema, change.live.name);
-      retiredTables.add(key);
+      const kept = owned.tables.get(key) ?? { columns: [], constraints: [], indexes: [], policies: [] };
+      retiredTables.set(key, kept);
       writes.push({
         identity: `table ${key}`,
         kind: 'table',
         state: 'retired',
         declaredHash: null,
-        definition: owned.tables.get(key) ?? {},
+        definition: kept,
       });
     }
     if (change.kind === 'retire-column' && !drops) {

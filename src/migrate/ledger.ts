@@ -10,7 +10,7 @@ import type { OwnedTable, Ownership } from './ownership.ts';
 import type { Step } from './step.ts';
 
 /** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
-export const ENGINE_VERSION = 2;
+export const ENGINE_VERSION = 3;
 
 export const SCHEMA_CHANNEL = 'svc_schema';
 
@@ -70,6 +70,15 @@ export async function writeStamp(session: Queryable, stamp: Omit<Stamp, 'applied
 }
 
 /**
+ * What the ledger declares is applied but not verified: nothing may be taken as proven until the stamp is written
+ * again. Part of the transaction that records the declarations, because a step after it may leave no trace in the
+ * catalog when it does not come to its end.
+ */
+export async function withdrawStamp(session: Queryable): Promise<void> {
+  await session.query(raw('update svc_meta.stamp set complete = false where complete'));
+}
+
+/**
  * One number over the row versions of everything the engine compares. Data, statistics, vacuum and rolled-back
  * DDL leave it alone; any real change of structure, grants, policies or functions changes it.
  */
@@ -116,7 +125,7 @@ export async function readObjects(session: Queryable): Promise<LedgerObjects> {
     raw('select identity, kind, state, declared_hash, definition from svc_meta.object'),
   );
   const tables = new Map<string, OwnedTable>();
-  const retiredTables = new Set<string>();
+  const retiredTables = new Map<string, OwnedTable>();
   const retiredColumns = new Set<string>();
   const functions = new Set<string>();
   const retiredFunctions = new Set<string>();
@@ -129,7 +138,7 @@ export async function readObjects(session: Queryable): Promise<LedgerObjects> {
       declared.set(row.identity, { hash: row.declared_hash, canonical: definition['canonical'] });
     }
     if (row.kind === 'table' && row.state === 'managed') tables.set(name, toOwnedTable(definition));
-    if (row.kind === 'table' && row.state === 'retired') retiredTables.add(name);
+    if (row.kind === 'table' && row.state === 'retired') retiredTables.set(name, toOwnedTable(definition));
     if (row.kind === 'column' && row.state === 'retired') retiredColumns.add(name);
     if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
     if (row.kind === 'storage_policies')
@@ -293,21 +302,26 @@ export async function readFence(
   readonly current: string | null;
   readonly replacedAt: Date | null;
   readonly newestSeq: number | null;
+  /** This file is what the newest run of all was about, and that run is done but for its long steps. */
+  readonly isNewest: boolean;
 }> {
   const [row] = await session.query<{
     current: string | null;
     replaced_at: Date | null;
     newest_seq: string | null;
+    is_newest: boolean | null;
   }>(sql`
     with done as (select * from svc_meta.run where status = 'done' and kind in ('apply', 'adopt', 'down')),
       newest as (select * from done order by id desc limit 1)
     select (select schema_hash from newest) as current,
       (select min(d.started_at) from done d where d.id > (select max(id) from done where schema_hash = ${schemaHash})
         and d.schema_hash <> ${schemaHash}) as replaced_at,
-      (select max(deploy_seq)::text from done) as newest_seq`);
+      (select max(deploy_seq)::text from done) as newest_seq,
+      (select status = 'done' and schema_hash = ${schemaHash} from svc_meta.run order by id desc limit 1) as is_newest`);
   return {
     current: row?.current ?? null,
     replacedAt: row?.replaced_at ?? null,
     newestSeq: row?.newest_seq ? Number(row.newest_seq) : null,
+    isNewest: row?.is_newest ?? false,
   };
 }

@@ -24,6 +24,7 @@ import {
   recordSteps,
   SCHEMA_CHANNEL,
   startRun,
+  withdrawStamp,
   writeObjects,
   writeStamp,
   type RunKind,
@@ -233,7 +234,6 @@ async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
   try {
     if (await isInSync(session, model, schemaHash)) return { kind: 'unchanged', schemaHash, plan: null };
     const fence = await readFence(session, schemaHash);
-    const stamp = await readStamp(session);
     if (isSuperseded(fence, work)) {
       return { kind: 'superseded', schemaHash, by: fence.current ?? '', replacedAt: fence.replacedAt };
     }
@@ -242,7 +242,7 @@ async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
       // Somebody still builds this very file's indexes: all that is ours to do is done. Whoever was killed a moment
       // ago holds the lock until the server has noticed.
       const isAlive = performance.now() - since > LAST_BREATH_MS;
-      if (isAlive && stamp?.schemaHash === schemaHash) return { kind: 'elsewhere', schemaHash };
+      if (isAlive && fence.isNewest) return { kind: 'elsewhere', schemaHash };
       await pause();
     }
     try {
@@ -297,7 +297,7 @@ async function planAndRun(session: Queryable, work: Work, stamp: Stamp | null): 
     await session.query(raw('begin'));
     await writeObjects(session, run ?? '0', plan.writes, plan.forgotten);
     await session.query(raw('commit'));
-    await stampNow(session, work, plan, true);
+    await stampNow(session, work, plan, true, plan.catalogStamp);
     return { kind: 'unchanged', schemaHash, plan };
   }
   return run(session, work, plan, stamp);
@@ -356,9 +356,10 @@ async function run(
   const metadata = numbered.filter(({ step }) => step.lane === 'metadata');
   try {
     try {
-      await executeMetadata(session, metadata, settings, () =>
-        writeObjects(session, runId, plan.writes, plan.forgotten),
-      );
+      await executeMetadata(session, metadata, settings, async () => {
+        await writeObjects(session, runId, plan.writes, plan.forgotten);
+        await withdrawStamp(session);
+      });
     } catch (error) {
       throw await explained(session, work, plan, stamp, error);
     }
@@ -367,6 +368,7 @@ async function run(
     let complete = later === null;
     try {
       complete = later === null || (await later.doneWithin(work.policy.bootBudgetMs));
+      const catalogStamp = await currentCatalog(session, work);
       if (complete || plan.unprinted.size > 0) {
         const live = await readLive(session, plan.schemas, plan.scope);
         plan = withNew(plan, live);
@@ -375,7 +377,7 @@ async function run(
         await writeObjects(session, runId, writes, []);
       }
       await finishRun(session, runId, 'done', null);
-      await stampNow(session, work, plan, complete);
+      await stampNow(session, work, plan, complete, catalogStamp);
       await announce(session);
     } finally {
       later?.stamped();
@@ -445,15 +447,20 @@ async function stampNow(
   work: Work,
   plan: MigrationPlan,
   complete: boolean,
+  catalogStamp: string,
 ): Promise<void> {
-  const schemas = await stampedSchemas(session, work.model);
   await writeStamp(session, {
     schemaHash: work.schemaHash,
-    catalogStamp: await readCatalogStamp(session, schemas),
+    catalogStamp,
     serverVersion: plan.serverVersion,
     engineVersion: ENGINE_VERSION,
     complete,
   });
+}
+
+/** Read before what it proves is looked at: what somebody changes meanwhile is then found by the next start. */
+async function currentCatalog(session: Queryable, { model }: Work): Promise<string> {
+  return readCatalogStamp(session, await stampedSchemas(session, model));
 }
 
 /** Every instance reads the catalog again. */
@@ -494,6 +501,7 @@ async function startLater(
   work.background.taken = taken.promise;
   const done = work.owner
     .session(async (own): Promise<readonly MigrationProblem[]> => {
+      await endWithClient(own);
       const stopCancelling = await cancelOnAbort(own, work);
       while (!(await tryLock(own, 'background'))) await pause();
       taken.resolve();
@@ -510,9 +518,10 @@ async function startLater(
       const current = await readStamp(own);
       // A newer file may have been applied meanwhile; its stamp is not ours to write.
       if (problems.length === 0 && current?.schemaHash === work.schemaHash) {
+        const catalogStamp = await currentCatalog(own, work);
         const live = await readLive(own, plan.schemas, plan.scope);
         verify(withNew(plan, live), live);
-        await stampNow(own, work, plan, true);
+        await stampNow(own, work, plan, true, catalogStamp);
         await announce(own);
       }
       for (const one of problems) log.error({ code: one.code, at: one.place ?? one.at }, one.message);
@@ -585,6 +594,16 @@ async function executeLate(
     }
   }
   return problems;
+}
+
+/**
+ * A session that waits for a lock does not notice that its process is gone, and would hold on to its place long after.
+ * Not every system can look; there it ends as late as it always did.
+ */
+async function endWithClient(session: Queryable): Promise<void> {
+  await session.query(raw(`set client_connection_check_interval = '1s'`)).catch((error: unknown) => {
+    if (!isDatabaseError(error)) throw error;
+  });
 }
 
 /** An index build listens to nobody; only the server can end its statement. */

@@ -3,8 +3,11 @@
 
 export type Ownership = {
   readonly tables: ReadonlyMap<string, OwnedTable>;
-  /** `schema.table` of tables that left the file and were kept. */
-  readonly retiredTables: ReadonlySet<string>;
+  /**
+   * `schema.table` of tables that left the file and were kept, with all that was the file's of them: should one come
+   * back, whatever it still has and the file no longer says must go.
+   */
+  readonly retiredTables: ReadonlyMap<string, OwnedTable>;
   /** `schema.table.column`, likewise. */
   readonly retiredColumns: ReadonlySet<string>;
   readonly functions: ReadonlySet<string>;
@@ -27,9 +30,16 @@ export type OwnedTable = {
   readonly fills?: Readonly<Record<string, string>> | undefined;
 };
 
+const NO_OWNED_TABLE: OwnedTable = { columns: [], constraints: [], indexes: [], policies: [] };
+
+/** What is the file's of a table, whether it is declared now or was once. */
+export function ownedOf(owned: Ownership, key: string): OwnedTable {
+  return owned.tables.get(key) ?? owned.retiredTables.get(key) ?? NO_OWNED_TABLE;
+}
+
 export const NOTHING_OWNED: Ownership = {
   tables: new Map(),
-  retiredTables: new Set(),
+  retiredTables: new Map(),
   retiredColumns: new Set(),
   functions: new Set(),
   retiredFunctions: new Set(),

@@ -211,7 +211,7 @@ function aboutKept(
 }
 
 export function managedSchemas(model: SchemaModel, owned: Ownership): string[] {
-  const ofTables = [...owned.tables.keys(), ...owned.retiredTables].map((key) =>
+  const ofTables = [...owned.tables.keys(), ...owned.retiredTables.keys()].map((key) =>
     key.slice(0, key.indexOf('.')),
   );
   return [...new Set(['public', ...model.tables.map((table) => table.schema), ...ofTables])];

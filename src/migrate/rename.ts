@@ -74,6 +74,7 @@ class RenamePlan {
   readonly #live: Live;
   readonly #owned: Ownership;
   readonly #tables: Map<string, OwnedTable>;
+  readonly #retiredTables: Map<string, OwnedTable>;
   readonly #functions: Set<string>;
   readonly #retiredColumns: Set<string>;
 
@@ -81,6 +82,7 @@ class RenamePlan {
     this.#live = live;
     this.#owned = owned;
     this.#tables = new Map(owned.tables);
+    this.#retiredTables = new Map(owned.retiredTables);
     this.#functions = new Set(owned.functions);
     this.#retiredColumns = new Set(owned.retiredColumns);
   }
@@ -89,6 +91,7 @@ class RenamePlan {
     return {
       ...this.#owned,
       tables: this.#tables,
+      retiredTables: this.#retiredTables,
       functions: this.#functions,
       retiredColumns: this.#retiredColumns,
     };
@@ -219,10 +222,13 @@ class RenamePlan {
   }
 
   #renameTableOwnership(oldKey: string, key: string): void {
-    const owned = this.#tables.get(oldKey);
     this.forgotten.push(`table ${oldKey}`);
-    this.#tables.delete(oldKey);
-    if (owned) this.#tables.set(key, owned);
+    // A table that comes back under another name is still one that was retired, with all it had.
+    for (const tables of [this.#tables, this.#retiredTables]) {
+      const owned = tables.get(oldKey);
+      tables.delete(oldKey);
+      if (owned) tables.set(key, owned);
+    }
     // Columns retired under the old table name stay retired: their names move with the table.
     for (const column of this.#owned.retiredColumns) {
       if (!column.startsWith(`${oldKey}.`)) continue;
@@ -233,16 +239,23 @@ class RenamePlan {
   }
 
   #relabel(key: string, columns: ReadonlyMap<string, string>, labels: ReadonlyMap<string, string>): void {
-    const owned = this.#tables.get(key);
-    if (!owned) return;
     const rename = (list: readonly string[], names: ReadonlyMap<string, string>): string[] =>
       list.map((one) => names.get(one) ?? one);
-    this.#tables.set(key, {
-      columns: rename(owned.columns, columns),
-      constraints: rename(owned.constraints, labels),
-      indexes: rename(owned.indexes, labels),
-      policies: owned.policies,
-    });
+    for (const tables of [this.#tables, this.#retiredTables]) {
+      const owned = tables.get(key);
+      if (!owned) continue;
+      tables.set(key, {
+        ...owned,
+        columns: rename(owned.columns, columns),
+        constraints: rename(owned.constraints, labels),
+        indexes: rename(owned.indexes, labels),
+        ...(owned.fills && {
+          fills: Object.fromEntries(
+            Object.entries(owned.fills).map(([column, value]) => [columns.get(column) ?? column, value]),
+          ),
+        }),
+      });
+    }
   }
 
   routine(schema: string, name: string, oldName: string | null, at: string): void {

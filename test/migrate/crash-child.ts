@@ -1,27 +1,35 @@
 // One migrating process that a test may kill: runs the file of the second argument, and ends itself with SIGKILL
-// before the n-th statement when a third one is given. Prints how many statements there were.
+// before the n-th statement when a third one is given. With `wait` as the fourth it says instead that it has come to
+// the n-th of the steps that run outside the one transaction, and goes on when it is told to. Prints how many
+// statements there were.
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { silentLog } from '../../src/log/log.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
+import type { Step } from '../../src/migrate/step.ts';
 import { configOf } from './config-of.ts';
 
-const [url = '', file = '', killAt] = process.argv.slice(2);
+const [url = '', file = '', killAt, mode] = process.argv.slice(2);
 let statements = 0;
+
+async function stop(step: Step): Promise<void> {
+  if (mode === 'wait' && (step.lane === 'metadata' || step.lane === 'swap')) return;
+  statements += 1;
+  if (statements !== Number(killAt)) return;
+  if (mode !== 'wait') process.kill(process.pid, 'SIGKILL');
+  process.stdout.write(`at ${step.summary}\n`);
+  await once(process.stdin, 'data');
+}
+
 const outcome = await migrate({
   owner: url,
   config: configOf(readFileSync(file, 'utf8')),
   log: silentLog,
   policy: { allowRollback: true, maxWriteBlockMs: 0 },
-  ...(killAt === undefined
-    ? {}
-    : {
-        onStatement: () => {
-          statements += 1;
-          if (statements === Number(killAt)) process.kill(process.pid, 'SIGKILL');
-        },
-      }),
+  onStatement: killAt === undefined ? undefined : stop,
 });
 if (outcome.kind === 'applied') await outcome.background;
+process.stdin.destroy();
 process.stdout.write(
   JSON.stringify({
     kind: outcome.kind,
