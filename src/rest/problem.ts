@@ -64,9 +64,12 @@ export const notAcceptable = (wanted: string): Problem =>
     hint: 'Use application/json, application/vnd.pgrst.object+json or text/csv.',
   });
 
-export const notEmbedded = (name: string): Problem =>
+export const notEmbedded = (name: string, alias?: string): Problem =>
   new Problem('PGRST108', 400, `'${name}' is not an embedded resource in this request`, {
-    hint: `Verify that '${name}' is included in the 'select' query parameter.`,
+    hint:
+      alias === undefined
+        ? `Verify that '${name}' is included in the 'select' query parameter.`
+        : `Change '${name}' to '${alias}': an embed with an alias goes by its alias.`,
   });
 
 export const badResponseHeaders = (): Problem =>

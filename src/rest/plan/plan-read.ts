@@ -3,6 +3,7 @@
 import type { Column } from '../../catalog/catalog.ts';
 import { relationKey } from '../../catalog/catalog.ts';
 import { unreachable } from '../../lib/assert.ts';
+import type { Problem } from '../../problem/problem.ts';
 import {
   duplicateEmbed,
   havingNeedsAggregate,
@@ -33,6 +34,7 @@ import type {
   PlannedHaving,
   PlannedOrder,
 } from './plan.ts';
+import { samePath } from './plan.ts';
 import { chooseRelationship, isToOne } from './relationship.ts';
 
 /** Where the root's rows come from, as far as names and columns are concerned. */
@@ -216,6 +218,11 @@ class Draft {
     return this.#embeds.find((one) => one.target === name);
   }
 
+  /** For whoever wrote the target's name where its alias belongs. */
+  #notEmbedded(name: string): Problem {
+    return notEmbedded(name, this.embedByTarget(name)?.name);
+  }
+
   field(path: FieldPath): Field {
     const { relation, columns, name } = this.#origin;
     if (relation?.hidden.has(path.column)) throw undefinedColumn(name, path.column);
@@ -233,7 +240,8 @@ class Draft {
   #existence({ path, negated, operation }: Filter): PlannedCondition | undefined {
     if (operation.kind !== 'is' || path.steps.length > 0) return undefined;
     if (operation.value !== 'null' && operation.value !== 'not_null') return undefined;
-    const embed = this.embed(path.column) ?? this.embedByTarget(path.column);
+    // With an alias only the alias is the embed: the target may be the name of a column, as in `owner:owner_id(…)`.
+    const embed = this.embed(path.column);
     if (!embed) return undefined;
     const asksForNone = (operation.value === 'null') !== negated;
     return {
@@ -247,8 +255,8 @@ class Draft {
 
   order({ relation, path, direction, nulls }: OrderTerm): PlannedOrder {
     if (relation !== undefined) {
-      const embed = this.embed(relation) ?? this.embedByTarget(relation);
-      if (!embed) throw notEmbedded(relation);
+      const embed = this.embed(relation);
+      if (!embed) throw this.#notEmbedded(relation);
       if (!isToOne(embed.relationship)) throw relatedOrderImpossible(this.#origin.name, embed.name);
       const field = embed.draft.fieldByOutput(path);
       return {
@@ -264,27 +272,28 @@ class Draft {
       };
     }
     if (path.steps.length === 0 && this.#aggregateNames().has(path.column)) {
-      return { by: { kind: 'output', name: path.column }, direction, nulls };
+      return { by: { kind: 'output', name: path.column, isAggregate: true }, direction, nulls };
     }
     const grouped = this.#castOutput(path);
-    if (grouped !== undefined) return { by: { kind: 'output', name: grouped }, direction, nulls };
+    if (grouped !== undefined) {
+      return { by: { kind: 'output', name: grouped, isAggregate: false }, direction, nulls };
+    }
     return { by: { kind: 'field', field: this.field(path) }, direction, nulls };
   }
 
   /** In a grouped result a column that is selected with a cast exists only as that. */
   #castOutput(path: FieldPath): string | undefined {
     if (!this.hasAggregates) return undefined;
-    const text = JSON.stringify(path);
     const output = this.#outputs.find(
       ({ field, cast, aggregate }) =>
-        cast !== undefined && aggregate === undefined && field !== '*' && JSON.stringify(field.path) === text,
+        cast !== undefined && aggregate === undefined && field !== '*' && samePath(field.path, path),
     );
     return output?.name;
   }
 
-  /** Inside an embed a selected column may also go by its alias. */
+  /** What an embed shows under an alias goes by it, also where a column that is not shown has the same name. */
   fieldByOutput(path: FieldPath): Field {
-    if (path.steps.length === 0 && !this.#origin.columns?.has(path.column)) {
+    if (path.steps.length === 0) {
       const output = this.#outputs.find((one) => one.name === path.column && one.aggregate === undefined);
       if (output && output.field !== '*') return output.field;
     }

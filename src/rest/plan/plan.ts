@@ -7,6 +7,17 @@ import type { Relationship } from './relationship.ts';
 /** A column or a path into it; `column` is unknown for computed columns and results without a declared shape. */
 export type Field = { readonly path: FieldPath; readonly column: Column | undefined };
 
+export function samePath(one: FieldPath, other: FieldPath): boolean {
+  return (
+    one.column === other.column &&
+    one.steps.length === other.steps.length &&
+    one.steps.every(({ arrow, key }, index) => {
+      const step = other.steps[index];
+      return step?.arrow === arrow && step.key === key;
+    })
+  );
+}
+
 export type FieldOutput = {
   readonly name: string;
   /** `*` stands for the rows themselves, in `count()`. */
@@ -60,8 +71,8 @@ export type PlannedOrder = {
   readonly by:
     | { readonly kind: 'field'; readonly field: Field }
     | { readonly kind: 'related'; readonly embed: PlannedEmbed; readonly field: Field }
-    /** The output name of an aggregate. */
-    | { readonly kind: 'output'; readonly name: string };
+    /** An output by its name: an aggregate, or in a grouped result a column as it was cast. */
+    | { readonly kind: 'output'; readonly name: string; readonly isAggregate: boolean };
   readonly direction: 'asc' | 'desc' | undefined;
   readonly nulls: 'first' | 'last' | undefined;
 };

@@ -2,17 +2,45 @@
 // them after sorting and cutting, so they cost what the page costs and not what the table costs, and they cannot
 // change the order of rows. Inner joins and null tests are EXISTS, which never multiplies rows either.
 import { quoteIdent } from '../../postgres/sql.ts';
-import type { FieldOutput, PlanNode, PlannedCondition, PlannedEmbed, PlannedHaving } from '../plan/plan.ts';
+import type {
+  FieldOutput,
+  PlanNode,
+  PlannedCondition,
+  PlannedEmbed,
+  PlannedHaving,
+  PlannedOrder,
+} from '../plan/plan.ts';
+import { samePath } from '../plan/plan.ts';
 import { isToOne } from '../plan/relationship.ts';
-import type { AggregateName, Count } from '../request/query.ts';
+import type { AggregateName, Count, FieldPath } from '../request/query.ts';
 import { isSearchVector, renderCast, renderField, renderOperation, renderOrder } from './expressions.ts';
 import type { StatementParts } from './statement.ts';
+
+/** How a column's text becomes JSON outside the database. */
+export type TextForm = 'number' | 'boolean' | 'json' | 'text';
+export type RowColumn = { readonly name: string; readonly form: TextForm };
 
 /** One column of a node's result, spreads already dissolved. */
 type OutputColumn = {
   readonly name: string;
   readonly expression: string;
   readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined;
+  /** Undefined when only PostgreSQL knows the JSON of it. */
+  readonly form: TextForm | undefined;
+  /** Of a column that a spread lifted: from where. */
+  readonly lifted: { readonly node: PlanNode; readonly path: FieldPath } | undefined;
+};
+
+/**
+ * `rows`: values of the columns' own types, under their names. `texts`: what is made into JSON row by row outside;
+ * only types whose text and JSON differ by quotes at most stay what they are, all others are JSON already.
+ */
+export type OutputForm = 'rows' | 'texts';
+
+export type Selection = {
+  readonly text: string;
+  /** Undefined when only the run time knows them. */
+  readonly columns: readonly RowColumn[] | undefined;
 };
 
 export type Source = {
@@ -25,39 +53,39 @@ export type Source = {
 };
 
 /** `SELECT … FROM … WHERE …`, complete with grouping, order and page. */
-export function renderSelect(node: PlanNode, source: Source, parts: StatementParts): string {
+export function renderSelect(
+  node: PlanNode,
+  source: Source,
+  parts: StatementParts,
+  form: OutputForm = 'rows',
+): Selection {
   const columns = outputColumns(node, source.alias, parts, node.isGrouped);
+  const rest = ` FROM ${source.from}${tail(node, source, columns, parts, true)}`;
+  const described = node.hasUnknownColumns
+    ? undefined
+    : columns.map((column) => ({ name: column.name, form: column.form ?? 'json' }));
+  if (form === 'texts' && !node.isGrouped) {
+    const select = columns.map((column) => inForm(finalExpression(column), column));
+    return { text: `SELECT ${select.join(', ')}${rest}`, columns: described };
+  }
   const select = [
     ...columns.map((column) => `${finalExpression(column)} AS ${quoteIdent(column.name)}`),
     ...(node.hasUnknownColumns ? [`${quoteIdent(source.alias)}.*`] : []),
   ];
-  return `SELECT ${select.join(', ')} FROM ${source.from}${tail(node, source, columns, parts, true)}`;
+  const text = `SELECT ${select.join(', ')}${rest}`;
+  if (form === 'rows') return { text, columns: described };
+  // Not every type that can be grouped by still can as JSON: groups are made first. Two columns may have one name.
+  const groups = quoteIdent(parts.alias('groups'));
+  const names = columns.map((_, index) => `"c${index}"`);
+  const shown = columns.map((column, index) => inForm(`${groups}.${names[index] ?? ''}`, column));
+  return {
+    text: `SELECT ${shown.join(', ')} FROM (${text}) AS ${groups}(${names.join(', ')})`,
+    columns: described,
+  };
 }
 
-/** How a column's text becomes JSON outside the database. */
-export type TextForm = 'number' | 'boolean' | 'json' | 'text';
-export type RowColumn = { readonly name: string; readonly form: TextForm };
-
-/**
- * The rows themselves, one column each, for results that are turned into JSON row by row outside. Only types whose
- * text and JSON differ by quotes at most are left to that; all others are JSON already.
- */
-export function renderRowColumns(
-  node: PlanNode,
-  source: Source,
-  parts: StatementParts,
-): { readonly text: string; readonly columns: readonly RowColumn[] } {
-  const columns = outputColumns(node, source.alias, parts, node.isGrouped);
-  const forms = columns.map((column, index) => formOf(column, node.outputs[index], node));
-  const select = columns.map((column, index) => {
-    const expression = finalExpression(column);
-    return forms[index] === undefined ? `to_json(${expression})` : expression;
-  });
-  const text = `SELECT ${select.join(', ')} FROM ${source.from}${tail(node, source, columns, parts, true)}`;
-  return {
-    text,
-    columns: columns.map(({ name }, index) => ({ name, form: forms[index] ?? 'json' })),
-  };
+function inForm(expression: string, { form }: OutputColumn): string {
+  return form === undefined ? `to_json(${expression})` : expression;
 }
 
 const NUMBER_TYPES = new Set(['int2', 'int4', 'int8', 'float4', 'float8', 'numeric']);
@@ -78,11 +106,9 @@ const TEXT_TYPES = new Set([
   'tsvector',
 ]);
 
-/** Undefined when only PostgreSQL knows the JSON of it. */
-function formOf(column: OutputColumn, output: FieldOutput | undefined, node: PlanNode): TextForm | undefined {
-  if (output === undefined) return node.isGrouped || column.aggregate ? undefined : 'json';
-  const { field, cast, aggregate } = output;
-  if (field === '*' || cast !== undefined || aggregate || field.path.steps.length > 0) return undefined;
+function formOf({ field, cast, aggregate }: FieldOutput): TextForm | undefined {
+  if (aggregate) return aggregate.name === 'count' && aggregate.cast === undefined ? 'number' : undefined;
+  if (field === '*' || cast !== undefined || field.path.steps.length > 0) return undefined;
   const type = field.column?.baseType;
   if (type === undefined) return undefined;
   if (NUMBER_TYPES.has(type)) return 'number';
@@ -122,7 +148,7 @@ function tail(
     }
   }
   if (!paged) return text;
-  const orders = renderOrders(node, source.alias, parts);
+  const orders = renderOrders(node, source.alias, parts, columns);
   if (orders.length > 0) text += ` ORDER BY ${orders.join(', ')}`;
   if (source.limit !== undefined) text += ` LIMIT ${renderNumber(source.limit, parts)}`;
   if (source.offset !== undefined) text += ` OFFSET ${renderNumber(source.offset, parts)}`;
@@ -184,20 +210,46 @@ function renderHaving(term: PlannedHaving, columns: readonly OutputColumn[], par
   return renderOperation(expression, term.operation, term.negated, parts);
 }
 
-function renderOrders(node: PlanNode, alias: string, parts: StatementParts): string[] {
-  return node.orders.map((order) => {
+/** `columns` of the same SELECT: what is grouped can only be ordered by what is grouped by. */
+function renderOrders(
+  node: PlanNode,
+  alias: string,
+  parts: StatementParts,
+  columns: readonly OutputColumn[],
+): string[] {
+  return node.orders.flatMap((order) => {
+    const place = outputPlace(order, node, columns);
+    if (place !== undefined) return [renderOrder(String(place), order)];
     switch (order.by.kind) {
       case 'field':
-        return renderOrder(renderField(order.by.field, alias), order);
+        return [renderOrder(renderField(order.by.field, alias), order)];
       case 'output':
-        return renderOrder(quoteIdent(order.by.name), order);
+        // A spread's groups are made by the node it is spread into.
+        return [];
       case 'related': {
         const source = embedSource(order.by.embed, alias, parts);
         const field = renderField(order.by.field, source.alias);
-        return renderOrder(`(${renderScalar(order.by.embed.node, source, field, parts)})`, order);
+        return [renderOrder(`(${renderScalar(order.by.embed.node, source, field, parts)})`, order)];
       }
     }
   });
+}
+
+/** The number of the output column that an order means; a name would be looked up among the input columns first. */
+function outputPlace(
+  { by }: PlannedOrder,
+  { isGrouped }: PlanNode,
+  columns: readonly OutputColumn[],
+): number | undefined {
+  if (by.kind === 'field' || (by.kind === 'related' && !isGrouped)) return undefined;
+  const index = columns.findIndex((column) =>
+    by.kind === 'output'
+      ? column.name === by.name && (column.aggregate !== undefined) === by.isAggregate
+      : column.lifted?.node === by.embed.node &&
+        column.aggregate === undefined &&
+        samePath(column.lifted.path, by.field.path),
+  );
+  return index < 0 ? undefined : index + 1;
 }
 
 function outputColumns(
@@ -210,6 +262,8 @@ function outputColumns(
     name: output.name,
     expression: outputExpression(output, alias),
     aggregate: output.aggregate,
+    form: formOf(output),
+    lifted: undefined,
   }));
   for (const embed of node.embeds) {
     if (embed.kind === 'spread') columns.push(...spreadColumns(embed, alias, parts, comparable));
@@ -243,11 +297,11 @@ function embedColumn(
 ): OutputColumn {
   const source = embedSource(embed, alias, parts);
   const row = quoteIdent(parts.alias('row'));
-  const rows = `(${renderSelect(embed.node, source, parts)}) AS ${row}`;
+  const rows = `(${renderSelect(embed.node, source, parts).text}) AS ${row}`;
   const expression = isToOne(embed.relationship)
     ? `(SELECT ${comparable ? 'to_jsonb' : 'row_to_json'}(${row}) FROM ${rows})`
     : `(SELECT coalesce(${comparable ? 'jsonb_agg' : 'json_agg'}(${row}), '[]') FROM ${rows})`;
-  return { name: embed.name, expression, aggregate: undefined };
+  return { name: embed.name, expression, aggregate: undefined, form: 'json', lifted: undefined };
 }
 
 /** A spread lifts each of its columns into the parent: one value when to-one, an array when to-many. */
@@ -260,10 +314,13 @@ function spreadColumns(
   const { node } = embed;
   const isOne = isToOne(embed.relationship);
   const source = embedSource(embed, alias, parts);
-  return outputColumns(node, source.alias, parts, comparable).map(({ name, expression, aggregate }) => {
+  return outputColumns(node, source.alias, parts, comparable).map((column, index) => {
+    const { name, expression, aggregate } = column;
     if (isOne) {
       const value = expression === '*' ? '1' : expression;
-      return { name, expression: `(${renderScalar(node, source, value, parts)})`, aggregate };
+      const field = node.outputs[index]?.field;
+      const lifted = field === undefined || field === '*' ? undefined : { node, path: field.path };
+      return { ...column, expression: `(${renderScalar(node, source, value, parts)})`, aggregate, lifted };
     }
     const item = quoteIdent(parts.alias('item'));
     const value = renderScalar(node, source, `${expression} AS "value"`, parts, true);
@@ -272,6 +329,8 @@ function spreadColumns(
       name,
       expression: `(SELECT coalesce(${collect}(${item}."value"), '[]') FROM (${value}) AS ${item})`,
       aggregate: undefined,
+      form: 'json',
+      lifted: undefined,
     };
   });
 }
@@ -284,7 +343,7 @@ function renderScalar(
   aligned = false,
 ): string {
   let text = `SELECT ${expression} FROM ${source.from}${renderWhere(node, source, parts)}`;
-  const orders = renderOrders(node, source.alias, parts);
+  const orders = renderOrders(node, source.alias, parts, []);
   // Arrays of one spread are made by separate sub-selects and must be in one order.
   if (aligned) {
     for (const key of node.relation?.primaryKey ?? []) {
@@ -297,10 +356,13 @@ function renderScalar(
   return text;
 }
 
+/** Whether the embed has a row in the answer; a page that is shown shorter than it is does not matter. */
 function renderExists(embed: PlannedEmbed, alias: string, parts: StatementParts): string {
   const source = embedSource(embed, alias, parts);
+  const isEmpty = source.limit !== undefined && 'literal' in source.limit && source.limit.literal === 0;
+  const limit = isEmpty ? ' LIMIT 0' : '';
   const offset = source.offset === undefined ? '' : ` OFFSET ${renderNumber(source.offset, parts)}`;
-  return `EXISTS (SELECT 1 FROM ${source.from}${renderWhere(embed.node, source, parts)}${offset})`;
+  return `EXISTS (SELECT 1 FROM ${source.from}${renderWhere(embed.node, source, parts)}${limit}${offset})`;
 }
 
 /** FROM and join conditions of an embed, seen from a row of its parent. */
@@ -329,7 +391,8 @@ function embedSource(embed: PlannedEmbed, parentAlias: string, parts: StatementP
     };
   }
   // A view has no constraint that promises a single row.
-  const limit = isToOne(relationship) && target.kind === 'view' ? { literal: 1 } : page.limit;
+  const isOne = isToOne(relationship) && target.kind === 'view';
+  const limit = isOne ? oneAtMost(page.limit) : page.limit;
   return {
     from: `${qualifiedName(target)} AS ${quoteIdent(alias)}`,
     alias,
@@ -337,6 +400,10 @@ function embedSource(embed: PlannedEmbed, parentAlias: string, parts: StatementP
     limit,
     offset: page.offset,
   };
+}
+
+function oneAtMost(limit: Count | undefined): Count {
+  return limit !== undefined && 'literal' in limit && limit.literal === 0 ? limit : { literal: 1 };
 }
 
 export function qualifiedName({ schema, name }: { readonly schema: string; readonly name: string }): string {

@@ -9,10 +9,11 @@ import {
   qualifiedName,
   renderCount,
   renderNumber,
-  renderRowColumns,
   renderRows,
   renderSelect,
+  type OutputForm,
   type RowColumn,
+  type Selection,
   type Source,
 } from './render-node.ts';
 import {
@@ -54,12 +55,9 @@ export function renderReadRows(
   node: PlanNode,
   page: Pick<ReadShape, 'limit' | 'offset'>,
 ): RowStatement | undefined {
-  if (node.hasUnknownColumns || node.outputs.length === 0) return undefined;
-  // Spread columns come as whatever they are inside; they are left to the ordinary way.
-  if (node.embeds.some((embed) => embed.kind === 'spread')) return undefined;
   const parts = new StatementParts(namesIn(node));
-  const { text, columns } = renderRowColumns(node, relationSource(node, page), parts);
-  return { ...parts.statement(text), columns };
+  const { text, columns } = renderPage(node, relationSource(node, page), parts, 'texts');
+  return columns && columns.length > 0 ? { ...parts.statement(text), columns } : undefined;
 }
 
 /** What EXPLAIN looks at for an estimate: the rows that would be counted. */
@@ -78,7 +76,7 @@ export function renderResult(
   prefix: string,
   extra: ReadonlyArray<readonly [ResultColumn, string]> = [],
 ): ResultStatement {
-  const rows = pageFirst(node, source, parts) ?? renderSelect(node, source, parts);
+  const { text: rows } = renderPage(node, source, parts, 'rows');
   const alias = parts.alias('row');
   const columns: Array<readonly [ResultColumn, string]> = [];
   if (shape.withBody)
@@ -101,16 +99,29 @@ function relationSource(node: PlanNode, page: Partial<Pick<ReadShape, 'limit' | 
 }
 
 /**
- * With an offset PostgreSQL would compute the embeds of the rows it skips: cut the page first, embed outside.
- * The inner query lists columns by name, because a caller need not be allowed to read all of them.
+ * The rows of the page in one form or the other. With an offset PostgreSQL would compute the embeds of the rows it
+ * skips: cut the page first, embed outside. The inner query lists columns by name, because a caller need not be
+ * allowed to read all of them.
  */
-function pageFirst(node: PlanNode, source: Source, parts: StatementParts): string | undefined {
-  if (source.offset === undefined || node.isGrouped || node.embeds.length === 0) return undefined;
-  if (!node.relation) return undefined;
+function renderPage(node: PlanNode, source: Source, parts: StatementParts, form: OutputForm): Selection {
+  const inner = source.offset === undefined ? undefined : withoutEmbeds(node);
+  if (!inner) return renderSelect(node, source, parts, form);
+  const outer: PlanNode = {
+    ...node,
+    conditions: [],
+    embeds: node.embeds.map((embed) => ({ ...embed, join: 'left' })),
+  };
+  const page = renderSelect(inner, source, parts).text;
+  const from = `(${page}) AS ${quoteIdent(source.alias)}`;
+  return renderSelect(outer, { from, alias: source.alias, where: [] }, parts, form);
+}
+
+/** The rows as they are stored, as far as the outer query needs them; undefined where that cannot be said. */
+function withoutEmbeds(node: PlanNode): PlanNode | undefined {
+  if (node.isGrouped || node.embeds.length === 0 || !node.relation) return undefined;
   const needed = neededColumns(node);
   if (!needed || needed.size === 0) return undefined;
-  const alias = quoteIdent(source.alias);
-  const inner: PlanNode = {
+  return {
     ...node,
     outputs: [...needed].map((name) => ({
       name,
@@ -123,13 +134,6 @@ function pageFirst(node: PlanNode, source: Source, parts: StatementParts): strin
       .filter((embed) => embed.join === 'inner')
       .map((embed) => ({ ...embed, node: nothing(embed.node) })),
   };
-  const outer: PlanNode = {
-    ...node,
-    conditions: [],
-    embeds: node.embeds.map((embed) => ({ ...embed, join: 'left' })),
-  };
-  const page = renderSelect(inner, source, parts);
-  return renderSelect(outer, { from: `(${page}) AS ${alias}`, alias: source.alias, where: [] }, parts);
 }
 
 /** The same filters without any output. */
