@@ -11,8 +11,8 @@ const DAY_MS = 24 * HOUR_MS;
 const AUDIT_DAYS = 90;
 const MAIL_DAYS = 7;
 
-/** Advisory lock of whoever cleans: `svc` in ASCII, and a number of ours. */
-const LOCK: Sql = raw('0x737663, 20');
+/** Advisory lock of whoever cleans: the ASCII codes of `svc` as one number (in decimal: PostgreSQL 15 reads no hexadecimal), and a number of ours. */
+const LOCK: Sql = raw('7566947, 20');
 
 export type Maintenance = { close(): Promise<void> };
 
