@@ -38,6 +38,8 @@ export async function mailEmailChange(
     link: 'email_change',
     challenge: undefined,
     flowStateId,
+    // Only who is signed in to the account asks for this.
+    expels: false,
   } as const;
   await queueTokenMail(auth, db, request, { ...common, token: 'email_change_token_new', to: pending });
   if (user.email) {

@@ -1,7 +1,8 @@
 // Who may pass: the door key of `/auth/v1`, the user routes and the admin routes (decision table K1 to K23).
 import type { Presented } from '../identity/credentials.ts';
 import { doorOf } from '../identity/caller.ts';
-import type { AuthContext } from './auth-context.ts';
+import { sql } from '../postgres/sql.ts';
+import type { AuthContext, Db } from './auth-context.ts';
 import { isUuid } from './fields.ts';
 import {
   AuthProblem,
@@ -16,7 +17,7 @@ import {
   wrongApiKey,
 } from './problem.ts';
 import { loadSessionAndUser, type SessionRow } from './session.ts';
-import { isBanned, type UserRow } from './user.ts';
+import { hasVerifiedFactor, isBanned, lockUser, type UserRow } from './user.ts';
 
 export type SignedIn = { readonly user: UserRow; readonly session: SessionRow };
 
@@ -59,6 +60,27 @@ export async function requireUser(auth: AuthContext, presented: Presented, now: 
   if (isBanned(user, now)) throw userBanned(403);
   return { user, session };
 }
+
+/**
+ * The same user and session again, as they are in the transaction that changes the account: since the request was let
+ * in, the session may have ended, because a password was changed or the owner of the mailbox arrived. The user stays
+ * locked. With a verified factor, what changes how the account is entered asks for a session that has shown it.
+ */
+export async function lockSignedIn(db: Db, { user, session }: SignedIn): Promise<SignedInAgain> {
+  const locked = await lockUser(db, user.id);
+  if (!locked || locked.deleted_at) throw userNotFound(403);
+  const [alive] = await db.query<{ aal: SessionRow['aal'] }>(
+    sql`select aal from auth.sessions where id = ${session.id} and user_id = ${user.id} for share`,
+  );
+  if (!alive) throw sessionNotFound();
+  return { user: locked, lacksFactor: hasVerifiedFactor(locked) && alive.aal === 'aal1' };
+}
+
+export type SignedInAgain = {
+  readonly user: UserRow;
+  /** The user has a verified factor and this session has not shown it. */
+  readonly lacksFactor: boolean;
+};
 
 /** The secret key in either header, or a service token. */
 export function requireAdmin(presented: Presented): void {

@@ -123,15 +123,24 @@ async function signInKnown(
   await mergeClaims(db, user, profile.claims, now);
   if (user.email === null || user.email_confirmed_at) return asUser(user.id);
   const fresh = must(await findUserById(db, user.id), 'the owner of an identity');
+  const hasOthers =
+    user.encrypted_password !== null || user.factors.length > 0 || othersOf(user, order).length > 0;
   if (emails.verified.includes(user.email)) {
-    await markProven(db, fresh, now);
+    if (hasOthers && !isProven(user)) {
+      await expelStrangers(db, user, now);
+      await insertIdentity(db, user.id, order, now);
+      await syncProviders(db, user.id);
+    }
+    const owned = must(await findUserById(db, user.id), 'the owner of an identity');
+    await mergeClaims(db, owned, profile.claims, now);
+    await markProven(db, must(await findUserById(db, user.id), 'the owner of an identity'), now);
     return asUser(user.id);
   }
   if (!request.settings.verifyEmail) {
     await updateUser(db, user.id, { email_confirmed_at: now }, now);
     return asUser(user.id);
   }
-  await mailConfirmation(auth, db, request, fresh);
+  await mailConfirmation(auth, db, request, fresh, hasOthers);
   return refused(providerEmailUnverified(provider));
 }
 
@@ -161,8 +170,8 @@ async function linkByAddress(
   if (!isProven(user)) {
     // Whoever made this account never showed the mailbox; the one who signs in now has.
     await expelStrangers(db, user, now);
-    await updateUser(db, user.id, { raw_user_meta_data: '{}' }, now);
-    await voidAllTokens(db, user.id);
+    // Nor what they said about themselves; only what an inviter wrote stays.
+    if (!user.invited_at) await updateUser(db, user.id, { raw_user_meta_data: '{}' }, now);
   }
   await insertIdentity(db, user.id, order, now);
   const linked = must(await findUserById(db, user.id), 'the linked user');
@@ -213,7 +222,7 @@ async function createUser(
     await recordLink(db, request, 'user_signedup', user, order);
     return asUser(id);
   }
-  await mailConfirmation(auth, db, request, user);
+  await mailConfirmation(auth, db, request, user, false);
   return refused(providerEmailUnverified(order.provider));
 }
 
@@ -257,7 +266,7 @@ async function linkToUser(
   await syncProviders(db, user.id);
   await recordLink(db, request, 'identity_linked', user, order);
   if (!mustConfirm) return asUser(user.id);
-  await mailConfirmation(auth, db, request, must(await findUserById(db, user.id), 'the linked user'));
+  await mailConfirmation(auth, db, request, must(await findUserById(db, user.id), 'the linked user'), false);
   return refused(emailNotConfirmed(422));
 }
 
@@ -283,13 +292,22 @@ async function acceptInvite(
   }
   const owner = await ownerOfIdentity(db, order);
   if (owner) return refused(identityAlreadyExists());
+  if (!isProven(user)) await expelStrangers(db, user, now);
   await insertIdentity(db, user.id, order, now);
-  await mergeClaims(db, user, order.profile.claims, now);
+  const invited = must(await findUserById(db, user.id), 'the invited user');
+  await mergeClaims(db, invited, order.profile.claims, now);
   await markProven(db, must(await findUserById(db, user.id), 'the invited user'), now);
   await voidAllTokens(db, user.id);
   await syncProviders(db, user.id);
   await recordLink(db, request, 'invite_accepted', user, order);
   return asUser(user.id);
+}
+
+/** The identities of an account beside the one that signs in and the address itself. */
+function othersOf(user: UserRow, { provider, profile }: LinkOrder): UserRow['identities'] {
+  return user.identities.filter(
+    (one) => one.provider !== 'email' && !(one.provider === provider && one.provider_id === profile.subject),
+  );
 }
 
 async function recordLink(
@@ -324,6 +342,7 @@ async function mailConfirmation(
   db: Db,
   request: AuthRequest,
   user: UserRow,
+  expels: boolean,
 ): Promise<void> {
   if (!request.settings.mail || user.email === null) return;
   try {
@@ -333,5 +352,5 @@ async function mailConfirmation(
     return;
   }
   await updateUser(db, user.id, { confirmation_sent_at: request.now }, request.now);
-  await queueConfirmation(auth, db, request, { user, to: user.email, challenge: undefined });
+  await queueConfirmation(auth, db, request, { user, to: user.email, challenge: undefined, expels });
 }

@@ -18,6 +18,8 @@ export type OneTimeTokenRow = {
   code_hash: string;
   relates_to: string;
   flow_state_id: string | null;
+  /** Whoever redeems this is not known to be the one who made the account. */
+  expels: boolean;
   created_at: Date;
 };
 
@@ -37,22 +39,23 @@ export type TokenOrder = {
   /** The address the secret goes to. */
   readonly email: string;
   readonly flowStateId?: string | undefined;
+  readonly expels: boolean;
   readonly now: Date;
 };
 
 /** A new secret of a kind replaces the one before it. */
 export async function issueOneTimeToken(auth: AuthContext, db: Db, order: TokenOrder): Promise<IssuedToken> {
-  const { userId, kind, email, flowStateId, now } = order;
+  const { userId, kind, email, flowStateId, expels, now } = order;
   const token = `${flowStateId === undefined ? '' : 'pkce_'}${randomBytes(28).toString('hex')}`;
   const code = String(randomInt(1_000_000)).padStart(6, '0');
   await db.query(sql`
     insert into auth.one_time_tokens
-      (user_id, token_type, token_hash, code_hash, relates_to, flow_state_id, created_at, updated_at, expires_at)
+      (user_id, token_type, token_hash, code_hash, relates_to, flow_state_id, expels, created_at, updated_at, expires_at)
     values (${userId}, ${kind}, ${hashToken(token)}, ${hashCode(auth, kind, email, code)}, ${email}, ${flowStateId ?? null},
-      ${now}, ${now}, ${new Date(now.getTime() + LIFETIME_MS)})
+      ${expels}, ${now}, ${now}, ${new Date(now.getTime() + LIFETIME_MS)})
     on conflict (user_id, token_type) do update set
       id = gen_random_uuid(), token_hash = excluded.token_hash, code_hash = excluded.code_hash,
-      relates_to = excluded.relates_to, flow_state_id = excluded.flow_state_id, attempts = 0,
+      relates_to = excluded.relates_to, flow_state_id = excluded.flow_state_id, expels = excluded.expels, attempts = 0,
       created_at = excluded.created_at, updated_at = excluded.updated_at, expires_at = excluded.expires_at`);
   return { token, code };
 }
@@ -65,7 +68,7 @@ export async function findByToken(
   now: Date,
 ): Promise<OneTimeTokenRow | undefined> {
   const [row] = await db.query<OneTimeTokenRow>(sql`
-    select id, user_id, token_type, code_hash, relates_to, flow_state_id, created_at from auth.one_time_tokens
+    select id, user_id, token_type, code_hash, relates_to, flow_state_id, expels, created_at from auth.one_time_tokens
     where token_hash = ${hashToken(token)} and token_type = any(${kinds}::auth.one_time_token_type[]) and expires_at > ${now}
     for update`);
   return row;
@@ -92,7 +95,7 @@ export async function findByCode(
     update auth.one_time_tokens set attempts = attempts + 1
     where user_id = ${userId} and token_type = any(${kinds}::auth.one_time_token_type[]) and relates_to = ${email}
       and expires_at > ${now} and attempts < ${MAX_ATTEMPTS}
-    returning id, user_id, token_type, code_hash, relates_to, flow_state_id, created_at`);
+    returning id, user_id, token_type, code_hash, relates_to, flow_state_id, expels, created_at`);
   let found: OneTimeTokenRow | undefined;
   for (const kind of kinds) {
     const row = rows.find((one) => one.token_type === kind);

@@ -23,6 +23,8 @@ export type TokenMail = {
   readonly challenge: Challenge | undefined;
   /** One flow can end in either of two mails: both sides of an email change. */
   readonly flowStateId?: string | undefined;
+  /** The mail answers somebody who need not be the one who made the account; see `first-proof.ts`. */
+  readonly expels: boolean;
 };
 
 export type PreparedToken = {
@@ -60,6 +62,7 @@ export async function prepareToken(
     kind: order.token,
     email: to,
     flowStateId,
+    expels: order.expels,
     now: request.now,
   });
   const query = new URLSearchParams({
@@ -92,15 +95,17 @@ export async function queueConfirmation(
   auth: AuthContext,
   db: Db,
   request: AuthRequest,
-  { user, to, challenge }: Pick<TokenMail, 'user' | 'to' | 'challenge'>,
+  { user, to, challenge, expels }: Pick<TokenMail, 'user' | 'to' | 'challenge' | 'expels'>,
 ): Promise<void> {
   await queueTokenMail(auth, db, request, {
     user,
     mail: 'confirm',
     link: 'signup',
-    token: 'confirmation_token',
+    // An invitation stays good, whoever has a confirmation sent to its address meanwhile.
+    token: user.invited_at ? 'recovery_token' : 'confirmation_token',
     to,
     challenge,
+    expels,
   });
 }
 

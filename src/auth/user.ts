@@ -76,12 +76,6 @@ export const USER_COLUMNS: Sql = raw(`
       'updated_at', f.updated_at) order by f.created_at, f.id)
     from auth.mfa_factors f where f.user_id = u.id), '[]') as factors`);
 
-export async function findUser(db: Db, condition: Sql, locked = false): Promise<UserRow | undefined> {
-  const [user] = await db.query<UserRow>(sql`
-    select ${USER_COLUMNS} from auth.users u where ${condition} ${raw(locked ? 'for update of u' : '')}`);
-  return user;
-}
-
 export async function findUserById(db: Db, id: string): Promise<UserRow | undefined> {
   const [user] = await db.query<UserRow>(
     sql`select ${USER_COLUMNS} from auth.users u where u.id = ${id}`,
@@ -92,7 +86,9 @@ export async function findUserById(db: Db, id: string): Promise<UserRow | undefi
 
 /** The row as it is at the end of what this transaction did to it; locked until its end. */
 export async function lockUser(db: Db, id: string): Promise<UserRow | undefined> {
-  return await findUser(db, sql`u.id = ${id}`, true);
+  await db.query(sql`select 1 from auth.users where id = ${id} for update`);
+  // A statement of its own: one that waited for the lock would still see the identities of before.
+  return await findUserById(db, id);
 }
 
 /** Users of this product's own sign-in; single sign-on users never match by address. */

@@ -8,6 +8,7 @@ import { parseBan } from '../ban.ts';
 import { isEmailTaken } from '../email-change.ts';
 import { parseEmail } from '../email-address.ts';
 import { isUuid, parsePathUuid, type Fields } from '../fields.ts';
+import { hasForeignWaysIn, isProven } from '../first-proof.ts';
 import { mergeMetadata } from '../metadata.ts';
 import { voidAllTokens } from '../one-time-token.ts';
 import { readPage, pageHeaders } from '../pagination.ts';
@@ -73,7 +74,7 @@ export async function createUser(auth: AuthContext, request: AuthRequest): Promi
         email: email ?? null,
         phone: phone ?? null,
         passwordHash: passwordHash ?? null,
-        userMetadata: email === undefined ? metadata : { ...metadata, email_verified: isConfirmed },
+        userMetadata: isConfirmed ? { ...metadata, email_verified: true } : metadata,
         appMetadata: mergeMetadata({ provider, providers: [provider] }, body.object('app_metadata')),
         isAnonymous: false,
         confirmed: isConfirmed,
@@ -138,6 +139,10 @@ async function change(
   if (email !== undefined && (await isEmailTaken(db, email, user.id))) throw emailExists();
   const hasEmail = (email ?? user.email) !== null;
   const isNewEmail = email !== undefined && email !== user.email;
+  // Confirming says that the address is right, not that whoever chose the password owns it: until the mailbox has
+  // answered, or the admin has set the password, its owner may still arrive and find somebody else's.
+  const isOthers = user.encrypted_password !== null && passwordHash === undefined;
+  const vouches = confirms && hasEmail && (isProven(user) || !(isOthers || hasForeignWaysIn(user)));
   const userMetadata = mergeMetadata(user.raw_user_meta_data, body.object('user_metadata'));
   const banDuration = body.filled('ban_duration');
   const bannedUntil = banDuration === undefined ? user.banned_until : parseBan(banDuration, now);
@@ -147,7 +152,7 @@ async function change(
     {
       email: email ?? user.email,
       email_confirmed_at: confirms && hasEmail ? (user.email_confirmed_at ?? now) : user.email_confirmed_at,
-      email_proven_at: confirms && hasEmail ? now : isNewEmail ? null : user.email_proven_at,
+      email_proven_at: vouches ? now : isNewEmail ? null : user.email_proven_at,
       is_anonymous: user.is_anonymous && !(confirms && hasEmail),
       phone: phone ?? user.phone,
       phone_confirmed_at:
@@ -157,9 +162,7 @@ async function change(
       encrypted_password: passwordHash ?? user.encrypted_password,
       password_set_at: passwordHash === undefined ? user.password_set_at : now,
       raw_user_meta_data: JSON.stringify(
-        isNewEmail || confirms
-          ? { ...userMetadata, email_verified: confirms || userMetadata['email_verified'] === true }
-          : userMetadata,
+        confirms && hasEmail ? { ...userMetadata, email_verified: true } : userMetadata,
       ),
       raw_app_meta_data: JSON.stringify(mergeMetadata(user.raw_app_meta_data, body.object('app_metadata'))),
       banned_until: bannedUntil,
@@ -169,7 +172,7 @@ async function change(
   const finalEmail = email ?? user.email;
   const hasEmailIdentity = user.identities.some((identity) => identity.provider === 'email');
   if (finalEmail !== null && (isNewEmail || (confirms && hasEmailIdentity))) {
-    await insertEmailIdentity(db, { id: user.id, email: finalEmail }, {}, confirms, now);
+    await insertEmailIdentity(db, { id: user.id, email: finalEmail }, {}, vouches, now);
     await syncProviders(db, user.id);
   }
   if (passwordHash !== undefined) {

@@ -14,7 +14,7 @@ import {
   spendStep,
 } from '../factor.ts';
 import { isUuid, parsePathUuid } from '../fields.ts';
-import type { SignedIn } from '../gate.ts';
+import { lockSignedIn, type SignedIn } from '../gate.ts';
 import {
   anonymousRefused,
   badJson,
@@ -37,7 +37,7 @@ import type { FactorRow } from '../user.ts';
 
 export async function enroll(auth: AuthContext, request: AuthRequest, signedIn: SignedIn): Promise<Answer> {
   const { body, now } = request;
-  const { user, session } = signedIn;
+  const { user } = signedIn;
   if (user.is_anonymous) throw anonymousRefused();
   const type = body.filled('factor_type');
   if (type === 'phone' || type === 'webauthn') throw factorKindDisabled(type, 'enroll');
@@ -48,7 +48,7 @@ export async function enroll(auth: AuthContext, request: AuthRequest, signedIn: 
   const secret = newTotpSecret();
   await auth.db.transaction(async (db) => {
     // One enrolment at a time for a user, so that the limit cannot be overtaken.
-    await db.query(sql`select 1 from auth.users where id = ${user.id} for update`);
+    const { lacksFactor } = await lockSignedIn(db, signedIn);
     await purgeStale(db, user.id, now);
     const factors = await db.query<Pick<FactorRow, 'friendly_name' | 'status'>>(
       sql`select friendly_name, status from auth.mfa_factors where user_id = ${user.id}`,
@@ -56,9 +56,7 @@ export async function enroll(auth: AuthContext, request: AuthRequest, signedIn: 
     // An unnamed factor conflicts with another unnamed one.
     if (factors.some((factor) => (factor.friendly_name ?? '') === friendlyName)) throw factorNameConflict();
     if (factors.length >= MAX_FACTORS) throw tooManyFactors();
-    if (factors.some((factor) => factor.status === 'verified') && session.aal === 'aal1') {
-      throw insufficientAal(403, 'AAL2 required to enroll a new factor');
-    }
+    if (lacksFactor) throw insufficientAal(403, 'AAL2 required to enroll a new factor');
     await db.query(sql`
       insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, secret, created_at, updated_at)
       values (${id}, ${user.id}, ${friendlyName}, 'totp', 'unverified', ${auth.boxes.totpSecret.seal(secret, id)}, ${now}, ${now})`);
@@ -187,13 +185,13 @@ async function raise(
 
 export async function unenroll(auth: AuthContext, request: AuthRequest, signedIn: SignedIn): Promise<Answer> {
   const { now } = request;
-  const { user, session } = signedIn;
-  if (user.is_anonymous) throw anonymousRefused();
+  if (signedIn.user.is_anonymous) throw anonymousRefused();
   const factor = findOwnFactor(request, signedIn);
-  if (factor.status === 'verified' && session.aal === 'aal1') {
-    throw insufficientAal(422, 'AAL2 required to unenroll verified factor');
-  }
   await auth.db.transaction(async (db) => {
+    const { user, lacksFactor } = await lockSignedIn(db, signedIn);
+    // As it is now: the factor may have been verified in another tab.
+    const isVerified = user.factors.some((one) => one.id === factor.id && one.status === 'verified');
+    if (isVerified && lacksFactor) throw insufficientAal(422, 'AAL2 required to unenroll verified factor');
     await dropFactor(db, factor.id, now);
     await recordAudit(db, {
       action: 'factor_unenrolled',

@@ -6,6 +6,7 @@ import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
 import { isEmailTaken } from '../email-change.ts';
 import { parseEmail } from '../email-address.ts';
 import type { JsonObject } from '../fields.ts';
+import { expelStrangers, isProven } from '../first-proof.ts';
 import { mergeMetadata } from '../metadata.ts';
 import type { TokenKind } from '../one-time-token.ts';
 import { checkPasswordForm, checkPasswordStrength } from '../password.ts';
@@ -46,6 +47,8 @@ export async function generateLink(auth: AuthContext, request: AuthRequest): Pro
       token: plan.token,
       to: plan.to,
       challenge: undefined,
+      // A sign-up's own link spares the password that the admin gave with it.
+      expels: plan.link !== 'signup',
     });
     await recordAudit(db, {
       action: plan.verificationType === 'invite' ? 'user_invited' : 'user_recovery_requested',
@@ -140,15 +143,21 @@ async function signupPlan(db: Db, known: UserRow | undefined, order: Order, now:
   const { email, data, passwordHash } = order;
   if (known?.email_confirmed_at) throw emailExists();
   if (known) {
-    const merged = mergeMetadata(known.raw_user_meta_data, data);
+    if (!isProven(known)) await expelStrangers(db, known, now);
+    const waiting = must(await findUserById(db, known.id), 'the user of a generated link');
+    const merged = mergeMetadata(waiting.raw_user_meta_data, data);
     await updateUser(
       db,
       known.id,
-      { raw_user_meta_data: JSON.stringify(merged), confirmation_sent_at: now },
+      {
+        raw_user_meta_data: JSON.stringify(merged),
+        confirmation_sent_at: now,
+        ...(passwordHash === undefined ? {} : { encrypted_password: passwordHash, password_set_at: now }),
+      },
       now,
     );
     return {
-      user: known,
+      user: waiting,
       link: 'signup',
       token: 'confirmation_token',
       to: email,

@@ -1,22 +1,14 @@
 // DELETE /user/identities/:id: takes a sign-in method off an account, never the last one.
-import { must } from '../../lib/assert.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { isEmailTaken } from '../email-change.ts';
 import { parsePathUuid } from '../fields.ts';
-import type { SignedIn } from '../gate.ts';
+import { lockSignedIn, type SignedIn } from '../gate.ts';
 import { voidAllTokens } from '../one-time-token.ts';
-import { emailConflictOnUnlink, identityNotFound, singleIdentity } from '../problem.ts';
+import { emailConflictOnUnlink, identityNotFound, insufficientAal, singleIdentity } from '../problem.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
-import {
-  findUserById,
-  lockUser,
-  syncProviders,
-  updateUser,
-  type IdentityRow,
-  type UserRow,
-} from '../user.ts';
+import { syncProviders, updateUser, type IdentityRow, type UserRow } from '../user.ts';
 
 export async function unlinkIdentity(
   auth: AuthContext,
@@ -26,8 +18,9 @@ export async function unlinkIdentity(
   const { now } = request;
   const id = parsePathUuid(request.path['id'], 'identity_id');
   await auth.db.transaction(async (db) => {
-    await lockUser(db, signedIn.user.id);
-    const user = must(await findUserById(db, signedIn.user.id), 'the user to unlink from');
+    const { user, lacksFactor } = await lockSignedIn(db, signedIn);
+    if (lacksFactor)
+      throw insufficientAal(403, 'AAL2 session is required to remove an identity when MFA is enabled.');
     if (user.identities.length <= 1) throw singleIdentity();
     const identity = user.identities.find((one) => one.id === id);
     if (!identity) throw identityNotFound();

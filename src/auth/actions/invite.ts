@@ -5,6 +5,7 @@ import type { AuthContext, Db } from '../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
 import { parseEmail } from '../email-address.ts';
 import type { JsonObject } from '../fields.ts';
+import { dropPassword, isProven } from '../first-proof.ts';
 import { mergeMetadata } from '../metadata.ts';
 import { emailExists, emailProviderDisabled } from '../problem.ts';
 import { json, type Answer, type AuthRequest } from '../request.ts';
@@ -34,6 +35,7 @@ export async function invite(auth: AuthContext, request: AuthRequest): Promise<A
       token: 'confirmation_token',
       to: email,
       challenge: undefined,
+      expels: true,
     });
     await recordAudit(db, {
       action: 'user_invited',
@@ -52,7 +54,7 @@ export async function invite(auth: AuthContext, request: AuthRequest): Promise<A
 export async function inviteUser(db: Db, email: string, data: JsonObject, now: Date): Promise<UserRow> {
   const known = await findUserByEmail(db, email);
   if (known?.email_confirmed_at) throw emailExists();
-  if (known) return known;
+  if (known) return await reinvite(db, known, data, now);
   const id = randomUUID();
   await insertUser(
     db,
@@ -71,4 +73,16 @@ export async function inviteUser(db: Db, email: string, data: JsonObject, now: D
   );
   await insertEmailIdentity(db, { id, email }, {}, false, now);
   return must(await findUserById(db, id), 'the invited user');
+}
+
+/** What the admin writes about the invited replaces what a stranger wrote; an earlier invitation's is added to. */
+async function reinvite(db: Db, known: UserRow, data: JsonObject, now: Date): Promise<UserRow> {
+  if (!isProven(known)) await dropPassword(db, known, now);
+  const user = must(await findUserById(db, known.id), 'the invited user');
+  if (Object.keys(data).length > 0) {
+    const metadata = mergeMetadata(user.raw_user_meta_data, data);
+    await updateUser(db, user.id, { raw_user_meta_data: JSON.stringify(metadata) }, now);
+    user.raw_user_meta_data = metadata;
+  }
+  return user;
 }

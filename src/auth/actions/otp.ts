@@ -19,6 +19,7 @@ import {
 import { BUCKETS } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
 import { queueTokenMail } from '../token-mail.ts';
+import { holdsWaysIn, isProven, signUpMetadata } from '../first-proof.ts';
 import { findUserByEmail, findUserById, insertEmailUser, updateUser, type UserRow } from '../user.ts';
 
 export async function otp(auth: AuthContext, request: AuthRequest): Promise<Answer> {
@@ -72,17 +73,26 @@ async function sendOtp(auth: AuthContext, request: AuthRequest, creates: boolean
 async function mailOtp(auth: AuthContext, db: Db, request: AuthRequest, order: Order): Promise<void> {
   const { now, settings } = request;
   await auth.limiter.mailGap(db, 'recovery', order.email, now);
-  const user = (await findUserByEmail(db, order.email)) ?? (await createForOtp(db, request, order));
+  const known = await findUserByEmail(db, order.email);
+  const user = known ?? (await createForOtp(db, request, order));
   const confirms = !user.email_confirmed_at && settings.verifyEmail;
+  const isOpen = known && !isProven(known) && !holdsWaysIn(known) && !known.invited_at;
+  if (isOpen && Object.keys(order.data).length > 0) {
+    // Nobody has answered yet: what the latest to ask says of themselves replaces what an earlier one said.
+    user.raw_user_meta_data = { ...order.data, ...signUpMetadata(user) };
+    await updateUser(db, user.id, { raw_user_meta_data: JSON.stringify(user.raw_user_meta_data) }, now);
+  }
   const sentAt = confirms ? { confirmation_sent_at: now } : { recovery_sent_at: now };
   await updateUser(db, user.id, sentAt, now);
   await queueTokenMail(auth, db, request, {
     user,
     mail: confirms ? 'confirm' : 'magic_link',
     link: confirms ? 'signup' : 'magiclink',
-    token: confirms ? 'confirmation_token' : 'recovery_token',
+    // A sign-up that waits for its own confirmation keeps it: neither mail replaces the other.
+    token: confirms && !holdsWaysIn(user) && !user.invited_at ? 'confirmation_token' : 'recovery_token',
     to: order.email,
     challenge: order.challenge,
+    expels: true,
   });
   const action = confirms ? 'user_confirmation_requested' : 'user_recovery_requested';
   await recordAudit(db, { action, actor: user, ip: request.ip, now });

@@ -28,6 +28,7 @@ export async function reauthenticate(
       token: 'reauthentication_token',
       to: email,
       challenge: undefined,
+      expels: false,
     });
     await recordAudit(db, { action: 'user_reauthenticate_requested', actor: user, ip: request.ip, now });
   });

@@ -31,6 +31,7 @@ export async function recover(auth: AuthContext, request: AuthRequest): Promise<
         token: 'recovery_token',
         to: email,
         challenge,
+        expels: true,
       });
       await recordAudit(db, { action: 'user_recovery_requested', actor: user, ip: request.ip, now });
     }),

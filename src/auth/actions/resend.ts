@@ -9,6 +9,7 @@ import { phoneProviderDisabled, validationFailed } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
 import { queueConfirmation } from '../token-mail.ts';
+import { hasForeignWaysIn } from '../first-proof.ts';
 import { findUserByEmail, findUserById, updateUser } from '../user.ts';
 
 export async function resend(auth: AuthContext, request: AuthRequest): Promise<Answer> {
@@ -49,7 +50,9 @@ async function signupAgain(
   const user = await findUserByEmail(db, email);
   if (!user || user.email_confirmed_at) return;
   await updateUser(db, user.id, { confirmation_sent_at: now }, now);
-  await queueConfirmation(auth, db, request, { user, to: email, challenge });
+  // Anybody may ask for the mail again. It stands for a sign-up only while the account is one sign-up's alone.
+  const expels = user.encrypted_password === null || hasForeignWaysIn(user);
+  await queueConfirmation(auth, db, request, { user, to: email, challenge, expels });
 }
 
 async function emailChangeAgain(

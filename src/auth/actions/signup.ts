@@ -9,6 +9,7 @@ import { inEvenTime } from '../even-time.ts';
 import type { JsonObject } from '../fields.ts';
 import { parseChallenge, type Challenge } from '../flow-state.ts';
 import { requireUser } from '../gate.ts';
+import { dropPassword, hasForeignWaysIn, isProven } from '../first-proof.ts';
 import { mergeMetadata } from '../metadata.ts';
 import { checkPasswordForm, checkPasswordStrength } from '../password.ts';
 import {
@@ -82,10 +83,10 @@ async function signupByEmail(auth: AuthContext, request: AuthRequest): Promise<A
   const promoted = await anonymousCaller(auth, request);
   const waiting = settings.verifyEmail ? await findUserByEmail(auth.db, email) : undefined;
   // For every address, so that a waiting one takes no longer than a new one.
-  const isSamePerson =
-    settings.verifyEmail && (await auth.hasher.verify(password, waiting?.encrypted_password));
+  const isSame = settings.verifyEmail && (await auth.hasher.verify(password, waiting?.encrypted_password));
+  const sameAs = isSame ? (waiting?.encrypted_password ?? undefined) : undefined;
   const passwordHash = await auth.hasher.hash(password);
-  const entry: Entry = { email, passwordHash, data, challenge, isSamePerson };
+  const entry: Entry = { email, passwordHash, data, challenge, sameAs };
   if (promoted) return await promote(auth, request, promoted, entry);
   return settings.verifyEmail
     ? await awaitConfirmation(auth, request, entry)
@@ -97,8 +98,8 @@ type Entry = {
   readonly passwordHash: string;
   readonly data: JsonObject;
   readonly challenge: Challenge | undefined;
-  /** The password is the one an earlier, unconfirmed sign-up with this address chose. */
-  readonly isSamePerson: boolean;
+  /** The hash of an earlier, unconfirmed sign-up with this address, when the password is the same. */
+  readonly sameAs: string | undefined;
 };
 
 /** Without verification: a new user and a session. A row that exists is never entered without its password. */
@@ -142,10 +143,14 @@ async function confirmLater(auth: AuthContext, db: Db, request: AuthRequest, ent
   }
   const id = known?.id ?? (await insertWithIdentity(db, request, entry, false));
   // Two people claim an address nobody has proven: neither's password may be what the mailbox's owner confirms.
-  const contested = known !== undefined && !entry.isSamePerson ? { encrypted_password: null } : {};
-  await updateUser(db, id, { confirmation_sent_at: now, ...contested }, now);
+  const isContested =
+    known !== undefined && (entry.sameAs === undefined || entry.sameAs !== known.encrypted_password);
+  if (known && isContested && !isProven(known)) await dropPassword(db, known, now);
+  await updateUser(db, id, { confirmation_sent_at: now }, now);
   const user = must(await findUserById(db, id), 'the user who signed up');
-  await queueConfirmation(auth, db, request, { user, to: entry.email, challenge: entry.challenge });
+  const { email: to, challenge } = entry;
+  const expels = isContested || hasForeignWaysIn(user);
+  await queueConfirmation(auth, db, request, { user, to, challenge, expels });
   await recordAudit(db, { action: 'user_confirmation_requested', actor: user, ip: request.ip, now });
   // What an inviter wrote about this person is not shown to whoever types the address.
   if (user.invited_at) return json({ ...toUserJson(user), user_metadata: {}, identities: [] });
@@ -222,6 +227,7 @@ async function promote(
         token: 'email_change_token_new',
         to: email,
         challenge: entry.challenge,
+        expels: false,
       });
       return json(toUserJson(pending));
     });

@@ -5,7 +5,7 @@ import { recordAudit } from '../audit.ts';
 import { applyEmail, isEmailTaken, mailEmailChange } from '../email-change.ts';
 import { parseEmail } from '../email-address.ts';
 import { parseChallenge, type Challenge } from '../flow-state.ts';
-import type { SignedIn } from '../gate.ts';
+import { lockSignedIn, type SignedIn } from '../gate.ts';
 import { mergeMetadata } from '../metadata.ts';
 import { voidAllTokens } from '../one-time-token.ts';
 import { checkPasswordForm, checkPasswordStrength } from '../password.ts';
@@ -20,11 +20,14 @@ import {
 import { BUCKETS } from '../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../request.ts';
 import { endSessions } from '../session.ts';
-import { findUserById, hasVerifiedFactor, lockUser, toUserJson, updateUser } from '../user.ts';
+import { findUserById, hasVerifiedFactor, toUserJson, updateUser } from '../user.ts';
 
 export function getUser(_auth: AuthContext, _request: AuthRequest, { user }: SignedIn): Promise<Answer> {
   return Promise.resolve(json(toUserJson(user)));
 }
+
+const factorNeeded = (): Error =>
+  insufficientAal(401, 'AAL2 session is required to update email or password when MFA is enabled.');
 
 type Change = {
   readonly email: string | undefined;
@@ -52,7 +55,7 @@ export async function updateOwnUser(
     session.aal === 'aal1' &&
     (password !== undefined || newEmail !== undefined)
   ) {
-    throw insufficientAal(401, 'AAL2 session is required to update email or password when MFA is enabled.');
+    throw factorNeeded();
   }
   if (user.is_anonymous && password !== undefined && !user.email && email === undefined) {
     throw new AuthProblem(
@@ -93,12 +96,14 @@ async function applyChange(
   auth: AuthContext,
   db: Db,
   request: AuthRequest,
-  { user: seen, session }: SignedIn,
+  signedIn: SignedIn,
   change: Change,
 ): Promise<void> {
   const { now, settings, ip } = request;
   // Locked and read again: another tab may have changed the metadata that is merged into.
-  const user = must(await lockUser(db, seen.id), 'the user to update');
+  const { session } = signedIn;
+  const { user, lacksFactor } = await lockSignedIn(db, signedIn);
+  if (lacksFactor && (change.passwordHash !== undefined || change.email !== undefined)) throw factorNeeded();
   const data = request.body.object('data');
   if (data) {
     const merged = mergeMetadata(user.raw_user_meta_data, data);

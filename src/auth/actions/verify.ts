@@ -43,7 +43,8 @@ import {
 } from '../user.ts';
 
 const KINDS: Readonly<Record<string, readonly TokenKind[]>> = {
-  signup: ['confirmation_token'],
+  // An address whose sign-up waits gets the mail of a second request in the other place.
+  signup: ['confirmation_token', 'recovery_token'],
   invite: ['confirmation_token'],
   recovery: ['recovery_token'],
   magiclink: ['recovery_token'],
@@ -194,12 +195,16 @@ async function consume(
       return true;
     }
     await auth.limiter.endMailGap(db, 'email_change', user.email ?? user.id);
-    await applyEmail(db, user, { email, proven: true, ip, now });
+    if (row.expels && !isProven(user)) await expelStrangers(db, user, now, row.flow_state_id);
+    const changing = must(await findUserById(db, user.id), 'the owner of a one-time token');
+    await applyEmail(db, changing, { email, proven: true, ip, now });
     return false;
   }
   const isFirstConfirmation = user.email_confirmed_at === null;
-  // A confirmation belongs to the sign-up that set the password; any other mail proves the mailbox and nothing else.
-  if (row.token_type !== 'confirmation_token' && !isProven(user)) await expelStrangers(db, user, now);
+  // A confirmation belongs to the sign-up it was made for and spares what that brought; any other mail proves the
+  // mailbox and nothing else.
+  const isOwnSignUp = row.token_type === 'confirmation_token' && !row.expels;
+  if (!isOwnSignUp && !isProven(user)) await expelStrangers(db, user, now, row.flow_state_id);
   const known = must(await findUserById(db, user.id), 'the owner of a one-time token');
   await markProven(db, known, now);
   await voidAllTokens(db, user.id);

@@ -291,3 +291,15 @@ create function auth.is_anonymous() returns boolean language sql stable
 as $$ select coalesce((nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'is_anonymous')::boolean, false) $$;
 `,
 };
+
+// A mailed secret remembers what it vouches for, and an open linking flow dies with the session that began it.
+export const authOwnership: ProvisionStep = {
+  id: 'auth-2',
+  sql: `
+-- True: the mailbox answered somebody who did not make this account, so what its maker brought goes.
+alter table auth.one_time_tokens add column expels boolean not null default false;
+alter table auth.flow_state add column linking_session_id uuid references auth.sessions (id) on delete cascade;
+create index flow_state_linking_session_id_idx on auth.flow_state (linking_session_id) where linking_session_id is not null;
+create index flow_state_linking_target_id_idx on auth.flow_state (linking_target_id) where linking_target_id is not null;
+`,
+};

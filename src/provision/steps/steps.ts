@@ -1,5 +1,5 @@
 // Every step, in the order in which an empty database takes them.
-import { authSchema } from './auth.ts';
+import { authOwnership, authSchema } from './auth.ts';
 import { dashboardSessions } from './dashboard.ts';
 import { migrationLedger, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
@@ -11,4 +11,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   migrationLedger,
   dashboardSessions,
   packedRunModel,
+  authOwnership,
 ];
