@@ -7,6 +7,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import * as nodeModule from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
+import { keepEnvironmentPrivate } from './private-environment.js';
 
 // Node lets what requests leave behind grow to 130 MB before it looks; a sixteenth of that costs no speed.
 const SMALL_NURSERY = '--max-semi-space-size=8';
@@ -38,6 +39,7 @@ const oldestMajor = fromSource ? 24 : OLDEST_MAJOR;
 const major = Number(process.versions.node.split('.')[0]);
 
 if (major >= oldestMajor) {
+  keepEnvironmentPrivate();
   // Absent before Node 22, which only gets as far as the launcher.
   nodeModule.enableCompileCache?.();
   for (const flag of COLLECTOR) setFlagsFromString(flag);

@@ -16,6 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generateApiKeys } from '../../src/identity/api-key.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { processesBelow } from '../support/process-environment.ts';
 import { freePort, runSvc } from '../support/svc-process.ts';
 import { until } from './world.ts';
 
@@ -133,6 +134,19 @@ test('one command: uploaded, built, started, switched; the project id is written
   expect(existsSync(join(releases, 'releases', release, 'functions/.env'))).toBe(false);
   expect(existsSync(join(releases, 'releases', release, '.env'))).toBe(false);
 }, 300_000);
+
+test.runIf(process.platform === 'linux')(
+  'neither the receiver nor a release shows the environment of the server to functions',
+  () => {
+    const processes = processesBelow(receiver.pid ?? 0);
+    expect(processes.filter(({ command }) => command.includes(' serve '))).toHaveLength(1);
+    for (const { command, environment } of processes) {
+      for (const secret of [TOKEN, keys.secret, database.url, 'the-server-knows']) {
+        expect(environment, command).not.toContain(secret);
+      }
+    }
+  },
+);
 
 test('the next one replaces it without a lost request', async () => {
   write({ 'functions/hello.js': "export default async (req, ctx) => ({ body: 'two' });" });
