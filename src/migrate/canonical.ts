@@ -5,22 +5,44 @@ import type { Desired, DesiredFunction, DesiredTable, TypeResolver } from './des
 import { labelled, schemasOf } from './diff.ts';
 import { printShadow, shadowOfDesired, withPrints } from './elaborate.ts';
 import type { Live } from './facts.ts';
-import { hashFunction, hashTable, isCanonicalFunction, isKept, keep, restore } from './kept.ts';
-import type { DeclaredRow, ObjectWrite } from './ledger.ts';
+import {
+  hashBuckets,
+  hashFunction,
+  hashTable,
+  isCanonicalFunction,
+  isKept,
+  isKeptStorage,
+  keep,
+  restore,
+  restoreStorage,
+} from './kept.ts';
+import { type DeclaredRow, type ObjectWrite, STORAGE_POLICIES } from './ledger.ts';
 import { keyOf, type SchemaModel } from './model.ts';
 import type { Neighbourhood } from './neighbourhood.ts';
 import type { OwnedTable } from './ownership.ts';
+import { STORAGE_OBJECTS } from './policy-rings.ts';
 
 /** By `schema.name`; a table and a function may share one. */
 export type Hashes = {
   readonly tables: ReadonlyMap<string, string>;
   readonly functions: ReadonlyMap<string, string>;
+  /** Of the policies of all buckets; null when there are none. */
+  readonly storage: string | null;
 };
 
-export function hashDeclarations(model: SchemaModel, resolve: TypeResolver): Hashes {
+export function hashDeclarations(
+  model: SchemaModel,
+  resolve: TypeResolver,
+  inRings: ReadonlySet<string>,
+): Hashes {
   return {
-    tables: new Map(model.tables.map((table) => [keyOf(table), hashTable(table, resolve)])),
+    tables: new Map(
+      model.tables.map((table) => [keyOf(table), hashTable(table, resolve, inRings.has(keyOf(table)))]),
+    ),
     functions: new Map(model.functions.map((fn) => [keyOf(fn), hashFunction(fn)])),
+    storage: model.buckets.some((bucket) => bucket.policies.length > 0)
+      ? hashBuckets(model.buckets, inRings.has(STORAGE_OBJECTS))
+      : null,
   };
 }
 
@@ -35,6 +57,9 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
     const row = known.get(`function ${key}`);
     if (row?.hash !== hash || !isCanonicalFunction(row.canonical)) changed.add(key);
   }
+  const storage = known.get(STORAGE_POLICIES);
+  if (hashes.storage !== null && (storage?.hash !== hashes.storage || !isKeptStorage(storage.canonical)))
+    changed.add(STORAGE_OBJECTS);
   return changed;
 }
 
@@ -58,7 +83,7 @@ export async function elaborate(
   const subset: Desired = {
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
-    storagePolicies: declared.storagePolicies,
+    storagePolicies: chosen.has(STORAGE_OBJECTS) ? declared.storagePolicies : [],
   };
   const isNothing = subset.tables.length + subset.functions.length + subset.storagePolicies.length === 0;
   const shadow = { ...subset, tables: subset.tables.map(shadowOfDesired) };
@@ -84,11 +109,15 @@ export async function elaborate(
     unprinted.add(`function ${keyOf(one)}`);
     return one;
   };
+  const storage = known.get(STORAGE_POLICIES)?.canonical;
   return {
     desired: {
       tables: declared.tables.map(table),
       functions: declared.functions.map(fn),
-      storagePolicies: filled.storagePolicies,
+      storagePolicies:
+        !chosen.has(STORAGE_OBJECTS) && isKeptStorage(storage)
+          ? restoreStorage(declared.storagePolicies, storage)
+          : filled.storagePolicies,
     },
     unprinted,
   };

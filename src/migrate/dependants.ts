@@ -4,6 +4,7 @@ import { sql } from '../postgres/sql.ts';
 import type { Change } from './change.ts';
 import { type Rebuild, rebuildKey } from './diff.ts';
 import { tableKey } from './model.ts';
+import { STORAGE_OBJECTS } from './policy-rings.ts';
 import { type MigrationProblem, problem } from './problem.ts';
 
 export type Dependants = {
@@ -63,7 +64,8 @@ export async function findDependants(session: Queryable, changes: readonly Chang
         kind === 'reference' ? [] : [rebuildKey(kind, table, label)],
       ),
     ),
-    tables: new Set(rows.map((row) => row.table)),
+    // The policies of buckets are looked at every time.
+    tables: new Set(rows.map((row) => row.table).filter((table) => table !== STORAGE_OBJECTS)),
   };
 }
 
@@ -90,11 +92,13 @@ export async function foreignDependants(
 /** Policies nobody declared, over what changes: PostgreSQL changes nothing below them. */
 export function foreignPolicies(rebuild: Rebuild, changes: readonly Change[]): MigrationProblem[] {
   const stepping = new Set(
-    changes.flatMap((change) =>
-      change.kind === 'drop-policy'
-        ? [rebuildKey('policy', tableKey(change.table.schema, change.table.name), change.policy.label)]
-        : [],
-    ),
+    changes.flatMap((change) => {
+      if (change.kind === 'drop-policy')
+        return [rebuildKey('policy', tableKey(change.table.schema, change.table.name), change.policy.label)];
+      if (change.kind === 'drop-storage-policy')
+        return [rebuildKey('policy', STORAGE_OBJECTS, change.policy.label)];
+      return [];
+    }),
   );
   const cause = changes.find((change) => change.kind === 'retype' || change.kind === 'recreate-function');
   const at = cause?.kind === 'retype' ? `${cause.column.at}.type` : cause && 'fn' in cause ? cause.fn.at : '';

@@ -11,6 +11,7 @@ import {
   type CheckRole,
 } from './label.ts';
 import {
+  keyOf,
   tableKey,
   type ColumnModel,
   type DefaultModel,
@@ -20,7 +21,8 @@ import {
   type SchemaModel,
   type TableModel,
 } from './model.ts';
-import { wrapCallerHelpers } from './sql-text.ts';
+import { STORAGE_OBJECTS } from './policy-rings.ts';
+import { holdsSubSelect, wrapCallerHelpers } from './sql-text.ts';
 
 export type Expression = {
   readonly sql: string;
@@ -150,20 +152,26 @@ export function outsideReferences(model: SchemaModel): { schema: string; table: 
   );
 }
 
-/** `only`: the tables wanted, by `schema.table`; functions and storage policies are few and always there. */
+/**
+ * `inRings`: tables whose policies stay as they were written. `only`: the tables wanted, by `schema.table`; functions
+ * and storage policies are few and always there.
+ */
 export function toDesired(
   model: SchemaModel,
   resolve: TypeResolver,
+  inRings: ReadonlySet<string>,
   only: ReadonlySet<string> | null = null,
 ): Desired {
   const tables = model.tables.filter(
     (table) => only === null || only.has(tableKey(table.schema, table.name)),
   );
   return {
-    tables: tables.map((table) => toTable(table, resolve)),
+    tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)))),
     functions: model.functions.map(toFunction),
     storagePolicies: model.buckets.flatMap((bucket) =>
-      bucket.policies.flatMap((policy) => toStoragePolicies(bucket.name, policy)),
+      bucket.policies.flatMap((policy) =>
+        toStoragePolicies(bucket.name, policy, inRings.has(STORAGE_OBJECTS)),
+      ),
     ),
   };
 }
@@ -198,7 +206,7 @@ export function typeResolver(model: SchemaModel, outside: OutsideTypes): TypeRes
   return (column) => follow(column, 0);
 }
 
-function toTable(table: TableModel, resolve: TypeResolver): DesiredTable {
+function toTable(table: TableModel, resolve: TypeResolver, inRing: boolean): DesiredTable {
   const columns = table.columns.map((column) => toColumn(table, column, resolve));
   const typeOf = new Map(columns.map((column) => [column.name, column.typeSql]));
   return {
@@ -217,7 +225,7 @@ function toTable(table: TableModel, resolve: TypeResolver): DesiredTable {
       named: index.name !== null,
       at: index.at,
     })),
-    policies: typeof table.rls === 'string' ? [] : table.rls.flatMap(toPolicies),
+    policies: typeof table.rls === 'string' ? [] : table.rls.flatMap((policy) => toPolicies(policy, inRing)),
     references: table.columns.flatMap((column) =>
       column.ref ? [{ column: column.name, ...column.ref }] : [],
     ),
@@ -320,24 +328,38 @@ function number(text: string): string {
 
 const ALL_OPERATIONS = 4;
 
-function toPolicies(policy: PolicyModel): DesiredPolicy[] {
+function toPolicies(policy: PolicyModel, inRing: boolean): DesiredPolicy[] {
   const commands: readonly Command[] =
     new Set(policy.operations).size === ALL_OPERATIONS ? ['all'] : [...new Set(policy.operations)];
   return commands.map((command) => {
-    const { using, check } = clausesOf(policy, command);
+    const clauses = clausesOf(policy, command);
+    const { using, check } = inRing && mayCloseRing(command, clauses) ? clauses : withCallerOnce(clauses);
     return { command, permissive: policy.permissive, using, check, name: policy.name, at: policy.at };
   });
 }
 
-function clausesOf(
-  policy: PolicyModel,
-  command: Command,
-): { using: Expression | null; check: Expression | null } {
+type Clauses = { readonly using: Expression | null; readonly check: Expression | null };
+
+// A table that is met again is read there, so what is said of inserts and deletes has no part in it. And where
+// PostgreSQL looks into the policy anyway, one more sub-select that reads nothing makes no difference.
+function mayCloseRing(command: Command, { using, check }: Clauses): boolean {
+  if (command === 'insert' || command === 'delete') return false;
+  return ![using, check].some((one) => one !== null && holdsSubSelect(one.sql));
+}
+
+function withCallerOnce({ using, check }: Clauses): Clauses {
+  return {
+    using: using && { ...using, sql: wrapCallerHelpers(using.sql) },
+    check: check && { ...check, sql: wrapCallerHelpers(check.sql) },
+  };
+}
+
+function clausesOf(policy: PolicyModel, command: Command): Clauses {
   const clause = (key: 'using' | 'withCheck' | 'check'): Expression | null => {
     const text = policy[key];
     return text === null
       ? null
-      : policyExpression(text, `${policy.at}.${key === 'withCheck' ? 'with_check' : key}`);
+      : expression(text, `${policy.at}.${key === 'withCheck' ? 'with_check' : key}`);
   };
   const visible = clause('using') ?? clause('check');
   switch (command) {
@@ -355,12 +377,8 @@ function clausesOf(
   }
 }
 
-function policyExpression(text: string, at: string): Expression {
-  return { sql: wrapCallerHelpers(text), written: text, at, canonical: '' };
-}
-
-function toStoragePolicies(bucket: string, policy: PolicyModel): DesiredStoragePolicy[] {
-  return toPolicies(policy).flatMap((one) => {
+function toStoragePolicies(bucket: string, policy: PolicyModel, inRing: boolean): DesiredStoragePolicy[] {
+  return toPolicies(policy, inRing).flatMap((one) => {
     if (one.using === null && one.check === null) return [];
     const using = one.using && inBucket(bucket, policy.permissive, one.using);
     const check = one.check && inBucket(bucket, policy.permissive, one.check);

@@ -34,6 +34,7 @@ import {
 } from './label.ts';
 import { tableKey } from './model.ts';
 import { ownedOf, type OwnedTable, type Ownership } from './ownership.ts';
+import { STORAGE_OBJECTS } from './policy-rings.ts';
 import { quoteLiteral } from '../postgres/sql.ts';
 
 /** Something the database has on a managed table that the file does not say and the engine did not make. */
@@ -135,7 +136,13 @@ export function diff(
     if (found && !wanted.has(key)) changes.push({ kind: 'retire-table', live: found });
   }
   diffFunctions(desired, live, owned, changes, unmanaged);
-  const storageClaims = diffStoragePolicies(desired.storagePolicies, live.storagePolicies, owned, changes);
+  const storageClaims = diffStoragePolicies(
+    desired.storagePolicies,
+    live.storagePolicies,
+    owned,
+    rebuild,
+    changes,
+  );
   return { changes, unmanaged, claims, storageClaims };
 }
 
@@ -653,6 +660,7 @@ function diffStoragePolicies(
   desired: readonly DesiredStoragePolicy[],
   live: readonly LivePolicy[],
   owned: Ownership,
+  rebuild: Rebuild,
   changes: Change[],
 ): string[] {
   const claims: string[] = [];
@@ -662,7 +670,10 @@ function diffStoragePolicies(
   const missing: DesiredStoragePolicy[] = [];
   for (const wanted of desired) {
     const match = [...left].find(
-      (one) => isForCallers(one) && signatureOfLive(one) === signatureOfDesired(wanted),
+      (one) =>
+        isForCallers(one) &&
+        signatureOfLive(one) === signatureOfDesired(wanted) &&
+        !rebuild.has(rebuildKey('policy', STORAGE_OBJECTS, one.label)),
     );
     if (match) {
       left.delete(match);

@@ -2,8 +2,8 @@
 import type { Hashes } from './canonical.ts';
 import type { Desired } from './desired.ts';
 import type { Difference } from './diff.ts';
-import type { LedgerObjects, ObjectWrite } from './ledger.ts';
-import { isKept, keep, sameKept } from './kept.ts';
+import { type LedgerObjects, type ObjectWrite, STORAGE_POLICIES } from './ledger.ts';
+import { isKept, isKeptStorage, keep, keepPolicies, sameKept } from './kept.ts';
 import { keyOf, type SchemaModel, tableKey } from './model.ts';
 import type { OwnedTable, Ownership } from './ownership.ts';
 
@@ -135,13 +135,20 @@ export function ledgerAfter({
   for (const key of owned.tables.keys()) if (!tables.has(key)) forgotten.add(`table ${key}`);
   for (const key of owned.functions) if (!functions.has(key)) forgotten.add(`function ${key}`);
   const storage = [...difference.storageClaims].sort();
-  if (storage.join() !== [...owned.storagePolicies].sort().join()) {
+  const prints = keepPolicies(desired.storagePolicies);
+  const former = objects.declared.get(STORAGE_POLICIES);
+  const samePrints =
+    hashes.storage === (former?.hash ?? null) &&
+    (former === undefined ||
+      (isKeptStorage(former.canonical) &&
+        JSON.stringify(former.canonical.policies) === JSON.stringify(prints)));
+  if (!samePrints || storage.join() !== [...owned.storagePolicies].sort().join()) {
     writes.push({
-      identity: 'storage policies',
+      identity: STORAGE_POLICIES,
       kind: 'storage_policies',
       state: 'managed',
-      declaredHash: null,
-      definition: { labels: storage },
+      declaredHash: hashes.storage,
+      definition: { labels: storage, canonical: { policies: prints } },
     });
   }
   for (const write of writes) forgotten.delete(write.identity);

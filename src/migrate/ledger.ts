@@ -10,9 +10,12 @@ import type { OwnedTable, Ownership } from './ownership.ts';
 import type { Step } from './step.ts';
 
 /** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
-export const ENGINE_VERSION = 3;
+export const ENGINE_VERSION = 4;
 
 export const SCHEMA_CHANNEL = 'svc_schema';
+
+/** The identity under which the policies of all buckets stand. */
+export const STORAGE_POLICIES = 'storage policies';
 
 export type Stamp = {
   readonly schemaHash: string;

@@ -1,6 +1,6 @@
 // Which declarations must be read by the server together: those asked for, and whatever they name or are named by.
 // What is not built beside them is still found in the live schema, but under `public.` only what is built can be
-// found. Taking too much costs time, never truth.
+// found. Taking too much costs time, never truth. The policies of all buckets are one declaration.
 import {
   tableKey,
   type DefaultModel,
@@ -9,20 +9,22 @@ import {
   type SchemaModel,
   type TableModel,
 } from './model.ts';
+import { STORAGE_OBJECTS } from './policy-rings.ts';
 import { wordsOf } from './sql-text.ts';
 
-type Item = { readonly key: string; readonly name: string; readonly text: () => string };
+/** Nothing can name the policies of the buckets. */
+type Item = { readonly key: string; readonly name: string | null; readonly text: () => string };
 
 /** Looking for so many names one by one is dearer than reading the text. */
 const FEW_NAMES = 20;
 
 export class Neighbourhood {
   readonly #items: readonly Item[];
-  readonly #storage: string;
   readonly #texts = new Map<string, string>();
   readonly #words = new Map<string, ReadonlySet<string>>();
 
   constructor(model: SchemaModel) {
+    const storage = joined(model.buckets.flatMap((bucket) => bucket.policies.flatMap(textsOfPolicy)));
     this.#items = [
       ...model.tables.map((table) => ({
         key: tableKey(table.schema, table.name),
@@ -34,24 +36,25 @@ export class Neighbourhood {
         name: fn.name,
         text: () => textOfFunction(fn),
       })),
+      ...(storage === '' ? [] : [{ key: STORAGE_OBJECTS, name: null, text: () => storage }]),
     ];
-    this.#storage = joined(model.buckets.flatMap((bucket) => bucket.policies.flatMap(textsOfPolicy)));
   }
 
   /** `deferred`: changed, but built only when something else here names them. */
   of(changed: ReadonlySet<string>, deferred: ReadonlySet<string> = new Set()): Set<string> {
     const chosen = new Set([...changed].filter((key) => !deferred.has(key)));
     if (changed.size === 0 || chosen.size === this.#items.length) return chosen;
-    const names = new Set(this.#items.filter((item) => changed.has(item.key)).map((item) => item.name));
+    const names = new Set(
+      this.#items.flatMap((item) => (item.name !== null && changed.has(item.key) ? [item.name] : [])),
+    );
     for (const item of this.#items) {
       if (chosen.has(item.key) || deferred.has(item.key)) continue;
       if (this.#mentions(item, names)) chosen.add(item.key);
     }
     const byName = new Map<string, Item[]>();
-    for (const item of this.#items) byName.set(item.name, [...(byName.get(item.name) ?? []), item]);
+    for (const item of this.#items)
+      if (item.name !== null) byName.set(item.name, [...(byName.get(item.name) ?? []), item]);
     const waiting = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#wordsOf(item));
-    // Storage policies are read every time.
-    if (this.#storage !== '') waiting.push(wordsOf(this.#storage));
     for (let words = waiting.pop(); words !== undefined; words = waiting.pop()) {
       for (const named of [...words].flatMap((word) => byName.get(word) ?? [])) {
         if (chosen.has(named.key)) continue;

@@ -27,6 +27,7 @@ import { chooseOnline, readMayQuiet } from './online-retype.ts';
 import { foretell } from './oracle.ts';
 import type { Ownership } from './ownership.ts';
 import { planSteps } from './plan.ts';
+import { readStrangers, tablesInRings } from './policy-rings.ts';
 import { probe } from './probe.ts';
 import { type MigrationProblem, MigrationRefused } from './problem.ts';
 import { planRenames, underNewNames } from './rename.ts';
@@ -88,7 +89,8 @@ export async function prepare(
   const catalogStamp = await readCatalogStamp(session, schemas);
   const resolve = typeResolver(model, await readOutsideTypes(session, model));
   const neighbourhood = new Neighbourhood(model);
-  const hashes = hashDeclarations(model, resolve);
+  const inRings = tablesInRings(model, await readStrangers(session, model, schemas, objects.ownership));
+  const hashes = hashDeclarations(model, resolve, inRings);
   const usable = isUsable(stamp, serverVersion);
   const recorded = usable ? objects.declared : new Map<string, DeclaredRow>();
   const news = changedKeys(hashes, recorded);
@@ -102,7 +104,7 @@ export async function prepare(
   const isRenaming = renames.steps.length > 0;
   if (scope !== null && isRenaming) return again({ stamp: false });
   const { live, owned } = renames;
-  const declared = toDesired(model, resolve, scope);
+  const declared = toDesired(model, resolve, inRings, scope);
   const untyped = missingTypes(declared);
   if (untyped.length > 0) throw new MigrationRefused(untyped);
   const known = isRenaming ? new Map<string, DeclaredRow>() : recorded;

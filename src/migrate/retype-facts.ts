@@ -6,6 +6,7 @@ import type { Change, RetypeChange } from './change.ts';
 import type { LiveTable } from './facts.ts';
 import { isBeside } from './label.ts';
 import { tableKey } from './model.ts';
+import { STORAGE_OBJECTS } from './policy-rings.ts';
 import { alterColumn, nameOf } from './step-list.ts';
 
 export type ColumnFacts = {
@@ -138,6 +139,11 @@ function isHandled(
     case 'pg_attrdef':
       return one.own;
     case 'pg_policy':
+      if (one.home === STORAGE_OBJECTS) {
+        return changes.some(
+          (change) => change.kind === 'drop-storage-policy' && change.policy.label === label,
+        );
+      }
       return planned((change) => (change.kind === 'drop-policy' ? change.policy.label : undefined));
     case 'pg_trigger':
       return label.startsWith('svc_ref_') && here;

@@ -3,6 +3,7 @@
 import { keyOf, tableKey, type SchemaModel } from './model.ts';
 import type { Neighbourhood } from './neighbourhood.ts';
 import type { Ownership } from './ownership.ts';
+import { STORAGE_OBJECTS } from './policy-rings.ts';
 
 /** Tables by `schema.table`. */
 export type Scope = ReadonlySet<string>;
@@ -14,6 +15,8 @@ export function scopeOf(
   neighbourhood: Neighbourhood,
 ): Scope {
   const scope = neighbourhood.of(changed);
+  // Its policies are read every time, and it is no table of the file.
+  scope.delete(STORAGE_OBJECTS);
   const wanted = new Set(model.tables.map(keyOf));
   for (const [key, table] of owned.tables) if (!wanted.has(key) || table.fills) scope.add(key);
   for (const table of model.tables) {

@@ -105,16 +105,108 @@ export function wordsOf(text: string): Set<string> {
   return words;
 }
 
+/** Whether PostgreSQL surely finds a sub-select in this expression. */
+export function holdsSubSelect(text: string): boolean {
+  const solid = solidTokens(text);
+  return solid.some((token, index) => token.text === '(' && wordOf(solid[index + 1]) === 'select');
+}
+
+/**
+ * Names that stand where a sub-select reads a relation, each as its parts; null for one that cannot be told. Takes a
+ * name too many rather than one too few.
+ */
+export function relationsIn(text: string): (readonly string[] | null)[] {
+  if (!/select|table/i.test(text)) return [];
+  const solid = solidTokens(text);
+  return fromItems(solid).flatMap((at) => {
+    const first = solid[at];
+    if (first?.kind !== 'word' && first?.kind !== 'quoted') return [];
+    const parts: (string | null)[] = [nameOf(first)];
+    let next = at + 1;
+    for (; solid[next]?.text === '.'; next += 2) parts.push(nameOf(solid[next + 1]));
+    if (solid[next]?.text === '(') return [];
+    return [parts.every((part) => part !== null) ? parts : null];
+  });
+}
+
+function nameOf(token: Token | undefined): string | null {
+  if (token?.kind === 'word') return token.text.toLowerCase();
+  // With U& in front, the name is spelled with escapes.
+  if (token?.kind === 'quoted' && token.text.startsWith('"'))
+    return token.text.slice(1, -1).replaceAll('""', '"');
+  return null;
+}
+
+function solidTokens(text: string): Token[] {
+  return scanSql(text).tokens.filter(isMeaningful);
+}
+
+function wordOf(token: Token | undefined): string | null {
+  return token?.kind === 'word' ? token.text.toLowerCase() : null;
+}
+
+const ENDS_FROM = new Set(
+  'select values where group having order limit offset fetch for window union intersect except with'.split(
+    ' ',
+  ),
+);
+/** Calls whose arguments are parted by FROM. */
+const WITH_FROM_INSIDE = new Set(['extract', 'substring', 'trim', 'overlay', 'position']);
+
+type Level = { inFrom: boolean; awaits: boolean; readonly isCall: boolean };
+
+/** Where the items of FROM begin, by the number of the token. */
+function fromItems(solid: readonly Token[]): number[] {
+  const items: number[] = [];
+  const levels: Level[] = [];
+  let level: Level = { inFrom: false, awaits: false, isCall: false };
+  solid.forEach((token, index) => {
+    const word = wordOf(token);
+    const isKey = solid[index - 1]?.text !== '.';
+    if (token.text === '(') {
+      levels.push(level);
+      const { awaits } = level;
+      level.awaits = false;
+      const isCall = WITH_FROM_INSIDE.has(wordOf(solid[index - 1]) ?? '');
+      level = { inFrom: awaits, awaits, isCall };
+    } else if (token.text === ')') {
+      level = levels.pop() ?? { inFrom: false, awaits: false, isCall: false };
+    } else if (token.text === ',' && level.inFrom) {
+      level.awaits = true;
+    } else if (isKey && word === 'from' && !level.isCall && !isDistinctFrom(solid, index)) {
+      level.inFrom = true;
+      level.awaits = true;
+    } else if (isKey && (word === 'join' || word === 'table')) {
+      level.inFrom ||= word === 'join';
+      level.awaits = true;
+    } else if (isKey && word !== null && ENDS_FROM.has(word)) {
+      level.inFrom = false;
+      level.awaits = false;
+    } else if (level.awaits && word !== 'only' && word !== 'lateral') {
+      items.push(index);
+      level.awaits = false;
+    }
+  });
+  return items;
+}
+
+function isDistinctFrom(solid: readonly Token[], index: number): boolean {
+  if (wordOf(solid[index - 1]) !== 'distinct') return false;
+  const before = wordOf(solid[index - 2]);
+  return before === 'is' || (before === 'not' && wordOf(solid[index - 3]) === 'is');
+}
+
 const PER_STATEMENT = new Set(['uid', 'is_authenticated', 'is_anonymous', 'role', 'jwt', 'email']);
 
 /**
  * `auth.uid()` becomes `(select auth.uid())`: PostgreSQL then evaluates it once per statement instead of once per
- * row. A call that already stands behind `select` is left alone.
+ * row. A call that already stands behind `select` is left alone, and so is one that a FROM reads.
  */
 export function wrapCallerHelpers(text: string): string {
   const { tokens, fault } = scanSql(text);
   if (fault !== null) return text;
   const solid = tokens.filter(isMeaningful);
+  const read = new Set(fromItems(solid));
   let result = '';
   let copied = 0;
   for (let index = 0; index + 4 < solid.length; index += 1) {
@@ -129,7 +221,8 @@ export function wrapCallerHelpers(text: string): string {
       open.text === '(' &&
       close.text === ')';
     const before = solid[index - 1];
-    if (!isHelper || before?.text.toLowerCase() === 'select' || before?.text === '.') continue;
+    if (!isHelper || read.has(index) || before?.text.toLowerCase() === 'select' || before?.text === '.')
+      continue;
     const end = close.start + 1;
     result += `${text.slice(copied, schema.start)}(select ${text.slice(schema.start, end)})`;
     copied = end;
@@ -139,7 +232,7 @@ export function wrapCallerHelpers(text: string): string {
 
 /** The other way round, on the server's printed form, for text a person will read. */
 export function unwrapCallerHelpers(text: string): string {
-  return text.replace(/\( ?SELECT (auth\.(\w+)\(\)) AS \2\)/g, '$1');
+  return text.replace(/(?<!\b(?:FROM|JOIN|LATERAL) )\( ?SELECT (auth\.(\w+)\(\)) AS \2\)/g, '$1');
 }
 
 function isMeaningful(token: Token): boolean {

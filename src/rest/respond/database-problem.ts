@@ -122,7 +122,8 @@ const HINTS: Readonly<Record<string, string>> = {
   '42883': 'The operator or function does not exist for these types: cast the column with ::type.',
   '42P01': 'The table must be declared in svc.yaml and migrated.',
   '42P10': 'Name columns of a unique constraint in on_conflict.',
-  '42P17': 'A policy reads the table it protects: move that part into a security definer function.',
+  '42P17':
+    'To decide about a row, a policy of this table reads a table whose policies lead back to this one, or reads this table itself: let an SQL function under rpc with security: definer do that reading, and call it in the policy.',
   '57014': 'The statement ran too long: narrow it, add an index, or raise server.timeouts.db_query.',
 };
 

@@ -1,0 +1,155 @@
+// Policies of buckets belong to the file like those of tables: they may name its tables and functions, and step
+// aside for what changes below them.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { aWorld, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await aWorld();
+});
+afterAll(() => world.close());
+beforeEach(async () => {
+  await world.sql(`drop schema if exists public cascade; create schema public authorization svc_owner;
+    grant usage on schema public to anon, authenticated, service_role;
+    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+  await world.sql(`do $$ declare one record; begin
+    for one in select policyname from pg_policies where schemaname = 'storage' loop
+      execute format('drop policy %I on storage.objects', one.policyname); end loop; end $$`);
+});
+
+const bucketPolicies = async (): Promise<string[]> =>
+  (
+    await world.sql(
+      `select coalesce(qual, with_check) as text from pg_policies where schemaname = 'storage' order by policyname`,
+    )
+  ).map((row) => String(row['text']));
+
+const tables = (
+  key = '{ name: id, type: integer, primary_key: true }',
+  name = 'todos',
+  more = '',
+): string => `tables:
+  ${name}:${more}
+    fields:
+      - ${key}
+      - { name: file, type: text }
+    rls: []
+  others:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: note, type: text }
+    rls: []
+`;
+const bucket = (check: string): string => `storage:
+  files:
+    rls:
+      - { operations: [select], check: "${check}" }
+`;
+const reads = bucket('exists (select from public.todos t where t.file = objects.name and t.id > 0)');
+
+describe('a policy of a bucket that names a table with its schema', () => {
+  const file = tables() + reads;
+
+  test('is planned, looked at again, and survives a change by hand', async () => {
+    await world.settle(file);
+    expect(await bucketPolicies()).toEqual([expect.stringContaining('t.id > 0')]);
+    await world.sql('comment on table todos is null; alter table others alter column note set not null');
+    await world.settle(file);
+    await world.sql('create index by_hand on others (note)');
+    expect((await world.apply(file)).kind).toBe('unchanged');
+  });
+
+  test('is compared again only when something it names changes', async () => {
+    await world.settle(file);
+    await world.settle(file.replace('note, type: text', 'note, type: text, unique: true'));
+    await world.settle(file.replace('file, type: text', 'file, type: text, required: true'));
+    await world.settle(file.replace('t.id > 0', 't.id > 1'));
+    expect(await bucketPolicies()).toEqual([expect.stringContaining('t.id > 1')]);
+    await world.settle(tables());
+    expect(await bucketPolicies()).toEqual([]);
+    await world.settle(file);
+    expect(await bucketPolicies()).toHaveLength(1);
+  });
+
+  test('comes with the table it names', async () => {
+    await world.settle('tables: {}\nstorage:\n  files: {}\n');
+    await world.settle(file);
+    expect(await bucketPolicies()).toHaveLength(1);
+  });
+
+  test('says where it names what is not there', async () => {
+    await world.settle(file);
+    expect(await world.refusal(tables() + bucket('exists (select from public.todo)'))).toEqual([
+      expect.stringMatching(/^MIG-101 svc\.yaml:\d+:\d+: relation "public\.todo" does not exist/),
+    ]);
+  });
+
+  test('is dropped by hand and comes back', async () => {
+    await world.settle(file);
+    await world.sql(`do $$ declare one record; begin
+      for one in select policyname from pg_policies where schemaname = 'storage' loop
+        execute format('drop policy %I on storage.objects', one.policyname); end loop; end $$`);
+    await world.settle(file);
+    expect(await bucketPolicies()).toHaveLength(1);
+  });
+});
+
+describe('what a policy of a bucket reads changes', () => {
+  test('the type of a column, in place and back', async () => {
+    await world.settle(tables() + reads);
+    await world.sql(`insert into todos values (1, 'f')`);
+    await world.settle(tables('{ name: id, type: bigint, primary_key: true }') + reads);
+    expect(await bucketPolicies()).toEqual([expect.stringContaining('t.id > 0')]);
+    await world.settle(tables('{ name: id, type: numeric, primary_key: true }') + reads);
+    expect(await bucketPolicies()).toEqual([expect.stringContaining('(0)::numeric')]);
+    await world.settle(tables() + reads);
+  });
+
+  test('the type of a column of a large table, beside the old one', async () => {
+    await world.settle(tables() + reads);
+    await world.sql(`insert into todos select n, 'f' from generate_series(1, 20) n`);
+    await world.sql('analyze todos');
+    await world.settle(tables('{ name: id, type: bigint, primary_key: true }') + reads, {
+      maxWriteBlockMs: 0,
+    });
+    expect(
+      await world.sql(
+        `select format_type(atttypid, -1) as type from pg_attribute where attrelid = 'todos'::regclass and attname = 'id'`,
+      ),
+    ).toEqual([{ type: 'bigint' }]);
+    expect(await bucketPolicies()).toHaveLength(1);
+  });
+
+  test('the name of the table and of the column', async () => {
+    await world.settle(tables() + reads);
+    const renamed =
+      tables(
+        '{ name: key, renamed_from: id, type: integer, primary_key: true }',
+        'tasks',
+        '\n    renamed_from: todos',
+      ) + reads.replace('public.todos', 'public.tasks').replace('t.id', 't.key');
+    await world.settle(renamed);
+    expect(await bucketPolicies()).toEqual([expect.stringContaining('t.key > 0')]);
+  });
+
+  test('the arguments of a function', async () => {
+    const rpc = (type: string): string =>
+      `rpc:\n  may:\n    language: sql\n    args: [{ name: a, type: ${type}, required: true }]\n    returns: { type: boolean }\n    body: select true\n`;
+    const file = (type: string): string => tables() + bucket(`public.may(1::${type})`) + rpc(type);
+    await world.settle(file('integer'));
+    await world.settle(file('bigint'));
+    expect(await bucketPolicies()).toEqual([expect.stringContaining('may((1)::bigint)')]);
+  });
+
+  test('a policy that somebody else made stands in the way of it by name', async () => {
+    await world.settle(tables() + reads);
+    await world.sql(
+      `create policy by_hand on storage.objects using (exists (select from todos t where t.id = 1))`,
+    );
+    expect(await world.refusal(tables('{ name: id, type: bigint, primary_key: true }') + reads)).toEqual([
+      expect.stringMatching(
+        /MIG-304 .*a policy that is not in the file uses what changes: storage\.objects by_hand/,
+      ),
+    ]);
+  });
+});
