@@ -15,22 +15,20 @@ import {
   type RandomTable,
 } from './random-file.ts';
 
-/** Five to ten files; each says what it does to the one before. */
-export function randomChain(random: Random): Link[] {
-  const first = randomFile(random);
-  for (const table of first.tables) tellRowsApart(first, table);
-  const chain: Link[] = [{ file: first, edit: 'first' }];
-  const length = 5 + random.below(6);
-  while (chain.length < length) {
-    const files = chain.map((link) => link.file);
-    const link = nextLink(files, random);
-    for (const table of link.file.tables) tellRowsApart(link.file, table);
-    forgetTheUnknown(link.file);
-    // Numbers are never used twice, also not after a way back.
-    link.file.nextId = Math.max(link.file.nextId, ...files.map((file) => file.nextId));
-    chain.push(link);
-  }
-  return chain;
+export function firstLink(random: Random): Link {
+  const file = randomFile(random);
+  for (const table of file.tables) tellRowsApart(file, table);
+  return { file, edit: 'first' };
+}
+
+/** What may follow on these files, the last of which is served. A refused one was never there. */
+export function nextLink(files: readonly RandomFile[], random: Random): Link {
+  const link = drawLink(files, random);
+  for (const table of link.file.tables) tellRowsApart(link.file, table);
+  forgetTheUnknown(link.file);
+  // Numbers are never used twice, also not after a way back.
+  link.file.nextId = Math.max(link.file.nextId, ...files.map((file) => file.nextId));
+  return link;
 }
 
 export type Link = { readonly file: RandomFile; readonly edit: string };
@@ -43,7 +41,7 @@ function tellRowsApart(file: RandomFile, table: RandomTable): void {
   table.columns.push({ id: file.nextId++, name: ROW_NUMBER, type: 'integer', required: true, fixed: true });
 }
 
-function nextLink(files: readonly RandomFile[], random: Random): Link {
+function drawLink(files: readonly RandomFile[], random: Random): Link {
   const from = files.at(-1);
   if (!from) throw new Error('a chain begins with a file');
   const ordinary = (): RandomFile => edited(from, random, namesTakenBy(files));
