@@ -2,7 +2,7 @@
 // an address the provider vouches for, and whoever owns the mailbox beats whoever merely registered its name.
 import { randomUUID } from 'node:crypto';
 import { must } from '../lib/assert.ts';
-import type { Problem } from '../problem/problem.ts';
+import { Problem } from '../problem/problem.ts';
 import { sql } from '../postgres/sql.ts';
 import type { AuthContext, Db } from './auth-context.ts';
 import { recordAudit } from './audit.ts';
@@ -345,12 +345,15 @@ async function mailConfirmation(
   expels: boolean,
 ): Promise<void> {
   if (!request.settings.mail || user.email === null) return;
+  const { now, settings } = request;
+  const asked = { kind: 'confirmation', gapOf: user.email, to: user.email } as const;
   try {
-    await auth.limiter.mailGap(db, 'confirmation', user.email, request.now);
-  } catch {
-    // A mail went out less than a minute ago; the answer says the same either way.
-    return;
+    await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
+    await queueConfirmation(auth, db, request, { user, to: user.email, challenge: undefined, expels });
+  } catch (error) {
+    // A mail went out less than a minute ago, or too many did; the answer says the same either way.
+    if (error instanceof Problem && error.status === 429) return;
+    throw error;
   }
-  await updateUser(db, user.id, { confirmation_sent_at: request.now }, request.now);
-  await queueConfirmation(auth, db, request, { user, to: user.email, challenge: undefined, expels });
+  await updateUser(db, user.id, { confirmation_sent_at: now }, now);
 }

@@ -54,6 +54,21 @@ const GAP_SECONDS = 60;
 
 export type MailGapKind = 'confirmation' | 'recovery' | 'email_change' | 'reauthentication';
 
+export type MailRequest = {
+  readonly kind: MailGapKind;
+  /** Whose waiting time it is: the mailbox, or the account whose address changes. */
+  readonly gapOf: string;
+  readonly to: string;
+};
+
+const ALL = 'all';
+const allMails = (perHour: number): Bucket => bucket('mail_instance', perHour, 3600, perHour);
+/** One caller uses up a tenth: the rest stays for everybody else. */
+const callersMails = (perHour: number): Bucket => {
+  const share = Math.max(10, Math.ceil(perHour / 10));
+  return bucket('mail_caller', share, 3600, share);
+};
+
 export class Limiter {
   readonly #db: OwnerDatabase;
   readonly #mode: () => LimitMode;
@@ -89,8 +104,35 @@ export class Limiter {
     return mode === 'on' || which.always === true || !isLoopback(from.ip);
   }
 
-  /** The waiting time between two mails of a kind to an address. In the transaction that queues the mail. */
-  async mailGap(db: Db, kind: MailGapKind, email: string, now: Date): Promise<void> {
+  /**
+   * What a request for a mail costs: the waiting time between two of a kind to an address, the allowance of that
+   * mailbox, and the caller's share. Asked whether or not anybody has the address, and in the transaction that queues
+   * the mail, so that a request that is refused costs nothing.
+   */
+  async mailRequest(db: Db, order: MailRequest, from: Origin, mailsPerHour: number): Promise<void> {
+    await this.#mailGap(db, order.kind, order.gapOf, from.now);
+    if (!this.#countsMails(from)) return;
+    const wait =
+      (await takeToken(db, BUCKETS.mailRecipient, order.to, from.now)) ||
+      (await takeToken(db, callersMails(mailsPerHour), from.ip, from.now)) ||
+      // Only looked at: what empties it is the mail that is queued, not the question for one.
+      secondsUntilOne(allMails(mailsPerHour), await readTokens(db, allMails(mailsPerHour), ALL, from.now));
+    if (wait > 0) throw tooManyMails(wait, false);
+  }
+
+  /** Takes one from the instance's own allowance, for a mail that goes out. */
+  async mailSent(db: Db, from: Origin, mailsPerHour: number): Promise<void> {
+    if (!this.#countsMails(from)) return;
+    const wait = await takeToken(db, allMails(mailsPerHour), ALL, from.now);
+    if (wait > 0) throw tooManyMails(wait, false);
+  }
+
+  #countsMails(from: Origin): boolean {
+    const mode = this.#mode();
+    return mode === 'on' || (mode === 'auto' && !isLoopback(from.ip));
+  }
+
+  async #mailGap(db: Db, kind: MailGapKind, email: string, now: Date): Promise<void> {
     if (this.#mode() === 'off') return;
     const cutoff = new Date(now.getTime() - GAP_SECONDS * 1000);
     const emailHash = hashed(email);
@@ -104,17 +146,6 @@ export class Limiter {
     );
     const passed = last ? (now.getTime() - last.sent_at.getTime()) / 1000 : 0;
     throw tooManyMails(Math.max(1, Math.ceil(GAP_SECONDS - passed)), true);
-  }
-
-  /** The instance's own allowance of mails an hour, and the one of each recipient. */
-  async mailSend(to: string, request: Origin, mailsPerHour: number): Promise<void> {
-    const mode = this.#mode();
-    if (mode === 'off' || (mode === 'auto' && isLoopback(request.ip))) return;
-    const all: Bucket = { name: 'mail_instance', rate: mailsPerHour, perSeconds: 3600, burst: mailsPerHour };
-    const wait =
-      (await takeToken(this.#db, BUCKETS.mailRecipient, to, request.now)) ||
-      (await takeToken(this.#db, all, 'all', request.now));
-    if (wait > 0) throw tooManyMails(wait, false);
   }
 
   /** Whoever redeemed a mail's secret holds the mailbox: the next mail of that kind need not wait. */
@@ -135,7 +166,8 @@ async function takeToken(db: Db, which: Bucket, key: string, now: Date): Promise
       set tokens = ${refilled} - 1, updated_at = greatest(r.updated_at, excluded.updated_at)
       where ${refilled} >= 1
     returning 1`);
-  return taken ? 0 : secondsUntilOne(which, await readTokens(db, which, key, now));
+  // Somebody may have given one back since: it was refused all the same.
+  return taken ? 0 : Math.max(1, secondsUntilOne(which, await readTokens(db, which, key, now)));
 }
 
 async function readTokens(db: Db, which: Bucket, key: string, now: Date): Promise<number> {
@@ -151,7 +183,7 @@ function refill(which: Bucket, now: Date): Sql {
 }
 
 function secondsUntilOne(which: Bucket, tokens: number): number {
-  return Math.max(1, Math.ceil(((1 - tokens) * which.perSeconds) / which.rate));
+  return tokens >= 1 ? 0 : Math.max(1, Math.ceil(((1 - tokens) * which.perSeconds) / which.rate));
 }
 
 /** Addresses of people are not kept readable in a table of counters. */

@@ -116,6 +116,8 @@ export async function queueTokenMail(
   request: AuthRequest,
   order: TokenMail,
 ): Promise<void> {
+  // An invitation is the admin's own; everything else counts against what the instance sends in an hour.
+  if (order.mail !== 'invite') await auth.limiter.mailSent(db, request, request.settings.mailsPerHour);
   const prepared = await prepareToken(auth, db, request, order);
   const { user, to, link } = order;
   const values = {

@@ -62,7 +62,6 @@ async function sendOtp(auth: AuthContext, request: AuthRequest, creates: boolean
   const challenge = parseChallenge(body);
   const data = mergeMetadata({}, body.object('data'));
   if (!settings.mail) return EMPTY;
-  await auth.limiter.mailSend(email, request, settings.mailsPerHour);
   await inEvenTime(() =>
     auth.db.transaction((db) => mailOtp(auth, db, request, { email, data, challenge, creates })),
   );
@@ -72,7 +71,8 @@ async function sendOtp(auth: AuthContext, request: AuthRequest, creates: boolean
 
 async function mailOtp(auth: AuthContext, db: Db, request: AuthRequest, order: Order): Promise<void> {
   const { now, settings } = request;
-  await auth.limiter.mailGap(db, 'recovery', order.email, now);
+  const asked = { kind: 'recovery', gapOf: order.email, to: order.email } as const;
+  await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
   const known = await findUserByEmail(db, order.email);
   const user = known ?? (await createForOtp(db, request, order));
   const confirms = !user.email_confirmed_at && settings.verifyEmail;

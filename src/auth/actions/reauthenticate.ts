@@ -17,9 +17,9 @@ export async function reauthenticate(
   if (!email) throw validationFailed('Reauthentication requires the user to have an email or a phone number');
   if (!user.email_confirmed_at) throw emailNotConfirmed(422);
   if (!settings.mail) throw emailProviderDisabled(422);
-  await auth.limiter.mailSend(email, request, settings.mailsPerHour);
   await auth.db.transaction(async (db) => {
-    await auth.limiter.mailGap(db, 'reauthentication', email, now);
+    const asked = { kind: 'reauthentication', gapOf: email, to: email } as const;
+    await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
     await updateUser(db, user.id, { reauthentication_sent_at: now }, now);
     await queueTokenMail(auth, db, request, {
       user,

@@ -17,10 +17,10 @@ export async function recover(auth: AuthContext, request: AuthRequest): Promise<
   const email = parseEmail(body.text('email'));
   const challenge = parseChallenge(body);
   if (!settings.mail) return EMPTY;
-  await auth.limiter.mailSend(email, request, settings.mailsPerHour);
   await inEvenTime(() =>
     auth.db.transaction(async (db) => {
-      await auth.limiter.mailGap(db, 'recovery', email, now);
+      const asked = { kind: 'recovery', gapOf: email, to: email } as const;
+      await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
       const user = await findUserByEmail(db, email);
       if (!user) return;
       await updateUser(db, user.id, { recovery_sent_at: now }, now);

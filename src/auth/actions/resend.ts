@@ -31,7 +31,6 @@ export async function resend(auth: AuthContext, request: AuthRequest): Promise<A
   const email = parseEmail(body.text('email'));
   const challenge = parseChallenge(body);
   if (!settings.mail) return EMPTY;
-  await auth.limiter.mailSend(email, request, settings.mailsPerHour);
   const again = type === 'signup' ? signupAgain : emailChangeAgain;
   await inEvenTime(() => auth.db.transaction((db) => again(auth, db, request, email, challenge)));
   auth.outbox.wake();
@@ -45,8 +44,9 @@ async function signupAgain(
   email: string,
   challenge: Challenge | undefined,
 ): Promise<void> {
-  const { now } = request;
-  await auth.limiter.mailGap(db, 'confirmation', email, now);
+  const { now, settings } = request;
+  const asked = { kind: 'confirmation', gapOf: email, to: email } as const;
+  await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
   const user = await findUserByEmail(db, email);
   if (!user || user.email_confirmed_at) return;
   await updateUser(db, user.id, { confirmation_sent_at: now }, now);
@@ -62,8 +62,9 @@ async function emailChangeAgain(
   email: string,
   challenge: Challenge | undefined,
 ): Promise<void> {
-  const { now } = request;
-  await auth.limiter.mailGap(db, 'email_change', email, now);
+  const { now, settings } = request;
+  const asked = { kind: 'email_change', gapOf: email, to: email } as const;
+  await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
   const user = await findUserByEmail(db, email);
   if (!user?.email_change) return;
   // Both sides start over: the secrets of the first mails are replaced.

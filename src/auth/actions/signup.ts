@@ -118,8 +118,6 @@ async function enterAtOnce(auth: AuthContext, request: AuthRequest, entry: Entry
 
 /** With verification: the same answer for a new, a waiting and a known address. */
 async function awaitConfirmation(auth: AuthContext, request: AuthRequest, entry: Entry): Promise<Answer> {
-  const { email } = entry;
-  await auth.limiter.mailSend(email, request, request.settings.mailsPerHour);
   const work = (db: Db): Promise<Answer> => confirmLater(auth, db, request, entry);
   let answer: Answer;
   try {
@@ -134,8 +132,9 @@ async function awaitConfirmation(auth: AuthContext, request: AuthRequest, entry:
 }
 
 async function confirmLater(auth: AuthContext, db: Db, request: AuthRequest, entry: Entry): Promise<Answer> {
-  const { now } = request;
-  await auth.limiter.mailGap(db, 'confirmation', entry.email, now);
+  const { now, settings } = request;
+  const asked = { kind: 'confirmation', gapOf: entry.email, to: entry.email } as const;
+  await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
   const known = await findUserByEmail(db, entry.email);
   if (known?.email_confirmed_at) {
     await recordAudit(db, { action: 'user_repeated_signup', actor: known, ip: request.ip, now });
@@ -202,9 +201,9 @@ async function promote(
   const { email } = entry;
   const metadata = mergeMetadata(user.raw_user_meta_data, entry.data);
   if (settings.verifyEmail) {
-    await auth.limiter.mailSend(email, request, settings.mailsPerHour);
     const answer = await auth.db.transaction(async (db) => {
-      await auth.limiter.mailGap(db, 'email_change', email, now);
+      const asked = { kind: 'email_change', gapOf: email, to: email } as const;
+      await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
       if (await findUserByEmail(db, email)) throw emailExists();
       await updateUser(
         db,

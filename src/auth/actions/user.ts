@@ -40,7 +40,7 @@ export async function updateOwnUser(
   request: AuthRequest,
   signedIn: SignedIn,
 ): Promise<Answer> {
-  const { body, settings } = request;
+  const { body } = request;
   const { user, session } = signedIn;
   await auth.limiter.byKey(BUCKETS.userUpdate, user.id, request);
   if (body.has('app_metadata')) throw notAdmin('Updating app_metadata requires admin privileges');
@@ -74,8 +74,6 @@ export async function updateOwnUser(
   if (newEmail !== undefined && (await isEmailTaken(auth.db, newEmail, user.id))) throw emailExists();
   const passwordHash =
     password === undefined ? undefined : await checkedHash(auth, password, user.encrypted_password);
-  if (newEmail !== undefined && settings.mail)
-    await auth.limiter.mailSend(newEmail, request, settings.mailsPerHour);
 
   const updated = await auth.db.transaction(async (db) => {
     await applyChange(auth, db, request, signedIn, { email: newEmail, passwordHash, challenge });
@@ -119,7 +117,8 @@ async function applyChange(
   if (change.email !== undefined) {
     const isProvenByMail = settings.mail !== undefined && !(user.is_anonymous && !settings.verifyEmail);
     if (isProvenByMail) {
-      await auth.limiter.mailGap(db, 'email_change', user.email ?? user.id, now);
+      const asked = { kind: 'email_change', gapOf: user.email ?? user.id, to: change.email } as const;
+      await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
       await updateUser(
         db,
         user.id,
