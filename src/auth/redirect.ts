@@ -30,11 +30,39 @@ export function isAllowed(candidate: string, list: readonly string[], authUrl: s
   const target = parseTarget(candidate);
   if (!target) return false;
   const own = parseTarget(authUrl);
+  const isOwn = own !== undefined && addressOf(own) === addressOf(target);
+  // Also when the list names our own origin: what is there was uploaded by anybody, and a redirect hands it tokens.
+  if (isOwn && servesOthersContent(target)) return false;
   if (own && siteOf(own) === siteOf(target)) return true;
   return list.some((entry) => {
     const allowed = parseTarget(entry);
     return allowed !== undefined && siteOf(allowed) === siteOf(target);
   });
+}
+
+/** Scheme, host and port; the names of this machine count as one. */
+function addressOf(url: URL): string {
+  return siteOf(url).replace(/\/\/(127(\.\d+){3}|\[::1\]|([^/:]+\.)?localhost)(?=:|$)/, '//localhost');
+}
+
+/** Objects and answers of code functions. The router reads a path after decoding it, so it is decoded here too. */
+function servesOthersContent({ pathname }: URL): boolean {
+  let path = pathname;
+  for (let again = true; again;) {
+    const decoded = path.replaceAll(/%([0-9a-f]{2})/gi, (_escape, hex: string) =>
+      String.fromCharCode(Number.parseInt(hex, 16)),
+    );
+    again = decoded !== path;
+    path = decoded;
+  }
+  const segments = path
+    .toLowerCase()
+    .split(/[/\\]+/)
+    .filter((segment) => segment !== '' && segment !== '.');
+  return segments.some(
+    (segment, index) =>
+      (segment === 'storage' || segment === 'functions') && (index === 0 || segments[index + 1] === 'v1'),
+  );
 }
 
 /** Undefined for whatever two parsers could read differently. */

@@ -83,6 +83,47 @@ describe('refused', () => {
   });
 });
 
+describe('our own origin, where others put content', () => {
+  const path = '/storage/v1/object/public/any/page';
+  test.each([
+    path,
+    '/functions/v1/page',
+    '/storage',
+    '/storage/',
+    '/storage/v1/render/image/public/any/page',
+    '/storage/v1/object/sign/any/page?token=x',
+    '/%73torage/v1/object/public/any/page',
+    '/%2573torage/v1/object/public/any/page',
+    '/x/../storage/v1/object/public/any/page',
+    '/x/%2e%2e/storage/v1/object/public/any/page',
+    '//storage/v1/object/public/any/page',
+    '/./storage/v1/object/public/any/page',
+    '/Storage/v1/object/public/any/page',
+    '/storage%2Fv1/object/public/any/page',
+    '/%2Fstorage/v1/object/public/any/page',
+    '/%5Cstorage/v1/object/public/any/page',
+    '/base/storage/v1/object/public/any/page',
+  ])('%s', (where) => {
+    for (const list of [LIST, [...LIST, 'https://api.x'], ['https://app.x', 'https://api.x/storage/v1']]) {
+      expect(isAllowed(`https://api.x${where}`, list, OWN)).toBe(false);
+      expect(chooseTarget(`https://api.x${where}`, { redirectUrls: list }, OWN)).toBe('https://app.x');
+    }
+  });
+
+  test.each(['localhost', '127.0.0.1', '127.1.2.3', '[::1]', 'LOCALHOST', 'api.localhost'])('%s', (host) => {
+    const list = ['http://localhost:3000', `http://${host}:8080`];
+    expect(isAllowed(`http://${host}:8080${path}`, list, 'http://localhost:8080/auth/v1')).toBe(false);
+    expect(isAllowed(`http://${host}:8080/after`, list, 'http://localhost:8080/auth/v1')).toBe(true);
+  });
+
+  test.each([
+    'https://api.x/after',
+    'https://api.x/docs/functions',
+    'https://app.x/storage/v1',
+    'https://app.x/functions',
+  ])('still allowed: %s', (target) => expect(isAllowed(target, LIST, OWN)).toBe(true));
+});
+
 test('what is appended cannot break out of its place', () => {
   expect(withFragment('https://app.x/a#old', { error: 'a b&c=d#e' })).toBe(
     'https://app.x/a#error=a+b%26c%3Dd%23e',
