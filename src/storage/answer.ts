@@ -2,7 +2,7 @@
 // reading on would take what was refused, and closing at once can destroy the answer before the client sees it.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { toWire, type StorageProblem } from './problem.ts';
-import { clearHeaders } from './serve.ts';
+import { clearHeaders, SAFE_HEADERS } from './serve.ts';
 
 /** A remainder of this size is read and dropped, so that the connection can be used again. */
 const DRAINED_BYTES = 64 * 1024;
@@ -34,10 +34,12 @@ export function answerRefusal(
   const headers: Record<string, string | number> = {
     'content-length': Buffer.byteLength(body),
     'cache-control': 'no-store',
+    ...SAFE_HEADERS,
     ...wanted,
   };
   const { raw } = request;
-  if (raw.complete || !hasLargeBody(request)) {
+  // A client that was given up on because it sends nothing will not send the rest either.
+  if (raw.complete || (status !== 408 && !hasLargeBody(request))) {
     raw.resume();
     return reply.code(status).headers(headers).send(body);
   }

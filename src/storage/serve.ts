@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { releaseBytes } from '../lib/release-bytes.ts';
 import { BlobMissing } from './backend/backend.ts';
 import { evaluate, selectRange } from './conditions.ts';
-import { servedType } from './content-type.ts';
+import { SANDBOX, servedType } from './content-type.ts';
 import { fileFacts, type StoredObject } from './object.ts';
 import { blobNotFound, invalidRange, preconditionFailed } from './problem.ts';
 import type { StorageContext } from './storage-context.ts';
@@ -90,7 +90,14 @@ export function clearHeaders(reply: FastifyReply): void {
   for (const name of Object.keys(reply.getHeaders())) {
     if (!/^(access-control-|vary$|x-request-id$)/.test(name)) reply.removeHeader(name);
   }
+  reply.headers(SAFE_HEADERS);
 }
+
+/** On every answer of the storage API: what is stored shares an origin with it, and so do errors that quote it. */
+export const SAFE_HEADERS: Readonly<Record<string, string>> = {
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': SANDBOX,
+};
 
 export function writeHeaders(
   reply: FastifyReply,
@@ -100,14 +107,14 @@ export function writeHeaders(
   const facts = fileFacts(object);
   const { contentType, policy } = servedType(facts.contentType);
   reply.headers({
+    ...SAFE_HEADERS,
     'content-type': contentType,
     etag: facts.etag,
     'last-modified': facts.lastModified.toUTCString(),
     'accept-ranges': 'bytes',
-    'x-content-type-options': 'nosniff',
     'x-robots-tag': facts.robots ?? 'none',
   });
-  if (policy !== undefined) reply.header('content-security-policy', policy);
+  if (policy === undefined) reply.removeHeader('content-security-policy');
   if (facts.contentEncoding !== undefined) reply.header('content-encoding', facts.contentEncoding);
   if (shared) reply.header('cross-origin-resource-policy', 'cross-origin');
   if (expiresAt) {

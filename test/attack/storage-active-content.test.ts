@@ -79,18 +79,15 @@ test.each([
   ['image/png', `\ufeff  <!DOCTYPE html>${SCRIPT}`],
   ['image/jpeg', `<?xml version="1.0"?><!-- c --><svg>${SCRIPT}</svg>`],
   ['image/gif', '%PDF-1.7\n%âãÏÓ\n'],
-  ['image/png', Buffer.from('504b0304140000000800', 'hex')],
-  ['image/png', Buffer.from('7f454c4602010100000000000000000002003e0001000000', 'hex')],
+  ['image/png', '<marquee onstart=alert(1)>'],
 ])('a bucket of pictures does not take %s that is something else', async (type, body) => {
   for (const send of ['raw', 'form'] as const) {
     const form = new FormData();
-    form.append('', new Blob([typeof body === 'string' ? body : new Uint8Array(body)], { type }), 'x.png');
+    form.append('', new Blob([body], { type }), 'x.png');
     const answer = await call('POST', `${world.url}/object/pictures/${randomUUID()}`, {
       headers: { ...world.alice.headers, ...(send === 'raw' ? { 'content-type': type } : {}) },
       body: send === 'raw' ? body : form,
     });
-    // A zip may be the inside of many formats: it is taken, and served as the picture it is not.
-    if (Buffer.isBuffer(body) && body.readUInt16BE() === 0x504b) continue;
     expect([answer.status, answer.json.statusCode]).toEqual([400, '415']);
   }
 });

@@ -105,6 +105,7 @@ async function answer(
     throw error instanceof BlobMissing ? blobNotFound() : error;
   });
   writeAll();
+  // A picture made here, whatever was stored.
   return await reply
     .removeHeader('content-security-policy')
     .header('content-type', rendered.contentType)
