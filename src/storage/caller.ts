@@ -2,6 +2,7 @@
 // anonymous caller, so that a link to a public object always works) and open (a token in the URL is the grant).
 import type { FastifyRequest } from 'fastify';
 import { resolveDataCaller, type Caller } from '../identity/caller.ts';
+import type { CallerSettings } from '../postgres/caller-pool.ts';
 import type { CredentialReader } from '../identity/credentials.ts';
 import { badToken, invalidRole, noCredentials } from './problem.ts';
 
@@ -34,7 +35,7 @@ export function ownerOf(caller: Caller): string | null {
 }
 
 /** The caller with what policies may ask about the request. Names of operations are written in code. */
-export function during(caller: Caller, operation: string, request: FastifyRequest): Caller {
+export function during<C extends CallerSettings>(caller: C, operation: string, request: FastifyRequest): C {
   return {
     ...caller,
     extra: [

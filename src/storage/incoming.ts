@@ -7,6 +7,7 @@ import busboy from 'busboy';
 import type { FastifyRequest } from 'fastify';
 import { Abort } from '../problem/problem.ts';
 import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from './content-type.ts';
+import type { UploadSlots } from './upload-slots.ts';
 import { invalidRequest, invalidRobotsTag, StorageProblem, tooLarge } from './problem.ts';
 
 export type UploadFields = {
@@ -33,14 +34,24 @@ export type IncomingUpload = {
 
 const MAX_USER_METADATA_BYTES = 1024 * 1024;
 const MAX_FORM_FIELDS = 10;
+/** All fields of a form together; what more there is says nothing about a file. */
+const MAX_FIELDS_BYTES = MAX_USER_METADATA_BYTES + 64 * 1024;
+/** Times the stall limit that the fields in front of a file may take, however steadily they trickle. */
+const HEAD_STALLS = 4;
 const DEFAULT_CACHE_CONTROL = 'no-cache';
 /** After a request was given up its connection stays open this long, so that the answer can still be read. */
 const CLOSE_GRACE_MS = 250;
 
-export async function openUpload(request: FastifyRequest): Promise<IncomingUpload> {
+/** What a form is held to until its file begins, and behind it. */
+type FormLimits = {
+  readonly slots: Pick<UploadSlots, 'opening'>;
+  readonly limits: { readonly stallMs: number };
+};
+
+export async function openUpload(limits: FormLimits, request: FastifyRequest): Promise<IncomingUpload> {
   const contentType = request.headers['content-type'];
   return contentType !== undefined && /^multipart\/form-data\s*;/i.test(contentType)
-    ? await openForm(request)
+    ? await openForm(limits, request)
     : openRaw(request);
 }
 
@@ -64,7 +75,7 @@ function openRaw(request: FastifyRequest): IncomingUpload {
   };
 }
 
-function openForm(request: FastifyRequest): Promise<IncomingUpload> {
+function openForm({ slots, limits }: FormLimits, request: FastifyRequest): Promise<IncomingUpload> {
   const body: IncomingMessage = request.raw;
   const given = new Map<string, string>();
   const declared = request.headers['content-length'];
@@ -103,18 +114,36 @@ function openForm(request: FastifyRequest): Promise<IncomingUpload> {
     ended.catch(() => {});
     const fail = (error: Error): void => {
       failure ??= error;
+      clearTimeout(stall);
+      clearTimeout(deadline);
+      leave();
       body.unpipe(form);
       failed(failure);
       reject(failure);
       if (!form.destroyed) form.destroy(failure);
     };
+    const giveUp = (): void => fail(new Abort('deadline'));
+    const leave = slots.opening(fail);
+    // Nothing else watches a form whose file has not begun, or is through: the file's own bytes are watched by whoever
+    // takes them, who may be slower than the client.
+    let stall = setTimeout(giveUp, limits.stallMs);
+    const deadline = setTimeout(giveUp, limits.stallMs * HEAD_STALLS);
+    request.scope.signal.addEventListener('abort', giveUp, { once: true });
+    body.on('data', () => stall.refresh());
+    let fieldBytes = 0;
     form.on('field', (name, value, info) => {
-      if (!info.valueTruncated) given.set(name, value);
+      fieldBytes += name.length + value.length;
+      if (fieldBytes > MAX_FIELDS_BYTES)
+        fail(tooLarge('The fields of the form exceeded the maximum allowed size'));
+      else if (!info.valueTruncated) given.set(name, value);
       else if (name === 'metadata' || name === 'userMetadata')
         fail(tooLarge('The user_metadata exceeded the maximum allowed size'));
     });
     form.on('file', (_name, stream, info) => {
       partType = info.mimeType;
+      leave();
+      clearTimeout(stall);
+      clearTimeout(deadline);
       stream.on('error', () => {});
       resolve({
         get fields() {
@@ -124,13 +153,17 @@ function openForm(request: FastifyRequest): Promise<IncomingUpload> {
         declaredBytes: declared === undefined ? undefined : Number(declared),
         exact: false,
         finish: async () => {
-          await ended;
+          stall = setTimeout(giveUp, limits.stallMs);
+          await ended.finally(() => clearTimeout(stall));
           return read();
         },
         abandon,
       });
     });
     form.on('close', () => {
+      clearTimeout(stall);
+      clearTimeout(deadline);
+      leave();
       closed();
       reject(invalidRequest('No content provided'));
     });
@@ -190,10 +223,10 @@ export class Meter {
         if (!Buffer.isBuffer(chunk)) throw new TypeError('the body is not made of bytes');
         if (reason) throw reason;
         stall.refresh();
-        await this.#take(chunk);
+        this.#take(chunk);
         yield chunk;
       }
-      await this.#checkHead();
+      this.#checkHead();
     } catch (error) {
       if (reason) throw reason;
       // A body that ends too early is a client that left.
@@ -204,20 +237,20 @@ export class Meter {
     }
   }
 
-  async #take(chunk: Buffer): Promise<void> {
+  #take(chunk: Buffer): void {
     this.#bytes += chunk.length;
     if (this.#bytes > this.#options.maxBytes) throw tooLarge();
     this.#hash.update(chunk);
     if (!this.#head) return;
     this.#head.push(chunk);
-    if (this.#bytes >= SNIFF_BYTES) await this.#checkHead();
+    if (this.#bytes >= SNIFF_BYTES) this.#checkHead();
   }
 
-  async #checkHead(): Promise<void> {
+  #checkHead(): void {
     const head = this.#head;
     if (!head) return;
     this.#head = undefined;
-    await checkSniffedType(
+    checkSniffedType(
       Buffer.concat(head).subarray(0, SNIFF_BYTES),
       this.#options.contentType,
       this.#options.allowedTypes,

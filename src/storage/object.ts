@@ -1,12 +1,14 @@
 // Objects as rows: what one looks like, how the owner finds and commits it, and what is rehearsed as the caller
-// before the owner acts. Rehearsals roll back: permission is theirs, the change is ours.
+// before the owner acts. Rehearsals roll back: permission is theirs, the change is ours, and it holds only for the
+// very row that the rehearsal saw.
 import type { CallerPool, CallerSettings } from '../postgres/caller-pool.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql, type SqlValue } from '../postgres/sql.ts';
 import type { WireStatement, WireValue } from '../postgres/wire.ts';
 import { isHeaderValue } from './content-type.ts';
 import type { Address } from './object-path.ts';
-import { alreadyExists } from './problem.ts';
+import { alreadyExists, lockTimeout } from './problem.ts';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /** What the server knows of an object's bytes; the `metadata` column. */
 export type FileMetadata = {
@@ -102,27 +104,46 @@ export type Draft = Address & {
   readonly userMetadata: Readonly<Record<string, unknown>> | null;
 };
 
-/** May the caller put an object there? Refusals: no policy allows it, or without `upsert` the name is taken. */
+/**
+ * One state of a row: it changes with whatever is changed in it, the owner too. Written here in code as the name of
+ * the table's alias.
+ */
+export function markOf(alias: string): Sql {
+  return raw(`${alias}.xmin::text`);
+}
+
+/**
+ * May the caller put an object there? Refusals: no policy allows it, or without `upsert` the name is taken. Answers
+ * with the mark of the object that would be replaced; undefined when there is none.
+ */
 export async function rehearseUpload(
   callers: CallerPool,
   caller: CallerSettings,
   draft: Draft,
   upsert: boolean,
-): Promise<void> {
+): Promise<string | undefined> {
   const insert = sql`
     insert into storage.objects (bucket_id, name, owner, owner_id, version, metadata, user_metadata)
     values (${draft.bucket}, ${draft.name}, ${asUuid(draft.ownerId)}::uuid, ${draft.ownerId}, '1',
       ${JSON.stringify(draft.metadata)}::jsonb, ${jsonOrNull(draft.userMetadata)}::jsonb)`;
-  await rehearse(
+  const [mark = ''] = await rehearse(
     callers,
     caller,
     upsert
-      ? sql`${insert} on conflict (bucket_id, name) do update set
-          version = excluded.version, metadata = excluded.metadata, user_metadata = excluded.user_metadata,
-          owner = excluded.owner, owner_id = excluded.owner_id
-        returning id`
+      ? sql`
+        with seen as materialized (
+          select ${markOf('o')} as mark from storage.objects o
+          where o.bucket_id = ${draft.bucket} and o.name = ${draft.name}
+        ), put as (
+          ${insert} on conflict (bucket_id, name) do update set
+            version = excluded.version, metadata = excluded.metadata, user_metadata = excluded.user_metadata,
+            owner = excluded.owner, owner_id = excluded.owner_id
+          returning id
+        )
+        select (select mark from seen) from put`
       : insert,
   );
+  return mark === '' ? undefined : mark;
 }
 
 export type Commit = Address & {
@@ -132,38 +153,84 @@ export type Commit = Address & {
   readonly userMetadata: Readonly<Record<string, unknown>> | null;
 };
 
+type Outcome =
+  | { readonly kind: 'stored'; readonly object: StoredObject }
+  /** The sweeper has condemned the version, and nothing may point at it. */
+  | { readonly kind: 'expired' }
+  /** What is there is not what was expected. */
+  | { readonly kind: 'changed' };
+
 /**
- * The moment an upload becomes an object. It consumes the pending row: without one the sweeper has already
- * condemned the version, and nothing may point at it. A plain upload that lost a race for its name is refused.
+ * The moment an upload becomes an object. It consumes the pending row, and acts only on what its caller may act on:
+ * a free name, or with `replaces` the object in exactly that state.
  */
-export async function commitObject(
+async function commitObject(
   owner: Queryable,
+  commit: Commit,
+  replaces: string | undefined,
+): Promise<Outcome> {
+  const ownerUuid = asUuid(commit.ownerId);
+  const metadata = JSON.stringify(commit.metadata);
+  const userMetadata = jsonOrNull(commit.userMetadata);
+  const change =
+    replaces === undefined
+      ? sql`
+        insert into storage.objects (bucket_id, name, owner, owner_id, version, metadata, user_metadata)
+        select ${commit.bucket}, ${commit.name}, ${ownerUuid}::uuid, ${commit.ownerId}, version,
+          ${metadata}::jsonb, ${userMetadata}::jsonb
+        from reserved
+        returning *`
+      : sql`
+        update storage.objects o set version = reserved.version, metadata = ${metadata}::jsonb,
+          user_metadata = ${userMetadata}::jsonb, owner = ${ownerUuid}::uuid, owner_id = ${commit.ownerId}
+        from reserved
+        where o.bucket_id = ${commit.bucket} and o.name = ${commit.name} and ${markOf('o')} = ${replaces}
+        returning o.*`;
+  const [row] = await owner.query<{ reserved: boolean; object: StoredObject | null }>(sql`
+    with reserved as materialized (
+      select version from storage.pending_blobs where version = ${commit.version} for update
+    ), o as (
+      ${change}
+    ), consumed as (
+      delete from storage.pending_blobs p using o where p.version = o.version
+    )
+    select exists (select from reserved) as reserved, (select ${OBJECT_JSON} from o) as object`);
+  if (row?.object) return { kind: 'stored', object: row.object };
+  return { kind: row?.reserved === true ? 'changed' : 'expired' };
+}
+
+/** Each turn that is lost is one that somebody else's upload of the same name has won. */
+const COMMIT_TURNS = 50;
+const TURN_PAUSE_MS = 20;
+
+/**
+ * Asks the policies once more, now that everything about the object is known and time has passed, and commits what
+ * they allow. When another writer comes in between they are asked again about what that one left. Undefined when the
+ * reservation has expired.
+ */
+export async function commitAs(
+  { callers, owner }: { readonly callers: CallerPool; readonly owner: Queryable },
+  caller: CallerSettings,
   commit: Commit,
   upsert: boolean,
 ): Promise<StoredObject | undefined> {
-  const conflict = upsert
-    ? sql`on conflict (bucket_id, name) do update set
-        version = excluded.version, metadata = excluded.metadata, user_metadata = excluded.user_metadata,
-        owner = excluded.owner, owner_id = excluded.owner_id`
-    : sql``;
-  try {
-    const [row] = await owner.query<{ object: StoredObject }>(sql`
-      with reserved as (
-        delete from storage.pending_blobs where version = ${commit.version} returning version
-      ), o as (
-        insert into storage.objects (bucket_id, name, owner, owner_id, version, metadata, user_metadata)
-        select ${commit.bucket}, ${commit.name}, ${asUuid(commit.ownerId)}::uuid, ${commit.ownerId}, version,
-          ${JSON.stringify(commit.metadata)}::jsonb, ${jsonOrNull(commit.userMetadata)}::jsonb
-        from reserved
-        ${conflict}
-        returning *
-      )
-      select ${OBJECT_JSON} as object from o`);
-    return row?.object;
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === '23505') throw alreadyExists();
-    throw error;
+  for (let turn = 0; turn < COMMIT_TURNS; turn++) {
+    const replaces = await rehearseUpload(callers, caller, commit, upsert);
+    const outcome = await commitObject(owner, commit, replaces).catch((error: unknown): Outcome => {
+      if (!isTaken(error)) throw error;
+      // A plain upload that lost a race for its name is refused.
+      if (!upsert) throw alreadyExists();
+      return { kind: 'changed' };
+    });
+    if (outcome.kind === 'stored') return outcome.object;
+    if (outcome.kind === 'expired') return undefined;
+    await delay(Math.random() * TURN_PAUSE_MS);
   }
+  throw lockTimeout();
+}
+
+function isTaken(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
 /**

@@ -2,30 +2,32 @@
 // is accounted for in the database, so that a crash leaves something to sweep and never something to guess.
 import { randomUUID } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
+import type { CallerSettings } from '../postgres/caller-pool.ts';
 import type { Bucket } from './bucket.ts';
 import { checkDeclaredType } from './content-type.ts';
 import { checkDeclaration, Meter, type IncomingUpload, type UploadFields } from './incoming.ts';
 import {
   abandonVersion,
-  commitObject,
+  commitAs,
+  rehearseUpload,
   reserveVersion,
   type FileMetadata,
   type StoredObject,
 } from './object.ts';
-import { parseObjectPath } from './object-path.ts';
-import { lockTimeout, slowDown } from './problem.ts';
+import { parseObjectPath, type Address } from './object-path.ts';
+import { lockTimeout } from './problem.ts';
 import type { StorageContext } from './storage-context.ts';
+import type { SlotHolder } from './upload-slots.ts';
 
 export type Reception = {
   readonly bucket: Bucket;
   readonly name: string;
   readonly upsert: boolean;
   readonly ownerId: string | null;
-  /** Asks whether this may be stored, before a byte of it is. */
-  readonly permit: (draft: { fields: UploadFields; declaredBytes: number | undefined }) => Promise<void>;
+  /** Whom the policies are asked for: before a byte is stored, and again when all of them are. */
+  readonly caller: CallerSettings;
+  readonly holder: SlotHolder;
 };
-
-let receiving = 0;
 
 export async function receive(
   context: StorageContext,
@@ -33,18 +35,12 @@ export async function receive(
   open: () => Promise<IncomingUpload>,
   reception: Reception,
 ): Promise<StoredObject> {
-  if (receiving >= context.limits.concurrentUploads) throw slowDown('Too many uploads at once');
-  receiving += 1;
+  const upload = await open();
   try {
-    const upload = await open();
-    try {
-      return await store(context, request, upload, reception);
-    } catch (error) {
-      upload.abandon();
-      throw error;
-    }
-  } finally {
-    receiving -= 1;
+    return await store(context, request, upload, reception);
+  } catch (error) {
+    upload.abandon();
+    throw error;
   }
 }
 
@@ -52,12 +48,42 @@ async function store(
   context: StorageContext,
   request: FastifyRequest,
   upload: IncomingUpload,
-  { bucket, name, upsert, ownerId, permit }: Reception,
+  { bucket, name, upsert, ownerId, caller, holder }: Reception,
 ): Promise<StoredObject> {
   const { maxBytes, types } = checkDeclaration(upload, name, bucket);
   const address = { bucket: bucket.id, name: parseObjectPath(name) };
-  await permit({ fields: upload.fields, declaredBytes: upload.declaredBytes });
+  const metadata = probedMetadata(upload.fields, upload.declaredBytes);
+  const { userMetadata } = upload.fields;
+  await rehearseUpload(context.callers, caller, { ...address, ownerId, metadata, userMetadata }, upsert);
 
+  // Only now: whoever may not upload holds no place of those who may.
+  const leave = context.slots.enter(holder);
+  try {
+    return await storeBytes(context, request, upload, {
+      ...address,
+      maxBytes,
+      types,
+      upsert,
+      ownerId,
+      caller,
+    });
+  } finally {
+    leave();
+  }
+}
+
+type Order = Address &
+  Pick<Reception, 'upsert' | 'ownerId' | 'caller'> & {
+    readonly maxBytes: number;
+    readonly types: readonly string[];
+  };
+
+async function storeBytes(
+  context: StorageContext,
+  request: FastifyRequest,
+  upload: IncomingUpload,
+  { bucket, name, maxBytes, types, upsert, ownerId, caller }: Order,
+): Promise<StoredObject> {
   const meter = new Meter({
     maxBytes,
     contentType: upload.fields.contentType,
@@ -66,17 +92,19 @@ async function store(
     signal: request.scope.signal,
   });
   const version = randomUUID();
-  await reserveVersion(context.owner, version, address, pendingUntil(context));
+  await reserveVersion(context.owner, version, { bucket, name }, pendingUntil(context));
   try {
     const atMost = upload.exact ? (upload.declaredBytes ?? maxBytes) : maxBytes;
     await context.backend.write(version, meter.watch(upload.source), atMost);
     const fields = await upload.finish();
     checkDeclaredType(fields.contentType, types);
     // From here on a client that leaves changes nothing: it finds a definite state when it asks again.
-    const stored = await commitObject(
-      context.owner,
+    const stored = await commitAs(
+      context,
+      caller,
       {
-        ...address,
+        bucket,
+        name,
         version,
         ownerId,
         metadata: fileMetadata(fields, meter.bytes, `"${meter.digest()}"`, context.now()),
@@ -94,6 +122,16 @@ async function store(
     context.cleanup.nudge();
     throw error;
   }
+}
+
+/** What a policy may look at before the bytes: the declared type and length. */
+export function probedMetadata(
+  fields: Pick<UploadFields, 'contentType'>,
+  declaredBytes: number | undefined,
+): Record<string, unknown> {
+  return declaredBytes === undefined
+    ? { mimetype: fields.contentType }
+    : { mimetype: fields.contentType, contentLength: declaredBytes };
 }
 
 export function fileMetadata(

@@ -3,12 +3,14 @@ import type { FastifyRequest } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
 import type { Backend } from './backend/backend.ts';
 import type { Cleanup } from './cleanup.ts';
+import type { UploadSlots } from './upload-slots.ts';
 import type { UrlTokens } from './url-token.ts';
 
 export type StorageContext = FeatureContext & {
   readonly backend: Backend;
   readonly tokens: UrlTokens;
   readonly cleanup: Cleanup;
+  readonly slots: UploadSlots;
   readonly limits: StorageLimits;
 };
 
@@ -17,6 +19,10 @@ export type StorageLimits = {
   readonly stallMs: number;
   /** Uploads received at once by this process; more are told to come back. */
   readonly concurrentUploads: number;
+  /** Of these, how many one user may have, or one address without a user. */
+  readonly uploadsPerCaller: number;
+  /** Of these, how many all callers without a user may have together. */
+  readonly anonymousUploads: number;
   readonly images: ImageLimits;
 };
 
@@ -33,6 +39,8 @@ export type ImageLimits = {
 export const DEFAULT_LIMITS: StorageLimits = {
   stallMs: 30_000,
   concurrentUploads: 200,
+  uploadsPerCaller: 50,
+  anonymousUploads: 100,
   images: {
     maxInputPixels: 50_000_000,
     maxInputBytes: 25 * 1024 * 1024,

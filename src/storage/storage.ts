@@ -29,8 +29,10 @@ import { featureNotEnabled, invalidKey, routeNotFound, toStorageProblem } from '
 import { DEFAULT_LIMITS, rawRest, type StorageContext, type StorageLimits } from './storage-context.ts';
 import { ImageRenderer } from './image.ts';
 import { s3Endpoint } from './s3/endpoint.ts';
+import { SAFE_HEADERS } from './serve.ts';
 import { sweepOrphans, type OrphanOptions, type OrphanReport } from './orphans.ts';
 import { settleBackend } from './place.ts';
+import { UploadSlots } from './upload-slots.ts';
 import { UrlTokens } from './url-token.ts';
 
 const ORPHAN_INTERVAL_MS = 60 * 60_000;
@@ -96,6 +98,7 @@ async function mount(
     log: feature.log,
     ...options.cleanup,
   });
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const context: StorageContext = {
     ...feature,
     get backend() {
@@ -103,7 +106,8 @@ async function mount(
     },
     tokens: new UrlTokens(options.urlKey, feature.now),
     cleanup,
-    limits: { ...DEFAULT_LIMITS, ...options.limits },
+    slots: new UploadSlots(limits),
+    limits,
   };
   let settled: Promise<void> | undefined;
   const settle = (): Promise<void> => {
@@ -115,7 +119,10 @@ async function mount(
     return settled;
   };
   cleanup.start();
-  app.addHook('onRequest', settle);
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.headers(SAFE_HEADERS);
+    await settle();
+  });
   app.addHook('onClose', async () => {
     await cleanup.stop();
     backend?.close();

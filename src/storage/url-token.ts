@@ -1,25 +1,40 @@
 // Tokens inside signed URLs. Their key is derived from the project's secret key and is not a signing key of
 // access tokens: such a token is no login, and an access token opens no signed URL.
-import { hkdfSync } from 'node:crypto';
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { jwtVerify, SignJWT } from 'jose';
+import type { DatabaseRole } from '../postgres/caller-pool.ts';
 import { invalidSignature, invalidUrlToken } from './problem.ts';
 
 export type UrlScope = 'download' | 'upload';
 
 export type DownloadToken = { readonly transformations?: string | undefined };
-export type UploadToken = { readonly owner: string | null; readonly upsert: boolean };
+/** Whoever made an upload link: the policies are asked for them again when it is used. */
+export type LinkMaker = { readonly role: DatabaseRole; readonly claims: string };
+export type UploadToken = {
+  readonly owner: string | null;
+  readonly upsert: boolean;
+  readonly maker: LinkMaker;
+};
 
 /** Every instance that knows the secret key derives the same one; changing the secret key ends all signed URLs. */
 export function deriveUrlKey(secretKey: string): Buffer {
   return Buffer.from(hkdfSync('sha256', secretKey, 'svc storage', 'signed urls', 32));
 }
 
+const IV_BYTES = 12;
+const TAG_BYTES = 16;
+/** Claims are small; a compressed text that grows beyond this is none of ours. */
+const MAX_MAKER_BYTES = 256 * 1024;
+
 export class UrlTokens {
   readonly #key: Buffer;
+  readonly #sealKey: Buffer;
   readonly #now: () => Date;
 
   constructor(key: Buffer, now: () => Date) {
     this.#key = key;
+    this.#sealKey = Buffer.from(hkdfSync('sha256', key, 'svc storage', 'makers of upload links', 32));
     this.#now = now;
   }
 
@@ -29,7 +44,8 @@ export class UrlTokens {
   }
 
   signUpload(url: string, expiresInSeconds: number, more: UploadToken): Promise<string> {
-    return this.#sign({ url, scope: 'upload', owner: more.owner, upsert: more.upsert }, expiresInSeconds);
+    const { owner, upsert, maker } = more;
+    return this.#sign({ url, scope: 'upload', owner, upsert, by: this.#seal(maker, url) }, expiresInSeconds);
   }
 
   async verifyDownload(token: string, url: string): Promise<DownloadToken & { readonly expiresAt: Date }> {
@@ -44,7 +60,31 @@ export class UrlTokens {
       expiresAt,
       owner: typeof payload['owner'] === 'string' ? payload['owner'] : null,
       upsert: payload['upsert'] === true,
+      maker: this.#open(payload['by'], url),
     };
+  }
+
+  /** A link is given to others, who are not to read the email address of whoever made it in its token. */
+  #seal({ role, claims }: LinkMaker, url: string): string {
+    const iv = randomBytes(IV_BYTES);
+    const cipher = createCipheriv('aes-256-gcm', this.#sealKey, iv).setAAD(Buffer.from(url));
+    const text = cipher.update(deflateRawSync(JSON.stringify([role, claims])));
+    return Buffer.concat([iv, text, cipher.final(), cipher.getAuthTag()]).toString('base64url');
+  }
+
+  #open(sealed: unknown, url: string): LinkMaker {
+    // Links of a version that asked nobody when they were used.
+    if (typeof sealed !== 'string')
+      throw invalidSignature('The link is of an earlier version; make a new one');
+    const bytes = Buffer.from(sealed, 'base64url');
+    const decipher = createDecipheriv('aes-256-gcm', this.#sealKey, bytes.subarray(0, IV_BYTES))
+      .setAAD(Buffer.from(url))
+      .setAuthTag(bytes.subarray(-TAG_BYTES));
+    const text = Buffer.concat([decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]);
+    const [role, claims] = JSON.parse(
+      inflateRawSync(text, { maxOutputLength: MAX_MAKER_BYTES }).toString('utf8'),
+    ) as [DatabaseRole, string];
+    return { role, claims };
   }
 
   #sign(claims: Record<string, unknown>, expiresInSeconds: number): Promise<string> {

@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { SERVICE } from '../../src/identity/caller.ts';
 import { raw, sql } from '../../src/postgres/sql.ts';
 import { call } from '../conformance/storage/http.ts';
 import { aBucket, createWorld, OWN, type World } from '../conformance/storage/world.ts';
@@ -80,7 +81,7 @@ describe('ST-126 what a crash leaves', () => {
   });
 
   test('an upload that outlived its reservation is not committed', async () => {
-    const { commitObject } = await import('../../src/storage/object.ts');
+    const { commitAs } = await import('../../src/storage/object.ts');
     const version = randomUUID();
     await reserve(version, true);
     await world.backend().write(version, bytes('late'), 4);
@@ -94,8 +95,9 @@ describe('ST-126 what a crash leaves', () => {
       contentLength: 4,
       httpStatusCode: 200,
     };
-    const stored = await commitObject(
-      world.owner,
+    const stored = await commitAs(
+      world,
+      SERVICE,
       { bucket: 'b', name: version, version, ownerId: null, metadata, userMetadata: null },
       true,
     );

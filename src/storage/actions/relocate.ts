@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Caller } from '../../identity/caller.ts';
+import type { CallerSettings } from '../../postgres/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
 import { BlobMissing } from '../backend/backend.ts';
 import { requireBucket, type Bucket } from '../bucket.ts';
@@ -14,9 +15,10 @@ import { parseObjectPath, type Address } from '../object-path.ts';
 import {
   abandonVersion,
   asUuid,
-  commitObject,
+  commitAs,
   fileFacts,
   findObjectAs,
+  markOf,
   rehearse,
   rehearseUpload,
   reserveVersion,
@@ -55,6 +57,8 @@ const copyBody = z.object({
     .nullish(),
 });
 
+/** How often a move that others come in between is tried. */
+const MOVE_TURNS = 5;
 const COPY_PENDING_MS = 60 * 60_000;
 
 export async function move(
@@ -70,23 +74,36 @@ export async function move(
   const to = { bucket: destination.id, name: parseObjectPath(body.destinationKey) };
   const as = during(caller, 'storage.object.move', request);
 
-  const source = await findObjectAs(context.callers, as, from);
-  if (!source || (body.sourceVersionId && body.sourceVersionId !== source.version)) throw objectNotFound();
-  const done = { message: 'Successfully moved' };
-  if (from.bucket === to.bucket && from.name === to.name) return await reply.send(done);
-  checkFits(source, destination);
-
   const ownerId = ownerOf(caller);
-  const change = sql`
-    update storage.objects o set bucket_id = ${to.bucket}, name = ${to.name},
-      owner = ${asUuid(ownerId)}::uuid, owner_id = ${ownerId}
-    where o.id = ${source.id} and o.version = ${source.version} and o.bucket_id = ${from.bucket} and o.name = ${from.name}
-    returning o.id`;
-  // No row without an error: a policy hides it from the update.
-  if ((await rehearse(context.callers, as, change)).length === 0) throw objectNotFound();
-  const moved = await context.owner.query(change);
-  if (moved.length === 0) throw lockTimeout();
-  return await reply.send(done);
+  const done = { message: 'Successfully moved' };
+  for (let turn = 0; turn < MOVE_TURNS; turn++) {
+    const source = await findObjectAs(context.callers, as, from);
+    if (!source || (body.sourceVersionId && body.sourceVersionId !== source.version)) throw objectNotFound();
+    if (from.bucket === to.bucket && from.name === to.name) return await reply.send(done);
+    checkFits(source, destination);
+    const set = sql`bucket_id = ${to.bucket}, name = ${to.name}, owner = ${asUuid(ownerId)}::uuid, owner_id = ${ownerId}`;
+    const [mark] = await rehearse(
+      context.callers,
+      as,
+      sql`
+        with seen as materialized (
+          select o.id, ${markOf('o')} as mark from storage.objects o
+          where o.id = ${source.id} and o.version = ${source.version}
+            and o.bucket_id = ${from.bucket} and o.name = ${from.name}
+        ), moved as (
+          update storage.objects o set ${set} from seen where o.id = seen.id returning o.id
+        )
+        select mark from seen where exists (select from moved)`,
+    );
+    // No row without an error: a policy hides it from the update.
+    if (mark === undefined) throw objectNotFound();
+    const moved = await context.owner.query(
+      sql`update storage.objects o set ${set} where o.id = ${source.id} and ${markOf('o')} = ${mark} returning o.id`,
+    );
+    if (moved.length > 0) return await reply.send(done);
+    // Somebody else changed it in between: what they left is asked about anew.
+  }
+  throw lockTimeout();
 }
 
 export async function copy(
@@ -165,11 +182,12 @@ export async function copyAs(
     },
     upsert,
   );
-  return await copyBytes(context, source, { ...to, ownerId, metadata, userMetadata }, upsert);
+  return await copyBytes(context, as, source, { ...to, ownerId, metadata, userMetadata }, upsert);
 }
 
 async function copyBytes(
   context: StorageContext,
+  caller: CallerSettings,
   source: StoredObject,
   target: {
     readonly bucket: string;
@@ -184,7 +202,7 @@ async function copyBytes(
   await reserveVersion(context.owner, version, target, new Date(Date.now() + COPY_PENDING_MS));
   try {
     await context.backend.copy(source.version, version, target.metadata.size);
-    const stored = await commitObject(context.owner, { ...target, version }, upsert);
+    const stored = await commitAs(context, caller, { ...target, version }, upsert);
     if (!stored) throw lockTimeout();
     return stored;
   } catch (error) {

@@ -1,13 +1,13 @@
 // DELETE of one object or of many by exact name. The caller's right is rehearsed with the very statement; the
-// deletion itself is the owner's and holds only for the versions that were seen.
+// deletion itself is the owner's and holds only for the rows as they were seen.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { sql } from '../../postgres/sql.ts';
-import type { Caller } from '../../identity/caller.ts';
+import type { CallerSettings } from '../../postgres/caller-pool.ts';
 import { findBucket, requireBucket } from '../bucket.ts';
 import { closedCaller, during } from '../caller.ts';
 import type { Address } from '../object-path.ts';
-import { findObject, findObjectAs, OBJECT_JSON, rehearse, type StoredObject } from '../object.ts';
+import { findObject, findObjectAs, markOf, OBJECT_JSON, rehearse, type StoredObject } from '../object.ts';
 import { accessDenied, objectNotFound } from '../problem.ts';
 import { readJson } from '../request-body.ts';
 import type { StorageContext } from '../storage-context.ts';
@@ -69,38 +69,58 @@ export async function removeOne(
   return await reply.send({ message: 'Successfully deleted' });
 }
 
+type Target = {
+  readonly bucket: string;
+  readonly names: readonly string[];
+  readonly versions: ReadonlyMap<string, string>;
+};
+
+/** How often what others change in between is asked about anew. */
+const REMOVE_TURNS = 5;
+
 /** Deletes what the caller may delete, and tells what that was. */
 export async function remove(
   context: StorageContext,
-  caller: Caller,
-  target: {
-    readonly bucket: string;
-    readonly names: readonly string[];
-    readonly versions: ReadonlyMap<string, string>;
-  },
+  caller: CallerSettings,
+  target: Target,
 ): Promise<StoredObject[]> {
-  const allowed = (
-    await rehearse(
-      context.callers,
-      caller,
-      sql`delete from storage.objects o where o.bucket_id = ${target.bucket} and o.name = any (${target.names}::text[])
-        returning o.id::text || ' ' || o.version || ' ' || o.name`,
-    )
-  )
+  const removed: StoredObject[] = [];
+  let { names } = target;
+  for (let turn = 0; names.length > 0 && turn < REMOVE_TURNS; turn++) {
+    const allowed = await rehearseRemoval(context, caller, { ...target, names });
+    if (allowed.length === 0) break;
+    const rows = await context.owner.query<{ object: StoredObject }>(sql`
+      with o as (
+        delete from storage.objects o
+        using unnest(${allowed.map(({ id }) => id)}::uuid[], ${allowed.map(({ mark }) => mark)}::text[])
+          as allowed (id, mark)
+        where o.id = allowed.id and ${markOf('o')} = allowed.mark
+        returning o.*
+      )
+      select ${OBJECT_JSON} as object from o`);
+    removed.push(...rows.map(({ object }) => object));
+    const gone = new Set(rows.map(({ object }) => object.id));
+    names = allowed.filter(({ id }) => !gone.has(id)).map(({ name }) => name);
+  }
+  if (removed.length > 0) context.cleanup.nudge();
+  return removed;
+}
+
+async function rehearseRemoval(
+  context: StorageContext,
+  caller: CallerSettings,
+  { bucket, names, versions }: Target,
+): Promise<Array<{ id: string; mark: string; name: string }>> {
+  const lines = await rehearse(
+    context.callers,
+    caller,
+    sql`delete from storage.objects o where o.bucket_id = ${bucket} and o.name = any (${names}::text[])
+      returning o.id::text || ' ' || ${markOf('o')} || ' ' || o.version || ' ' || o.name`,
+  );
+  return lines
     .map((line) => {
-      const [id = '', version = '', ...name] = line.split(' ');
-      return { id, version, name: name.join(' ') };
+      const [id = '', mark = '', version = '', ...name] = line.split(' ');
+      return { id, mark, version, name: name.join(' ') };
     })
-    .filter(({ name, version }) => (target.versions.get(name) ?? version) === version);
-  if (allowed.length === 0) return [];
-  const rows = await context.owner.query<{ object: StoredObject }>(sql`
-    with o as (
-      delete from storage.objects
-      where (id, version) in (
-        select * from unnest(${allowed.map(({ id }) => id)}::uuid[], ${allowed.map(({ version }) => version)}::text[]))
-      returning *
-    )
-    select ${OBJECT_JSON} as object from o`);
-  context.cleanup.nudge();
-  return rows.map(({ object }) => object);
+    .filter(({ name, version }) => (versions.get(name) ?? version) === version);
 }

@@ -3,6 +3,7 @@
 // goes on at the offset that HEAD tells.
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { CallerSettings } from '../../postgres/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
 import { Abort } from '../../problem/problem.ts';
 import { BlobMissing } from '../backend/backend.ts';
@@ -10,10 +11,10 @@ import { findBucket, requireBucket, type Bucket } from '../bucket.ts';
 import { closedCaller, during, ownerOf } from '../caller.ts';
 import { checkDeclaredType, checkSniffedType, SNIFF_BYTES } from '../content-type.ts';
 import { Meter, readMetadata } from '../incoming.ts';
-import { abandonVersion, commitObject, rehearseUpload } from '../object.ts';
+import { abandonVersion, commitAs, rehearseUpload } from '../object.ts';
 import { isObjectPath, parseObjectPath } from '../object-path.ts';
-import { accessDenied, slowDown, StorageProblem } from '../problem.ts';
-import { fileMetadata } from '../receive.ts';
+import { accessDenied, StorageProblem } from '../problem.ts';
+import { fileMetadata, probedMetadata } from '../receive.ts';
 import {
   createResumable,
   declareLength,
@@ -45,7 +46,8 @@ import {
   wrongOffset,
 } from '../tus.ts';
 import { underLease, type Held, type Leases } from '../upload-lease.ts';
-import { probedMetadata } from './upload.ts';
+import { holderOf, linkHolder, type SlotHolder } from '../upload-slots.ts';
+import { UPLOAD_LINK_OPERATION } from './sign.ts';
 
 type Draft = Pick<
   ResumableUpload,
@@ -54,9 +56,12 @@ type Draft = Pick<
 
 type Grant = {
   readonly ownerId: string | null;
-  /** Undefined for signed uploads: the policies were asked when the token was made. */
-  readonly ask: ((draft: Draft) => Promise<void>) | undefined;
+  /** Whom the policies are asked for at each request: the caller, or whoever made the link. */
+  readonly caller: CallerSettings;
+  readonly holder: SlotHolder;
   readonly upsert: boolean;
+  /** A link that does not replace cannot finish an upload that would. */
+  readonly mayReplace: boolean;
   readonly isService: boolean;
 };
 
@@ -95,7 +100,7 @@ export function addResumableRoutes(app: FastifyInstance, context: StorageContext
       handle(async (request, reply, grant) => {
         const upload = await create(context, request, grant);
         reply.header('location', location(upload, request));
-        return await answerProgress(reply.code(201), await begin(context, request, leases, upload));
+        return await answerProgress(reply.code(201), await begin(context, request, leases, upload, grant));
       }),
     );
     app.head(
@@ -122,22 +127,27 @@ async function callerGrant(context: StorageContext, request: FastifyRequest): Pr
   return () =>
     Promise.resolve({
       ownerId: ownerOf(caller),
+      caller: during(caller, operation, request),
+      holder: holderOf(caller, request),
       upsert: request.headers['x-upsert'] === 'true',
+      mayReplace: true,
       isService: caller.role === 'service_role',
-      ask: (draft) =>
-        rehearseUpload(
-          context.callers,
-          during(caller, operation, request),
-          {
-            bucket: draft.bucket,
-            name: draft.name,
-            ownerId: draft.ownerId,
-            metadata: probedMetadata(draft.fields, draft.length ?? undefined),
-            userMetadata: draft.userMetadata,
-          },
-          draft.upsert,
-        ),
     });
+}
+
+async function ask(context: StorageContext, grant: Grant, draft: Draft): Promise<void> {
+  await rehearseUpload(
+    context.callers,
+    grant.caller,
+    {
+      bucket: draft.bucket,
+      name: draft.name,
+      ownerId: draft.ownerId,
+      metadata: probedMetadata(draft.fields, draft.length ?? undefined),
+      userMetadata: draft.userMetadata,
+    },
+    draft.upsert && grant.mayReplace,
+  );
 }
 
 async function signedGrant(
@@ -148,7 +158,14 @@ async function signedGrant(
   const token = request.headers['x-signature'];
   if (typeof token !== 'string') throw accessDenied();
   const granted = await context.tokens.verifyUpload(token, `${target.bucket}/${target.name}`);
-  return { ownerId: granted.owner, upsert: granted.upsert, isService: false, ask: undefined };
+  return {
+    ownerId: granted.owner,
+    caller: during(granted.maker, UPLOAD_LINK_OPERATION, request),
+    holder: linkHolder(request),
+    upsert: granted.upsert,
+    mayReplace: granted.upsert,
+    isService: false,
+  };
 }
 
 async function create(
@@ -182,7 +199,7 @@ async function create(
     ownerId: grant.ownerId,
     upsert: grant.upsert,
   };
-  await grant.ask?.(draft);
+  await ask(context, grant, draft);
   return await createResumable(context.owner, draft);
 }
 
@@ -192,9 +209,11 @@ async function begin(
   request: FastifyRequest,
   leases: Leases,
   upload: ResumableUpload,
+  readGrant: GrantReader,
 ): Promise<ResumableUpload> {
   if (request.headers['content-type'] === CHUNK_TYPE || upload.length === 0) {
-    return await underLease(leases, upload.version, (held) => write(context, request, held));
+    const grant = await readGrant(upload);
+    return await underLease(leases, upload.version, (held) => write(context, request, held, grant));
   }
   return upload;
 }
@@ -204,12 +223,13 @@ async function tell(
   leases: Leases,
   reply: FastifyReply,
   id: string,
-  grant: GrantReader,
+  readGrant: GrantReader,
 ): Promise<FastifyReply> {
-  let upload = await open(context, id, grant);
+  let upload = await open(context, id, readGrant);
   if (!upload.completed && upload.length === upload.received) {
     // All bytes are there and the row is not: the process that took the last ones died before it could commit.
-    upload = await underLease(leases, upload.version, (held) => complete(context, held.upload));
+    const grant = await readGrant(upload);
+    upload = await underLease(leases, upload.version, (held) => complete(context, held.upload, grant));
   }
   reply.header('upload-metadata', upload.rawMetadata);
   if (upload.length === null) reply.header('upload-defer-length', '1');
@@ -234,7 +254,7 @@ async function append(
   const grant = await readGrant(found);
   if (found.received !== offset) throw wrongOffset();
   if (found.completed) return await answerProgress(reply.code(204).header('tus-complete', '1'), found);
-  await grant.ask?.(found);
+  await ask(context, grant, found);
 
   const declared = readNumber(request.headers['upload-length']);
   if (declared !== undefined) {
@@ -247,7 +267,7 @@ async function append(
   }
   const upload = await underLease(leases, found.version, (held) => {
     if (held.upload.received !== offset) throw wrongOffset();
-    return write(context, request, held);
+    return write(context, request, held, grant);
   });
   if (upload.completed) reply.header('tus-complete', '1');
   return await answerProgress(reply.code(204), upload);
@@ -269,15 +289,17 @@ async function terminate(
   return await reply.code(204).send();
 }
 
-let receiving = 0;
-
-async function write(context: StorageContext, request: FastifyRequest, held: Held): Promise<ResumableUpload> {
+async function write(
+  context: StorageContext,
+  request: FastifyRequest,
+  held: Held,
+  grant: Grant,
+): Promise<ResumableUpload> {
   const { upload, writer } = held;
   const { maxBytes, types } = rulesFor(requireBucket(context.snapshot().config, upload.bucket), upload.name);
   const room = (upload.length ?? maxBytes) - upload.received;
   const announced = Number(request.headers['content-length'] ?? 0);
   if (announced > room) throw maximumExceeded();
-  if (receiving >= context.limits.concurrentUploads) throw slowDown('Too many uploads at once');
 
   const meter = new Meter({
     maxBytes: room,
@@ -289,7 +311,7 @@ async function write(context: StorageContext, request: FastifyRequest, held: Hel
   });
   const source = request.body instanceof Readable ? request.body : Readable.from([]);
   let gone: unknown;
-  receiving += 1;
+  const leave = context.slots.enter(grant.holder);
   try {
     const part = await context.backend.append(
       upload.version,
@@ -303,13 +325,13 @@ async function write(context: StorageContext, request: FastifyRequest, held: Hel
         : await recordPart(context.owner, upload, writer, { ...part, md5: meter.digest() });
     if (!current) throw lockedUpload();
     if (gone !== undefined) throw gone;
-    return current.received === current.length ? await complete(context, current) : current;
+    return current.received === current.length ? await complete(context, current, grant) : current;
   } catch (error) {
     if (error instanceof BlobMissing) throw expiredUpload();
     if (error instanceof StorageProblem && error.code === 'InvalidMimeType') await abandon(context, upload);
     throw error;
   } finally {
-    receiving -= 1;
+    leave();
   }
 }
 
@@ -333,15 +355,20 @@ async function* untilGone(
   }
 }
 
-async function complete(context: StorageContext, upload: ResumableUpload): Promise<ResumableUpload> {
+async function complete(
+  context: StorageContext,
+  upload: ResumableUpload,
+  grant: Grant,
+): Promise<ResumableUpload> {
   if (upload.completed) return upload;
   const bucket = requireBucket(context.snapshot().config, upload.bucket);
   const { types } = rulesFor(bucket, upload.name);
   try {
-    await checkSniffedType(await headOf(context, upload), upload.fields.contentType, types);
+    checkSniffedType(await headOf(context, upload), upload.fields.contentType, types);
     await context.backend.assemble(upload.version, upload.parts);
-    const stored = await commitObject(
-      context.owner,
+    const stored = await commitAs(
+      context,
+      grant.caller,
       {
         bucket: upload.bucket,
         name: upload.name,
@@ -355,7 +382,7 @@ async function complete(context: StorageContext, upload: ResumableUpload): Promi
         ),
         userMetadata: upload.userMetadata,
       },
-      upload.upsert,
+      upload.upsert && grant.mayReplace,
     );
     // Without a pending row it was committed by a request that died before it could say so, or it expired.
     if (!stored && !(await isCommitted(context, upload))) throw expiredUpload();

@@ -8,14 +8,16 @@ import { openUpload, readMetadataHeader } from '../incoming.ts';
 import { parseObjectPath, type Address } from '../object-path.ts';
 import { findObjectAs, readAs, rehearseUpload } from '../object.ts';
 import { invalidParameter, invalidUrlToken, objectNotFound } from '../problem.ts';
-import { receive } from '../receive.ts';
+import { probedMetadata, receive } from '../receive.ts';
 import { readJson } from '../request-body.ts';
 import { queryValue } from '../serve.ts';
 import type { StorageContext } from '../storage-context.ts';
-import { probedMetadata } from './upload.ts';
+import { linkHolder } from '../upload-slots.ts';
 
 const MAX_PATHS = 1000;
 const UPLOAD_LINK_SECONDS = 2 * 60 * 60;
+/** Making one and using it are one operation to a policy, which has to allow both. */
+export const UPLOAD_LINK_OPERATION = 'storage.object.sign_upload_url';
 const NO_ACCESS = 'Either the object does not exist or you do not have access to it';
 
 const expiresIn = z.int().min(1);
@@ -90,7 +92,7 @@ export async function createUploadLink(
   const upsert = request.headers['x-upsert'] === 'true';
   await rehearseUpload(
     context.callers,
-    during(caller, 'storage.object.sign_upload_url', request),
+    during(caller, UPLOAD_LINK_OPERATION, request),
     {
       ...address,
       ownerId,
@@ -100,7 +102,12 @@ export async function createUploadLink(
     upsert,
   );
   const url = `${address.bucket}/${address.name}`;
-  const token = await context.tokens.signUpload(url, UPLOAD_LINK_SECONDS, { owner: ownerId, upsert });
+  const { role, claims } = caller;
+  const token = await context.tokens.signUpload(url, UPLOAD_LINK_SECONDS, {
+    owner: ownerId,
+    upsert,
+    maker: { role, claims },
+  });
   return await reply.send({ url: `/object/upload/sign/${url}?token=${token}`, token });
 }
 
@@ -114,13 +121,14 @@ export async function uploadSigned(
   if (token === undefined) throw invalidUrlToken('token is missing');
   const grant = await context.tokens.verifyUpload(token, `${address.bucket}/${address.name}`);
   const bucket = requireBucket(context.snapshot().config, address.bucket);
-  const object = await receive(context, request, () => openUpload(request), {
+  const object = await receive(context, request, () => openUpload(context, request), {
     bucket,
     name: address.name,
     upsert: grant.upsert,
     ownerId: grant.owner,
-    // The policies were asked when the link was made.
-    permit: () => Promise.resolve(),
+    // For whoever made the link, by what holds now: rights that ended since then are not in the link.
+    caller: during(grant.maker, UPLOAD_LINK_OPERATION, request),
+    holder: linkHolder(request),
   });
   return await reply.send({ Key: `${object.bucket_id}/${object.name}` });
 }

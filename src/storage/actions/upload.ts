@@ -3,11 +3,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { requireBucket } from '../bucket.ts';
 import { closedCaller, during, ownerOf } from '../caller.ts';
 import type { Caller } from '../../identity/caller.ts';
-import { openUpload, type IncomingUpload, type UploadFields } from '../incoming.ts';
+import { openUpload, type IncomingUpload } from '../incoming.ts';
 import type { Address } from '../object-path.ts';
-import { rehearseUpload, type StoredObject } from '../object.ts';
+import type { StoredObject } from '../object.ts';
 import { receive } from '../receive.ts';
 import type { StorageContext } from '../storage-context.ts';
+import { holderOf } from '../upload-slots.ts';
 
 export async function upload(
   context: StorageContext,
@@ -18,7 +19,11 @@ export async function upload(
   const caller = await closedCaller(context.credentials, request);
   // The clients always send "true" or "false"; anything else is not a wish to replace.
   const upsert = request.method === 'PUT' || request.headers['x-upsert'] === 'true';
-  const object = await uploadAs(context, request, () => openUpload(request), { caller, address, upsert });
+  const object = await uploadAs(context, request, () => openUpload(context, request), {
+    caller,
+    address,
+    upsert,
+  });
   return await reply.send({ Id: object.id, Key: `${object.bucket_id}/${object.name}` });
 }
 
@@ -34,34 +39,13 @@ export async function uploadAs(
   }: { readonly caller: Caller; readonly address: Address; readonly upsert: boolean },
 ): Promise<StoredObject> {
   const bucket = requireBucket(context.snapshot().config, address.bucket);
-  const ownerId = ownerOf(caller);
   const operation = upsert ? 'storage.object.upload_update' : 'storage.object.upload';
   return await receive(context, request, open, {
     bucket,
     name: address.name,
     upsert,
-    ownerId,
-    permit: ({ fields, declaredBytes }) =>
-      rehearseUpload(
-        context.callers,
-        during(caller, operation, request),
-        {
-          ...address,
-          ownerId,
-          metadata: probedMetadata(fields, declaredBytes),
-          userMetadata: fields.userMetadata,
-        },
-        upsert,
-      ),
+    ownerId: ownerOf(caller),
+    caller: during(caller, operation, request),
+    holder: holderOf(caller, request),
   });
-}
-
-/** What a policy may look at before the bytes: the declared type and length. */
-export function probedMetadata(
-  fields: Pick<UploadFields, 'contentType'>,
-  declaredBytes: number | undefined,
-): Record<string, unknown> {
-  return declaredBytes === undefined
-    ? { mimetype: fields.contentType }
-    : { mimetype: fields.contentType, contentLength: declaredBytes };
 }
