@@ -72,6 +72,7 @@ export type Change =
       readonly fn: DesiredFunction;
       readonly live: LiveFunction | null;
     }
+  | DropRetiredChange
   | { readonly kind: 'grant-function'; readonly fn: DesiredFunction; readonly live: LiveFunction }
   | { readonly kind: 'drop-function' | 'retire-function'; readonly live: LiveFunction }
   | {
@@ -81,6 +82,16 @@ export type Change =
       readonly bucket: string;
     }
   | { readonly kind: 'drop-storage-policy'; readonly policy: LivePolicy };
+
+/** Something of what is retired that stands on what changes or goes; should it come back, the file says it again. */
+export type DropRetiredChange = {
+  readonly kind: 'drop-retired';
+  readonly what: 'policy' | 'check' | 'index' | 'default' | 'foreign key';
+  /** The table it is part of. */
+  readonly home: { readonly schema: string; readonly name: string };
+  /** Of a default: its column. */
+  readonly label: string;
+};
 
 export type AddColumnChange = OnTable & { readonly kind: 'add-column'; readonly column: DesiredColumn };
 

@@ -1,9 +1,11 @@
 // What stands on a thing that changes: ours steps aside and comes back, anything else stops the plan.
 import type { Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
-import type { Change } from './change.ts';
+import type { Change, DropRetiredChange } from './change.ts';
+import type { Desired } from './desired.ts';
 import { type Rebuild, rebuildKey } from './diff.ts';
-import { tableKey } from './model.ts';
+import { keyOf, tableKey } from './model.ts';
+import type { Ownership } from './ownership.ts';
 import { STORAGE_OBJECTS } from './policy-rings.ts';
 import { type MigrationProblem, problem } from './problem.ts';
 
@@ -67,6 +69,96 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     // The policies of buckets are looked at every time.
     tables: new Set(rows.map((row) => row.table).filter((table) => table !== STORAGE_OBJECTS)),
   };
+}
+
+/**
+ * What is retired must hinder nobody: whatever of it stands on a function that goes or is made anew, on a column whose
+ * type changes, or on a key that goes.
+ */
+export async function retiredInTheWay(
+  session: Queryable,
+  desired: Desired,
+  changes: readonly Change[],
+  owned: Ownership,
+): Promise<DropRetiredChange[]> {
+  const functions = changes.flatMap((change) =>
+    (change.kind === 'recreate-function' || change.kind === 'drop-function') && change.live
+      ? [change.live.oid]
+      : [],
+  );
+  const columns = changes.flatMap((change) =>
+    change.kind === 'retype' && change.live
+      ? [{ oid: change.live.oid, number: change.liveColumn.number }]
+      : [],
+  );
+  const keys = changes.flatMap((change) => {
+    if ((change.kind !== 'drop-key' && change.kind !== 'drop-index') || !change.live) return [];
+    return [
+      { oid: change.live.oid, label: change.kind === 'drop-key' ? change.key.label : change.index.label },
+    ];
+  });
+  if (functions.length + columns.length + keys.length === 0) return [];
+  const rows = await session.query<{
+    what: DropRetiredChange['what'];
+    schema: string;
+    name: string;
+    label: string;
+  }>(sql`
+    with below as (
+      select 'pg_class'::regclass as class, w.oid::oid as object, w.number as part
+      from jsonb_to_recordset(${JSON.stringify(columns)}::jsonb) as w (oid text, number int)
+      union all select 'pg_proc'::regclass, unnest(${functions}::text[])::oid, 0
+      union all select 'pg_class'::regclass, i.indexrelid, 0
+      from jsonb_to_recordset(${JSON.stringify(keys)}::jsonb) as w (oid text, label text)
+      join pg_index i on i.indrelid = w.oid::oid join pg_class c on c.oid = i.indexrelid and c.relname = w.label
+    ), above as (
+      select distinct d.classid, d.objid from pg_depend d join below b
+        on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = b.part
+    ), found as (
+      select 'policy' as what, p.polrelid as home, p.polname as label
+        from above a join pg_policy p on a.classid = 'pg_policy'::regclass and p.oid = a.objid
+      union all
+      select case k.contype when 'c' then 'check' else 'foreign key' end, k.conrelid, k.conname
+        from above a join pg_constraint k on a.classid = 'pg_constraint'::regclass and k.oid = a.objid and k.contype in ('c', 'f')
+      union all
+      select 'default', f.adrelid, t.attname
+        from above a join pg_attrdef f on a.classid = 'pg_attrdef'::regclass and f.oid = a.objid
+        join pg_attribute t on t.attrelid = f.adrelid and t.attnum = f.adnum and t.attgenerated = ''
+      union all
+      select 'index', i.indrelid, c.relname
+        from above a join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid
+        join pg_class c on c.oid = i.indexrelid
+    )
+    select f.what, n.nspname as schema, c.relname as name, f.label
+    from found f join pg_class c on c.oid = f.home join pg_namespace n on n.oid = c.relnamespace order by 1, 2, 3, 4`);
+  const declared = new Map(desired.tables.map((table) => [keyOf(table), table]));
+  const retiring = new Set(
+    changes.flatMap((change) => {
+      if (change.kind === 'retire-table') return [keyOf(change.live)];
+      return change.kind === 'retire-column' ? [`${keyOf(change.table)}.${change.liveColumn.name}`] : [];
+    }),
+  );
+  const isRetired = (row: (typeof rows)[number]): boolean => {
+    const key = tableKey(row.schema, row.name);
+    if (retiring.has(key) || (owned.retiredTables.has(key) && !declared.has(key))) return true;
+    if (row.what !== 'default') return false;
+    const column = `${key}.${row.label}`;
+    const isDeclared = declared.get(key)?.columns.some((one) => one.name === row.label) ?? false;
+    return retiring.has(column) || (owned.retiredColumns.has(column) && !isDeclared);
+  };
+  return rows
+    .filter(isRetired)
+    .map(({ what, schema, name, label }) => ({ kind: 'drop-retired', what, home: { schema, name }, label }));
+}
+
+/** What of these does not step aside by itself. */
+export function withoutRetired(found: Dependants, retired: readonly DropRetiredChange[]): Dependants {
+  const gone = new Set(
+    retired.flatMap(({ what, home, label }) =>
+      what === 'foreign key' ? [] : [rebuildKey(what, tableKey(home.schema, home.name), label)],
+    ),
+  );
+  return { ...found, rebuild: new Set([...found.rebuild].filter((key) => !gone.has(key))) };
 }
 
 type Dependant = { readonly at: string; readonly what: string; readonly on: string };

@@ -2,7 +2,7 @@
 // statement; an allow flag names what it allows, so an old flag in a deploy script covers nothing new.
 import type { Change } from './change.ts';
 import type { LiveTable } from './facts.ts';
-import { estimateRows, type PlanSettings } from './step-list.ts';
+import { estimateRows, isSmall, type PlanSettings, REWRITE_ROWS_PER_MS } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
 import { count } from './probe-duplicates.ts';
 import { removalOf } from './removal.ts';
@@ -42,8 +42,7 @@ export function gate(
     }
     if (
       step.rewrites &&
-      step.estimateMs > settings.maxWriteBlockMs &&
-      !settings.direct &&
+      !isSmall(live ?? null, REWRITE_ROWS_PER_MS, settings) &&
       !isAllowed(allowance, 'rewrite', step.identity)
     ) {
       problems.push(rewritesTable(step, live, inTheWay.get(step.identity) ?? []));

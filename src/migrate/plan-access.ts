@@ -1,11 +1,11 @@
 // Who may do what, as statements: grants, policies, retirement, and the triggers that follow storage references.
 import { quoteIdent, quoteLiteral } from '../postgres/sql.ts';
-import type { Change } from './change.ts';
+import type { Change, DropRetiredChange } from './change.ts';
 import type { DesiredTable } from './desired.ts';
 import type { LiveTable } from './facts.ts';
 import { grantTablesSql } from './fold.ts';
 import { referenceTriggerLabels } from './label.ts';
-import { keyOf } from './model.ts';
+import { keyOf, tableKey } from './model.ts';
 import { grantSequence } from './plan-columns.ts';
 import { nameOf, onTable, type StepList } from './step-list.ts';
 import { PHASE } from './step.ts';
@@ -13,7 +13,7 @@ import { PHASE } from './step.ts';
 export function retireTable(steps: StepList, live: LiveTable): void {
   const name = nameOf(live);
   const drops = live.foreignKeys.map(
-    (one) => `; alter table ${name} drop constraint ${quoteIdent(one.label)}`,
+    (one) => `; alter table ${name} drop constraint if exists ${quoteIdent(one.label)}`,
   );
   steps.add({
     // Its foreign keys must go: rows nobody sees any more would block deletes elsewhere.
@@ -25,6 +25,30 @@ export function retireTable(steps: StepList, live: LiveTable): void {
     summary: `table ${live.name} retired, data kept`,
     hazards: ['BREAKS_OLD_CODE'],
   });
+}
+
+export function dropRetired(steps: StepList, { what, home, label }: DropRetiredChange): void {
+  const name = nameOf(home);
+  const base = {
+    identity: `tables.${home.name}`,
+    table: tableKey(home.schema, home.name),
+    sign: '-',
+    summary: `${what} ${label} of ${home.name}, in the way of a change`,
+  } as const;
+  if (what === 'default') {
+    const alter = `alter table ${name} alter column ${quoteIdent(label)}`;
+    steps.add({ ...base, sql: `${alter} drop default`, phase: PHASE.clear });
+    // Without it no row could be written to the table it is in.
+    steps.add({ ...base, sql: `${alter} drop not null`, phase: PHASE.retire });
+    return;
+  }
+  const sql = {
+    policy: `drop policy ${quoteIdent(label)} on ${name}`,
+    check: `alter table ${name} drop constraint ${quoteIdent(label)}`,
+    'foreign key': `alter table ${name} drop constraint ${quoteIdent(label)}`,
+    index: `drop index ${quoteIdent(home.schema)}.${quoteIdent(label)}`,
+  }[what];
+  steps.add({ ...base, sql, phase: PHASE.clear });
 }
 
 export function grantTable(steps: StepList, table: DesiredTable, live: LiveTable | null): void {

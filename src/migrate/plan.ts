@@ -11,6 +11,7 @@ import {
   dropReference,
   grantTable,
   liftReference,
+  dropRetired,
   retireTable,
 } from './plan-access.ts';
 import {
@@ -246,6 +247,8 @@ function planChange(steps: StepList, change: Change): void {
       return liftReference(steps, change.table, change.reference.column);
     case 'drop-reference':
       return dropReference(steps, change.table, change.live, change.trigger.label, change.trigger.definition);
+    case 'drop-retired':
+      return dropRetired(steps, change);
     case 'create-function':
     case 'replace-function':
     case 'recreate-function':

@@ -4,7 +4,14 @@ import type { Queryable } from '../postgres/owner-database.ts';
 import { raw } from '../postgres/sql.ts';
 import { changedKeys, elaborate, hashDeclarations, type Hashes } from './canonical.ts';
 import type { Change } from './change.ts';
-import { findDependants, foreignDependants, foreignPolicies, unmanagedInTheWay } from './dependants.ts';
+import {
+  findDependants,
+  foreignDependants,
+  foreignPolicies,
+  retiredInTheWay,
+  unmanagedInTheWay,
+  withoutRetired,
+} from './dependants.ts';
 import { type Desired, toDesired, typeResolver } from './desired.ts';
 import { diff, type Unmanaged } from './diff.ts';
 import type { Live } from './facts.ts';
@@ -124,10 +131,12 @@ export async function prepare(
   const renamed = <T>(look: () => Promise<T>): Promise<T> =>
     underNewNames(session, renames.steps, options, look);
   const first = difference.changes;
-  const { rebuild, tables } = await renamed(() => findDependants(session, first));
+  const retired = await renamed(() => retiredInTheWay(session, desired, first, owned));
+  const found = await renamed(() => findDependants(session, first));
+  const { rebuild, tables } = withoutRetired(found, retired);
   if (scope !== null && [...tables].some((table) => !scope.has(table))) return again({ stamp: false });
   if (rebuild.size > 0) difference = diff(desired, live, owned, rebuild);
-  const { changes } = difference;
+  const changes = [...difference.changes, ...retired];
 
   const prelude = preludeOf(renames.steps);
   const foretold = await foretell(session, changes, searchPath);

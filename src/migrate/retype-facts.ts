@@ -123,6 +123,13 @@ function isHandled(
 ): boolean {
   const label = one.label ?? '';
   const here = one.home === tableKey(live.schema, live.name);
+  const isDropped = changes.some(
+    (change) =>
+      change.kind === 'drop-retired' &&
+      change.label === one.label &&
+      tableKey(change.home.schema, change.home.name) === one.home,
+  );
+  if (isDropped) return true;
   const planned = (test: (change: Change) => string | undefined): boolean =>
     changes.some(
       (change) =>

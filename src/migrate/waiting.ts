@@ -20,6 +20,8 @@ export function waitingChanges(changes: readonly Change[], online: ReadonlySet<s
     rowTypes: new Set(retypes.map((change) => change.table.name)),
     tables: new Set(),
     access: new Set(),
+    labels: new Set(),
+    keyed: new Set(),
     storage: false,
   };
   // What waits makes what names it wait.
@@ -44,6 +46,10 @@ type Names = {
   readonly tables: Set<string>;
   /** Tables whose policies and grants wait: all of one table change together, or a gap could open. */
   readonly access: Set<string>;
+  /** What goes with something that waits, and is still there under this name till then. */
+  readonly labels: Set<string>;
+  /** Tables whose primary key goes with something that waits. */
+  readonly keyed: Set<string>;
   storage: boolean;
 };
 
@@ -99,6 +105,8 @@ function mustWait(change: Change, names: Names): boolean {
     case 'grant-schema':
     case 'retire-table':
     case 'retire-column':
+    // Nobody uses it any more, so it may go at once.
+    case 'drop-retired':
       return false;
     case 'create-table':
       return says(...change.table.columns.map((column) => column.default));
@@ -115,6 +123,11 @@ function mustWait(change: Change, names: Names): boolean {
     case 'resume-fill':
       return isOn(change.column.name) || says(change.column.default, change.column.model.backfill);
     case 'add-key':
+      return (
+        change.key.columns.some(isOn) ||
+        isTaken(change.table, change.key.label, names) ||
+        isSecond(change, names)
+      );
     case 'drop-key':
       return change.key.columns.some(isOn);
     case 'add-foreign-key':
@@ -124,16 +137,25 @@ function mustWait(change: Change, names: Names): boolean {
       return (
         columnsOf(change.foreignKey).some(isOn) ||
         targetsOf(change.foreignKey).some((column) => names.columns.has(`${target}.${column}`)) ||
-        names.tables.has(target)
+        names.tables.has(target) ||
+        (change.kind === 'add-foreign-key' && isTaken(change.table, change.foreignKey.label, names))
       );
     }
     case 'add-check':
-      return isOn(change.check.column) || says(change.check.expression, change.replaces?.expression);
+      return (
+        isOn(change.check.column) ||
+        says(change.check.expression, change.replaces?.expression) ||
+        isTaken(change.table, change.check.label, names)
+      );
     case 'drop-check':
     case 'validate-check':
       return change.check.columns.some(isOn) || says(change.check.expression);
     case 'add-index':
-      return change.index.columns.some(isOn) || says(change.index.where);
+      return (
+        change.index.columns.some(isOn) ||
+        says(change.index.where) ||
+        isTaken(change.table, change.index.label, names)
+      );
     case 'drop-index':
       return change.index.columns.some(isOn) || says(change.index.predicate);
     case 'create-policy':
@@ -173,8 +195,34 @@ function isAccess(table: DesiredTable, names: Names): boolean {
   return names.access.has(tableKey(table.schema, table.name));
 }
 
+function labelKey(table: DesiredTable, label: string): string {
+  return `${tableKey(table.schema, table.name)} ${label}`;
+}
+
+function isTaken(table: DesiredTable, label: string, names: Names): boolean {
+  return names.labels.has(labelKey(table, label));
+}
+
+/** A table has one primary key, whatever it is called. */
+function isSecond({ table, key }: Extract<Change, { kind: 'add-key' }>, names: Names): boolean {
+  return key.kind === 'primary' && names.keyed.has(tableKey(table.schema, table.name));
+}
+
 function remember(change: Change, names: Names): void {
   switch (change.kind) {
+    case 'drop-key':
+      names.labels.add(labelKey(change.table, change.key.label));
+      if (change.key.kind === 'primary') names.keyed.add(tableKey(change.table.schema, change.table.name));
+      return;
+    case 'drop-index':
+      names.labels.add(labelKey(change.table, change.index.label));
+      return;
+    case 'drop-check':
+      names.labels.add(labelKey(change.table, change.check.label));
+      return;
+    case 'drop-foreign-key':
+      names.labels.add(labelKey(change.table, change.foreignKey.label));
+      return;
     case 'create-table':
       names.tables.add(tableKey(change.table.schema, change.table.name));
       return;
