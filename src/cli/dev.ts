@@ -62,7 +62,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       log,
       dev: true,
       env,
-      baseUrl: publicBaseUrl(env, project.config),
+      baseUrl: publicBaseUrl(env),
       dashboard: {
         mode: 'readwrite',
         recentLines,

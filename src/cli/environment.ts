@@ -60,19 +60,19 @@ export function requireKeys(env: Environment): ApiKeys {
  * The address the outside world uses: SVC_BASE_URL, or the one registered with an OAuth provider. Never taken
  * from a request's Host header, which anybody can write into a mailed link.
  */
-export function publicBaseUrl(env: Environment, config: Config): string | undefined {
+export function publicBaseUrl(env: Environment): (config: Config) => string | undefined {
   const explicit = env['SVC_BASE_URL'];
-  if (explicit) {
-    if (!/^https?:\/\/[^/?#]+(\/[^?#]*)?$/.test(explicit)) {
-      throw new Problem('bad_base_url', 500, `SVC_BASE_URL is ${JSON.stringify(explicit)}`, {
-        hint: 'It looks like https://api.example.com, without a query.',
-      });
+  if (explicit && !/^https?:\/\/[^/?#]+(\/[^?#]*)?$/.test(explicit)) {
+    throw new Problem('bad_base_url', 500, `SVC_BASE_URL is ${JSON.stringify(explicit)}`, {
+      hint: 'It looks like https://api.example.com, without a query.',
+    });
+  }
+  return (config) => {
+    if (explicit) return explicit.replace(/\/+$/, '');
+    for (const provider of config.auth.oauth) {
+      const at = provider.redirectUrl?.indexOf('/auth/v1/callback/') ?? -1;
+      if (provider.redirectUrl && at > 0) return provider.redirectUrl.slice(0, at);
     }
-    return explicit.replace(/\/+$/, '');
-  }
-  for (const provider of config.auth.oauth) {
-    const at = provider.redirectUrl?.indexOf('/auth/v1/callback/') ?? -1;
-    if (provider.redirectUrl && at > 0) return provider.redirectUrl.slice(0, at);
-  }
-  return undefined;
+    return undefined;
+  };
 }

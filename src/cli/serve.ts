@@ -97,7 +97,7 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
     log,
     dev: false,
     env,
-    baseUrl: publicBaseUrl(env, config),
+    baseUrl: publicBaseUrl(env),
     dashboard,
     migrate: migrator({
       mode: options.migrate ? 'apply' : 'check',

@@ -8,6 +8,7 @@ import { readModeVariables } from '../config/env-file.ts';
 import type { Variables } from '../config/interpolate.ts';
 import { loadConfig, type LoadOptions } from '../config/load.ts';
 import { renderPath, type Mistake } from '../config/mistake.ts';
+import { keysForRestart } from '../config/restart-keys.ts';
 import { diffLines } from '../lib/line-diff.ts';
 import {
   checkPending,
@@ -159,8 +160,18 @@ async function planMade(context: DashboardContext, { text, config }: Made): Prom
       sql: written(step.sql),
     })),
     problems: [...problems.map(toWritten), ...(planned.superseded ? [SUPERSEDED] : [])],
-    hints: hints.map(toWritten),
+    hints: [...hints.map(toWritten), ...restartHints(context, config)],
   };
+}
+
+/** What the service goes on without once it took the file. */
+function restartHints(context: DashboardContext, config: Config): PlanProblem[] {
+  return keysForRestart(context.snapshot().config, config).map((key) => ({
+    code: 'restart',
+    at: key,
+    message: 'takes effect when the service is restarted',
+    hint: null,
+  }));
 }
 
 /** What a reload would refuse about the code functions, before the file is written. */

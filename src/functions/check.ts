@@ -3,6 +3,7 @@
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import type { CodeFunction } from '../config/config.ts';
+import { mentionsServiceClient } from '../config/service-client.ts';
 import { Problem } from '../problem/problem.ts';
 
 export function checkFunctions(functions: readonly CodeFunction[], root: string, runtime: string): void {
@@ -55,13 +56,4 @@ export function checkSource({ name, file, authRequired }: CodeFunction, source: 
       },
     );
   }
-}
-
-/** In code, not in a comment. A name built at run time is not seen here; the worker refuses it then. */
-export function mentionsServiceClient(source: string): boolean {
-  const code = source.replace(
-    /("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,
-    (_whole, text: string | undefined) => text ?? ' ',
-  );
-  return /\bserviceClient\b/.test(code);
 }

@@ -56,6 +56,8 @@ export type Functions = {
    */
   drain(): Promise<void>;
   stop(): Promise<void>;
+  /** False when requests to functions can only fail, whatever their code. */
+  well(): boolean;
   /** For the dashboard and tests. */
   status(): FunctionsStatus;
 };
@@ -94,6 +96,7 @@ export function createFunctions(options: FunctionsOptions): Functions {
     refresh: () => runtime.refresh(),
     drain: () => runtime.drain(),
     stop: () => runtime.stop(),
+    well: () => runtime.pool.well,
     status: () => runtime.status(),
   };
 }

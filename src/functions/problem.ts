@@ -47,6 +47,12 @@ export const noWorker = (): Problem =>
     headers: { ...RELAY, 'retry-after': '1' },
   });
 
+/** At a start or a reload. */
+export const workersDoNotStart = (): Problem =>
+  new Problem('workers_do_not_start', 500, 'The workers that run code functions end before they are ready', {
+    hint: 'Their output is in the log. Is this installation of svc complete?',
+  });
+
 export const saturated = (): Problem =>
   new Problem('saturated', 503, 'All function slots are occupied', {
     hint: 'Try again in a moment.',

@@ -28,6 +28,8 @@ export class Supervisor {
   readonly #deadly = new Set<string>();
   readonly #delayed = new Set<NodeJS.Timeout>();
   #deaths: number[] = [];
+  /** Deaths in a row of workers that were never ready: no handler's doing, since handlers are loaded later. */
+  #stillborn = 0;
   #ending = false;
   readonly #reported = new Set<string>();
   #loaded = 0;
@@ -43,6 +45,11 @@ export class Supervisor {
 
   get size(): number {
     return this.#options.size;
+  }
+
+  /** Whether workers do not even come up, and none is there from before. */
+  get cannotStart(): boolean {
+    return this.#stillborn >= FREE_DEATHS && ![...this.#workers].some(({ state }) => state === 'ready');
   }
 
   /** Starts all; resolves when each has tried to load every function, so that none loads code that is newer. */
@@ -82,6 +89,7 @@ export class Supervisor {
   }
 
   async #onReady(worker: WorkerProcess): Promise<void> {
+    this.#stillborn = 0;
     const ms = Math.round((worker.readyAt ?? 0) - worker.startedAt);
     this.#options.log.debug({ worker: worker.child.pid, ms }, 'a function worker is ready');
     // Those it replaces have taken requests until now.
@@ -115,6 +123,7 @@ export class Supervisor {
 
   #onExit(worker: WorkerProcess): void {
     this.#workers.delete(worker);
+    if (worker.readyAt === undefined) this.#stillborn++;
     if (worker.loading !== undefined && !this.#deadly.has(worker.loading)) {
       this.#deadly.add(worker.loading);
       this.#options.onLoaded({

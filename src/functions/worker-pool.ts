@@ -1,7 +1,7 @@
 // Gives each request a worker with a free slot. Waits only where waiting ends soon (a worker is starting);
 // otherwise says at once that all slots are taken or that no worker is well.
 import { Abort, type Problem } from '../problem/problem.ts';
-import { noWorker, saturated, timedOut } from './problem.ts';
+import { noWorker, saturated, timedOut, workersDoNotStart } from './problem.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
 import type { FunctionAnswer } from './function-answer.ts';
 import type { Call, Settle, WorkerProcess } from './worker-process.ts';
@@ -44,6 +44,10 @@ export class WorkerPool {
       },
     });
     await next.start();
+    if (next.cannotStart) {
+      await next.stop();
+      throw workersDoNotStart();
+    }
     const previous = this.#current;
     this.#current = next;
     swap();
@@ -63,6 +67,11 @@ export class WorkerPool {
     this.#current = undefined;
     this.#serveWaiting();
     await Promise.all(all.map((supervisor) => supervisor.stop()));
+  }
+
+  /** False when the workers of the current code do not even come up. */
+  get well(): boolean {
+    return this.#current?.cannotStart !== true;
   }
 
   /** Processes of the current code, for the log, the dashboard and tests. */

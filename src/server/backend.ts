@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import type { Catalog } from '../catalog/catalog.ts';
 import { introspect } from '../catalog/introspect.ts';
 import type { Config } from '../config/config.ts';
+import { keysForRestart } from '../config/restart-keys.ts';
 import type { FeatureContext, Snapshot } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
 import { CredentialReader } from '../identity/credentials.ts';
@@ -40,7 +41,7 @@ export type BackendOptions = {
   /** For the SVC_* variables that features document. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Public base URL, for links that are mailed or registered elsewhere. */
-  readonly baseUrl?: string | undefined;
+  readonly baseUrl?: string | ((config: Config) => string | undefined) | undefined;
   readonly dashboard?: DashboardOptions | undefined;
   /** Makes the database follow the file, or looks what is pending; called at start and at each reload. */
   readonly migrate: (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
@@ -95,7 +96,8 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     env: options.env,
     log,
     now: () => new Date(),
-    baseUrl: () => options.baseUrl,
+    baseUrl: () =>
+      typeof options.baseUrl === 'function' ? options.baseUrl(snapshot?.config ?? config) : options.baseUrl,
     dev: options.dev,
   };
   let app: App | undefined;
@@ -149,7 +151,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       log,
       context,
       mounts: createMounts(options.keys, functions, options.dashboard),
-      health: { phase: () => phase, owner: () => owner },
+      health: { phase: () => phase, owner: () => owner, functionsWell: () => functions.well() },
       cors: () => ({
         origins: (snapshot?.config ?? config).server.cors.origins,
         allowLoopback: options.dev,
@@ -196,6 +198,11 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
         await syncBuckets(owner, next);
         await functions.reload(next);
         swap(next, await readCatalog(next));
+        const keys = keysForRestart(config, next).filter(
+          // A port that was given otherwise has nothing to do with the file.
+          (key) => key !== 'server.port' || options.port === config.server.port,
+        );
+        if (keys.length > 0) log.warn({ keys }, 'these keys of the file have changed and wait for a restart');
       }),
     stop,
   };

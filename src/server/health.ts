@@ -1,5 +1,5 @@
 // Probes. `/live`: the process answers. `/health`: it is initialised and serves. `/ready`: the database is
-// reachable and no shutdown has begun; this is the one for load balancers.
+// reachable, the workers of code functions come up, and no shutdown has begun; this is the one for load balancers.
 import type { FastifyInstance } from 'fastify';
 import { sql } from '../postgres/sql.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
@@ -10,6 +10,8 @@ const PROBE_TIMEOUT_MS = 2_000;
 export type HealthState = {
   readonly phase: () => 'starting' | 'serving' | 'draining';
   readonly owner: () => OwnerDatabase | undefined;
+  /** False when code functions cannot run at all; absent where there are none. */
+  readonly functionsWell?: () => boolean;
 };
 
 export function registerHealth(app: FastifyInstance, state: HealthState): void {
@@ -25,8 +27,16 @@ export function registerHealth(app: FastifyInstance, state: HealthState): void {
     if (phase !== 'serving') return await reply.code(503).header('retry-after', '1').send({ status: phase });
     const owner = state.owner();
     const reachable = owner !== undefined && (await answers(owner));
-    if (reachable) return await reply.send({ status: 'ready' });
-    return await reply.code(503).header('retry-after', '1').send({ status: 'database unreachable' });
+    if (!reachable) {
+      return await reply.code(503).header('retry-after', '1').send({ status: 'database unreachable' });
+    }
+    if (state.functionsWell?.() === false) {
+      return await reply
+        .code(503)
+        .header('retry-after', '1')
+        .send({ status: 'function workers do not start' });
+    }
+    return await reply.send({ status: 'ready' });
   });
 }
 

@@ -1,8 +1,9 @@
 // `svc serve`: what it refuses, what it serves without --migrate, what it loads, and how it stops.
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
@@ -167,3 +168,52 @@ async function busyStatements(url: string): Promise<number> {
     await client.end();
   }
 }
+
+test('a start that is refused for its functions has changed no table', async () => {
+  const text = readFileSync(project.config, 'utf8');
+  writeFileSync(project.config, `${text}\nfunctions_bundle: gone.tgz#${'0'.repeat(64)}\n`);
+  const { code, output } = await runSvc(['serve', '--migrate', '--config', project.config, '--port', '0'], {
+    env: { ...KEYS, SVC_DATABASE_URL: database.url },
+  });
+  expect([code, output]).toEqual([78, expect.stringContaining('gone.tgz cannot be reached')]);
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  const { rows } = await client.query(`select to_regclass('public.tips') as tips`);
+  await client.end();
+  expect(rows).toEqual([{ tips: null }]);
+});
+
+test('SIGHUP applies what it can, and names the keys that wait for a restart', async () => {
+  svc = await startSvc({
+    command: 'serve',
+    config: project.config,
+    env: { ...KEYS, SVC_DATABASE_URL: database.url },
+    arguments: ['--migrate'],
+  });
+  const text = readFileSync(project.config, 'utf8');
+  const settings =
+    'server:\n  max_body_size: 64B\n  timeouts: { db_query: 7s }\ndatabase: { pool: { max: 7, min: 1, idle_timeout: 5s } }\n';
+  writeFileSync(project.config, `${text.replace(/^server:\n(?: .*\n|\n)*/m, '')}\n${settings}`);
+  svc.child.kill('SIGHUP');
+  await expect.poll(() => svc?.output()).toContain('"reloaded"');
+  const line =
+    svc
+      .output()
+      .split('\n')
+      .find((one) => one.includes('wait for a restart')) ?? '{}';
+  expect(JSON.parse(line)).toMatchObject({
+    level: 'warn',
+    keys: [
+      'database.pool.max',
+      'database.pool.min',
+      'database.pool.idle_timeout',
+      'server.timeouts.db_query',
+    ],
+  });
+  const large = await fetch(`${svc.url}/rest/v1/tips`, {
+    method: 'POST',
+    headers: { apikey: KEYS.SVC_SECRET_KEY, 'content-type': 'application/json' },
+    body: JSON.stringify({ body: 'x'.repeat(100) }),
+  });
+  expect(large.status).toBe(413);
+});

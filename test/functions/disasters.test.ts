@@ -1,7 +1,9 @@
 // What happens when things go wrong in workers: saturation, death, deadlines, leaks, memory, restart loops; and
 // that stopping and reloading lose no accepted request.
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import { startWorld, until, type Reply, type World, type WorldOptions } from './world.ts';
@@ -460,4 +462,32 @@ test('requests that a stuck worker never read are run by another one', async () 
   const replies = await Promise.all(Array.from({ length: 10 }, () => w.call('ok')));
   expect((await spinning).status).toBe(504);
   expect(statuses(replies)).toEqual({ 200: 10 });
+});
+
+test('workers that cannot start refuse a reload, and take the instance out of balancing until they can', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-fn-runtime-'));
+  const broken = join(folder, 'broken');
+  const runtime = join(folder, 'runtime');
+  writeFileSync(runtime, `#!/bin/sh\n[ -e '${broken}' ] && exit 1\nexec '${process.execPath}' "$@"\n`, {
+    mode: 0o755,
+  });
+  try {
+    const w = await start({ files: { 'functions/ok.js': OK }, size: 1, runtime });
+    const ready = async (): Promise<number> => (await fetch(`${w.url}/ready`)).status;
+    writeFileSync(broken, '');
+    w.write({ 'functions/ok.js': `${OK} // changed` });
+    await expect(w.reload('  ok: { runtime: node, file: functions/ok.js }\n')).rejects.toMatchObject({
+      code: 'workers_do_not_start',
+    });
+    // The former workers serve on.
+    expect([(await w.call('ok')).status, await ready()]).toEqual([200, 200]);
+    for (const pid of pids(w)) process.kill(pid, 'SIGKILL');
+    await expect.poll(ready).toBe(503);
+    expect((await w.call('ok')).json.code).toBe('no_worker');
+    rmSync(broken);
+    await expect.poll(ready).toBe(200);
+    expect((await w.call('ok')).status).toBe(200);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 });

@@ -182,7 +182,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       { prefix: '/rest/v1', feature: rest },
       { prefix: '/functions/v1', feature: functions.feature },
     ],
-    health: { phase: () => 'serving', owner: () => owner },
+    health: { phase: () => 'serving', owner: () => owner, functionsWell: () => functions.well() },
     cors: () => ({ origins: ['*'], allowLoopback: true }),
     timeouts: () => snapshot.config.server.timeouts,
   });

@@ -1,5 +1,8 @@
 // SQL functions and code functions.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { KeyPath } from '../mistake.ts';
+import { mentionsServiceClient } from '../service-client.ts';
 import type { RawSqlFunction } from '../schema.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './default.ts';
@@ -116,6 +119,19 @@ export function checkCodeFunctions(context: CheckContext): void {
       continue;
     }
     // Sources that are in a bundle need not be here.
-    if (!isBundled) checkReferencedFile(context, [...path, 'file'], fn.file);
+    if (isBundled || !checkReferencedFile(context, [...path, 'file'], fn.file)) continue;
+    if (fn.auth_required !== true) checkPublicSource(context, [...path, 'file'], fn.file);
   }
+}
+
+/** The service client acts past every policy, and whoever likes may call a public function. */
+function checkPublicSource(context: CheckContext, path: KeyPath, file: string): void {
+  const { directory } = context.options;
+  if (directory === undefined || !mentionsServiceClient(readFileSync(join(directory, file), 'utf8'))) return;
+  context.report({
+    code: 'conflict',
+    path,
+    message: `${context.show(path, file)} uses ctx.serviceClient, and anybody may call this function`,
+    hint: 'Declare it with auth_required: true, or use ctx.client.',
+  });
 }

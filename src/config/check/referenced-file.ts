@@ -4,9 +4,10 @@ import { isAbsolute, join, relative, sep } from 'node:path';
 import type { KeyPath } from '../mistake.ts';
 import type { CheckContext } from './context.ts';
 
-export function checkReferencedFile(context: CheckContext, path: KeyPath, file: string): void {
+/** True where the file can be read. */
+export function checkReferencedFile(context: CheckContext, path: KeyPath, file: string): boolean {
   const { directory } = context.options;
-  if (directory === undefined) return;
+  if (directory === undefined) return false;
   const whole = join(directory, file);
   const inside = relative(directory, whole);
   const shown = context.show(path, file);
@@ -17,7 +18,7 @@ export function checkReferencedFile(context: CheckContext, path: KeyPath, file: 
       message: `${shown} is outside the directory of this file`,
       hint: 'Paths start from the directory of svc.yaml and stay in it.',
     });
-    return;
+    return false;
   }
   const stats = statSync(whole, { throwIfNoEntry: false });
   if (!stats) {
@@ -34,7 +35,9 @@ export function checkReferencedFile(context: CheckContext, path: KeyPath, file: 
       message: `${shown} is not a file`,
       hint: 'Name the file itself.',
     });
-  } else if (!isReadable(whole)) {
+  } else if (isReadable(whole)) {
+    return true;
+  } else {
     context.report({
       code: 'missing-file',
       path,
@@ -42,6 +45,7 @@ export function checkReferencedFile(context: CheckContext, path: KeyPath, file: 
       hint: 'Give the user that runs svc the right to read it.',
     });
   }
+  return false;
 }
 
 function isReadable(path: string): boolean {

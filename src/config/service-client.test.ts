@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mentionsServiceClient } from './check.ts';
+import { mentionsServiceClient } from './service-client.ts';
 
 test.each([
   ['ctx.serviceClient.from("a")', true],

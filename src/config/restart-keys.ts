@@ -1,0 +1,50 @@
+// Which keys of svc.yaml a reload applies, and which the service reads at its start only. Every key is in one of the
+// two lists: whoever adds one decides.
+import type { Config } from './config.ts';
+
+/** By key, what the service was started with. */
+const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
+  'database.pool.max': ({ database }) => database.pool.max,
+  'database.pool.min': ({ database }) => database.pool.min,
+  'database.pool.idle_timeout': ({ database }) => database.pool.idleTimeoutMs,
+  'server.port': ({ server }) => server.port,
+  'server.timeouts.db_query': ({ server }) => server.timeouts.dbQueryMs,
+  'providers.storage': ({ providers }) => providers.storage,
+};
+
+/** Read anew for each request, or applied by the migration and the workers of a reload. */
+const AT_RELOAD: readonly string[] = [
+  'version',
+  'project',
+  'server.max_body_size',
+  'server.max_response_size',
+  'server.max_limit',
+  'server.cors',
+  'server.s3_endpoint',
+  'server.timeouts.request',
+  'server.timeouts.upload',
+  'server.timeouts.shutdown',
+  'providers.email',
+  'auth',
+  'tables',
+  'storage',
+  'rpc',
+  'functions',
+  'functions_bundle',
+  'expose',
+  'migrations',
+];
+
+/** How a change of this key, or of one below it, comes into effect; undefined for a key that nobody has classed. */
+export function effectOf(key: string): 'reload' | 'restart' | undefined {
+  const isIn = (known: string): boolean => key === known || key.startsWith(`${known}.`);
+  if (Object.keys(AT_START).some(isIn)) return 'restart';
+  return AT_RELOAD.some(isIn) ? 'reload' : undefined;
+}
+
+/** Keys that differ from what the service was started with, and that only a restart applies. */
+export function keysForRestart(started: Config, next: Config): string[] {
+  return Object.entries(AT_START)
+    .filter(([, valueIn]) => JSON.stringify(valueIn(started)) !== JSON.stringify(valueIn(next)))
+    .map(([key]) => key);
+}
