@@ -1,6 +1,7 @@
 // Random chains of files, as a project's history has them: things are removed and come back, keys move, a column is
 // retyped while its key goes elsewhere, buckets' policies read tables, checks call functions whose arguments change.
 import {
+  CHECKING_FUNCTION,
   dropMentions,
   edited,
   KEY_TYPES,
@@ -48,12 +49,33 @@ function drawLink(files: readonly RandomFile[], random: Random): Link {
   const dice = random.next();
   if (dice < 0.12) {
     const back = random.pick(files);
-    return { file: wayBack(back, from), edit: `back to file ${files.indexOf(back) + 1}` };
+    const file = wayBack(back, from);
+    nameWhatReturns(file, files);
+    return { file, edit: `back to file ${files.indexOf(back) + 1}` };
   }
   const file = dice < 0.35 ? edited(from, random, namesTakenBy(files)) : withoutOnce(from);
   const special = random.pick(SPECIAL_EDITS);
   const done = special(file, files, random);
   return done === null ? { file: ordinary(), edit: 'edits' } : { file, edit: done };
+}
+
+/** What was renamed before it was removed says so when it returns under an older name, and is cast from the type it had last. */
+function nameWhatReturns(file: RandomFile, files: readonly RandomFile[]): void {
+  const from = files.at(-1);
+  for (const table of file.tables) {
+    const past = files.flatMap((one) => one.tables.filter((other) => other.id === table.id));
+    const lastName = past.at(-1)?.name;
+    if (lastName !== undefined && lastName !== table.name) table.renamedFrom = lastName;
+    const live = from?.tables.find((one) => one.id === table.id);
+    for (const column of table.columns) {
+      if (live?.columns.some((one) => one.id === column.id)) continue;
+      const last = past.flatMap((one) => one.columns.filter((other) => other.id === column.id)).at(-1);
+      if (!last) continue;
+      if (last.name !== column.name) column.renamedFrom = last.name;
+      if (last.type !== column.type && /^(text|varchar|character)/.test(last.type) && column.type !== '')
+        column.using = `{${column.id}}::${column.type}`;
+    }
+  }
 }
 
 /** What is said for one file only (a former name, a backfill) is gone from the next. */
@@ -251,8 +273,7 @@ const TEXTS = new Set(['text', 'varchar(40)', 'varchar(80)']);
 const ARGUMENT_TYPES = ['text', 'varchar', 'character varying(80)'];
 
 const checkCallsFunction: SpecialEdit = (file, _files, random) => {
-  const name = 'is_ok';
-  const known = file.functions.find((fn) => fn.name === name);
+  const known = file.functions.find((fn) => fn.name === CHECKING_FUNCTION);
   if (known && random.chance(0.6)) {
     if (random.chance(0.3)) {
       file.functions = file.functions.filter((fn) => fn !== known);
@@ -270,7 +291,7 @@ const checkCallsFunction: SpecialEdit = (file, _files, random) => {
   if (texts.length === 0) return null;
   const fn = known ?? {
     id: file.nextId++,
-    name,
+    name: CHECKING_FUNCTION,
     language: 'sql',
     volatility: 'immutable',
     security: 'invoker',

@@ -183,6 +183,9 @@ const TYPES: Record<string, { values: string[]; defaults: unknown[]; into: strin
   'double precision': { values: ['1.5', '2.25'], defaults: [0.5], into: ['text'] },
 };
 
+/** Name of the function that checks of a chain call. */
+export const CHECKING_FUNCTION = 'is_ok';
+
 export const KEY_TYPES: Record<string, string> = {
   serial: 'bigserial',
   bigserial: 'serial',
@@ -563,11 +566,14 @@ function editOnce(
       else removeColumn(file, table, reference);
       return;
     }
-    case 15:
-      if (file.functions.length === 0 || random.chance(0.3)) return addFunction(file, random);
-      if (random.chance(0.3)) file.functions.pop();
-      else shape(random.pick(file.functions), file, random);
+    case 15: {
+      // What checks call keeps its meaning: only its argument changes, elsewhere.
+      const free = file.functions.filter((fn) => fn.name !== CHECKING_FUNCTION);
+      if (free.length === 0 || random.chance(0.3)) return addFunction(file, random);
+      if (random.chance(0.3)) file.functions = file.functions.filter((fn) => fn !== free.at(-1));
+      else shape(random.pick(free), file, random);
       return;
+    }
     case 16:
     case 17: {
       // A key takes what refers to it along.
