@@ -67,6 +67,15 @@ export async function hasDataDirectory(dataDirectory: string, program: Program):
   }
 }
 
+/**
+ * The built-in provider sorts by code point and knows Unicode's upper and lower case, the same on every machine. It
+ * came with PostgreSQL 17; for older binaries the C library's locale of that name does the same.
+ */
+const localeOf = ({ native }: Program): string[] =>
+  Number(native.major) >= 17
+    ? ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8']
+    : ['--locale=C.UTF-8'];
+
 async function runInitdb(program: Program, fresh: string, sync: boolean): Promise<void> {
   const name = await nameOf(fresh, program.account);
   const child = await launch(program, {
@@ -77,10 +86,7 @@ async function runInitdb(program: Program, fresh: string, sync: boolean): Promis
       '--username=postgres',
       '--auth=scram-sha-256',
       '--encoding=UTF8',
-      // The built-in provider sorts by code point and knows Unicode's upper and lower case, the same on every machine.
-      '--locale=C',
-      '--locale-provider=builtin',
-      '--builtin-locale=C.UTF-8',
+      ...localeOf(program),
       '--no-instructions',
       ...(sync ? [] : ['--no-sync']),
     ],

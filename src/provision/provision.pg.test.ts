@@ -1,5 +1,6 @@
 import pg from 'pg';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { collectLog } from '../../test/support/collect-log.ts';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { provision } from './provision.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
@@ -65,35 +66,64 @@ test('the API roles cannot read what the product keeps for itself', async () => 
   }
 });
 
-test('a role with the three rights and the database is enough; each missing right is named', async () => {
-  const admin = new pg.Client(database.url);
-  await admin.connect();
-  const name = `limited_${database.url.slice(-8)}`;
-  try {
-    // The same password as the superuser's: the login roles take theirs from it, cluster-wide.
-    const { password } = new URL(database.url);
-    await admin.query(`create role ${name} login password '${password}' createrole createdb bypassrls`);
-    await admin.query(`alter database "${new URL(database.url).pathname.slice(1)}" owner to ${name}`);
-    const url = new URL(database.url);
-    url.username = name;
-    // The roles exist in this cluster already, made by a superuser: then somebody must have given them.
-    await admin.query(`grant svc_owner to ${name} with admin option`);
-    await admin.query(`grant anon, authenticated, service_role, authenticator to ${name} with admin option`);
-    const { applied } = await provision(url.href);
-    expect(applied).toEqual(PROVISION_STEPS.map((step) => step.id));
+test('a second start changes nothing: a database that refuses every change is as good', async () => {
+  await provision(database.url);
+  const { pathname } = new URL(database.url);
+  await asRole(database.url, (client) =>
+    client.query(`alter database "${pathname.slice(1)}" set default_transaction_read_only = on`),
+  );
+  expect((await provision(database.url)).applied).toEqual([]);
+});
 
-    await admin.query(`alter role ${name} nocreaterole nobypassrls`);
-    await expect(provision(url.href)).rejects.toMatchObject({
-      code: 'missing_rights',
-      message: `The role "${name}" of SVC_DATABASE_URL lacks CREATEROLE, BYPASSRLS`,
-      hint: `Run as a superuser: alter role "${name}" createrole bypassrls;`,
-    });
-  } finally {
-    await admin.query(`reassign owned by ${name} to postgres`);
-    await admin.query(`drop owned by ${name}`);
-    await admin.query(`drop role ${name}`);
-    await admin.end();
-  }
+test("a second start waits for nobody who reads the product's tables", async () => {
+  await provision(database.url);
+  await asRole(database.url, async (dump) => {
+    await dump.query('begin');
+    await dump.query('lock table svc_meta.provision_step, auth.users, storage.objects in access share mode');
+    expect((await provision(database.url)).applied).toEqual([]);
+    await dump.query('rollback');
+  });
+});
+
+test('a start with something to do says whom it waits for, and goes on when they are gone', async () => {
+  await provision(database.url);
+  const { log, lines } = collectLog();
+  await asRole(database.url, async (dump) => {
+    await dump.query(`delete from svc_meta.provision_step where id = 'auth-1'`);
+    await dump.query('drop schema auth cascade; create schema auth authorization svc_owner');
+    await dump.query('begin');
+    await dump.query('lock table svc_meta.provision_step in exclusive mode');
+    const {
+      rows: [self],
+    } = await dump.query<{ pid: number }>('select pg_backend_pid() as pid');
+    const start = provision(database.url, log);
+    await expect
+      .poll(() => lines().map((line) => line['blockedBy']))
+      .toContainEqual([expect.objectContaining({ pid: self?.pid, state: 'idle in transaction' })]);
+    await dump.query('commit');
+    expect((await start).applied).toEqual(['auth-1']);
+  });
+});
+
+describe('passwords of the login roles', () => {
+  const verifiers = async (): Promise<Record<string, string>> => {
+    const { rows } = await asRole(database.url, (client) =>
+      client.query<{ rolname: string; rolpassword: string }>(
+        `select rolname, rolpassword from pg_authid where rolname in ('svc_owner', 'authenticator')`,
+      ),
+    );
+    return Object.fromEntries(rows.map((row) => [row.rolname, row.rolpassword]));
+  };
+
+  test('each role has its own, stored as SCRAM, and kept while it fits', async () => {
+    const { ownerUrl, authenticatorUrl } = await provision(database.url);
+    const secrets = [database.url, ownerUrl, authenticatorUrl].map((url) => new URL(url).password);
+    expect(new Set(secrets).size).toBe(3);
+    const before = await verifiers();
+    for (const verifier of Object.values(before)) expect(verifier).toMatch(/^SCRAM-SHA-256\$4096:/);
+    await provision(database.url);
+    expect(await verifiers()).toEqual(before);
+  });
 });
 
 test.each([

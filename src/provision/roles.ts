@@ -1,104 +1,159 @@
 // The five roles. `svc_owner` owns what the product makes, `authenticator` is what requests connect as, and it
 // may become `anon`, `authenticated` or `service_role` and nothing else: no request ever runs as a superuser.
-import { createHash } from 'node:crypto';
 import { Problem } from '../problem/problem.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
-import { ident, literal, raw, sql, type Sql } from '../postgres/sql.ts';
+import { ident, raw, sql } from '../postgres/sql.ts';
+import { isDenied, isRace, pauseOnRace } from './errors.ts';
 
-type Self = {
-  name: string;
-  rolsuper: boolean;
-  rolcreaterole: boolean;
-  rolcreatedb: boolean;
-  rolbypassrls: boolean;
-  version: number;
+/** The role of SVC_DATABASE_URL, and what matters about its server and database. */
+export type Self = {
+  readonly name: string;
+  readonly rolsuper: boolean;
+  readonly rolcreaterole: boolean;
+  readonly rolcreatedb: boolean;
+  readonly rolbypassrls: boolean;
+  readonly rolinherit: boolean;
+  readonly version: number;
+  readonly database: string;
+  readonly owns_database: boolean;
 };
 
 const OLDEST_VERSION = 150_000;
+/** Since then CREATEROLE reaches only roles that were made or given with ADMIN OPTION, and SET is a right of its own. */
+const NARROW_CREATEROLE = 160_000;
 
 /** Attributes beside the name. BYPASSRLS only where the product itself speaks. */
-const ROLES: ReadonlyArray<{ readonly name: string; readonly attributes: string; readonly login: boolean }> =
-  [
-    { name: 'svc_owner', attributes: 'bypassrls', login: true },
-    { name: 'anon', attributes: 'noinherit', login: false },
-    { name: 'authenticated', attributes: 'noinherit', login: false },
-    { name: 'service_role', attributes: 'noinherit bypassrls', login: false },
-    { name: 'authenticator', attributes: 'noinherit', login: true },
-  ];
+const ROLES: ReadonlyArray<{ readonly name: string; readonly attributes: readonly string[] }> = [
+  { name: 'svc_owner', attributes: ['bypassrls', 'login'] },
+  { name: 'anon', attributes: ['noinherit'] },
+  { name: 'authenticated', attributes: ['noinherit'] },
+  { name: 'service_role', attributes: ['noinherit', 'bypassrls'] },
+  { name: 'authenticator', attributes: ['noinherit', 'login'] },
+];
+export const LOGIN_ROLES = ['svc_owner', 'authenticator'] as const;
+const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
+const MOST_ATTEMPTS = 40;
 
 /** Refuses a connection string that cannot do what start-up needs, naming each missing right. */
-export async function checkRights(db: Queryable): Promise<void> {
+export async function checkRights(db: Queryable): Promise<Self> {
   const [self] = await db.query<Self>(sql`
-    select rolname as name, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls,
-      current_setting('server_version_num')::int as version
-    from pg_roles where rolname = current_user`);
+    select rolname as name, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls, rolinherit,
+      current_setting('server_version_num')::int as version, datname as database,
+      pg_has_role(current_user, datdba, 'usage') as owns_database
+    from pg_roles, pg_database where rolname = current_user and datname = current_database()`);
   if (!self) throw new Error('the current role is not in pg_roles');
   if (self.version < OLDEST_VERSION) {
     throw new Problem('postgres_too_old', 500, `PostgreSQL ${Math.floor(self.version / 10_000)} is too old`, {
       hint: 'svc runs on PostgreSQL 15 and newer.',
     });
   }
-  if (self.rolsuper) return;
-  const missing = [
-    self.rolcreaterole ? undefined : 'CREATEROLE',
-    self.rolcreatedb ? undefined : 'CREATEDB',
-    self.rolbypassrls ? undefined : 'BYPASSRLS',
-  ].filter((right) => right !== undefined);
-  if (missing.length === 0) return;
+  const missing = missingRights(self);
+  if (missing.length === 0) return self;
   throw new Problem(
     'missing_rights',
     500,
     `The role "${self.name}" of SVC_DATABASE_URL lacks ${missing.join(', ')}`,
-    {
-      hint: `Run as a superuser: alter role ${ident(self.name).compile().text} ${missing.join(' ').toLowerCase()};`,
-    },
+    { hint: onceAsSuperuser(await superuserStatements(db, self)) },
   );
 }
 
-/** Creates what is missing and re-syncs the passwords. Must hold the provisioning lock. */
-export async function provisionRoles(db: Queryable, password: string | null): Promise<void> {
-  const existing = await db.query<{ rolname: string }>(
-    sql`select rolname from pg_roles where rolname = any(${ROLES.map((role) => role.name)})`,
-  );
-  const known = new Set(existing.map((row) => row.rolname));
-  for (const role of ROLES) {
-    if (!known.has(role.name))
-      await createRole(db, role.name, `${role.attributes} ${role.login ? 'login' : 'nologin'}`);
-  }
-  await db.query(sql`grant anon, authenticated, service_role to authenticator`);
-  if (password === null) return;
-  for (const role of ROLES) {
-    if (role.login) await db.query(sql`alter role ${ident(role.name)} password ${literal(password)}`);
-  }
+function missingRights(self: Self): string[] {
+  if (self.rolsuper) return [];
+  return [
+    ...(self.rolcreaterole ? [] : ['CREATEROLE']),
+    ...(self.rolcreatedb ? [] : ['CREATEDB']),
+    ...(self.rolbypassrls ? [] : ['BYPASSRLS']),
+    // What owns `public` is a role of PostgreSQL's own, whose rights the database's owner has to inherit.
+    ...(self.rolinherit || self.version >= NARROW_CREATEROLE ? [] : ['INHERIT']),
+  ];
 }
 
-async function createRole(db: Queryable, name: string, attributes: string): Promise<void> {
-  try {
-    await db.query(sql`create role ${ident(name)} ${raw(attributes)}`);
-  } catch (error) {
-    // Roles belong to the cluster while our lock belongs to the database: another database of the same
-    // cluster may have been faster. Any other failure is real.
-    if (!isDuplicate(error)) throw error;
-  }
-}
+/** How one role acts for another; before PostgreSQL 16 membership was enough. */
+const actingRight = (version: number): string => (version >= NARROW_CREATEROLE ? 'set' : 'member');
 
-function isDuplicate(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === '42710' || error.code === '23505');
+type Found = {
+  rolname: string;
+  rolcanlogin: boolean;
+  rolbypassrls: boolean;
+  rolinherit: boolean;
+  /** `authenticator` may become it. */
+  given: boolean | null;
+  /** We may become it. */
+  ours: boolean;
+};
+
+/** The statements that make the roles what they have to be: none once they are. */
+export async function roleChanges(db: Queryable, self: Self): Promise<string[]> {
+  const right = actingRight(self.version);
+  const rows = await db.query<Found>(sql`
+    select r.rolname, r.rolcanlogin, r.rolbypassrls, r.rolinherit,
+      pg_has_role(a.oid, r.oid, ${right}) as given, pg_has_role(current_user, r.oid, ${right}) as ours
+    from pg_roles r left join pg_roles a on a.rolname = 'authenticator'
+    where r.rolname = any(${ROLES.map((role) => role.name)})`);
+  const found = new Map(rows.map((row) => [row.rolname, row]));
+  const changes = ROLES.flatMap(({ name, attributes }) => {
+    const role = found.get(name);
+    if (!role) return [`create role ${name} ${attributes.join(' ')}`];
+    const lacking = [
+      ...(attributes.includes('bypassrls') && !role.rolbypassrls ? ['bypassrls'] : []),
+      ...(attributes.includes('login') && !role.rolcanlogin ? ['login'] : []),
+      // With INHERIT every connection would start with the rights of service_role.
+      ...(name === 'authenticator' && role.rolinherit ? ['noinherit'] : []),
+    ];
+    return lacking.length > 0 ? [`alter role ${name} ${lacking.join(' ')}`] : [];
+  });
+  const toGive = API_ROLES.filter((name) => found.get(name)?.given !== true);
+  if (toGive.length > 0) changes.push(`grant ${toGive.join(', ')} to authenticator`);
+  if (found.get('svc_owner')?.ours !== true)
+    changes.push(`grant svc_owner to ${ident(self.name).compile().text}`);
+  return changes;
 }
 
 /**
- * The password of the two login roles: derived from the connection string's own, so that every instance
- * that knows the string computes the same one, and the superuser's password itself is never reused.
+ * Makes the roles what they have to be. They belong to the cluster while our lock belongs to the database, so a
+ * project in another database may be doing the same: whoever loses a race looks again at what is left to do.
  */
-export function rolePassword(url: URL): string | null {
-  if (url.password === '') return null;
-  return createHash('sha256')
-    .update(`svc role password\0${decodeURIComponent(url.password)}`)
-    .digest('base64url');
+export async function provisionRoles(db: Queryable, self: Self): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const changes = await roleChanges(db, self);
+    if (changes.length === 0) return;
+    try {
+      for (const change of changes) await db.query(raw(change));
+      if (attempt > MOST_ATTEMPTS) throw new Error(`the roles do not become what they should: ${changes[0]}`);
+    } catch (error) {
+      if (isDenied(error)) throw await needsSuperuser(db, self, error);
+      if (!isRace(error) || attempt >= MOST_ATTEMPTS) throw error;
+      await pauseOnRace();
+    }
+  }
 }
 
-/** Rights of the API roles on what the product provisions; ordinary tables get theirs from the migration. */
-export const SCHEMA_GRANTS: Sql = raw(`
-  grant usage on schema auth, public to anon, authenticated, service_role;
-  grant execute on all functions in schema auth to anon, authenticated, service_role;
-`);
+/** What this role may not do itself, as statements that a superuser runs once. */
+export async function needsSuperuser(db: Queryable, self: Self, cause: Error): Promise<Problem> {
+  return new Problem(
+    'missing_rights',
+    500,
+    `The role "${self.name}" of SVC_DATABASE_URL may not prepare this server: ${cause.message}`,
+    { cause, hint: onceAsSuperuser(await superuserStatements(db, self)) },
+  );
+}
+
+function onceAsSuperuser(statements: readonly string[]): string {
+  return `Run as a superuser, once, then start again: ${statements.map((one) => `${one};`).join(' ')}`;
+}
+
+async function superuserStatements(db: Queryable, self: Self): Promise<string[]> {
+  const name = ident(self.name).compile().text;
+  const missing = missingRights(self);
+  const changes = await roleChanges(db, self);
+  const all = ROLES.map((role) => role.name).join(', ');
+  return [
+    ...(missing.length > 0 ? [`alter role ${name} ${missing.join(' ').toLowerCase()}`] : []),
+    ...changes.filter((change) => !change.startsWith('grant svc_owner')),
+    // Before PostgreSQL 16 CREATEROLE reaches every role, so acting for the owner is all that has to be given.
+    self.version >= NARROW_CREATEROLE
+      ? `grant ${all} to ${name} with admin option`
+      : `grant svc_owner to ${name}`,
+    ...(self.owns_database ? [] : [`alter database ${ident(self.database).compile().text} owner to ${name}`]),
+  ];
+}

@@ -59,7 +59,7 @@ export type Backend = {
 
 export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config } = options;
-  const database = await provision(options.databaseUrl);
+  const database = await provision(options.databaseUrl, log);
   if (database.applied.length > 0) log.info({ steps: database.applied }, 'provisioned the database');
 
   const { pool } = config.database;

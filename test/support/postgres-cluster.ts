@@ -1,12 +1,8 @@
 // The one PostgreSQL of a test run: made in a temporary folder before the first test, gone after the last.
-// SVC_TEST_DATABASE_URL names another server to use instead, to try the product on another version.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+// SVC_TEST_DATABASE_URL names another server to use instead; SVC_TEST_POSTGRES names other binaries to make it with.
 import type { TestProject } from 'vitest/node';
-import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
-import { silentLog } from '../../src/log/log.ts';
 import { dropRunDatabases } from './database.ts';
+import { startFreshCluster } from './fresh-cluster.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -25,20 +21,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     project.provide('postgresUrl', given);
     return () => dropRunDatabases(given, run);
   }
-  const folder = await mkdtemp(join(tmpdir(), 'svc-test-'));
-  try {
-    const server = await startEmbeddedPostgres({
-      dir: join(folder, '.svc'),
-      log: silentLog,
-      durability: 'throwaway',
-    });
-    project.provide('postgresUrl', server.url);
-    return async () => {
-      await server.stop();
-      await rm(folder, { recursive: true, force: true });
-    };
-  } catch (error) {
-    await rm(folder, { recursive: true, force: true });
-    throw error;
-  }
+  const server = await startFreshCluster();
+  project.provide('postgresUrl', server.url);
+  return () => server.stop();
 }

@@ -1,0 +1,124 @@
+// What one database needs beside the roles: the product's schemas, rights of their owner, and the numbered steps.
+import type { Queryable } from '../postgres/owner-database.ts';
+import { ident, raw, sql } from '../postgres/sql.ts';
+import { isDenied, isRace } from './errors.ts';
+import type { Self } from './roles.ts';
+import { PROVISION_STEPS } from './steps/steps.ts';
+
+type Found = {
+  /** Owner by schema, of the four that the product needs. */
+  schemas: Readonly<Record<string, string>>;
+  may_create: boolean;
+  step_table: string | null;
+};
+
+/** The statements the administrator's role has to run before the steps: none once everything is there. */
+export async function databaseChanges(db: Queryable, self: Self): Promise<string[]> {
+  const found = await look(db);
+  const database = ident(self.database).compile().text;
+  return [
+    ...(found.may_create ? [] : [`grant create, temporary on database ${database} to svc_owner`]),
+    ...['auth', 'storage', 'svc_meta', 'public']
+      .filter((schema) => found.schemas[schema] === undefined)
+      .map((schema) => `create schema if not exists ${schema} authorization svc_owner`),
+    // Migrations run as svc_owner and make their tables here.
+    ...(['svc_owner', undefined].includes(found.schemas['public'])
+      ? []
+      : ['alter schema public owner to svc_owner']),
+    ...(['svc_owner', null].includes(found.step_table)
+      ? []
+      : ['alter table svc_meta.provision_step owner to svc_owner']),
+  ];
+}
+
+async function look(db: Queryable): Promise<Found> {
+  const [found] = await db.query<Found>(sql`
+    select coalesce((
+        select json_object_agg(nspname, nspowner::regrole::text) from pg_namespace
+        where nspname in ('auth', 'storage', 'svc_meta', 'public')), '{}') as schemas,
+      has_database_privilege('svc_owner', current_database(), 'create')
+        and has_database_privilege('svc_owner', current_database(), 'temporary') as may_create,
+      (select relowner::regrole::text from pg_class
+        where relname = 'provision_step' and relnamespace = to_regnamespace('svc_meta')) as step_table`);
+  if (!found) throw new Error('a query without a table returned no row');
+  return found;
+}
+
+/** Ids of the steps that were not applied yet. */
+export async function pendingSteps(db: Queryable): Promise<string[]> {
+  const { step_table } = await look(db);
+  const done = step_table === null ? [] : await asOwner(db, readSteps);
+  return PROVISION_STEPS.map((step) => step.id).filter((id) => !done.includes(id));
+}
+
+async function readSteps(db: Queryable): Promise<string[]> {
+  const rows = await db.query<{ id: string }>(sql`select id from svc_meta.provision_step`);
+  return rows.map((row) => row.id);
+}
+
+/** Applies what is missing, each step in a transaction of its own, and answers what it applied. */
+export async function applySteps(
+  db: Queryable,
+  patiently: (work: () => Promise<void>) => Promise<void>,
+): Promise<string[]> {
+  await patiently(() =>
+    asOwner(db, async () => {
+      const { step_table } = await look(db);
+      if (step_table === null)
+        await db.query(
+          raw(
+            'create table svc_meta.provision_step (id text primary key, applied_at timestamptz not null default now())',
+          ),
+        );
+    }),
+  );
+  const pending = new Set(await pendingSteps(db));
+  const steps = PROVISION_STEPS.filter((step) => pending.has(step.id));
+  for (const step of steps) {
+    await patiently(() =>
+      asOwner(db, async () => {
+        await db.query(raw(step.sql));
+        await db.query(raw(SCHEMA_GRANTS));
+        await db.query(sql`insert into svc_meta.provision_step (id) values (${step.id})`);
+      }),
+    );
+  }
+  return steps.map((step) => step.id);
+}
+
+/**
+ * Filling a column is no update of the application's: its triggers stay quiet where svc_owner may silence them. An
+ * administrator who may not grant this goes without; the plan then says where triggers would fire.
+ */
+export async function grantQuietFills(db: Queryable): Promise<void> {
+  const [row] = await db.query<{ has: boolean; may: boolean }>(sql`
+    select has_parameter_privilege('svc_owner', 'session_replication_role', 'set') as has,
+      has_parameter_privilege(current_user, 'session_replication_role', 'set with grant option') as may`);
+  if (!row || row.has || !row.may) return;
+  try {
+    await db.query(raw('grant set on parameter session_replication_role to svc_owner'));
+  } catch (error) {
+    // Parameters are the cluster's: another database may be granting the same at this moment.
+    if (!isDenied(error) && !isRace(error)) throw error;
+  }
+}
+
+/** One transaction as svc_owner, whatever the administrator's role inherits. */
+async function asOwner<T>(db: Queryable, work: (db: Queryable) => Promise<T>): Promise<T> {
+  await db.query(raw('begin'));
+  try {
+    await db.query(raw('set local role svc_owner'));
+    const result = await work(db);
+    await db.query(raw('commit'));
+    return result;
+  } catch (error) {
+    await db.query(raw('rollback'));
+    throw error;
+  }
+}
+
+/** Rights of the API roles on what the product provisions; ordinary tables get theirs from the migration. */
+const SCHEMA_GRANTS = `
+  grant usage on schema auth, public to anon, authenticated, service_role;
+  grant execute on all functions in schema auth to anon, authenticated, service_role;
+`;

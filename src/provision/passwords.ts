@@ -1,0 +1,101 @@
+// The passwords of the two login roles: derived from the connection string's own, so that every instance that knows
+// the string computes the same ones, and set only where they differ.
+import { createHmac } from 'node:crypto';
+import pg from 'pg';
+import type { Log } from '../log/log.ts';
+import { clientConfig } from '../postgres/connection.ts';
+import type { Queryable } from '../postgres/owner-database.ts';
+import { ident, literal, raw, sql } from '../postgres/sql.ts';
+import { codeOf, isDenied, isRace, pauseOnRace } from './errors.ts';
+import { LOGIN_ROLES, needsSuperuser, type Self } from './roles.ts';
+import { isPasswordOf, scramVerifier } from './scram.ts';
+
+type LoginRole = (typeof LOGIN_ROLES)[number];
+const MOST_ATTEMPTS = 40;
+
+/** The connection string for a login role; without a password when the given one has none. */
+export function roleUrl(address: URL, role: LoginRole): string {
+  const url = new URL(address);
+  url.username = role;
+  url.password = rolePassword(address, role) ?? '';
+  return url.href;
+}
+
+function rolePassword(address: URL, role: LoginRole): string | null {
+  if (address.password === '') return null;
+  return createHmac('sha256', decodeURIComponent(address.password))
+    .update(`svc role password\0${role}`)
+    .digest('base64url');
+}
+
+/** The login roles whose password is another one. */
+export async function differingPasswords(db: Queryable, address: URL): Promise<LoginRole[]> {
+  if (address.password === '') return [];
+  const [may] = await db.query<{ read: boolean }>(
+    sql`select has_table_privilege('pg_catalog.pg_authid', 'select') as read`,
+  );
+  const differs = may?.read ? await storedDiffers(db, address) : await loginDiffers(address);
+  return LOGIN_ROLES.filter((_, index) => differs[index]);
+}
+
+async function storedDiffers(db: Queryable, address: URL): Promise<boolean[]> {
+  const rows = await db.query<{ rolname: string; rolpassword: string | null }>(
+    sql`select rolname, rolpassword from pg_authid where rolname = any(${LOGIN_ROLES})`,
+  );
+  return LOGIN_ROLES.map((role) => {
+    const stored = rows.find((row) => row.rolname === role)?.rolpassword ?? null;
+    return !isPasswordOf(stored, rolePassword(address, role) ?? '');
+  });
+}
+
+/** Who may not read what is stored tries. Where the server asks for no password, none can be wrong. */
+async function loginDiffers(address: URL): Promise<boolean[]> {
+  return await Promise.all(
+    LOGIN_ROLES.map(async (role) => {
+      const client = new pg.Client(
+        clientConfig({ url: roleUrl(address, role), applicationName: 'svc-provision' }),
+      );
+      client.on('error', () => {});
+      try {
+        await client.connect();
+        return false;
+      } catch (error) {
+        // Any other refusal is no matter of the password; who connects later meets it and says it.
+        return codeOf(error) === '28P01';
+      } finally {
+        await client.end().catch(() => {});
+      }
+    }),
+  );
+}
+
+export async function syncPasswords(db: Queryable, self: Self, address: URL, log: Log): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const differing = await differingPasswords(db, address);
+    if (differing.length === 0) return;
+    await warnOthers(db, differing, log);
+    try {
+      for (const role of differing) {
+        const verifier = scramVerifier(rolePassword(address, role) ?? '');
+        await db.query(sql`alter role ${ident(role)} password ${literal(verifier)}`);
+      }
+      return;
+    } catch (error) {
+      if (isDenied(error)) throw await needsSuperuser(db, self, error);
+      if (!isRace(error) || attempt >= MOST_ATTEMPTS) throw error;
+      await pauseOnRace();
+    }
+  }
+}
+
+/** The roles are the cluster's: a project of another database that knows another password is locked out by ours. */
+async function warnOthers(db: Queryable, roles: readonly LoginRole[], log: Log): Promise<void> {
+  const others = await db.query<{ datname: string }>(sql`
+    select distinct datname::text from pg_stat_activity
+    where usename = any(${roles}) and datname <> current_database() ${raw('order by 1')}`);
+  if (others.length === 0) return;
+  log.warn(
+    { databases: others.map((row) => row.datname), roles },
+    'other databases of this server use these roles with another password and can no longer connect: projects of one server need connection strings with the same password',
+  );
+}

