@@ -12,6 +12,7 @@ import { authorize, authorizeLink } from './actions/authorize.ts';
 import { callback } from './actions/callback.ts';
 import * as factors from './actions/factors.ts';
 import { generateLink } from './actions/generate-link.ts';
+import { confirmLink } from './actions/confirm-link.ts';
 import { unlinkIdentity } from './actions/identities.ts';
 import { invite } from './actions/invite.ts';
 import { logout } from './actions/logout.ts';
@@ -79,6 +80,8 @@ const ROUTES: readonly Route[] = [
   ['PUT', '/user', 'user', updateOwnUser],
 
   ['GET', '/user/identities/authorize', 'user', authorizeLink],
+  // The button of the page that asks before an identity joins an account.
+  ['POST', '/user/identities/confirm', 'none', confirmLink],
   ['DELETE', '/user/identities/:id', 'user', unlinkIdentity],
   ['GET', '/authorize', 'none', authorize],
   ['GET', '/callback', 'none', callback],

@@ -5,6 +5,7 @@ import { sql } from '../postgres/sql.ts';
 import type { AuthContext, Db } from './auth-context.ts';
 import type { Fields } from './fields.ts';
 import { badCodeVerifier, flowStateExpired, flowStateNotFound, validationFailed } from './problem.ts';
+import type { ProviderProfile } from './provider/provider.ts';
 import type { SignInMethod } from './session.ts';
 
 export type Challenge = { readonly challenge: string; readonly method: 's256' | 'plain' };
@@ -24,13 +25,15 @@ export type FlowRow = {
   referrer: string | null;
   invite_token: string | null;
   linking_target_id: string | null;
+  /** The session that began the linking; the flow ends with it. */
+  linking_session_id: string | null;
   email_optional: boolean;
   created_at: Date;
 };
 
 const COLUMNS = sql`id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
   auth_code_issued_at, failures, provider_secrets, provider_access_token, provider_refresh_token, referrer, invite_token,
-  linking_target_id, email_optional, created_at`;
+  linking_target_id, linking_session_id, email_optional, created_at`;
 
 /** From the redirect to the provider until it sends the browser back. */
 export const OAUTH_FLOW_MS = 600_000;
@@ -65,18 +68,19 @@ export type NewFlow = {
   readonly state?: string | undefined;
   readonly providerSecrets?: Buffer | undefined;
   readonly inviteToken?: string | undefined;
-  readonly linkingTargetId?: string | undefined;
+  readonly linking?: { readonly userId: string; readonly sessionId: string } | undefined;
   readonly emailOptional?: boolean | undefined;
 };
 
 export async function insertFlow(db: Db, id: string, flow: NewFlow, now: Date): Promise<void> {
   await db.query(sql`
     insert into auth.flow_state (id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
-      state_hash, provider_secrets, referrer, invite_token, linking_target_id, email_optional, created_at, updated_at)
+      state_hash, provider_secrets, referrer, invite_token, linking_target_id, linking_session_id, email_optional,
+      created_at, updated_at)
     values (${id}, ${flow.userId ?? null}, ${flow.providerType}, ${flow.method}, ${flow.challenge?.challenge ?? null},
       ${flow.challenge?.method ?? null}, ${flow.state === undefined ? null : hashSecret(flow.state)},
       ${flow.providerSecrets ?? null}, ${flow.referrer ?? null}, ${flow.inviteToken ?? null},
-      ${flow.linkingTargetId ?? null}, ${flow.emailOptional ?? false}, ${now}, ${now})`);
+      ${flow.linking?.userId ?? null}, ${flow.linking?.sessionId ?? null}, ${flow.emailOptional ?? false}, ${now}, ${now})`);
 }
 
 export async function findFlow(db: Db, id: string): Promise<FlowRow | undefined> {
@@ -117,6 +121,7 @@ export async function issueCode(
   userId: string,
   now: Date,
   tokens?: ProviderTokens,
+  profile?: ProviderProfile,
 ): Promise<string | undefined> {
   const code = randomBytes(32).toString('base64url');
   const seal = (token: string | undefined, part: string): Buffer | null =>
@@ -124,9 +129,28 @@ export async function issueCode(
   const [issued] = await db.query(sql`
     update auth.flow_state set auth_code = ${hashSecret(code)}, auth_code_issued_at = ${now}, user_id = ${userId},
       provider_access_token = ${seal(tokens?.accessToken, 'access')},
-      provider_refresh_token = ${seal(tokens?.refreshToken, 'refresh')}, provider_secrets = null, updated_at = ${now}
+      provider_refresh_token = ${seal(tokens?.refreshToken, 'refresh')}, provider_secrets = ${seal(profile && JSON.stringify(profile), 'profile')},
+      updated_at = ${now}
     where id = ${flowId} returning 1`);
   return issued ? code : undefined;
+}
+
+/** What the provider said of somebody whose identity is linked only when the flow's beginner comes for the code. */
+export function openProfile(auth: AuthContext, flow: FlowRow): ProviderProfile | undefined {
+  const opened =
+    flow.provider_secrets && auth.boxes.providerToken.open(flow.provider_secrets, `${flow.id} profile`);
+  return opened ? (JSON.parse(opened.toString('utf8')) as ProviderProfile) : undefined;
+}
+
+/** The linking flow that waits for an answer to its page; it can be answered once. */
+export async function takeParked(db: Db, code: string, now: Date): Promise<FlowRow | undefined> {
+  const oldest = new Date(now.getTime() - CODE_LIFETIME_MS);
+  const [flow] = await db.query<FlowRow>(sql`
+    delete from auth.flow_state
+    where auth_code = ${hashSecret(code)} and code_challenge is null and linking_target_id is not null
+      and auth_code_issued_at >= ${oldest}
+    returning ${COLUMNS}`);
+  return flow;
 }
 
 export function openProviderTokens(auth: AuthContext, flow: FlowRow): ProviderTokens {

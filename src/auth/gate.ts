@@ -66,15 +66,27 @@ export async function requireUser(auth: AuthContext, presented: Presented, now: 
  * in, the session may have ended, because a password was changed or the owner of the mailbox arrived. The user stays
  * locked. With a verified factor, what changes how the account is entered asks for a session that has shown it.
  */
-export async function lockSignedIn(db: Db, { user, session }: SignedIn): Promise<SignedInAgain> {
-  const locked = await lockUser(db, user.id);
+export async function lockSignedIn(
+  db: Db,
+  { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
+): Promise<SignedInAgain> {
+  const locked = await lockUser(db, userId);
   if (!locked || locked.deleted_at) throw userNotFound(403);
   const [alive] = await db.query<{ aal: SessionRow['aal'] }>(
-    sql`select aal from auth.sessions where id = ${session.id} and user_id = ${user.id} for share`,
+    sql`select aal from auth.sessions where id = ${sessionId} and user_id = ${userId} for share`,
   );
   if (!alive) throw sessionNotFound();
   return { user: locked, lacksFactor: hasVerifiedFactor(locked) && alive.aal === 'aal1' };
 }
+
+/** Which user and session to look at again. */
+export const idsOf = ({
+  user,
+  session,
+}: SignedIn): { readonly userId: string; readonly sessionId: string } => ({
+  userId: user.id,
+  sessionId: session.id,
+});
 
 export type SignedInAgain = {
   readonly user: UserRow;

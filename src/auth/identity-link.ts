@@ -10,6 +10,7 @@ import { isEmailTaken } from './email-change.ts';
 import { readEmail } from './email-address.ts';
 import type { JsonObject } from './fields.ts';
 import { expelStrangers, isProven, markProven } from './first-proof.ts';
+import { lockSignedIn } from './gate.ts';
 import { mergeMetadata } from './metadata.ts';
 import { voidAllTokens, type OneTimeTokenRow } from './one-time-token.ts';
 import {
@@ -18,11 +19,11 @@ import {
   emailNotConfirmed,
   identityAlreadyExists,
   identityAlreadyLinked,
+  insufficientAal,
   providerEmailTaken,
   providerEmailUnverified,
   signupDisabled,
   userBanned,
-  userNotFound,
 } from './problem.ts';
 import type { ProviderProfile } from './provider/provider.ts';
 import type { AuthRequest } from './request.ts';
@@ -38,12 +39,14 @@ import {
   type UserRow,
 } from './user.ts';
 
+export type Linking = { readonly userId: string; readonly sessionId: string };
+
 export type LinkOrder = {
   readonly provider: string;
   readonly profile: ProviderProfile;
   readonly emailOptional: boolean;
   /** The signed-in user who adds this identity. */
-  readonly linkingTargetId?: string | undefined;
+  readonly linking?: Linking | undefined;
   /** Hash of an invitation's token. */
   readonly inviteTokenHash?: string | undefined;
 };
@@ -72,8 +75,7 @@ export async function resolveIdentity(
   order: LinkOrder,
 ): Promise<LinkOutcome> {
   const emails = readEmails(order.profile);
-  if (order.linkingTargetId !== undefined)
-    return await linkToUser(auth, db, request, order, emails, order.linkingTargetId);
+  if (order.linking) return await linkToUser(auth, db, request, order, emails, order.linking);
   if (order.inviteTokenHash !== undefined)
     return await acceptInvite(db, request, order, emails, order.inviteTokenHash);
   const owner = await ownerOfIdentity(db, order);
@@ -226,6 +228,38 @@ async function createUser(
   return refused(providerEmailUnverified(order.provider));
 }
 
+/** Why this identity cannot join the account, before anybody is asked to agree; undefined when it can. */
+export async function whyNotLinked(
+  db: Db,
+  order: LinkOrder,
+  linking: Linking,
+  now: Date,
+): Promise<Problem | undefined> {
+  const found = await findLinkTarget(db, linking, now);
+  return found instanceof Problem ? found : await alreadyOwned(db, order, found.id);
+}
+
+/** The account as it is now, entered by the session that began: it must live, and have shown the second factor. */
+async function findLinkTarget(db: Db, linking: Linking, now: Date): Promise<UserRow | Problem> {
+  try {
+    const { user, lacksFactor } = await lockSignedIn(db, linking);
+    if (isBanned(user, now)) return userBanned(403);
+    return lacksFactor ? factorNeededToLink() : user;
+  } catch (error) {
+    if (error instanceof Problem) return error;
+    throw error;
+  }
+}
+
+export const factorNeededToLink = (): Problem =>
+  insufficientAal(403, 'AAL2 session is required to add an identity when MFA is enabled.');
+
+async function alreadyOwned(db: Db, order: LinkOrder, userId: string): Promise<Problem | undefined> {
+  const owner = await ownerOfIdentity(db, order);
+  if (!owner) return undefined;
+  return owner.id === userId ? identityAlreadyLinked() : identityAlreadyExists();
+}
+
 /** L14: a signed-in user adds an identity. */
 async function linkToUser(
   auth: AuthContext,
@@ -233,14 +267,14 @@ async function linkToUser(
   request: AuthRequest,
   order: LinkOrder,
   emails: Emails,
-  targetId: string,
+  linking: Linking,
 ): Promise<LinkOutcome> {
   const { now, settings } = request;
-  const user = await lockUser(db, targetId);
-  if (!user || user.deleted_at) return refused(userNotFound(403));
-  if (isBanned(user, now)) return refused(userBanned(403));
-  const owner = await ownerOfIdentity(db, order);
-  if (owner) return refused(owner.id === user.id ? identityAlreadyLinked() : identityAlreadyExists());
+  const found = await findLinkTarget(db, linking, now);
+  if (found instanceof Problem) return refused(found);
+  const user = found;
+  const taken = await alreadyOwned(db, order, user.id);
+  if (taken) return refused(taken);
   const adopts = user.email === null ? emails.primary : undefined;
   if (adopts !== undefined && (await isEmailTaken(db, adopts, user.id))) return refused(emailExists(400));
   await insertIdentity(db, user.id, order, now);

@@ -220,7 +220,7 @@ export async function navigate(
       response.on('end', () => {
         const received = new Headers();
         for (const [name, value] of Object.entries(response.headers))
-          if (typeof value === 'string') received.set(name, value);
+          for (const one of value === undefined ? [] : [value].flat()) received.append(name, one);
         resolve({ status: response.statusCode ?? 0, headers: received, text, json: {} });
       });
     });

@@ -1,13 +1,15 @@
 // GET /authorize and /user/identities/authorize: begins a flow and sends the browser to the provider.
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { AuthContext } from '../auth-context.ts';
-import { hashSecret, insertFlow, parseChallenge } from '../flow-state.ts';
-import type { SignedIn } from '../gate.ts';
+import { hashSecret, insertFlow, parseChallenge, type NewFlow } from '../flow-state.ts';
+import { idsOf, type SignedIn } from '../gate.ts';
+import { factorNeededToLink } from '../identity-link.ts';
 import { findByToken } from '../one-time-token.ts';
 import { unexpectedFailure, userNotFound, validationFailed } from '../problem.ts';
 import { chooseTarget } from '../redirect.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../request.ts';
 import { stateCookie } from '../state-cookie.ts';
+import { hasVerifiedFactor } from '../user.ts';
 
 export async function authorize(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { url, state } = await begin(auth, request, undefined);
@@ -19,10 +21,14 @@ export async function authorize(auth: AuthContext, request: AuthRequest): Promis
 export async function authorizeLink(
   auth: AuthContext,
   request: AuthRequest,
-  { user }: SignedIn,
+  signedIn: SignedIn,
 ): Promise<Answer> {
-  const { url } = await begin(auth, request, user.id);
-  return request.query.filled('skip_http_redirect') === 'true' ? json({ url }) : redirectTo(302, url);
+  const { user, session } = signedIn;
+  if (hasVerifiedFactor(user) && session.aal === 'aal1') throw factorNeededToLink();
+  const { url, state } = await begin(auth, request, idsOf(signedIn));
+  const answer = request.query.filled('skip_http_redirect') === 'true' ? json({ url }) : redirectTo(302, url);
+  // Kept by the browser when it may: an application on another site asks without cookies.
+  return { ...answer, headers: { ...answer.headers, 'set-cookie': stateCookie(state, request.authUrl) } };
 }
 
 /** Ours, or the protocol's: never the application's to set. Compared in lower case. */
@@ -50,7 +56,7 @@ const RESERVED: ReadonlySet<string> = new Set([
 async function begin(
   auth: AuthContext,
   request: AuthRequest,
-  linkingTargetId: string | undefined,
+  linking: NewFlow['linking'],
 ): Promise<{ readonly url: string; readonly state: string }> {
   const { query, now, settings } = request;
   const name = query.filled('provider');
@@ -85,7 +91,7 @@ async function begin(
       state,
       providerSecrets: auth.boxes.providerToken.seal(Buffer.from(JSON.stringify(secrets)), `${id} flow`),
       inviteToken: inviteToken === undefined ? undefined : hashSecret(inviteToken),
-      linkingTargetId,
+      linking,
       emailOptional: provider.emailOptional,
     },
     now,

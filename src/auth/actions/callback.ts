@@ -2,10 +2,18 @@
 // vouched for anybody is only logged; what is decided after that has its own code in the redirect.
 import { must } from '../../lib/assert.ts';
 import { Problem } from '../../problem/problem.ts';
-import type { AuthContext } from '../auth-context.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
 import { isJsonObject } from '../fields.ts';
-import { issueCode, OAUTH_FLOW_MS, spendState, type FlowRow } from '../flow-state.ts';
-import { resolveIdentity } from '../identity-link.ts';
+import {
+  issueCode,
+  OAUTH_FLOW_MS,
+  openProfile,
+  spendState,
+  type FlowRow,
+  type ProviderTokens,
+} from '../flow-state.ts';
+import { resolveIdentity, whyNotLinked, type LinkOrder, type Linking } from '../identity-link.ts';
+import { linkPage, type LinkQuestion } from '../link-page.ts';
 import {
   badOAuthCallback,
   badOAuthState,
@@ -20,7 +28,7 @@ import type { CallbackParameters, FlowSecrets, Provider, ProviderSignIn } from '
 import { chooseTarget, withFragment, withQuery } from '../redirect.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../request.ts';
 import { openSession, type TokenResponse } from '../session.ts';
-import { isSameBrowser } from '../state-cookie.ts';
+import { askedCookie, beganHere, isSameBrowser } from '../state-cookie.ts';
 import { findUserById, isUniqueViolation } from '../user.ts';
 
 export async function callback(auth: AuthContext, request: AuthRequest): Promise<Answer> {
@@ -45,9 +53,10 @@ export async function callback(auth: AuthContext, request: AuthRequest): Promise
   const signedIn = provider ? await askProvider(auth, provider, flow, parameters) : undefined;
   if (!provider || !signedIn)
     return fail(request, flow, unexpectedFailure('Unable to exchange external code'));
-  const ended = await finish(auth, request, flow, provider, signedIn);
+  const ended = await finish(auth, request, flow, provider, signedIn, state);
   auth.outbox.wake();
-  return ended instanceof Problem ? fail(request, flow, ended) : succeed(request, flow, ended, signedIn);
+  if (ended instanceof Problem) return fail(request, flow, ended);
+  return 'question' in ended ? linkPage(request, ended.question) : succeed(request, flow, ended, signedIn);
 }
 
 /** A form post is Apple's; everybody else uses the query. */
@@ -88,7 +97,10 @@ function openSecrets(auth: AuthContext, flow: FlowRow): FlowSecrets {
   };
 }
 
-type Ended = { readonly tokens: TokenResponse } | { readonly code: string };
+type Ended =
+  | { readonly tokens: TokenResponse }
+  | { readonly code: string }
+  | { readonly question: LinkQuestion };
 
 async function finish(
   auth: AuthContext,
@@ -96,17 +108,22 @@ async function finish(
   flow: FlowRow,
   provider: Provider,
   signedIn: ProviderSignIn,
+  state: string,
 ): Promise<Ended | Problem> {
   const { now } = request;
+  const mayLinkAtOnce = flow.code_challenge === null && beganHere(request, state);
   const work = (): Promise<Ended | Problem> =>
     auth.db.transaction(async (db) => {
-      const outcome = await resolveIdentity(auth, db, request, {
+      const order = {
         provider: provider.name,
         profile: signedIn.profile,
         emailOptional: flow.email_optional,
-        linkingTargetId: flow.linking_target_id ?? undefined,
         inviteTokenHash: flow.invite_token ?? undefined,
-      });
+      };
+      const linking = linkingOf(flow);
+      if (linking && !mayLinkAtOnce)
+        return await parkLink(auth, db, flow, { ...order, linking }, signedIn, request);
+      const outcome = await resolveIdentity(auth, db, request, { ...order, linking });
       if (outcome.kind === 'refused') return outcome.problem;
       if (flow.code_challenge !== null) {
         const code = await issueCode(auth, db, flow.id, outcome.userId, now, signedIn);
@@ -122,6 +139,67 @@ async function finish(
     auth.log.error({ err: error, provider: provider.name }, 'an OAuth sign-in failed');
     return unexpectedFailure('Error during sign-in with an external provider', error);
   }
+}
+
+/** A flow that began before this was kept has no session to look at, and is refused like one whose session ended. */
+function linkingOf(flow: FlowRow): Linking | undefined {
+  if (flow.linking_target_id === null) return undefined;
+  return { userId: flow.linking_target_id, sessionId: flow.linking_session_id ?? NO_SESSION };
+}
+
+const NO_SESSION = '00000000-0000-0000-0000-000000000000';
+
+/**
+ * Whoever opens the provider's page need not be the one who asked for it: an attacker may have handed them the link.
+ * With PKCE the identity joins the account when the code is exchanged, for which the beginner's verifier is needed;
+ * without it, the person in this browser is asked and is shown whose account it is.
+ */
+async function parkLink(
+  auth: AuthContext,
+  db: Db,
+  flow: FlowRow,
+  order: LinkOrder & { readonly linking: Linking },
+  signedIn: ProviderSignIn,
+  request: AuthRequest,
+): Promise<Ended | Problem> {
+  const { linking, profile, provider } = order;
+  const { now, authUrl } = request;
+  const problem = await whyNotLinked(db, order, linking, now);
+  if (problem) return problem;
+  const code = await issueCode(auth, db, flow.id, linking.userId, now, signedIn, profile);
+  if (code === undefined) return flowStateNotFound(422);
+  if (flow.code_challenge !== null) return { code };
+  const user = must(await findUserById(db, linking.userId), 'the user to link to');
+  const identity = profile.emails.find((one) => one.primary) ?? profile.emails[0];
+  return {
+    question: {
+      provider,
+      identity: identity?.email ?? profile.subject,
+      account: user.email ?? undefined,
+      code,
+      cookie: askedCookie(code, authUrl),
+    },
+  };
+}
+
+/** Links what a parked flow holds and opens a session. */
+export async function openLinked(
+  auth: AuthContext,
+  db: Db,
+  request: AuthRequest,
+  flow: FlowRow,
+): Promise<TokenResponse | Problem> {
+  const profile = openProfile(auth, flow);
+  const linking = linkingOf(flow);
+  if (!profile || !linking) return flowStateNotFound();
+  const { provider_type: provider, email_optional: emailOptional } = flow;
+  const outcome = await resolveIdentity(auth, db, request, { provider, profile, emailOptional, linking });
+  if (outcome.kind === 'refused') return outcome.problem;
+  const user = must(await findUserById(db, outcome.userId), 'the user a provider signed in');
+  return (
+    (await openSession(auth, db, { user, method: 'oauth', device: request, now: request.now })) ??
+    userBanned(403)
+  );
 }
 
 const MAX_ATTEMPTS = 4;
@@ -147,22 +225,37 @@ function targetOf(request: AuthRequest, flow: FlowRow | undefined): string | und
   return chooseTarget(flow?.referrer ?? undefined, request.settings, request.authUrl);
 }
 
-function succeed(request: AuthRequest, flow: FlowRow, ended: Ended, signedIn: ProviderSignIn): Answer {
+function succeed(
+  request: AuthRequest,
+  flow: FlowRow,
+  ended: Exclude<Ended, { readonly question: LinkQuestion }>,
+  signedIn: ProviderSignIn,
+): Answer {
   const target = targetOf(request, flow);
   if ('code' in ended) {
     return target === undefined
       ? json({ code: ended.code })
       : redirectTo(redirectStatus(request), withQuery(target, { code: ended.code }));
   }
-  const { tokens } = ended;
-  const provider = {
-    ...(signedIn.accessToken === undefined ? {} : { provider_token: signedIn.accessToken }),
-    ...(signedIn.refreshToken === undefined ? {} : { provider_refresh_token: signedIn.refreshToken }),
-  };
-  if (target === undefined) return json({ ...tokens, ...provider });
-  const { access_token, expires_at, expires_in, refresh_token, token_type } = tokens;
-  const fragment = { access_token, expires_at, expires_in, ...provider, refresh_token, token_type };
+  const { body, fragment } = implicitAnswer(ended.tokens, signedIn);
+  if (target === undefined) return json(body);
   return redirectTo(redirectStatus(request), withFragment(target, fragment));
+}
+
+/** A session as the implicit flow hands it over. */
+export function implicitAnswer(
+  tokens: TokenResponse,
+  from: ProviderTokens,
+): { readonly body: object; readonly fragment: Readonly<Record<string, string | number>> } {
+  const provider = {
+    ...(from.accessToken === undefined ? {} : { provider_token: from.accessToken }),
+    ...(from.refreshToken === undefined ? {} : { provider_refresh_token: from.refreshToken }),
+  };
+  const { access_token, expires_at, expires_in, refresh_token, token_type } = tokens;
+  return {
+    body: { ...tokens, ...provider },
+    fragment: { access_token, expires_at, expires_in, ...provider, refresh_token, token_type },
+  };
 }
 
 /** The provider said no, in its own words. */

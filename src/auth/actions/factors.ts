@@ -14,7 +14,7 @@ import {
   spendStep,
 } from '../factor.ts';
 import { isUuid, parsePathUuid } from '../fields.ts';
-import { lockSignedIn, type SignedIn } from '../gate.ts';
+import { idsOf, lockSignedIn, type SignedIn } from '../gate.ts';
 import {
   anonymousRefused,
   badJson,
@@ -48,7 +48,7 @@ export async function enroll(auth: AuthContext, request: AuthRequest, signedIn: 
   const secret = newTotpSecret();
   await auth.db.transaction(async (db) => {
     // One enrolment at a time for a user, so that the limit cannot be overtaken.
-    const { lacksFactor } = await lockSignedIn(db, signedIn);
+    const { lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
     await purgeStale(db, user.id, now);
     const factors = await db.query<Pick<FactorRow, 'friendly_name' | 'status'>>(
       sql`select friendly_name, status from auth.mfa_factors where user_id = ${user.id}`,
@@ -188,7 +188,7 @@ export async function unenroll(auth: AuthContext, request: AuthRequest, signedIn
   if (signedIn.user.is_anonymous) throw anonymousRefused();
   const factor = findOwnFactor(request, signedIn);
   await auth.db.transaction(async (db) => {
-    const { user, lacksFactor } = await lockSignedIn(db, signedIn);
+    const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
     // As it is now: the factor may have been verified in another tab.
     const isVerified = user.factors.some((one) => one.id === factor.id && one.status === 'verified');
     if (isVerified && lacksFactor) throw insufficientAal(422, 'AAL2 required to unenroll verified factor');

@@ -4,7 +4,7 @@ import type { AuthContext, Db } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { isEmailTaken } from '../email-change.ts';
 import { parsePathUuid } from '../fields.ts';
-import { lockSignedIn, type SignedIn } from '../gate.ts';
+import { idsOf, lockSignedIn, type SignedIn } from '../gate.ts';
 import { voidAllTokens } from '../one-time-token.ts';
 import { emailConflictOnUnlink, identityNotFound, insufficientAal, singleIdentity } from '../problem.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
@@ -18,7 +18,7 @@ export async function unlinkIdentity(
   const { now } = request;
   const id = parsePathUuid(request.path['id'], 'identity_id');
   await auth.db.transaction(async (db) => {
-    const { user, lacksFactor } = await lockSignedIn(db, signedIn);
+    const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
     if (lacksFactor)
       throw insufficientAal(403, 'AAL2 session is required to remove an identity when MFA is enabled.');
     if (user.identities.length <= 1) throw singleIdentity();

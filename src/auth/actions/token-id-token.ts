@@ -3,7 +3,7 @@
 import { must } from '../../lib/assert.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { AuthContext } from '../auth-context.ts';
-import { requireUser } from '../gate.ts';
+import { idsOf, requireUser } from '../gate.ts';
 import { resolveIdentity } from '../identity-link.ts';
 import {
   badRequestOAuth,
@@ -30,17 +30,15 @@ export async function tokenByIdToken(auth: AuthContext, request: AuthRequest): P
     accessToken: body.filled('access_token'),
     nonce: body.filled('nonce'),
   });
-  const linkingTargetId =
-    body.flag('link_identity') === true
-      ? (await requireUser(auth, request.presented, now)).user.id
-      : undefined;
+  const linking =
+    body.flag('link_identity') === true ? idsOf(await requireUser(auth, request.presented, now)) : undefined;
   const outcome = await againOnRace(() =>
     auth.db.transaction(async (db) => {
       const resolved = await resolveIdentity(auth, db, request, {
         provider: provider.name,
         profile,
         emailOptional: provider.emailOptional,
-        linkingTargetId,
+        linking,
       });
       if (resolved.kind === 'refused') return resolved.problem;
       const user = must(await findUserById(db, resolved.userId), 'the user of an ID token');

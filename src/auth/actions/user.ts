@@ -5,7 +5,7 @@ import { recordAudit } from '../audit.ts';
 import { applyEmail, isEmailTaken, mailEmailChange } from '../email-change.ts';
 import { parseEmail } from '../email-address.ts';
 import { parseChallenge, type Challenge } from '../flow-state.ts';
-import { lockSignedIn, type SignedIn } from '../gate.ts';
+import { idsOf, lockSignedIn, type SignedIn } from '../gate.ts';
 import { mergeMetadata } from '../metadata.ts';
 import { voidAllTokens } from '../one-time-token.ts';
 import { checkPasswordForm, checkPasswordStrength } from '../password.ts';
@@ -100,7 +100,7 @@ async function applyChange(
   const { now, settings, ip } = request;
   // Locked and read again: another tab may have changed the metadata that is merged into.
   const { session } = signedIn;
-  const { user, lacksFactor } = await lockSignedIn(db, signedIn);
+  const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
   if (lacksFactor && (change.passwordHash !== undefined || change.email !== undefined)) throw factorNeeded();
   const data = request.body.object('data');
   if (data) {

@@ -323,8 +323,12 @@ describe('whose account', () => {
 describe('linking to a signed-in user', () => {
   async function link(bearer: string, login: string): Promise<Reply> {
     const path = `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}&skip_http_redirect=true`;
-    const { json } = await world.call('GET', path, { bearer });
-    return await world.call('GET', await signInAt(json.url, login), { apikey: null });
+    const begun = await world.call('GET', path, { bearer });
+    const cookie = begun.headers.get('set-cookie')?.split(';')[0] ?? '';
+    return await world.call('GET', await signInAt(begun.json.url, login), {
+      apikey: null,
+      headers: { cookie },
+    });
   }
 
   test('ID-01, ID-04, ID-05 links and unlinks, but not the last', async () => {

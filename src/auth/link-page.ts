@@ -1,0 +1,71 @@
+// The page that asks before an identity joins an account, in a browser that cannot show otherwise that it began the
+// flow. It names both sides: whoever was handed somebody else's link sees an account that is not theirs.
+import { answersPage, escapeHtml, languageOf, type Language } from './page.ts';
+import type { Answer, AuthRequest } from './request.ts';
+
+type Words = {
+  readonly title: string;
+  readonly sentence: (provider: string, identity: string, account: string) => string;
+  readonly unnamed: string;
+  readonly warning: string;
+  readonly button: string;
+};
+
+const WORDS: Readonly<Record<Language, Words>> = {
+  en: {
+    title: 'Connect this sign-in?',
+    sentence: (provider, identity, account) =>
+      `${provider} account ${identity} will open the account ${account}.`,
+    unnamed: 'without an address',
+    warning: 'If that account is not yours, or you did not ask for this just now, close this page.',
+    button: 'Connect',
+  },
+  de: {
+    title: 'Diese Anmeldung verbinden?',
+    sentence: (provider, identity, account) =>
+      `Das ${provider}-Konto ${identity} wird das Konto ${account} öffnen.`,
+    unnamed: 'ohne Adresse',
+    warning: 'Wenn dieses Konto nicht deines ist oder du das nicht eben verlangt hast, schließe diese Seite.',
+    button: 'Verbinden',
+  },
+  fr: {
+    title: 'Associer cette connexion ?',
+    sentence: (provider, identity, account) =>
+      `Le compte ${provider} ${identity} ouvrira le compte ${account}.`,
+    unnamed: 'sans adresse',
+    warning: 'Si ce compte n’est pas le vôtre, ou si vous ne venez pas de le demander, fermez cette page.',
+    button: 'Associer',
+  },
+  es: {
+    title: '¿Vincular este acceso?',
+    sentence: (provider, identity, account) =>
+      `La cuenta de ${provider} ${identity} abrirá la cuenta ${account}.`,
+    unnamed: 'sin dirección',
+    warning: 'Si esa cuenta no es tuya, o no acabas de pedirlo, cierra esta página.',
+    button: 'Vincular',
+  },
+};
+
+export type LinkQuestion = {
+  readonly provider: string;
+  readonly identity: string;
+  /** The address of the account; undefined when it has none. */
+  readonly account: string | undefined;
+  readonly code: string;
+  readonly cookie: string;
+};
+
+export function linkPage(request: AuthRequest, question: LinkQuestion): Answer {
+  const language = languageOf(request);
+  const { title, sentence, unnamed, warning, button } = WORDS[language];
+  const strong = (text: string): string => `<strong>${escapeHtml(text)}</strong>`;
+  const { provider, identity, account, code, cookie } = question;
+  const named = account === undefined ? unnamed : strong(account);
+  const action = `${new URL(request.authUrl).pathname}/user/identities/confirm`;
+  const page = answersPage(language, title, [
+    `<p>${sentence(strong(provider), strong(identity), named)}</p>`,
+    `<p>${warning}</p>`,
+    `<form method="post" action="${escapeHtml(action)}"><input type="hidden" name="code" value="${escapeHtml(code)}"><button type="submit">${button}</button></form>`,
+  ]);
+  return { ...page, headers: { ...page.headers, 'set-cookie': cookie } };
+}
