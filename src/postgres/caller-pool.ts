@@ -1,8 +1,9 @@
 // Running statements as the caller: role, claims and request settings are set in the same write and the same
 // implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
 import { ConnectionPool, type ConnectionPoolOptions } from './connection-pool.ts';
-import { Pace, type Cancellable } from './job.ts';
+import { givenUp, Pace, type Cancellable } from './job.ts';
 import { type Sql, type SqlValue } from './sql.ts';
+import { statementName } from './statement-name.ts';
 import type { WireResult, WireStatement, WireValue } from './wire.ts';
 
 export type { Cancellable } from './job.ts';
@@ -35,13 +36,13 @@ export type RunOptions = {
 const WRITE_SETTINGS: readonly string[] = ['role', 'request.jwt.claims'];
 const READ_ONLY = 'transaction_read_only';
 
-const BEGIN: WireStatement = { text: 'begin', values: [], name: 'begin' };
-const ROLLBACK: WireStatement = { text: 'rollback', values: [], name: 'rollback' };
-const CHECK_CONSTRAINTS: WireStatement = {
-  text: 'set constraints all immediate',
-  values: [],
-  name: 'check_constraints',
-};
+const BEGIN: WireStatement = named('begin');
+const ROLLBACK: WireStatement = named('rollback');
+const CHECK_CONSTRAINTS: WireStatement = named('set constraints all immediate');
+
+function named(text: string): WireStatement {
+  return { text, values: [], name: statementName('', text) };
+}
 
 export class CallerPool {
   readonly #connections: ConnectionPool;
@@ -65,7 +66,9 @@ export class CallerPool {
     let collects = true;
     for (const { text, values, onRow, maxRowBytes } of statements) {
       const known = this.#names.of(text);
-      batch.push({ text, values, name: known[caller.role], onRow, maxRowBytes });
+      // Rows that were handed on cannot be taken back, so nothing behind them may fail for want of a name.
+      const name = collects ? known[caller.role] : undefined;
+      batch.push({ text, values, name, onRow, maxRowBytes });
       pace ??= known.pace;
       if (onRow) collects = false;
     }
@@ -97,11 +100,13 @@ export class CallerPool {
     work: (transaction: CallerTransaction) => Promise<T>,
     options: Pick<RunOptions, 'readOnly' | 'rollback' | 'cancellable'> = {},
   ): Promise<T> {
-    const connection = await this.#connections.acquire();
     const { cancellable } = options;
-    if (cancellable) cancellable.cancel = () => connection.cancel();
+    const connection = await this.#connections.acquire(cancellable);
+    if (cancellable) cancellable.cancel = () => connection.giveUp();
     try {
-      await connection.wire.run([BEGIN, this.#settings(caller, options.readOnly ?? false)]);
+      if (cancellable?.aborted) throw givenUp(cancellable);
+      // Without names: what has begun here cannot be sent again on another connection.
+      await connection.wire.run(unnamed([BEGIN, this.#settings(caller, options.readOnly ?? false)]));
       const result = await work({
         query: async (statement) => {
           const [rows] = await connection.wire.run([{ ...toWire(statement), describe: true }]);
@@ -109,7 +114,7 @@ export class CallerPool {
         },
       });
       await connection.wire.run(
-        options.rollback ? [CHECK_CONSTRAINTS, ROLLBACK] : [{ text: 'commit', values: [] }],
+        options.rollback ? unnamed([CHECK_CONSTRAINTS, ROLLBACK]) : [{ text: 'commit', values: [] }],
       );
       return result;
     } finally {
@@ -121,6 +126,11 @@ export class CallerPool {
   /** Opens the minimum of idle connections ahead of the first requests. */
   warm(): Promise<void> {
     return this.#connections.warm();
+  }
+
+  /** Whether requests get an answer from the database. */
+  answers(withinMs: number): Promise<boolean> {
+    return this.#connections.answers(withinMs);
   }
 
   get size(): { open: number; idle: number; waiting: number } {
@@ -163,23 +173,20 @@ export type CallerTransaction = {
  */
 type KnownStatement = Readonly<Record<DatabaseRole, string>> & { readonly pace: Pace };
 
-/** Short stable names for statement texts; bounded, because texts come with request shapes. */
+/** Names of statement texts; bounded, because texts come with request shapes. */
 class StatementNames {
   static readonly MAX = 5_000;
   readonly #byText = new Map<string, KnownStatement>();
   readonly #settings = new Map<string, WireStatement>();
-  #next = 0;
 
   of(text: string): KnownStatement {
     const known = this.#byText.get(text);
     if (known !== undefined) return known;
-    // Numbers are never reused, so forgetting a text cannot make a name mean something else.
     if (this.#byText.size >= StatementNames.MAX) this.#byText.clear();
-    const name = `_${(this.#next++).toString(36)}`;
     const statement = {
-      anon: `n${name}`,
-      authenticated: `u${name}`,
-      service_role: `s${name}`,
+      anon: statementName('anon', text),
+      authenticated: statementName('authenticated', text),
+      service_role: statementName('service_role', text),
       pace: new Pace(),
     };
     this.#byText.set(text, statement);
@@ -191,9 +198,10 @@ class StatementNames {
     const known = this.#settings.get(key);
     if (known) return known;
     const calls = names.map((name, index) => `set_config('${name}', $${index + 1}, true)`);
+    const text = `select ${calls.join(', ')}`;
     const statement: WireStatement = {
-      text: `select ${calls.join(', ')}`,
-      name: `set_${this.#settings.size}`,
+      text,
+      name: statementName('', text),
       values: [],
       // What set_config returns is what it was given.
       onRow: () => {},
@@ -201,6 +209,10 @@ class StatementNames {
     this.#settings.set(key, statement);
     return statement;
   }
+}
+
+function unnamed(statements: readonly WireStatement[]): WireStatement[] {
+  return statements.map((statement) => ({ ...statement, name: undefined }));
 }
 
 function toWire(statement: Sql): WireStatement {

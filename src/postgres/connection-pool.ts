@@ -5,7 +5,7 @@
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
 import { openWire, type ConnectionSettings } from './connection.ts';
-import { Attempt, Job, type JobOptions } from './job.ts';
+import { Attempt, givenUp, Job, Pace, type Cancellable, type JobOptions } from './job.ts';
 import { PooledConnection } from './pooled-connection.ts';
 import { WaitingList, type Waiting } from './waiting-list.ts';
 import type { OnSettled } from './wire.ts';
@@ -32,6 +32,16 @@ const LONG_FOR_A_LINE_MS = 2.5;
 const LONG_READ_MS = 100;
 const LOOK_EVERY_MS = 10;
 const MOST_ATTEMPTS = 4;
+/** How often the connections that work are looked after. */
+const CLOCK_MS = 250;
+/** How long after its deadline, or after the cancel, the server may take to say that a statement ended. */
+const OVERDUE_MS = 3_000;
+/** Looks in a row at which a connection that is overdue had received nothing more. */
+const SILENT_LOOKS = 4;
+/** An answer this young shows that the database answers. */
+const FRESH_ANSWER_MS = 2_000;
+/** With all connections at work, requests get no answer when none has come for so long. */
+const NO_ANSWER_MS = 5_000;
 
 const poolExhausted = (): Problem =>
   new Problem('pool_exhausted', 504, 'Timed out acquiring connection from connection pool.', {
@@ -49,6 +59,9 @@ export class ConnectionPool {
   #openingToRead = 0;
   #closed = false;
   readonly #reaper: NodeJS.Timeout;
+  readonly #clock: NodeJS.Timeout;
+  /** `performance.now()` when the server last ended a batch. */
+  #answeredAt = Number.NEGATIVE_INFINITY;
   #waitingTimer: NodeJS.Timeout | undefined;
   #readTimer: NodeJS.Timeout | undefined;
 
@@ -57,6 +70,8 @@ export class ConnectionPool {
     this.#maxReading = Math.min(options.maxReading ?? options.max, options.max);
     this.#reaper = setInterval(() => this.#reap(), Math.min(options.idleTimeoutMs, 30_000));
     this.#reaper.unref();
+    this.#clock = setInterval(() => this.#lookAfterBusy(), CLOCK_MS);
+    this.#clock.unref();
   }
 
   get size(): { open: number; idle: number; waiting: number } {
@@ -65,18 +80,41 @@ export class ConnectionPool {
 
   /** Callbacks and no promise of its own: each turn of the microtask queue shows at this rate of requests. */
   run(options: JobOptions): void {
+    const { cancellable, settle } = options;
+    if (cancellable?.aborted) {
+      settle(givenUp(cancellable), []);
+      return;
+    }
     this.#seek(this.#waitingFor(new Job(options)));
   }
 
   /** A connection for one caller alone, until `release`. */
-  acquire(): Promise<PooledConnection> {
+  acquire(cancellable?: Cancellable): Promise<PooledConnection> {
     return new Promise((grant, refuse) => {
-      this.#seek({ job: undefined, until: this.#deadline(), grant, refuse });
+      if (cancellable?.aborted) {
+        refuse(givenUp(cancellable));
+        return;
+      }
+      const waiting: Waiting = {
+        job: undefined,
+        isGivenUp: false,
+        until: this.#deadline(),
+        grant: (connection) => (waiting.isGivenUp ? this.#giveBack(connection) : grant(connection)),
+        refuse,
+      };
+      if (cancellable) {
+        cancellable.cancel = () => {
+          waiting.isGivenUp = true;
+          refuse(givenUp(cancellable));
+        };
+      }
+      this.#seek(waiting);
     });
   }
 
   release(connection: PooledConnection): void {
     const { wire } = connection;
+    connection.free();
     if (wire.usable && !wire.idle) {
       // A batch failed inside BEGIN: the transaction is still open and must not reach the next caller.
       wire.send([{ text: 'rollback', values: [] }], () => this.#giveBack(connection));
@@ -90,6 +128,34 @@ export class ConnectionPool {
     const missing = Math.max(0, Math.min(this.#options.minIdle, this.#options.max) - this.#all.length);
     const connections = await Promise.all(Array.from({ length: missing }, () => this.#open()));
     for (const connection of connections) this.release(connection);
+  }
+
+  /**
+   * Whether requests get an answer from the database: seen by what they got of late, or tried on a connection as theirs.
+   */
+  async answers(withinMs: number): Promise<boolean> {
+    const silentFor = performance.now() - this.#answeredAt;
+    if (silentFor < FRESH_ANSWER_MS) return true;
+    if (this.#idle.length === 0 && !this.#mayOpen) return silentFor < NO_ANSWER_MS;
+    return await new Promise((resolve) => {
+      const attempt: Cancellable = { cancel: undefined };
+      const timer = setTimeout(() => {
+        resolve(false);
+        attempt.cancel?.();
+      }, withinMs);
+      this.run({
+        statements: [{ text: 'select 1', values: [] }],
+        isRead: false,
+        isShareable: false,
+        isRepeatable: false,
+        pace: new Pace(),
+        cancellable: attempt,
+        settle: (error) => {
+          clearTimeout(timer);
+          resolve(error === undefined);
+        },
+      });
+    });
   }
 
   /** Refuses new work and closes each connection as soon as it is idle. */
@@ -110,6 +176,7 @@ export class ConnectionPool {
   #stop(): void {
     this.#closed = true;
     clearInterval(this.#reaper);
+    clearInterval(this.#clock);
     clearTimeout(this.#waitingTimer);
     clearTimeout(this.#readTimer);
     this.#waitingReads.refuseAll(poolClosed);
@@ -197,12 +264,19 @@ export class ConnectionPool {
   }
 
   #start(job: Job, connection: PooledConnection): void {
+    if (!job.isWanted) {
+      // Given up while the connection was being opened for it.
+      if (connection.attempts.length === 0) this.#giveBack(connection);
+      return;
+    }
     const attempt = new Attempt(job, connection);
     job.started(attempt);
     connection.add(attempt);
     if (!attempt.isAlone) this.#watchReads();
-    attempt.batch = connection.wire.send(job.statements, (error, results) =>
-      this.#ended(attempt, error, results),
+    attempt.batch = connection.wire.send(
+      job.statements,
+      (error, results) => this.#ended(attempt, error, results),
+      job.isNameless,
     );
   }
 
@@ -210,7 +284,10 @@ export class ConnectionPool {
     const { job, connection, startedAt, isAlone } = attempt;
     connection.remove(attempt);
     job.ended(attempt);
-    if (startedAt > 0 && connection.wire.usable) job.pace.note(performance.now() - startedAt, isAlone);
+    if (startedAt > 0 && connection.wire.usable) {
+      this.#answeredAt = performance.now();
+      job.pace.note(this.#answeredAt - startedAt, isAlone);
+    }
     const again = error !== undefined && this.#deservesAnother(attempt, error);
     // The next statement is on its way before the results of this one are looked at.
     if (connection.attempts.length === 0) this.release(connection);
@@ -218,10 +295,15 @@ export class ConnectionPool {
     else job.end(error, results);
   }
 
-  /** A read that failed for a reason that was not its own. */
-  #deservesAnother({ job, connection, startedAt, isCancelled }: Attempt, error: Error): boolean {
-    if (!job.isShareable || job.isSettled || isCancelled || this.#closed) return false;
+  /** A read that failed for a reason that was not its own, or anything that did not begin for want of a name. */
+  #deservesAnother({ job, connection, startedAt, isCancelled, batch }: Attempt, error: Error): boolean {
+    if (!job.isWanted || isCancelled || this.#closed) return false;
     if (job.attempts >= MOST_ATTEMPTS) return false;
+    if (batch?.lostName === true && !job.isNameless) {
+      job.isNameless = true;
+      return true;
+    }
+    if (!job.isShareable) return false;
     const neverStarted = startedAt === 0 && !connection.wire.usable;
     const wrongCancel =
       error instanceof pg.DatabaseError && error.code === '57014' && connection.wasCancelled;
@@ -274,6 +356,21 @@ export class ConnectionPool {
         attempt.isHeldUp = true;
         this.#seek(this.#waitingFor(attempt.job));
       }
+    }
+  }
+
+  /**
+   * A cancel may come before the statement it is meant for, so it is repeated. And a server that vanished without a
+   * word never ends what it was given: neither the deadline of the statement nor a cancel reaches it. Its connection
+   * is given up, and with it those that are idle, of which nobody knows any better.
+   */
+  #lookAfterBusy(): void {
+    const now = performance.now();
+    for (const connection of this.#all.slice()) {
+      if (!connection.isOverdue(now, this.#options.statementTimeoutMs ?? 0, OVERDUE_MS)) continue;
+      if (connection.silentLooks < SILENT_LOOKS) continue;
+      connection.wire.destroy(new ConnectionSilent());
+      for (const idle of this.#idle.splice(0)) this.#discard(idle);
     }
   }
 
@@ -381,6 +478,15 @@ function longestLine({ pace }: Job): number {
 /** All wait for the same time, so whoever came first ends first. */
 function isBefore(one: Waiting | undefined, other: Waiting): boolean {
   return one !== undefined && one.until < other.until;
+}
+
+/** The server did not say how its work ended: whether a write was done is not known. */
+export class ConnectionSilent extends Error {
+  override name = 'ConnectionSilent';
+
+  constructor() {
+    super('the connection to PostgreSQL was closed: the server has fallen silent');
+  }
 }
 
 const poolClosed = (): Error => new Error('the pool is closed');

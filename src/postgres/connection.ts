@@ -18,8 +18,10 @@ export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
   return {
     connectionString: settings.url,
     application_name: settings.applicationName,
-    connectionTimeoutMillis: settings.connectTimeoutMs ?? 10_000,
+    connectionTimeoutMillis: settings.connectTimeoutMs ?? 5_000,
+    // A host that vanishes while a connection is idle is noticed by the kernel, after some twenty seconds.
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
     // Sent with the start-up message, so it costs no round trip and holds for every statement.
     options: sessionOptions(settings.statementTimeoutMs),
   };
@@ -75,7 +77,7 @@ function takeOver(client: pg.Client): TakenOver {
 }
 
 const CANCEL_REQUEST_CODE = 80_877_102;
-const CANCEL_TIMEOUT_MS = 5_000;
+const CANCEL_TIMEOUT_MS = 2_000;
 
 /**
  * CancelRequest travels on a connection of its own (protocol, "Canceling Requests in Progress"). It is read

@@ -1,5 +1,6 @@
 // What the pool runs: a batch of statements, its attempts, and how quick it has been. Which connection it gets is
 // the pool's business.
+import { Abort } from '../problem/problem.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 import type { Batch, OnSettled, WireStatement } from './wire.ts';
 
@@ -11,8 +12,17 @@ const SLOW_MS = 100;
 const LATE_TIMES = 8;
 const SOONEST_LATE_MS = 50;
 
-/** Where the running statement leaves its cancel, for whoever watches the client's socket and the deadline. */
-export type Cancellable = { cancel: (() => void) | undefined };
+/** Where a statement leaves its cancel, for whoever watches the client's socket and the deadline. */
+export type Cancellable = {
+  /** Ends the wait for a connection, or the statement that runs. */
+  cancel: (() => void) | undefined;
+  /** Why nobody wants it any more; what nobody wants is not begun. */
+  readonly aborted?: Abort['reason'] | undefined;
+};
+
+export function givenUp(cancellable: Cancellable | undefined): Abort {
+  return new Abort(cancellable?.aborted ?? 'client-gone');
+}
 
 /** How long a statement has taken of late, in milliseconds, the way to the server and back included. */
 export class Pace {
@@ -72,6 +82,10 @@ export class Job {
   readonly #underWay: Attempt[] = [];
   attempts = 0;
   isSettled = false;
+  /** The last who wanted it has left: what is under way is being cancelled, and nothing more is begun. */
+  #isGivenUp = false;
+  /** Sent without names: one that was sent with them found that they do not last. */
+  isNameless = false;
   #hash: number | undefined;
 
   constructor(options: JobOptions) {
@@ -81,6 +95,11 @@ export class Job {
     this.isRepeatable = options.isRepeatable;
     this.pace = options.pace;
     this.#callers = [options];
+    this.#watch(options);
+  }
+
+  get isWanted(): boolean {
+    return !this.isSettled && !this.#isGivenUp;
   }
 
   get isUnderWay(): boolean {
@@ -109,15 +128,15 @@ export class Job {
 
   /** Adds the callers of a job with the same question. */
   join(other: Job): void {
-    this.#callers.push(...other.#callers);
+    for (const caller of other.#callers) {
+      this.#callers.push(caller);
+      this.#watch(caller);
+    }
   }
 
   started(attempt: Attempt): void {
     this.attempts += 1;
     this.#underWay.push(attempt);
-    for (const caller of this.#callers) {
-      if (caller.cancellable) caller.cancellable.cancel = () => this.#leave(caller);
-    }
   }
 
   ended(attempt: Attempt): void {
@@ -134,15 +153,22 @@ export class Job {
     }
   }
 
+  #watch(caller: Caller): void {
+    if (caller.cancellable) caller.cancellable.cancel = () => this.#leave(caller);
+  }
+
   /** The statement goes on as long as anybody waits for it. */
   #leave(caller: Caller): void {
+    const { cancellable } = caller;
     if (this.#callers.length === 1) {
+      this.#isGivenUp = true;
       for (const attempt of this.#underWay) attempt.cancel();
+      if (!this.isUnderWay) this.end(givenUp(cancellable), []);
       return;
     }
     this.#callers = this.#callers.filter((one) => one !== caller);
-    if (caller.cancellable) caller.cancellable.cancel = undefined;
-    caller.settle(new Error('the request was given up'), []);
+    if (cancellable) cancellable.cancel = undefined;
+    caller.settle(givenUp(cancellable), []);
   }
 }
 
@@ -179,7 +205,8 @@ export class Attempt {
   /** Nobody was before it. */
   readonly isAlone: boolean;
   batch: Batch | undefined;
-  isCancelled = false;
+  /** `performance.now()`; 0 while it is wanted. */
+  cancelledAt = 0;
   /** A second attempt was asked for, because what stands before this one takes long. */
   isHeldUp = false;
 
@@ -188,6 +215,10 @@ export class Attempt {
     this.connection = connection;
     this.isQuick = job.isShareable && job.pace.isQuick;
     this.isAlone = connection.attempts.length === 0;
+  }
+
+  get isCancelled(): boolean {
+    return this.cancelledAt > 0;
   }
 
   /** When the server turned to it; 0 before that. */
@@ -205,9 +236,12 @@ export class Attempt {
     return now - this.startedAt > Math.max(usual, SOONEST_LATE_MS);
   }
 
-  /** Further back in line it is left to run: it is quick, and a cancel would hit somebody else's statement. */
+  /**
+   * Further back in line it is left alone until its turn: a cancel would hit somebody else's statement. The pool asks
+   * again, because a cancel that comes before the statement has no effect.
+   */
   cancel(): void {
-    this.isCancelled = true;
+    if (!this.isCancelled) this.cancelledAt = performance.now();
     if (this.connection.attempts[0] === this) this.connection.cancel();
   }
 }

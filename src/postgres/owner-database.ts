@@ -3,6 +3,7 @@
 import pg from 'pg';
 import { clientConfig, type ConnectionSettings } from './connection.ts';
 import type { Sql } from './sql.ts';
+import { statementName } from './statement-name.ts';
 
 export type Row = Record<string, unknown>;
 
@@ -95,5 +96,17 @@ function onClient(client: pg.PoolClient): Queryable {
 }
 
 function toQuery(statement: Sql, name: string | undefined): pg.QueryConfig {
-  return name === undefined ? statement.compile() : { ...statement.compile(), name };
+  const query = statement.compile();
+  return name === undefined ? query : { ...query, name: ownName(name, query.text) };
+}
+
+const ownNames = new Map<string, { readonly text: string; readonly name: string }>();
+
+/** What the text is at the server: two versions of the product may mean different statements by one name. */
+function ownName(name: string, text: string): string {
+  const known = ownNames.get(name);
+  if (known?.text === text) return known.name;
+  const made = statementName('', text);
+  ownNames.set(name, { text, name: made });
+  return made;
 }

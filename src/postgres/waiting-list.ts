@@ -6,6 +6,8 @@ import type { PooledConnection } from './pooled-connection.ts';
 export type Waiting = {
   /** Absent for a connection that is wanted for one caller alone. */
   readonly job: Job | undefined;
+  /** Whoever waited for a connection alone does not want it any more. */
+  isGivenUp?: boolean;
   /** `performance.now()` at which it is given up. */
   readonly until: number;
   /** Called from inside the pool: starts what waited, in the same turn in which the connection came free. */
@@ -32,8 +34,11 @@ export class WaitingList {
 
   /** Whoever waits longest and still needs to. */
   get first(): Waiting | undefined {
-    while (this.#list[0]?.job?.isSettled === true) this.#remove();
-    return this.#list[0];
+    for (;;) {
+      const [first] = this.#list;
+      if (first === undefined || isWanted(first)) return first;
+      this.#remove();
+    }
   }
 
   push(waiting: Waiting): void {
@@ -41,7 +46,11 @@ export class WaitingList {
     if (job?.mayBeJoined) {
       const place = placeOf(job);
       const other = this.#places[place];
-      if (other?.job?.asksTheSameAs(job) && until - other.until <= JOINED_WITHIN_MS) {
+      if (
+        other?.job?.isWanted === true &&
+        other.job.asksTheSameAs(job) &&
+        until - other.until <= JOINED_WITHIN_MS
+      ) {
         other.job.join(job);
         return;
       }
@@ -71,6 +80,10 @@ export class WaitingList {
     }
     return waiting;
   }
+}
+
+function isWanted({ job, isGivenUp }: Waiting): boolean {
+  return job === undefined ? isGivenUp !== true : job.isWanted;
 }
 
 function placeOf({ hash }: Job): number {

@@ -57,6 +57,13 @@ export class Batch {
   rows: Array<ReadonlyArray<Buffer | null>> = [];
   columns: string[] = [];
   error: Error | undefined;
+  /** Statements whose Bind succeeded: the one after them has not begun to run. */
+  bound = 0;
+  /**
+   * It failed because the server does not know a name that was prepared here, or knows one that was not: somebody
+   * else works on the same session. Nothing of it happened, as all of it is one transaction.
+   */
+  lostName = false;
   /** `performance.now()` since when it is the server's turn; 0 while other batches are before it. */
   startedAt = 0;
 
@@ -88,6 +95,10 @@ export class Wire {
   readonly #batches: Batch[] = [];
   #isWriteDue = false;
   #failure: Error | undefined;
+  /** A name was lost: prepared statements are no property of this connection, and none is relied on any more. */
+  #isNameless = false;
+  /** Bytes received, for whoever wants to know whether the server has fallen silent. */
+  #received = 0;
   /** `I` idle, `T` in a transaction, `E` in a failed one: the last ReadyForQuery said so. */
   #transactionStatus = 'I';
   readonly #onNotice: (message: string) => void;
@@ -96,7 +107,10 @@ export class Wire {
     const { socket } = stream;
     this.#socket = socket;
     this.#onNotice = onNotice;
-    stream.read((bytes, length, isReused) => this.#reader.push(bytes, length, isReused));
+    stream.read((bytes, length, isReused) => {
+      this.#received += length;
+      this.#reader.push(bytes, length, isReused);
+    });
     socket.on('close', () => this.#fail(new Error('the connection to PostgreSQL was closed')));
     socket.on('error', (error: Error) => this.#fail(error));
   }
@@ -108,6 +122,15 @@ export class Wire {
   /** No batch under way and no transaction open. */
   get idle(): boolean {
     return this.#batches.length === 0 && this.#transactionStatus === 'I';
+  }
+
+  /** What the server works on; undefined when it has nothing to do. */
+  get busy(): Batch | undefined {
+    return this.#batches[0];
+  }
+
+  get received(): number {
+    return this.#received;
   }
 
   /** False while another batch prepares one of the names: only its end tells whether the name exists. */
@@ -125,19 +148,20 @@ export class Wire {
 
   /**
    * Sends all statements under one Sync; outside BEGIN they are one implicit transaction. Where batches are under
-   * way it follows them: an error ends the batch it happens in and no other.
+   * way it follows them: an error ends the batch it happens in and no other. `isNameless`: no statement under a name.
    */
-  send(statements: readonly WireStatement[], settle: OnSettled): Batch | undefined {
+  send(statements: readonly WireStatement[], settle: OnSettled, isNameless = false): Batch | undefined {
     if (this.#failure) {
       settle(this.#failure, []);
       return undefined;
     }
     const batch = new Batch(statements, settle);
     const writer = this.#writer;
-    this.#evict(statements);
+    const unnamed = isNameless || this.#isNameless;
+    if (!unnamed) this.#evict(statements);
     const mark = writer.mark();
     try {
-      this.#write(batch);
+      this.#write(batch, unnamed);
     } catch (error) {
       // A value that cannot be written: the server must not see half a batch.
       writer.rewind(mark);
@@ -155,8 +179,8 @@ export class Wire {
     return batch;
   }
 
-  destroy(): void {
-    this.#fail(new Error('the connection to PostgreSQL was closed'));
+  destroy(reason: Error = new Error('the connection to PostgreSQL was closed')): void {
+    this.#fail(reason);
     this.#socket.destroy();
   }
 
@@ -165,9 +189,10 @@ export class Wire {
     if (!this.#failure) this.#socket.write(this.#writer.take());
   };
 
-  #write({ statements, parsing }: Batch): void {
+  #write({ statements, parsing }: Batch, unnamed: boolean): void {
     const writer = this.#writer;
-    for (const { name = '', text, values, describe } of statements) {
+    for (const { name: known = '', text, values, describe } of statements) {
+      const name = unnamed ? '' : known;
       if (name === '' || !this.#touch(name)) {
         writer.parse(name, text);
         if (name !== '') {
@@ -248,8 +273,12 @@ export class Wire {
       }
       case 0x45 /* E ErrorResponse */: {
         const error = readError(bytes.subarray(start, end));
-        if (batch) batch.error ??= error;
-        else this.#fail(error);
+        if (!batch) {
+          this.#fail(error);
+          return;
+        }
+        batch.error ??= error;
+        if (isAboutName(error) && batch.bound === batch.results.length) this.#loseName(batch);
         return;
       }
       case 0x4e /* N NoticeResponse */:
@@ -259,13 +288,22 @@ export class Wire {
         this.#transactionStatus = String.fromCharCode(bytes[start] ?? 0x49);
         this.#end();
         return;
+      case 0x32 /* 2 BindComplete */:
+        if (batch) batch.bound += 1;
+        return;
       case 0x49 /* I EmptyQueryResponse */:
         batch?.results.push({ rows: NO_ROWS, columns: [], tag: '' });
         return;
       default:
-        // BindComplete, CloseComplete, NoData, ParameterStatus, NotificationResponse: nothing to do.
+        // CloseComplete, NoData, ParameterStatus, NotificationResponse: nothing to do.
         return;
     }
+  }
+
+  #loseName(batch: Batch): void {
+    batch.lostName = true;
+    this.#isNameless = true;
+    this.#prepared.clear();
   }
 
   #end(): void {
@@ -284,4 +322,9 @@ export class Wire {
     // An error message may have come just before the close (57P01 on shutdown): it says more.
     for (const batch of batches) batch.settle(batch.error ?? error, []);
   }
+}
+
+/** What a statement that runs raises under these codes does not count: it is told apart by when it comes. */
+function isAboutName({ code }: { readonly code?: string | undefined }): boolean {
+  return code === '26000' || code === '42P05';
 }

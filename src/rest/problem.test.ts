@@ -40,6 +40,7 @@ const ENTRIES: ReadonlyArray<readonly [Problem, string, number]> = [
   [catalogue.unknownAggregate('x'), 'SVC111', 400],
   [catalogue.requestDeadline(), 'SVC102', 504],
   [catalogue.responseTooLarge(1024), 'SVC103', 400],
+  [catalogue.givenUp(), 'SVC105', 503],
   [catalogue.undefinedColumn('a', 'b'), '42703', 400],
   [catalogue.duplicateEmbed('a'), '42712', 400],
   [catalogue.whereRequired('UPDATE'), '21000', 400],

@@ -228,6 +228,13 @@ export const requestDeadline = (): Problem =>
     hint: 'Narrow the request, add an index, or raise server.timeouts.request.',
   });
 
+/** The client has left, and reads this as little as anything else; or the server is stopping. */
+export const givenUp = (): Problem =>
+  new Problem('SVC105', 503, 'The request was given up', {
+    hint: 'The server is stopping: try again.',
+    headers: { 'retry-after': '1' },
+  });
+
 export const responseTooLarge = (maxBytes: number): Problem =>
   new Problem('SVC103', 400, `The answer would be larger than ${formatBytes(maxBytes)}`, {
     hint: 'Ask for fewer rows with limit or Range, or for fewer columns with select; server.max_response_size is the limit.',

@@ -151,6 +151,8 @@ export async function createApp(options: AppOptions): Promise<App> {
 
 function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'error' {
   if (PROBES.has(request.url)) return 'debug';
+  // Nobody got the answer, so it is no failure of ours, whatever it says.
+  if (request.scope.aborted === 'client-gone') return 'info';
   if (status >= 500) return 'error';
   return request.routeOptions.config.routine === true && status < 400 ? 'debug' : 'info';
 }

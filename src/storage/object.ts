@@ -79,8 +79,8 @@ export async function readAs(callers: CallerPool, caller: CallerSettings, statem
   return (result?.rows ?? []).map(([cell]) => cell?.toString('utf8') ?? '');
 }
 
-const BEGIN: WireStatement = { text: 'begin', values: [], name: 'begin' };
-const ROLLBACK: WireStatement = { text: 'rollback', values: [], name: 'rollback' };
+const BEGIN: WireStatement = { text: 'begin', values: [] };
+const ROLLBACK: WireStatement = { text: 'rollback', values: [] };
 
 /**
  * Runs a write as the caller and undoes it, in one round trip; throws what PostgreSQL refuses. Deferred triggers

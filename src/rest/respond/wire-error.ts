@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify';
 import type { Log } from '../../log/log.ts';
 import { RowTooLarge } from '../../postgres/wire.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
-import { AmbiguousEmbed, requestDeadline, responseTooLarge } from '../problem.ts';
+import { AmbiguousEmbed, givenUp, requestDeadline, responseTooLarge } from '../problem.ts';
 import { fromDatabase, type ErrorContext } from './database-problem.ts';
 
 const FALLBACK_HINT = 'See the documentation of the data API for what this code means.';
@@ -13,7 +13,7 @@ export function toProblem(error: unknown, context: ErrorContext): Problem | unde
   if (error instanceof Problem) return own(error);
   if (error instanceof pg.DatabaseError) return fromDatabase(error, context);
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
-  if (error instanceof Abort && error.reason === 'deadline') return requestDeadline();
+  if (error instanceof Abort) return error.reason === 'deadline' ? requestDeadline() : givenUp();
   if (isConnectionError(error)) {
     return new Problem('PGRST001', 503, 'Database client error. Retrying the connection.', {
       details: error.message,

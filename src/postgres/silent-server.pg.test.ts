@@ -1,0 +1,189 @@
+// Callers who leave, and a server that vanishes without a word.
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { startSilentProxy } from '../../test/support/silent-proxy.ts';
+import type { Abort } from '../problem/problem.ts';
+import { provision, type Provisioned } from '../provision/provision.ts';
+import { CallerPool, type CallerSettings, type RunOptions } from './caller-pool.ts';
+import { sql } from './sql.ts';
+
+let database: TestDatabase;
+let roles: Provisioned;
+let watcher: pg.Client;
+
+const ANON: CallerSettings = { role: 'anon', claims: '{"role":"anon"}' };
+
+beforeAll(async () => {
+  database = await createDatabase();
+  roles = await provision(database.url);
+  watcher = new pg.Client({ connectionString: database.url });
+  await watcher.connect();
+});
+
+afterAll(async () => {
+  await watcher.end();
+  await database.drop();
+});
+
+function newPool(url: string, max: number, statementTimeoutMs?: number): CallerPool {
+  return new CallerPool({
+    url,
+    applicationName: 'svc-test',
+    minIdle: 0,
+    idleTimeoutMs: 60_000,
+    acquireTimeoutMs: 60_000,
+    max,
+    statementTimeoutMs,
+  });
+}
+
+const one = (pool: CallerPool, text: string, options?: RunOptions): Promise<unknown> =>
+  pool.run(ANON, [{ text, values: [] }], options);
+
+class Scope {
+  cancel: (() => void) | undefined;
+  aborted: Abort['reason'] | undefined;
+
+  leave(): void {
+    this.aborted = 'client-gone';
+    this.cancel?.();
+  }
+}
+
+async function running(text: string): Promise<number> {
+  const { rowCount } = await watcher.query(
+    `select from pg_stat_activity where application_name = 'svc-test' and state = 'active' and query like $1`,
+    [`%${text}%`],
+  );
+  return rowCount ?? 0;
+}
+
+test('who leaves while waiting is not run, and who leaves while running is stopped', async () => {
+  const pool = newPool(roles.authenticatorUrl, 4);
+  try {
+    for (const options of [{}, { readOnly: true }, { readOnly: true, repeatable: true }]) {
+      const scopes = Array.from({ length: 40 }, () => new Scope());
+      const calls = scopes.map((cancellable) =>
+        one(pool, 'select pg_sleep(60), 1', { ...options, cancellable }).catch(() => 'ended'),
+      );
+      await expect.poll(() => running('pg_sleep(60)')).toBeGreaterThan(0);
+      for (const scope of scopes) scope.leave();
+      // Waits behind all of them, were they still there.
+      await one(pool, 'select 1');
+      await expect.poll(() => running('pg_sleep(60)')).toBe(0);
+      expect(await Promise.all(calls)).toEqual(scopes.map(() => 'ended'));
+      expect(scopes.every((scope) => scope.cancel === undefined)).toBe(true);
+      await expect.poll(() => pool.size.waiting).toBe(0);
+    }
+  } finally {
+    pool.destroy();
+  }
+});
+
+test('who left before the statement was asked for has none, and a connection is not taken for them', async () => {
+  const pool = newPool(roles.authenticatorUrl, 1);
+  try {
+    const gone = new Scope();
+    gone.leave();
+    await expect(one(pool, 'select 1', { cancellable: gone })).rejects.toMatchObject({ name: 'Abort' });
+    const work = (): Promise<string> => Promise.resolve('worked');
+    await expect(pool.transaction(ANON, work, { cancellable: gone })).rejects.toMatchObject({
+      name: 'Abort',
+    });
+    expect(pool.size.open).toBe(0);
+    const busy = one(pool, 'select pg_sleep(0.3)');
+    const leaving = new Scope();
+    const transaction = pool.transaction(ANON, work, { cancellable: leaving });
+    leaving.leave();
+    await expect(transaction).rejects.toMatchObject({ name: 'Abort' });
+    await busy;
+    expect(await pool.transaction(ANON, work)).toBe('worked');
+  } finally {
+    pool.destroy();
+  }
+});
+
+test('who leaves in the moment in which the statement is sent is stopped all the same', async () => {
+  const pool = newPool(roles.authenticatorUrl, 2);
+  try {
+    await Promise.all([one(pool, 'select 1'), one(pool, 'select 1')]);
+    for (let round = 0; round < 10; round++) {
+      const scope = new Scope();
+      const call = one(pool, 'select pg_sleep(61)', { cancellable: scope }).catch(() => 'ended');
+      // Now, before the write, or just after it.
+      if (round % 2 === 1) await new Promise((resolve) => setImmediate(resolve));
+      scope.leave();
+      expect(await call).toBe('ended');
+    }
+    const leaving = new Scope();
+    const inside = pool.transaction(
+      ANON,
+      async (transaction) => {
+        const sleeping = transaction.query(sql`select pg_sleep(61)::text`);
+        leaving.leave();
+        return await sleeping;
+      },
+      { cancellable: leaving },
+    );
+    await expect(inside).rejects.toMatchObject({ code: '57014' });
+    expect(await one(pool, 'select 1')).toBeDefined();
+  } finally {
+    pool.destroy();
+  }
+});
+
+test('a server that vanished under load is given up, and what comes after it is served', async () => {
+  const proxy = await startSilentProxy(roles.authenticatorUrl);
+  const pool = newPool(proxy.through(roles.authenticatorUrl), 5, 1_000);
+  try {
+    await Promise.all(Array.from({ length: 5 }, () => one(pool, 'select pg_sleep(0.1)')));
+    expect(pool.size.open).toBe(5);
+    expect(await pool.answers(1_000)).toBe(true);
+    proxy.vanish();
+    const lost = Array.from({ length: 4 }, () =>
+      one(pool, 'insert into nothing values (1)').catch((error: unknown) => error),
+    );
+    // One connection is idle; a transaction holds another.
+    const held = pool
+      .transaction(ANON, (transaction) => transaction.query(sql`select 1`))
+      .catch((error: unknown) => error);
+    await expect.poll(() => pool.answers(200)).toBe(false);
+    proxy.recover();
+    for (const error of await Promise.all([...lost, held]))
+      expect(error).toMatchObject({ name: 'ConnectionSilent' });
+    expect(await Promise.all(Array.from({ length: 20 }, () => one(pool, 'select 1')))).toHaveLength(20);
+    expect(await pool.answers(1_000)).toBe(true);
+    expect(pool.size.open).toBeLessThanOrEqual(5);
+  } finally {
+    pool.destroy();
+    await proxy.close();
+  }
+});
+
+test('a statement whose cancel has no effect does not keep its place', async () => {
+  const proxy = await startSilentProxy(roles.authenticatorUrl);
+  const pool = newPool(proxy.through(roles.authenticatorUrl), 1);
+  try {
+    await one(pool, 'select 1');
+    proxy.vanish();
+    const scope = new Scope();
+    const lost = one(pool, 'select 2', { cancellable: scope }).catch((error: unknown) => error);
+    scope.leave();
+    expect(await lost).toMatchObject({ name: 'ConnectionSilent' });
+    proxy.recover();
+    expect(await one(pool, 'select 3')).toBeDefined();
+  } finally {
+    pool.destroy();
+    await proxy.close();
+  }
+});
+
+test('a statement that is long but allowed to be is left alone', async () => {
+  const pool = newPool(roles.authenticatorUrl, 1);
+  try {
+    await expect(one(pool, 'select pg_sleep(5)')).resolves.toBeDefined();
+  } finally {
+    pool.destroy();
+  }
+});

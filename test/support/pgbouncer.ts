@@ -1,0 +1,104 @@
+// The real PgBouncer in front of the tests' PostgreSQL. Debian has it; where it is missing the tests say so.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from './svc-process.ts';
+
+export type PgBouncer = {
+  /** The address with its host and port replaced by the pooler's. */
+  through(url: string): string;
+  stop(): Promise<void>;
+};
+
+export type PgBouncerOptions = {
+  readonly mode: 'transaction' | 'session';
+  /** Connection strings of the roles that come through it. */
+  readonly users: readonly string[];
+  readonly poolSize: number;
+  /** The start-up parameter `options` is passed over instead of refused. */
+  readonly ignoresOptions?: boolean;
+};
+
+const PROGRAM = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/opt/homebrew/bin/pgbouncer'].find(
+  (path) => spawnSync(path, ['--version']).status === 0,
+);
+
+/** Why there is none; CI says `required` where it was installed. */
+export const withoutPgBouncer: string | undefined =
+  PROGRAM === undefined ? 'PgBouncer is not installed (apt-get install pgbouncer)' : undefined;
+
+if (withoutPgBouncer !== undefined && process.env['SVC_TEST_PGBOUNCER'] === 'required') {
+  throw new Error(withoutPgBouncer);
+}
+
+const NOBODY = 65_534;
+
+export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBouncer> {
+  if (PROGRAM === undefined) throw new Error(withoutPgBouncer);
+  const folder = mkdtempSync(join(tmpdir(), 'svc-pgbouncer-'));
+  const port = await freePort();
+  const users = options.users.map((text) => new URL(text));
+  const server = users[0];
+  if (!server) throw new Error('nobody may come through');
+  const quoted = (text: string): string => `"${decodeURIComponent(text).replaceAll('"', '""')}"`;
+  writeFileSync(
+    join(folder, 'users.txt'),
+    users.map(({ username, password }) => `${quoted(username)} ${quoted(password)}\n`).join(''),
+  );
+  writeFileSync(
+    join(folder, 'pgbouncer.ini'),
+    `[databases]
+* = host=${server.hostname} port=${server.port || '5432'}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = trust
+auth_file = ${join(folder, 'users.txt')}
+pool_mode = ${options.mode}
+default_pool_size = ${options.poolSize}
+max_client_conn = 500
+${options.ignoresOptions === true ? 'ignore_startup_parameters = options' : ''}
+`,
+  );
+  chmodSync(folder, 0o755);
+  // It refuses to run as root.
+  const isRoot = process.getuid?.() === 0;
+  const child = spawn(PROGRAM, [join(folder, 'pgbouncer.ini')], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    ...(isRoot ? { uid: NOBODY, gid: NOBODY } : {}),
+  });
+  let output = '';
+  child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  while (!(await accepts(port))) {
+    if (child.exitCode !== null) throw new Error(`PgBouncer ended:\n${output}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return {
+    through(url) {
+      const address = new URL(url);
+      address.host = `127.0.0.1:${port}`;
+      return address.href;
+    },
+    async stop() {
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      await ended;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function accepts(port: number): Promise<boolean> {
+  return await new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on('error', () => resolve(false));
+  });
+}

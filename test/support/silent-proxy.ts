@@ -1,0 +1,69 @@
+// A way to PostgreSQL that can fall silent as a host does that loses its power: nothing is closed, nothing comes back.
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+
+export type SilentProxy = {
+  /** The address with its host and port replaced by the proxy's. */
+  through(url: string): string;
+  /** What is open goes silent for ever, and what is opened from now on until `recover`. */
+  vanish(): void;
+  /** A new host under the same address: what is opened from now on gets through. */
+  recover(): void;
+  close(): Promise<void>;
+};
+
+export async function startSilentProxy(target: string): Promise<SilentProxy> {
+  const { hostname, port } = new URL(target);
+  const pairs = new Set<readonly [Socket, Socket]>();
+  const sockets = new Set<Socket>();
+  let isAway = false;
+  const keep = (socket: Socket): void => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+    socket.on('close', () => sockets.delete(socket));
+  };
+  const server = createServer((client) => {
+    keep(client);
+    // Not read: its bytes stay where they are.
+    if (isAway) return;
+    const upstream = connect(Number(port || '5432'), hostname);
+    keep(upstream);
+    const pair = [client, upstream] as const;
+    pairs.add(pair);
+    client.pipe(upstream).pipe(client);
+    const end = (): void => {
+      if (pairs.delete(pair)) for (const socket of pair) socket.destroy();
+    };
+    client.on('close', end);
+    upstream.on('close', end);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return {
+    through(url) {
+      const changed = new URL(url);
+      changed.host = `127.0.0.1:${address.port}`;
+      return changed.href;
+    },
+    vanish() {
+      isAway = true;
+      for (const pair of pairs) {
+        for (const socket of pair) {
+          socket.unpipe();
+          socket.pause();
+        }
+      }
+      pairs.clear();
+    },
+    recover() {
+      isAway = false;
+    },
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
