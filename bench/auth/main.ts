@@ -57,7 +57,7 @@ async function main(databaseUrl: string): Promise<void> {
   const app = await createApp({
     log: silentLog,
     mounts: [{ prefix: '/auth/v1', feature: auth }],
-    health: { phase: () => 'serving', owner: () => owner },
+    health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
     cors: () => ({ origins: [], allowLoopback: false }),
     timeouts: () => config.server.timeouts,
     context: {

@@ -10,6 +10,8 @@ export type ConnectionSettings = {
   readonly applicationName: string;
   /** `statement_timeout` of the session, in milliseconds; 0 is none. */
   readonly statementTimeoutMs?: number | undefined;
+  /** `lock_timeout` of the session, in milliseconds; 0 is none. */
+  readonly lockTimeoutMs?: number | undefined;
   /** How long connecting may take, in milliseconds. */
   readonly connectTimeoutMs?: number | undefined;
 };
@@ -23,13 +25,14 @@ export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     // Sent with the start-up message, so it costs no round trip and holds for every statement.
-    options: sessionOptions(settings.statementTimeoutMs),
+    options: sessionOptions(settings),
   };
 }
 
-function sessionOptions(statementTimeoutMs: number | undefined): string {
+function sessionOptions({ statementTimeoutMs, lockTimeoutMs }: ConnectionSettings): string {
   const options = ['-c timezone=UTC', '-c datestyle=ISO,MDY', '-c intervalstyle=postgres'];
   if (statementTimeoutMs) options.push(`-c statement_timeout=${statementTimeoutMs}`);
+  if (lockTimeoutMs) options.push(`-c lock_timeout=${lockTimeoutMs}`);
   return options.join(' ');
 }
 
@@ -72,8 +75,25 @@ type TakenOver = {
 };
 
 // These members are stable parts of `pg` but not of its type declarations; this is the one place that reaches in.
-function takeOver(client: pg.Client): TakenOver {
+function takeOver(client: pg.ClientBase): TakenOver {
   return client as unknown as TakenOver;
+}
+
+/** Closes the connection of a client that waits for nothing, without a word to a server that would not answer. */
+export function cutOff(client: pg.ClientBase): void {
+  takeOver(client).connection.stream.destroy();
+}
+
+export const GOODBYE_MS = 1_000;
+
+/** Says goodbye, and goes when nobody answers. */
+export async function endClient(client: pg.Client): Promise<void> {
+  const silent = setTimeout(() => cutOff(client), GOODBYE_MS);
+  try {
+    await client.end();
+  } finally {
+    clearTimeout(silent);
+  }
 }
 
 const CANCEL_REQUEST_CODE = 80_877_102;

@@ -2,7 +2,7 @@
 // the connection was lost and is back, because what was sent in between is gone.
 import pg from 'pg';
 import type { Log } from '../log/log.ts';
-import { clientConfig, type ConnectionSettings } from './connection.ts';
+import { clientConfig, cutOff, endClient, type ConnectionSettings } from './connection.ts';
 import { quoteIdent } from './sql.ts';
 
 export type Listener = { close(): Promise<void> };
@@ -18,6 +18,8 @@ export const LISTENER_NAME = 'svc-listen';
 
 const SHORTEST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 15_000;
+const BEAT_MS = 10_000;
+const ANSWER_WITHIN_MS = 5_000;
 
 /**
  * Resolves once the channels are listened to, so that whatever is read afterwards and changes later is heard of.
@@ -31,6 +33,7 @@ export async function listen(
 ): Promise<Listener> {
   let client: pg.Client | undefined;
   let retry: NodeJS.Timeout | undefined;
+  let beat: NodeJS.Timeout | undefined;
   let closed = false;
   let lost = false;
   let pause = SHORTEST_PAUSE_MS;
@@ -45,11 +48,27 @@ export async function listen(
     });
     await next.connect();
     client = next;
+    nextBeat();
     for (const channel of channels) await next.query(`listen ${quoteIdent(channel)}`);
     pause = SHORTEST_PAUSE_MS;
     if (lost) handlers.onReconnect();
     lost = false;
     if (closed) await next.end();
+  };
+
+  // A host that vanished says nothing, and neither does a listener: without a word of ours it would listen for ever.
+  const nextBeat = (): void => {
+    clearTimeout(beat);
+    beat = setTimeout(() => {
+      const asked = client;
+      if (!asked) return;
+      const silent = setTimeout(() => cutOff(asked), ANSWER_WITHIN_MS);
+      asked
+        .query('select 1')
+        .then(nextBeat, () => cutOff(asked))
+        .finally(() => clearTimeout(silent));
+    }, BEAT_MS);
+    beat.unref();
   };
 
   const tryConnect = async (): Promise<void> => {
@@ -78,7 +97,8 @@ export async function listen(
     async close() {
       closed = true;
       clearTimeout(retry);
-      await client?.end();
+      clearTimeout(beat);
+      if (client) await endClient(client);
     },
   };
 }

@@ -1,8 +1,8 @@
 // The product's own access as `svc_owner`: auth, storage bookkeeping, catalog, migrations. Never on behalf of a
 // caller: what a caller may see is decided by row-level security, and the owner is above it.
 import pg from 'pg';
-import { clientConfig, type ConnectionSettings } from './connection.ts';
-import type { Sql } from './sql.ts';
+import { clientConfig, cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
+import { raw, type Sql } from './sql.ts';
 import { statementName } from './statement-name.ts';
 
 export type Row = Record<string, unknown>;
@@ -16,10 +16,37 @@ export interface Queryable {
   query<R extends Row = Row>(statement: Sql, name?: string): Promise<R[]>;
 }
 
+const BEGIN = raw('begin');
+const COMMIT = raw('commit');
+const ROLLBACK = raw('rollback');
+const PROBE = raw('select 1');
+
+/** How long after its deadline a statement may be without an end before its connection is given up. */
+const SILENT_MS = 3_000;
+/** An answer this young shows that the database answers. */
+const FRESH_ANSWER_MS = 2_000;
+/** With all connections at work, there is no answer when none has come for so long. */
+const NO_ANSWER_MS = 5_000;
+
+export type OwnerSettings = ConnectionSettings & { readonly max: number; readonly idleTimeoutMs: number };
+
 export class OwnerDatabase implements Queryable {
   readonly #pool: pg.Pool;
+  readonly #max: number;
+  /**
+   * After which a statement is given up together with its connection: a server that vanished tells nobody that its
+   * own deadline has passed. Only where statements have one.
+   */
+  readonly #silentAfterMs: number | undefined;
+  readonly #open = new Set<pg.PoolClient>();
+  readonly #idle = new Set<pg.PoolClient>();
+  /** `performance.now()` when a statement last ended, well or not. */
+  #answeredAt = Number.NEGATIVE_INFINITY;
 
-  constructor(settings: ConnectionSettings & { readonly max: number; readonly idleTimeoutMs: number }) {
+  constructor(settings: OwnerSettings) {
+    const { statementTimeoutMs, max } = settings;
+    this.#max = max;
+    this.#silentAfterMs = statementTimeoutMs ? statementTimeoutMs + SILENT_MS : undefined;
     this.#pool = new pg.Pool({
       ...clientConfig(settings),
       max: settings.max,
@@ -29,10 +56,20 @@ export class OwnerDatabase implements Queryable {
     });
     // A connection that breaks while idle is replaced at its next use; the next statement reports real trouble.
     this.#pool.on('error', () => {});
+    this.#pool.on('release', (error: unknown, client) => {
+      if (!error) this.#idle.add(client);
+    });
+    this.#pool.on('acquire', (client) => this.#idle.delete(client));
+    this.#pool.on('connect', (client) => this.#open.add(client));
+    this.#pool.on('remove', (client) => {
+      this.#idle.delete(client);
+      this.#open.delete(client);
+    });
   }
 
   async query<R extends Row = Row>(statement: Sql, name?: string): Promise<R[]> {
-    const result = await this.#pool.query<R>(toQuery(statement, name));
+    // The pool closes a connection whose statement failed.
+    const result = await this.#seen(() => this.#pool.query<R>(toQuery(statement, name, this.#silentAfterMs)));
     return result.rows;
   }
 
@@ -46,16 +83,21 @@ export class OwnerDatabase implements Queryable {
   async transaction<T>(work: (transaction: Queryable) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect();
     client.on('error', ignore);
+    const transaction = this.#onClient(client);
     let broken = false;
     try {
-      await client.query('begin');
-      const result = await work(onClient(client));
-      await client.query('commit');
+      await transaction.query(BEGIN);
+      const result = await work(transaction);
+      await transaction.query(COMMIT);
       return result;
     } catch (error) {
-      await client.query('rollback').catch(() => {
-        broken = true;
-      });
+      // What waits for an answer that never comes would have the rollback wait as well.
+      broken = error instanceof StatementSilent;
+      if (!broken) {
+        await transaction.query(ROLLBACK).catch(() => {
+          broken = true;
+        });
+      }
       throw error;
     } finally {
       client.off('error', ignore);
@@ -68,16 +110,70 @@ export class OwnerDatabase implements Queryable {
     const client = await this.#pool.connect();
     client.on('error', ignore);
     try {
-      return await work(onClient(client));
+      return await work(this.#onClient(client));
     } finally {
       // Session state must not leak to the next user of a pooled connection.
       client.release(true);
     }
   }
 
+  /** Whether statements get an answer: seen by what they got of late, or tried on a connection as theirs. */
+  async answers(withinMs: number): Promise<boolean> {
+    const silentFor = performance.now() - this.#answeredAt;
+    if (silentFor < FRESH_ANSWER_MS) return true;
+    if (this.#pool.idleCount === 0 && this.#pool.totalCount >= this.#max) return silentFor < NO_ANSWER_MS;
+    return await this.#seen(() => this.#pool.query(toQuery(PROBE, undefined, withinMs))).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  /** Waits for what runs; a server that does not say goodbye is left. */
   async close(): Promise<void> {
+    const silent = setTimeout(() => {
+      for (const client of this.#open) if (this.#idle.has(client)) cutOff(client);
+    }, GOODBYE_MS);
+    // What is left then waits for nothing of ours.
+    silent.unref();
     await this.#pool.end();
   }
+
+  #onClient(client: pg.PoolClient): Queryable {
+    return {
+      query: async <R extends Row = Row>(statement: Sql, name?: string): Promise<R[]> => {
+        const result = await this.#seen(() => client.query<R>(toQuery(statement, name, this.#silentAfterMs)));
+        return result.rows;
+      },
+    };
+  }
+
+  async #seen<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await ask();
+      this.#answeredAt = performance.now();
+      return answer;
+    } catch (error) {
+      if (error instanceof pg.DatabaseError) this.#answeredAt = performance.now();
+      if (!isReadTimeout(error)) throw error;
+      // Of those that are idle nobody knows any better.
+      for (const client of this.#idle) cutOff(client);
+      throw new StatementSilent(error);
+    }
+  }
+}
+
+/** The server did not say how the statement ended: whether a write was done is not known. */
+export class StatementSilent extends Error {
+  override name = 'StatementSilent';
+
+  constructor(cause: unknown) {
+    super('the database has fallen silent in the middle of a statement', { cause });
+  }
+}
+
+/** What `pg` says when `query_timeout` is over; it has no code. */
+function isReadTimeout(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Query read timeout';
 }
 
 /**
@@ -86,17 +182,13 @@ export class OwnerDatabase implements Queryable {
  */
 function ignore(): void {}
 
-function onClient(client: pg.PoolClient): Queryable {
-  return {
-    async query<R extends Row = Row>(statement: Sql, name?: string): Promise<R[]> {
-      const result = await client.query<R>(toQuery(statement, name));
-      return result.rows;
-    },
-  };
-}
+type Query = pg.QueryConfig & { readonly query_timeout?: number };
 
-function toQuery(statement: Sql, name: string | undefined): pg.QueryConfig {
-  const query = statement.compile();
+function toQuery(statement: Sql, name: string | undefined, timeoutMs: number | undefined): Query {
+  const query: Query = {
+    ...statement.compile(),
+    ...(timeoutMs === undefined ? {} : { query_timeout: timeoutMs }),
+  };
   return name === undefined ? query : { ...query, name: ownName(name, query.text) };
 }
 

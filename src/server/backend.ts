@@ -17,7 +17,7 @@ import type { Log } from '../log/log.ts';
 import { SCHEMA_CHANNEL } from '../migrate/ledger.ts';
 import { CallerPool } from '../postgres/caller-pool.ts';
 import { listen, LISTENER_NAME, type Listener } from '../postgres/listen.ts';
-import { OwnerDatabase } from '../postgres/owner-database.ts';
+import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { maxReading } from '../postgres/reading.ts';
 import { Problem } from '../problem/problem.ts';
 import { provision } from '../provision/provision.ts';
@@ -25,9 +25,18 @@ import { syncBuckets } from '../storage/bucket.ts';
 import { createApp, type App } from './app.ts';
 import { createFunctions, type Functions } from '../functions/functions.ts';
 import { createMounts, type DashboardOptions } from './mounts.ts';
+import { PROBE_TIMEOUT_MS, readiness } from './readiness.ts';
 
-/** Connections of the product's own statements, beside `database.pool.max` for callers. */
-const OWNER_CONNECTIONS = 8;
+/**
+ * Connections of the product's own statements, beside `database.pool.max` for callers. What waits for a lock in one
+ * part of the product must not stop the others.
+ */
+const OWNER_CONNECTIONS = 5;
+const STORAGE_CONNECTIONS = 3;
+/** The product's own statements are short. Whoever needs longer is stuck, and says so while somebody still waits. */
+const OWNER_DEADLINES = { statementTimeoutMs: 15_000, lockTimeoutMs: 5_000 };
+/** Reading the catalog of a large database takes its time. */
+const CATALOG_TIMEOUT_MS = 60_000;
 
 export type BackendOptions = {
   readonly config: Config;
@@ -63,12 +72,25 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   if (database.applied.length > 0) log.info({ steps: database.applied }, 'provisioned the database');
 
   const { pool } = config.database;
-  const owner = new OwnerDatabase({
-    url: database.ownerUrl,
-    applicationName: 'svc',
-    max: OWNER_CONNECTIONS,
-    idleTimeoutMs: pool.idleTimeoutMs,
-  });
+  const openOwner = (
+    applicationName: string,
+    max: number,
+    deadlines: Pick<OwnerSettings, 'statementTimeoutMs' | 'lockTimeoutMs'>,
+  ): OwnerDatabase =>
+    new OwnerDatabase({
+      url: database.ownerUrl,
+      applicationName,
+      max,
+      idleTimeoutMs: pool.idleTimeoutMs,
+      ...deadlines,
+    });
+  const owner = openOwner('svc', OWNER_CONNECTIONS, OWNER_DEADLINES);
+  const storageOwner = openOwner('svc-storage', STORAGE_CONNECTIONS, OWNER_DEADLINES);
+  const catalogOwner = openOwner('svc-catalog', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS });
+  const probe = openOwner('svc-probe', 1, { statementTimeoutMs: PROBE_TIMEOUT_MS });
+  // Migrations bound their waits themselves, and some of their work takes as long as it takes.
+  const migrationOwner = openOwner('svc-migrate', OWNER_CONNECTIONS, {});
+  const owners = [owner, storageOwner, catalogOwner, probe, migrationOwner];
   const callers = new CallerPool({
     url: database.authenticatorUrl,
     applicationName: 'svc-request',
@@ -78,7 +100,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     idleTimeoutMs: pool.idleTimeoutMs,
     statementTimeoutMs: config.server.timeouts.dbQueryMs,
   });
-  const keyring = await openKeyring(owner, options);
+  const keyring = await openKeyring(owner, owners, options);
   const signingKeys: SigningKeys = new SigningKeys(owner, keyring.box('signing keys'), () =>
     verifier.forget(),
   );
@@ -112,7 +134,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const swap = (next: Config, catalog: Catalog): void => {
     snapshot = { config: next, catalog, version: (snapshot?.version ?? 0) + 1 };
   };
-  const readCatalog = (next: Config): Promise<Catalog> => introspect(owner, exposedSchemas(next));
+  const readCatalog = (next: Config): Promise<Catalog> => introspect(catalogOwner, exposedSchemas(next));
 
   // One at a time: a reload must not overtake another, nor a catalog refresh put an older file back.
   let turn: Promise<unknown> = Promise.resolve();
@@ -143,15 +165,19 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     if (app) await drain(app, functions, snapshot?.config.server.timeouts.shutdownMs ?? 0, log);
     // Whatever still runs a statement now is past the shutdown window.
     callers.destroy();
-    await owner.close();
+    await Promise.all(owners.map((one) => one.close()));
   };
 
   try {
     app = await createApp({
       log,
       context,
-      mounts: createMounts(options.keys, functions, options.dashboard),
-      health: { phase: () => phase, owner: () => owner, functionsWell: () => functions.well() },
+      mounts: createMounts({ ...options, functions, storageOwner }),
+      health: {
+        phase: () => phase,
+        database: readiness({ probe, owners: [owner, storageOwner], callers }),
+        functionsWell: () => functions.well(),
+      },
       cors: () => ({
         origins: (snapshot?.config ?? config).server.cors.origins,
         allowLoopback: options.dev,
@@ -162,7 +188,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     await openPort(app, options.host, options.port);
     await inTurn(async () => {
       await functions.check(config);
-      await options.migrate(owner, config, stopping.signal);
+      await options.migrate(migrationOwner, config, stopping.signal);
       await syncBuckets(owner, config);
       await functions.reload(config);
       // Before the keys and the catalog are read: a change right after the reading is then heard of.
@@ -194,7 +220,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     reload: (next) =>
       inTurn(async () => {
         await functions.check(next);
-        await options.migrate(owner, next, stopping.signal);
+        await options.migrate(migrationOwner, next, stopping.signal);
         await syncBuckets(owner, next);
         await functions.reload(next);
         swap(next, await readCatalog(next));
@@ -209,7 +235,11 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
 }
 
 /** In development a lost secret costs test accounts; in production it must not sign everybody out unasked. */
-async function openKeyring(owner: OwnerDatabase, { keys, env, dev }: BackendOptions): Promise<Keyring> {
+async function openKeyring(
+  owner: OwnerDatabase,
+  owners: readonly OwnerDatabase[],
+  { keys, env, dev }: BackendOptions,
+): Promise<Keyring> {
   try {
     const secrets = keyringSecrets({
       secretKey: keys.secret,
@@ -219,7 +249,7 @@ async function openKeyring(owner: OwnerDatabase, { keys, env, dev }: BackendOpti
     });
     return await Keyring.open(owner, secrets, dev ? 'replace' : 'refuse');
   } catch (error) {
-    await owner.close();
+    await Promise.all(owners.map((one) => one.close()));
     throw error;
   }
 }

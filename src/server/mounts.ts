@@ -4,6 +4,7 @@ import { createDashboard } from '../dashboard-api/dashboard.ts';
 import type { DashboardSettings } from '../dashboard-api/dashboard-context.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { rest } from '../rest/rest.ts';
 import { createStorage } from '../storage/storage.ts';
 import { deriveUrlKey } from '../storage/url-token.ts';
@@ -12,11 +13,15 @@ import type { Mount } from './app.ts';
 /** Undefined serves none: its paths are then as unknown as any other. */
 export type DashboardOptions = Omit<DashboardSettings, 'keys' | 'functions'>;
 
-export function createMounts(
-  keys: ApiKeys,
-  functions: Functions,
-  dashboard: DashboardOptions | undefined,
-): readonly Mount[] {
+export type MountOptions = {
+  readonly keys: ApiKeys;
+  readonly functions: Functions;
+  readonly dashboard?: DashboardOptions | undefined;
+  /** Storage keeps its books on connections of its own: a lock on the tables of auth must not stop public files. */
+  readonly storageOwner: OwnerDatabase;
+};
+
+export function createMounts({ keys, functions, dashboard, storageOwner }: MountOptions): readonly Mount[] {
   const storage = createStorage({
     urlKey: deriveUrlKey(keys.secret),
     publishableKey: keys.publishable,
@@ -24,7 +29,10 @@ export function createMounts(
   return [
     { prefix: '/rest/v1', feature: rest },
     { prefix: '/auth/v1', feature: auth },
-    { prefix: '/storage/v1', feature: storage.feature },
+    {
+      prefix: '/storage/v1',
+      feature: (context) => storage.feature({ ...context, owner: storageOwner }),
+    },
     { prefix: '/functions/v1', feature: functions.feature },
     ...(dashboard
       ? [{ prefix: '/dashboard', feature: createDashboard({ ...dashboard, keys, functions }) }]

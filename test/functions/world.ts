@@ -182,7 +182,11 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       { prefix: '/rest/v1', feature: rest },
       { prefix: '/functions/v1', feature: functions.feature },
     ],
-    health: { phase: () => 'serving', owner: () => owner, functionsWell: () => functions.well() },
+    health: {
+      phase: () => 'serving',
+      database: () => Promise.resolve('ready'),
+      functionsWell: () => functions.well(),
+    },
     cors: () => ({ origins: ['*'], allowLoopback: true }),
     timeouts: () => snapshot.config.server.timeouts,
   });

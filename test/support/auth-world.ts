@@ -107,7 +107,7 @@ export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWor
   const app = await createApp({
     log,
     mounts: [{ prefix: '/auth/v1', feature: auth }],
-    health: { phase: () => 'serving', owner: () => owner },
+    health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
     cors: () => ({ origins: config.server.cors.origins, allowLoopback: false }),
     timeouts: () => config.server.timeouts,
     context: {

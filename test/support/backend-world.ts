@@ -36,6 +36,8 @@ export async function startBackendWorld(
     dev?: boolean;
     dashboard?: DashboardOptions;
     baseUrl?: string;
+    /** The way that the backend takes to the database. */
+    through?: (url: string) => string;
     /** Written beside svc.yaml, by path. */
     files?: Readonly<Record<string, string>>;
     /** What is in the database before the backend sees it, and after its first migration. */
@@ -63,7 +65,7 @@ export async function startBackendWorld(
   const log = options.log ?? silentLog;
   const backend = await startBackend({
     config: loaded.config,
-    databaseUrl: database.url,
+    databaseUrl: options.through?.(database.url) ?? database.url,
     keys,
     env: options.env ?? {},
     host: '127.0.0.1',

@@ -161,7 +161,7 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
         },
       },
     ],
-    health: { phase: () => 'serving', owner: () => owner },
+    health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
     cors: () => ({ origins: [], allowLoopback: true }),
     timeouts: () => ({ requestMs: 30_000, uploadMs: 30_000 }),
   });

@@ -206,7 +206,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     log: options.log ?? silentLog,
     context,
     mounts: [{ prefix: '/storage/v1', feature: storage.feature }],
-    health: { phase: () => 'serving', owner: () => owner },
+    health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
     cors: () => ({ origins: config.server.cors.origins, allowLoopback: false }),
     timeouts: () => config.server.timeouts,
   });
