@@ -12,7 +12,23 @@ const DEFAULT_QUALITY = 80;
 const RESIZE = { cover: 'fill', contain: 'fit', fill: 'force' } as const;
 const FIT = { cover: 'cover', contain: 'inside', fill: 'fill' } as const;
 /** Pictures made of pixels. SVG is a program for a renderer and is not among them. */
-const READABLE = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'heif'] as const;
+type Readable = 'jpeg' | 'png' | 'webp' | 'gif' | 'tiff' | 'heif';
+/** The library's names of what reads them; every other reader it has is locked. */
+const READERS = ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Tiff', 'Heif'].map((name) => `VipsForeignLoad${name}`);
+
+/**
+ * By its first bytes, before the library sees any of it: to ask the library for the format is to have it read the
+ * file, a drawing with all it refers to.
+ */
+function formatOf(source: Buffer): Readable | undefined {
+  const start = source.toString('latin1', 0, 12);
+  if (start.startsWith('\u00ff\u00d8\u00ff')) return 'jpeg';
+  if (start.startsWith('\u0089PNG\r\n\u001a\n')) return 'png';
+  if (/^GIF8[79]a/.test(start)) return 'gif';
+  if (/^RIFF[^]{4}WEBP/.test(start)) return 'webp';
+  if (/^(II[*+]\0|MM\0[*+])/.test(start)) return 'tiff';
+  return start.slice(4, 8) === 'ftyp' ? 'heif' : undefined;
+}
 type Output = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif';
 
 const edge = z.coerce
@@ -78,6 +94,8 @@ function loadSharp(): Promise<Sharp | undefined> {
       // One thread per picture and no cache: memory stays with the pictures being rendered.
       sharp.concurrency(1);
       sharp.cache(false);
+      sharp.block({ operation: ['VipsForeignLoad'] });
+      sharp.unblock({ operation: READERS });
       return sharp;
     },
     () => undefined,
@@ -136,10 +154,9 @@ async function transform(
   limits: ImageLimits,
 ): Promise<Rendered> {
   const options = { limitInputPixels: limits.maxInputPixels, failOn: 'error', pages: 1 } as const;
+  const readable = formatOf(source);
+  if (!readable) throw unreadableImage();
   try {
-    const { format } = await sharp(source, options).metadata();
-    const readable = READABLE.find((one) => one === format);
-    if (!readable) throw unreadableImage();
     const output: Output = wanted !== 'origin' ? wanted : outputOf(readable);
     const body = await sharp(source, options)
       .autoOrient()
@@ -159,7 +176,7 @@ async function transform(
   }
 }
 
-function outputOf(format: (typeof READABLE)[number]): Output {
+function outputOf(format: Readable): Output {
   if (format === 'tiff') return 'jpeg';
   return format === 'heif' ? 'avif' : format;
 }
