@@ -1,17 +1,30 @@
 // Who calls, route by route. Three kinds of door: closed (a key is needed), lenient (an unusable credential is an
 // anonymous caller, so that a link to a public object always works) and open (a token in the URL is the grant).
 import type { FastifyRequest } from 'fastify';
-import { resolveDataCaller, type Caller } from '../identity/caller.ts';
+import { resolveDataCaller, tokenCaller, type Caller, type Resolution } from '../identity/caller.ts';
 import type { CallerSettings } from '../postgres/caller-pool.ts';
-import type { CredentialReader } from '../identity/credentials.ts';
+import type { CredentialReader, Presented } from '../identity/credentials.ts';
 import { badToken, invalidRole, noCredentials } from './problem.ts';
 
 export async function closedCaller(credentials: CredentialReader, request: FastifyRequest): Promise<Caller> {
-  const resolution = resolveDataCaller(await credentials.read(request.headers));
+  const resolution = resolve(await credentials.read(request.headers));
   if (resolution.ok) return resolution.caller;
   const { refusal } = resolution;
   if (refusal.reason === 'bad-token') throw badToken(refusal.fault.message);
   throw noCredentials();
+}
+
+/**
+ * As everywhere, except that a token needs no key beside it: it proves more than the publishable key does, and tus
+ * clients set up for the hosted original send nothing else.
+ */
+function resolve(presented: Presented): Resolution {
+  const { apikey, bearer } = presented;
+  if (apikey.kind === 'none' && bearer.kind === 'token') return { ok: true, caller: tokenCaller(bearer) };
+  if (apikey.kind === 'none' && bearer.kind === 'bad-token') {
+    return { ok: false, refusal: { reason: 'bad-token', fault: bearer.fault } };
+  }
+  return resolveDataCaller(presented);
 }
 
 /** Undefined when nothing usable was presented. */
@@ -19,7 +32,7 @@ export async function lenientCaller(
   credentials: CredentialReader,
   request: FastifyRequest,
 ): Promise<Caller | undefined> {
-  const resolution = resolveDataCaller(await credentials.read(request.headers));
+  const resolution = resolve(await credentials.read(request.headers));
   return resolution.ok ? resolution.caller : undefined;
 }
 

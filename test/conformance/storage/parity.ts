@@ -454,6 +454,29 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       expect((await api('GET', `/object/authenticated/${closed}`, { headers: A })).status).toBe(200);
       expect((await api('GET', `/object/authenticated/${closed}`)).status).toBe(401);
     });
+    test('a user’s token alone', async () => {
+      const alone = { authorization: A['authorization'] ?? '' };
+      expect((await api('GET', `/object/authenticated/${closed}`, { headers: alone })).text).toBe(
+        '0123456789',
+      );
+      expect((await api('GET', `/object/${closed}`, { headers: alone })).status).toBe(200);
+      const name = `${closed}-alone`;
+      expect((await api('POST', `/object/${name}`, { headers: alone, body: 'x' })).status).toBe(200);
+      expect((await api('DELETE', `/object/${name}`, { headers: alone })).status).toBe(200);
+      // A token that has expired says so, and a key is still what it was.
+      expect(refused(await api('GET', `/object/authenticated/${closed}`, { headers: garbage }))).toEqual([
+        400,
+        '403',
+        'AccessDenied',
+      ]);
+      for (const headers of [
+        { authorization: 'Bearer nothing' },
+        { ...alone, apikey: 'svc_publishable_unknown' },
+        { apikey: alone.authorization.slice('Bearer '.length) },
+      ]) {
+        expect((await api('GET', `/object/authenticated/${closed}`, { headers })).status).toBe(401);
+      }
+    });
     test('ST-044 another user', async () => {
       expect(refused(await api('GET', `/object/authenticated/${closed}`, { headers: B }))).toEqual([
         400,
