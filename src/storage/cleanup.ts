@@ -29,6 +29,7 @@ export class Cleanup {
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
   #again = false;
+  #hurried = false;
   #stopped = false;
 
   constructor(options: CleanupOptions) {
@@ -54,7 +55,9 @@ export class Cleanup {
       this.#again = true;
       return;
     }
-    this.#running = this.drain(this.#graceMs)
+    const graceMs = this.#hurried ? 0 : this.#graceMs;
+    this.#hurried = false;
+    this.#running = this.drain(graceMs)
       .then(() => {})
       .catch((error: unknown) => {
         if (!this.#stopped)
@@ -67,6 +70,15 @@ export class Cleanup {
           this.nudge();
         }
       });
+  }
+
+  /**
+   * Room is needed: what is deleted goes without its grace. A download that had just found the row finds the object
+   * gone, as it is.
+   */
+  hurry(): void {
+    this.#hurried = true;
+    this.nudge();
   }
 
   /** Everything at once, behind what already runs. */

@@ -6,7 +6,7 @@ import * as catalogue from './problem.ts';
 // The whole catalogue as it goes over the wire: a changed code, status or text is a change for every client.
 test('the catalogue', () => {
   const shown = Object.entries(catalogue)
-    .filter(([name]) => !['StorageProblem', 'toStorageProblem', 'toWire'].includes(name))
+    .filter(([name]) => !['StorageProblem', 'isStorageFull', 'toStorageProblem', 'toWire'].includes(name))
     .map(([name, make]) => {
       const problem: unknown =
         name === 'invalidRange'
@@ -54,6 +54,7 @@ test('the catalogue', () => {
       "499 499 | Request aborted | Request aborted | Aborted",
       "500 500 | DatabaseError | database error, code: X | DatabaseError",
       "500 500 | Internal | Internal Server Error | InternalError",
+      "507 507 | InsufficientStorage | The storage is full; delete objects or enlarge it, then try again | InsufficientStorage",
       "544 544 | DatabaseTimeout | The connection to the database timed out | DatabaseTimeout",
     ]
   `);
@@ -62,6 +63,7 @@ test('the catalogue', () => {
 const database = (code: string, message = 'internal text'): pg.DatabaseError =>
   Object.assign(new pg.DatabaseError(message, 1, 'error'), { code });
 
+const FULL = 'The storage is full; delete objects or enlarge it, then try again';
 test.each([
   [
     database('42501', 'new row violates row-level security policy for table "objects"'),
@@ -79,6 +81,13 @@ test.each([
   [new Problem('body_too_large', 413, 'too large'), 413, 'too large'],
   [new Abort('client-gone'), 499, 'Request aborted'],
   [new Abort('deadline'), 408, 'The request took longer than it may'],
+  [database('53100'), 507, FULL],
+  [Object.assign(new Error('secret detail'), { code: 'ENOSPC' }), 507, FULL],
+  [Object.assign(new Error('secret detail'), { code: 'EDQUOT' }), 507, FULL],
+  [Object.assign(new Error('secret detail'), { name: 'QuotaExceeded' }), 507, FULL],
+  [Object.assign(new Error('secret detail'), { name: 'XMinioStorageFull' }), 507, FULL],
+  [Object.assign(new Error('secret detail'), { $metadata: { httpStatusCode: 507 } }), 507, FULL],
+  [Object.assign(new Error('secret detail'), { code: 'EACCES' }), 500, 'Internal Server Error'],
   [new TypeError('secret detail'), 500, 'Internal Server Error'],
 ])('%s', (error, status, message) => {
   const problem = catalogue.toStorageProblem(error);

@@ -195,6 +195,14 @@ export const databaseError = (sqlstate: string, cause: unknown): StorageProblem 
     `database error, code: ${sqlstate}`,
     { cause },
   );
+/** The disk, its quota or the store has no room: nothing of the upload is kept, and the same may succeed later. */
+export const insufficientStorage: Maker = make(
+  'InsufficientStorage',
+  'InsufficientStorage',
+  507,
+  'The storage is full; delete objects or enlarge it, then try again',
+  507,
+);
 export const requestAborted: Maker = make('Aborted', 'Request aborted', 499, 'Request aborted', 499);
 export const deadlinePassed: Maker = make(
   'RequestTimeout',
@@ -218,11 +226,40 @@ export function toStorageProblem(error: unknown): StorageProblem {
   if (error instanceof Abort) return error.reason === 'client-gone' ? requestAborted() : deadlinePassed();
   if (error instanceof Problem) return fromProblem(error);
   if (error instanceof pg.DatabaseError) return fromDatabase(error);
+  if (isStorageFull(error)) return insufficientStorage({ cause: error });
   // The router looks at the media type before any route does.
   if (error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
     return invalidContentType();
   }
   return internalError(error);
+}
+
+/** EFBIG is the limit of a process or a file system on one file. */
+const FULL_CODES: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+/** S3 itself is never full; the stores that speak it have a name each. */
+const FULL_NAMES: ReadonlySet<string> = new Set([
+  'InsufficientCapacity',
+  'InsufficientStorage',
+  'QuotaExceeded',
+  'StorageFull',
+  'XMinioAdminBucketQuotaExceeded',
+  'XMinioStorageFull',
+]);
+
+export function isStorageFull(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof StorageProblem) return error.code === 'InsufficientStorage';
+  if ('code' in error && FULL_CODES.has(String(error.code))) return true;
+  return FULL_NAMES.has(error.name) || statusOf(error) === 507;
+}
+
+/** The status of a store's answer, as its SDK tells it. */
+function statusOf(error: Error): unknown {
+  if (!('$metadata' in error)) return undefined;
+  const { $metadata: metadata } = error;
+  return typeof metadata === 'object' && metadata !== null && 'httpStatusCode' in metadata
+    ? metadata.httpStatusCode
+    : undefined;
 }
 
 function fromProblem(problem: Problem): StorageProblem {
@@ -252,6 +289,8 @@ function fromDatabase(error: pg.DatabaseError): StorageProblem {
       return databaseTimeout();
     case '25006':
       return databaseReadOnly();
+    case '53100':
+      return insufficientStorage({ cause: error });
     case '53300':
       return slowDown();
     default:

@@ -15,7 +15,7 @@ import {
   type StoredObject,
 } from './object.ts';
 import { parseObjectPath, type Address } from './object-path.ts';
-import { lockTimeout } from './problem.ts';
+import { isStorageFull, lockTimeout } from './problem.ts';
 import type { StorageContext } from './storage-context.ts';
 import type { SlotHolder } from './upload-slots.ts';
 
@@ -119,7 +119,8 @@ async function storeBytes(
     await abandonVersion(context.owner, version).catch((cause: unknown) => {
       context.log.warn({ err: cause, version }, 'could not give up an upload; the sweeper will');
     });
-    context.cleanup.nudge();
+    if (isStorageFull(error)) context.cleanup.hurry();
+    else context.cleanup.nudge();
     throw error;
   }
 }

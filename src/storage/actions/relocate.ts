@@ -29,6 +29,7 @@ import {
   alreadyExists,
   blobNotFound,
   invalidRequest,
+  isStorageFull,
   lockTimeout,
   objectNotFound,
   tooLarge,
@@ -209,7 +210,8 @@ async function copyBytes(
     await abandonVersion(context.owner, version).catch((cause: unknown) => {
       context.log.warn({ err: cause, version }, 'could not give up a copy; the sweeper will');
     });
-    context.cleanup.nudge();
+    if (isStorageFull(error)) context.cleanup.hurry();
+    else context.cleanup.nudge();
     throw error instanceof BlobMissing ? blobNotFound() : error;
   }
 }

@@ -13,7 +13,7 @@ import { checkDeclaredType, checkSniffedType, SNIFF_BYTES } from '../content-typ
 import { Meter, readMetadata } from '../incoming.ts';
 import { abandonVersion, commitAs, rehearseUpload } from '../object.ts';
 import { isObjectPath, parseObjectPath } from '../object-path.ts';
-import { accessDenied, StorageProblem } from '../problem.ts';
+import { accessDenied, isStorageFull, StorageProblem } from '../problem.ts';
 import { fileMetadata, probedMetadata } from '../receive.ts';
 import {
   createResumable,
@@ -328,6 +328,7 @@ async function write(
     return current.received === current.length ? await complete(context, current, grant) : current;
   } catch (error) {
     if (error instanceof BlobMissing) throw expiredUpload();
+    if (isStorageFull(error)) context.cleanup.hurry();
     if (error instanceof StorageProblem && error.code === 'InvalidMimeType') await abandon(context, upload);
     throw error;
   } finally {

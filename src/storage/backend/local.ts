@@ -54,7 +54,10 @@ export class LocalBackend implements Backend {
       const [blobs, staging] = await Promise.all([stat(this.#blobs), stat(this.#staging)]);
       if (blobs.dev !== staging.dev) throw new Error('blobs/ and staging/ are on different file systems');
       await this.#makeShards();
-      await this.write(probe, once(Buffer.from('probe')));
+      // What is full can still be read, and be made room in.
+      await this.write(probe, once(Buffer.from('probe'))).catch((error: unknown) => {
+        if (!isFull(error)) throw error;
+      });
       await this.remove([{ version: probe, staged: true }]);
     } catch (cause) {
       throw new Problem(
@@ -169,6 +172,10 @@ export class LocalBackend implements Backend {
       await file.datasync();
       if (parts.length === 0) await syncDirectory(this.#staging);
       return { id: String(offset), bytes };
+    } catch (error) {
+      // Half a part is nothing to go on from, and takes the room that the client is told to make.
+      if (isFull(error)) await file.truncate(offset).catch(() => {});
+      throw error;
     } finally {
       await file.close();
     }
@@ -348,6 +355,10 @@ async function* once(bytes: Buffer): AsyncIterable<Buffer> {
 
 function isMissing(error: unknown): boolean {
   return hasCode(error, 'ENOENT');
+}
+
+function isFull(error: unknown): boolean {
+  return hasCode(error, 'ENOSPC', 'EDQUOT', 'EFBIG');
 }
 
 function hasCode(error: unknown, ...codes: string[]): boolean {

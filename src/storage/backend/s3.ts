@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type * as sdkModule from '@aws-sdk/client-s3';
+import { isStorageFull } from '../problem.ts';
 import { releaseBytes } from '../../lib/release-bytes.ts';
 import { Problem } from '../../problem/problem.ts';
 import {
@@ -47,8 +48,15 @@ export class S3Backend implements Backend {
   async check(): Promise<void> {
     const version = randomUUID();
     try {
-      await this.write(version, once(Buffer.from('probe')), 5);
-      await this.read(version, 5);
+      // A store that is full can still be read, and be made room in.
+      const full = await this.write(version, once(Buffer.from('probe')), 5).then(
+        () => false,
+        (error: unknown) => {
+          if (!isStorageFull(error)) throw error;
+          return true;
+        },
+      );
+      if (!full) await this.#discard(await this.read(version, 5));
       const failures = await this.remove([{ version, staged: false }]);
       for (const error of failures.values()) throw error;
     } catch (cause) {
@@ -145,6 +153,11 @@ export class S3Backend implements Backend {
     for (const part of parts) {
       if (part.bytes > 0) yield* await this.#get(stagedKey(version, part.id), version);
     }
+  }
+
+  /** An answer that is not read to its end keeps its connection. */
+  async #discard(body: Readable | Buffer): Promise<void> {
+    if (!Buffer.isBuffer(body)) for await (const chunk of body) void chunk;
   }
 
   close(): void {
