@@ -1,20 +1,25 @@
-// A copy of examples/todo in a folder of its own, so that a test may change it and throw it away.
+// A copy of an example in a folder of its own, so that a test may change it and throw it away.
 import { chmodSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startSvc, type SvcProcess } from './svc-process.ts';
 
-const EXAMPLE = fileURLToPath(new URL('../../examples/todo', import.meta.url));
+const EXAMPLES = new URL('../../examples/', import.meta.url);
 
 export type TodoProject = { readonly directory: string; readonly config: string; remove(): void };
 
-export function copyTodoProject(): TodoProject {
-  const directory = mkdtempSync(join(tmpdir(), 'svc-todo-'));
+export const copyTodoProject = (): TodoProject => copyExample('todo');
+
+export function copyExample(name: 'team' | 'todo'): TodoProject {
+  const directory = mkdtempSync(join(tmpdir(), `svc-${name}-`));
   // mkdtemp closes the folder to others; a project in a home directory usually is not.
   chmodSync(directory, 0o755);
   const skipped = new Set(['.svc', '.env', 'node_modules']);
-  cpSync(EXAMPLE, directory, { recursive: true, filter: (path) => !skipped.has(basename(path)) });
+  cpSync(fileURLToPath(new URL(name, EXAMPLES)), directory, {
+    recursive: true,
+    filter: (path) => !skipped.has(basename(path)),
+  });
   return {
     directory,
     config: join(directory, 'svc.yaml'),

@@ -1,0 +1,277 @@
+// The team example as a team uses it: an owner, a member who was invited, somebody a document is shared with, and a
+// stranger, each with the client library.
+import { createClient, type SupabaseClient } from '@supabase/supabase-js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { startSvc, type SvcProcess } from '../support/svc-process.ts';
+import { copyExample, type TodoProject } from '../support/todo-project.ts';
+
+const KEYS = {
+  SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',
+  SVC_SECRET_KEY: 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+};
+
+type Person = { readonly client: SupabaseClient; readonly id: string };
+
+let project: TodoProject;
+let database: TestDatabase;
+let svc: SvcProcess;
+let ann: Person; // owns the organisation
+let ben: Person; // is invited
+let eve: Person; // belongs to no organisation; documents are shared with her
+let sam: Person; // a stranger
+let everyone: readonly Person[];
+let organisation: string;
+
+beforeAll(async () => {
+  project = copyExample('team');
+  database = await createDatabase();
+  svc = await startSvc({
+    command: 'serve',
+    config: project.config,
+    arguments: ['--migrate'],
+    env: { ...KEYS, SVC_DATABASE_URL: database.url },
+  });
+  [ann, ben, eve, sam] = [await join('ann'), await join('ben'), await join('eve'), await join('sam')];
+  everyone = [ann, ben, eve, sam];
+  const made = await ann.client.rpc('create_organisation', { name: 'Analytical Engines' });
+  expect(made.error).toBeNull();
+  organisation = made.data;
+  const invitation = await ann.client
+    .from('invitations')
+    .insert({ organisation_id: organisation, email: 'ben@example.com' })
+    .select('token')
+    .single();
+  expect(invitation.error).toBeNull();
+  const accepted = await ben.client.rpc('accept_invitation', { token: invitation.data?.token });
+  expect(accepted).toMatchObject({ error: null, data: organisation });
+});
+
+afterAll(async () => {
+  await svc?.stop();
+  await database?.drop();
+  project?.remove();
+});
+
+async function join(name: string): Promise<Person> {
+  const client = createClient(svc.url, KEYS.SVC_PUBLISHABLE_KEY, {
+    auth: { persistSession: false, autoRefreshToken: false },
+  });
+  const { data, error } = await client.auth.signUp({
+    email: `${name}@example.com`,
+    password: 'correct horse battery',
+  });
+  expect(error).toBeNull();
+  return { client, id: data.user?.id ?? '' };
+}
+
+let serial = 0;
+async function aDocument(more: Record<string, unknown> = {}): Promise<string> {
+  const { data, error } = await ann.client
+    .from('documents')
+    .insert({ organisation_id: organisation, title: `Notes ${(serial += 1)}`, ...more })
+    .select('id')
+    .single();
+  expect(error).toBeNull();
+  return data?.id;
+}
+
+/** Who reads this document, in the order of `everyone`. */
+async function readersOf(document: string): Promise<boolean[]> {
+  const answers = await Promise.all(
+    everyone.map(({ client }) => client.from('documents').select('id').eq('id', document)),
+  );
+  return answers.map(({ data, error }) => {
+    expect(error).toBeNull();
+    return data?.length === 1;
+  });
+}
+
+describe('documents', () => {
+  test('a private one is seen by its owner alone, one for the team by its members', async () => {
+    expect(await readersOf(await aDocument())).toEqual([true, false, false, false]);
+    expect(await readersOf(await aDocument({ visibility: 'team' }))).toEqual([true, true, false, false]);
+  });
+
+  test('only members write into an organisation, and only in their own name', async () => {
+    for (const person of [eve, sam]) {
+      const { error } = await person.client
+        .from('documents')
+        .insert({ organisation_id: organisation, title: 'Mine' });
+      expect(error?.code).toBe('42501');
+    }
+    const forged = await ben.client
+      .from('documents')
+      .insert({ organisation_id: organisation, title: 'As Ann', owner_id: ann.id });
+    expect(forged.error?.code).toBe('42501');
+    const own = await ben.client.from('documents').insert({ organisation_id: organisation, title: 'Mine' });
+    expect(own.error).toBeNull();
+  });
+
+  test('a member reads what is for the team and changes or deletes none of it', async () => {
+    const document = await aDocument({ visibility: 'team', body: 'first' });
+    const changed = await ben.client
+      .from('documents')
+      .update({ body: 'changed' })
+      .eq('id', document)
+      .select('id');
+    expect(changed).toMatchObject({ error: null, data: [] });
+    const deleted = await ben.client.from('documents').delete().eq('id', document).select('id');
+    expect(deleted).toMatchObject({ error: null, data: [] });
+    expect(await readersOf(document)).toEqual([true, true, false, false]);
+  });
+
+  test('the owner deletes one, with what hangs on it', async () => {
+    const document = await aDocument();
+    await ann.client.from('shares').insert({ document_id: document, user_id: eve.id });
+    const { error } = await ann.client.from('documents').delete().eq('id', document);
+    expect(error).toBeNull();
+    const shares = await eve.client.from('shares').select('*').eq('document_id', document);
+    expect(shares).toMatchObject({ error: null, data: [] });
+  });
+});
+
+describe('sharing', () => {
+  test('inserts, reads, changes and takes back a share', async () => {
+    const document = await aDocument();
+    const shared = await ann.client
+      .from('shares')
+      .insert({ document_id: document, user_id: eve.id })
+      .select()
+      .single();
+    expect(shared).toMatchObject({ error: null, data: { can_edit: false } });
+    expect(await readersOf(document)).toEqual([true, false, true, false]);
+
+    const seen = await Promise.all(
+      everyone.map(({ client }) => client.from('shares').select('user_id').eq('document_id', document)),
+    );
+    expect(seen.map(({ data }) => data?.length)).toEqual([1, 0, 1, 0]);
+
+    const raised = await ann.client
+      .from('shares')
+      .update({ can_edit: true })
+      .eq('document_id', document)
+      .select();
+    expect(raised).toMatchObject({ error: null, data: [{ user_id: eve.id, can_edit: true }] });
+
+    const taken = await ann.client.from('shares').delete().eq('document_id', document).select();
+    expect(taken.error).toBeNull();
+    expect(taken.data).toHaveLength(1);
+    expect(await readersOf(document)).toEqual([true, false, false, false]);
+  });
+
+  test('nobody shares a document that is not theirs, with themselves or with others', async () => {
+    const document = await aDocument({ visibility: 'team' });
+    await ann.client.from('shares').insert({ document_id: document, user_id: eve.id });
+    for (const person of [ben, eve, sam])
+      for (const other of [ben, sam]) {
+        const { error } = await person.client
+          .from('shares')
+          .insert({ document_id: document, user_id: other.id, can_edit: true });
+        expect(error?.code).toBe('42501');
+      }
+  });
+
+  test('who was given a document raises nothing, and may give it back', async () => {
+    const document = await aDocument();
+    await ann.client.from('shares').insert({ document_id: document, user_id: eve.id });
+    const raised = await eve.client
+      .from('shares')
+      .update({ can_edit: true })
+      .eq('document_id', document)
+      .select();
+    expect(raised).toMatchObject({ error: null, data: [] });
+    const stranger = await sam.client.from('shares').delete().eq('document_id', document).select();
+    expect(stranger).toMatchObject({ error: null, data: [] });
+    const given = await eve.client.from('shares').delete().eq('document_id', document).select();
+    expect(given.error).toBeNull();
+    expect(given.data).toHaveLength(1);
+    expect(await readersOf(document)).toEqual([true, false, false, false]);
+  });
+
+  test('an editor changes the text and nothing else', async () => {
+    const document = await aDocument();
+    await ann.client.from('shares').insert({ document_id: document, user_id: eve.id, can_edit: true });
+    const changed = await eve.client
+      .from('documents')
+      .update({ body: 'edited' })
+      .eq('id', document)
+      .select('body')
+      .single();
+    expect(changed).toMatchObject({ error: null, data: { body: 'edited' } });
+    for (const theft of [{ owner_id: eve.id }, { owner_id: sam.id }, { visibility: 'team' }]) {
+      const { error } = await eve.client.from('documents').update(theft).eq('id', document);
+      expect(error?.code).toBe('42501');
+    }
+  });
+
+  test('files of a document are read by whoever reads the document', async () => {
+    const document = await aDocument({ visibility: 'team' });
+    const path = `${document}/plan.txt`;
+    const up = await ann.client.storage.from('files').upload(path, 'the plan');
+    expect(up.error).toBeNull();
+    const other = await ben.client.storage.from('files').upload(`${document}/other.txt`, 'mine');
+    expect(other.error).not.toBeNull();
+    const read = await Promise.all(
+      everyone.map(async ({ client }) => (await client.storage.from('files').download(path)).data?.text()),
+    );
+    expect(read).toEqual(['the plan', 'the plan', undefined, undefined]);
+  });
+});
+
+describe('members', () => {
+  test('see one another; strangers see neither them nor the organisation', async () => {
+    const seen = await Promise.all(
+      everyone.map(({ client }) =>
+        client.from('organisations').select('name, members(role)').eq('id', organisation),
+      ),
+    );
+    expect(seen.map(({ data, error }) => [error, data?.[0]?.members.length])).toEqual([
+      [null, 2],
+      [null, 2],
+      [null, undefined],
+      [null, undefined],
+    ]);
+  });
+
+  test('nobody joins, invites or rises without being entitled to', async () => {
+    for (const person of [ben, sam]) {
+      const joined = await person.client
+        .from('members')
+        .insert({ organisation_id: organisation, user_id: person.id, role: 'owner' });
+      expect(joined.error?.code).toBe('42501');
+      const invited = await person.client
+        .from('invitations')
+        .insert({ organisation_id: organisation, email: 'x@example.com' });
+      expect(invited.error?.code).toBe('42501');
+    }
+    const raised = await ben.client.from('members').update({ role: 'owner' }).eq('user_id', ben.id).select();
+    expect(raised).toMatchObject({ error: null, data: [] });
+  });
+
+  test('an invitation works once, and an admin makes no admins', async () => {
+    const raised = await ann.client.from('members').update({ role: 'admin' }).eq('user_id', ben.id).select();
+    expect(raised.data).toHaveLength(1);
+    const tooHigh = await ben.client
+      .from('invitations')
+      .insert({ organisation_id: organisation, email: 'sam@example.com', role: 'admin' });
+    expect(tooHigh.error?.code).toBe('42501');
+    const { data } = await ben.client
+      .from('invitations')
+      .insert({ organisation_id: organisation, email: 'sam@example.com' })
+      .select('token')
+      .single();
+    expect((await sam.client.rpc('accept_invitation', { token: data?.token })).error).toBeNull();
+    const again = await eve.client.rpc('accept_invitation', { token: data?.token });
+    expect(again.error?.message).toBe('This invitation is not valid any more.');
+    const document = await aDocument({ visibility: 'team' });
+    expect(await readersOf(document)).toEqual([true, true, false, true]);
+
+    // Whoever is let go reads nothing from then on.
+    const gone = await ben.client.from('members').delete().eq('user_id', sam.id).select();
+    expect(gone.data).toHaveLength(1);
+    expect(await readersOf(document)).toEqual([true, true, false, false]);
+    const owner = await ben.client.from('members').delete().eq('user_id', ann.id).select();
+    expect(owner).toMatchObject({ error: null, data: [] });
+  });
+});
