@@ -14,60 +14,91 @@ export type Dependants = {
   readonly rebuild: Rebuild;
   /** Whose these are, and whose foreign keys point at what changes. */
   readonly tables: ReadonlySet<string>;
+  /** What PostgreSQL changes nothing below: it steps aside, or the plan stops. */
+  readonly holding: readonly Holding[];
 };
 
-/** Policies, checks, partial indexes and defaults, and the tables with foreign keys. */
+type Holding = {
+  readonly at: string;
+  /** As in `rebuild`; null for what the engine never makes. */
+  readonly key: string | null;
+  readonly what: string;
+};
+
+type DependantKind = 'policy' | 'check' | 'index' | 'default' | 'function' | 'reference' | 'other';
+
+/**
+ * Policies, checks, partial indexes, defaults and functions with defaults, and the tables with foreign keys. A function
+ * cannot be replaced by one with other arguments before everything that calls it by name has let go of it.
+ */
 export async function findDependants(session: Queryable, changes: readonly Change[]): Promise<Dependants> {
-  const columns = changes.flatMap((change) =>
-    change.kind === 'retype' && change.live
-      ? [{ oid: change.live.oid, number: change.liveColumn.number }]
-      : [],
-  );
-  const functions = changes.flatMap((change) =>
-    change.kind === 'recreate-function' && change.live ? [change.live.oid] : [],
-  );
-  if (columns.length === 0 && functions.length === 0) return { rebuild: new Set(), tables: new Set() };
+  const roots = changes.flatMap((change) => {
+    if (change.kind === 'retype' && change.live) {
+      const { live, liveColumn, column } = change;
+      return [{ class: 'pg_class', oid: live.oid, number: liveColumn.number, at: `${column.at}.type` }];
+    }
+    if (change.kind === 'recreate-function' && change.live)
+      return [{ class: 'pg_proc', oid: change.live.oid, number: 0, at: change.fn.at }];
+    return [];
+  });
+  if (roots.length === 0) return { rebuild: new Set(), tables: new Set(), holding: [] };
   const rows = await session.query<{
-    kind: 'policy' | 'check' | 'index' | 'default' | 'reference';
+    at: string;
+    kind: DependantKind;
     table: string;
     label: string;
+    what: string;
+    called: boolean;
   }>(sql`
-    with below as (
-      select 'pg_class'::regclass as class, w.oid::oid as object, w.number as part
-      from jsonb_to_recordset(${JSON.stringify(columns)}::jsonb) as w (oid text, number int)
-      union all select 'pg_proc'::regclass, unnest(${functions}::text[])::oid, 0
+    with recursive below as (
+      select w.class::regclass as class, w.oid::oid as object, w.number as part, w.at
+      from jsonb_to_recordset(${JSON.stringify(roots)}::jsonb) as w (class text, oid text, number int, at text)
+      union select d.classid::regclass, d.objid, 0, b.at from pg_depend d join below b
+        on d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass and b.class = 'pg_proc'::regclass
     ), above as (
-      select distinct d.classid, d.objid from pg_depend d join below b
-        on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = b.part
+      select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at, bool_or(b.class = 'pg_proc'::regclass) as called
+      from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = b.part
+      where d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass group by 1, 2
+    ), named as (
+      select a.at, a.called, case
+          when p.oid is not null then 'policy'
+          when k.contype = 'c' and k.conrelid <> 0 then 'check'
+          when k.contype = 'f' then 'reference'
+          when f.oid is not null then 'default'
+          when i.indexrelid is not null and (a.called or i.indpred is not null) then 'index'
+          when a.classid = 'pg_proc'::regclass and a.called then 'function'
+          else 'other' end as kind,
+        coalesce(p.polrelid, nullif(k.conrelid, 0), f.adrelid, i.indrelid) as home,
+        coalesce(p.polname, k.conname, t.attname, ic.relname, '')::text as label, a.objid,
+        case when r.oid is null then pg_describe_object(a.classid, a.objid, a.part)
+          else pg_describe_object('pg_class'::regclass, r.ev_class, 0) end as what
+      from above a
+      left join pg_policy p on a.classid = 'pg_policy'::regclass and p.oid = a.objid
+      left join pg_constraint k on a.classid = 'pg_constraint'::regclass and k.oid = a.objid
+      left join pg_attrdef f on a.classid = 'pg_attrdef'::regclass and f.oid = a.objid
+      left join pg_attribute t on t.attrelid = f.adrelid and t.attnum = f.adnum
+      left join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid
+      left join pg_class ic on ic.oid = i.indexrelid
+      left join pg_rewrite r on a.classid = 'pg_rewrite'::regclass and r.oid = a.objid
     )
-    select 'policy' as kind, n.nspname || '.' || c.relname as table, p.polname as label
-      from above a join pg_policy p on a.classid = 'pg_policy'::regclass and p.oid = a.objid
-      join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace
-    union all
-    select 'check', n.nspname || '.' || c.relname, k.conname
-      from above a join pg_constraint k on a.classid = 'pg_constraint'::regclass and k.oid = a.objid and k.contype = 'c'
-      join pg_class c on c.oid = k.conrelid join pg_namespace n on n.oid = c.relnamespace
-    union all
-    select 'reference', n.nspname || '.' || c.relname, k.conname
-      from above a join pg_constraint k on a.classid = 'pg_constraint'::regclass and k.oid = a.objid and k.contype = 'f'
-      join pg_class c on c.oid = k.conrelid join pg_namespace n on n.oid = c.relnamespace
-    union all
-    select 'default', n.nspname || '.' || c.relname, t.attname
-      from above a join pg_attrdef f on a.classid = 'pg_attrdef'::regclass and f.oid = a.objid
-      join pg_attribute t on t.attrelid = f.adrelid and t.attnum = f.adnum
-      join pg_class c on c.oid = f.adrelid join pg_namespace n on n.oid = c.relnamespace
-    union all
-    select 'index', n.nspname || '.' || c.relname, ic.relname
-      from above a join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid and i.indpred is not null
-      join pg_class ic on ic.oid = i.indexrelid join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace`);
+    select distinct m.at, m.called, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
+      case when m.kind = 'function' then m.objid::text else m.label end as label, m.what
+    from named m left join pg_class c on c.oid = m.home left join pg_namespace n on n.oid = c.relnamespace`);
+  const keyOfRow = ({ kind, table, label }: (typeof rows)[number]): string | null =>
+    kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
   return {
-    rebuild: new Set(
-      rows.flatMap(({ kind, table, label }) =>
-        kind === 'reference' ? [] : [rebuildKey(kind, table, label)],
-      ),
-    ),
+    rebuild: new Set(rows.map(keyOfRow).filter((key) => key !== null)),
     // The policies of buckets are looked at every time.
-    tables: new Set(rows.map((row) => row.table).filter((table) => table !== STORAGE_OBJECTS)),
+    tables: new Set(
+      rows.map((row) => row.table).filter((table) => table !== '' && table !== STORAGE_OBJECTS),
+    ),
+    holding: rows
+      .filter((row) => row.kind === 'policy' || row.called)
+      .map((row) => ({
+        at: row.at,
+        key: keyOfRow(row),
+        what: row.kind === 'policy' ? `policy ${row.table} ${row.label}` : row.what,
+      })),
   };
 }
 
@@ -151,59 +182,101 @@ export async function retiredInTheWay(
     .map(({ what, schema, name, label }) => ({ kind: 'drop-retired', what, home: { schema, name }, label }));
 }
 
-/** What of these does not step aside by itself. */
-export function withoutRetired(found: Dependants, retired: readonly DropRetiredChange[]): Dependants {
+/** What of these the run does not drop with what is retired. */
+export function withoutRetired(
+  holding: readonly Holding[],
+  retired: readonly DropRetiredChange[],
+): readonly Holding[] {
   const gone = new Set(
     retired.flatMap(({ what, home, label }) =>
       what === 'foreign key' ? [] : [rebuildKey(what, tableKey(home.schema, home.name), label)],
     ),
   );
-  return { ...found, rebuild: new Set([...found.rebuild].filter((key) => !gone.has(key))) };
+  return holding.filter(({ key }) => key === null || !gone.has(key));
 }
 
 type Dependant = { readonly at: string; readonly what: string; readonly on: string };
 
-/** Views and the like over a column whose type changes; not ours to drop. */
+/**
+ * What is over a column whose type changes and not ours to drop: views, and whatever else PostgreSQL changes no type
+ * below. `beside`: columns whose change does not touch the old column, or is refused for these reasons already.
+ */
 export async function foreignDependants(
   session: Queryable,
   changes: readonly Change[],
+  beside: (column: string) => boolean,
 ): Promise<Dependant[]> {
   const found: Dependant[] = [];
   for (const change of changes) {
     if (change.kind !== 'retype' || !change.live) continue;
     const rows = await session.query<{ what: string }>(sql`
-      select distinct pg_describe_object('pg_class'::regclass, r.ev_class, 0) as what
-      from pg_depend d join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
-      where d.refclassid = 'pg_class'::regclass and d.refobjid = ${change.live.oid}::oid and d.refobjsubid = ${change.liveColumn.number}`);
+      select distinct case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+        when f.oid is not null then pg_describe_object('pg_class'::regclass, f.adrelid, f.adnum)
+        else pg_describe_object(d.classid, d.objid, d.objsubid) end as what
+      from pg_depend d left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
+      left join pg_class v on v.oid = r.ev_class
+      left join pg_trigger t on d.classid = 'pg_trigger'::regclass and t.oid = d.objid
+      left join pg_attrdef f on d.classid = 'pg_attrdef'::regclass and f.oid = d.objid
+      left join pg_attribute g on g.attrelid = f.adrelid and g.attnum = f.adnum
+      where d.refclassid = 'pg_class'::regclass and d.refobjid = ${change.live.oid}::oid and d.refobjsubid = ${change.liveColumn.number}
+        and (r.oid is not null or not ${beside(change.column.at)} and (
+          (not t.tgisinternal and t.tgname not like 'svc\\_ref\\_%' and t.tgname not like '~svc\\_n\\_%')
+          or (g.attgenerated <> '' and g.attnum <> d.refobjsubid)
+          or (d.classid = 'pg_class'::regclass and d.objid = d.refobjid and d.objsubid > 0)
+          or d.classid in ('pg_proc'::regclass, 'pg_publication_rel'::regclass)))
+      order by 1`);
     for (const row of rows)
       found.push({ at: `${change.column.at}.type`, what: row.what, on: change.column.name });
   }
   return found;
 }
 
-/** Policies nobody declared, over what changes: PostgreSQL changes nothing below them. */
-export function foreignPolicies(rebuild: Rebuild, changes: readonly Change[]): MigrationProblem[] {
-  const stepping = new Set(
-    changes.flatMap((change) => {
-      if (change.kind === 'drop-policy')
-        return [rebuildKey('policy', tableKey(change.table.schema, change.table.name), change.policy.label)];
-      if (change.kind === 'drop-storage-policy')
-        return [rebuildKey('policy', STORAGE_OBJECTS, change.policy.label)];
-      return [];
-    }),
-  );
-  const cause = changes.find((change) => change.kind === 'retype' || change.kind === 'recreate-function');
-  const at = cause?.kind === 'retype' ? `${cause.column.at}.type` : cause && 'fn' in cause ? cause.fn.at : '';
-  return [...rebuild]
-    .filter((key) => key.startsWith('policy ') && !stepping.has(key))
-    .map((key) =>
-      problem(
-        'MIG-304',
-        at,
-        `a policy that is not in the file uses what changes: ${key.slice('policy '.length)}`,
-        'Declare it under rls, or drop it first and create it again afterwards.',
-      ),
+/** What nobody declared, over what changes: it does not step aside. */
+export function strangersInTheWay(
+  holding: readonly Holding[],
+  changes: readonly Change[],
+): MigrationProblem[] {
+  const stepping = new Set(changes.flatMap(stepsAside));
+  return holding
+    .filter(({ key }) => key === null || !stepping.has(key))
+    .map(({ at, what }) =>
+      what.startsWith('policy ')
+        ? problem(
+            'MIG-304',
+            at,
+            `a policy that is not in the file uses what changes: ${what.slice('policy '.length)}`,
+            'Declare it under rls, or drop it first and create it again afterwards.',
+          )
+        : problem(
+            'MIG-304',
+            at,
+            `${what}, which is not in the file, uses what changes`,
+            'Drop it first and create it again afterwards.',
+          ),
     );
+}
+
+function stepsAside(change: Change): string[] {
+  const table = 'table' in change ? keyOf(change.table) : '';
+  switch (change.kind) {
+    case 'drop-policy':
+      return [rebuildKey('policy', table, change.policy.label)];
+    case 'drop-storage-policy':
+      return [rebuildKey('policy', STORAGE_OBJECTS, change.policy.label)];
+    case 'drop-check':
+      return [rebuildKey('check', table, change.check.label)];
+    case 'add-check':
+      return change.replaces ? [rebuildKey('check', table, change.replaces.label)] : [];
+    case 'drop-default':
+      return [rebuildKey('default', table, change.column.name)];
+    case 'drop-index':
+      return [rebuildKey('index', table, change.index.label)];
+    case 'recreate-function':
+    case 'drop-function':
+      return change.live ? [rebuildKey('function', '', change.live.oid)] : [];
+    default:
+      return [];
+  }
 }
 
 export function unmanagedInTheWay(dependants: readonly Dependant[]): MigrationProblem[] {

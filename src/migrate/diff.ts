@@ -64,8 +64,9 @@ type Claim = {
 /** Objects that must be taken away and made again because something below them changes. */
 export type Rebuild = ReadonlySet<string>;
 
+/** A function is told by its number, as `label` of no table. */
 export function rebuildKey(
-  kind: 'policy' | 'check' | 'index' | 'default',
+  kind: 'policy' | 'check' | 'index' | 'default' | 'function',
   table: string,
   label: string,
 ): string {
@@ -135,7 +136,7 @@ export function diff(
     const found = live.tables.get(key);
     if (found && !wanted.has(key)) changes.push({ kind: 'retire-table', live: found });
   }
-  diffFunctions(desired, live, owned, changes, unmanaged);
+  diffFunctions(desired, live, owned, rebuild, changes, unmanaged);
   const storageClaims = diffStoragePolicies(
     desired.storagePolicies,
     live.storagePolicies,
@@ -604,6 +605,7 @@ function diffFunctions(
   desired: Desired,
   live: Live,
   owned: Ownership,
+  rebuild: Rebuild,
   changes: Change[],
   unmanaged: Unmanaged[],
 ): void {
@@ -619,7 +621,8 @@ function diffFunctions(
         unmanaged.push({ table: key, what: 'function', name: `${other.name}(${other.identityArguments})` });
     }
     if (!same) changes.push({ kind: 'create-function', fn, live: null });
-    else if (!sameSignature(fn, same)) changes.push({ kind: 'recreate-function', fn, live: same });
+    else if (!sameSignature(fn, same) || rebuild.has(rebuildKey('function', '', same.oid)))
+      changes.push({ kind: 'recreate-function', fn, live: same });
     else if (!sameFunction(fn, same)) changes.push({ kind: 'replace-function', fn, live: same });
     if (same && sameSignature(fn, same) && !same.granted)
       changes.push({ kind: 'grant-function', fn, live: same });
@@ -631,7 +634,7 @@ function diffFunctions(
 }
 
 /** Whether CREATE OR REPLACE can get there: argument types and names and the result are fixed, defaults only grow. */
-function sameSignature(fn: DesiredFunction, live: LiveFunction): boolean {
+export function sameSignature(fn: DesiredFunction, live: LiveFunction): boolean {
   const canonical = fn.canonical;
   return (
     canonical !== null &&

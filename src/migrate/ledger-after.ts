@@ -1,9 +1,9 @@
 // What the ledger must say once a plan has run: ownership, declarations with their prints, what was retired.
 import type { Hashes } from './canonical.ts';
-import type { Desired } from './desired.ts';
+import type { CanonicalFunction, Desired } from './desired.ts';
 import type { Difference } from './diff.ts';
 import { type LedgerObjects, type ObjectWrite, STORAGE_POLICIES } from './ledger.ts';
-import { isKept, isKeptStorage, keep, keepPolicies, sameKept } from './kept.ts';
+import { isCanonicalFunction, isKept, isKeptStorage, keep, keepPolicies, sameKept } from './kept.ts';
 import { keyOf, type SchemaModel, tableKey } from './model.ts';
 import type { OwnedTable, Ownership } from './ownership.ts';
 
@@ -28,6 +28,13 @@ export type LedgerChange = {
   /** Removed tables and columns are dropped, and nothing of them is left to remember. */
   readonly drops: boolean;
 };
+
+function sameCanonical(former: unknown, now: CanonicalFunction | null): boolean {
+  if (now === null || !isCanonicalFunction(former)) return false;
+  const parts = (one: CanonicalFunction): string =>
+    JSON.stringify([one.arguments, one.argumentTypes, one.argumentNames, one.defaults, one.result]);
+  return parts(former) === parts(now);
+}
 
 export function ledgerAfter({
   model,
@@ -121,8 +128,10 @@ export function ledgerAfter({
   for (const fn of desired.functions) {
     const key = keyOf(fn);
     const hash = unprinted.has(`function ${key}`) ? null : (hashes.functions.get(key) ?? null);
-    if (objects.ownership.functions.has(key) && objects.declared.get(`function ${key}`)?.hash === hash)
-      continue;
+    const former = objects.declared.get(`function ${key}`);
+    // An unchanged one prints anew when a function that its defaults call takes other arguments.
+    const same = former?.hash === hash && sameCanonical(former.canonical, fn.canonical);
+    if (same && objects.ownership.functions.has(key)) continue;
     writes.push({
       identity: `function ${key}`,
       kind: 'function',

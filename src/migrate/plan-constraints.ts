@@ -4,9 +4,9 @@ import { quoteIdent } from '../postgres/sql.ts';
 import type { Change } from './change.ts';
 import type { DesiredTable } from './desired.ts';
 import type { LiveTable } from './facts.ts';
-import { keyOf } from './model.ts';
+import { keyOf, tableKey } from './model.ts';
 import { BUILD_ROWS_PER_MS, nameOf, onTable, SCAN_ROWS_PER_MS, type StepList } from './step-list.ts';
-import { type Hazard, PHASE } from './step.ts';
+import { type Hazard, type Lane, PHASE } from './step.ts';
 
 export function addKey(steps: StepList, { table, live, key }: Extract<Change, { kind: 'add-key' }>): void {
   const words = key.kind === 'primary' ? 'primary key' : 'unique';
@@ -86,21 +86,33 @@ export function addForeignKey(
   const small = steps.isSmall(live, SCAN_ROWS_PER_MS);
   const action = foreignKey.onDelete === 'set_null' ? 'set null' : foreignKey.onDelete;
   const target = nameOf({ schema: foreignKey.targetSchema, name: foreignKey.targetTable });
+  const isLate = steps.isLateKey(tableKey(foreignKey.targetSchema, foreignKey.targetTable), [
+    foreignKey.targetColumn,
+  ]);
   const constraint = `constraint ${quoteIdent(foreignKey.label)} foreign key (${quoteIdent(foreignKey.column)}) references ${target} (${quoteIdent(foreignKey.targetColumn)}) on delete ${action}`;
   steps.add({
     identity: foreignKey.at,
     table: live ? keyOf(table) : null,
     sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
-    part: live ? undefined : { kind: 'reference', table: nameOf(table), target, sql: constraint },
+    part: live || isLate ? undefined : { kind: 'reference', table: nameOf(table), target, sql: constraint },
+    lane: isLate ? 'concurrent' : 'metadata',
     phase: PHASE.foreignKeys,
     summary: `foreign key ${foreignKey.column} → ${foreignKey.targetTable}.${foreignKey.targetColumn} on delete ${action}`,
     lock: 'ShareRowExclusive',
     scans: small && live !== null,
     estimateMs: small ? steps.estimate(live, SCAN_ROWS_PER_MS) : 1,
-    hazards: live ? ['DATA_DEPENDENT'] : [],
+    hazards: [...(live ? (['DATA_DEPENDENT'] as const) : []), ...(isLate ? (['NON_TX'] as const) : [])],
   });
   if (!small)
-    validate(steps, table, live, foreignKey.label, `foreign key ${foreignKey.column}`, foreignKey.at);
+    validate(
+      steps,
+      table,
+      live,
+      foreignKey.label,
+      `foreign key ${foreignKey.column}`,
+      foreignKey.at,
+      isLate ? 'concurrent' : 'online',
+    );
 }
 
 export function validate(
@@ -110,12 +122,13 @@ export function validate(
   label: string,
   what: string,
   at: string = table.at,
+  lane: Lane = 'online',
 ): void {
   steps.add({
     identity: at,
     table: keyOf(table),
     sql: `alter table ${nameOf(table)} validate constraint ${quoteIdent(label)}`,
-    lane: 'online',
+    lane,
     phase: PHASE.foreignKeys,
     sign: '~',
     summary: `${what}: check rows`,

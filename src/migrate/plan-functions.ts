@@ -3,9 +3,50 @@ import { quoteIdent, quoteLiteral } from '../postgres/sql.ts';
 import type { Change } from './change.ts';
 import { createFunctionSql, type DesiredFunction } from './desired.ts';
 import { nameOf, onFunction, type StepList } from './step-list.ts';
+import { wordsOf } from './sql-text.ts';
 import { PHASE } from './step.ts';
 
-export function planFunction(steps: StepList, change: Extract<Change, { fn: DesiredFunction }>): void {
+type FunctionChange = Extract<Change, { fn: DesiredFunction }>;
+
+/** A default may call another function, which must then be there first. */
+export function inOrderOfCalls(changes: readonly Change[]): Change[] {
+  const waiting = new Map(
+    changes.flatMap((change) => ('fn' in change ? [[change.fn.name, change] as const] : [])),
+  );
+  const ordered: Change[] = [];
+  const place = (change: FunctionChange): void => {
+    waiting.delete(change.fn.name);
+    for (const word of wordsOf(change.fn.head)) {
+      const called = waiting.get(word);
+      if (called) place(called);
+    }
+    ordered.push(...changes.filter((one) => 'fn' in one && one.fn === change.fn));
+  };
+  for (const change of changes) {
+    if (!('fn' in change)) ordered.push(change);
+    else if (waiting.has(change.fn.name)) place(change);
+  }
+  return ordered;
+}
+
+/** They may call each other in their defaults, so they go in one statement. */
+export function dropFormerFunctions(steps: StepList, changes: readonly Change[]): void {
+  const gone = changes.flatMap((change) =>
+    change.kind === 'recreate-function' && change.live ? [{ fn: change.fn, live: change.live }] : [],
+  );
+  const [first] = gone;
+  if (!first) return;
+  steps.add({
+    ...onFunction(first.fn),
+    sql: `drop function ${gone.map(({ live }) => `${nameOf(live)}(${live.argumentTypes.join(', ')})`).join(', ')}`,
+    phase: PHASE.clearFunction,
+    sign: '-',
+    summary: gone.map(({ live }) => `function ${live.name}(${live.identityArguments})`).join(', '),
+    hazards: ['BREAKS_OLD_CODE'],
+  });
+}
+
+export function planFunction(steps: StepList, change: FunctionChange): void {
   const { fn, kind } = change;
   const create = createFunctionSql(fn);
   const words = {
@@ -14,16 +55,6 @@ export function planFunction(steps: StepList, change: Extract<Change, { fn: Desi
     'recreate-function': '~',
     'grant-function': '~',
   } as const;
-  if (kind === 'recreate-function' && change.live) {
-    steps.add({
-      ...onFunction(fn),
-      sql: `drop function ${quoteIdent(fn.schema)}.${quoteIdent(fn.name)}(${change.live.argumentTypes.join(', ')})`,
-      phase: PHASE.clearFunction,
-      sign: '-',
-      summary: `function ${fn.name}(${change.live.identityArguments})`,
-      hazards: ['BREAKS_OLD_CODE'],
-    });
-  }
   steps.add({
     ...onFunction(fn),
     sql: create,

@@ -32,11 +32,20 @@ import {
   dropIndex,
   validate,
 } from './plan-constraints.ts';
-import { dropFunction, grantFunction, planFunction } from './plan-functions.ts';
+import {
+  dropFormerFunctions,
+  dropFunction,
+  grantFunction,
+  inOrderOfCalls,
+  planFunction,
+} from './plan-functions.ts';
 import { removalOf, type Removal } from './removal.ts';
 import {
   alterColumn,
+  BUILD_ROWS_PER_MS,
   type Foresight,
+  isSmall,
+  lateKey,
   nameOf,
   onColumn,
   onTable,
@@ -51,14 +60,37 @@ export function planSteps(
   online: OnlineRetypes,
   settings: PlanSettings,
 ): Step[] {
-  const steps = new StepList(foresight, settings);
-  for (const change of changes) {
+  const steps = new StepList(foresight, settings, lateKeys(changes, settings));
+  dropFormerFunctions(
+    steps,
+    changes.filter((change) => !online.waiting.has(change)),
+  );
+  steps.waiting(() =>
+    dropFormerFunctions(
+      steps,
+      changes.filter((change) => online.waiting.has(change)),
+    ),
+  );
+  for (const change of inOrderOfCalls(changes)) {
     if (isMadeBeside(change, online)) continue;
     if (online.waiting.has(change)) steps.waiting(() => planChange(steps, change));
     else planChange(steps, change);
   }
   planOnlineRetypes(steps, online);
   return steps.ordered();
+}
+
+/** Columns whose key is built while others write: what refers to them comes after it. */
+function lateKeys(changes: readonly Change[], settings: PlanSettings): ReadonlySet<string> {
+  const late = new Set<string>();
+  for (const change of changes) {
+    if (change.kind !== 'add-key' && change.kind !== 'add-index') continue;
+    const { columns } = change.kind === 'add-key' ? change.key : change.index;
+    const isKey = change.kind === 'add-key' || (change.index.unique && change.index.where === null);
+    if (!isKey || isSmall(change.live, BUILD_ROWS_PER_MS, settings)) continue;
+    late.add(lateKey(keyOf(change.table), columns));
+  }
+  return late;
 }
 
 /** The new column comes with its type, and required when it must be. */

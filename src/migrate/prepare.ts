@@ -7,8 +7,8 @@ import type { Change } from './change.ts';
 import {
   findDependants,
   foreignDependants,
-  foreignPolicies,
   retiredInTheWay,
+  strangersInTheWay,
   unmanagedInTheWay,
   withoutRetired,
 } from './dependants.ts';
@@ -131,11 +131,10 @@ export async function prepare(
   const renamed = <T>(look: () => Promise<T>): Promise<T> =>
     underNewNames(session, renames.steps, options, look);
   const first = difference.changes;
-  const retired = await renamed(() => retiredInTheWay(session, desired, first, owned));
-  const found = await renamed(() => findDependants(session, first));
-  const { rebuild, tables } = withoutRetired(found, retired);
+  const { rebuild, tables, holding } = await renamed(() => findDependants(session, first));
   if (scope !== null && [...tables].some((table) => !scope.has(table))) return again({ stamp: false });
   if (rebuild.size > 0) difference = diff(desired, live, owned, rebuild);
+  const retired = await renamed(() => retiredInTheWay(session, desired, difference.changes, owned));
   const changes = [...difference.changes, ...retired];
 
   const prelude = preludeOf(renames.steps);
@@ -148,6 +147,7 @@ export async function prepare(
   // What waits for the columns beside is built long after the rest, so it is read in advance.
   if (online.columns.size > 0 && unprinted.size > 0) return again({ fresh: false });
   const seen = await look(session, changes, prelude);
+  const isBeside = (column: string): boolean => online.columns.has(column) || online.inTheWay.has(column);
   const drops = options.drop === 'drop';
   const held = drops ? await renamed(() => countRemoved(session, changes)) : new Map<string, number>();
   const foresight = { ...seen, rewriting: foretold.rewriting, begunFills, mayQuiet, drops, searchPath };
@@ -158,8 +158,8 @@ export async function prepare(
     ...foretold.problems,
     ...lost,
     ...gate(steps, changes, online.inTheWay, held, options, options),
-    ...unmanagedInTheWay(await renamed(() => foreignDependants(session, changes))),
-    ...foreignPolicies(rebuild, changes),
+    ...unmanagedInTheWay(await renamed(() => foreignDependants(session, changes, isBeside))),
+    ...strangersInTheWay(withoutRetired(holding, retired), changes),
   ]);
   return {
     schemaHash: hashModel(model),

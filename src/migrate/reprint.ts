@@ -1,11 +1,12 @@
 // Two expressions are equal when their second prints are: a few print differently once more after the first time.
 import type { Queryable } from '../postgres/owner-database.ts';
 import type { Desired, DesiredTable } from './desired.ts';
-import { schemasOf } from './diff.ts';
+import { sameSignature, schemasOf } from './diff.ts';
 import { type Printed, printShadow, type ShadowTable } from './elaborate.ts';
 import type { Live, LiveTable } from './facts.ts';
-import { tableKey } from './model.ts';
+import { keyOf, tableKey } from './model.ts';
 import { MigrationRefused } from './problem.ts';
+import { wordsOf } from './sql-text.ts';
 
 /**
  * A few expressions print differently once more after their first print, for example after a dump and restore.
@@ -17,6 +18,7 @@ export async function reconcile(
   live: Live,
   schemas: readonly string[],
 ): Promise<Desired> {
+  const unsettled = functionsWithOtherSignature(desired, live);
   const suspects = desired.tables.filter((table) => {
     const found = live.tables.get(tableKey(table.schema, table.name));
     return found !== undefined && hasOtherText(table, found);
@@ -35,9 +37,18 @@ export async function reconcile(
       const found = live.tables.get(key);
       const second = again.tables.get(key);
       const liveSecond = liveAgain.tables.get(key);
-      return found && second && liveSecond ? adopt(table, found, second, liveSecond) : table;
+      return found && second && liveSecond ? adopt(table, found, second, liveSecond, unsettled) : table;
     }),
   };
+}
+
+// What calls one of these is printed here as a call of the new one, which the live text is not.
+function functionsWithOtherSignature(desired: Desired, live: Live): ReadonlySet<string> {
+  return new Set(
+    desired.functions
+      .filter((fn) => !(live.functions.get(keyOf(fn)) ?? []).some((one) => sameSignature(fn, one)))
+      .map((fn) => fn.name),
+  );
 }
 
 function hasOtherText(table: DesiredTable, live: LiveTable): boolean {
@@ -118,7 +129,14 @@ function shadowOfLive(table: LiveTable): ShadowTable {
   };
 }
 
-function adopt(table: DesiredTable, live: LiveTable, second: LiveTable, liveSecond: LiveTable): DesiredTable {
+function adopt(
+  table: DesiredTable,
+  live: LiveTable,
+  second: LiveTable,
+  liveSecond: LiveTable,
+  unsettled: ReadonlySet<string>,
+): DesiredTable {
+  const isSettled = (text: string): boolean => ![...wordsOf(text)].some((word) => unsettled.has(word));
   return {
     ...table,
     columns: table.columns.map((column) => {
@@ -126,6 +144,7 @@ function adopt(table: DesiredTable, live: LiveTable, second: LiveTable, liveSeco
       const same =
         text !== undefined &&
         text !== null &&
+        isSettled(text) &&
         second.columns.get(column.name)?.default === liveSecond.columns.get(column.name)?.default;
       return column.default && same ? { ...column, default: { ...column.default, canonical: text } } : column;
     }),
@@ -133,7 +152,7 @@ function adopt(table: DesiredTable, live: LiveTable, second: LiveTable, liveSeco
       const find = (one: LiveTable): string | undefined =>
         one.checks.find((found) => found.label === check.label)?.expression;
       const text = find(live);
-      const same = text !== undefined && find(second) === find(liveSecond);
+      const same = text !== undefined && isSettled(text) && find(second) === find(liveSecond);
       return same ? { ...check, expression: { ...check.expression, canonical: text } } : check;
     }),
   };

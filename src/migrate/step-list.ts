@@ -63,12 +63,19 @@ export type Draft = {
 export class StepList {
   readonly foresight: Foresight;
   readonly #settings: PlanSettings;
+  readonly #lateKeys: ReadonlySet<string>;
   readonly #steps: Step[] = [];
   #waits = false;
 
-  constructor(foresight: Foresight, settings: PlanSettings) {
+  /** `lateKeys`: keys that this plan builds while others write, as `lateKey` says them. */
+  constructor(foresight: Foresight, settings: PlanSettings, lateKeys: ReadonlySet<string>) {
     this.foresight = foresight;
     this.#settings = settings;
+    this.#lateKeys = lateKeys;
+  }
+
+  isLateKey(table: string, columns: readonly string[]): boolean {
+    return this.#lateKeys.has(lateKey(table, columns));
   }
 
   ordered(): Step[] {
@@ -119,6 +126,10 @@ export class StepList {
   isSmall(live: LiveTable | null, rate: number): boolean {
     return isSmall(live, rate, this.#settings);
   }
+}
+
+export function lateKey(table: string, columns: readonly string[]): string {
+  return JSON.stringify([table, columns]);
 }
 
 const WAITING_LANE: Record<Lane, Lane> = {
