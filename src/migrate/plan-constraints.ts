@@ -2,7 +2,7 @@
 // write; only the last, short step takes a strong lock.
 import { quoteIdent } from '../postgres/sql.ts';
 import type { Change } from './change.ts';
-import type { DesiredTable } from './desired.ts';
+import type { DesiredIndex, DesiredTable } from './desired.ts';
 import type { LiveTable } from './facts.ts';
 import { keyOf, tableKey } from './model.ts';
 import { BUILD_ROWS_PER_MS, nameOf, onTable, SCAN_ROWS_PER_MS, type StepList } from './step-list.ts';
@@ -86,15 +86,16 @@ export function addForeignKey(
   const small = steps.isSmall(live, SCAN_ROWS_PER_MS);
   const action = foreignKey.onDelete === 'set_null' ? 'set null' : foreignKey.onDelete;
   const target = nameOf({ schema: foreignKey.targetSchema, name: foreignKey.targetTable });
-  const isLate = steps.isLateKey(tableKey(foreignKey.targetSchema, foreignKey.targetTable), [
+  const keyLane = steps.laneOfKey(tableKey(foreignKey.targetSchema, foreignKey.targetTable), [
     foreignKey.targetColumn,
   ]);
+  const isLate = keyLane === 'concurrent';
   const constraint = `constraint ${quoteIdent(foreignKey.label)} foreign key (${quoteIdent(foreignKey.column)}) references ${target} (${quoteIdent(foreignKey.targetColumn)}) on delete ${action}`;
   steps.add({
     identity: foreignKey.at,
     table: live ? keyOf(table) : null,
     sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
-    part: live || isLate ? undefined : { kind: 'reference', table: nameOf(table), target, sql: constraint },
+    part: live || keyLane ? undefined : { kind: 'reference', table: nameOf(table), target, sql: constraint },
     lane: isLate ? 'concurrent' : 'metadata',
     phase: PHASE.foreignKeys,
     summary: `foreign key ${foreignKey.column} → ${foreignKey.targetTable}.${foreignKey.targetColumn} on delete ${action}`,
@@ -157,6 +158,11 @@ export function dropConstraint(
   });
 }
 
+/** Whether a foreign key can refer to what this index keeps unique. */
+export function isKeyIndex(index: DesiredIndex): boolean {
+  return index.unique && index.where === null;
+}
+
 export function addIndex(
   steps: StepList,
   { table, live, index }: Extract<Change, { kind: 'add-index' }>,
@@ -172,7 +178,8 @@ export function addIndex(
     table: live ? keyOf(table) : null,
     sql: `create ${unique}index ${small ? '' : 'concurrently '}${shape}`,
     lane: small ? 'metadata' : index.unique ? 'concurrent' : 'background',
-    phase: PHASE.indexes,
+    // A foreign key may stand on it.
+    phase: isKeyIndex(index) ? PHASE.keys + 1 : PHASE.indexes,
     summary: `${unique}index (${index.columns.join(', ')})${index.where ? ` where ${index.where.written}` : ''}`,
     lock: small ? 'Share' : 'ShareUpdateExclusive',
     scans: live !== null,
@@ -196,7 +203,8 @@ export function dropIndex(
     table: keyOf(table),
     sql: small ? `drop index ${name}` : `drop index concurrently if exists ${name}`,
     lane: small ? 'metadata' : 'concurrent',
-    phase: PHASE.clear,
+    // Behind the foreign keys that stand on it.
+    phase: PHASE.clear + 1,
     sign: '-',
     summary: `index ${label}${valid ? '' : ' (half built)'}`,
     lock: small ? 'AccessExclusive' : 'ShareUpdateExclusive',

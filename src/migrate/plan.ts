@@ -29,6 +29,7 @@ import {
   addIndex,
   addKey,
   dropConstraint,
+  isKeyIndex,
   dropIndex,
   validate,
 } from './plan-constraints.ts';
@@ -44,8 +45,9 @@ import {
   alterColumn,
   BUILD_ROWS_PER_MS,
   type Foresight,
+  columnsKey,
   isSmall,
-  lateKey,
+  type KeyLane,
   nameOf,
   onColumn,
   onTable,
@@ -60,7 +62,7 @@ export function planSteps(
   online: OnlineRetypes,
   settings: PlanSettings,
 ): Step[] {
-  const steps = new StepList(foresight, settings, lateKeys(changes, settings));
+  const steps = new StepList(foresight, settings, newKeys(changes, settings));
   dropFormerFunctions(
     steps,
     changes.filter((change) => !online.waiting.has(change)),
@@ -80,17 +82,18 @@ export function planSteps(
   return steps.ordered();
 }
 
-/** Columns whose key is built while others write: what refers to them comes after it. */
-function lateKeys(changes: readonly Change[], settings: PlanSettings): ReadonlySet<string> {
-  const late = new Set<string>();
+/** What refers to a key comes after it. One that is part of its table is there as soon as the table is. */
+function newKeys(changes: readonly Change[], settings: PlanSettings): ReadonlyMap<string, KeyLane> {
+  const keys = new Map<string, KeyLane>();
   for (const change of changes) {
     if (change.kind !== 'add-key' && change.kind !== 'add-index') continue;
+    if (change.kind === 'add-index' && !isKeyIndex(change.index)) continue;
     const { columns } = change.kind === 'add-key' ? change.key : change.index;
-    const isKey = change.kind === 'add-key' || (change.index.unique && change.index.where === null);
-    if (!isKey || isSmall(change.live, BUILD_ROWS_PER_MS, settings)) continue;
-    late.add(lateKey(keyOf(change.table), columns));
+    if (!isSmall(change.live, BUILD_ROWS_PER_MS, settings))
+      keys.set(columnsKey(keyOf(change.table), columns), 'concurrent');
+    else if (change.kind === 'add-index') keys.set(columnsKey(keyOf(change.table), columns), 'metadata');
   }
-  return late;
+  return keys;
 }
 
 /** The new column comes with its type, and required when it must be. */

@@ -63,19 +63,20 @@ export type Draft = {
 export class StepList {
   readonly foresight: Foresight;
   readonly #settings: PlanSettings;
-  readonly #lateKeys: ReadonlySet<string>;
+  readonly #newKeys: ReadonlyMap<string, KeyLane>;
   readonly #steps: Step[] = [];
   #waits = false;
 
-  /** `lateKeys`: keys that this plan builds while others write, as `lateKey` says them. */
-  constructor(foresight: Foresight, settings: PlanSettings, lateKeys: ReadonlySet<string>) {
+  /** `newKeys`: keys of this plan that are made by themselves, by `columnsKey`. */
+  constructor(foresight: Foresight, settings: PlanSettings, newKeys: ReadonlyMap<string, KeyLane>) {
     this.foresight = foresight;
     this.#settings = settings;
-    this.#lateKeys = lateKeys;
+    this.#newKeys = newKeys;
   }
 
-  isLateKey(table: string, columns: readonly string[]): boolean {
-    return this.#lateKeys.has(lateKey(table, columns));
+  /** Where this plan makes a key that something may refer to. */
+  laneOfKey(table: string, columns: readonly string[]): KeyLane | null {
+    return this.#newKeys.get(columnsKey(table, columns)) ?? null;
   }
 
   ordered(): Step[] {
@@ -128,7 +129,10 @@ export class StepList {
   }
 }
 
-export function lateKey(table: string, columns: readonly string[]): string {
+/** `concurrent`: built while others write. */
+export type KeyLane = Extract<Lane, 'metadata' | 'concurrent'>;
+
+export function columnsKey(table: string, columns: readonly string[]): string {
   return JSON.stringify([table, columns]);
 }
 

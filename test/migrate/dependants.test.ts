@@ -144,6 +144,13 @@ describe('a new key of a large table and what refers to it, in one step', () => 
     expect(await references()).toEqual([{ from: 'others', valid: true }]);
   });
 
+  test('and of a small or new one, to a unique index', async () => {
+    await world.settle(byIndex + others(refers));
+    await world.settle(todos() + others('{ name: mail, type: text }'));
+    await world.settle(byIndex + others(refers));
+    expect(await references()).toEqual([{ from: 'others', valid: true }]);
+  });
+
   test('a primary key that moves takes its references along', async () => {
     const file = (key: 'id' | 'email'): string =>
       todos(
