@@ -2,8 +2,10 @@
 // change reaches every running instance by itself.
 import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
+import { isDatabaseRole } from '../identity/claims.ts';
 import { Keyring, keyringSecrets } from '../identity/keyring.ts';
 import { SigningKeys, STANDBY_MINUTES } from '../identity/signing-keys.ts';
+import type { DatabaseRole } from '../postgres/caller-pool.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { provision } from '../provision/provision.ts';
 import { requireKeys, type Environment } from './environment.ts';
@@ -28,7 +30,7 @@ export function signingKeyCommands(terminal: Terminal, environment: () => Enviro
   const list = new Command('list').description('show the signing keys').action(async () => {
     await withKeys(environment(), async (keys) => {
       for (const key of await keys.list()) {
-        const origin = key.imported ? ', imported' : '';
+        const origin = key.imported ? `, imported for ${(key.roles ?? ['users']).join(' and ')}` : '';
         terminal.print(`${key.kid}  ${key.alg}  ${key.state}${origin}, made ${key.created_at.toISOString()}`);
       }
     });
@@ -44,7 +46,12 @@ export function signingKeyCommands(terminal: Terminal, environment: () => Enviro
     .description('accept tokens of another product: a shared secret (HS256) or a public JWK')
     .option('--secret-file <path>', 'file with the shared secret')
     .option('--jwk-file <path>', 'file with the public key as a JWK')
-    .action(async (options: { secretFile?: string; jwkFile?: string }) => {
+    .option(
+      '--roles <list>',
+      'roles its tokens may have; service_role passes every policy',
+      'authenticated,anon',
+    )
+    .action(async (options: { secretFile?: string; jwkFile?: string; roles: string }) => {
       const { secretFile, jwkFile } = options;
       const file = secretFile ?? jwkFile;
       if (file === undefined || (secretFile !== undefined && jwkFile !== undefined)) {
@@ -53,7 +60,9 @@ export function signingKeyCommands(terminal: Terminal, environment: () => Enviro
       const text = (await readFile(file, 'utf8')).trim();
       const imported = secretFile === undefined ? { jwk: parseJwk(text) } : { sharedSecret: text };
       await withKeys(environment(), async (keys) => {
-        terminal.print(`Key ${await keys.importKey(imported)} is accepted until you revoke it.`);
+        const roles = parseRoles(options.roles);
+        const kid = await keys.importKey(imported, roles);
+        terminal.print(`Key ${kid} is accepted for ${roles.join(' and ')} until you revoke it.`);
       });
     });
   return [rotate, list, revoke, importKey];
@@ -113,6 +122,18 @@ function secretsOf(env: Environment): ReturnType<typeof keyringSecrets> {
     encryptionKey: env['SVC_AUTH_ENCRYPTION_KEY'],
     previousEncryptionKey: env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS'],
   });
+}
+
+function parseRoles(text: string): DatabaseRole[] {
+  const roles = text.split(',').map((role) => role.trim());
+  const unknown = roles.find((role) => !isDatabaseRole(role));
+  if (unknown !== undefined) {
+    throw new CommandFailure(
+      EXIT.misuse,
+      `error: --roles: ${JSON.stringify(unknown)} is no role\n  → Give one or more of authenticated, anon and service_role, separated by commas.`,
+    );
+  }
+  return roles.filter(isDatabaseRole);
 }
 
 function parseJwk(text: string): Record<string, string> {

@@ -4,6 +4,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { exportJWK, generateKeyPair, importJWK, type CryptoKey, type JWK } from 'jose';
 import type { SecretBox } from '../lib/secret-box.ts';
+import type { DatabaseRole } from '../postgres/caller-pool.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
@@ -18,6 +19,8 @@ export type KeySummary = {
   alg: KeyAlgorithm;
   state: KeyState;
   imported: boolean;
+  /** What an imported key may vouch for; null is `USER_ROLES`. */
+  roles: DatabaseRole[] | null;
   created_at: Date;
   promoted_at: Date | null;
   demoted_at: Date | null;
@@ -44,6 +47,9 @@ const MAX_AGE_MS = 60_000;
 export const STANDBY_MINUTES = 20;
 
 const SHORTEST_SHARED_SECRET = 32;
+
+/** Tokens of people. A former product's service tokens live for years and end up in applications. */
+const USER_ROLES: readonly DatabaseRole[] = ['authenticated', 'anon'];
 
 export class SigningKeys implements KeySource {
   readonly #db: OwnerDatabase;
@@ -123,7 +129,7 @@ export class SigningKeys implements KeySource {
 
   async list(): Promise<KeySummary[]> {
     return await this.#db.query<KeySummary>(sql`
-      select kid, alg, state, imported, created_at, promoted_at, demoted_at
+      select kid, alg, state, imported, roles, created_at, promoted_at, demoted_at
       from auth.signing_keys order by created_at`);
   }
 
@@ -185,12 +191,16 @@ export class SigningKeys implements KeySource {
 
   /**
    * Accepts tokens of another product: a shared secret (HS256) or a JWK. An imported key verifies and never
-   * signs; it stays until it is revoked, because only the operator knows when the other product's tokens end.
+   * signs; it stays until it is revoked, because only the operator knows when the other product's tokens end. It
+   * vouches for users, and for nothing more unless `roles` says so.
    */
-  async importKey(key: { readonly sharedSecret: string } | { readonly jwk: JWK }): Promise<string> {
+  async importKey(
+    key: { readonly sharedSecret: string } | { readonly jwk: JWK },
+    roles: readonly DatabaseRole[] = USER_ROLES,
+  ): Promise<string> {
     const made = 'sharedSecret' in key ? sharedSecretKey(key.sharedSecret) : await foreignKey(key.jwk);
     await this.#change(async (transaction) => {
-      await this.#insertKey(transaction, made, 'previously_used', true);
+      await this.#insertKey(transaction, made, 'previously_used', true, roles);
     });
     return made.kid;
   }
@@ -204,20 +214,34 @@ export class SigningKeys implements KeySource {
     await this.reload();
   }
 
-  async #insertKey(db: Queryable, key: MadeKey, state: KeyState, imported: boolean): Promise<void> {
+  async #insertKey(
+    db: Queryable,
+    key: MadeKey,
+    state: KeyState,
+    imported: boolean,
+    roles?: readonly DatabaseRole[],
+  ): Promise<void> {
     const sealed = key.privateJwk
       ? this.#box.seal(Buffer.from(JSON.stringify(key.privateJwk)), key.kid)
       : null;
-    await db.query(sql`
-      insert into auth.signing_keys (kid, alg, state, public_jwk, private_jwk, imported, promoted_at, demoted_at)
-      values (${key.kid}, ${key.alg}, ${state}, ${key.publicJwk ? JSON.stringify(key.publicJwk) : null}, ${sealed}, ${imported},
+    const [inserted] = await db.query(sql`
+      insert into auth.signing_keys (kid, alg, state, public_jwk, private_jwk, imported, roles, promoted_at, demoted_at)
+      values (${key.kid}, ${key.alg}, ${state}, ${key.publicJwk ? JSON.stringify(key.publicJwk) : null}, ${sealed}, ${imported}, ${roles ?? null},
         ${state === 'in_use' ? new Date() : null}, ${state === 'previously_used' ? new Date() : null})
-      on conflict (kid) do update set state = excluded.state, private_jwk = excluded.private_jwk, revoked_at = null`);
+      on conflict (kid) do update set state = excluded.state, public_jwk = excluded.public_jwk,
+        private_jwk = excluded.private_jwk, roles = excluded.roles, revoked_at = null
+      where auth.signing_keys.imported and excluded.imported
+      returning 1`);
+    if (!inserted) {
+      throw new Problem('key_exists', 409, `There is a signing key ${key.kid} of this service already`, {
+        hint: 'Give the imported key another kid.',
+      });
+    }
   }
 
   async #read(db: Queryable): Promise<void> {
     const rows = await db.query<KeyRow>(sql`
-      select kid, alg, state, imported, created_at, promoted_at, demoted_at, public_jwk, private_jwk
+      select kid, alg, state, imported, roles, created_at, promoted_at, demoted_at, public_jwk, private_jwk
       from auth.signing_keys where state <> 'revoked' order by created_at`);
     const verifying = new Map<string, VerificationKey>();
     let withoutKid: VerificationKey | undefined;
@@ -227,18 +251,23 @@ export class SigningKeys implements KeySource {
       const privateJwk = opened ? (JSON.parse(opened.toString('utf8')) as JWK) : undefined;
       if (row.alg === 'HS256') {
         if (!privateJwk?.k) continue;
-        const key: VerificationKey = { alg: 'HS256', key: Buffer.from(privateJwk.k, 'base64url') };
+        const key: VerificationKey = {
+          alg: 'HS256',
+          key: Buffer.from(privateJwk.k, 'base64url'),
+          accepts: rolesOf(row),
+        };
         verifying.set(row.kid, key);
         withoutKid ??= key;
         continue;
       }
       if (!row.public_jwk) continue;
-      verifying.set(row.kid, { alg: row.alg, key: await importAsymmetric(row.public_jwk, row.alg) });
+      const key = await importAsymmetric(row.public_jwk, row.alg);
+      verifying.set(row.kid, { alg: row.alg, key, accepts: rolesOf(row) });
       if (row.state !== 'in_use' || row.alg !== 'ES256' || !privateJwk) continue;
       signing = { kid: row.kid, alg: 'ES256', privateKey: await importAsymmetric(privateJwk, 'ES256') };
     }
     const publicKeys = rows.flatMap((row) => (row.public_jwk ? [row.public_jwk] : []));
-    const fingerprint = rows.map((row) => row.kid).join(' ');
+    const fingerprint = rows.map((row) => `${row.kid} ${row.roles?.join() ?? ''}`).join(' ');
     const changed = fingerprint !== this.#fingerprint;
     this.#keys = { verifying, withoutKid, signing, publicKeys };
     this.#fingerprint = fingerprint;
@@ -246,6 +275,9 @@ export class SigningKeys implements KeySource {
     if (changed) this.#onChange();
   }
 }
+
+const rolesOf = (row: KeyRow): readonly DatabaseRole[] | undefined =>
+  row.imported ? (row.roles ?? USER_ROLES) : undefined;
 
 type MadeKey = {
   readonly kid: string;

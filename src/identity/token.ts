@@ -2,11 +2,14 @@
 // verified token is remembered until it expires: verification costs more than many of the statements it guards.
 import { compactVerify, decodeProtectedHeader, SignJWT, type CryptoKey, type KeyObject } from 'jose';
 import { Lru } from '../lib/lru.ts';
+import type { DatabaseRole } from '../postgres/caller-pool.ts';
 import { isDatabaseRole, type Claims } from './claims.ts';
 
 export type VerificationKey = {
   readonly alg: 'ES256' | 'RS256' | 'HS256';
   readonly key: CryptoKey | KeyObject | Uint8Array;
+  /** For a key of another product: the roles its tokens may have. Our own keys sign only what we mean. */
+  readonly accepts?: readonly DatabaseRole[] | undefined;
 };
 
 /** Where keys come from; an unknown `kid` may make it reload once. */
@@ -87,7 +90,9 @@ export class TokenVerifier {
     } catch {
       return unreadable('JWT cryptographic operation failed');
     }
-    return readClaims(payload);
+    const read = readClaims(payload);
+    const fault = read.ok && key.accepts ? foreignFault(read.claims, key.accepts) : undefined;
+    return fault ? { ok: false, fault } : read;
   }
 
   #checkTime(claims: Claims): TokenFault | undefined {
@@ -162,6 +167,16 @@ function readClaims(payload: unknown): Verification {
       payload: claims,
     },
   };
+}
+
+/** A token of another product names a user, and a role its key was imported for. */
+function foreignFault({ role, sub }: Claims, accepts: readonly DatabaseRole[]): TokenFault | undefined {
+  if (!accepts.includes(role)) {
+    return { kind: 'claims', message: `An imported key is not accepted for the role ${role}` };
+  }
+  const isUser = sub !== null && /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(sub);
+  if (isUser || role === 'service_role') return undefined;
+  return { kind: 'claims', message: 'An imported key is accepted only for tokens that name a user' };
 }
 
 function unreadable(message: string, details?: string): Verification {

@@ -303,3 +303,11 @@ create index flow_state_linking_session_id_idx on auth.flow_state (linking_sessi
 create index flow_state_linking_target_id_idx on auth.flow_state (linking_target_id) where linking_target_id is not null;
 `,
 };
+
+export const importedKeyRoles: ProvisionStep = {
+  id: 'auth-3',
+  sql: `
+-- What tokens under an imported key may say of their role; null means users only. Without meaning for our own keys.
+alter table auth.signing_keys add column roles text[];
+`,
+};

@@ -1,5 +1,5 @@
 // Every step, in the order in which an empty database takes them.
-import { authOwnership, authSchema } from './auth.ts';
+import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
 import { dashboardSessions } from './dashboard.ts';
 import { migrationLedger, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
@@ -12,4 +12,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   dashboardSessions,
   packedRunModel,
   authOwnership,
+  importedKeyRoles,
 ];

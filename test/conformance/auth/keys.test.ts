@@ -1,6 +1,7 @@
 // Signing keys through their states, on two instances.
-import { SignJWT } from 'jose';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { TokenVerifier } from '../../../src/identity/token.ts';
 import { listen, type Listener } from '../../../src/postgres/listen.ts';
 import { SIGNING_KEYS_CHANNEL, STANDBY_MINUTES } from '../../../src/identity/signing-keys.ts';
 import { silentLog } from '../../../src/log/log.ts';
@@ -134,4 +135,82 @@ test('maintenance removes what has expired and nothing else', async () => {
   expect(await world.query(sql`select 1 from auth.sessions where user_id = ${user.id}`)).toHaveLength(0);
   expect(await world.query(sql`select 1 from auth.users where id = ${user.id}`)).toHaveLength(1);
   await auth.outbox.close();
+});
+
+describe('what an imported key may vouch for', () => {
+  const secret = 'another shared secret of a former product';
+  const sub = '6f1d3a2e-8f5b-4a0e-9a83-0d4f0a6c7b11';
+  const signed = async (claims: Record<string, unknown>, key = secret): Promise<string> =>
+    await new SignJWT({ exp: Math.floor(Date.now() / 1000) + 86_400, iss: 'supabase', ...claims })
+      .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+      .sign(Buffer.from(key));
+  const verified = async (token: string): Promise<string> => {
+    const read = await new TokenVerifier(world.signingKeys).verify(token);
+    return read.ok ? read.claims.role : read.fault.message;
+  };
+  let mine: AuthWorld;
+  beforeAll(async () => {
+    mine = world;
+    world = await startAuth();
+    await world.signingKeys.importKey({ sharedSecret: secret });
+  });
+  afterAll(async () => {
+    await world.close();
+    world = mine;
+  });
+
+  test('users, and nobody else', async () => {
+    expect(await verified(await signed({ role: 'authenticated', sub }))).toBe('authenticated');
+    expect(await verified(await signed({ role: 'anon', sub }))).toBe('anon');
+    for (const claims of [
+      { role: 'service_role' },
+      { role: 'service_role', sub },
+      { role: 'anon' },
+      { role: 'authenticated' },
+      { role: 'authenticated', sub: '' },
+      { role: 'authenticated', sub: 'admin' },
+      {},
+    ])
+      expect(await verified(await signed(claims))).toMatch(/^An imported key is/);
+  });
+
+  test('its service token opens neither the admin API nor the door, also when it was imported by an earlier version', async () => {
+    const service = await signed({ role: 'service_role' });
+    for (const roles of ['authenticated,anon', null]) {
+      await world.query(
+        sql`update auth.signing_keys set roles = string_to_array(${roles}, ',') where imported`,
+      );
+      await world.signingKeys.reload();
+      const beside = await world.call('GET', '/admin/users', { bearer: service });
+      expect([beside.status, beside.json.error_code]).toEqual([403, 'bad_jwt']);
+      expect((await world.call('GET', '/admin/users', { apikey: service })).status).toBe(401);
+      expect((await world.call('GET', '/settings', { apikey: service })).status).toBe(401);
+    }
+  });
+
+  test('service tokens where the operator says so, and no longer when it is taken back', async () => {
+    const service = await signed({ role: 'service_role' });
+    await world.signingKeys.importKey({ sharedSecret: secret }, ['authenticated', 'service_role']);
+    expect(await verified(service)).toBe('service_role');
+    expect((await world.call('GET', '/admin/users', { bearer: service })).status).toBe(200);
+    expect(await verified(await signed({ role: 'anon', sub }))).toMatch(/^An imported key is/);
+    await world.signingKeys.importKey({ sharedSecret: secret });
+    expect((await world.call('GET', '/admin/users', { bearer: service })).status).toBe(403);
+  });
+
+  test('a public key of another product is bound in the same way, and cannot take the place of one of ours', async () => {
+    const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
+    const jwk = await exportJWK(publicKey);
+    await world.signingKeys.importKey({ jwk: { ...jwk, kid: 'theirs' } });
+    const token = await new SignJWT({ role: 'service_role' })
+      .setProtectedHeader({ alg: 'ES256', kid: 'theirs' })
+      .sign(privateKey);
+    expect(await verified(token)).toMatch(/^An imported key is/);
+    const { kid } = world.signingKeys.signing;
+    await expect(world.signingKeys.importKey({ jwk: { ...jwk, kid } })).rejects.toMatchObject({
+      code: 'key_exists',
+    });
+    await world.signingKeys.reload();
+    expect(world.signingKeys.signing.kid).toBe(kid);
+  });
 });
