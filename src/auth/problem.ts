@@ -202,8 +202,13 @@ export const tooManyFactors = (): AuthProblem =>
     422,
     'Maximum number of enrolled factors reached, unenroll to continue',
   );
+/** The code is the one client libraries know for it; addresses are not compared here. */
 export const challengeUsed = (): AuthProblem =>
-  new AuthProblem('mfa_ip_address_mismatch', 422, 'Challenge and verify IP addresses mismatch');
+  new AuthProblem(
+    'mfa_ip_address_mismatch',
+    422,
+    'MFA challenge was answered already, create a new challenge.',
+  );
 export const challengeExpired = (): AuthProblem =>
   new AuthProblem(
     'mfa_challenge_expired',

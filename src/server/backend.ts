@@ -16,6 +16,7 @@ import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
 import { SCHEMA_CHANNEL } from '../migrate/ledger.ts';
 import { CallerPool } from '../postgres/caller-pool.ts';
+import { DatabaseClock } from '../postgres/database-clock.ts';
 import { listen, LISTENER_NAME, type Listener } from '../postgres/listen.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { maxReading } from '../postgres/reading.ts';
@@ -104,7 +105,10 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const signingKeys: SigningKeys = new SigningKeys(owner, keyring.box('signing keys'), () =>
     verifier.forget(),
   );
-  const verifier: TokenVerifier = new TokenVerifier(signingKeys);
+  const clock = new DatabaseClock(owner, log);
+  const verifier: TokenVerifier = new TokenVerifier(signingKeys, () =>
+    Math.floor(clock.now().getTime() / 1000),
+  );
 
   let phase: 'starting' | 'serving' | 'draining' = 'starting';
   let snapshot: Snapshot | undefined;
@@ -117,7 +121,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     keyring,
     env: options.env,
     log,
-    now: () => new Date(),
+    now: clock.now,
     baseUrl: () =>
       typeof options.baseUrl === 'function' ? options.baseUrl(snapshot?.config ?? config) : options.baseUrl,
     dev: options.dev,
@@ -161,6 +165,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     phase = 'draining';
     // Index builds in the background end here, and the next start continues them.
     stopping.abort();
+    clock.close();
     await listener?.close();
     if (app) await drain(app, functions, snapshot?.config.server.timeouts.shutdownMs ?? 0, log);
     // Whatever still runs a statement now is past the shutdown window.
@@ -186,6 +191,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     });
     // Open before the migration: a platform that waits for `/live` must not kill a long one.
     await openPort(app, options.host, options.port);
+    await clock.start();
     await inTurn(async () => {
       await functions.check(config);
       await options.migrate(migrationOwner, config, stopping.signal);

@@ -1,7 +1,9 @@
 // Limits, counted in the database: shared by instances, per address, per account, per mailbox.
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeRefreshToken } from '../../src/auth/refresh-token.ts';
 import { BUCKETS, Limiter } from '../../src/auth/rate-limit.ts';
-import { aUser, startAuth, type AuthWorld } from '../support/auth-world.ts';
+import { aUser, claimsOf, startAuth, type AuthWorld } from '../support/auth-world.ts';
 
 let world: AuthWorld;
 let neighbour: AuthWorld;
@@ -69,6 +71,25 @@ test('refreshing has room for an office and for many tabs', async () => {
     ),
   );
   expect(replies.every((reply) => reply.status === 200)).toBe(true);
+});
+
+test('who knows only the id of a session cannot use up its refreshes', async () => {
+  const user = await aUser(world, { email: 'observed@example.com' });
+  const { session_id } = claimsOf(user.access);
+  const forged = makeRefreshToken(session_id, 0, randomBytes(32));
+  const replies = await Promise.all(
+    Array.from({ length: 160 }, () =>
+      world.call('POST', '/token?grant_type=refresh_token', { body: { refresh_token: forged } }),
+    ),
+  );
+  expect(new Set(replies.map((reply) => reply.json.error_code))).toEqual(
+    new Set(['refresh_token_not_found']),
+  );
+  const honest = await world.call('POST', '/token?grant_type=refresh_token', {
+    body: { refresh_token: user.refresh },
+  });
+  expect(honest.status).toBe(200);
+  world.ahead += 300_000;
 });
 
 test('mails to one mailbox are bounded an hour, whoever asks', async () => {

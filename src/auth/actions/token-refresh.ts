@@ -24,14 +24,13 @@ const MAX_ROUNDS = 20;
 export async function tokenByRefresh(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const parsed = parseRefreshToken(request.body.text('refresh_token') ?? '');
   if (parsed.kind === 'malformed') throw validationFailed('Refresh token is not valid');
-  // By session, because a whole office or a server that renders pages shares one address, and a 429 here can
-  // sign people out; the address has its own, wide limit.
+  // The address has a wide limit, because a whole office or a server that renders pages shares one, and a 429 here can
+  // sign people out.
   await auth.limiter.byAddress(BUCKETS.refreshAddress, request);
   if (parsed.kind === 'legacy') throw refreshTokenNotFound();
   const { token } = parsed;
-  await auth.limiter.byKey(BUCKETS.refreshSession, token.sessionId, request);
   for (let round = 0; round < MAX_ROUNDS; round++) {
-    const answer = await refreshOnce(auth, request, token);
+    const answer = await refreshOnce(auth, request, token, round === 0);
     if (answer) return answer;
   }
   throw conflict('Too many concurrent token refresh requests on the same session or refresh token');
@@ -42,12 +41,15 @@ async function refreshOnce(
   auth: AuthContext,
   request: AuthRequest,
   token: RefreshToken,
+  isFirst: boolean,
 ): Promise<Answer | undefined> {
   const { now, settings } = request;
   const found = await loadSessionAndUser(auth.db, { sessionId: token.sessionId });
   const session = found?.session;
   const key = session ? openSessionKey(auth, session) : undefined;
   if (!found || !session || !key || !isSignedBy(token, key)) throw refreshTokenNotFound();
+  // Only now: whoever merely knows a session's id must not use up what its owner may do.
+  if (isFirst) await auth.limiter.byKey(BUCKETS.refreshSession, session.id, request);
   const { user } = found;
   if (user.deleted_at) throw refreshTokenNotFound();
   if (isBanned(user, now)) throw userBanned(400);

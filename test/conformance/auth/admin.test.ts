@@ -100,6 +100,14 @@ describe('users', () => {
     expect(codeOf(await admin('POST', '/admin/users', {}))).toEqual([400, 'validation_failed']);
     const waiting = await admin('POST', '/admin/users', { email: anEmail() });
     expect(waiting.json).not.toHaveProperty('email_confirmed_at');
+    // Only confirming writes the key.
+    expect(waiting.json.user_metadata).toEqual({});
+    const moved = await admin('PUT', `/admin/users/${waiting.json.id}`, { email: anEmail() });
+    expect(moved.json.user_metadata).toEqual({});
+    const confirmed = await admin('PUT', `/admin/users/${waiting.json.id}`, { email_confirm: true });
+    expect(confirmed.json.user_metadata).toEqual({ email_verified: true });
+    const atOnce = await admin('POST', '/admin/users', { email: anEmail(), email_confirm: true });
+    expect(atOnce.json.user_metadata).toEqual({ email_verified: true });
     const before = world.config;
     world.config = { ...before, auth: { ...before.auth, allowSignup: false } };
     expect((await admin('POST', '/admin/users', { email: anEmail() })).status).toBe(200);

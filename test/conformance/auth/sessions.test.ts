@@ -346,7 +346,9 @@ describe('second factors', () => {
     expect(codeOf(await answer(challenge, ''))).toEqual([400, 'validation_failed']);
     const right = code(factor.secret);
     expect((await answer(challenge, right)).status).toBe(200);
-    expect(codeOf(await answer(challenge, right))).toEqual([422, 'mfa_ip_address_mismatch']);
+    const second = await answer(challenge, right);
+    expect(codeOf(second)).toEqual([422, 'mfa_ip_address_mismatch']);
+    expect(second.json.msg).toBe('MFA challenge was answered already, create a new challenge.');
     expect(codeOf(await verify(user.access, factor, right))).toEqual([422, 'mfa_verification_failed']);
     const stranger = await aUser(world);
     expect(codeOf(await post(`/factors/${factor.id}/challenge`, stranger.access))).toEqual([
