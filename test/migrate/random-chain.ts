@@ -54,7 +54,8 @@ function drawLink(files: readonly RandomFile[], random: Random): Link {
     return { file, edit: `back to file ${files.indexOf(back) + 1}` };
   }
   const file = dice < 0.35 ? edited(from, random, namesTakenBy(files)) : withoutOnce(from);
-  const special = random.pick(SPECIAL_EDITS);
+  // With the last table gone, one comes back or a new one is made.
+  const special = file.tables.length === 0 ? bringsTableBack : random.pick(SPECIAL_EDITS);
   const done = special(file, files, random);
   return done === null ? { file: ordinary(), edit: 'edits' } : { file, edit: done };
 }
