@@ -24,6 +24,7 @@ import { fingerprint, renderPlan, renderSql, toArtifact } from '../migrate/rende
 import { renameInFile } from '../migrate/edit-file.ts';
 import { prune, readRetired } from '../migrate/retired.ts';
 import { silentLog } from '../log/log.ts';
+import { describeAddress, parseAddress } from '../postgres/address.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { CommandFailure } from './exit.ts';
 import { withOwner } from './migrate-database.ts';
@@ -178,8 +179,7 @@ async function withDatabase<T>(
 }
 
 function databaseName(url: string): string {
-  const { username, host, pathname } = new URL(url);
-  return `${decodeURIComponent(username)}@${host}${pathname}`;
+  return describeAddress(parseAddress(url));
 }
 
 function migrateOptions({ project, owner }: Opened, policy: Partial<MigrationPolicy>): MigrateOptions {

@@ -2,6 +2,7 @@
 import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import pg from 'pg';
+import { parseAddress, tlsOptions } from './address.ts';
 import { plainStream, reusingSocket } from './byte-stream.ts';
 import { Wire } from './wire.ts';
 
@@ -17,10 +18,16 @@ export type ConnectionSettings = {
 };
 
 export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
+  const address = parseAddress(settings.url);
   return {
-    connectionString: settings.url,
+    host: address.host,
+    port: address.port,
+    user: address.user,
+    password: address.password,
+    database: address.database,
+    ssl: tlsOptions(address),
     application_name: settings.applicationName,
-    connectionTimeoutMillis: settings.connectTimeoutMs ?? 5_000,
+    connectionTimeoutMillis: settings.connectTimeoutMs ?? address.connectTimeoutMs ?? 5_000,
     // A host that vanishes while a connection is idle is noticed by the kernel, after some twenty seconds.
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,

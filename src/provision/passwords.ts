@@ -3,6 +3,7 @@
 import { createHmac } from 'node:crypto';
 import pg from 'pg';
 import type { Log } from '../log/log.ts';
+import { addressUrl, type DatabaseAddress } from '../postgres/address.ts';
 import { clientConfig } from '../postgres/connection.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { ident, literal, raw, sql } from '../postgres/sql.ts';
@@ -14,23 +15,18 @@ type LoginRole = (typeof LOGIN_ROLES)[number];
 const MOST_ATTEMPTS = 40;
 
 /** The connection string for a login role; without a password when the given one has none. */
-export function roleUrl(address: URL, role: LoginRole): string {
-  const url = new URL(address);
-  url.username = role;
-  url.password = rolePassword(address, role) ?? '';
-  return url.href;
+export function roleUrl(address: DatabaseAddress, role: LoginRole): string {
+  return addressUrl(address, role, rolePassword(address, role) ?? undefined);
 }
 
-function rolePassword(address: URL, role: LoginRole): string | null {
-  if (address.password === '') return null;
-  return createHmac('sha256', decodeURIComponent(address.password))
-    .update(`svc role password\0${role}`)
-    .digest('base64url');
+function rolePassword(address: DatabaseAddress, role: LoginRole): string | null {
+  if (address.password === undefined) return null;
+  return createHmac('sha256', address.password).update(`svc role password\0${role}`).digest('base64url');
 }
 
 /** The login roles whose password is another one. */
-export async function differingPasswords(db: Queryable, address: URL): Promise<LoginRole[]> {
-  if (address.password === '') return [];
+export async function differingPasswords(db: Queryable, address: DatabaseAddress): Promise<LoginRole[]> {
+  if (address.password === undefined) return [];
   const [may] = await db.query<{ read: boolean }>(
     sql`select has_table_privilege('pg_catalog.pg_authid', 'select') as read`,
   );
@@ -38,7 +34,7 @@ export async function differingPasswords(db: Queryable, address: URL): Promise<L
   return LOGIN_ROLES.filter((_, index) => differs[index]);
 }
 
-async function storedDiffers(db: Queryable, address: URL): Promise<boolean[]> {
+async function storedDiffers(db: Queryable, address: DatabaseAddress): Promise<boolean[]> {
   const rows = await db.query<{ rolname: string; rolpassword: string | null }>(
     sql`select rolname, rolpassword from pg_authid where rolname = any(${LOGIN_ROLES})`,
   );
@@ -49,7 +45,7 @@ async function storedDiffers(db: Queryable, address: URL): Promise<boolean[]> {
 }
 
 /** Who may not read what is stored tries. Where the server asks for no password, none can be wrong. */
-async function loginDiffers(address: URL): Promise<boolean[]> {
+async function loginDiffers(address: DatabaseAddress): Promise<boolean[]> {
   return await Promise.all(
     LOGIN_ROLES.map(async (role) => {
       const client = new pg.Client(
@@ -69,7 +65,12 @@ async function loginDiffers(address: URL): Promise<boolean[]> {
   );
 }
 
-export async function syncPasswords(db: Queryable, self: Self, address: URL, log: Log): Promise<void> {
+export async function syncPasswords(
+  db: Queryable,
+  self: Self,
+  address: DatabaseAddress,
+  log: Log,
+): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const differing = await differingPasswords(db, address);
     if (differing.length === 0) return;

@@ -4,7 +4,8 @@ import pg from 'pg';
 import { must } from '../lib/assert.ts';
 import { silentLog, type Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
-import { clientConfig } from '../postgres/connection.ts';
+import { addressUrl, describeAddress, parseAddress, type DatabaseAddress } from '../postgres/address.ts';
+import { clientConfig, endClient } from '../postgres/connection.ts';
 import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { applySteps, databaseChanges, grantQuietFills, pendingSteps } from './database.ts';
@@ -29,7 +30,7 @@ const SAY_AFTER_MS = 1_000;
 
 /** `url` is SVC_DATABASE_URL: a superuser, or a role with CREATEROLE, CREATEDB and BYPASSRLS. */
 export async function provision(url: string, log: Log = silentLog): Promise<Provisioned> {
-  const address = parseDatabaseUrl(url);
+  const address = parseAddress(url);
   const client = new pg.Client(clientConfig({ url, applicationName: 'svc-provision' }));
   // A lost connection rejects the statement under way, which says it.
   client.on('error', () => {});
@@ -55,25 +56,25 @@ export async function provision(url: string, log: Log = silentLog): Promise<Prov
     };
   } finally {
     // The lock ends with its session.
-    await client.end();
+    await endClient(client);
   }
 }
 
 /** A start that finds everything in place changes nothing, and waits for nobody. */
-async function isReady(db: Queryable, self: Self, address: URL): Promise<boolean> {
+async function isReady(db: Queryable, self: Self, address: DatabaseAddress): Promise<boolean> {
   if ((await roleChanges(db, self)).length > 0) return false;
   if ((await databaseChanges(db, self)).length > 0) return false;
   if ((await pendingSteps(db)).length > 0) return false;
   return (await differingPasswords(db, address)).length === 0;
 }
 
-async function prepare(db: Queryable, self: Self, address: URL, log: Log): Promise<string[]> {
+async function prepare(db: Queryable, self: Self, address: DatabaseAddress, log: Log): Promise<string[]> {
   await acquireLock(db, log);
   await db.query(raw(`set lock_timeout = ${LOCK_TIMEOUT_MS}`));
   const [session] = await db.query<{ pid: number }>(sql`select pg_backend_pid() as pid`);
   const pid = must(session, 'our own session').pid;
   const patiently = <T>(work: () => Promise<T>): Promise<T> =>
-    pastLocks({ url: address.href, pid, log }, work);
+    pastLocks({ url: addressUrl(address, address.user, address.password), pid, log }, work);
   await provisionRoles(db, self);
   await syncPasswords(db, self, address, log);
   try {
@@ -110,29 +111,12 @@ async function acquireLock(db: Queryable, log: Log): Promise<void> {
   }
 }
 
-function parseDatabaseUrl(url: string): URL {
-  let address: URL;
-  try {
-    address = new URL(url);
-  } catch {
-    throw new Problem('bad_database_url', 500, 'SVC_DATABASE_URL is not a URL', {
-      hint: 'It looks like postgres://user:password@host:5432/database.',
-    });
-  }
-  if (address.protocol !== 'postgres:' && address.protocol !== 'postgresql:') {
-    throw new Problem('bad_database_url', 500, `SVC_DATABASE_URL starts with ${address.protocol}`, {
-      hint: 'It must start with postgres:// or postgresql://.',
-    });
-  }
-  return address;
-}
-
-function unreachableDatabase(address: URL, cause: unknown): Problem {
+function unreachableDatabase(address: DatabaseAddress, cause: unknown): Problem {
   const message = cause instanceof Error ? cause.message : String(cause);
   return new Problem(
     'database_unreachable',
     503,
-    `Cannot connect to the database at ${address.host}${address.pathname} as ${decodeURIComponent(address.username)}: ${message}`,
+    `Cannot connect to the database at ${describeAddress(address)}: ${message}`,
     { cause, hint: 'Check SVC_DATABASE_URL, and that the server is running and reachable from here.' },
   );
 }

@@ -22,6 +22,7 @@ import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts
 import { maxReading } from '../postgres/reading.ts';
 import { Problem } from '../problem/problem.ts';
 import { provision } from '../provision/provision.ts';
+import { assertRequestSession } from '../provision/request-session.ts';
 import { syncBuckets } from '../storage/bucket.ts';
 import { createApp, type App } from './app.ts';
 import { createFunctions, type Functions } from '../functions/functions.ts';
@@ -70,6 +71,7 @@ export type Backend = {
 export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config } = options;
   const database = await provision(options.databaseUrl, log);
+  await assertRequestSession(database.authenticatorUrl);
   if (database.applied.length > 0) log.info({ steps: database.applied }, 'provisioned the database');
 
   const { pool } = config.database;
