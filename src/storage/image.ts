@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import type sharpLibrary from 'sharp';
 import { z } from 'zod';
+import { Abort } from '../problem/problem.ts';
 import { featureNotEnabled, invalidBody, slowDown, unreadableImage } from './problem.ts';
 import type { ImageLimits } from './storage-context.ts';
 
@@ -124,25 +125,42 @@ export class ImageRenderer {
     size: number,
     transformation: Transformation,
     wanted: 'origin' | 'avif' | 'webp',
+    signal: AbortSignal,
   ): Promise<Rendered> {
     const sharp = await loadSharp();
     if (!sharp) throw featureNotEnabled('image transformation needs the package "sharp"');
     if (size > this.#limits.maxInputBytes) throw unreadableImage();
-    await this.#enter();
+    await this.#enter(signal);
     try {
       return await transform(sharp, await read(), transformation, wanted, this.#limits);
     } finally {
-      this.#running -= 1;
-      this.#waiting.shift()?.();
+      // The turn is handed on, so that nobody who comes in this moment takes it too.
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#running -= 1;
     }
   }
 
-  async #enter(): Promise<void> {
-    if (this.#running >= this.#limits.concurrent) {
-      if (this.#waiting.length >= this.#limits.waiting) throw slowDown('Too many images are being rendered');
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  /** Whoever leaves while waiting leaves the line: nobody would see the picture. */
+  async #enter(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) throw new Abort('client-gone');
+    if (this.#running < this.#limits.concurrent) {
+      this.#running += 1;
+      return;
     }
-    this.#running += 1;
+    if (this.#waiting.length >= this.#limits.waiting) throw slowDown('Too many images are being rendered');
+    await new Promise<void>((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(turn), 1);
+        reject(new Abort('client-gone'));
+      };
+      const turn = (): void => {
+        signal.removeEventListener('abort', leave);
+        resolve();
+      };
+      signal.addEventListener('abort', leave, { once: true });
+      this.#waiting.push(turn);
+    });
   }
 }
 

@@ -101,9 +101,11 @@ async function answer(
     for await (const chunk of body) if (Buffer.isBuffer(chunk)) chunks.push(chunk);
     return Buffer.concat(chunks);
   };
-  const rendered = await renderer.render(read, facts.size, wanted, format).catch((error: unknown) => {
-    throw error instanceof BlobMissing ? blobNotFound() : error;
-  });
+  const rendered = await renderer
+    .render(read, facts.size, wanted, format, request.scope.signal)
+    .catch((error: unknown) => {
+      throw error instanceof BlobMissing ? blobNotFound() : error;
+    });
   writeAll();
   // A picture made here, whatever was stored.
   return await reply
