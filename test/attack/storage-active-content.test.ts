@@ -92,6 +92,34 @@ test.each([
   }
 });
 
+test.each(['copy', 'move'])('nor by a detour: %s', async (way) => {
+  const name = randomUUID();
+  const uploaded = await call('POST', `${world.url}/object/any/${name}`, {
+    headers: { ...world.alice.headers, 'content-type': 'image/png' },
+    body: SCRIPT,
+  });
+  expect(uploaded.status).toBe(200);
+  const order = { bucketId: 'any', sourceKey: name, destinationBucket: 'pictures', destinationKey: name };
+  const answer = await call('POST', `${world.url}/object/${way}`, {
+    headers: world.alice.headers,
+    body: order,
+  });
+  expect([answer.status, answer.json.statusCode]).toEqual([400, '415']);
+  for (const mimetype of ['nonsense', 'text/html\r\nX-Injected: 1', '']) {
+    const renamed = await call('POST', `${world.url}/object/copy`, {
+      headers: world.alice.headers,
+      body: {
+        ...order,
+        destinationBucket: 'any',
+        destinationKey: `${name}-2`,
+        copyMetadata: false,
+        metadata: { mimetype },
+      },
+    });
+    expect([renamed.status, renamed.json.statusCode], mimetype).toEqual([400, '415']);
+  }
+});
+
 test('header values that would break the answer', async () => {
   for (const [field, value] of [
     ['cacheControl', '60\r\nX-Injected: 1'],

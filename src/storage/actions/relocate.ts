@@ -9,7 +9,7 @@ import { sql } from '../../postgres/sql.ts';
 import { BlobMissing } from '../backend/backend.ts';
 import { requireBucket, type Bucket } from '../bucket.ts';
 import { closedCaller, during, ownerOf } from '../caller.ts';
-import { checkDeclaredType, isHeaderValue } from '../content-type.ts';
+import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../content-type.ts';
 import { readMetadataHeader } from '../incoming.ts';
 import { parseObjectPath, type Address } from '../object-path.ts';
 import {
@@ -82,6 +82,7 @@ export async function move(
     if (!source || (body.sourceVersionId && body.sourceVersionId !== source.version)) throw objectNotFound();
     if (from.bucket === to.bucket && from.name === to.name) return await reply.send(done);
     checkFits(source, destination);
+    await checkContent(context, source, destination);
     const set = sql`bucket_id = ${to.bucket}, name = ${to.name}, owner = ${asUuid(ownerId)}::uuid, owner_id = ${ownerId}`;
     const [mark] = await rehearse(
       context.callers,
@@ -169,6 +170,7 @@ export async function copyAs(
   const metadata = copiedMetadata(source, replaced, context.now());
   const userMetadata = replaced ? replaced.userMetadata : source.user_metadata;
   checkFits({ ...source, metadata }, destination);
+  await checkContent(context, { ...source, metadata }, destination);
   if (!upsert && from.bucket === to.bucket && from.name === to.name) throw alreadyExists();
 
   const ownerId = ownerOf(caller);
@@ -224,8 +226,27 @@ function checkFits(source: StoredObject, destination: Bucket): void {
   if (size > destination.maxBytes) throw tooLarge();
 }
 
+/** What was uploaded where nobody looked at it is looked at now. */
+async function checkContent(
+  context: StorageContext,
+  source: StoredObject,
+  destination: Bucket,
+): Promise<void> {
+  const { contentType, size } = fileFacts(source);
+  if (destination.types.length === 0 || size === 0) return;
+  const end = Math.min(size, SNIFF_BYTES) - 1;
+  const body = await context.backend.read(source.version, size, { start: 0, end }).catch((error: unknown) => {
+    throw error instanceof BlobMissing ? blobNotFound() : error;
+  });
+  const chunks: Buffer[] = [];
+  if (Buffer.isBuffer(body)) chunks.push(body);
+  else for await (const chunk of body) if (Buffer.isBuffer(chunk)) chunks.push(chunk);
+  checkSniffedType(Buffer.concat(chunks), contentType, destination.types);
+}
+
 function copiedMetadata(source: StoredObject, replaced: Replacement | undefined, now: Date): FileMetadata {
   const facts = fileFacts(source);
+  if (replaced?.mimetype !== undefined) checkDeclaredType(replaced.mimetype, []);
   for (const value of [replaced?.cacheControl, replaced?.contentEncoding]) {
     if (value !== undefined && !isHeaderValue(value))
       throw invalidRequest('metadata cannot be sent as a header');
