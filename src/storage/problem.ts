@@ -265,7 +265,11 @@ function statusOf(error: Error): unknown {
 function fromProblem(problem: Problem): StorageProblem {
   if (problem.code === 'pool_exhausted') return slowDown();
   if (problem.code === 'body_too_large') return tooLarge(problem.message);
-  const { code, status, message } = problem;
+  const { code, status } = problem;
+  // What is wrong with the place of the files is for the operator and its log: the message names the place.
+  const message = code.startsWith('storage_')
+    ? 'The storage cannot be used at the moment; the log of the server says why'
+    : problem.message;
   return new StorageProblem({ code, label: code, status, http: status }, message, {
     headers: problem.headers,
     cause: problem,
