@@ -69,6 +69,11 @@ export async function serve(
  */
 function pump(body: Readable, reply: FastifyReply): FastifyReply {
   const { raw } = reply;
+  if (raw.destroyed) {
+    // Whoever asked left while the body was being opened: its end has come and gone, and nothing else closes it.
+    body.destroy();
+    return reply.hijack();
+  }
   for (const [name, value] of Object.entries(reply.getHeaders())) {
     if (value !== undefined) raw.setHeader(name, value);
   }

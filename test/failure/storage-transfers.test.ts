@@ -3,9 +3,10 @@
 import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { raw } from '../../src/postgres/sql.ts';
-import { openRaw, until } from '../conformance/storage/http.ts';
+import { call, openRaw, until } from '../conformance/storage/http.ts';
 import { s3ServerAvailable, startS3Server, type S3Server } from '../conformance/storage/s3-server.ts';
 import { aBucket, createWorld, OWN, type World } from '../conformance/storage/world.ts';
 import type { SvcProcess } from '../support/svc-process.ts';
@@ -131,6 +132,40 @@ describe.skipIf(!s3ServerAvailable())('memory, S3-compatible store', () => {
   });
 });
 
+describe.skipIf(!s3ServerAvailable())('readers that do not read, S3-compatible store', () => {
+  let server: S3Server | undefined;
+  let world: World | undefined;
+  afterAll(async () => {
+    await world?.stop();
+    await server?.stop();
+  });
+
+  test('leave the store to everybody else', async () => {
+    server = await startS3Server();
+    await server.createBucket('readers');
+    const { endpoint, accessKeyId, secretAccessKey } = server;
+    world = await createWorld({
+      buckets: [aBucket('open', { public: true, rls: [OWN] })],
+      provider: { type: 's3', bucket: 'readers', region: undefined, endpoint, accessKeyId, secretAccessKey },
+    });
+    const { url, alice } = world;
+    const put = (name: string, bytes: number) =>
+      call('POST', `${url}/object/open/${name}`, { headers: alice.headers, body: Buffer.alloc(bytes) });
+    expect((await put('large', 24 * MB)).status).toBe(200);
+    const readers = await Promise.all(
+      Array.from({ length: 60 }, async () => {
+        const reader = await openRaw(url, 'GET', '/storage/v1/object/public/open/large', {});
+        await until(() => reader.received().includes('HTTP/1.1 200'));
+        reader.socket.pause();
+        return reader;
+      }),
+    );
+    expect((await put('small', 10)).status).toBe(200);
+    expect((await call('GET', `${url}/object/public/open/small`)).status).toBe(200);
+    for (const { socket } of readers) socket.destroy();
+  });
+});
+
 describe('clients that stop', () => {
   let world: World;
   beforeAll(async () => {
@@ -141,6 +176,36 @@ describe('clients that stop', () => {
     });
   });
   afterAll(() => world?.stop());
+
+  test('while the body is being opened: it is closed again', async () => {
+    const { LocalBackend } = await import('../../src/storage/backend/local.ts');
+    const name = 'left-early';
+    await call('POST', `${world.url}/object/work/${name}`, {
+      headers: world.alice.headers,
+      body: Buffer.alloc(MB),
+    });
+    // Called below with the `this` it was called with.
+    // oxlint-disable-next-line typescript/unbound-method
+    const { read } = LocalBackend.prototype;
+    let body: Readable | Buffer | undefined;
+    const spy = vi.spyOn(LocalBackend.prototype, 'read').mockImplementation(async function (
+      this: InstanceType<typeof LocalBackend>,
+      ...wanted
+    ) {
+      const opened = await read.apply(this, wanted);
+      request.socket.destroy();
+      await until(() => request.socket.closed);
+      // The server hears of it later than the client; a request of another client that it answers came later still.
+      for (let round = 0; round < 3; round++) await call('GET', `${world.origin}/live`);
+      body = opened;
+      return opened;
+    });
+    const request = await openRaw(world.url, 'GET', `/storage/v1/object/work/${name}`, world.alice.headers);
+    await until(() => body !== undefined);
+    await until(() => !Buffer.isBuffer(body) && body?.destroyed === true, 'the file is closed');
+    spy.mockRestore();
+    await call('DELETE', `${world.url}/object/work/${name}`, { headers: world.alice.headers });
+  });
 
   const pending = async (): Promise<number> =>
     (await world.owner.query(raw('select from storage.pending_blobs'))).length;

@@ -34,6 +34,7 @@ const MAX_PARTS = 9_000;
 /** The largest piece a store copies by itself. */
 const MAX_COPY_BYTES = 1024 ** 3;
 const DELETE_CONCURRENCY = 8;
+const MAX_IDLE_SOCKETS = 64;
 
 export class S3Backend implements Backend {
   readonly location: string;
@@ -42,7 +43,8 @@ export class S3Backend implements Backend {
 
   constructor(settings: S3Settings) {
     this.#settings = settings;
-    this.location = `s3:${settings.endpoint ?? settings.region ?? 'us-east-1'}/${settings.bucket}`;
+    const place = withoutCredentials(settings.endpoint) ?? settings.region ?? 'us-east-1';
+    this.location = `s3:${place}/${settings.bucket}`;
   }
 
   async check(): Promise<void> {
@@ -177,7 +179,14 @@ export class S3Backend implements Backend {
         requestChecksumCalculation: 'WHEN_REQUIRED',
         responseChecksumValidation: 'WHEN_REQUIRED',
         maxAttempts: 3,
-        requestHandler: { connectionTimeout: 5_000, socketTimeout: 60_000 },
+        requestHandler: {
+          connectionTimeout: 5_000,
+          socketTimeout: 60_000,
+          // A download keeps its connection for as long as its reader takes. With the SDK's fifty, as many slow
+          // readers would stop every upload, deletion and other download of this process.
+          httpAgent: { keepAlive: true, maxSockets: Infinity, maxFreeSockets: MAX_IDLE_SOCKETS },
+          httpsAgent: { keepAlive: true, maxSockets: Infinity, maxFreeSockets: MAX_IDLE_SOCKETS },
+        },
       });
       return { sdk, client };
     });
@@ -392,6 +401,11 @@ export class S3Backend implements Backend {
       UploadIdMarker = 'NextUploadIdMarker' in page && page.IsTruncated ? page.NextUploadIdMarker : undefined;
     } while (KeyMarker !== undefined);
   }
+}
+
+/** The place is written into the database and into messages. */
+function withoutCredentials(endpoint: string | undefined): string | undefined {
+  return endpoint?.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, '$1');
 }
 
 function blobKey(version: string): string {
