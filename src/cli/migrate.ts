@@ -2,6 +2,7 @@
 // for deploy scripts and documented in docs/migrations.md.
 import { readFile, writeFile } from 'node:fs/promises';
 import { Command, Option } from 'commander';
+import { readByHand } from '../migrate/by-hand.ts';
 import { locator, toModel } from '../migrate/from-config.ts';
 import { readCurrentRun, readTargetRun, withRenamesReversed } from '../migrate/history.ts';
 import { readHistory } from '../migrate/ledger.ts';
@@ -18,7 +19,7 @@ import {
 } from '../migrate/migrate.ts';
 import { EMPTY_MODEL, type SchemaModel } from '../migrate/model.ts';
 import { THOROUGH, type MigrationPlan, type Trust } from '../migrate/prepare.ts';
-import { renderProblem, type MigrationProblem } from '../migrate/problem.ts';
+import { renderProblems, type MigrationProblem } from '../migrate/problem.ts';
 import { renderPulled } from '../migrate/pull.ts';
 import { fingerprint, renderPlan, renderSql, toArtifact } from '../migrate/render.ts';
 import { renameInFile } from '../migrate/edit-file.ts';
@@ -264,7 +265,7 @@ async function report(outcome: MigrationOutcome, terminal: Terminal): Promise<vo
     case 'refused':
       throw refusal(outcome.problems);
     case 'applied': {
-      for (const hint of outcome.plan.hints) terminal.print(renderProblem(hint));
+      for (const hint of renderProblems(outcome.plan.hints)) terminal.print(hint);
       const late = await outcome.background;
       if (late.length > 0) throw refusal(late);
       const steps = outcome.plan.steps.length;
@@ -278,7 +279,7 @@ async function report(outcome: MigrationOutcome, terminal: Terminal): Promise<vo
 function refusal(problems: readonly MigrationProblem[]): CommandFailure {
   return new CommandFailure(
     exitOf(problems),
-    `${problems.map(renderProblem).join('\n')}\n\nNothing was changed.`,
+    `${renderProblems(problems).join('\n')}\n\nNothing was changed.`,
   );
 }
 
@@ -307,8 +308,9 @@ async function status(options: CommonOptions, terminal: Terminal): Promise<void>
       'pending',
       made.steps.length === 0 ? 'nothing' : `${made.steps.length} statements (svc migrate plan)`,
     );
-    for (const one of made.problems) print('refused', renderProblem(one));
+    for (const one of renderProblems(made.problems)) print('refused', one);
     for (const one of made.unmanaged) print('unmanaged', `${one.what} ${one.name} of ${one.table}`);
+    for (const one of await listByHand(opened, toModel(opened.project.config), made)) print('unmanaged', one);
     for (const one of retired) {
       const what = one.column === null ? 'rows' : 'values';
       print(
@@ -330,18 +332,38 @@ async function drift(options: CommonOptions, terminal: Terminal): Promise<void> 
     );
     if (result.kind === 'refused') throw refusal(result.problems);
     const { steps, unmanaged } = result.plan;
+    const policies = unmanaged.filter((one) => one.what === 'policy').length;
     for (const one of unmanaged)
       terminal.print(
         `unmanaged  ${one.what} ${one.name} of ${one.table}${one.what === 'policy' ? '   it opens more than the file says' : ''}`,
       );
+    for (const one of await listByHand(opened, run.model, result.plan)) terminal.print(`unmanaged  ${one}`);
     for (const step of steps) terminal.print(`${step.sign} ${step.identity}: ${step.summary}`);
-    if (steps.length === 0 && !unmanaged.some((one) => one.what === 'policy'))
+    if (steps.length === 0 && policies === 0)
       return terminal.print('no drift: the database is as the last run left it');
     throw new CommandFailure(
       MIGRATE_EXIT.drift,
-      `\nThe database was changed beside the file. The lines above lead back to the last run; svc migrate apply runs them.`,
+      [
+        '\nThe database was changed beside the file.',
+        ...(steps.length > 0
+          ? ['The lines with a sign lead back to the last run; svc migrate apply runs them.']
+          : []),
+        ...(policies > 0
+          ? ['A policy that is not in the file stays as it is: declare it under rls, or drop it yourself.']
+          : []),
+      ].join(' '),
     );
   });
+}
+
+/** What stands by itself and is nobody's declaration, in words. */
+async function listByHand(
+  { owner }: Opened,
+  model: SchemaModel,
+  { schemas }: MigrationPlan,
+): Promise<string[]> {
+  const found = await owner.session((session) => readByHand(session, model, schemas));
+  return found.map((one) => `${one.what} ${one.name}${one.open ? '   open to callers' : ''}`);
 }
 
 async function down(run: string | undefined, options: ChangeOptions, terminal: Terminal): Promise<void> {
@@ -410,13 +432,23 @@ async function pull(
       only: pattern ? (key) => pattern.test(key) || pattern.test(key.slice(key.indexOf('.') + 1)) : undefined,
     });
     if (options.out === undefined) return terminal.print(text.trimEnd());
-    await writeFile(options.out, text, { flag: 'wx' });
+    await writeFile(options.out, text, { flag: 'wx' }).catch((error: unknown) => {
+      if (!isFileThere(error)) throw error;
+      throw new CommandFailure(
+        MIGRATE_EXIT.refused,
+        `error: ${options.out} is there already, and pull writes over nothing\n  → Name another file with --out, or move that one away.`,
+      );
+    });
     terminal.print(
       `wrote ${options.out}: ${live.tables.size} tables. Look at it, then: svc migrate plan -c ${options.out}`,
     );
   } finally {
     await owner.close();
   }
+}
+
+function isFileThere(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EEXIST';
 }
 
 async function history(options: CommonOptions & { limit: number }, terminal: Terminal): Promise<void> {

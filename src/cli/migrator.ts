@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
 import { checkPending, DEV_POLICY, migrate, SERVE_POLICY } from '../migrate/migrate.ts';
 import { seeLongStepsDone } from '../migrate/long-steps.ts';
-import { renderProblem } from '../migrate/problem.ts';
+import { renderProblems } from '../migrate/problem.ts';
 import type { Step } from '../migrate/step.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { CommandFailure, EXIT } from './exit.ts';
@@ -35,7 +35,7 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
         log.warn('this file was replaced by a newer one; serving the database as it is');
       if (pending.kind === 'pending') {
         log.warn(
-          { pending: pending.words, problems: pending.problems.map(renderProblem) },
+          { pending: pending.words, problems: renderProblems(pending.problems) },
           'the database does not match the file; serving it as it is. Start with --migrate to apply what is pending',
         );
       }
@@ -72,7 +72,7 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
       case 'refused':
         throw new CommandFailure(
           EXIT.problem,
-          `${outcome.problems.map(renderProblem).join('\n')}\n\nThe change was refused, and nothing in the database was changed.`,
+          `${renderProblems(outcome.problems).join('\n')}\n\nThe change was refused, and nothing in the database was changed.`,
         );
     }
   };

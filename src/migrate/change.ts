@@ -55,7 +55,7 @@ export type Change =
   | (OnTable & { readonly kind: 'drop-check' | 'validate-check'; readonly check: LiveCheck })
   | (OnTable & { readonly kind: 'add-index'; readonly index: DesiredIndex })
   | (OnTable & { readonly kind: 'drop-index'; readonly index: LiveIndex })
-  | (OnTable & { readonly kind: 'enable-rls' | 'disable-rls' })
+  | (OnTable & { readonly kind: 'enable-rls' | 'disable-rls' | 'unforce-rls' })
   | (OnTable & {
       readonly kind: 'create-policy';
       readonly policy: DesiredPolicy;

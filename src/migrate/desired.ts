@@ -422,7 +422,8 @@ function toFunction(model: FunctionModel): DesiredFunction {
 /** Body quoting that no body can break out of: the tag is made longer until the body does not contain it. */
 export function bodyLiteral(body: string): string {
   let tag = '$svc$';
-  for (let n = 1; body.includes(tag); n += 1) tag = `$svc${n}$`;
+  // A body may also end in what begins the tag.
+  for (let n = 1; `${body}${tag}`.indexOf(tag) < body.length; n += 1) tag = `$svc${n}$`;
   return `${tag}${body}${tag}`;
 }
 

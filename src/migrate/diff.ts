@@ -204,6 +204,7 @@ function diffTable(context: TableContext): void {
   const { table, live, changes } = context;
   if (table.rowSecurity && !live.rowSecurity) changes.push({ kind: 'enable-rls', table, live });
   if (!table.rowSecurity && live.rowSecurity) changes.push({ kind: 'disable-rls', table, live });
+  if (live.rowSecurityForced) changes.push({ kind: 'unforce-rls', table, live });
   context.claim.closed = staysClosed(context);
   if (live.granted !== 'api' && !context.claim.closed) changes.push({ kind: 'grant-table', table, live });
 }
@@ -348,7 +349,7 @@ function diffChecks({ table, live, key, owned, rebuild, changes, unmanaged, clai
     claim.constraints.push(match?.label ?? wanted.label);
     if (found === undefined) {
       changes.push({ kind: 'add-check', table, live, check: wanted, replaces: null });
-    } else if (!sameText(found) || rebuild.has(rebuildKey('check', key, found.label))) {
+    } else if (!sameText(found) || !found.enforced || rebuild.has(rebuildKey('check', key, found.label))) {
       changes.push({ kind: 'add-check', table, live, check: wanted, replaces: found });
     } else if (!found.validated) {
       changes.push({ kind: 'validate-check', table, live, check: found });
@@ -401,6 +402,7 @@ function diffForeignKeys({
     );
     if (match) taken.add(match.label);
     const touched =
+      match?.enforced === false ||
       retyped.has(`${key}.${wanted.column}`) ||
       retyped.has(`${tableKey(wanted.targetSchema, wanted.targetTable)}.${wanted.targetColumn}`);
     claim.constraints.push(match && !touched ? match.label : wanted.label);
@@ -588,11 +590,12 @@ function diffReferences({ table, live, key, retyped, changes }: TableContext): v
     const labels = referenceTriggerLabels(reference.column);
     expected.add(labels.row).add(labels.truncate);
     const row = live.triggers.find((one) => one.label === labels.row);
-    const truncate = live.triggers.some((one) => one.label === labels.truncate);
+    const truncate = live.triggers.some((one) => one.label === labels.truncate && one.enabled);
     const primary = table.keys.find((one) => one.kind === 'primary')?.columns ?? [];
     const touched = [reference.column, ...primary].some((column) => retyped.has(`${key}.${column}`));
     if (row && touched) changes.push({ kind: 'lift-reference', table, live, reference });
-    if (!row?.definition.endsWith(trackCall(table, reference)) || !truncate || touched) {
+    const isTracked = row?.enabled === true && row.definition.endsWith(trackCall(table, reference));
+    if (!isTracked || !truncate || touched) {
       changes.push({ kind: 'add-reference', table, live, reference });
     }
   }

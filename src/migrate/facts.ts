@@ -18,6 +18,8 @@ export type LiveTable = {
   readonly name: string;
   readonly partitioned: boolean;
   readonly rowSecurity: boolean;
+  /** Its owner is held to the policies, too; the file cannot ask for that, and svc works as the owner. */
+  readonly rowSecurityForced: boolean;
   /** The three API roles have exactly what they should, and PUBLIC nothing. */
   readonly granted: 'api' | 'none' | 'other';
   readonly estimatedRows: number;
@@ -62,6 +64,8 @@ export type LiveForeignKey = {
   readonly targetColumns: readonly string[];
   readonly onDelete: 'cascade' | 'restrict' | 'set_null' | 'other';
   readonly validated: boolean;
+  /** False when somebody turned its triggers off, or declared it NOT ENFORCED: no row is checked. */
+  readonly enforced: boolean;
   readonly special: boolean;
 };
 
@@ -70,6 +74,7 @@ export type LiveCheck = {
   readonly columns: readonly string[];
   readonly expression: string;
   readonly validated: boolean;
+  readonly enforced: boolean;
 };
 
 export type LiveIndex = {
@@ -93,7 +98,7 @@ export type LivePolicy = {
   readonly check: string | null;
 };
 
-export type LiveTrigger = { readonly label: string; readonly definition: string };
+export type LiveTrigger = { readonly label: string; readonly definition: string; readonly enabled: boolean };
 
 export type LiveFunction = {
   readonly oid: string;

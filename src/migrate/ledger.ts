@@ -100,7 +100,7 @@ export async function readCatalogStamp(session: Queryable, schemas: readonly str
       union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid in (select oid from tables)
       union all select i.indexrelid::int8, i.xmin::text::int8 from pg_index i where i.indrelid in (select oid from tables)
       union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid in (select oid from tables)
-      union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where not t.tgisinternal and t.tgrelid in (select oid from tables)
+      union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where (not t.tgisinternal or t.tgenabled in ('D', 'R')) and t.tgrelid in (select oid from tables)
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any (${[...schemas]})
       union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.nspname = any (${[...schemas]})
     )

@@ -12,7 +12,7 @@ const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
 // Owner's full set minus what the service role has must be nothing; the two callers have exactly the four verbs.
 export function relationsQuery(which: Which): Sql {
   return sql`with relation as materialized (
-    select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.reltuples, c.relowner, c.relacl, coalesce(c.relacl::text, '') as access
+    select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.relforcerowsecurity, c.reltuples, c.relowner, c.relacl, coalesce(c.relacl::text, '') as access
     from pg_class c join pg_namespace n on n.oid = c.relnamespace where ${which} and ${ONLY_TABLES}
   ), spelled as materialized (
     select a.access, a.relowner,
@@ -23,6 +23,7 @@ export function relationsQuery(which: Which): Sql {
       (select string_agg(x.privilege_type, ',' order by x.privilege_type) from aclexplode(acldefault('r', a.relowner)) x) as everything
     from (select distinct on (access, relowner) access, relowner, relacl from relation) a
   ) select r.oid::text as oid, r.nspname as schema, r.relname as name, r.relkind = 'p' as partitioned, r.relrowsecurity as "rowSecurity",
+    r.relforcerowsecurity as "rowSecurityForced",
     r.reltuples::float8 as "estimatedRows", pg_relation_size(r.oid)::float8 as bytes, s.grants, s.everything
   from relation r join spelled s on s.access = r.access and s.relowner = r.relowner`;
 }
@@ -60,7 +61,9 @@ export function constraintsQuery(which: Which): Sql {
   return sql`select k.conrelid::text as relation, k.conname as label, k.contype as type, k.conkey::int[] as columns, k.convalidated as validated,
     k.condeferrable as deferrable, k.confdeltype as "onDelete", k.confupdtype as "onUpdate", k.confmatchtype as match,
     case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as expression, k.connoinherit as "noInherit",
-    tn.nspname as "targetSchema", tc.relname as "targetTable", k.confrelid::text as target, k.confkey::int[] as "targetColumns"
+    tn.nspname as "targetSchema", tc.relname as "targetTable", k.confrelid::text as target, k.confkey::int[] as "targetColumns",
+    coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true) and not exists (select from pg_trigger t
+      where k.contype = 'f' and t.tgconstraint = k.oid and t.tgenabled in ('D', 'R')) as enforced
   from pg_constraint k join pg_class c on c.oid = k.conrelid join pg_namespace n on n.oid = c.relnamespace
   left join pg_class tc on tc.oid = k.confrelid left join pg_namespace tn on tn.oid = tc.relnamespace
   where ${which} and ${ONLY_TABLES} and k.contype in ('p', 'u', 'f', 'c') and k.conparentid = 0 order by k.conrelid, k.conname`;
@@ -99,7 +102,7 @@ export function policiesQuery(which: Which): Sql {
 }
 
 export function triggersQuery(which: Which): Sql {
-  return sql`select t.tgrelid::text as relation, t.tgname as label, pg_get_triggerdef(t.oid) as definition
+  return sql`select t.tgrelid::text as relation, t.tgname as label, pg_get_triggerdef(t.oid) as definition, t.tgenabled in ('O', 'A') as enabled
   from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
   where ${which} and not t.tgisinternal and t.tgname like 'svc\\_ref%' order by t.tgname`;
 }
@@ -130,6 +133,7 @@ export type RelationRow = {
   name: string;
   partitioned: boolean;
   rowSecurity: boolean;
+  rowSecurityForced: boolean;
   estimatedRows: number;
   bytes: number;
   grants: string;
@@ -154,6 +158,7 @@ export type ConstraintRow = {
   type: string;
   columns: number[] | null;
   validated: boolean;
+  enforced: boolean;
   deferrable: boolean;
   onDelete: string;
   onUpdate: string;
@@ -187,7 +192,7 @@ export type PolicyRow = {
   storage: boolean;
 };
 
-export type TriggerRow = { relation: string; label: string; definition: string };
+export type TriggerRow = { relation: string; label: string; definition: string; enabled: boolean };
 
 export type FunctionRow = {
   oid: string;

@@ -182,6 +182,7 @@ function toTable(row: RelationRow, rows: TableRows): LiveTable {
     name: row.name,
     partitioned: row.partitioned,
     rowSecurity: row.rowSecurity,
+    rowSecurityForced: row.rowSecurityForced,
     granted: row.grants === api ? 'api' : row.grants === '' ? 'none' : 'other',
     estimatedRows: row.estimatedRows,
     bytes: row.bytes,
@@ -191,9 +192,10 @@ function toTable(row: RelationRow, rows: TableRows): LiveTable {
     checks: constraints.filter((k) => k.type === 'c').map((k) => toCheck(k, names)),
     indexes: (rows.indexes.get(row.oid) ?? []).map((i) => toIndex(i, names)),
     policies: (rows.policies.get(row.oid) ?? []).map(toPolicy),
-    triggers: (rows.triggers.get(row.oid) ?? []).map(({ label, definition }): LiveTrigger => ({
+    triggers: (rows.triggers.get(row.oid) ?? []).map(({ label, definition, enabled }): LiveTrigger => ({
       label,
       definition,
+      enabled,
     })),
   };
 }
@@ -244,6 +246,7 @@ function toForeignKey(row: ConstraintRow, names: Names): LiveForeignKey {
     targetColumns: names(row.targetColumns, row.target),
     onDelete: ON_DELETE[row.onDelete] ?? 'other',
     validated: row.validated,
+    enforced: row.enforced,
     special: row.deferrable || (row.onUpdate !== 'a' && row.onUpdate !== 'r') || row.match !== 's',
   };
 }
@@ -254,6 +257,7 @@ function toCheck(row: ConstraintRow, names: Names): LiveCheck {
     columns: names(row.columns),
     expression: row.expression ?? '',
     validated: row.validated,
+    enforced: row.enforced,
   };
 }
 

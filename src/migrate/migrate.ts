@@ -579,7 +579,8 @@ async function executeLate(
   let maySwap = true;
   for (const one of steps) {
     if (work.options.signal?.aborted) break;
-    if (one.step.waits && !maySwap) continue;
+    // Without one column beside there is no swap, and its later steps would only miss what is not there.
+    if ((one.step.waits || one.step.lane === 'beside') && !maySwap) continue;
     if (one.step.lane === 'swap' && one !== swaps[0]) continue;
     try {
       if (one.step.lane === 'swap') {

@@ -238,6 +238,15 @@ function planChange(steps: StepList, change: Change): void {
         summary: 'row-level security OFF: open to every key holder',
         hazards: ['AUTHZ_OPEN'],
       });
+    case 'unforce-rls':
+      return steps.add({
+        ...onTable(change.table),
+        sql: `alter table ${nameOf(change.table)} no force row level security`,
+        phase: PHASE.rowSecurity,
+        sign: '~',
+        summary: 'row-level security no longer forced on the owner',
+        hazards: ['AUTHZ_CHANGE'],
+      });
     case 'create-policy':
       return createPolicy(steps, nameOf(change.table), keyOf(change.table), change, change.table.at);
     case 'drop-policy':

@@ -27,7 +27,7 @@ import {
   type Stamp,
 } from './ledger.ts';
 import { readLive } from './live.ts';
-import { lookAlikes } from './look-alike.ts';
+import { lookAlikes, renamedByHand } from './look-alike.ts';
 import { keyOf, type SchemaModel, tableKey } from './model.ts';
 import { Neighbourhood } from './neighbourhood.ts';
 import { chooseOnline, readMayQuiet } from './online-retype.ts';
@@ -131,6 +131,8 @@ export async function prepare(
   const renamed = <T>(look: () => Promise<T>): Promise<T> =>
     underNewNames(session, renames.steps, options, look);
   const first = difference.changes;
+  const byHand = renamedByHand(first, live, owned);
+  if (byHand.length > 0) throw new MigrationRefused(byHand);
   const { rebuild, tables, holding } = await renamed(() => findDependants(session, first));
   if (scope !== null && [...tables].some((table) => !scope.has(table))) return again({ stamp: false });
   if (rebuild.size > 0) difference = diff(desired, live, owned, rebuild);

@@ -38,7 +38,7 @@ export class MigrationRefused extends Error {
   readonly problems: readonly MigrationProblem[];
 
   constructor(problems: readonly MigrationProblem[]) {
-    super(problems.map(renderProblem).join('\n'));
+    super(renderProblems(problems).join('\n'));
     this.name = 'MigrationRefused';
     this.problems = problems;
   }
@@ -56,4 +56,24 @@ export function problem(
 export function renderProblem({ code, at, place, message, hint }: MigrationProblem): string {
   const where = place === null ? at : `${place} ${at}`;
   return `${code} ${where}: ${message}${hint === null ? '' : `\n  → ${hint}`}`;
+}
+
+const PLACES_SHOWN = 5;
+
+/** The same mistake in many places is said once, with the first of them. */
+export function renderProblems(problems: readonly MigrationProblem[]): string[] {
+  const groups = new Map<string, MigrationProblem[]>();
+  for (const one of problems) {
+    const key = JSON.stringify([one.code, one.message, one.hint]);
+    const group = groups.get(key);
+    if (group) group.push(one);
+    else groups.set(key, [one]);
+  }
+  return [...groups.values()].map(([first, ...more]) => {
+    if (first === undefined) return '';
+    if (more.length === 0) return renderProblem(first);
+    const places = more.slice(0, PLACES_SHOWN).map((one) => one.place ?? one.at);
+    const rest = more.length - places.length;
+    return `${renderProblem(first)}\n  the same at ${places.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+  });
 }

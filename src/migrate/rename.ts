@@ -41,7 +41,15 @@ export async function planRenames(
   for (const table of model.tables) plan.table(table);
   for (const fn of model.functions) plan.routine(fn.schema, fn.name, fn.renamedFrom, fn.at);
   const { steps, problems } = plan;
-  if (steps.length === 0 || problems.length > 0) return { steps, problems, live, owned, forgotten: [] };
+  if (problems.length > 0) return { steps, problems, live, owned, forgotten: [] };
+  if (steps.length === 0)
+    return {
+      steps,
+      problems,
+      live,
+      owned: plan.forgotten.length > 0 ? plan.ownership() : owned,
+      forgotten: plan.forgotten,
+    };
   const renamed = await underNewNames(session, steps, locks, () => readLiveInside(session, schemas));
   return { steps, problems, live: renamed, owned: plan.ownership(), forgotten: plan.forgotten };
 }
@@ -106,6 +114,9 @@ class RenamePlan {
       const oldKey = tableKey(model.schema, oldName);
       const old = this.#live.tables.get(oldKey);
       if (old && found && this.#owned.tables.has(oldKey)) this.#bothExist(model.at, oldName, model.name);
+      // Done by hand already: then only the ledger must follow.
+      if (!old && found && this.#owned.tables.has(oldKey) && !this.#owned.tables.has(key))
+        this.#renameTableOwnership(oldKey, key);
       if (old && !found) {
         this.#add(
           `alter table ${nameOf(old)} rename to ${quoteIdent(model.name)}`,

@@ -1,7 +1,7 @@
 // A plan as a person reads it, as SQL that could be run by hand, and as JSON for machines.
 import { shortHash } from './label.ts';
 import type { MigrationPlan } from './prepare.ts';
-import { renderProblem } from './problem.ts';
+import { renderProblems } from './problem.ts';
 import { LANES, type Hazard, type Step } from './step.ts';
 
 export type Paint = (style: 'red' | 'green' | 'yellow' | 'cyan' | 'dim' | 'bold', text: string) => string;
@@ -26,8 +26,8 @@ export function renderPlan(plan: MigrationPlan, options: RenderOptions): string 
   }
   if (plan.steps.length === 0) lines.push('  nothing to do: the database is what the file says');
   for (const note of plan.notes) lines.push(`  ${paint('dim', `note: ${note}`)}`);
-  for (const hint of plan.hints) lines.push(paint('yellow', indent(renderProblem(hint))));
-  for (const one of plan.problems) lines.push(paint('red', indent(renderProblem(one))));
+  for (const hint of renderProblems(plan.hints)) lines.push(paint('yellow', indent(hint)));
+  for (const one of renderProblems(plan.problems)) lines.push(paint('red', indent(one)));
   lines.push('', summary(plan));
   return lines.join('\n');
 }

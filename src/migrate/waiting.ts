@@ -20,6 +20,7 @@ export function waitingChanges(changes: readonly Change[], online: ReadonlySet<s
     rowTypes: new Set(retypes.map((change) => change.table.name)),
     tables: new Set(),
     access: new Set(),
+    held: new Set(),
     labels: new Set(),
     keyed: new Set(),
     storage: false,
@@ -37,15 +38,17 @@ export function waitingChanges(changes: readonly Change[], online: ReadonlySet<s
 }
 
 type Names = {
-  readonly columns: ReadonlySet<string>;
+  readonly columns: Set<string>;
   /** Columns and functions that wait, as they appear in SQL text. */
   readonly words: Set<string>;
   /** Tables they are in: a function may return their rows. */
-  readonly rowTypes: ReadonlySet<string>;
+  readonly rowTypes: Set<string>;
   /** New tables that wait. */
   readonly tables: Set<string>;
   /** Tables whose policies and grants wait: all of one table change together, or a gap could open. */
   readonly access: Set<string>;
+  /** What the expressions name that stay until then: no type changes below them. */
+  readonly held: Set<string>;
   /** What goes with something that waits, and is still there under this name till then. */
   readonly labels: Set<string>;
   /** Tables whose primary key goes with something that waits. */
@@ -54,7 +57,7 @@ type Names = {
 };
 
 /** Both ends of a foreign key change their type in the same moment. */
-function withReferences(changes: readonly Change[], online: ReadonlySet<string>): ReadonlySet<string> {
+function withReferences(changes: readonly Change[], online: ReadonlySet<string>): Set<string> {
   const retyped = new Set(
     changes.flatMap((change) =>
       change.kind === 'retype' ? [columnKeyOf(change.table, change.column.name)] : [],
@@ -113,6 +116,11 @@ function mustWait(change: Change, names: Names): boolean {
     case 'add-column':
       return says(change.column.default, change.column.model.backfill);
     case 'retype':
+      return (
+        isOn(change.column.name) ||
+        names.held.has(change.column.name) ||
+        says(change.column.default, change.column.model.backfill)
+      );
     case 'set-default':
     case 'drop-default':
     case 'set-not-null':
@@ -164,6 +172,7 @@ function mustWait(change: Change, names: Names): boolean {
       return isAccess(change.table, names) || says(change.policy.using, change.policy.check);
     case 'enable-rls':
     case 'disable-rls':
+    case 'unforce-rls':
     case 'grant-table':
       return isAccess(change.table, names);
     case 'add-reference':
@@ -208,6 +217,10 @@ function isSecond({ table, key }: Extract<Change, { kind: 'add-key' }>, names: N
   return key.kind === 'primary' && names.keyed.has(tableKey(table.schema, table.name));
 }
 
+function hold(names: Names, ...texts: readonly (string | null | undefined)[]): void {
+  for (const text of texts) for (const word of wordsOf(text ?? '')) names.held.add(word);
+}
+
 function remember(change: Change, names: Names): void {
   switch (change.kind) {
     case 'drop-key':
@@ -216,9 +229,19 @@ function remember(change: Change, names: Names): void {
       return;
     case 'drop-index':
       names.labels.add(labelKey(change.table, change.index.label));
+      hold(names, change.index.predicate);
       return;
     case 'drop-check':
       names.labels.add(labelKey(change.table, change.check.label));
+      hold(names, change.check.expression);
+      return;
+    case 'add-check':
+      hold(names, change.replaces?.expression);
+      return;
+    case 'retype':
+      names.columns.add(columnKeyOf(change.table, change.column.name));
+      names.words.add(change.column.name);
+      names.rowTypes.add(change.table.name);
       return;
     case 'drop-foreign-key':
       names.labels.add(labelKey(change.table, change.foreignKey.label));
@@ -226,12 +249,18 @@ function remember(change: Change, names: Names): void {
     case 'create-table':
       names.tables.add(tableKey(change.table.schema, change.table.name));
       return;
-    case 'create-policy':
     case 'drop-policy':
+      hold(names, change.policy.using, change.policy.check);
       names.access.add(tableKey(change.table.schema, change.table.name));
       return;
-    case 'create-storage-policy':
+    case 'create-policy':
+      names.access.add(tableKey(change.table.schema, change.table.name));
+      return;
     case 'drop-storage-policy':
+      hold(names, change.policy.using, change.policy.check);
+      names.storage = true;
+      return;
+    case 'create-storage-policy':
       names.storage = true;
       return;
     case 'create-function':

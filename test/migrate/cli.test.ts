@@ -108,8 +108,21 @@ test('drift is shown, and apply mends it', { timeout: 180_000 }, async () => {
   expect(drift.out).toContain('row-level security on');
   expect(drift.out).toContain('unmanaged  policy backdoor');
   expect(await svc('migrate', 'apply')).toMatchObject({ code: 0 });
-  await world.sql(`drop policy backdoor on todos`);
-  expect(await svc('migrate', 'drift')).toMatchObject({ code: 0 });
+  // A policy nobody declared is not for apply to take away, and nobody is told so.
+  const policy = await svc('migrate', 'drift');
+  expect(policy.code).toBe(4);
+  expect(policy.out).toContain('stays as it is');
+  expect(policy.out).not.toContain('svc migrate apply');
+  await world.sql(
+    `drop policy backdoor on todos; create view titles as select headline from todos; grant select on titles to anon`,
+  );
+  const listed = await svc('migrate', 'drift');
+  expect(listed).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('view public.titles   open to callers'),
+  });
+  expect((await svc('migrate', 'status')).out).toMatch(/unmanaged +view public\.titles {3}open to callers/);
+  await world.sql(`drop view titles`);
 });
 
 test('a saved plan runs only against what it was made for', { timeout: 180_000 }, async () => {
@@ -140,6 +153,12 @@ test('bad input has codes of its own', { timeout: 180_000 }, async () => {
 test('pull writes a file that plans empty, types follow the schema', { timeout: 180_000 }, async () => {
   expect(await svc('migrate', 'pull', '--out', 'pulled.yaml')).toMatchObject({ code: 0 });
   expect(await svc('migrate', 'plan', '--check', '-c', 'pulled.yaml')).toMatchObject({ code: 0 });
+  expect(await svc('migrate', 'pull', '--out', 'pulled.yaml')).toEqual({
+    code: 3,
+    out: expect.stringMatching(
+      /^error: pulled\.yaml is there already, and pull writes over nothing\n {2}→ [^\n]+\n$/,
+    ),
+  });
   const { out } = await svc('types');
   expect(out).toContain('headline: string;');
   expect(out).not.toContain('surprise');

@@ -361,3 +361,44 @@ rpc:
   ]);
   expect((await world.plan(yaml, LARGE)).steps).toEqual([]);
 });
+
+test('a type change beside one that needs no rewrite takes the policies of both along', async () => {
+  const file = (id: string, name: string): string => `
+tables:
+  things:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: size, type: ${id} }
+      - { name: name, type: ${name} }
+    rls:
+      - { operations: [select], using: name <> '' }
+      - { operations: [update], using: size > 0 }
+`;
+  await world.settle(file('integer', 'varchar(10)'));
+  await world.sql(
+    `insert into things select n, n, 'name ' || n from generate_series(1, 20) n; analyze things`,
+  );
+  await world.settle(file('bigint', 'varchar(20)'), LARGE);
+});
+
+test('a type change that gets no lock says so, and nothing else', async () => {
+  const file = (type: string): string => `
+tables:
+  things:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: size, type: ${type} }
+    rls: []
+`;
+  await world.settle(file('integer'));
+  await world.sql(`insert into things select n, n from generate_series(1, 20) n; analyze things`);
+  const reader = new pg.Client(world.url);
+  await reader.connect();
+  await reader.query('begin; lock table things in access share mode');
+  // One line: no step after it tells of a column that is not there.
+  await expect(world.apply(file('bigint'), { ...LARGE, lockBudgetMs: 500 })).rejects.toThrow(
+    /^could not lock public\.things within 0\.5 s[^\n]*$/,
+  );
+  await reader.end();
+  await world.settle(file('bigint'), LARGE);
+});
