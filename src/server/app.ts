@@ -1,9 +1,9 @@
 // The HTTP application: what every request passes before and after its feature. Composition only; no route of
 // an API is defined here.
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import fastify, {
   LogController,
-  type FastifyContextConfig,
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
@@ -38,6 +38,13 @@ export type App = {
   readonly inFlight: InFlight;
 };
 
+/** A client that needs longer to say what it wants holds a connection for nothing. */
+const HEADERS_TIMEOUT_MS = 15_000;
+const CHECK_CONNECTIONS_MS = 1_000;
+const LONGEST_GRACE_MS = 10_000;
+/** How long the rest of a request may come in after its answer. */
+const LINGER_MS = 5_000;
+
 /** How late a deadline may be noticed. */
 const CLOCK_MS = 50;
 
@@ -52,7 +59,11 @@ export async function createApp(options: AppOptions): Promise<App> {
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: Number.MAX_SAFE_INTEGER,
     // Metadata of uploads travels in a header; the default of 16 KB would refuse it before any route sees it.
-    http: { maxHeaderSize: 64 * 1024 },
+    http: {
+      maxHeaderSize: 64 * 1024,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: CHECK_CONNECTIONS_MS,
+    },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     requestIdHeader: false,
@@ -77,7 +88,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     if (config.writesHead !== true) reply.raw.setHeader('X-Request-Id', request.id);
     // A kept-alive connection would hold the shutdown up until its client lets go of it.
     if (health.phase() === 'draining') reply.raw.setHeader('Connection', 'close');
-    watch(config.deadline, reply, scope, options.timeouts());
+    watch(request, reply, options.timeouts());
     reply.raw.once('close', () => {
       inFlight.delete(scope);
       if (!reply.raw.writableFinished) scope.abort('client-gone');
@@ -95,7 +106,12 @@ export async function createApp(options: AppOptions): Promise<App> {
     done();
   });
 
-  const clock = setInterval(() => endLate(inFlight), CLOCK_MS);
+  const clock = setInterval(() => {
+    endLate(inFlight);
+    // The longest that receiving a request may take, where nothing else ends it before.
+    const { requestMs, uploadMs } = options.timeouts();
+    server.server.requestTimeout = Math.max(requestMs, uploadMs) + LONGEST_GRACE_MS;
+  }, CLOCK_MS);
   clock.unref();
   server.addHook('onClose', (_server, done) => {
     clearInterval(clock);
@@ -110,6 +126,7 @@ export async function createApp(options: AppOptions): Promise<App> {
 
   server.addHook('onResponse', (request, reply, done) => {
     const { statusCode } = reply;
+    if (!request.raw.complete) endBody(request.raw);
     const level = levelOf(request, statusCode);
     if (request.scope.handedOn || !log.isLevelEnabled(level)) {
       done();
@@ -158,19 +175,30 @@ function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'e
 }
 
 /** The request ends at its deadline: its statement is cancelled and the caller told at once. */
-function watch(
-  deadline: FastifyContextConfig['deadline'],
-  reply: FastifyReply,
-  scope: RequestScope,
-  timeouts: Timeouts,
-): void {
+function watch(request: FastifyRequest, reply: FastifyReply, timeouts: Timeouts): void {
+  const { scope } = request;
+  const { deadline } = request.routeOptions.config;
   if (deadline === 'none') return;
   scope.endsAt = performance.now() + (deadline === 'upload' ? timeouts.uploadMs : timeouts.requestMs);
   scope.onDeadline = () => {
     // The feature's own error handler renders this in its dialect; a body already under way is cut off.
-    if (reply.raw.headersSent) reply.raw.destroy();
-    else void reply.send(new Abort('deadline'));
+    if (reply.raw.headersSent) {
+      reply.raw.destroy();
+      return;
+    }
+    // What is still to come of the request would keep the connection busy.
+    if (!request.raw.complete) reply.raw.setHeader('Connection', 'close');
+    void reply.send(new Abort('deadline'));
   };
+}
+
+/** After its answer, the rest of a request is passed over for a moment, so that the client reads the answer. */
+function endBody(request: IncomingMessage): void {
+  const { socket } = request;
+  request.resume();
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  timer.unref();
+  request.once('close', () => clearTimeout(timer));
 }
 
 /** One timer for all: one for each request shows at thousands of them a second. */

@@ -27,6 +27,7 @@ import { syncBuckets } from '../storage/bucket.ts';
 import { createApp, type App } from './app.ts';
 import { createFunctions, type Functions } from '../functions/functions.ts';
 import { createMounts, type DashboardOptions } from './mounts.ts';
+import { Persistent } from './persistent.ts';
 import { PROBE_TIMEOUT_MS, readiness } from './readiness.ts';
 
 /**
@@ -149,18 +150,20 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     turn = result.catch(() => {});
     return result;
   };
-  const refreshCatalog = (): void => {
-    void inTurn(async () => {
-      const { config: current } = must(snapshot, 'the snapshot');
-      swap(current, await readCatalog(current));
-    }).catch((error: unknown) => log.error({ err: error }, 'could not read the catalog again'));
-  };
-
-  const reloadKeys = (): void => {
-    signingKeys
-      .reload()
-      .catch((error: unknown) => log.error({ err: error }, 'could not read the signing keys again'));
-  };
+  // Whoever heard of a change, or may have missed one, must see it in the end: a database that has just come back may
+  // fail the first who asks.
+  const catalogRefresh = new Persistent(
+    () =>
+      inTurn(async () => {
+        const { config: current } = must(snapshot, 'the snapshot');
+        swap(current, await readCatalog(current));
+      }),
+    (error) => log.error({ err: error }, 'could not read the catalog again; trying until it succeeds'),
+  );
+  const keysReload = new Persistent(
+    () => signingKeys.reload(),
+    (error) => log.error({ err: error }, 'could not read the signing keys again; trying until it succeeds'),
+  );
 
   const stop = async (): Promise<void> => {
     if (phase === 'draining') return;
@@ -168,6 +171,8 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     // Index builds in the background end here, and the next start continues them.
     stopping.abort();
     clock.close();
+    catalogRefresh.close();
+    keysReload.close();
     await listener?.close();
     if (app) await drain(app, functions, snapshot?.config.server.timeouts.shutdownMs ?? 0, log);
     // Whatever still runs a statement now is past the shutdown window.
@@ -204,10 +209,10 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
         { url: database.ownerUrl, applicationName: LISTENER_NAME },
         [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
         {
-          onNotification: (channel) => (channel === SIGNING_KEYS_CHANNEL ? reloadKeys() : refreshCatalog()),
+          onNotification: (channel) => (channel === SIGNING_KEYS_CHANNEL ? keysReload : catalogRefresh).ask(),
           onReconnect: () => {
-            refreshCatalog();
-            reloadKeys();
+            catalogRefresh.ask();
+            keysReload.ask();
           },
         },
         log,

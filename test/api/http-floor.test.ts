@@ -1,4 +1,5 @@
 // What every request passes, whatever its API: CORS, body limit, deadlines, request ids, probes, the log.
+import { connect } from 'node:net';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLog } from '../../src/log/log.ts';
@@ -148,4 +149,63 @@ test('the log has one line a request and none of the secrets', async () => {
   await expect.poll(() => lines).toContain('/auth/v1/signup');
   expect(lines).toMatch(/"url":"\/rest\/v1\/notes\?apikey=\[redacted\]&select=id","status":200/);
   for (const one of [publishable, secret, 'hunter2-hunter2']) expect(lines).not.toContain(one);
+});
+
+describe.concurrent('requests that do not end', () => {
+  /** Sends the head and a byte now and then; what came back once the server has closed the connection. */
+  async function trickle(head: string, every = 100): Promise<string> {
+    const { hostname, port } = new URL(world.url);
+    const socket = connect(Number(port), hostname);
+    let answer = '';
+    socket.on('data', (bytes: Buffer) => (answer += bytes.toString()));
+    socket.on('error', () => {});
+    socket.write(head);
+    const timer = setInterval(() => socket.write(' '), every);
+    await new Promise((resolve) => socket.once('close', resolve));
+    clearInterval(timer);
+    return answer;
+  }
+  const head = (path: string): string =>
+    `POST ${path} HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n`;
+
+  test('a body that trickles: 504 at the deadline, and the connection is closed', async () => {
+    const answer = await trickle(
+      `${head('/rest/v1/notes')}Content-Length: 9000\r\n\r\n{`.replace('Content-Length: 100000\r\n', ''),
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 504 /);
+    expect(answer).toMatch(/\r\nconnection: close\r\n/i);
+    // One answer, and nothing said about the rest.
+    expect(answer.match(/HTTP\/1\.1 /g)).toHaveLength(1);
+  });
+
+  test('a body that never arrives ends the same way', async () => {
+    const answer = await trickle(`${head('/rest/v1/notes').replace('100000', '9000')}\r\n`, 1_000_000);
+    expect(answer).toMatch(/^HTTP\/1\.1 504 /);
+  });
+
+  test.each(['/nowhere', '/rest/v1/notes', '/auth/v1/nothing', '/storage/v1/nothing'])(
+    'a body that trickles on after the answer of %s does not keep its connection',
+    async (path) => {
+      const answer = await trickle(`${head(path)}\r\n`);
+      expect(answer).toMatch(/^HTTP\/1\.1 (?:40[0-9]|413) /);
+      expect(answer.match(/HTTP\/1\.1 /g)).toHaveLength(1);
+    },
+  );
+
+  test('a head that never ends is answered and closed', async () => {
+    const answer = await trickle('GET /live HTTP/1.1\r\nHost: x\r\nX-Long: ', 200);
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /);
+  });
+
+  test('a body that is answered early and then ends leaves the connection for the next request', async () => {
+    const { hostname, port } = new URL(world.url);
+    const socket = connect(Number(port), hostname);
+    let answers = '';
+    socket.on('data', (bytes: Buffer) => (answers += bytes.toString()));
+    socket.write(`POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n`);
+    await expect.poll(() => answers).toMatch(/ 404 /);
+    socket.write('1234GET /live HTTP/1.1\r\nHost: x\r\n\r\n');
+    await expect.poll(() => answers).toMatch(/ 200 /);
+    socket.destroy();
+  });
 });
