@@ -263,11 +263,11 @@ async function report(outcome: MigrationOutcome, terminal: Terminal): Promise<vo
         `MIG-403 this file (${outcome.schemaHash.slice(0, 8)}) was replaced by ${outcome.by.slice(0, 8)}\n  → To go back on purpose: --allow-rollback, or svc migrate down.`,
       );
     case 'refused':
-      throw refusal(outcome.problems);
+      throw refusal(outcome.problems, outcome.begun);
     case 'applied': {
       for (const hint of renderProblems(outcome.plan.hints)) terminal.print(hint);
       const late = await outcome.background;
-      if (late.length > 0) throw refusal(late);
+      if (late.length > 0) throw refusal(late, true);
       const steps = outcome.plan.steps.length;
       return terminal.print(
         `applied and verified: ${steps} ${steps === 1 ? 'statement' : 'statements'}, run ${outcome.runId}`,
@@ -276,11 +276,11 @@ async function report(outcome: MigrationOutcome, terminal: Terminal): Promise<vo
   }
 }
 
-function refusal(problems: readonly MigrationProblem[]): CommandFailure {
-  return new CommandFailure(
-    exitOf(problems),
-    `${renderProblems(problems).join('\n')}\n\nNothing was changed.`,
-  );
+function refusal(problems: readonly MigrationProblem[], begun = false): CommandFailure {
+  const state = begun
+    ? 'What was done before that stays; svc migrate status says what is left. Mend what is refused and run it again: it goes on from there.'
+    : 'Nothing was changed.';
+  return new CommandFailure(exitOf(problems), `${renderProblems(problems).join('\n')}\n\n${state}`);
 }
 
 function exitOf(problems: readonly MigrationProblem[]): number {

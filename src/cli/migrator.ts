@@ -72,7 +72,11 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
       case 'refused':
         throw new CommandFailure(
           EXIT.problem,
-          `${renderProblems(outcome.problems).join('\n')}\n\nThe change was refused, and nothing in the database was changed.`,
+          `${renderProblems(outcome.problems).join('\n')}\n\n${
+            outcome.begun
+              ? 'The change was refused on its way: what was done before that stays, and the next start goes on from there.'
+              : 'The change was refused, and nothing in the database was changed.'
+          }`,
         );
     }
   };

@@ -74,6 +74,8 @@ export type MigrationOutcome =
       readonly schemaHash: string;
       readonly problems: readonly MigrationProblem[];
       readonly plan: MigrationPlan | null;
+      /** It was refused on its way: what was done before that stays, and the next run goes on from there. */
+      readonly begun: boolean;
     }
   | {
       readonly kind: 'superseded';
@@ -326,8 +328,9 @@ function refused(
   plan: MigrationPlan | null,
   problems: readonly MigrationProblem[],
   locate: Locate,
+  begun = false,
 ): MigrationOutcome {
-  return { kind: 'refused', schemaHash, plan, problems: placed(problems, locate) };
+  return { kind: 'refused', schemaHash, plan, problems: placed(problems, locate), begun };
 }
 
 export function placed(problems: readonly MigrationProblem[], locate: Locate): MigrationProblem[] {
@@ -354,6 +357,7 @@ async function run(
   };
   const numbered = plan.steps.map((step, ordinal): NumberedStep => ({ ordinal, step }));
   const metadata = numbered.filter(({ step }) => step.lane === 'metadata');
+  let begun = false;
   try {
     try {
       await executeMetadata(session, metadata, settings, async () => {
@@ -363,6 +367,7 @@ async function run(
     } catch (error) {
       throw await explained(session, work, plan, stamp, error);
     }
+    begun = true;
     const rest = numbered.filter(({ step }) => step.lane !== 'metadata');
     const later = rest.length === 0 ? null : await startLater(session, work, plan, settings, rest);
     let complete = later === null;
@@ -396,7 +401,8 @@ async function run(
         // The connection may be what failed; the next run marks this one as interrupted.
       },
     );
-    if (error instanceof MigrationRefused) return refused(work.schemaHash, plan, error.problems, work.locate);
+    if (error instanceof MigrationRefused)
+      return refused(work.schemaHash, plan, error.problems, work.locate, begun);
     throw error;
   }
 }

@@ -18,6 +18,7 @@ import {
   SCAN_ROWS_PER_MS,
   type PlanSettings,
   type StepList,
+  usingOf,
 } from './step-list.ts';
 import { PHASE } from './step.ts';
 import { waitingChanges } from './waiting.ts';
@@ -132,10 +133,11 @@ function begin(steps: StepList, one: OnlineRetype): void {
   const name = nameOf(table);
   const row = `from (select new.*) as ${quoteIdent(table.name)}`;
   const target = `new.${quoteIdent(beside)}`;
+  const using = usingOf(steps, column);
   const copy =
-    column.model.using === null
+    using === null
       ? `${target} := new.${quoteIdent(column.name)};`
-      : `${target} := (select (\n${column.model.using}\n) ${row});`;
+      : `${target} := (select (\n${using}\n) ${row});`;
   const nulls = valueOfNulls(change);
   const whenNull =
     nulls === null ? '' : ` if ${target} is null then ${target} := (select (\n${nulls}\n) ${row}); end if;`;

@@ -13,6 +13,7 @@ import {
   REWRITE_ROWS_PER_MS,
   SCAN_ROWS_PER_MS,
   type StepList,
+  usingOf,
 } from './step-list.ts';
 import { type Hazard, PHASE } from './step.ts';
 
@@ -180,7 +181,7 @@ export function makeSerial(steps: StepList, table: DesiredTable, column: Desired
 export function changeType(steps: StepList, change: RetypeChange): void {
   const { table, live, column, liveColumn } = change;
   const rewrites = steps.foresight.rewriting.has(column.at);
-  const using = column.model.using;
+  const using = usingOf(steps, column);
   const hazards: Hazard[] = ['DATA_DEPENDENT'];
   if (rewrites && !steps.isSmall(live, REWRITE_ROWS_PER_MS)) hazards.push('REWRITE');
   if (using !== null || column.type.startsWith('timestamp') !== liveColumn.type.startsWith('timestamp'))

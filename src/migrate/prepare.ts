@@ -35,7 +35,7 @@ import { foretell } from './oracle.ts';
 import type { Ownership } from './ownership.ts';
 import { planSteps } from './plan.ts';
 import { readStrangers, tablesInRings } from './policy-rings.ts';
-import { probe } from './probe.ts';
+import { isLoss, probe } from './probe.ts';
 import { type MigrationProblem, MigrationRefused } from './problem.ts';
 import { planRenames, underNewNames } from './rename.ts';
 import { countRemoved } from './removal.ts';
@@ -152,8 +152,16 @@ export async function prepare(
   const isBeside = (column: string): boolean => online.columns.has(column) || online.inTheWay.has(column);
   const drops = options.drop === 'drop';
   const held = drops ? await renamed(() => countRemoved(session, changes)) : new Map<string, number>();
-  const foresight = { ...seen, rewriting: foretold.rewriting, begunFills, mayQuiet, drops, searchPath };
   const probed = await probe(session, changes, searchPath, prelude, new Set(begunFills.keys()));
+  const foresight = {
+    ...seen,
+    rewriting: foretold.rewriting,
+    begunFills,
+    mayQuiet,
+    drops,
+    searchPath,
+    losing: new Set(probed.problems.filter((one) => isAcceptedLoss(one, options)).map(columnOf)),
+  };
   const steps = [...renames.steps, ...planSteps(changes, foresight, online, options)];
   const lost = probed.problems.filter((one) => !isAcceptedLoss(one, options));
   const problems = aboutKept(owned, changes, [
@@ -250,11 +258,10 @@ function isUsable(stamp: Stamp | null, serverVersion: number): boolean {
   );
 }
 
+function columnOf(one: MigrationProblem): string {
+  return one.at.replace(/\.type$/, '');
+}
+
 function isAcceptedLoss(one: MigrationProblem, options: Allowance): boolean {
-  const column = one.at.replace(/\.type$/, '');
-  return (
-    one.code === 'MIG-208' &&
-    one.message.includes('would lose') &&
-    options.allow.includes(`data_loss=${column}`)
-  );
+  return isLoss(one) && options.allow.includes(`data_loss=${columnOf(one)}`);
 }

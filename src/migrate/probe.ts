@@ -2,7 +2,7 @@
 // becomes a refusal that says which line to add. Reads only, in a transaction that is rolled back.
 import { quoteIdent, quoteLiteral, raw } from '../postgres/sql.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
-import type { Change } from './change.ts';
+import type { Change, RetypeChange } from './change.ts';
 import type { DesiredColumn, DesiredTable } from './desired.ts';
 import { isDatabaseError } from './elaborate.ts';
 import type { LiveTable } from './facts.ts';
@@ -10,6 +10,7 @@ import { nameOf } from './step-list.ts';
 import { problem, type MigrationProblem } from './problem.ts';
 import { count, cut, probeDuplicates, SAMPLES } from './probe-duplicates.ts';
 import { probeFill } from './probe-fill.ts';
+import { wordsOf } from './sql-text.ts';
 
 const PROBE_TIMEOUT_MS = 30_000;
 
@@ -30,11 +31,7 @@ export async function probe(
 ): Promise<ProbeResult> {
   const problems: MigrationProblem[] = [];
   const notes: string[] = [];
-  const retyped = new Set(
-    changes.flatMap((change) =>
-      change.kind === 'retype' ? [`${nameOf(change.table)}.${change.column.name}`] : [],
-    ),
-  );
+  const retypes = new Retypes(changes);
   const asked = changes.filter(
     (change) => isProbed(change) && !(change.kind === 'set-not-null' && filled.has(change.column.at)),
   );
@@ -50,7 +47,7 @@ export async function probe(
         const first = prelude(change.table.schema, change.table.name);
         if (first !== '') await session.query(raw(first));
       }
-      problems.push(...(await probeOne(session, change, retyped)));
+      problems.push(...(await probeOne(session, change, retypes)));
     } catch (error) {
       // Over budget: the online form validates instead, and new rows are guarded meanwhile.
       if (isDatabaseError(error) && error.code === '57014')
@@ -82,17 +79,23 @@ function isProbed(change: Change): boolean {
 async function probeOne(
   session: Queryable,
   change: Change,
-  retyped: ReadonlySet<string>,
+  retypes: Retypes,
 ): Promise<readonly MigrationProblem[]> {
   if (!('live' in change) || change.live === null || !('table' in change)) return [];
   const { table, live } = change;
   const exist = (columns: readonly string[]): boolean => columns.every((column) => live.columns.has(column));
   if (change.kind === 'add-column') return probeNewColumn(session, table, live, change.column);
-  if (change.kind === 'set-not-null') return probeNulls(session, table, live, change.column);
+  // What holds for the values of the new type is asked with the type itself.
+  const isRetyped = (columns: readonly string[]): boolean =>
+    columns.some((column) => retypes.has(table, column));
+  if (change.kind === 'set-not-null' && !isRetyped([change.column.name]))
+    return probeNulls(session, table, live, change.column);
   if (change.kind === 'add-key' && exist(change.key.columns)) {
+    if (isRetyped(change.key.columns)) return [];
     return probeDuplicates(session, table, change.key.columns, null, change.key.at);
   }
   if (change.kind === 'add-index' && change.index.unique && exist(change.index.columns)) {
+    if (isRetyped(change.index.columns)) return [];
     return probeDuplicates(
       session,
       table,
@@ -102,13 +105,16 @@ async function probeOne(
     );
   }
   if (change.kind === 'add-foreign-key' && exist([change.foreignKey.column]))
-    return probeOrphans(session, change);
+    return probeOrphans(session, change, retypes);
   if (change.kind === 'add-check' && exist([change.check.column])) {
-    // Checked against the new type once it has it; now the comparison would be one of the old.
-    if (retyped.has(`${nameOf(table)}.${change.check.column}`)) return [];
+    if (isRetyped([change.check.column])) return [];
     return probeCheck(session, table, live, change.check);
   }
-  if (change.kind === 'retype') return probeCast(session, table, live, change.column, change.liveColumn.type);
+  if (change.kind === 'retype') {
+    const casts = await probeCast(session, table, live, change.column, change.liveColumn.type);
+    if (casts.some((one) => !isLoss(one))) return casts;
+    return [...casts, ...(await probeRetyped(session, change, retypes))];
+  }
   return [];
 }
 
@@ -212,17 +218,19 @@ async function probeNulls(
 async function probeOrphans(
   session: Queryable,
   change: Extract<Change, { kind: 'add-foreign-key' }>,
+  retypes: Retypes,
 ): Promise<MigrationProblem[]> {
   const { table, live, foreignKey } = change;
   const column = quoteIdent(foreignKey.column);
-  const target = `${quoteIdent(foreignKey.targetSchema)}.${quoteIdent(foreignKey.targetTable)}`;
+  const referred = { schema: foreignKey.targetSchema, name: foreignKey.targetTable };
+  const target = nameOf(referred);
   const [exists] = await session.query<{ found: boolean }>(
     raw(`select to_regclass(${quoteLiteral(target)}) is not null as found`),
   );
   const missing = exists?.found
-    ? `${column} is not null and not exists (select from ${target} svc_target where svc_target.${quoteIdent(foreignKey.targetColumn)} = svc_row.${column})`
+    ? `${column} is not null and not exists (select from ${retypes.rowsOf(referred)} svc_target where svc_target.${quoteIdent(foreignKey.targetColumn)} = svc_row.${column})`
     : `${column} is not null`;
-  const from = `${nameOf(table)} svc_row`;
+  const from = `${retypes.rowsOf(table)} svc_row`;
   const [row] = await session.query<{ bad: string }>(
     raw(`select count(*)::text as bad from ${from} where ${missing}`),
   );
@@ -298,8 +306,189 @@ async function probeCast(
     if (!error.code.startsWith('22')) throw error;
     return [await failingCasts(session, table, column, from, using)];
   }
-  if (column.model.using !== null) return [];
-  return probeLoss(session, table, live, column, from, at);
+  const lost = column.model.using === null ? await probeLoss(session, table, live, column, from, at) : [];
+  return lost.length > 0 ? lost : probeLength(session, table, live, column, from, using);
+}
+
+/** Whether values would lose something, which can be allowed by name. */
+export function isLoss(one: MigrationProblem): boolean {
+  return one.code === 'MIG-208' && one.message.includes('would lose');
+}
+
+// A cast cuts what does not fit, but what is stored must fit.
+async function probeLength(
+  session: Queryable,
+  table: DesiredTable,
+  live: LiveTable,
+  column: DesiredColumn,
+  from: string,
+  using: string,
+): Promise<MigrationProblem[]> {
+  const shape = /^(character|bit)(?: varying)?\(\d+\)((?:\[\])*)$/.exec(column.type);
+  if (!shape) return [];
+  const whole = `(\n${using}\n)::${shape[1] === 'bit' ? 'bit varying' : 'text'}${shape[2] ?? ''}`;
+  const stored = `(\n${using}\n)::${column.typeSql}`;
+  const name = quoteIdent(column.name);
+  const tooLong = `rtrim((${whole})::text) is distinct from rtrim((${stored})::text)`;
+  return unlessUnknown(session, async () => {
+    const { bad } = await countRows(session, table, tooLong);
+    if (bad === 0) return [];
+    const values = await session.query<{ value: string }>(
+      raw(
+        `select distinct (${whole})::text as value from ${nameOf(table)} where ${tooLong} order by 1 limit ${SAMPLES}`,
+      ),
+    );
+    const keys = await sampleKeys(session, table, live, tooLong);
+    const shown = values.map((one) => `"${cut(one.value)}"`).join(', ');
+    return [
+      problem(
+        'MIG-208',
+        `${column.at}.${column.model.using === null ? 'type' : 'using'}`,
+        `${from} → ${column.type}: ${count(bad)} ${bad === 1 ? 'value does' : 'values do'} not fit (${shown})${keys}`,
+        column.model.using === null
+          ? `If cutting them is meant: using: "${name.replaceAll('"', '')}::${column.typeSql}"`
+          : `If cutting them is meant: using: "(${column.model.using})::${column.typeSql}"`,
+      ),
+    ];
+  });
+}
+
+/** A question that cannot be asked yet (about a column or function of this very run) is left to the step itself. */
+async function unlessUnknown(
+  session: Queryable,
+  ask: () => Promise<MigrationProblem[]>,
+): Promise<MigrationProblem[]> {
+  await session.query(raw('savepoint svc_ask'));
+  try {
+    return await ask();
+  } catch (error) {
+    if (!isDatabaseError(error) || !/^(22|42)/.test(error.code)) throw error;
+    await session.query(raw('rollback to savepoint svc_ask'));
+    return [];
+  }
+}
+
+/** The columns that change their type, and the rows as they are once they have. */
+class Retypes {
+  readonly #byTable = new Map<string, RetypeChange[]>();
+
+  constructor(changes: readonly Change[]) {
+    for (const change of changes) {
+      if (change.kind !== 'retype') continue;
+      const name = nameOf(change.table);
+      this.#byTable.set(name, [...(this.#byTable.get(name) ?? []), change]);
+    }
+  }
+
+  has(table: DesiredTable, column: string): boolean {
+    return this.#of(table).some((one) => one.column.name === column);
+  }
+
+  /** Under the name of the table, so that expressions may use that. */
+  rowsOf(table: { readonly schema: string; readonly name: string }): string {
+    const retypes = this.#of(table);
+    const live = retypes[0]?.live;
+    if (!live) return nameOf(table);
+    const columns = [...live.columns.keys()].map((name) => {
+      const change = retypes.find((one) => one.column.name === name);
+      return change ? `${valueAfter(change)} as ${quoteIdent(name)}` : quoteIdent(name);
+    });
+    return `(select ${columns.join(', ')} from ${nameOf(table)})`;
+  }
+
+  #of(table: { readonly schema: string; readonly name: string }): readonly RetypeChange[] {
+    return this.#byTable.get(nameOf(table)) ?? [];
+  }
+}
+
+function valueAfter({ column, liveColumn }: RetypeChange): string {
+  const value = `(\n${column.model.using ?? quoteIdent(column.name)}\n)::${column.typeSql}`;
+  // Only rows without a value get one, and only while the column becomes required.
+  const { backfill } = column.model;
+  if (backfill === null || !column.notNull || liveColumn.notNull) return value;
+  return `coalesce(${value}, (\n${backfill}\n)::${column.typeSql})`;
+}
+
+// Equal afterwards only if equal before, and nothing that held ceases to hold.
+const KINDRED = [/^(smallint|integer|bigint)$/, /^(text|character varying(\(\d+\))?)$/];
+
+async function probeRetyped(
+  session: Queryable,
+  change: RetypeChange,
+  retypes: Retypes,
+): Promise<MigrationProblem[]> {
+  const { table, live, column, liveColumn } = change;
+  if (live === null) return [];
+  const isKindred =
+    column.model.using === null &&
+    KINDRED.some((types) => types.test(liveColumn.type) && types.test(column.type));
+  const rows = `${retypes.rowsOf(table)} as ${quoteIdent(table.name)}`;
+  const name = quoteIdent(column.name);
+  const at = `${column.at}.${column.model.using === null ? 'type' : 'using'}`;
+  const known = (columns: readonly string[]): boolean =>
+    columns.includes(column.name) && columns.every((one) => live.columns.has(one));
+  const countAfter = async (where: string): Promise<number> => {
+    const [row] = await session.query<{ bad: string }>(
+      raw(`select count(*)::text as bad from ${rows} where ${where}`),
+    );
+    return Number(row?.bad ?? 0);
+  };
+  const problems: MigrationProblem[] = [];
+  const ask = async (question: () => Promise<MigrationProblem[]>): Promise<void> => {
+    problems.push(...(await unlessUnknown(session, question)));
+  };
+  if (column.notNull && !(isKindred && liveColumn.notNull))
+    await ask(async () => {
+      const bad = await countAfter(`${name} is null`);
+      if (bad === 0) return [];
+      const rowsWould = bad === 1 ? 'row would' : 'rows would';
+      return [
+        problem(
+          'MIG-201',
+          liveColumn.notNull ? at : `${column.at}.required`,
+          `required, but ${count(bad)} ${rowsWould} be NULL as ${column.type}`,
+          liveColumn.notNull
+            ? 'Make the expression give every row a value, for example with coalesce.'
+            : `Add backfill: "${exampleValue(column.typeSql)}", or update these rows.`,
+        ),
+      ];
+    });
+  const isNewKey = (columns: readonly string[]): boolean =>
+    ![...live.keys, ...live.indexes].some(
+      (one) => ('kind' in one || one.unique) && one.columns.join() === columns.join(),
+    );
+  for (const { columns, where } of [
+    ...table.keys.map((key) => ({ columns: key.columns, where: null })),
+    ...table.indexes.filter((index) => index.unique),
+  ]) {
+    if (!known(columns) || (isKindred && !isNewKey(columns))) continue;
+    await ask(() => probeDuplicates(session, table, columns, where?.sql ?? null, at, rows));
+  }
+  for (const check of table.checks) {
+    const found = live.checks.find((one) => one.label === check.label);
+    const isSame = found?.validated === true && found.expression === check.expression.canonical;
+    const concerns = check.column === column.name || wordsOf(check.expression.sql).has(column.name);
+    if (!concerns || (isKindred && isSame)) continue;
+    const violated = `not coalesce((\n${check.expression.sql}\n), true)`;
+    await ask(async () => {
+      const bad = await countAfter(violated);
+      if (bad === 0) return [];
+      const values = await session.query<{ value: string }>(
+        raw(
+          `select distinct ${name}::text as value from ${rows} where ${violated} order by 1 limit ${SAMPLES}`,
+        ),
+      );
+      return [
+        problem(
+          'MIG-204',
+          check.expression.at,
+          `as ${column.type}, ${count(bad)} ${bad === 1 ? 'row is' : 'rows are'} ${check.role === 'enum' ? 'not in the enum' : `against the ${check.role}`} ${check.expression.written}: ${values.map((one) => `"${cut(one.value)}"`).join(', ')}`,
+          'Update these rows first, or give them another value with using.',
+        ),
+      ];
+    });
+  }
+  return problems;
 }
 
 async function failingCasts(

@@ -24,6 +24,8 @@ export type Foresight = {
   readonly begunFills: ReadonlyMap<string, string>;
   /** This role may keep triggers quiet while it fills. */
   readonly mayQuiet: boolean;
+  /** Columns whose values may lose something by their change of type. */
+  readonly losing: ReadonlySet<string>;
   /** Removed tables and columns are dropped, not retired. */
   readonly drops: boolean;
   readonly searchPath: string;
@@ -153,6 +155,13 @@ type Named = { readonly schema: string; readonly name: string };
 
 export function nameOf(table: Named): string {
   return `${quoteIdent(table.schema)}.${quoteIdent(table.name)}`;
+}
+
+/** How the values become those of the new type, where that must be said. */
+export function usingOf(steps: StepList, column: DesiredColumn): string | null {
+  // Without saying it, values that do not fit are refused; with it, they are cut.
+  const cast = steps.foresight.losing.has(column.at) ? `${quoteIdent(column.name)}::${column.typeSql}` : null;
+  return column.model.using ?? cast;
 }
 
 export function alterColumn(table: Named, column: { readonly name: string }): string {

@@ -241,11 +241,134 @@ const CASES: readonly Case[] = [
   },
 ];
 
+/** What only the values of the new type can be asked about. */
+const OF_THE_NEW_TYPE: readonly Case[] = [
+  {
+    name: 'MIG-208: a value that using makes does not fit',
+    before: table('{ name: name, type: text }'),
+    rows: `insert into people values (1, 'short'), (2, 'far too long')`,
+    after: table(`{ name: name, type: 'varchar(6)', using: upper(name) }`),
+    refusal:
+      /^MIG-208 tables\.people\.fields\.name\.using: text → character varying\(6\): 1 value does not fit \("FAR TOO LONG"\) \(id 2\)$/,
+    mend: `update people set name = left(name, 6)`,
+  },
+  {
+    name: 'MIG-208: a value whose text is longer than the length',
+    before: table('{ name: at, type: timestamp }'),
+    rows: `insert into people values (1, '2020-01-01')`,
+    after: table(`{ name: at, type: 'varchar(10)', using: "at::text" }`),
+    refusal: /^MIG-208 .*1 value does not fit \("2020-01-01 00:00:00"\)/,
+    mend: `update people set at = null`,
+  },
+  {
+    name: 'MIG-204: text becomes varchar with an enum',
+    before: table('{ name: state, type: text }'),
+    rows: `insert into people values (1, 'on'), (2, 'odd')`,
+    after: table(`{ name: state, type: 'varchar(10)', enum: [on, off] }`),
+    refusal: /^MIG-204 tables\.people\.fields\.state\.enum: .*1 row is not in the enum .*"odd"/,
+    mend: `update people set state = 'off' where id = 2`,
+  },
+  {
+    name: 'MIG-204: a range that was kept before the values were rounded',
+    before: table(`{ name: price, type: 'numeric(6,2)', max: 9.8 }`),
+    rows: `insert into people values (1, 9.7)`,
+    after: table(`{ name: price, type: integer, max: 9.8, using: round(price) }`),
+    refusal: /^MIG-204 .*as integer, 1 row is against the range \.\.9\.8: "10"/,
+    mend: `update people set price = 9`,
+  },
+  {
+    name: 'MIG-202: values that are told apart no more',
+    before: table('{ name: code, type: text, unique: true }'),
+    rows: `insert into people values (1, '1.0'), (2, '1.00')`,
+    after: table('{ name: code, type: numeric, unique: true, using: "code::numeric" }'),
+    refusal:
+      /^MIG-202 tables\.people\.fields\.code\.using: unique over \(code\), but 1 value occurs more than once/,
+    mend: `update people set code = '2' where id = 2`,
+  },
+  {
+    name: 'MIG-201: a value is gone with the old type',
+    before: table('{ name: age, type: text, required: true }'),
+    rows: `insert into people values (1, '7'), (2, '')`,
+    after: table(`{ name: age, type: integer, required: true, using: "nullif(age, '')::integer" }`),
+    refusal: /^MIG-201 tables\.people\.fields\.age\.using: required, but 1 row would be NULL as integer$/,
+    mend: `update people set age = '0' where id = 2`,
+  },
+  {
+    name: 'MIG-203: what points to nothing as the type that it points to',
+    before: table('{ name: friend, type: text }'),
+    rows: `insert into people values (1, '1'), (2, '9')`,
+    after: table(
+      '{ name: friend, type: integer, using: "friend::integer", foreign_key: { references: people.id } }',
+    ),
+    refusal:
+      /^MIG-203 tables\.people\.fields\.friend\.foreign_key: 1 row points to missing people \(friend 9\)$/,
+    mend: `update people set friend = null where id = 2`,
+  },
+];
+
 describe('a refusal', () => {
   beforeEach(async () => {
     await world.sql(`drop schema public cascade; create schema public authorization svc_owner;
       grant usage on schema public to anon, authenticated, service_role;
       truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+  });
+
+  for (const one of OF_THE_NEW_TYPE) {
+    test.each([
+      ['', {}],
+      [', on a large table', { maxWriteBlockMs: 0 }],
+    ])(`${one.name}%s`, async (_size, policy) => {
+      await world.settle(one.before);
+      await world.sql(`${one.rows}; analyze people`);
+      const before = await everything();
+      const { problems } = await world.plan(one.after, policy);
+      expect(problems.map((found) => `${found.code} ${found.at}: ${found.message}`).join('\n')).toMatch(
+        one.refusal,
+      );
+      expect(await world.apply(one.after, policy)).toMatchObject({ kind: 'refused', begun: false });
+      expect(await everything(), 'a refused plan changes nothing').toEqual(before);
+      await world.sql(one.mend ?? '');
+      await world.settle(one.after, policy);
+    });
+  }
+
+  test('values that are given while their type changes may make it possible', async () => {
+    await world.settle(table('{ name: name, type: text }'));
+    await world.sql(`insert into people values (1, null), (2, '7')`);
+    await world.settle(
+      table(`{ name: name, type: integer, required: true, using: "coalesce(name, '0')::integer", min: 0 }`),
+    );
+    expect(await world.sql('select name from people order by id')).toEqual([{ name: 0 }, { name: 7 }]);
+  });
+
+  test.each([
+    ['in place', {}],
+    ['beside', { maxWriteBlockMs: 0 }],
+  ])('a loss of text that is named is accepted, %s', async (_way, policy) => {
+    await world.settle(table('{ name: name, type: text }'));
+    await world.sql(`insert into people values (1, 'far too long'); analyze people`);
+    const after = table(`{ name: name, type: 'varchar(6)' }`);
+    await world.settle(after, { ...policy, allow: ['data_loss=tables.people.fields.name'] });
+    expect(await world.sql('select name from people')).toEqual([{ name: 'far to' }]);
+  });
+
+  test('what is refused on its way says that it had begun', async () => {
+    await world.settle(table('{ name: name, type: text }'));
+    await world.sql(`insert into people values (1, 'a'); analyze people`);
+    const after = table('{ name: name, type: text, unique: true }\n{ name: more, type: text }');
+    const outcome = await world.apply(
+      after,
+      { maxWriteBlockMs: 0 },
+      {
+        onStatement: async (step) => {
+          if (step.lane === 'concurrent')
+            await world.sql(`insert into people values (2, 'a') on conflict do nothing`);
+        },
+      },
+    );
+    expect(outcome).toMatchObject({ kind: 'refused', begun: true });
+    await world.sql('delete from people where id = 2');
+    await world.settle(after, { maxWriteBlockMs: 0 });
   });
 
   for (const one of CASES) {
