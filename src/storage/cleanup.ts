@@ -110,17 +110,24 @@ export class Cleanup {
         object_key: string;
         granted: boolean;
         writer_sub: string | null;
+        object_id: string | null;
+        object_owner: string | null;
         rel: string | null;
       }>(sql`
-        select id, bucket_id, object_key, granted, writer_sub, rel from storage.ref_deletions
+        select id, bucket_id, object_key, granted, writer_sub, object_id, object_owner, rel from storage.ref_deletions
         order by id limit ${BATCH} for update skip locked`);
       for (const job of jobs) {
         const [object] = await transaction.query<{ id: string; owner_id: string | null; name: string }>(sql`
           select id, owner_id, name from storage.objects
           where id = storage.ref_object_id(${job.bucket_id}, ${job.object_key}) for update`);
         if (!object) continue;
-        // The rights of whoever wrote the reference, taken then. An object that came later counts as theirs if they own it.
-        if (!job.granted && (job.writer_sub === null || job.writer_sub !== object.owner_id)) {
+        // The rights of whoever wrote the reference, taken then and for what was there then; rows of the project itself
+        // mean whatever has the name. An object that came later counts as the writer's if they own it.
+        const same =
+          job.writer_sub === null ||
+          job.object_id === null ||
+          (job.object_id === object.id && job.object_owner === object.owner_id);
+        if (!(job.granted && same) && (job.writer_sub === null || job.writer_sub !== object.owner_id)) {
           log.warn({ bucket: job.bucket_id, table: job.rel }, 'ref.cascade.refused');
           continue;
         }

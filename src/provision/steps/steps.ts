@@ -3,7 +3,7 @@ import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
 import { dashboardSessions } from './dashboard.ts';
 import { migrationLedger, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
-import { storageSchema } from './storage.ts';
+import { referencedObjects, storageSchema } from './storage.ts';
 
 export const PROVISION_STEPS: readonly ProvisionStep[] = [
   authSchema,
@@ -13,4 +13,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   packedRunModel,
   authOwnership,
   importedKeyRoles,
+  referencedObjects,
 ];

@@ -385,3 +385,65 @@ revoke all on function storage.adopt_refs(regclass, text, text, text, text[]) fr
 revoke all on function storage.forget_refs(oid, text) from public;
 `,
 };
+
+/**
+ * The right to delete what a column names was taken when the name was written: for the object that was there, of the
+ * owner it had. Whoever has the name later gave no such right.
+ */
+export const referencedObjects: ProvisionStep = {
+  id: 'storage-2',
+  sql: `
+alter table storage.object_refs add column object_id uuid, add column object_owner text;
+alter table storage.ref_deletions add column object_id uuid, add column object_owner text;
+
+create or replace function storage.put_ref(bucket text, key text, relation oid, column_name text, key_of_row text, action text, may_delete boolean, sub text)
+  returns void
+  language plpgsql security definer set search_path = ''
+  as $$
+declare
+  target uuid := storage.ref_object_id(bucket, key);
+begin
+  if pg_trigger_depth() = 0 then
+    raise exception 'only a reference trigger records references' using errcode = '42501';
+  end if;
+  -- Held until commit, so that a cascade cannot decide "no other reference" while this one is being made.
+  perform 1 from storage.objects where id = target for key share;
+  insert into storage.object_refs (bucket_id, object_key, rel, col, row_key, on_delete, granted, writer_sub, object_id, object_owner)
+  values (bucket, key, relation, column_name, key_of_row, action, may_delete, sub, target, storage.ref_object_owner(target))
+  on conflict (rel, col, row_key, bucket_id, object_key)
+  do update set on_delete = excluded.on_delete, granted = excluded.granted, writer_sub = excluded.writer_sub,
+    object_id = excluded.object_id, object_owner = excluded.object_owner;
+end $$;
+
+create or replace function storage.drop_refs(relation oid, column_name text, key text, cascade boolean)
+  returns void
+  language plpgsql security definer set search_path = ''
+  as $$
+begin
+  if pg_trigger_depth() = 0 then
+    raise exception 'only a reference trigger drops references' using errcode = '42501';
+  end if;
+  with gone as (
+    delete from storage.object_refs r
+    where r.rel = relation and r.col = column_name and r.row_key = key
+    returning r.*
+  )
+  insert into storage.ref_deletions (bucket_id, object_key, granted, writer_sub, rel, object_id, object_owner)
+  select bucket_id, object_key, granted, writer_sub, relation::regclass::text, object_id, object_owner
+  from gone where cascade and gone.on_delete = 'cascade';
+end $$;
+
+create or replace function storage.truncate_refs() returns trigger
+  language plpgsql security definer set search_path = ''
+  as $$
+begin
+  with gone as (
+    delete from storage.object_refs r where r.rel = tg_relid and r.col = tg_argv[0] returning r.*
+  )
+  insert into storage.ref_deletions (bucket_id, object_key, granted, writer_sub, rel, object_id, object_owner)
+  select bucket_id, object_key, granted, writer_sub, tg_relid::regclass::text, object_id, object_owner
+  from gone where on_delete = 'cascade';
+  return null;
+end $$;
+`,
+};

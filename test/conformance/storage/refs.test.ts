@@ -126,6 +126,37 @@ test('ST-121 the takeover: a reference to what is not yours deletes nothing', as
   expect(await gone(later)).toBe(false);
 });
 
+test('a reference to what was yours deletes nothing of whoever has the name now', async () => {
+  const { name } = await upload(world.alice);
+  const again = (user: User) =>
+    call('POST', `${world.url}/object/files/${name}`, { headers: user.headers, body: 'x' });
+  const remove = (user: User) =>
+    call('DELETE', `${world.url}/object/files/${name}`, { headers: user.headers });
+  await as(world.alice, `insert into posts (id, image) values (1, '${name}')`);
+  expect((await remove(world.alice)).status).toBe(200);
+  expect((await again(world.bob)).status).toBe(200);
+  await as(world.alice, 'delete from posts where id = 1');
+  expect(await gone(name)).toBe(false);
+  // Neither when the object changed hands in its place, by truncation, or by way of the foreign key.
+  expect((await remove(world.bob)).status).toBe(200);
+  expect((await again(world.alice)).status).toBe(200);
+  await as(world.alice, 'insert into albums values (1)');
+  await as(world.alice, `insert into posts (id, image, album) values (2, '${name}', 1)`);
+  await as(world.alice, `insert into galleries (id, images) values (2, array['${name}'])`);
+  await world.owner.query(sql`update storage.objects set owner_id = ${world.bob.id} where name = ${name}`);
+  await as(world.alice, 'delete from albums');
+  await world.owner.query(raw('truncate galleries'));
+  expect(await gone(name)).toBe(false);
+  // What is theirs again under the same name goes as before.
+  expect((await remove(world.bob)).status).toBe(200);
+  expect((await again(world.alice)).status).toBe(200);
+  await as(world.alice, `insert into posts (id, image) values (3, '${name}')`);
+  await remove(world.alice);
+  await again(world.alice);
+  await as(world.alice, 'delete from posts where id = 3');
+  expect(await gone(name)).toBe(true);
+});
+
 test('the takeover through an elevated function is refused as well', async () => {
   const { name } = await upload(world.alice);
   await world.owner.query(
