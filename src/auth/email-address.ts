@@ -26,5 +26,7 @@ export function readEmail(text: string): string | undefined {
   const local = email.slice(0, at);
   if (local.startsWith('.') || local.endsWith('.') || local.includes('..') || local.length > 64)
     return undefined;
+  // An encoded word (RFC 2047): mail software that decodes it would deliver to whatever it says.
+  if (local.includes('=?')) return undefined;
   return ADDRESS.test(email) ? email : undefined;
 }

@@ -1,6 +1,7 @@
 // Which event ends what: every event against the session that caused it, another session of the user, the access
 // token, and a mailed link. The table is the one in docs/auth-states.md.
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../src/postgres/sql.ts';
 import { aUser, secretsOf, startAuth, type AuthWorld } from '../support/auth-world.ts';
 
 let world: AuthWorld;
@@ -119,4 +120,20 @@ test('a password sign-in that races a password change does not survive it', asyn
     });
     expect(after.status).toBe(400);
   }
+});
+
+test('an anonymous user becomes one full user, however many requests ask at once', async () => {
+  const anonymous = await world.call('POST', '/signup', { body: {} });
+  const replies = await Promise.all(
+    ['first', 'second', 'third'].map((name) =>
+      world.call('POST', '/signup', {
+        bearer: anonymous.json.access_token,
+        body: { email: `${name}-promotion@example.com`, password: 'correct horse' },
+      }),
+    ),
+  );
+  const won = replies.filter((reply) => reply.json.user?.id === anonymous.json.user.id);
+  expect(won).toHaveLength(1);
+  const [user] = await world.query(sql`select email from auth.users where id = ${anonymous.json.user.id}`);
+  expect(user).toEqual({ email: won[0]?.json.user.email });
 });

@@ -121,6 +121,7 @@ describe('what each built-in provider calls verified', () => {
     ['google', idToken('false'), false],
     ['google', idToken(undefined), false],
     ['apple', idToken('true'), true],
+    ['apple', idToken(undefined), false],
     ['apple', idToken(false), false],
     ['apple', idToken('false'), false],
     ['keycloak', idToken(true), true],
@@ -206,6 +207,9 @@ describe('what each built-in provider calls verified', () => {
     ['zoom', source({ '/v2/users/me': { id: '1', email: 'a@b.co', login_types: [100], verified: 1 } }), true],
     ['zoom', source({ '/v2/users/me': { id: '1', email: 'a@b.co', login_types: [1] } }), true],
     ['zoom', source({ '/v2/users/me': { id: '1', email: 'a@b.co' } }), false],
+    ['zoom', source({ '/v2/users/me': { id: '1', email: 'a@b.co', login_types: [101] } }), false],
+    ['zoom', source({ '/v2/users/me': { id: '1', email: 'a@b.co', login_types: [1, 100] } }), false],
+    ['zoom', source({ '/v2/users/me': { id: '1', email: 'a@b.co', login_types: [101], verified: 1 } }), true],
     ['figma', source({ '/v1/me': { id: '1', email: 'a@b.co', handle: 'h' } }), true],
     ['fly', source({ '/oauth/token/info': { user_id: '1', email: 'a@b.co', user_name: 'n' } }), true],
     [

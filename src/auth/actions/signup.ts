@@ -8,7 +8,7 @@ import { parseEmail } from '../email-address.ts';
 import { inEvenTime } from '../even-time.ts';
 import type { JsonObject } from '../fields.ts';
 import { parseChallenge, type Challenge } from '../flow-state.ts';
-import { requireUser } from '../gate.ts';
+import { idsOf, lockSignedIn, requireUser, type SignedIn } from '../gate.ts';
 import { dropPassword, hasForeignWaysIn, isProven } from '../first-proof.ts';
 import { mergeMetadata } from '../metadata.ts';
 import { checkPasswordForm, checkPasswordStrength } from '../password.ts';
@@ -179,12 +179,12 @@ async function insertWithIdentity(
 }
 
 /** The anonymous user whose token came along, if the token is good; a bad one means nobody. */
-async function anonymousCaller(auth: AuthContext, request: AuthRequest): Promise<UserRow | undefined> {
+async function anonymousCaller(auth: AuthContext, request: AuthRequest): Promise<SignedIn | undefined> {
   const { bearer } = request.presented;
   if (bearer.kind !== 'token' || !bearer.claims.isAnonymous) return undefined;
   try {
-    const { user } = await requireUser(auth, request.presented, request.now);
-    return user.is_anonymous ? user : undefined;
+    const signedIn = await requireUser(auth, request.presented, request.now);
+    return signedIn.user.is_anonymous ? signedIn : undefined;
   } catch {
     // Expired, signed out, banned: an ordinary sign-up then.
     return undefined;
@@ -194,16 +194,16 @@ async function anonymousCaller(auth: AuthContext, request: AuthRequest): Promise
 async function promote(
   auth: AuthContext,
   request: AuthRequest,
-  user: UserRow,
+  signedIn: SignedIn,
   entry: Entry,
 ): Promise<Answer> {
   const { now, settings } = request;
   const { email } = entry;
-  const metadata = mergeMetadata(user.raw_user_meta_data, entry.data);
   if (settings.verifyEmail) {
     const answer = await auth.db.transaction(async (db) => {
       const asked = { kind: 'email_change', gapOf: email, to: email } as const;
       await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
+      const { user, metadata } = await stillAnonymous(db, signedIn, entry);
       if (await findUserByEmail(db, email)) throw emailExists();
       await updateUser(
         db,
@@ -235,6 +235,7 @@ async function promote(
   }
   try {
     const tokens = await auth.db.transaction(async (db) => {
+      const { user, metadata } = await stillAnonymous(db, signedIn, entry);
       if (await findUserByEmail(db, email)) throw userAlreadyExists();
       await updateUser(
         db,
@@ -273,6 +274,17 @@ async function promote(
   } catch (error) {
     throw isTaken(error) ? userAlreadyExists() : error;
   }
+}
+
+/** The user as they are in this transaction: another request may have made them a full one, or signed them out. */
+async function stillAnonymous(
+  db: Db,
+  signedIn: SignedIn,
+  entry: Entry,
+): Promise<{ readonly user: UserRow; readonly metadata: JsonObject }> {
+  const { user } = await lockSignedIn(db, idsOf(signedIn));
+  if (!user.is_anonymous) throw userAlreadyExists();
+  return { user, metadata: mergeMetadata(user.raw_user_meta_data, entry.data) };
 }
 
 async function openFor(

@@ -6,7 +6,7 @@ export async function composeMime({ from, mail, idempotencyKey }: Delivery): Pro
   const { default: MailComposer } = await import('nodemailer/lib/mail-composer/index.js');
   const composer = new MailComposer({
     from,
-    to: mail.to,
+    to: { name: '', address: mail.to },
     subject: mail.subject,
     text: mail.text,
     ...(mail.html === undefined ? {} : { html: mail.html }),

@@ -47,6 +47,14 @@ describe('headers', () => {
   });
 });
 
+test.each(['\n\nYour account is locked', '\r\nx', 'a\u2028b', 'a\u202eb'])(
+  'user metadata stays on its line in a plain mail: %j',
+  (name) => {
+    // oxlint-disable-next-line no-control-regex
+    expect(render('Hello {{ .Data.name }}', { Data: { name } }, 'text')).not.toMatch(/[\r\n\u2028\u202e]/);
+  },
+);
+
 test('user metadata is shown in small pieces', () => {
   expect(render('{{ .Data.bio }}', { Data: { bio: 'x'.repeat(5_000) } })).toHaveLength(200);
 });

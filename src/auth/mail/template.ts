@@ -151,7 +151,12 @@ function shown(value: unknown, path: readonly string[]): string {
       : isJsonObject(value) || Array.isArray(value)
         ? JSON.stringify(value)
         : '';
-  return text.slice(0, path[0] === 'Data' ? LONGEST_USER_VALUE : LONGEST_VALUE);
+  // One line of what a user wrote about themselves: in a plain mail, line breaks would make paragraphs of our own.
+  if (path[0] === 'Data')
+    return text
+      .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]+/gu, ' ')
+      .slice(0, LONGEST_USER_VALUE);
+  return text.slice(0, LONGEST_VALUE);
 }
 
 function isTruthy(value: unknown): boolean {

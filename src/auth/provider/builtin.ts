@@ -41,18 +41,12 @@ const apple: ProviderDefinition = {
     const fullName = [asText(name['firstName']), asText(name['lastName'])]
       .filter((part) => part !== undefined)
       .join(' ');
-    const profile = oidcProfile(
-      idToken,
-      asText(idToken['email']) !== undefined &&
-        idToken['email_verified'] !== false &&
-        idToken['email_verified'] !== 'false',
-      {
-        custom_claims: {
-          is_private_email: isTrueText(idToken['is_private_email']),
-          auth_time: idToken['auth_time'],
-        },
+    const profile = oidcProfile(idToken, isTrueText(idToken['email_verified']), {
+      custom_claims: {
+        is_private_email: isTrueText(idToken['is_private_email']),
+        auth_time: idToken['auth_time'],
       },
-    );
+    });
     return fullName === ''
       ? profile
       : { ...profile, claims: { ...profile.claims, name: fullName, full_name: fullName } };
@@ -322,7 +316,8 @@ const notion: ProviderDefinition = {
   },
 };
 
-const ZOOM_EMAIL_LOGIN = 100;
+// Facebook, Google, Apple: they have checked the address. An organisation's own single sign-on says what it likes.
+const ZOOM_CHECKED_LOGINS: ReadonlySet<unknown> = new Set([0, 1, 24]);
 
 const zoom: ProviderDefinition = {
   endpoints: () => ({ authorize: 'https://zoom.us/oauth/authorize', token: 'https://zoom.us/oauth/token' }),
@@ -331,8 +326,8 @@ const zoom: ProviderDefinition = {
   clientAuth: 'basic',
   profile: async ({ get }) => {
     const user = asObject(await get('https://api.zoom.us/v2/users/me'));
-    const isByAnother =
-      asList(user['login_types']).length > 0 && !asList(user['login_types']).includes(ZOOM_EMAIL_LOGIN);
+    const logins = asList(user['login_types']);
+    const isByAnother = logins.length > 0 && logins.every((login) => ZOOM_CHECKED_LOGINS.has(login));
     const verified = isByAnother || (typeof user['verified'] === 'number' && user['verified'] !== 0);
     return makeProfile({
       subject: user['id'],

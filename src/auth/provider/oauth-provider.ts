@@ -154,7 +154,8 @@ class OAuthProvider implements Provider {
       return claims;
     const { fetchUserInfo } = await library();
     const info = await fetchUserInfo(config, answer.access_token, String(claims['sub']));
-    return { ...info, ...claims };
+    // The address and whether it is verified come from one place: a flag without an address vouches for nothing.
+    return { ...info, ...claims, email: info.email, email_verified: info.email_verified };
   }
 
   #checkIssuer(claims: JsonObject): void {

@@ -101,6 +101,14 @@ describe('one mistake, one message', () => {
       'Write url: ${SMTP_URL}, for example smtp://user:password@host:587.',
     ],
     [
+      'an smtp url with a slash in its password',
+      V + 'providers: { email: { type: smtp, url: "smtp://me:a/b@host", default_from_email: a@b.c } }',
+      'providers.email.url 2:40',
+      'bad-value',
+      'this is not the address of a mail server',
+      'For example smtp://user:password@host:587; write / @ # ? and % in the password as %2F %40 %23 %3F %25.',
+    ],
+    [
       'a mail nobody sends',
       V + 'auth: { email: { templates: { confrim: { subject: x } } } }',
       'auth.email.templates.confrim 2:31',

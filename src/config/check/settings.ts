@@ -58,6 +58,20 @@ function checkProviders(context: CheckContext): void {
     const hint = 'Write url: ${SMTP_URL}, for example smtp://user:password@host:587.';
     missingBeside(context, ['providers', 'email'], 'url', hint);
   }
+  // A value without any sign of an address stands for a variable that is set elsewhere.
+  if (
+    email?.type === 'smtp' &&
+    email.url !== undefined &&
+    /[.:@/]/.test(email.url) &&
+    !isSmtpUrl(email.url)
+  ) {
+    context.report({
+      code: 'bad-value',
+      path: ['providers', 'email', 'url'],
+      message: 'this is not the address of a mail server',
+      hint: 'For example smtp://user:password@host:587; write / @ # ? and % in the password as %2F %40 %23 %3F %25.',
+    });
+  }
   if (storage?.type === 's3' && !storage.s3)
     missingBeside(context, ['providers', 'storage'], 's3', 'Write s3: { bucket: …, region: … }.');
   const { access_key_id: id, secret_access_key: secret, endpoint } = storage?.s3 ?? {};
@@ -78,6 +92,12 @@ function checkProviders(context: CheckContext): void {
       hint: 'For example https://store.example.com:9000.',
     });
   }
+}
+
+function isSmtpUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname } = new URL(text);
+  return (protocol === 'smtp:' || protocol === 'smtps:') && hostname !== '';
 }
 
 function missingBeside(context: CheckContext, path: KeyPath, key: string, hint: string): void {

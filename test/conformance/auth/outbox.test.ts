@@ -202,12 +202,16 @@ test('an outbox that is woken before the file is loaded waits for it', async () 
 describe('SMTP', () => {
   async function aServer(
     onData: (message: string) => Error | undefined,
-  ): Promise<{ url: string; messages: string[] }> {
+  ): Promise<{ url: string; messages: string[]; users: string[] }> {
     const messages: string[] = [];
+    const users: string[] = [];
     const server = new SMTPServer({
       authOptional: true,
       disabledCommands: ['STARTTLS'],
-      onAuth: (_auth, _session, done) => done(null, { user: 'u' }),
+      onAuth: ({ username }, _session, done) => {
+        users.push(username ?? '');
+        done(null, { user: 'u' });
+      },
       onData(stream, _session, done) {
         let message = '';
         stream.on('data', (chunk: Buffer) => {
@@ -221,7 +225,7 @@ describe('SMTP', () => {
     });
     await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
     open.push(() => new Promise((resolve) => server.close(() => resolve(undefined))));
-    return { url: `smtp://127.0.0.1:${(server.server.address() as AddressInfo).port}`, messages };
+    return { url: `smtp://127.0.0.1:${(server.server.address() as AddressInfo).port}`, messages, users };
   }
   const smtp = (url: string): AuthWorldOptions => ({
     mail: { type: 'smtp', apiKey: undefined, defaultFromEmail: 'app@example.com', url, region: undefined },
@@ -253,6 +257,19 @@ describe('SMTP', () => {
     await other.call('POST', '/otp', { body: { email: 'a@example.com' } });
     await settled(other, 'failed');
     expect(refusing.messages).toHaveLength(1);
+  });
+
+  test('a server without TLS gets neither password nor mail where TLS is asked for', async () => {
+    const server = await aServer(() => undefined);
+    const url = `${server.url.replace('smtp://', 'smtp://me:canary@')}?requireTLS=true`;
+    const world = await aWorld(smtp(url));
+    await world.call('POST', '/otp', { body: { email: 'a@example.com' } });
+    await until(state(world), (row) => row?.attempts === 1 && row.state !== 'sending');
+    expect(server.messages).toHaveLength(0);
+    expect(server.users).toEqual([]);
+    const [mail] = await world.query<{ last_error: string }>(sql`select last_error from auth.mail_outbox`);
+    expect(mail?.last_error).toMatch(/TLS/);
+    expect(mail?.last_error).not.toContain('canary');
   });
 
   test('a process that dies while sending leaves an uncertain mail, not a second one', async () => {
