@@ -1,6 +1,7 @@
 // What the ledger must say once a plan has run: ownership, declarations with their prints, what was retired.
 import type { Hashes } from './canonical.ts';
-import type { CanonicalFunction, Desired } from './desired.ts';
+import type { Change } from './change.ts';
+import type { CanonicalFunction, Desired, DesiredTable } from './desired.ts';
 import type { Difference } from './diff.ts';
 import { type LedgerObjects, type ObjectWrite, STORAGE_POLICIES } from './ledger.ts';
 import { isCanonicalFunction, isKept, isKeptStorage, keep, keepPolicies, sameKept } from './kept.ts';
@@ -10,9 +11,40 @@ import type { OwnedTable, Ownership } from './ownership.ts';
 export type LedgerAfter = {
   readonly writes: readonly ObjectWrite[];
   readonly forgotten: readonly string[];
+  /** Forgotten once the long steps are done, which take them away. */
+  readonly forgottenLater: readonly string[];
   /** Ownership once the plan has run. */
   readonly owned: Ownership;
 };
+
+type Leaving = {
+  readonly tables: ReadonlyMap<string, Pick<OwnedTable, 'constraints' | 'indexes' | 'policies'>>;
+  readonly storage: readonly string[];
+};
+
+const NOTHING_LEAVES: Leaving = { tables: new Map(), storage: [] };
+
+/** What the run takes away, by label. Should it end before, the next one must know that it is the file's to remove. */
+function leavingOf(changes: readonly Change[]): Leaving {
+  const tables = new Map<string, { constraints: string[]; indexes: string[]; policies: string[] }>();
+  const storage: string[] = [];
+  const of = (table: DesiredTable): { constraints: string[]; indexes: string[]; policies: string[] } => {
+    const found = tables.get(keyOf(table)) ?? { constraints: [], indexes: [], policies: [] };
+    tables.set(keyOf(table), found);
+    return found;
+  };
+  for (const change of changes) {
+    if (change.kind === 'drop-key') of(change.table).constraints.push(change.key.label);
+    if (change.kind === 'drop-check') of(change.table).constraints.push(change.check.label);
+    if (change.kind === 'add-check' && change.replaces)
+      of(change.table).constraints.push(change.replaces.label);
+    if (change.kind === 'drop-foreign-key') of(change.table).constraints.push(change.foreignKey.label);
+    if (change.kind === 'drop-index') of(change.table).indexes.push(change.index.label);
+    if (change.kind === 'drop-policy') of(change.table).policies.push(change.policy.label);
+    if (change.kind === 'drop-storage-policy') storage.push(change.policy.label);
+  }
+  return { tables, storage };
+}
 
 export type LedgerChange = {
   readonly model: SchemaModel;
@@ -25,6 +57,8 @@ export type LedgerChange = {
   readonly owned: Ownership;
   readonly renamedAway: readonly string[];
   readonly fills: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  /** Some steps follow the transaction that writes the ledger; what they are to take away is ours until they are done. */
+  readonly isLong: boolean;
   /** Removed tables and columns are dropped, and nothing of them is left to remember. */
   readonly drops: boolean;
 };
@@ -46,6 +80,7 @@ export function ledgerAfter({
   owned,
   renamedAway,
   fills,
+  isLong,
   drops,
 }: LedgerChange): LedgerAfter {
   const writes: ObjectWrite[] = [];
@@ -55,6 +90,7 @@ export function ledgerAfter({
     const before = owned.tables.get(keyOf(table));
     if (before) tables.set(keyOf(table), before);
   }
+  const leaving = isLong ? leavingOf(difference.changes) : NOTHING_LEAVES;
   const retiredTables = new Map(owned.retiredTables);
   const retiredColumns = new Set(owned.retiredColumns);
   const functions = new Set(desired.functions.map((fn) => tableKey(fn.schema, fn.name)));
@@ -68,8 +104,10 @@ export function ledgerAfter({
     const former = objects.declared.get(`table ${key}`);
     const before = owned.tables.get(key);
     const filling = fills.get(key);
+    const gone = leaving.tables.get(key);
     const same =
       filling === undefined &&
+      gone === undefined &&
       former?.hash === hash &&
       isKept(former.canonical) &&
       sameKept(former.canonical, keep(table)) &&
@@ -81,7 +119,12 @@ export function ledgerAfter({
         kind: 'table',
         state: 'managed',
         declaredHash: hash,
-        definition: { ...claim, canonical: keep(table), ...(filling ? { fills: filling } : {}) },
+        definition: {
+          ...claim,
+          canonical: keep(table),
+          ...(filling ? { fills: filling } : {}),
+          ...(gone ? { leaving: gone } : {}),
+        },
       });
     }
     for (const column of claim.columns) {
@@ -112,7 +155,7 @@ export function ledgerAfter({
         definition: change.liveColumn,
       });
     }
-    if (change.kind === 'drop-function')
+    if (change.kind === 'drop-function' && !isLong)
       forgotten.add(`function ${tableKey(change.live.schema, change.live.name)}`);
   }
   for (const key of owned.retiredColumns) {
@@ -142,7 +185,10 @@ export function ledgerAfter({
   }
   // Owned by the ledger but gone from both file and database. What is retired by this run is written again below.
   for (const key of owned.tables.keys()) if (!tables.has(key)) forgotten.add(`table ${key}`);
-  for (const key of owned.functions) if (!functions.has(key)) forgotten.add(`function ${key}`);
+  const forgottenLater = [...owned.functions]
+    .filter((key) => isLong && !functions.has(key))
+    .map((key) => `function ${key}`);
+  if (!isLong) for (const key of owned.functions) if (!functions.has(key)) forgotten.add(`function ${key}`);
   const storage = [...difference.storageClaims].sort();
   const prints = keepPolicies(desired.storagePolicies);
   const former = objects.declared.get(STORAGE_POLICIES);
@@ -151,19 +197,28 @@ export function ledgerAfter({
     (former === undefined ||
       (isKeptStorage(former.canonical) &&
         JSON.stringify(former.canonical.policies) === JSON.stringify(prints)));
-  if (!samePrints || storage.join() !== [...owned.storagePolicies].sort().join()) {
+  if (
+    !samePrints ||
+    leaving.storage.length > 0 ||
+    storage.join() !== [...owned.storagePolicies].sort().join()
+  ) {
     writes.push({
       identity: STORAGE_POLICIES,
       kind: 'storage_policies',
       state: 'managed',
       declaredHash: hashes.storage,
-      definition: { labels: storage, canonical: { policies: prints } },
+      definition: {
+        labels: storage,
+        canonical: { policies: prints },
+        ...(leaving.storage.length > 0 ? { leaving: leaving.storage } : {}),
+      },
     });
   }
   for (const write of writes) forgotten.delete(write.identity);
   return {
     writes,
     forgotten: [...forgotten],
+    forgottenLater,
     owned: {
       tables,
       retiredTables,

@@ -145,7 +145,8 @@ export async function readObjects(session: Queryable): Promise<LedgerObjects> {
     if (row.kind === 'column' && row.state === 'retired') retiredColumns.add(name);
     if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
     if (row.kind === 'storage_policies')
-      for (const label of strings(definition['labels'])) storagePolicies.add(label);
+      for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
+        storagePolicies.add(label);
   }
   return {
     ownership: { tables, retiredTables, retiredColumns, functions, retiredFunctions, storagePolicies },
@@ -154,11 +155,16 @@ export async function readObjects(session: Queryable): Promise<LedgerObjects> {
 }
 
 function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
+  // What a run that came to no end was to take away is still ours.
+  const leaving = isRecord(definition['leaving']) ? definition['leaving'] : {};
+  const labels = (of: string): string[] => [
+    ...new Set([...strings(definition[of]), ...strings(leaving[of])]),
+  ];
   return {
     columns: strings(definition['columns']),
-    constraints: strings(definition['constraints']),
-    indexes: strings(definition['indexes']),
-    policies: strings(definition['policies']),
+    constraints: labels('constraints'),
+    indexes: labels('indexes'),
+    policies: labels('policies'),
     closed: definition['closed'] === true,
     ...(isRecord(definition['fills']) ? { fills: texts(definition['fills']) } : {}),
   };
@@ -175,6 +181,15 @@ export async function clearFills(session: Queryable, identities: readonly string
   await session.query(
     sql`update svc_meta.object set definition = definition - 'fills' where identity = any (${[...identities]})`,
   );
+}
+
+/** All that was to go is gone. */
+export async function settleObjects(session: Queryable, forgotten: readonly string[]): Promise<void> {
+  await session.query(
+    raw(`update svc_meta.object set definition = definition - 'leaving' where definition ? 'leaving'`),
+  );
+  if (forgotten.length > 0)
+    await session.query(sql`delete from svc_meta.object where identity = any (${[...forgotten]})`);
 }
 
 function strings(value: unknown): string[] {

@@ -22,6 +22,7 @@ import {
   readFence,
   readStamp,
   recordSteps,
+  settleObjects,
   SCHEMA_CHANNEL,
   startRun,
   withdrawStamp,
@@ -455,6 +456,7 @@ async function stampNow(
   complete: boolean,
   catalogStamp: string,
 ): Promise<void> {
+  if (complete) await settleObjects(session, plan.forgottenLater);
   await writeStamp(session, {
     schemaHash: work.schemaHash,
     catalogStamp,

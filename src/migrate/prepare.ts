@@ -197,6 +197,7 @@ export async function prepare(
       owned,
       renamedAway: renames.forgotten,
       fills: fillsOf(steps),
+      isLong: steps.some((step) => step.lane !== 'metadata'),
       drops,
     }),
   };

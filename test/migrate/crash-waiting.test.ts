@@ -226,6 +226,58 @@ test('a long step that was refused, or got no lock in time, is not forgotten', a
   await expectConverged(unique);
 });
 
+test(
+  'what a run that ended early was to take away is taken away by the next',
+  { timeout: 120_000 },
+  async () => {
+    const before =
+      `${BEFORE.replace('name: mail, type: text', 'name: mail, type: text, unique: true')}    indexes: [{ columns: [name], unique: true }, { columns: [name, old] }]
+storage:
+  images: { rls: [{ operations: [select, insert], using: helps(1) }] }
+rpc:
+  helps: { language: sql, args: [{ name: a, type: integer }], returns: { type: boolean }, body: select a > 0 }
+  goes: { language: sql, args: [{ name: a, type: integer }], returns: { type: boolean }, body: select a > 0 }
+`.replace(
+        '    rls: []\n    indexes',
+        `    rls:
+      - { operations: [select], using: team > 0 }
+      - { operations: [select], using: team > 1 }
+      - { operations: [update], using: team > 2 and helps(team) }
+    indexes`,
+      );
+    // One type change beside the column; whatever else there is goes in the same file.
+    const after = BEFORE.replace('name: team, type: integer', 'name: team, type: bigint').replace(
+      /rls: \[\]\n$/,
+      'rls: [{ operations: [select], using: team > 3 }]\n',
+    );
+    const left = `select 'policy ' || polname as what from pg_policy where polrelid in ('people'::regclass, 'storage.objects'::regclass)
+    union all select 'index ' || indexrelid::regclass from pg_index where indrelid = 'people'::regclass
+    union all select 'function ' || proname from pg_proc where pronamespace = 'public'::regnamespace order by 1`;
+    let ended = 0;
+    for (let at = 1; ; at += 1) {
+      await forgetAll();
+      await world.settle(before);
+      await world.sql(`insert into teams select n from generate_series(1, 5) n;
+      insert into people select n, 'mail ' || n, 'name ' || n, 1 + n % 5, null from generate_series(1, ${ROWS}) n; analyze people`);
+      const one = await endedWhileWaiting(after, at, 'share row exclusive');
+      await expectConverged(after);
+      expect(await world.sql(left)).toEqual([
+        { what: 'index people_pkey' },
+        { what: 'policy people_p1_select' },
+      ]);
+      expect((await world.plan(after)).unmanaged).toEqual([]);
+      expect(
+        await world.sql(
+          `select identity from svc_meta.object where definition ? 'leaving' or kind = 'function'`,
+        ),
+      ).toEqual([]);
+      if (one === null) break;
+      ended += 1;
+    }
+    expect(ended).toBeGreaterThan(2);
+  },
+);
+
 describe.each([
   ['the process is killed', killedWhileWaiting],
   ['its session is ended', endedWhileWaiting],
