@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
-import { isDatabaseDown } from '../postgres/database-down.ts';
+import { databaseFailure } from '../postgres/failure.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import * as adminFactors from './actions/admin-factors.ts';
 import { listAudit, listMails } from './actions/admin-log.ts';
@@ -289,9 +289,10 @@ function toProblem(error: unknown, state: AuthContext, request: FastifyRequest):
     );
   }
   // A client should try these again: a 4xx here would sign everybody out.
-  if (isDatabaseDown(error)) {
-    state.log.error({ err: error, requestId: request.id }, 'the database is not available');
-    return databaseUnavailable(error);
+  const failure = databaseFailure(error);
+  if (failure && failure.status !== 500) {
+    state.log.error({ err: error, requestId: request.id }, failure.message);
+    return databaseUnavailable(failure, error);
   }
   state.log.error({ err: error, requestId: request.id }, 'fault');
   return unexpectedFailure();

@@ -1,6 +1,7 @@
 // The whole catalogue of what `/auth/v1` can answer besides success, and its wire forms. Codes, statuses and the
 // quoted messages are what client libraries match on. Nothing here says more than the caller may know.
 import { formatBytes } from '../lib/bytes.ts';
+import { retryAfter, type DatabaseFailure } from '../postgres/failure.ts';
 import { Problem, type ProblemMore } from '../problem/problem.ts';
 
 export class AuthProblem extends Problem {
@@ -231,10 +232,11 @@ export const featureOff = {
 
 export const unexpectedFailure = (message = 'Internal Server Error', cause?: unknown): AuthProblem =>
   new AuthProblem('unexpected_failure', 500, message, { cause });
-export const databaseUnavailable = (cause: unknown): AuthProblem =>
-  new AuthProblem('unexpected_failure', 503, 'The database is not available', {
+export const databaseUnavailable = (failure: DatabaseFailure, cause: unknown): AuthProblem =>
+  new AuthProblem('unexpected_failure', failure.status, failure.message, {
     cause,
-    headers: { 'retry-after': '1' },
+    hint: failure.hint,
+    headers: retryAfter(failure),
   });
 export const requestTimeout = (): AuthProblem =>
   new AuthProblem('request_timeout', 504, 'The request took too long');

@@ -15,6 +15,7 @@ import { serveCommand } from './serve.ts';
 import { typesCommand } from './types.ts';
 import { validateCommand } from './validate.ts';
 import { keysCommand } from './keys.ts';
+import { databaseFailure, failureProblem } from '../postgres/failure.ts';
 import { processTerminal, renderProblem, type Terminal } from './terminal.ts';
 
 const terminal = processTerminal(process.env);
@@ -74,6 +75,12 @@ function explain(error: unknown, out: Terminal): number {
   }
   if (error instanceof Problem) {
     out.printError(renderProblem(error));
+    return EXIT.badConfiguration;
+  }
+  const failure = databaseFailure(error);
+  if (failure) {
+    const said = error instanceof Error && error.message !== '' ? `: ${error.message}` : '';
+    out.printError(renderProblem(failureProblem({ ...failure, message: failure.message + said }, error)));
     return EXIT.badConfiguration;
   }
   out.printError(error instanceof Error ? (error.stack ?? error.message) : String(error));

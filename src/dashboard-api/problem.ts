@@ -1,4 +1,5 @@
 // What the dashboard's own API refuses. The page matches on the codes.
+import { failureProblem, type DatabaseFailure } from '../postgres/failure.ts';
 import { Problem } from '../problem/problem.ts';
 
 export const signedOut = (): Problem =>
@@ -33,9 +34,11 @@ export const fileChanged = (file: string): Problem =>
   new Problem('file_changed', 409, `${file} is not what it was when you opened it`, {
     hint: 'Load it again and make the change there.',
   });
-export const databaseDown = (cause: unknown): Problem =>
-  new Problem('database_unreachable', 503, 'The database does not answer', {
-    cause,
-    hint: 'The page tries again by itself.',
-    headers: { 'retry-after': '2' },
-  });
+export const databaseFailed = (failure: DatabaseFailure, cause: unknown): Problem =>
+  failure.kind === 'unreachable' || failure.kind === 'busy'
+    ? new Problem('database_unreachable', failure.status, 'The database does not answer', {
+        cause,
+        hint: 'The page tries again by itself.',
+        headers: { 'retry-after': '2' },
+      })
+    : failureProblem(failure, cause);

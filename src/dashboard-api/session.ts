@@ -2,10 +2,10 @@
 // stored is a digest keyed by the secret key and the keyring: a new secret key ends every session at once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Keyring } from '../identity/keyring.ts';
-import { isDatabaseDown } from '../postgres/database-down.ts';
+import { databaseFailure } from '../postgres/failure.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
-import { databaseDown } from './problem.ts';
+import { databaseFailed } from './problem.ts';
 
 export const COOKIE = 'svc_dashboard';
 /** A session ends this long after it was last used, and after a week in any case. */
@@ -61,7 +61,8 @@ export class DashboardSessions {
     try {
       return await this.#find(token);
     } catch (error) {
-      throw isDatabaseDown(error) ? databaseDown(error) : error;
+      const failure = databaseFailure(error);
+      throw failure ? databaseFailed(failure, error) : error;
     }
   }
 

@@ -11,6 +11,7 @@ import type { Feature, FeatureContext } from '../http/feature.ts';
 import { resolveFunctionCaller, type Caller } from '../identity/caller.ts';
 import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
+import { databaseFailure, failureProblem } from '../postgres/failure.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { openBundle, type OpenBundle } from './bundle-store.ts';
 import { checkFunctions } from './check.ts';
@@ -541,6 +542,12 @@ function answerError(
     if (error.statusCode < 500) {
       return reply.code(error.statusCode).send({ code: 'bad_request', message: error.message });
     }
+  }
+  const failure = databaseFailure(error);
+  if (failure) {
+    log.error({ err: error, requestId: request.id }, failure.message);
+    const problem = failureProblem(failure, error);
+    return reply.code(problem.status).headers(problem.headers).send(toWire(problem));
   }
   log.error({ err: error, requestId: request.id }, 'fault');
   return reply.code(500).send({

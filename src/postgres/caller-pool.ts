@@ -1,7 +1,9 @@
 // Running statements as the caller: role, claims and request settings are set in the same write and the same
 // implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
 import { ConnectionPool, type ConnectionPoolOptions } from './connection-pool.ts';
+import { mayHaveHappened, OutcomeUnknown, writeError } from './failure.ts';
 import { givenUp, Pace, type Cancellable } from './job.ts';
+import type { PooledConnection } from './pooled-connection.ts';
 import { type Sql, type SqlValue } from './sql.ts';
 import { statementName } from './statement-name.ts';
 import type { WireResult, WireStatement, WireValue } from './wire.ts';
@@ -84,7 +86,7 @@ export class CallerPool {
         pace: pace ?? new Pace(),
         cancellable,
         settle: (error, results) => {
-          if (error) reject(error);
+          if (error) reject(readOnly || rollback ? error : writeError(error));
           else resolve(rollback ? results.slice(2, -2) : results.slice(1));
         },
       });
@@ -113,9 +115,8 @@ export class CallerPool {
           return rows ? toRows(rows) : [];
         },
       });
-      await connection.wire.run(
-        options.rollback ? unnamed([CHECK_CONSTRAINTS, ROLLBACK]) : [{ text: 'commit', values: [] }],
-      );
+      if (options.rollback) await connection.wire.run(unnamed([CHECK_CONSTRAINTS, ROLLBACK]));
+      else await commit(connection);
       return result;
     } finally {
       if (cancellable) cancellable.cancel = undefined;
@@ -208,6 +209,14 @@ class StatementNames {
     };
     this.#settings.set(key, statement);
     return statement;
+  }
+}
+
+async function commit({ wire }: PooledConnection): Promise<void> {
+  try {
+    await wire.run([{ text: 'commit', values: [] }]);
+  } catch (error) {
+    throw mayHaveHappened(error) ? new OutcomeUnknown(error) : error;
   }
 }
 

@@ -5,6 +5,7 @@
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
 import { openWire, type ConnectionSettings } from './connection.ts';
+import { ConnectionLost } from './failure.ts';
 import { Attempt, givenUp, Job, Pace, type Cancellable, type JobOptions } from './job.ts';
 import { PooledConnection } from './pooled-connection.ts';
 import { WaitingList, type Waiting } from './waiting-list.ts';
@@ -481,7 +482,7 @@ function isBefore(one: Waiting | undefined, other: Waiting): boolean {
 }
 
 /** The server did not say how its work ended: whether a write was done is not known. */
-export class ConnectionSilent extends Error {
+export class ConnectionSilent extends ConnectionLost {
   override name = 'ConnectionSilent';
 
   constructor() {

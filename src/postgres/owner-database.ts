@@ -2,6 +2,7 @@
 // caller: what a caller may see is decided by row-level security, and the owner is above it.
 import pg from 'pg';
 import { clientConfig, cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
+import { ConnectionLost, mayHaveHappened, OutcomeUnknown } from './failure.ts';
 import { raw, type Sql } from './sql.ts';
 import { statementName } from './statement-name.ts';
 
@@ -69,7 +70,9 @@ export class OwnerDatabase implements Queryable {
 
   async query<R extends Row = Row>(statement: Sql, name?: string): Promise<R[]> {
     // The pool closes a connection whose statement failed.
-    const result = await this.#seen(() => this.#pool.query<R>(toQuery(statement, name, this.#silentAfterMs)));
+    const query = toQuery(statement, name, this.#silentAfterMs);
+    const asked = this.#seen(() => this.#pool.query<R>(query));
+    const result = await (isRead(query.text) ? asked : asked.catch(unknownOutcome));
     return result.rows;
   }
 
@@ -88,11 +91,11 @@ export class OwnerDatabase implements Queryable {
     try {
       await transaction.query(BEGIN);
       const result = await work(transaction);
-      await transaction.query(COMMIT);
+      await transaction.query(COMMIT).catch(unknownOutcome);
       return result;
     } catch (error) {
       // What waits for an answer that never comes would have the rollback wait as well.
-      broken = error instanceof StatementSilent;
+      broken = mayHaveHappened(error) || error instanceof OutcomeUnknown;
       if (!broken) {
         await transaction.query(ROLLBACK).catch(() => {
           broken = true;
@@ -163,12 +166,21 @@ export class OwnerDatabase implements Queryable {
 }
 
 /** The server did not say how the statement ended: whether a write was done is not known. */
-export class StatementSilent extends Error {
+export class StatementSilent extends ConnectionLost {
   override name = 'StatementSilent';
 
   constructor(cause: unknown) {
     super('the database has fallen silent in the middle of a statement', { cause });
   }
+}
+
+function unknownOutcome(error: unknown): never {
+  throw mayHaveHappened(error) ? new OutcomeUnknown(error) : error;
+}
+
+/** A statement that does nothing that could be done twice. */
+function isRead(text: string): boolean {
+  return /^\s*select\b/i.test(text);
 }
 
 /** What `pg` says when `query_timeout` is over; it has no code. */

@@ -4,6 +4,7 @@
 // bytes, never decoded.
 import { Buffer } from 'node:buffer';
 import type { ByteStream } from './byte-stream.ts';
+import { ConnectionLost } from './failure.ts';
 import { FrameReader, FrameWriter, type WireValue } from './frames.ts';
 import { readColumns, readError, readRow } from './messages.ts';
 
@@ -277,7 +278,9 @@ export class Wire {
           this.#fail(error);
           return;
         }
-        batch.error ??= error;
+        // Once all of it was executed, only the end of the transaction is missing, and nobody knows it.
+        const isDone = batch.results.length === batch.statements.length;
+        batch.error ??= isDone && error.code?.startsWith('57P') === true ? lossOf(batch, error) : error;
         if (isAboutName(error) && batch.bound === batch.results.length) this.#loseName(batch);
         return;
       }
@@ -320,11 +323,17 @@ export class Wire {
     this.#failure ??= error;
     const batches = this.#batches.splice(0);
     // An error message may have come just before the close (57P01 on shutdown): it says more.
-    for (const batch of batches) batch.settle(batch.error ?? error, []);
+    for (const batch of batches) batch.settle(batch.error ?? lossOf(batch, error), []);
   }
 }
 
 /** What a statement that runs raises under these codes does not count: it is told apart by when it comes. */
 function isAboutName({ code }: { readonly code?: string | undefined }): boolean {
   return code === '26000' || code === '42P05';
+}
+
+/** What a batch is told whose connection ended: only those whose turn it was may have been done. */
+function lossOf({ startedAt }: Batch, error: Error): Error {
+  if (startedAt === 0 || error instanceof ConnectionLost) return error;
+  return new ConnectionLost(`the connection to PostgreSQL was closed: ${error.message}`, { cause: error });
 }

@@ -13,6 +13,7 @@ import { applyCors, varyByOrigin, type CorsPolicy } from '../http/cors.ts';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { RequestScope } from '../http/request-scope.ts';
 import type { Log } from '../log/log.ts';
+import { databaseFailure, failureProblem } from '../postgres/failure.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { registerHealth, type HealthState } from './health.ts';
 import { InFlight } from './in-flight.ts';
@@ -221,6 +222,13 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
       hint: 'server.timeouts.request in svc.yaml is the limit.',
     });
     void reply.code(504).send(toBody(problem));
+    return;
+  }
+  const failure = databaseFailure(error);
+  if (failure) {
+    log.error({ err: error, requestId: request.id }, failure.message);
+    const problem = failureProblem(failure, error);
+    void reply.code(problem.status).headers(problem.headers).send(toBody(problem));
     return;
   }
   log.error({ err: error, requestId: request.id }, 'fault');

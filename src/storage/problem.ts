@@ -1,6 +1,7 @@
 // Every expected error of the storage API and its wire dialect. The dialect is the clients': nearly every 4xx
 // travels as HTTP 400 with the true status as text in the body, and applications in the field test both.
 import pg from 'pg';
+import { databaseFailure, retryAfter, type DatabaseFailure } from '../postgres/failure.ts';
 import { Abort, Problem, type ProblemMore } from '../problem/problem.ts';
 
 type Shape = {
@@ -231,7 +232,18 @@ export function toStorageProblem(error: unknown): StorageProblem {
   if (error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
     return invalidContentType();
   }
-  return internalError(error);
+  const failure = databaseFailure(error);
+  return failure ? databaseFailed(failure, error) : internalError(error);
+}
+
+function databaseFailed(failure: DatabaseFailure, cause: unknown): StorageProblem {
+  const { status, message, hint, kind } = failure;
+  const label = kind === 'outcome-unknown' ? 'OutcomeUnknown' : 'DatabaseUnavailable';
+  return new StorageProblem({ code: label, label, status, http: status }, message, {
+    hint,
+    cause,
+    headers: retryAfter(failure),
+  });
 }
 
 /** EFBIG is the limit of a process or a file system on one file. */
@@ -297,8 +309,11 @@ function fromDatabase(error: pg.DatabaseError): StorageProblem {
       return insufficientStorage({ cause: error });
     case '53300':
       return slowDown();
-    default:
+    default: {
+      const failure = databaseFailure(error);
+      if (failure && failure.status !== 500) return databaseFailed(failure, error);
       return databaseError(error.code ?? 'unknown', error);
+    }
   }
 }
 

@@ -111,3 +111,65 @@ test('a lock on the users stops sign-ins, which are told so, and nothing else', 
   }
   await expect.poll(async () => (await signIn()).status).toBe(400);
 });
+
+test('a database that takes no writes: reads are served, writes and sign-ups are told so, and it is not ready', async () => {
+  world = await startBackendWorld(YAML);
+  const { databaseUrl } = world;
+  const administrator = new pg.Client({ connectionString: databaseUrl });
+  await administrator.connect();
+  const name = administrator.escapeIdentifier(new URL(databaseUrl).pathname.slice(1));
+  const become = async (readOnly: boolean): Promise<void> => {
+    await administrator.query(
+      `set transaction_read_only = off; alter database ${name} set default_transaction_read_only = ${readOnly}`,
+    );
+    await administrator.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+    );
+  };
+  const write = (id: number): Promise<Call> =>
+    call('/rest/v1/notes', { method: 'POST', body: JSON.stringify({ id }) });
+  const signUp = (): Promise<Call> =>
+    call('/auth/v1/signup', {
+      method: 'POST',
+      body: JSON.stringify({ email: 'b@example.com', password: 'a long password' }),
+    });
+  try {
+    expect((await write(1)).status).toBe(201);
+    await become(true);
+    await expect.poll(async () => (await call('/ready')).text).toMatch(/read-only/);
+    await expect.poll(read).toBe(200);
+    const refused = await write(2);
+    expect([refused.status, refused.retryAfter]).toEqual([503, '5']);
+    expect(refused.text).toMatch(/SVC113/);
+    const signedUp = await signUp();
+    expect([signedUp.status, signedUp.retryAfter]).toEqual([503, '5']);
+    await become(false);
+    await expect.poll(ready).toBe(200);
+    await expect.poll(async () => (await write(2)).status).toBe(201);
+  } finally {
+    await administrator.end();
+  }
+});
+
+test('a write that was cut off is not called one to try again', async () => {
+  const way = await startSilentProxy(inject('postgresUrl'));
+  proxy = way;
+  world = await startBackendWorld(YAML, { through: (url) => way.through(url) });
+  await expect.poll(read).toBe(200);
+  const locker = new pg.Client({ connectionString: world.databaseUrl });
+  await locker.connect();
+  try {
+    await locker.query('begin; lock table notes');
+    const write = call('/rest/v1/notes', { method: 'POST', body: JSON.stringify({ id: 9 }) });
+    await expect
+      .poll(async () => (await locker.query('select from pg_locks where not granted')).rowCount)
+      .toBe(1);
+    way.reset();
+    const { status, retryAfter, text } = await write;
+    expect([status, retryAfter]).toEqual([504, null]);
+    expect(text).toMatch(/SVC112/);
+    expect(text).not.toMatch(/try again/i);
+  } finally {
+    await locker.end();
+  }
+});

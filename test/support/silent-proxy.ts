@@ -7,6 +7,8 @@ export type SilentProxy = {
   through(url: string): string;
   /** What is open goes silent for ever, and what is opened from now on until `recover`. */
   vanish(): void;
+  /** Closes what is open. */
+  reset(): void;
   /** A new host under the same address: what is opened from now on gets through. */
   recover(): void;
   close(): Promise<void>;
@@ -56,6 +58,9 @@ export async function startSilentProxy(target: string): Promise<SilentProxy> {
         }
       }
       pairs.clear();
+    },
+    reset() {
+      for (const pair of pairs) for (const socket of pair) socket.destroy();
     },
     recover() {
       isAway = false;

@@ -74,6 +74,8 @@ function statusOf(code: string, message: string, { isAnonymous }: ErrorContext):
     case '53400':
       return 500;
     case '57P01':
+    case '57P02':
+    case '57P03':
       return 503;
     case 'P0001':
       return 400;
@@ -124,6 +126,8 @@ const HINTS: Readonly<Record<string, string>> = {
   '42P10': 'Name columns of a unique constraint in on_conflict.',
   '42P17':
     'To decide about a row, a policy of this table reads a table whose policies lead back to this one, or reads this table itself: let an SQL function under rpc with security: definer do that reading, and call it in the policy.',
+  '53100': 'The disk of the database is full: nothing was done, and the same may succeed once there is room.',
+  '55P03': 'Try again: another transaction holds what this one needs.',
   '57014': 'The statement ran too long: narrow it, add an index, or raise server.timeouts.db_query.',
 };
 

@@ -2,6 +2,7 @@
 import pg from 'pg';
 import type { FastifyReply } from 'fastify';
 import type { Log } from '../../log/log.ts';
+import { databaseFailure, retryAfter, type DatabaseFailure } from '../../postgres/failure.ts';
 import { RowTooLarge } from '../../postgres/wire.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
 import { AmbiguousEmbed, givenUp, requestDeadline, responseTooLarge } from '../problem.ts';
@@ -14,15 +15,29 @@ export function toProblem(error: unknown, context: ErrorContext): Problem | unde
   if (error instanceof pg.DatabaseError) return fromDatabase(error, context);
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
   if (error instanceof Abort) return error.reason === 'deadline' ? requestDeadline() : givenUp();
-  if (isConnectionError(error)) {
-    return new Problem('PGRST001', 503, 'Database client error. Retrying the connection.', {
-      details: error.message,
-      hint: 'The database cannot be reached at the moment: try again.',
-      headers: { 'retry-after': '1' },
-      cause: error,
-    });
-  }
-  return undefined;
+  return fromFailure(error);
+}
+
+const OWN_CODES: Readonly<Partial<Record<DatabaseFailure['kind'], string>>> = {
+  'outcome-unknown': 'SVC112',
+  'read-only': 'SVC113',
+};
+
+/** A database that could not be asked; what it answers itself is `fromDatabase`. */
+function fromFailure(error: unknown): Problem | undefined {
+  const failure = databaseFailure(error);
+  if (!failure || !(error instanceof Error)) return undefined;
+  const { status, message, hint, kind } = failure;
+  const headers = retryAfter(failure);
+  const own = OWN_CODES[kind];
+  return own
+    ? new Problem(own, status, message, { hint, headers, cause: error })
+    : new Problem('PGRST001', 503, 'Database client error. Retrying the connection.', {
+        details: error.message,
+        hint: 'The database cannot be reached at the moment: try again.',
+        headers,
+        cause: error,
+      });
 }
 
 export function sendProblem(reply: FastifyReply, problem: Problem): void {
@@ -63,15 +78,4 @@ function own(problem: Problem): Problem {
     default:
       return problem;
   }
-}
-
-function isConnectionError(error: unknown): error is Error {
-  if (!(error instanceof Error)) return false;
-  const code = 'code' in error ? error.code : undefined;
-  return (
-    (typeof code === 'string' && /^(ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EHOSTUNREACH|ENOENT)/.test(code)) ||
-    /connection to PostgreSQL was closed|Connection terminated|the pool is closed|connection timeout/i.test(
-      error.message,
-    )
-  );
 }

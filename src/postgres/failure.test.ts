@@ -1,0 +1,72 @@
+import pg from 'pg';
+import { expect, test } from 'vitest';
+import { ConnectionLost, databaseFailure, mayHaveHappened, OutcomeUnknown, writeError } from './failure.ts';
+
+function reported(code: string, routine: string | null = 'ProcessInterrupts'): pg.DatabaseError {
+  const error = new pg.DatabaseError('said by the server', 0, 'error');
+  error.code = code;
+  if (routine !== null) error.routine = routine;
+  return error;
+}
+
+const system = (code: string, syscall = 'connect'): Error =>
+  Object.assign(new Error(code), { code, syscall });
+
+test.each<[string, Error, string | undefined]>([
+  ['starting up or in recovery', reported('57P03'), 'unreachable 503 1'],
+  ['shut down by its administrator', reported('57P01'), 'unreachable 503 1'],
+  ['a pooler that lost its server', reported('08006'), 'unreachable 503 1'],
+  ['a password that is not right any more', reported('28P01'), 'unreachable 503 1'],
+  ['nobody listens', system('ECONNREFUSED'), 'unreachable 503 1'],
+  ['no way there', system('EHOSTUNREACH'), 'unreachable 503 1'],
+  ['nobody answers', system('ETIMEDOUT'), 'unreachable 503 1'],
+  ['no such name', system('ENOTFOUND', 'getaddrinfo'), 'unreachable 503 1'],
+  [
+    'several addresses, none of which answers',
+    new AggregateError([system('ECONNREFUSED')]),
+    'unreachable 503 1',
+  ],
+  ['no such socket', system('ENOENT'), 'unreachable 503 1'],
+  ['opening took too long', new Error('timeout expired'), 'unreachable 503 1'],
+  [
+    'opening took too long for the pool',
+    new Error('Connection terminated due to connection timeout'),
+    'unreachable 503 1',
+  ],
+  ['all connections busy', new Error('timeout exceeded when trying to connect'), 'busy 503 1'],
+  ['too many connections', reported('53300'), 'busy 503 1'],
+  ['a lock', reported('55P03'), 'locked 503 1'],
+  ['a deadlock', reported('40P01'), 'locked 503 1'],
+  ['a deadline', reported('57014'), 'timeout 504 1'],
+  ['read-only', reported('25006'), 'read-only 503 5'],
+  ['a full disk', reported('53100'), 'full 503 60'],
+  ['a missing library', reported('58P01'), 'broken 500 undefined'],
+  ['a damaged page', reported('XX001'), 'broken 500 undefined'],
+  ['a write that was cut off', new OutcomeUnknown(new Error('x')), 'outcome-unknown 504 undefined'],
+  ['a violated constraint', reported('23505'), undefined],
+  ['a file of ours', system('ENOENT', 'open'), undefined],
+  ['a fault', new TypeError('x is undefined'), undefined],
+])('%s', (_what, error, expected) => {
+  const failure = databaseFailure(error);
+  const shown = failure && `${failure.kind} ${failure.status} ${failure.retryAfterSeconds}`;
+  expect(shown).toBe(expected);
+  // Nobody is told to try again what may have been done.
+  if (failure?.kind === 'outcome-unknown') expect(failure.hint).not.toMatch(/try again/i);
+});
+
+test('what may have happened: whatever ended the conversation without a word of the server itself', () => {
+  expect(mayHaveHappened(new ConnectionLost('x'))).toBe(true);
+  expect(mayHaveHappened(system('ECONNRESET', 'read'))).toBe(true);
+  expect(mayHaveHappened(new Error('Connection terminated unexpectedly'))).toBe(true);
+  expect(mayHaveHappened(reported('08P01', null))).toBe(true);
+  expect(mayHaveHappened(reported('57P01', null))).toBe(true);
+  expect(mayHaveHappened(reported('57P01'))).toBe(false);
+  expect(mayHaveHappened(reported('25006'))).toBe(false);
+  expect(mayHaveHappened(system('ECONNREFUSED'))).toBe(false);
+  expect(mayHaveHappened(new Error('Connection terminated due to connection timeout'))).toBe(false);
+});
+
+test('a write on a database that takes none says so', () => {
+  expect(databaseFailure(writeError(reported('25006')))?.kind).toBe('read-only');
+  expect(databaseFailure(writeError(new ConnectionLost('x')))?.kind).toBe('outcome-unknown');
+});

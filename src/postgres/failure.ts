@@ -1,0 +1,194 @@
+// What a failure of the database means to whoever asked: one table for all features, each of which says it in its own
+// dialect. Errors that are about the statement itself (a violated constraint, a missing right) are not in it.
+import pg from 'pg';
+import { Problem } from '../problem/problem.ts';
+
+export type DatabaseFailure = {
+  readonly kind:
+    | 'unreachable'
+    | 'busy'
+    | 'locked'
+    | 'timeout'
+    | 'read-only'
+    | 'full'
+    | 'broken'
+    | 'outcome-unknown';
+  readonly status: 500 | 503 | 504;
+  /** Absent where trying again may do something twice, or nothing better. */
+  readonly retryAfterSeconds: number | undefined;
+  readonly message: string;
+  readonly hint: string;
+};
+
+/** The conversation ended after something had been sent: what the server did with it is not known. */
+export class ConnectionLost extends Error {
+  override name = 'ConnectionLost';
+}
+
+/** A write that may have been done, and must not be tried again unseen. */
+export class OutcomeUnknown extends Error {
+  override name = 'OutcomeUnknown';
+
+  constructor(cause: unknown) {
+    super('the connection to the database was lost in the middle of a write', { cause });
+  }
+}
+
+/** A write that the database refused because it takes none: a standby, or one that was made read-only. */
+export class DatabaseReadOnly extends Error {
+  override name = 'DatabaseReadOnly';
+
+  constructor(cause: Error) {
+    super(cause.message, { cause });
+  }
+}
+
+/** What became of a write that failed. In a READ ONLY transaction 25006 is about the statement, here about the server. */
+export function writeError(error: Error): Error {
+  if (mayHaveHappened(error)) return new OutcomeUnknown(error);
+  return error instanceof pg.DatabaseError && error.code === '25006' ? new DatabaseReadOnly(error) : error;
+}
+
+/** Whether the server may have done what it was given. Its own errors say that it has not, a pooler's do not. */
+export function mayHaveHappened(error: unknown): boolean {
+  if (error instanceof ConnectionLost) return true;
+  if (!(error instanceof Error)) return false;
+  if (error instanceof pg.DatabaseError) {
+    const code = error.code ?? '';
+    return code.startsWith('08') || (error.routine === undefined && /^(?:57P|XX)/.test(code));
+  }
+  return /^Connection terminated(?: unexpectedly)?$/.test(error.message) || isReset(error);
+}
+
+/** `pg` reports a connection that broke while it was being opened under the same codes, and names the call. */
+function isReset(error: Error): boolean {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  return (code === 'ECONNRESET' || code === 'EPIPE') && syscall !== 'connect';
+}
+
+const UNREACHABLE: DatabaseFailure = {
+  kind: 'unreachable',
+  status: 503,
+  retryAfterSeconds: 1,
+  message: 'The database cannot be reached',
+  hint: 'Nothing was done: try again in a moment.',
+};
+const BUSY: DatabaseFailure = {
+  ...UNREACHABLE,
+  kind: 'busy',
+  message: 'The database has no free connection',
+};
+const LOCKED: DatabaseFailure = {
+  ...UNREACHABLE,
+  kind: 'locked',
+  message: 'Something else holds what this needs in the database',
+};
+const TIMEOUT: DatabaseFailure = {
+  kind: 'timeout',
+  status: 504,
+  retryAfterSeconds: 1,
+  message: 'The database took too long',
+  hint: 'Nothing was done: try again in a moment.',
+};
+const READ_ONLY: DatabaseFailure = {
+  kind: 'read-only',
+  status: 503,
+  retryAfterSeconds: 5,
+  message: 'The database takes no writes at the moment',
+  hint: 'It is in recovery or read-only: try again when it is writable.',
+};
+const FULL: DatabaseFailure = {
+  kind: 'full',
+  status: 503,
+  retryAfterSeconds: 60,
+  message: 'The database has no room left',
+  hint: 'Its disk or memory is used up: nothing was done, and the same may succeed once there is room.',
+};
+const BROKEN: DatabaseFailure = {
+  kind: 'broken',
+  status: 500,
+  retryAfterSeconds: undefined,
+  message: 'The database server reports a fault of its own',
+  hint: 'The log of PostgreSQL says more: a damaged or incomplete installation, a missing library or file.',
+};
+const OUTCOME_UNKNOWN: DatabaseFailure = {
+  kind: 'outcome-unknown',
+  status: 504,
+  retryAfterSeconds: undefined,
+  message:
+    'The connection to the database was lost after the request had been sent: it may have been carried out',
+  hint: 'Look whether it was before sending it again.',
+};
+
+/** By SQLSTATE, by its class, by the code of the system. */
+const BY_CODE: Readonly<Record<string, DatabaseFailure>> = {
+  '25006': READ_ONLY,
+  '28P01': UNREACHABLE,
+  '3D000': UNREACHABLE,
+  '53000': BUSY,
+  '53100': FULL,
+  '53200': FULL,
+  '53300': BUSY,
+  '53400': BUSY,
+  '55P03': LOCKED,
+  '57014': TIMEOUT,
+  '57P01': UNREACHABLE,
+  '57P02': UNREACHABLE,
+  '57P03': UNREACHABLE,
+  '57P04': UNREACHABLE,
+  '57P05': UNREACHABLE,
+  '40001': LOCKED,
+  '40P01': LOCKED,
+  '08': UNREACHABLE,
+  '58': BROKEN,
+  F0: BROKEN,
+  XX: BROKEN,
+  EAI_AGAIN: UNREACHABLE,
+  ECONNABORTED: UNREACHABLE,
+  ECONNREFUSED: UNREACHABLE,
+  ECONNRESET: UNREACHABLE,
+  EHOSTDOWN: UNREACHABLE,
+  EHOSTUNREACH: UNREACHABLE,
+  ENETDOWN: UNREACHABLE,
+  ENETUNREACH: UNREACHABLE,
+  ENOTFOUND: UNREACHABLE,
+  EPIPE: UNREACHABLE,
+  ETIMEDOUT: UNREACHABLE,
+};
+
+/** What `pg` and its pool say without any code. */
+const BY_TEXT: ReadonlyArray<readonly [RegExp, DatabaseFailure]> = [
+  [/^timeout exceeded when trying to connect$/, BUSY],
+  [
+    /^(?:timeout expired|Connection terminated.*|the connection to PostgreSQL was closed.*|the pool is closed|Cannot use a pool after calling end on the pool|Client has encountered a connection error and is not queryable|The server does not support SSL connections)$/,
+    UNREACHABLE,
+  ],
+];
+
+/** Undefined for what is no failure of the database. */
+export function databaseFailure(error: unknown): DatabaseFailure | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if (error instanceof OutcomeUnknown) return OUTCOME_UNKNOWN;
+  if (error instanceof DatabaseReadOnly) return READ_ONLY;
+  if (error instanceof ConnectionLost) return UNREACHABLE;
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  if (error instanceof pg.DatabaseError) return BY_CODE[code] ?? BY_CODE[code.slice(0, 2)];
+  // A socket in the file system that is not there; any other ENOENT is a file of ours.
+  if (code === 'ENOENT' || code === 'EACCES') {
+    return 'syscall' in error && error.syscall === 'connect' ? UNREACHABLE : undefined;
+  }
+  // Several addresses of one name were tried.
+  if (error instanceof AggregateError) return databaseFailure(error.errors[0]);
+  return BY_CODE[code] ?? BY_TEXT.find(([text]) => text.test(error.message))?.[1];
+}
+
+export function retryAfter({ retryAfterSeconds }: DatabaseFailure): Record<string, string> {
+  return retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) };
+}
+
+/** For features without names of their own for these. */
+export function failureProblem(failure: DatabaseFailure, cause: unknown): Problem {
+  const { kind, status, message, hint } = failure;
+  const code = `database_${kind.replaceAll('-', '_')}`;
+  return new Problem(code, status, message, { hint, cause, headers: retryAfter(failure) });
+}
