@@ -17,7 +17,7 @@ import type { Live, LiveFunction, LivePolicy, LiveTable } from './facts.ts';
 import { readLiveInside } from './live.ts';
 import { tableKey } from './model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
-import { scanSql } from './sql-text.ts';
+import { scanSql, wordsOf } from './sql-text.ts';
 
 /** A piece of SQL text with its origin. */
 export type Piece = { readonly sql: string; readonly written: string; readonly at: string };
@@ -25,6 +25,8 @@ export type Piece = { readonly sql: string; readonly written: string; readonly a
 export type ShadowTable = {
   readonly schema: string;
   readonly name: string;
+  /** Columns; empty where there is none. */
+  readonly primaryKey: readonly string[];
   readonly columns: ReadonlyArray<{
     readonly name: string;
     readonly type: string;
@@ -172,6 +174,15 @@ function buildStatements(shadow: Shadow, token: string): Statement[] {
     add(`create table ${twin} (like storage.objects)`, 'storage');
     shadow.storagePolicies.forEach((policy, index) => addPolicy(twin, policy, index, add));
   }
+  // Only with the key can the server know that a group has one value of every other column.
+  if (shadow.functions.some((fn) => wordsOf(fn.body).has('group')))
+    for (const table of shadow.tables) {
+      if (table.primaryKey.length > 0)
+        add(
+          `alter table ${nameOf(table)} add primary key (${table.primaryKey.map(quoteIdent).join(', ')})`,
+          table.at,
+        );
+    }
   if (shadow.functions.length > 0) {
     // With every table in place the bodies of SQL functions can be read too.
     add('set local check_function_bodies = on', '');
@@ -371,6 +382,7 @@ export function shadowOfDesired(table: DesiredTable): ShadowTable {
   return {
     schema: table.schema,
     name: table.name,
+    primaryKey: table.keys.find((key) => key.kind === 'primary')?.columns ?? [],
     at: table.at,
     columns: table.columns.map((column) => ({
       name: column.name,

@@ -96,6 +96,7 @@ function reprintable(table: DesiredTable): ShadowTable {
   return {
     schema: table.schema,
     name: table.name,
+    primaryKey: table.keys.find((key) => key.kind === 'primary')?.columns ?? [],
     at: table.at,
     columns: table.columns.map((column) => ({
       name: column.name,
@@ -116,6 +117,7 @@ function shadowOfLive(table: LiveTable): ShadowTable {
   return {
     schema: table.schema,
     name: table.name,
+    primaryKey: table.keys.find((key) => key.kind === 'primary')?.columns ?? [],
     at: table.name,
     columns: [...table.columns.values()].map((column) => ({
       name: column.name,

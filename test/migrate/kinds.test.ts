@@ -105,6 +105,13 @@ describe('functions', () => {
     ).toEqual([{ prosecdef: true, proconfig: ['search_path=public, pg_temp'], everybody: false }]);
   });
 
+  test('a body that groups by the primary key is understood whenever it changes', async () => {
+    const grouped = (body: string): string =>
+      `${fields('{ name: title, type: text }')}rpc:\n  grouped: { language: sql, returns: { type: setof todos }, body: "${body}" }\n`;
+    await world.settle(grouped('select * from todos group by id'));
+    await world.settle(grouped('select * from todos group by id having count(*) = 1'));
+  });
+
   test('a removed function that something of the user needs stays, but not for callers', async () => {
     await world.settle(
       fn(
