@@ -193,11 +193,7 @@ test.skipIf(!canMount)('ST-127 a full disk', async () => {
       });
     expect((await put('small', 1000)).status).toBe(200);
     const full = await put('large', 5_000_000);
-    expect([full.status, full.json.code, full.json.message]).toEqual([
-      500,
-      'InternalError',
-      'Internal Server Error',
-    ]);
+    expect([full.status, full.json.code]).toEqual([507, 'InsufficientStorage']);
     await world.sweep();
     expect(await readdir(join(disk, 'staging'))).toEqual([]);
     expect(
