@@ -65,12 +65,13 @@ export async function prepareToken(
     expels: order.expels,
     now: request.now,
   });
-  const query = new URLSearchParams({
-    token,
-    type: link ?? '',
-    ...(target === undefined ? {} : { redirect_to: target }),
-  });
-  return { token, code, target, actionLink: `${request.authUrl}/verify?${query.toString()}` };
+  const query = `token=${token}&type=${link ?? ''}${target === undefined ? '' : `&redirect_to=${readable(target)}`}`;
+  return { token, code, target, actionLink: `${request.authUrl}/verify?${query}` };
+}
+
+/** A plain address stands in a query as it is, and applications look for it there; anything else is encoded. */
+function readable(target: string): string {
+  return /^[\w:/.~-]+$/.test(target) ? target : encodeURIComponent(target);
 }
 
 export async function startEmailFlow(

@@ -166,10 +166,12 @@ async function signupPlan(db: Db, known: UserRow | undefined, order: Order, now:
   }
   const id = await insertEmailUser(
     db,
-    { email, passwordHash: passwordHash ?? null, data: mergeMetadata({}, data), confirmed: false },
+    { email, passwordHash: passwordHash ?? null, data: {}, confirmed: false },
     now,
   );
-  await updateUser(db, id, { confirmation_sent_at: now }, now);
+  // As for every user an admin makes: what the admin gave, and nothing beside it.
+  const metadata = JSON.stringify(mergeMetadata({}, data));
+  await updateUser(db, id, { raw_user_meta_data: metadata, confirmation_sent_at: now }, now);
   const user = must(await findUserById(db, id), 'the user of a generated link');
   return { user, link: 'signup', token: 'confirmation_token', to: email, verificationType: 'signup' };
 }

@@ -254,9 +254,11 @@ describe('users', () => {
         type: 'signup',
         email,
         password: 'correct horse',
+        data: { status: 'alpha' },
         redirect_to: 'https://app.example/x',
       })
     ).json;
+    expect(signup.user_metadata).toEqual({ status: 'alpha' });
     expect(signup).toMatchObject({
       email,
       verification_type: 'signup',
@@ -264,8 +266,12 @@ describe('users', () => {
       redirect_to: 'https://app.example/x',
     });
     expect(signup.action_link).toBe(
-      `${world.url}/auth/v1/verify?token=${signup.hashed_token}&type=signup&redirect_to=${encodeURIComponent('https://app.example/x')}`,
+      `${world.url}/auth/v1/verify?token=${signup.hashed_token}&type=signup&redirect_to=https://app.example/x`,
     );
+    const odd = 'https://app.example/x?a=1&type=recovery#b';
+    const encoded = (await generate({ type: 'magiclink', email: anEmail(), redirect_to: odd })).json;
+    const query = new URL(encoded.action_link).searchParams;
+    expect([query.get('redirect_to'), query.getAll('type')]).toEqual([odd, ['signup']]);
     expect(
       (await world.call('POST', '/verify', { body: { type: 'signup', token_hash: signup.hashed_token } }))
         .status,
