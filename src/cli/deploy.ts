@@ -74,7 +74,11 @@ async function deploy(options: { config?: string; to?: string }, terminal: Termi
     if (end.status === 'failed') {
       throw new CommandFailure(
         EXIT.problem,
-        `error: the deployment failed: ${end.message ?? 'no reason was given'}\n  → The former release is served on.`,
+        `error: the deployment failed: ${end.message ?? 'no reason was given'}\n  → ${
+          end.live === undefined
+            ? 'No release has been live on this server yet, so nothing is being served.'
+            : 'The previous release is still live.'
+        }`,
       );
     }
     terminal.print(`${terminal.style('green', '✓')} ${id} is live at ${to}`);

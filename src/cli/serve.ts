@@ -23,31 +23,36 @@ type ServeOptions = {
   strict?: boolean;
   dashboard: DashboardMode | 'off';
   deploySeq?: number;
+  untilStdinEnds?: boolean;
 };
 
 export function serveCommand(terminal: Terminal): Command {
-  return new Command('serve')
-    .description('serve svc.yaml in production, on the PostgreSQL of SVC_DATABASE_URL')
-    .option('-c, --config <location>', 'file, https:// or s3:// location of the configuration')
-    .option('-p, --port <port>', 'listen port', parsePort)
-    .option('--host <address>', 'listen address', '0.0.0.0')
-    .option('--migrate', 'apply pending schema changes before serving')
-    .option('--strict', 'refuse to start with an open table (no rls key)')
-    .option(
-      '--deploy-seq <number>',
-      'grows with every deployment; an older number does not migrate',
-      parseSequence,
-    )
-    .addOption(
-      new Option('--dashboard <mode>', 'serve the dashboard at /dashboard, to look at or to change things')
-        .choices(['readwrite', 'readonly', 'off'])
-        .default('readonly'),
-    )
-    .action(async (options: ServeOptions) => await serve(options, terminal));
+  return (
+    new Command('serve')
+      .description('serve svc.yaml in production, on the PostgreSQL of SVC_DATABASE_URL')
+      .option('-c, --config <location>', 'file, https:// or s3:// location of the configuration')
+      .option('-p, --port <port>', 'listen port', parsePort)
+      .option('--host <address>', 'listen address', '0.0.0.0')
+      .option('--migrate', 'apply pending schema changes before serving')
+      .option('--strict', 'refuse to start with an open table (no rls key)')
+      .option(
+        '--deploy-seq <number>',
+        'grows with every deployment; an older number does not migrate',
+        parseSequence,
+      )
+      .addOption(
+        new Option('--dashboard <mode>', 'serve the dashboard at /dashboard, to look at or to change things')
+          .choices(['readwrite', 'readonly', 'off'])
+          .default('readonly'),
+      )
+      // For whoever starts it and holds the other end: a release ends with its receiver.
+      .addOption(new Option('--until-stdin-ends').hideHelp())
+      .action(async (options: ServeOptions) => await serve(options, terminal))
+  );
 }
 
 async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
-  const stopped = untilStopped(['SIGINT', 'SIGTERM']);
+  const stopped = untilStopped(['SIGINT', 'SIGTERM'], { stdin: options.untilStdinEnds ?? false });
   const load = (): Promise<Project> =>
     loadProject({ ...options, mode: 'production', env: process.env }, terminal);
   const project = await load();

@@ -1,9 +1,16 @@
 // Waiting for the end. The first SIGINT or SIGTERM begins an orderly stop; a second one is impatience.
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Resolves with the first signal. A later one ends the process at once, with the shell's code for it. */
-export function untilStopped(signals: readonly NodeJS.Signals[] = SIGNALS): Promise<NodeJS.Signals> {
+/**
+ * Resolves with the first signal. A later one ends the process at once, with the shell's code for it. With
+ * `stdin`, its end counts as a signal too: a parent that holds the other end has died.
+ */
+export function untilStopped(
+  signals: readonly NodeJS.Signals[] = SIGNALS,
+  { stdin = false } = {},
+): Promise<NodeJS.Signals | 'stdin'> {
   return new Promise((resolve) => {
+    if (stdin) process.stdin.resume().once('close', () => resolve('stdin'));
     let stopping = false;
     for (const signal of signals) {
       process.on(signal, () => {

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { copyFile, lstat, mkdir, mkdtemp, readdir, realpath, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative, resolve, sep } from 'node:path';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { CodeFunction } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
@@ -12,7 +12,7 @@ import { Problem } from '../problem/problem.ts';
 import { pack, type ArchiveEntry } from './archive.ts';
 import { BUNDLE_FORMAT, MANIFEST, type BundleManifest } from './bundle-store.ts';
 import { checkFunctions } from './check.ts';
-import { sourceRoots } from './dev-sources.ts';
+import { sourcePaths } from './dev-sources.ts';
 import { installLocked, requireLockfile, type Environment } from './install.ts';
 import { WorkerProcess } from './worker-process.ts';
 
@@ -37,7 +37,7 @@ export type BuiltBundle = {
 
 /** Never in a bundle: secrets, state, and what npm leaves behind for itself. */
 const EXCLUDED =
-  /^(\.env|\..*\.env|\.git|\.svc|\.bin|\.cache|\.package-lock\.json|\.svc-installed|\.DS_Store|\.npmrc)$/;
+  /^(\.env|\.env\..*|\..*\.env|\.git|\.svc|\.bin|\.cache|\.package-lock\.json|\.svc-installed|\.DS_Store|\.npmrc)$/;
 
 export async function buildBundle(options: BundleOptions): Promise<BuiltBundle> {
   const { directory, functions, env } = options;
@@ -103,7 +103,8 @@ export async function listSources(
   functions: readonly CodeFunction[],
 ): Promise<ListedFile[]> {
   const found = new Map<string, ListedFile>();
-  for (const root of sourceRoots(directory, functions)) {
+  for (const root of await sourcePaths(directory, functions)) {
+    if (isExcluded(root)) continue;
     for (const one of await listFiles(root, directory, (name) => name !== 'node_modules')) {
       found.set(one.path, one);
     }
@@ -131,6 +132,8 @@ async function listFiles(
         },
       );
     }
+    // By another name it is the same secret.
+    if (isExcluded(target)) return [];
     // Followed once: a directory that contains a link to itself would have no end.
     if (path.startsWith(target + sep)) return [];
     const followed = await stat(path);
@@ -140,10 +143,14 @@ async function listFiles(
   } else if (!found.isDirectory()) return [];
   const files: ListedFile[] = [];
   for (const name of await readdir(path)) {
-    if (EXCLUDED.test(name) || !wanted(name)) continue;
+    if (isExcluded(name) || !wanted(name)) continue;
     files.push(...(await listFiles(join(path, name), base, wanted)));
   }
   return files;
+}
+
+function isExcluded(path: string): boolean {
+  return EXCLUDED.test(basename(path));
 }
 
 function slashes(path: string): string {

@@ -4,6 +4,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { watch } from 'chokidar';
 import type { CodeFunction } from '../config/config.ts';
+import { localImports } from './local-imports.ts';
 
 const SKIPPED = new Set(['node_modules', '.git', '.svc']);
 
@@ -12,7 +13,7 @@ export type SourceWatch = { readonly roots: readonly string[]; close(): Promise<
 /** Changes when a source file does. */
 export async function fingerprint(root: string, functions: readonly CodeFunction[]): Promise<string> {
   const entries: string[] = [];
-  for (const path of sourceRoots(root, functions)) await collect(path, entries);
+  for (const path of await sourcePaths(root, functions)) await collect(path, entries);
   return entries.sort().join('\n');
 }
 
@@ -42,17 +43,23 @@ export function watchSources(root: string, roots: readonly string[], onChange: (
   };
 }
 
-/** `functions/`, and each declared file outside of it with its neighbours. */
-export function sourceRoots(root: string, functions: readonly CodeFunction[]): string[] {
-  const folder = join(root, 'functions');
-  const found = new Set([folder]);
+/** `functions/`, the folder of each declared file outside of it, and what these files reach elsewhere. */
+export async function sourcePaths(root: string, functions: readonly CodeFunction[]): Promise<string[]> {
+  const folders = new Set([join(root, 'functions')]);
+  const found = new Set<string>();
   for (const { file } of functions) {
     const path = resolve(root, file);
-    if (path.startsWith(folder + sep)) continue;
     // The project's own directory holds more than sources.
-    found.add(dirname(path) === resolve(root) ? path : dirname(path));
+    if (dirname(path) === resolve(root)) found.add(path);
+    else folders.add(dirname(path));
   }
-  return [...found];
+  const { files, missing } = await localImports(
+    root,
+    functions.map(({ file }) => file),
+  );
+  for (const path of [...files, ...missing]) found.add(path);
+  const all = [...folders, ...found];
+  return all.filter((path) => ![...folders].some((folder) => path.startsWith(folder + sep)));
 }
 
 async function collect(path: string, entries: string[]): Promise<void> {

@@ -15,7 +15,7 @@ import { databaseFailure, failureProblem } from '../postgres/failure.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { openBundle, type OpenBundle } from './bundle-store.ts';
 import { checkFunctions } from './check.ts';
-import { fingerprint, sourceRoots, watchSources, type SourceWatch } from './dev-sources.ts';
+import { fingerprint, sourcePaths, watchSources, type SourceWatch } from './dev-sources.ts';
 import { redactor, secretValues } from './env.ts';
 import { installDependencies } from './install.ts';
 import { bodyTooSlow, draining, functionNotFound, signInRequired, toWire } from './problem.ts';
@@ -303,7 +303,7 @@ class Runtime {
 
   async #follow(config: Config, root: string): Promise<void> {
     const { log } = must(this.#context, 'the feature context');
-    const roots = sourceRoots(root, config.functions);
+    const roots = await sourcePaths(root, config.functions);
     if (this.#watch?.roots.join('\n') === roots.join('\n')) return;
     await this.#watch?.close();
     this.#watch = watchSources(root, roots, () => {

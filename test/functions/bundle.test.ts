@@ -105,11 +105,17 @@ test('what is inside: sources and TypeScript, no secrets, no links', async () =>
     ...HELLO,
     'functions/typed.ts': 'const n: number = 1; export default async () => ({ body: { n } });',
     'functions/.env': 'SECRET=canary',
+    'functions/.env.local': 'SECRET=canary',
     '.env': 'SECRET=canary',
-    'lib/outside.js': 'export default async () => ({ body: {} });',
+    'lib/outside.js': `import '../elsewhere/far.js'; const secret = new URL('../.production.env', import.meta.url);
+      export default async () => ({ body: {} });`,
     'lib/near.js': 'export {};',
+    'elsewhere/far.js': 'export {};',
+    'elsewhere/unused.js': 'export {};',
+    '.production.env': 'SECRET=canary',
     'svc.yaml': 'version: 1',
   });
+  symlinkSync('../.production.env', join(root, 'functions/settings.txt'));
   symlinkSync('../lib/near.js', join(root, 'functions/near.js'));
   const built = await build(root, [
     declared('hello'),
@@ -118,6 +124,7 @@ test('what is inside: sources and TypeScript, no secrets, no links', async () =>
   ]);
   const names = execFileSync('tar', ['tzf', built.archive], { encoding: 'utf8' }).trim().split('\n');
   expect(names).toEqual([
+    'elsewhere/far.js',
     'functions/hello.js',
     'functions/lib/word.js',
     'functions/near.js',

@@ -111,6 +111,18 @@ test('before the first deployment nothing is served, and the API wants its token
   expect(wrong.output).toContain('token');
 });
 
+test('a first release that fails leaves nothing behind, and is not said to have one', async () => {
+  const text = readFileSync(join(laptop, 'functions/hello.js'), 'utf8');
+  write({ 'functions/hello.js': "throw new Error('not today');" });
+  const { code, output: said } = await deploy();
+  expect(code).toBe(1);
+  expect(said).toContain('not today');
+  expect(said).toContain('nothing is being served');
+  expect(said).not.toContain('still live');
+  expect((await hello()).status).toBe(503);
+  write({ 'functions/hello.js': text });
+});
+
 test('a lockfile is required', async () => {
   const lockfile = join(laptop, 'functions/package-lock.json');
   const text = readFileSync(lockfile, 'utf8');
@@ -173,7 +185,7 @@ test('a release that does not load, or does not start, never gets the traffic', 
   const unloadable = await deploy();
   expect(unloadable.code).toBe(1);
   expect(unloadable.output).toContain('cannot be loaded');
-  expect(unloadable.output).toContain('former release is served on');
+  expect(unloadable.output).toContain('previous release is still live');
   expect((await hello()).text).toBe('two');
 
   const good = readFileSync(join(laptop, 'svc.yaml'), 'utf8');
@@ -208,6 +220,29 @@ test('the live release is started again after a restart of the server', async ()
   expect(receiver.exitCode).toBe(0);
   await startReceiver();
   await until('it serves again', async () => (await hello()).text === 'two', 60_000);
+}, 300_000);
+
+test('a receiver that is killed takes its release with it, and another one begins with one', async () => {
+  const isThere = (pid: number): boolean => {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  };
+  const below = processesBelow(receiver.pid ?? 0);
+  const release = below.find(({ command }) => command.includes(' serve '));
+  expect(release?.pid).toBeGreaterThan(0);
+  // And the rest of an upload, which nobody will ever finish.
+  writeFileSync(join(releases, 'releases', '20200101000000-left.tgz'), 'half');
+  receiver.kill('SIGKILL');
+  await once(receiver, 'exit');
+  await until('the release has ended', () => !isThere(release?.pid ?? 0), 60_000);
+  await startReceiver();
+  await until('it serves again', async () => (await hello()).text === 'two', 60_000);
+  const serving = processesBelow(receiver.pid ?? 0).filter(({ command }) => command.includes(' serve '));
+  expect(serving).toHaveLength(1);
+  expect(readdirSync(join(releases, 'releases')).filter((name) => name.endsWith('.tgz'))).toEqual([]);
 }, 300_000);
 
 test('no secret shows in what was logged', () => {

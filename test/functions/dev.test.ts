@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from 'vitest';
 import { generateApiKeys } from '../../src/identity/api-key.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
-import { until } from './world.ts';
+import { startWorld, until } from './world.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-fn-dev-'));
 let database: TestDatabase;
@@ -105,6 +105,66 @@ test('dev: a change of the sources during a change of the file does not put the 
   write({ 'functions/word.js': word('third') });
   await answers('a', 'third');
   expect((await call('late')).text).toBe('late');
+});
+
+test('dev: a file that a handler imports from another folder is followed', async () => {
+  const word = (text: string): string => `export const word = '${text}';\n`;
+  const { config, write } = project({
+    'svc.yaml': 'version: 1\nfunctions:\n  a: { runtime: node, file: src/handlers/a.js }\n',
+    'src/handlers/a.js':
+      "import { word } from '../../lib/word.js';\nexport default async () => ({ body: word });\n",
+    'lib/word.js': "export { word } from './deep/word.js';\n",
+    'lib/deep/word.js': word('one'),
+    'package.json': '{"type":"module"}',
+  });
+  svc = await startSvc({ command: 'dev', config, env: { SVC_DATABASE_URL: database.url } });
+  await answers('a', 'one');
+  write({ 'lib/deep/word.js': word('two') });
+  await answers('a', 'two');
+  // A new one, before what it imports is there.
+  write({
+    'src/handlers/a.js':
+      "import { word } from '../../other/word.js';\nexport default async () => ({ body: word });\n",
+  });
+  await until('the error shows', async () => (await call('a')).status === 500);
+  write({ 'other/word.js': word('three') });
+  await answers('a', 'three');
+});
+
+test.each([
+  ['in the handler', 'functions/a.js', 'export default async () => (;\n', 'functions/a.js:1'],
+  ['further down', 'functions/a.js', '// one\n// two\nexport default async () => {\n', 'functions/a.js:4'],
+  [
+    'in what it imports',
+    'functions/lib.js',
+    'export const word = 1;\nexport const other = ;\n',
+    'functions/lib.js:2',
+  ],
+  ['in TypeScript', 'functions/typed.ts', '\nexport const typed: = 1;\n', 'functions/typed.ts:2'],
+  ['in CommonJS', 'functions/old.cjs', '\n\nmodule.exports = (;\n', 'functions/old.cjs:3'],
+])('a syntax error %s names the file and the line', async (_where, broken, text, place) => {
+  const world = await startWorld({
+    files: {
+      'functions/a.js':
+        "import './lib.js'; import './typed.ts'; import './old.cjs';\nexport default async () => ({ body: 'ok' });\n",
+      'functions/lib.js': '',
+      'functions/typed.ts': '',
+      'functions/old.cjs': '',
+      [broken]: text,
+    },
+    yaml: '  a: { runtime: node, file: functions/a.js }\n',
+    size: 1,
+    dev: true,
+  });
+  try {
+    await until('it was loaded', () => world.functions.status().failures.has('a'));
+    const said = world.functions.status().failures.get('a') ?? '';
+    expect(said).toContain('SyntaxError');
+    expect(said).toContain(join(world.folder, place));
+    expect((await world.call('a')).json.message).toContain(place);
+  } finally {
+    await world.close();
+  }
 });
 
 test('dev: dependencies are installed as the lockfile says, or plainly without one', async () => {

@@ -24,6 +24,8 @@ export type Deployment = {
   readonly message: string | undefined;
   /** Lines for the person who deploys. */
   readonly log: readonly string[];
+  /** The release that has the traffic, if any. */
+  readonly live: string | undefined;
 };
 
 export class DeployClient {
@@ -62,12 +64,13 @@ export class DeployClient {
     const answer = await this.#ask('GET', path);
     const status = STATUSES.find((one) => one === field(answer, 'status'));
     if (!status) throw unexpected('it has no status');
-    const { message, log }: { message?: unknown; log?: unknown } = answer;
+    const { message, log, live }: { message?: unknown; log?: unknown; live?: unknown } = answer;
     return {
       id: deploymentId,
       status,
       message: typeof message === 'string' ? message : undefined,
       log: Array.isArray(log) ? log.map(String) : [],
+      live: typeof live === 'string' ? live : undefined,
     };
   }
 

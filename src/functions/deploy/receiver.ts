@@ -26,6 +26,7 @@ export type ReceiverOptions = {
   readonly onOutput: (text: string) => void;
   /** How long a new release is watched before the former one is let go. */
   readonly probationMs?: number | undefined;
+  readonly uploadStallMs?: number | undefined;
 };
 
 type Progress = {
@@ -44,6 +45,9 @@ const PROBE_MS = 500;
 /** Consecutive failed probes that end a probation. */
 const TOLERATED_FAILURES = 4;
 const KEPT_RELEASES = 5;
+/** An upload that brings nothing for so long is given up: others wait for it. */
+const UPLOAD_STALL_MS = 60_000;
+const STRANGERS_BODY_MS = 5_000;
 const RESTART_DELAYS_MS = [0, 500, 1_000, 2_000, 5_000];
 
 export class Receiver {
@@ -79,6 +83,7 @@ export class Receiver {
       state ?? { projectId: `prj_${randomBytes(8).toString('hex')}`, live: undefined },
     );
     if (!state) await receiver.#save();
+    await receiver.#forgetUploads();
     return receiver;
   }
 
@@ -101,7 +106,10 @@ export class Receiver {
         await release.start();
         this.#use(release);
       } catch (error) {
+        // After a reboot the database may be later than this.
         this.#options.log.error({ err: error, release: release.id }, 'the live release does not start');
+        this.#live = release;
+        this.#work = this.#restart(release);
       }
     }
     const address = this.#server.address();
@@ -128,6 +136,11 @@ export class Receiver {
       ([status, body]) => sendJson(response, status, body),
       (error: unknown) => {
         request.resume();
+        if (error instanceof Problem && error.status === 401) {
+          // A stranger may not hold a connection for as long as they go on sending.
+          response.setHeader('connection', 'close');
+          setTimeout(() => request.destroy(), STRANGERS_BODY_MS).unref();
+        }
         if (error instanceof Problem) {
           sendJson(response, error.status, { code: error.code, message: error.message, hint: error.hint });
           return;
@@ -192,7 +205,10 @@ export class Receiver {
         yield chunk;
       }
     };
+    const stallMs = this.#options.uploadStallMs ?? UPLOAD_STALL_MS;
+    request.setTimeout(stallMs, () => request.destroy(new Error('the upload stalled')));
     await pipeline(request, count, createWriteStream(archive, { mode: 0o600 }));
+    request.setTimeout(0);
     if (hash.digest('hex') !== request.headers[SHA256_HEADER]) {
       throw new Problem('hash_mismatch', 400, `The archive is not what ${SHA256_HEADER} says`);
     }
@@ -232,12 +248,14 @@ export class Receiver {
       progress.message =
         problem?.message ?? 'The deployment failed for a reason that is in the log of the server';
       say(`failed: ${progress.message}`);
-      if (this.#live === release) this.#live = undefined;
+      if (this.#live === release) this.#live = former;
       await release.remove();
       progress.status = 'failed';
     } finally {
       await rm(archive, { force: true });
     }
+    // It may have ended while this was under way.
+    if (this.#live && !this.#live.running && !this.#stopping) this.#restartLater(this.#live);
   }
 
   async #watch(release: Release): Promise<void> {
@@ -270,21 +288,29 @@ export class Receiver {
     this.#live = release;
     release.whenEnded(() => {
       if (this.#stopping || this.#live !== release || this.#busy) return;
-      this.#work = this.#restart(release);
+      this.#restartLater(release);
     });
   }
 
+  #restartLater(release: Release): void {
+    const before = this.#work;
+    this.#work = Promise.all([before, this.#restart(release)]).then(() => {});
+  }
+
   async #restart(release: Release): Promise<void> {
-    for (let attempt = 0; !this.#stopping && this.#live === release; attempt++) {
+    for (let attempt = 0; !this.#stopping && this.#live === release && !release.running; attempt++) {
       const wait = RESTART_DELAYS_MS[Math.min(attempt, RESTART_DELAYS_MS.length - 1)] ?? 0;
       this.#options.log.error(
         { release: release.id, waitMs: wait },
         'the live release ended; starting it again',
       );
       await delay(wait);
+      if (this.#stopping || this.#live !== release || release.running) return;
       try {
         await release.start();
-        this.#use(release);
+        // Another one may have been deployed meanwhile.
+        if (this.#live === release) this.#use(release);
+        else await release.stop();
         return;
       } catch (error) {
         this.#options.log.error({ err: error, release: release.id }, 'it does not start');
@@ -311,6 +337,14 @@ export class Receiver {
     );
     const old = names.sort((a, b) => a.localeCompare(b)).slice(0, -KEPT_RELEASES);
     for (const name of old) await rm(join(folder, name), { recursive: true, force: true });
+  }
+
+  /** What a receiver that was killed left of uploads. */
+  async #forgetUploads(): Promise<void> {
+    const folder = join(this.#options.directory, 'releases');
+    for (const name of await readdir(folder)) {
+      if (name.endsWith('.tgz')) await rm(join(folder, name), { force: true });
+    }
   }
 
   #isAllowed(authorization: string | undefined): boolean {

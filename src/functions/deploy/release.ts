@@ -111,10 +111,13 @@ export class Release {
         '127.0.0.1',
         '--port',
         String(this.#port),
+        // The receiver's end of this pipe closes with it, however it ends: nobody could reach the release any more.
+        '--until-stdin-ends',
       ],
-      { cwd: directory, env: definedOnly(env), stdio: ['ignore', 'pipe', 'pipe'] },
+      { cwd: directory, env: definedOnly(env), stdio: ['pipe', 'pipe', 'pipe'] },
     );
     this.#child = child;
+    child.stdin.on('error', () => {});
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8');
       stream.on('data', (text: string) => {

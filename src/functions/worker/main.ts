@@ -28,6 +28,7 @@ import {
 } from './protocol.ts';
 import { BadJson, toRequest } from './request.ts';
 import { BadAnswer, toAnswer, type Answer } from './response.ts';
+import { locateSyntaxError } from './syntax-error.ts';
 
 type Handler = (request: object, context: object) => unknown;
 const MAX_MESSAGE_LENGTH = 32 * 1024;
@@ -313,7 +314,13 @@ function load(name: string): Promise<Handler> {
 async function importHandler(name: string): Promise<Handler> {
   const declared = settings?.functions.find((one) => one.name === name);
   if (!settings || !declared) throw new Error(`no function ${name} is declared`);
-  const module: unknown = await import(pathToFileURL(resolve(settings.root, declared.file)).href);
+  let module: unknown;
+  try {
+    module = await import(pathToFileURL(resolve(settings.root, declared.file)).href);
+  } catch (error) {
+    await locateSyntaxError(error, settings.root, declared.file);
+    throw error;
+  }
   const found =
     typeof module === 'object' && module !== null && 'default' in module ? module.default : undefined;
   if (typeof found !== 'function') {

@@ -1,0 +1,67 @@
+// The files of a project that its handlers reach by relative paths, wherever they lie: what a bundle must hold and
+// what a change of which is a change of the code. Read from the text: every relative path in quotes counts, so that
+// a file opened with `new URL('../texts/mail.html', import.meta.url)` is found as well as one that is imported.
+import { readFile, stat } from 'node:fs/promises';
+import { dirname, extname, join, relative, resolve, sep } from 'node:path';
+
+export type LocalImports = {
+  readonly files: readonly string[];
+  /** Named and not there, as while several files are saved one after the other. */
+  readonly missing: readonly string[];
+};
+
+const CODE = new Set(['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts']);
+const RELATIVE_PATH = /(["'`])(\.{1,2}\/[^"'`\n\\$]+)\1/g;
+/** More is no handler's own code. */
+const MOST_FILES = 10_000;
+const LARGEST_SOURCE_BYTES = 2 * 1024 * 1024;
+
+/** Absolute paths, of the given files too. What leads out of `root` or into node_modules is left out. */
+export async function localImports(root: string, files: readonly string[]): Promise<LocalImports> {
+  const found = new Set<string>();
+  const missing = new Set<string>();
+  const waiting = files.map((file) => resolve(root, file));
+  for (let path = waiting.pop(); path !== undefined && found.size < MOST_FILES; path = waiting.pop()) {
+    if (found.has(path) || !isInProject(root, path)) continue;
+    const known = await stat(path).catch(() => undefined);
+    if (!known) missing.add(path);
+    if (!known?.isFile()) continue;
+    found.add(path);
+    if (!CODE.has(extname(path)) || known.size > LARGEST_SOURCE_BYTES) continue;
+    const text = await readFile(path, 'utf8');
+    for (const [, , named = ''] of text.matchAll(RELATIVE_PATH)) {
+      waiting.push(...(await candidates(join(dirname(path), named.replace(/[?#].*$/, '')))));
+    }
+  }
+  // Whether a .js file is a module is said by the package.json above it.
+  for (const path of [...found]) {
+    const manifest = await nearestManifest(root, dirname(path));
+    if (manifest !== undefined) found.add(manifest);
+  }
+  return { files: [...found].sort(), missing: [...missing].sort() };
+}
+
+/** As written; and as `require` completes it, where that is a file. */
+async function candidates(path: string): Promise<string[]> {
+  const known = await stat(path).catch(() => undefined);
+  if (known?.isFile()) return [path];
+  const completed = ['.js', '.cjs', '.json'].map((ending) => path + ending).concat(join(path, 'index.js'));
+  for (const one of completed) {
+    if ((await stat(one).catch(() => undefined))?.isFile()) return [one];
+  }
+  return extname(path) === '' ? [] : [path];
+}
+
+async function nearestManifest(root: string, folder: string): Promise<string | undefined> {
+  for (let at = folder; at === resolve(root) || isInProject(root, at); at = dirname(at)) {
+    const manifest = join(at, 'package.json');
+    if ((await stat(manifest).catch(() => undefined))?.isFile()) return manifest;
+    if (at === resolve(root)) return undefined;
+  }
+  return undefined;
+}
+
+function isInProject(root: string, path: string): boolean {
+  const inside = relative(resolve(root), path);
+  return inside !== '' && !inside.split(sep).some((part) => part === '..' || part === 'node_modules');
+}
