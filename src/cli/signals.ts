@@ -16,6 +16,8 @@ export function untilStopped(
       process.on(signal, () => {
         if (stopping) process.exit(130);
         stopping = true;
+        // An open pipe would keep the process alive.
+        if (stdin) process.stdin.destroy();
         resolve(signal);
       });
     }

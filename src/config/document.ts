@@ -64,6 +64,11 @@ export function readDocument(text: string): ReadDocument {
   if (error) {
     if (error.message.includes('call stack')) return tooDeep(text, error.pos[0]);
     const [start, end] = error.pos;
+    const open = lastUnclosed(text, start);
+    if (open !== undefined && FLOW_ERRORS.has(error.code)) {
+      const [bracket, closing] = text[open] === '{' ? ['{', '}'] : ['[', ']'];
+      return failed(text, open, 'yaml', `this ${bracket} is not closed`, `Add the missing ${closing}.`);
+    }
     const hint = hintFor(error.code, text, start);
     return failed(text, start, 'yaml', plain(error.message), hint, end - start);
   }
@@ -77,6 +82,28 @@ export function readDocument(text: string): ReadDocument {
     );
   }
   return { ok: true, document: { text, yaml, lines } };
+}
+
+/** Of these the parser complains where it gave up, which is a line or more after the bracket. */
+const FLOW_ERRORS: ReadonlySet<string> = new Set([
+  'BAD_INDENT',
+  'BLOCK_IN_FLOW',
+  'MISSING_CHAR',
+  'UNEXPECTED_TOKEN',
+  'MULTILINE_IMPLICIT_KEY',
+  'BLOCK_AS_IMPLICIT_KEY',
+]);
+
+/** The last bracket of an earlier line that is still open at `end`; texts in quotes and comments left out. */
+function lastUnclosed(text: string, end: number): number | undefined {
+  const open: number[] = [];
+  const token = /"(?:\\.|[^"\\])*"|(?<=[\s[{,:])'(?:[^']|'')*'|(?<=^|\s)#[^\n]*|\$\{[^}\n]*\}|[[\]{}]/gm;
+  for (const { 0: found, index } of text.slice(0, end).matchAll(token)) {
+    if (found === '{' || found === '[') open.push(index);
+    else if (found === '}' || found === ']') open.pop();
+  }
+  const last = open.at(-1);
+  return last !== undefined && text.slice(last, end).includes('\n') ? last : undefined;
 }
 
 function failed(

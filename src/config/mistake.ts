@@ -17,6 +17,7 @@ export type MistakeCode =
   | 'reserved-name'
   | 'name-too-long'
   | 'missing-variable'
+  | 'no-primary-key'
   | 'forbidden-variable'
   | 'missing-file'
   | 'open-table'

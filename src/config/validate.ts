@@ -60,7 +60,11 @@ function toMistakes(tree: Tree, { issue, path }: LeafIssue): Mistake[] {
       const synonym = typeof value === 'string' ? (closest(value, values) ?? SYNONYMS.get(value)) : undefined;
       const near = synonym !== undefined && values.includes(synonym) ? synonym : undefined;
       const wanted = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(', ')}`;
-      return at('bad-value', `${describe(tree, path, value)} ${wanted}`, near && `Did you mean ${near}?`);
+      const everything = path.at(-2) === 'operations' && (value === 'all' || value === '*');
+      const hint = everything
+        ? 'For all four write operations: [select, insert, update, delete].'
+        : near && `Did you mean ${near}?`;
+      return at('bad-value', `${describe(tree, path, value)} ${wanted}`, hint);
     }
     case 'invalid_union':
       return at('wrong-type', `${describe(tree, path, value)} does not fit here`, exampleFor(path));
@@ -99,11 +103,13 @@ function unknownKey(tree: Tree, path: KeyPath, key: string): Mistake {
     code: 'unknown-key',
     path: whole,
     message: `there is no key ${JSON.stringify(key)} ${where}`,
-    hint: hintForKey(key, known),
+    hint: hintForKey(path, key, known),
   });
 }
 
-function hintForKey(key: string, known: readonly string[]): string {
+function hintForKey(path: KeyPath, key: string, known: readonly string[]): string {
+  const elsewhere = path.length === 0 ? ELSEWHERE.get(key) : undefined;
+  if (elsewhere !== undefined) return elsewhere;
   const synonym = SYNONYMS.get(key);
   const near =
     closest(key, known) ?? (synonym !== undefined && known.includes(synonym) ? synonym : undefined);
@@ -112,6 +118,32 @@ function hintForKey(key: string, known: readonly string[]): string {
   if (home !== undefined) return `It belongs elsewhere: ${home}.`;
   return `Known keys: ${known.join(', ')}.`;
 }
+
+/** What people look for at the top level, and where it is done. */
+const ELSEWHERE: ReadonlyMap<string, string> = new Map([
+  ['views', 'Create views in the database with SQL, and list them under expose.relations.'],
+  ['view', 'Create views in the database with SQL, and list them under expose.relations.'],
+  ['triggers', 'This file declares no triggers: create them in the database with SQL; svc leaves them alone.'],
+  ['extensions', 'Run `create extension …` in the database; its types can then be used here.'],
+  ['enums', 'Allowed values belong to the column: { name: state, type: text, enum: [open, done] }.'],
+  ['types', 'Allowed values belong to the column as enum; other types are created in the database with SQL.'],
+  ['seed', 'This file holds no rows: insert them with SQL, or through /rest/v1 with the secret key.'],
+  ['seeds', 'This file holds no rows: insert them with SQL, or through /rest/v1 with the secret key.'],
+  ['cron', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
+  ['schedules', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
+  ['jobs', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
+  ['realtime', 'There is no realtime service to configure.'],
+  ['webhooks', 'A webhook is received by a function: declare it under functions.'],
+  ['hooks', 'There are no hooks to configure; code goes under functions, SQL under rpc.'],
+  ['env', 'Values of functions belong to functions.<name>.env; others come from the environment as ${NAME}.'],
+  ['policies', 'Policies belong to their table or bucket: tables.<name>.rls.'],
+  ['rls', 'Policies belong to their table or bucket: tables.<name>.rls.'],
+  ['indexes', 'Indexes belong to their table: tables.<name>.indexes.'],
+  ['models', 'Tables are declared under tables.'],
+  ['schema', 'Tables are declared under tables; another schema is tables.<name>.schema.'],
+  ['users', 'Users sign up through /auth/v1, or are made by its admin routes.'],
+  ['cors', 'It belongs elsewhere: server.cors.'],
+]);
 
 /** Words of neighbouring products, and of SQL, for what is spelled otherwise here. */
 const SYNONYMS: ReadonlyMap<string, string> = new Map([
@@ -125,7 +157,6 @@ const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ['postgres', 'database'],
   ['db', 'database'],
   ['secrets', 'env'],
-  ['all', 'select'],
   ['read', 'select'],
   ['write', 'update'],
   ['bucket_size', 'max_size'],
@@ -157,7 +188,8 @@ function hintForType(tree: Tree, expected: string, path: KeyPath, value: unknown
   const isScalar = value !== null && typeof value !== 'object';
   switch (expected) {
     case 'array':
-      return isScalar ? `Write a list: [${describe(tree, path, value)}].` : undefined;
+      if (isScalar) return `Write a list: [${describe(tree, path, value)}].`;
+      return LIST_FORMS.get(String(path.at(-1))) ?? 'This is a list: begin each entry with a dash.';
     case 'string':
       if (schemaAt(path)?.[UNIT] === 'duration') return 'A duration has a unit: 30s, 5m, 1h, 7d.';
       return isScalar ? `Put it in quotes: "${describe(tree, path, value)}".` : undefined;
@@ -169,11 +201,22 @@ function hintForType(tree: Tree, expected: string, path: KeyPath, value: unknown
     case 'record':
       return Array.isArray(value)
         ? 'Names are keys here: remove the leading dashes and write name: { … }.'
-        : undefined;
+        : isScalar
+          ? exampleFor(path)
+          : undefined;
     default:
       return undefined;
   }
 }
+
+/** What a list looks like where people write a map of names. */
+const LIST_FORMS: ReadonlyMap<string, string> = new Map([
+  ['fields', 'Columns are a list: fields: [{ name: id, type: uuid }], or a line `- { name: …, type: … }` for each.'],
+  ['args', 'Arguments are a list: args: [{ name: a, type: integer }].'],
+  ['rls', 'Policies are a list: rls: [{ operations: [select], using: … }].'],
+  ['indexes', 'Indexes are a list: indexes: [{ columns: [owner_id] }].'],
+  ['enum', 'Values are a list: enum: [open, done].'],
+]);
 
 const EXAMPLES: ReadonlyMap<string, string> = new Map([
   ['version', 'The file begins with `version: 1`.'],

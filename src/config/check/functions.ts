@@ -26,12 +26,26 @@ export function checkSqlFunctions(context: CheckContext): void {
     const path = ['rpc', name];
     checkName(context, path, name, 'key');
     checkArguments(context, path, fn);
+    checkBody(context, path, fn);
     checkResult(context, [...path, 'returns', 'type'], fn.returns.type, tables);
   }
   checkRenames(
     context,
     entries.map(([name, fn]) => ({ path: ['rpc', name], name, from: fn.renamed_from })),
   );
+}
+
+/** PL/pgSQL begins with a block; a bare statement is the other language. */
+function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
+  if (fn.language === 'sql') return;
+  const code = fn.body.replace(/^(\s|--[^\n]*(\n|$)|\/\*[^]*?\*\/)+/, '');
+  if (!/^(select|insert|update|delete|merge|values|with|table)\b/i.test(code)) return;
+  context.report({
+    code: 'conflict',
+    path: [...path, 'body'],
+    message: 'the body is a plain SQL statement, and the language is plpgsql',
+    hint: 'Add language: sql, or write begin … end around it.',
+  });
 }
 
 function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {

@@ -3,8 +3,15 @@ import type { KeyPath } from '../mistake.ts';
 import type { RawPolicy } from '../schema.ts';
 import type { CheckContext } from './context.ts';
 import { checkName } from './name.ts';
+import { familyOf } from './type-family.ts';
 
-export function checkPolicies(context: CheckContext, path: KeyPath, policies: readonly RawPolicy[]): void {
+/** `columns` are the declared types of a table, by name. */
+export function checkPolicies(
+  context: CheckContext,
+  path: KeyPath,
+  policies: readonly RawPolicy[],
+  columns: ReadonlyMap<string, string | undefined> = new Map(),
+): void {
   const names = new Map<string, number>();
   policies.forEach((policy, index) => {
     const at: KeyPath = [...path, index];
@@ -31,6 +38,9 @@ export function checkPolicies(context: CheckContext, path: KeyPath, policies: re
       });
     }
     checkConditions(context, at, policy);
+    for (const key of ['using', 'with_check', 'check'] as const) {
+      checkOwner(context, [...at, key], policy[key], columns);
+    }
   });
 }
 
@@ -84,4 +94,28 @@ function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy):
       part: 'key',
     });
   }
+}
+
+/** The whole condition compares the caller's id with a column of another type: PostgreSQL has no such comparison. */
+function checkOwner(
+  context: CheckContext,
+  path: KeyPath,
+  condition: string | undefined,
+  columns: ReadonlyMap<string, string | undefined>,
+): void {
+  const [, left, right] =
+    /^\s*(?:"?(\w+)"?\s*=\s*auth\.uid\(\)|auth\.uid\(\)\s*=\s*"?(\w+)"?)\s*$/i.exec(condition ?? '') ?? [];
+  const column = left ?? right;
+  const type = column === undefined ? undefined : columns.get(column);
+  const family = type === undefined ? undefined : familyOf(type);
+  if (family === undefined || family === 'uuid') return;
+  context.report({
+    code: 'conflict',
+    path,
+    message: `${column} is ${type}, and auth.uid() is a uuid: the two cannot be compared`,
+    hint:
+      family === 'text'
+        ? `Make the column a uuid, or write ${column} = auth.uid()::text.`
+        : 'Compare it with the column that holds the id of the user, a uuid.',
+  });
 }

@@ -8,7 +8,7 @@ import { checkDefault, isCall } from './default.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, isReservedSchema } from './name.ts';
 import { checkPolicies } from './policies.ts';
-import { familyOf } from './type-family.ts';
+import { familyOf, foreignType } from './type-family.ts';
 
 /** PostgreSQL has columns of these names in every table. */
 const SYSTEM_COLUMNS: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']);
@@ -30,7 +30,10 @@ export function checkTables(context: CheckContext): void {
     checkFields(context, tables, path, table);
     checkIndexes(context, path, table, indexNames);
     if (table.rls === undefined) reportOpen(context, name);
-    else if (Array.isArray(table.rls)) checkPolicies(context, [...path, 'rls'], table.rls);
+    else if (Array.isArray(table.rls)) {
+      const columns = new Map(table.fields.map(({ name: column, type }) => [column, type]));
+      checkPolicies(context, [...path, 'rls'], table.rls, columns);
+    }
   }
   checkRenames(
     context,
@@ -71,6 +74,16 @@ function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table
       hint: 'Split the table.',
     });
     return;
+  }
+  if (!table.fields.some((field) => field.primary_key) && !context.broken.touches([...path, 'fields'])) {
+    context.report({
+      code: 'no-primary-key',
+      path,
+      message: `the table ${path[1]} has no primary key: single rows cannot be told apart, and upserts need one`,
+      severity: 'warning',
+      hint: 'Add primary_key: true to a column, for example { name: id, type: uuid, primary_key: true, default: uuid_v7() }.',
+      part: 'key',
+    });
   }
   const seen = new Set<string>();
   const keys = table.fields.filter((field) => field.primary_key).length;
@@ -129,6 +142,7 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
   }
   if (field.foreign_key) checkForeignKey(context, tables, field, [...at, 'foreign_key']);
   checkRef(context, field, at);
+  checkType(context, field, [...at, 'type']);
   const type = field.type ?? (field.foreign_key?.references === 'auth.users.id' ? 'uuid' : undefined);
   checkBounds(context, field, type, at);
   checkEnum(context, field, type, at);
@@ -147,6 +161,17 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
   } else checkDefault(context, [...at, 'default'], type, field.default);
 }
 
+function checkType(context: CheckContext, { type }: RawField, path: KeyPath): void {
+  const meant = type === undefined ? undefined : foreignType(type);
+  if (type === undefined || meant === undefined) return;
+  context.report({
+    code: 'bad-value',
+    path,
+    message: `${context.quote(path, type)} is no type of PostgreSQL`,
+    hint: `Did you mean ${meant}?`,
+  });
+}
+
 function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
   if (field.ref === undefined) {
     if (field.on_delete === undefined || context.broken.covers([...at, 'ref'])) return;
@@ -156,7 +181,7 @@ function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
       message: 'on_delete here belongs to ref',
       hint: field.foreign_key
         ? 'For the foreign key write it inside: foreign_key: { references: …, on_delete: … }.'
-        : 'Add ref: storage.<bucket>, or remove on_delete.',
+        : 'For a foreign key write foreign_key: { references: <table>.<column>, on_delete: … }; for a stored object add ref: storage.<bucket>.',
       part: 'key',
     });
     return;

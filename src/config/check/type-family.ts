@@ -29,3 +29,40 @@ export function familyOf(type: string): TypeFamily | undefined {
 export function isZoned(type: string): boolean {
   return /timestamptz|timestamp\s*(\([^)]*\)\s*)?with time zone/i.test(type);
 }
+
+/** Names of other databases and languages, by what PostgreSQL calls it. A type of one's own has its schema in front. */
+const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
+  ['string', 'text'],
+  ['str', 'text'],
+  ['tinytext', 'text'],
+  ['mediumtext', 'text'],
+  ['longtext', 'text'],
+  ['nvarchar', 'varchar'],
+  ['email', 'text'],
+  ['url', 'text'],
+  ['enum', 'text, with enum: [ … ] beside it'],
+  ['datetime', 'timestamptz'],
+  ['number', 'numeric'],
+  ['double', 'double precision'],
+  ['float32', 'real'],
+  ['float64', 'double precision'],
+  ['int16', 'smallint'],
+  ['int32', 'integer'],
+  ['int64', 'bigint'],
+  ['long', 'bigint'],
+  ['tinyint', 'smallint'],
+  ['mediumint', 'integer'],
+  ['autoincrement', 'bigserial'],
+  ['object', 'jsonb'],
+  ['array', 'a type with brackets, such as text[]'],
+  ['map', 'jsonb'],
+  ['blob', 'bytea'],
+  ['binary', 'bytea'],
+  ['guid', 'uuid'],
+]);
+
+/** What was meant by a type that PostgreSQL does not have. */
+export function foreignType(type: string): string | undefined {
+  const name = type.toLowerCase().trim();
+  return FOREIGN_TYPES.get(name.replace(/\s*\([^)]*\)/, '').replace(/\[\d*\]$/, ''));
+}
