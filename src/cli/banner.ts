@@ -34,7 +34,8 @@ export function banner({ project, keys, url, postgresVersion, readyInMs, termina
   return lines.join('\n');
 }
 
+/** Something that answers with more than an empty list: a fresh table has no rows, and policies hide the rest. */
 function samplePath({ config }: Project): string {
-  const table = config.tables.find((one) => one.schema === 'public');
-  return table ? `/rest/v1/${encodeURIComponent(table.name)}?select=*&limit=5` : '/auth/v1/settings';
+  const open = config.functions.find(({ authRequired }) => !authRequired);
+  return open ? `/functions/v1/${open.name}` : '/auth/v1/settings';
 }

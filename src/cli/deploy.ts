@@ -50,7 +50,7 @@ async function deploy(options: { config?: string; to?: string }, terminal: Termi
     const missing = to ? TOKEN_VARIABLE : 'the server (--to or SVC_DEPLOY_URL)';
     throw new CommandFailure(
       EXIT.badConfiguration,
-      `error: ${missing} is not set\n  → docs/deploy.md shows how to set up a server in two commands.`,
+      `error: ${missing} is not set\n  → The server runs \`svc receive\` with the same SVC_DEPLOY_TOKEN; \`svc deploy --help\` has an example.`,
     );
   }
   const client = new DeployClient(to, token);

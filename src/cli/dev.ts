@@ -1,5 +1,6 @@
 // `svc dev`: everything for the person at the keyboard. An embedded PostgreSQL unless SVC_DATABASE_URL names
 // another, keys made and kept in `.env`, migrations at once, and a reload at every change of the file.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { readModeVariables } from '../config/env-file.ts';
@@ -19,6 +20,7 @@ import { watchProject, type ProjectChanges } from './project-changes.ts';
 import { untilStopped } from './signals.ts';
 import { renderProblem, type Terminal } from './terminal.ts';
 import { writeTypes } from './types.ts';
+import { assertPortFree } from '../server/port.ts';
 import { Problem } from '../problem/problem.ts';
 
 type DevOptions = { config?: string; port?: number; host: string; strict?: boolean; types?: string };
@@ -41,6 +43,8 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
     loadProject({ ...options, mode: 'development', env: process.env }, terminal);
   const project = await load();
   const { env } = project;
+  const port = listenPort(options.port, env, project.config);
+  await assertPortFree(options.host, port);
   const keys = ensureKeys(join(project.directory, '.env'), env, terminal);
   const recentLines = new RecentLines();
   const log = createLog({ level: env['SVC_LOG_LEVEL'], pretty: process.stdout.isTTY, recentLines });
@@ -52,13 +56,16 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   let postgres: EmbeddedPostgres | undefined;
   let backend: Backend | undefined;
   try {
+    if (!ownUrl && !existsSync(join(stateDirectory, 'postgres'))) {
+      terminal.print('making a database in .svc: once, it takes a few seconds');
+    }
     postgres = ownUrl ? undefined : await startEmbeddedPostgres({ dir: stateDirectory, log });
     backend = await startBackend({
       config: project.config,
       databaseUrl: ownUrl ?? postgres?.url ?? '',
       keys,
       host: options.host,
-      port: listenPort(options.port, env, project.config),
+      port,
       log,
       dev: true,
       env,

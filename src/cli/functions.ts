@@ -2,9 +2,14 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
+import { readModeVariables } from '../config/env-file.ts';
+import { loadConfig } from '../config/load.ts';
+import { readSource } from '../config/source.ts';
 import { createFunction } from '../functions/starter.ts';
+import { listenPort } from './environment.ts';
 import { CommandFailure, EXIT } from './exit.ts';
 import { loadProject } from './project.ts';
+import { withStandIns } from './stand-ins.ts';
 import type { Terminal } from './terminal.ts';
 
 type NewOptions = { config: string; language: 'js' | 'ts'; authRequired?: boolean };
@@ -23,7 +28,7 @@ function newCommand(terminal: Terminal): Command {
     .option('-c, --config <file>', 'the configuration file', 'svc.yaml')
     .addOption(new Option('-l, --language <language>', 'of the handler').choices(['js', 'ts']).default('js'))
     .option('--auth-required', 'answer 401 to callers who are not signed in')
-    .action((name: string, options: NewOptions) => {
+    .action(async (name: string, options: NewOptions) => {
       const file = resolve(options.config);
       if (!existsSync(file)) {
         throw new CommandFailure(
@@ -39,8 +44,17 @@ function newCommand(terminal: Terminal): Command {
       });
       for (const path of written) terminal.print(`wrote ${path}`);
       terminal.print(`declared functions.${name} in ${options.config}\n`);
-      terminal.print(`With \`svc dev\` running:\n  curl http://localhost:8080/functions/v1/${name}`);
+      const port = await declaredPort(options.config);
+      terminal.print(`With \`svc dev\` running:\n  curl http://localhost:${port}/functions/v1/${name}`);
     });
+}
+
+/** Where `svc dev` listens without --port; what is wrong with the file otherwise is not said here. */
+async function declaredPort(file: string): Promise<number> {
+  const source = await readSource(file, process.cwd());
+  const env = readModeVariables(source.directory, 'development', process.env);
+  const loaded = loadConfig(source, { variables: withStandIns(file, env, /./) });
+  return loaded.ok ? listenPort(undefined, env, loaded.config) : 8080;
 }
 
 function listCommand(terminal: Terminal): Command {
@@ -49,6 +63,9 @@ function listCommand(terminal: Terminal): Command {
     .option('-c, --config <file>', 'the configuration file')
     .action(async (options: { config?: string }) => {
       const { config } = await loadProject({ ...options, mode: 'development', env: process.env }, terminal);
+      if (config.functions.length === 0) {
+        terminal.print('No code functions are declared. Make a first one with `svc functions new <name>`.');
+      }
       for (const { name, file, authRequired, timeoutMs } of config.functions) {
         const access = authRequired ? 'signed-in callers' : 'public';
         terminal.print(`${name.padEnd(24)} ${access.padEnd(18)} ${`${timeoutMs / 1000}s`.padEnd(6)} ${file}`);

@@ -23,8 +23,15 @@ export function initCommand(terminal: Terminal): Command {
       mkdirSync(folder, { recursive: true });
       writeFileSync(file, starter(basename(folder)), { flag: 'wx' });
       addIgnored(join(folder, '.gitignore'));
-      terminal.print(`wrote ${file}\n\nNext:\n  ${directory === '.' ? '' : `cd ${directory} && `}svc dev`);
+      terminal.print(
+        `wrote ${file}\n\nNext:\n  ${directory === '.' ? '' : `cd ${directory} && `}${callOf(process.env)} dev`,
+      );
     });
+}
+
+/** How whoever typed this can type the next command: a package that npx fetched or that is a dependency is not on PATH. */
+function callOf(env: NodeJS.ProcessEnv): string {
+  return env['npm_command'] === 'exec' || env['npm_lifecycle_event'] === 'npx' ? 'npx svc' : 'svc';
 }
 
 function addIgnored(file: string): void {
@@ -37,7 +44,7 @@ function addIgnored(file: string): void {
 }
 
 function starter(name: string): string {
-  return `# The whole backend. Every key is explained in docs/configuration.md; \`svc schema\` prints a JSON Schema for editors.
+  return `# The whole backend. \`svc schema\` prints a JSON Schema that explains every key to editors; \`svc validate\` checks this file.
 version: 1
 
 project:

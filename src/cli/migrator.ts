@@ -83,7 +83,15 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
 }
 
 function summarise(steps: readonly Step[]): string {
-  if (steps.length > MOST_LINES)
-    return `applied ${steps.length} changes to the database (svc migrate history lists them)`;
-  return steps.map((step) => `  ${step.sign} ${step.at}: ${step.summary}`).join('\n');
+  const line = ({ sign, at, summary }: Step): string => `  ${sign} ${at}: ${summary}`;
+  if (steps.length <= MOST_LINES) return steps.map(line).join('\n');
+  // Of many, those that take something away are still worth a line each.
+  const removals = steps.filter(({ sign }) => sign === '-');
+  const shown = removals.slice(0, MOST_LINES).map(line);
+  const more = removals.length - shown.length;
+  return [
+    `applied ${steps.length} changes to the database, ${removals.length} of them removals (svc migrate history lists them)`,
+    ...shown,
+    ...(more > 0 ? [`  … and ${more} more removals`] : []),
+  ].join('\n');
 }

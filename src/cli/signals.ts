@@ -10,14 +10,16 @@ export function untilStopped(
   { stdin = false } = {},
 ): Promise<NodeJS.Signals | 'stdin'> {
   return new Promise((resolve) => {
-    if (stdin) process.stdin.resume().once('close', () => resolve('stdin'));
+    if (stdin) {
+      process.stdin.resume().once('close', () => resolve('stdin'));
+      // An open pipe must not keep a process alive that has ended in every other way.
+      process.stdin.unref();
+    }
     let stopping = false;
     for (const signal of signals) {
       process.on(signal, () => {
         if (stopping) process.exit(130);
         stopping = true;
-        // An open pipe would keep the process alive.
-        if (stdin) process.stdin.destroy();
         resolve(signal);
       });
     }

@@ -78,7 +78,7 @@ export function readDocument(text: string): ReadDocument {
       0,
       'not-a-map',
       'the file is not a map of keys',
-      'It begins with `version: 1`; docs/configuration.md lists the keys.',
+      'It begins with `version: 1`; `svc schema` lists the keys.',
     );
   }
   return { ok: true, document: { text, yaml, lines } };

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { readModeVariables } from './env-file.ts';
+import { brokenLinesIn, readModeVariables } from './env-file.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'svc-env-'));
 writeFileSync(
@@ -33,4 +33,14 @@ test('production takes the variables of functions from .env, and not the keys of
 
 test('a remote file has no neighbours', () => {
   expect(readModeVariables(undefined, 'production', { A: 'shell' })).toEqual({ A: 'shell' });
+});
+
+test.each([
+  ['A=1\n# note\n\nexport B="x y"\n', []],
+  ['A=1\nB: 2\nC 3\n=4\n', [2, 3, 4]],
+  ['KEY="-----BEGIN\nabc def\n-----END"\nnonsense\n', [4]],
+  ["A='one quote\nnonsense\n", [2]],
+  ['A=\r\nB=2\r\n', []],
+])('lines that set nothing: %j', (text, lines) => {
+  expect(brokenLinesIn(text)).toEqual(lines);
 });

@@ -36,3 +36,44 @@ export function readVariables(
   for (const [name, value] of Object.entries(shell)) if (value !== undefined) merged[name] = value;
   return merged;
 }
+
+/** Lines of the files that set nothing although they look as if they should; never what is in them. */
+export function brokenLines(directory: string | undefined, mode: Mode): string[] {
+  if (directory === undefined) return [];
+  return ['.env', `.${mode}.env`].flatMap((name) => {
+    const path = join(directory, name);
+    return existsSync(path) ? brokenLinesIn(readFileSync(path, 'utf8')).map((line) => `${name}:${line}`) : [];
+  });
+}
+
+const ASSIGNMENT = /^\s*(?:export\s+)?[\w.-]+\s*=\s*(.*)$/;
+
+export function brokenLinesIn(text: string): number[] {
+  const broken: number[] = [];
+  let open = '';
+  text.split('\n').forEach((line, index) => {
+    if (open !== '') {
+      // Inside of a text in quotes that goes over several lines.
+      if (line.includes(open)) open = '';
+      return;
+    }
+    if (/^\s*(#|$)/.test(line)) return;
+    const value = ASSIGNMENT.exec(line.replace(/\r$/, ''))?.[1];
+    if (value === undefined) {
+      broken.push(index + 1);
+      return;
+    }
+    const quote = /^["'`]/.exec(value)?.[0] ?? '';
+    if (
+      quote !== '' &&
+      !value.slice(1).includes(quote) &&
+      text
+        .split('\n')
+        .slice(index + 1)
+        .some((one) => one.includes(quote))
+    ) {
+      open = quote;
+    }
+  });
+  return broken;
+}

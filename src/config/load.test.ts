@@ -553,7 +553,7 @@ tables:
   a:
     rls: []
     fields:
-      - { name: id, type: int, on_delete: cascade }
+      - { name: id, type: int, primary_key: true, on_delete: cascade }
 storage: { list: {} }
 `);
   const paths = loaded.ok ? [] : loaded.mistakes.map((mistake) => renderPath(mistake.path));
@@ -579,7 +579,7 @@ test('a megabyte file ends in an error', () => {
 });
 
 test('a table without rls is a warning that names it, and an error when strict', () => {
-  const text = 'version: 1\ntables: { open: { fields: [{ name: a, type: int }] } }';
+  const text = 'version: 1\ntables: { open: { fields: [{ name: a, type: int, primary_key: true }] } }';
   const loose = load(text);
   expect(loose.ok && loose.warnings).toMatchObject([
     { code: 'open-table', severity: 'warning', message: expect.stringMatching(/open/) },

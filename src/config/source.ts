@@ -1,5 +1,6 @@
 // Where svc.yaml comes from: a file, an https:// URL or an s3:// object. Locations may carry credentials (a signed
 // URL, user:password@); names that messages and logs show do not.
+import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { Problem } from '../problem/problem.ts';
@@ -24,16 +25,29 @@ export async function readSource(
 ): Promise<Source> {
   if (location === undefined) return readLocal(findDefault(workingDirectory), workingDirectory);
   if (!isRemote(location)) return readLocal(location, workingDirectory);
-  const name = publicName(location);
+  const { address, sha256 } = splitHash(location);
+  const name = publicName(address);
   const signal = AbortSignal.timeout(timeoutMs);
   try {
-    const chunks = /^s3:/i.test(location) ? readS3(location, signal) : readHttp(location, name, signal);
-    return { name, directory: undefined, text: await readText(name, chunks) };
+    const chunks = /^s3:/i.test(address) ? readS3(address, signal) : readHttp(address, name, signal);
+    return { name, directory: undefined, text: await readText(name, chunks, sha256) };
   } catch (cause) {
     if (cause instanceof Problem) throw cause;
     const reason = signal.aborted ? `no answer within ${timeoutMs / 1000} seconds` : reasonOf(cause);
     throw unreadable(name, reason, cause);
   }
+}
+
+/** `…#<sha256>` pins what is read, as in functions_bundle. */
+function splitHash(location: string): { address: string; sha256: string | undefined } {
+  const [, address, sha256] = /^([^#]*)#([0-9a-f]{64})$/i.exec(location) ?? [];
+  if (address !== undefined && sha256 !== undefined) return { address, sha256: sha256.toLowerCase() };
+  if (location.includes('#')) {
+    throw new Problem('bad_location', 500, `${publicName(location)} is followed by # and no SHA-256`, {
+      hint: 'A pinned location ends in # and the 64 hexadecimal digits that sha256sum prints.',
+    });
+  }
+  return { address: location, sha256: undefined };
 }
 
 export function isRemote(location: string | undefined): boolean {
@@ -115,7 +129,11 @@ async function* readS3(location: string, signal: AbortSignal): AsyncGenerator<Ui
   }
 }
 
-async function readText(name: string, chunks: AsyncIterable<Uint8Array>): Promise<string> {
+async function readText(
+  name: string,
+  chunks: AsyncIterable<Uint8Array>,
+  sha256: string | undefined,
+): Promise<string> {
   const read: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of chunks) {
@@ -123,7 +141,15 @@ async function readText(name: string, chunks: AsyncIterable<Uint8Array>): Promis
     if (bytes > MOST_BYTES) throw unreadable(name, 'it is far too large for a configuration');
     read.push(chunk);
   }
-  return decodeSource(name, Buffer.concat(read));
+  const whole = Buffer.concat(read);
+  const actual = createHash('sha256').update(whole).digest('hex');
+  if (sha256 !== undefined && actual !== sha256) {
+    throw new Problem('config_hash_mismatch', 500, `${name} is not the file that --config pins`, {
+      details: `it has SHA-256 ${actual}, --config says ${sha256}`,
+      hint: 'Name the hash of the file that should be served. Nothing of it was used.',
+    });
+  }
+  return decodeSource(name, whole);
 }
 
 export function decodeSource(name: string, bytes: Uint8Array): string {

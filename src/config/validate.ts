@@ -123,7 +123,10 @@ function hintForKey(path: KeyPath, key: string, known: readonly string[]): strin
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ['views', 'Create views in the database with SQL, and list them under expose.relations.'],
   ['view', 'Create views in the database with SQL, and list them under expose.relations.'],
-  ['triggers', 'This file declares no triggers: create them in the database with SQL; svc leaves them alone.'],
+  [
+    'triggers',
+    'This file declares no triggers: create them in the database with SQL; svc leaves them alone.',
+  ],
   ['extensions', 'Run `create extension …` in the database; its types can then be used here.'],
   ['enums', 'Allowed values belong to the column: { name: state, type: text, enum: [open, done] }.'],
   ['types', 'Allowed values belong to the column as enum; other types are created in the database with SQL.'],
@@ -211,7 +214,10 @@ function hintForType(tree: Tree, expected: string, path: KeyPath, value: unknown
 
 /** What a list looks like where people write a map of names. */
 const LIST_FORMS: ReadonlyMap<string, string> = new Map([
-  ['fields', 'Columns are a list: fields: [{ name: id, type: uuid }], or a line `- { name: …, type: … }` for each.'],
+  [
+    'fields',
+    'Columns are a list: fields: [{ name: id, type: uuid }], or a line `- { name: …, type: … }` for each.',
+  ],
   ['args', 'Arguments are a list: args: [{ name: a, type: integer }].'],
   ['rls', 'Policies are a list: rls: [{ operations: [select], using: … }].'],
   ['indexes', 'Indexes are a list: indexes: [{ columns: [owner_id] }].'],
@@ -229,7 +235,10 @@ const EXAMPLES: ReadonlyMap<string, string> = new Map([
   ['runtime', 'Write runtime: node.'],
   ['file', 'For example file: functions/hello.js.'],
   ['body', 'The body is the text between the dollar quotes of CREATE FUNCTION.'],
-  ['rls', 'Write a list of policies, [] to close the table, or false to leave it open on purpose.'],
+  [
+    'rls',
+    'Write a list of policies, rls: [{ operations: [select], using: … }], [] to close the table, or false to leave it open on purpose.',
+  ],
   ['columns', 'For example columns: [owner_id, created_at].'],
   ['client_id', 'The provider shows it where the application is registered.'],
   ['client_secret', 'The provider shows it where the application is registered; write ${NAME} and set NAME.'],

@@ -19,6 +19,7 @@ export type InstallOptions = {
 export const LOCKFILE = 'package-lock.json';
 /** What was installed last, so that a start without changes takes no time. */
 const MARKER = join('node_modules', '.svc-installed');
+const KEPT_OUTPUT = 64_000;
 const SHOWN_OUTPUT = 4_000;
 
 /** For `svc dev`: brings functions/node_modules in line with functions/package.json. */
@@ -96,7 +97,8 @@ async function runNpm(folder: string, args: readonly string[], env: Environment)
   );
   let output = '';
   const keep = (chunk: Buffer): void => {
-    output = (output + chunk.toString()).slice(-SHOWN_OUTPUT);
+    // The reason comes first; what follows is npm's help text.
+    output = (output + chunk.toString()).slice(0, KEPT_OUTPUT);
   };
   child.stdout.on('data', keep);
   child.stderr.on('data', keep);
@@ -113,11 +115,24 @@ async function runNpm(folder: string, args: readonly string[], env: Environment)
   });
   if (code === 0) return;
   throw new Problem('install_failed', 500, `npm ${args[0]} failed in functions/`, {
-    details: output.trim(),
+    details: reasonIn(output),
     hint: /in sync|lock file/i.test(output)
       ? 'package.json and package-lock.json disagree: run `npm install --prefix functions` and commit both.'
       : undefined,
   });
+}
+
+/** What npm says went wrong, without its own usage and the place of its log. */
+function reasonIn(output: string): string {
+  const lines = output.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, '').trimEnd());
+  const end = lines.findIndex((line) =>
+    /^(Clean install a project|Usage:|A complete log of this run)/.test(line),
+  );
+  return lines
+    .slice(0, end < 0 ? undefined : end)
+    .filter((line) => line !== '' && !line.startsWith('code '))
+    .join('\n')
+    .slice(0, SHOWN_OUTPUT);
 }
 
 /** npm needs PATH, HOME and its own settings, and none of our secrets. */

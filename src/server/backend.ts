@@ -20,11 +20,11 @@ import { DatabaseClock } from '../postgres/database-clock.ts';
 import { listen, LISTENER_NAME, type Listener } from '../postgres/listen.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { maxReading } from '../postgres/reading.ts';
-import { Problem } from '../problem/problem.ts';
 import { provision } from '../provision/provision.ts';
 import { assertRequestSession } from '../provision/request-session.ts';
 import { syncBuckets } from '../storage/bucket.ts';
 import { createApp, type App } from './app.ts';
+import { portProblem } from './port.ts';
 import { createFunctions, type Functions } from '../functions/functions.ts';
 import { createMounts, type DashboardOptions } from './mounts.ts';
 import { Persistent } from './persistent.ts';
@@ -283,20 +283,7 @@ async function openPort(app: App, host: string, port: number): Promise<void> {
   try {
     await app.server.listen({ host, port });
   } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
-    if (code === 'EADDRINUSE') {
-      throw new Problem('port_in_use', 500, `Port ${port} is already in use`, {
-        cause,
-        hint: 'Stop what listens there, or choose another with --port, SVC_PORT or server.port.',
-      });
-    }
-    if (code === 'EACCES') {
-      throw new Problem('port_forbidden', 500, `This user may not listen on port ${port}`, {
-        cause,
-        hint: 'Choose a port above 1023 with --port, SVC_PORT or server.port.',
-      });
-    }
-    throw cause;
+    throw portProblem(cause, port) ?? cause;
   }
 }
 

@@ -471,7 +471,7 @@ describe('one mistake, one message', () => {
       'tables.t.rls 4:5',
       'wrong-type',
       'nothing (null) does not fit here',
-      'Write a list of policies, [] to close the table, or false to leave it open on purpose.',
+      'Write a list of policies, rls: [{ operations: [select], using: … }], [] to close the table, or false to leave it open on purpose.',
     ],
     [
       'an index on an expression',
@@ -887,7 +887,8 @@ describe('warnings leave the file valid', () => {
   ])('%s', (_what, text, path, message) => {
     const loaded = load(text);
     expect(
-      loaded.ok && loaded.warnings.filter(unlessKeyless).map((one) => [renderPath(one.path), one.severity, one.message]),
+      loaded.ok &&
+        loaded.warnings.filter(unlessKeyless).map((one) => [renderPath(one.path), one.severity, one.message]),
     ).toEqual([[path, 'warning', expect.stringMatching(message)]]);
   });
 });

@@ -1,0 +1,96 @@
+// What people write who come from elsewhere, and what they are told.
+import { expect, test } from 'vitest';
+import { loadConfig } from '../load.ts';
+
+function said(text: string): string {
+  const loaded = loadConfig(
+    { name: 'svc.yaml', directory: undefined, text: `version: 1\n${text}` },
+    { variables: {} },
+  );
+  const mistakes = loaded.ok ? loaded.warnings : loaded.mistakes;
+  return mistakes
+    .map(
+      ({ severity, position, message, hint }) => `${severity} ${position.line}: ${message} → ${hint ?? ''}`,
+    )
+    .join('\n');
+}
+
+const table = (fields: string, rls = '[]'): string =>
+  `tables:\n  t:\n    rls: ${rls}\n    fields:\n      - { name: id, type: int, primary_key: true }\n${fields}`;
+
+test.each([
+  [
+    'operations: [all]',
+    table('', '[{ operations: [all], using: true }]'),
+    /\[select, insert, update, delete\]/,
+  ],
+  [
+    'on_delete beside a type',
+    table('      - { name: a, type: text, on_delete: cascade }\n'),
+    /foreign_key: \{ references: <table>\.<column>, on_delete: … \}.*ref: storage\.<bucket>/,
+  ],
+  ['columns as a map', 'tables: { t: { rls: [], fields: { id: int } } }', /Columns are a list: fields: \[/],
+  ['policies as a map', table('', '{ operations: [select] }'), /rls/],
+  [
+    'arguments as a map',
+    'rpc: { f: { args: { a: int }, returns: { type: int }, body: x } }',
+    /args: \[\{ name: a/,
+  ],
+  ['tables as a list', 'tables: [{ name: t }]', /remove the leading dashes/],
+  [
+    'string',
+    table('      - { name: a, type: string }\n'),
+    /"string" is no type of PostgreSQL → Did you mean text\?/,
+  ],
+  ['datetime', table('      - { name: a, type: datetime }\n'), /Did you mean timestamptz\?/],
+  [
+    'a table without a key',
+    'tables: { t: { rls: [], fields: [{ name: a, type: int }] } }',
+    /^warning 2: .*no primary key/,
+  ],
+  [
+    'a statement for plpgsql',
+    'rpc: { one: { returns: { type: int }, body: "-- one\\nselect 1" } }',
+    /language is plpgsql → Add language: sql/,
+  ],
+  [
+    'an owner that is no uuid',
+    table('      - { name: title, type: text }\n', '[{ operations: [select], using: title = auth.uid() }]'),
+    /title is text, and auth\.uid\(\) is a uuid.*auth\.uid\(\)::text/,
+  ],
+  [
+    'a bracket that is not closed',
+    `${table('      - { name: a, type: text\n      - { name: b, type: text }\n')}`,
+    /error 7: this \{ is not closed → Add the missing \}/,
+  ],
+  [
+    'a list that is not closed',
+    'server:\n  cors:\n    origins: ["a://b"\n  port: 80\n',
+    /error 4: this \[ is not closed/,
+  ],
+  ['views', 'views: {}', /expose\.relations/],
+  ['triggers', 'triggers: {}', /create them in the database with SQL/],
+  ['seed', 'seed: {}', /holds no rows/],
+  ['cron', 'cron: {}', /no scheduler/],
+  ['realtime', 'realtime: {}', /no realtime service/],
+  ['extensions', 'extensions: [vector]', /create extension/],
+])('%s', (_what, text, message) => {
+  expect(said(text)).toMatch(message);
+});
+
+test.each([
+  ['a body that begins with a block', 'rpc: { f: { returns: { type: int }, body: "begin return 1; end" } }'],
+  ['a declaration', 'rpc: { f: { returns: { type: int }, body: "declare x int; begin return 1; end" } }'],
+  ['a statement in SQL', 'rpc: { f: { language: sql, returns: { type: int }, body: select 1 } }'],
+  [
+    'an owner that is a uuid',
+    table('      - { name: o, type: uuid }\n', '[{ operations: [select], using: o = auth.uid() }]'),
+  ],
+  [
+    'an owner that is compared as text',
+    table('      - { name: o, type: text }\n', '[{ operations: [select], using: "o = auth.uid()::text" }]'),
+  ],
+  ['a type of a schema of one’s own', table('      - { name: a, type: app.string }\n')],
+])('%s is nothing to speak of', (_what, text) => {
+  expect(said(text)).toBe('');
+});
