@@ -41,7 +41,10 @@ export function serveCommand(terminal: Terminal): Command {
         parseSequence,
       )
       .addOption(
-        new Option('--dashboard <mode>', 'serve the dashboard at /dashboard, to look at or to change things')
+        new Option(
+          '--dashboard <mode>',
+          'serve the dashboard at /dashboard: read and write, read-only, or not at all',
+        )
           .choices(['readwrite', 'readonly', 'off'])
           .default('readonly'),
       )

@@ -21,7 +21,7 @@ on the first line and run \`svc schema > svc.schema.json\`, and your editor comp
 - **Names** are kept as written, case included; 63 bytes are the most PostgreSQL keeps.
 - **Paths** start from the directory of the file and stay in it.
 - Anchors and merge keys (\`&name\`, \`*name\`, \`<<\`) work.
-- A key with nothing behind it (\`tables:\`) is as good as absent, except \`rls:\`.
+- A key with nothing behind it (\`tables:\`) counts as absent, except \`rls:\`.
 - A mistake is reported with line, column and a suggestion; all of them at once. The file may be 1MB long.
 `;
 

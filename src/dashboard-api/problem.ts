@@ -19,7 +19,7 @@ export const noCsrfToken = (): Problem =>
     hint: 'It is in the answer of GET /dashboard/api/session.',
   });
 export const readOnly = (): Problem =>
-  new Problem('dashboard_read_only', 403, 'This dashboard may only be looked at', {
+  new Problem('dashboard_read_only', 403, 'This dashboard is read-only', {
     hint: 'Start with --dashboard readwrite to change things here.',
   });
 export const notLocal = (): Problem =>

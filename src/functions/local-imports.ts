@@ -34,11 +34,12 @@ export async function localImports(root: string, files: readonly string[]): Prom
     }
   }
   // Whether a .js file is a module is said by the package.json above it.
-  for (const path of [...found]) {
-    const manifest = await nearestManifest(root, dirname(path));
-    if (manifest !== undefined) found.add(manifest);
+  const manifests = new Set<string>();
+  for (const folder of new Set([...found].map((path) => dirname(path)))) {
+    const manifest = await nearestManifest(root, folder);
+    if (manifest !== undefined) manifests.add(manifest);
   }
-  return { files: [...found].sort(), missing: [...missing].sort() };
+  return { files: [...new Set([...found, ...manifests])].sort(), missing: [...missing].sort() };
 }
 
 /** As written; and as `require` completes it, where that is a file. */

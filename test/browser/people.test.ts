@@ -127,7 +127,7 @@ describe.skipIf(world.skipped)('users', () => {
     expect(statuses.toSorted((one, other) => one - other)).toEqual([200, 400]);
     await sessions.getByRole('button', { name: 'Sign out everywhere' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Sign out everywhere' }).click();
-    await sessions.getByText('Signed in nowhere.').waitFor();
+    await sessions.getByText('No active sessions').waitFor();
     expect(await world.query('select id from auth.sessions where user_id = $1', [id])).toEqual([]);
   });
 
@@ -243,11 +243,11 @@ describe.skipIf(world.skipped)('auth settings', () => {
 
   test('settings become edits of the keys that changed, and of nothing else', async () => {
     const page = await world.open('/auth');
-    await page.getByLabel('Access token lives').waitFor();
+    await page.getByLabel('Access token lifetime').waitFor();
     await expectAccessible(page);
-    await page.getByLabel('Access token lives').fill('soon');
+    await page.getByLabel('Access token lifetime').fill('soon');
     expect(await page.getByRole('button', { name: 'Review change' }).isDisabled()).toBe(true);
-    await page.getByLabel('Access token lives').fill('20m');
+    await page.getByLabel('Access token lifetime').fill('20m');
     await page.getByLabel('Anonymous sign-in').uncheck({ force: true });
     await page.getByRole('button', { name: 'Review change' }).click();
     const dialog = page.getByRole('dialog', { name: 'Change of svc.yaml' });

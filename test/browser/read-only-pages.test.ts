@@ -58,7 +58,7 @@ describe.skipIf(world.skipped)('a read-only dashboard', () => {
 
   test('auth settings and templates cannot be typed into', async () => {
     const page = await openSignedIn('/auth');
-    expect(await page.getByLabel('Access token lives').isDisabled()).toBe(true);
+    expect(await page.getByLabel('Access token lifetime').isDisabled()).toBe(true);
     expect(await page.getByRole('button', { name: 'Review change' }).count()).toBe(0);
     await page.getByRole('tab', { name: 'Mail templates' }).click();
     // The preview asks with POST, and changes nothing: it is for readers too.

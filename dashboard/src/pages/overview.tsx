@@ -112,7 +112,7 @@ function Counts({ overview: { counts } }: { overview: Overview }) {
     ['Users', counts.users, '/users'],
   ];
   return (
-    <Card title="What there is">
+    <Card title="Resources">
       {rows.map(([name, count, to]) => (
         <Fact key={to} name={name}>
           <Anchor

@@ -1,13 +1,13 @@
 // Figures and times as people read them.
 import { Text, Tooltip } from '@mantine/core';
 
-const BYTES = ['B', 'kB', 'MB', 'GB', 'TB'];
+const BYTES = ['B', 'KB', 'MB', 'GB', 'TB'];
 
-/** `12.3 MB`; powers of 1,000. */
+/** `12.3 MB`; powers of 1,024, so that `5MB` of the file is 5 MB here. */
 export function formatBytes(bytes: number): string {
-  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), BYTES.length - 1);
-  const value = bytes / 1000 ** power;
-  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${BYTES[power]}`;
+  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), BYTES.length - 1);
+  const value = bytes / 1024 ** power;
+  return `${Number(value >= 100 ? value.toFixed(0) : value.toFixed(1))} ${BYTES[power]}`;
 }
 
 export function formatCount(count: number): string {

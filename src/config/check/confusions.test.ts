@@ -60,7 +60,7 @@ test.each([
   ],
   [
     'a bracket that is not closed',
-    `${table('      - { name: a, type: text\n      - { name: b, type: text }\n')}`,
+    table('      - { name: a, type: text\n      - { name: b, type: text }\n'),
     /error 7: this \{ is not closed → Add the missing \}/,
   ],
   [

@@ -52,7 +52,7 @@ export function Settings({ settings, onReview }: SettingsProps) {
         <Section title="Tokens">
           <SimpleGrid cols={{ base: 1, xs: 2 }}>
             <TextInput
-              label="Access token lives"
+              label="Access token lifetime"
               description="At least 2m"
               disabled={!mayWrite}
               value={form.jwtExpiry}
@@ -60,7 +60,7 @@ export function Settings({ settings, onReview }: SettingsProps) {
               onChange={(event) => setForm({ ...form, jwtExpiry: event.currentTarget.value })}
             />
             <TextInput
-              label="Refresh token lives"
+              label="Refresh token lifetime"
               description="Signed in for as long as it is used"
               disabled={!mayWrite}
               value={form.refreshTokenExpiry}

@@ -168,7 +168,7 @@ export function Invoke({ info }: { info: CodeFunctionInfo }) {
             </Button>
             <Text size="sm" c="dimmed">
               {mayWrite
-                ? 'Really runs it. Ctrl-Enter does the same.'
+                ? 'This makes a real call. Ctrl-Enter does the same.'
                 : 'This dashboard is read only: nothing can be called from here.'}
             </Text>
           </Group>

@@ -75,7 +75,7 @@ function TableLink({ table, isChosen }: { table: TableInfo; isChosen: boolean })
 
 function describe(table: TableInfo): string {
   const rows =
-    table.estimatedRows < 0 ? 'rows not counted yet' : `≈ ${formatCount(table.estimatedRows)} rows`;
+    table.estimatedRows < 0 ? 'number of rows not known yet' : `≈ ${formatCount(table.estimatedRows)} rows`;
   if (table.kind === 'view') return 'view';
   return `${rows} · ${formatBytes(table.totalBytes)}`;
 }

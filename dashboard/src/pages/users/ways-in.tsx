@@ -58,7 +58,7 @@ export function Sessions({ user }: { user: UserDetail }) {
   return (
     <Section
       title="Sessions"
-      empty="Signed in nowhere."
+      empty="No active sessions"
       isEmpty={user.sessions.length === 0}
       action={
         mayWrite &&
