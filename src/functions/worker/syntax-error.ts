@@ -1,6 +1,6 @@
 // Node says of a syntax error in an ES module what it is and not where. Checked file by file, it says both.
 import { execFile } from 'node:child_process';
-import { localImports } from '../local-imports.ts';
+import { localImports } from '../../lib/local-imports.ts';
 
 const MOST_CHECKED = 50;
 
