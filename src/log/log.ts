@@ -1,5 +1,6 @@
 // Structured logging. A logger is handed down and narrowed with `child`, never reached for globally.
 // Redaction is by path here and by habit elsewhere: a secret should not be put into a log call at all.
+import { styleText } from 'node:util';
 import pino, { type DestinationStream, type Logger } from 'pino';
 import pretty from 'pino-pretty';
 import type { RecentLines } from './recent-lines.ts';
@@ -71,12 +72,31 @@ function prettyStream(): DestinationStream {
     sync: true,
     colorize: true,
     translateTime: 'SYS:HH:MM:ss',
-    ignore: 'requestId,method,url,status,ms',
-    messageFormat: (line, key) =>
-      line[key] === 'request'
-        ? `${text(line['status'])} ${text(line['method'])} ${text(line['url'])} ${text(line['ms'])} ms`
-        : text(line[key]),
+    ignore: 'requestId,method,url,status,ms,error',
+    messageFormat: (line, key) => prettyMessage(line, text(line[key])),
   });
+}
+
+/** For a person at a terminal: the status in its colour, and a stack as lines that lead into their own files. */
+export function prettyMessage(line: Readonly<Record<string, unknown>>, message: string): string {
+  if (message === 'request') {
+    const { status, method, url, ms } = line;
+    const shown = styleText(colourOf(Number(status)), text(status), { validateStream: false });
+    return `${shown} ${text(method)} ${text(url)} ${text(ms)} ms`;
+  }
+  const { error } = line;
+  if (typeof error !== 'string') return message;
+  const stack = error.split('\n').filter((one) => !OWN_FRAME.test(one));
+  return `${message}\n${stack.map((one) => `    ${one}`).join('\n')}`;
+}
+
+/** Frames of svc's worker and of Node: nobody looks for their mistake there. */
+const OWN_FRAME = /^\s+at .*(\/functions\/worker\/[\w-]+\.[jt]s|node:internal\/)/;
+
+function colourOf(status: number): 'green' | 'cyan' | 'yellow' | 'red' {
+  if (status >= 500) return 'red';
+  if (status >= 400) return 'yellow';
+  return status >= 300 ? 'cyan' : 'green';
 }
 
 function text(value: unknown): string {

@@ -159,6 +159,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     void reply.code(404).send(toBody(problem));
   });
 
+  // Whoever opens the address of `svc dev` in a browser looks for something to see.
+  if (options.context.dev) server.get('/', (_request, reply) => reply.redirect('/dashboard/'));
+
   registerHealth(server, health);
   for (const { prefix, feature } of options.mounts) {
     await server.register(feature(options.context), { prefix });
@@ -172,6 +175,8 @@ function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'e
   // Nobody got the answer, so it is no failure of ours, whatever it says.
   if (request.scope.aborted === 'client-gone') return 'info';
   if (status >= 500) return 'error';
+  // A browser asks before each of its requests; the request itself has its line.
+  if (request.method === 'OPTIONS' && status < 400) return 'debug';
   return request.routeOptions.config.routine === true && status < 400 ? 'debug' : 'info';
 }
 

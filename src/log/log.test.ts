@@ -1,0 +1,27 @@
+import { stripVTControlCharacters, styleText } from 'node:util';
+import { expect, test } from 'vitest';
+import { prettyMessage } from './log.ts';
+
+test.each([
+  [200, 'green'],
+  [304, 'cyan'],
+  [404, 'yellow'],
+  [500, 'red'],
+] as const)('a request answered with %i is %s', (status, colour) => {
+  const line = { status, method: 'GET', url: '/rest/v1/todos', ms: 3.1 };
+  const shown = prettyMessage(line, 'request');
+  expect(shown.startsWith(styleText(colour, String(status), { validateStream: false }))).toBe(true);
+  expect(stripVTControlCharacters(shown)).toBe(`${status} GET /rest/v1/todos 3.1 ms`);
+});
+
+test('a stack is shown line by line, without the frames of svc and of Node', () => {
+  const error = [
+    'TypeError: no',
+    '    at inner (file:///project/functions/a.js:3:9)',
+    '    at handle (file:///svc/dist/functions/worker/main.js:200:22)',
+    '    at process.processTicksAndRejections (node:internal/process/task_queues:105:5)',
+  ].join('\n');
+  expect(prettyMessage({ error }, 'the function failed')).toBe(
+    'the function failed\n    TypeError: no\n        at inner (file:///project/functions/a.js:3:9)',
+  );
+});
