@@ -1,6 +1,10 @@
+import { appendFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
 
-/** Prints the plain closing line that CI reads: `N passed, N failed[, N skipped]`. */
+/**
+ * Prints the plain closing line that CI reads: `N passed, N failed[, N skipped]`. A run that is one of several adds its
+ * counts to the file of SVC_TEST_TALLY, from which the last of them prints the sum.
+ */
 export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: ReadonlyArray<TestModule>, unhandledErrors: ReadonlyArray<unknown>): void {
     const count = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
@@ -13,6 +17,11 @@ export default class ClosingLineReporter implements Reporter {
         else if (state === 'failed') count.failed += 1;
         else count.skipped += 1;
       }
+    }
+    const tally = process.env['SVC_TEST_TALLY'];
+    if (tally) {
+      appendFileSync(tally, `${JSON.stringify(count)}\n`);
+      return;
     }
     const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : '';
     process.stdout.write(`\n${count.passed} passed, ${count.failed} failed${skipped}\n`);

@@ -4,7 +4,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
-const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
+export const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
+
+/** SVC_TEST_NODE is another Node to run the product with, for example the oldest that users may have. */
+export const NODE = process.env['SVC_TEST_NODE'] ?? process.execPath;
 
 export type SvcProcess = {
   readonly url: string;
@@ -77,7 +80,7 @@ function spawnSvc(
     SVC_SECRET_KEY: _secret,
     ...inherited
   } = process.env;
-  const child = spawn(process.execPath, [LAUNCHER, ...args], {
+  const child = spawn(NODE, [LAUNCHER, ...args], {
     env: { ...inherited, NO_COLOR: '1', ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
