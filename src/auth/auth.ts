@@ -156,8 +156,12 @@ export function auth(context: FeatureContext): FastifyPluginAsync {
     addErrors(app, state);
     let maintenance: Maintenance | undefined;
     app.addHook('onReady', async () => {
-      state.outbox.start();
-      maintenance = startMaintenance(state);
+      const begin = (): void => {
+        state.outbox.start();
+        maintenance = startMaintenance(state);
+      };
+      if (context.whenServing) context.whenServing(begin);
+      else begin();
       await Promise.resolve();
     });
     app.addHook('onClose', async () => {

@@ -1,7 +1,9 @@
 // Passwords: the rules, hashing away from the main thread, and verifying hashes that came from elsewhere. Who asks
 // for an unknown user pays the same hash as who asks for a known one.
 import { createCipheriv, scrypt, timingSafeEqual } from 'node:crypto';
+import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
+import { Problem } from '../problem/problem.ts';
 import { hashingBusy, validationFailed, weakPassword } from './problem.ts';
 
 /** What bcrypt can read; kept for every scheme so that a password means the same everywhere. */
@@ -35,6 +37,36 @@ export function checkPasswordStrength(password: string): void {
 // Native code, loaded at the first password: a server that hashes none need not hold it.
 const argon2 = () => import('@node-rs/argon2');
 const bcrypt = () => import('@node-rs/bcrypt');
+
+const NATIVE_SUFFIXES = ['', '-gnu', '-musl', '-msvc', '-gnueabihf'];
+
+/**
+ * Refuses a start that could hash no password: npm brings the native half of each library as an optional package.
+ * Looked for and not loaded, as loading costs 10 MB that a server without passwords need not hold.
+ */
+export function checkPasswordHashing(
+  resolve: (name: string) => string = createRequire(import.meta.url).resolve,
+): void {
+  const platform = `${process.platform}-${process.arch}`;
+  for (const library of ['@node-rs/argon2', '@node-rs/bcrypt']) {
+    const isThere = NATIVE_SUFFIXES.some((suffix) => {
+      try {
+        return resolve(`${library}-${platform}${suffix}`) !== '';
+      } catch {
+        return false;
+      }
+    });
+    if (isThere) continue;
+    throw new Problem(
+      'native_module_missing',
+      500,
+      `Passwords cannot be hashed: ${library} lacks its native half for ${platform}`,
+      {
+        hint: 'Run npm install again, on this machine and without --omit=optional.',
+      },
+    );
+  }
+}
 
 const ARGON2ID = 2;
 const COST = { algorithm: ARGON2ID, memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;

@@ -31,6 +31,7 @@ export async function installDependencies({ directory, env, log }: InstallOption
   if (existsSync(marker) && readFileSync(marker, 'utf8') === wanted) return;
   const locked = existsSync(join(folder, LOCKFILE));
   const startedAt = performance.now();
+  log.info({ locked }, 'installing the dependencies of functions with npm');
   await runNpm(folder, locked ? ['ci'] : ['install'], env);
   // A plain install writes the lockfile, which is then what was installed.
   writeFileSync(marker, stateOf(folder));

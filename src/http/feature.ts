@@ -34,6 +34,8 @@ export type FeatureContext = {
   readonly now: () => Date;
   /** Public base URL without a trailing slash, or undefined when only the request can tell (loopback development). */
   readonly baseUrl: () => string | undefined;
+  /** Background work begins once file and database are there; without this, at once. */
+  readonly whenServing?: (work: () => void) => void;
   /** True under `svc dev`: more is shown to the person at the keyboard. */
   readonly dev: boolean;
 };

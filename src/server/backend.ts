@@ -2,6 +2,7 @@
 // order in which they must happen; what each does is next door.
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
+import { checkPasswordHashing } from '../auth/password.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { introspect } from '../catalog/introspect.ts';
 import type { Config } from '../config/config.ts';
@@ -71,6 +72,7 @@ export type Backend = {
 
 export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config } = options;
+  checkPasswordHashing();
   const database = await provision(options.databaseUrl, log);
   await assertRequestSession(database.authenticatorUrl);
   if (database.applied.length > 0) log.info({ steps: database.applied }, 'provisioned the database');
@@ -115,6 +117,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
 
   let phase: 'starting' | 'serving' | 'draining' = 'starting';
   let snapshot: Snapshot | undefined;
+  const jobs: Array<() => void> = [];
   const context: FeatureContext = {
     snapshot: () => must(snapshot, 'the snapshot'),
     callers,
@@ -127,6 +130,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     now: clock.now,
     baseUrl: () =>
       typeof options.baseUrl === 'function' ? options.baseUrl(snapshot?.config ?? config) : options.baseUrl,
+    whenServing: (work) => void (phase === 'serving' ? work() : jobs.push(work)),
     dev: options.dev,
   };
   let app: App | undefined;
@@ -221,6 +225,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       swap(config, await readCatalog(config));
     });
     phase = 'serving';
+    for (const begin of jobs.splice(0)) begin();
     callers.warm().catch((error: unknown) => log.warn({ err: error }, 'could not open connections ahead'));
   } catch (error) {
     await stop();

@@ -118,7 +118,8 @@ async function mount(
     });
     return settled;
   };
-  cleanup.start();
+  if (feature.whenServing) feature.whenServing(() => cleanup.start());
+  else cleanup.start();
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers(SAFE_HEADERS);
     await settle();

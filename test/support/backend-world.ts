@@ -43,6 +43,8 @@ export async function startBackendWorld(
     /** What is in the database before the backend sees it, and after its first migration. */
     prepare?: (url: string) => Promise<void>;
     prepareAfter?: (url: string) => Promise<void>;
+    /** Awaited within the first migration: a start that takes long. */
+    migrating?: () => Promise<void>;
   } = {},
 ): Promise<BackendWorld> {
   const directory = mkdtempSync(join(tmpdir(), 'svc-world-'));
@@ -75,6 +77,7 @@ export async function startBackendWorld(
     dashboard: options.dashboard,
     baseUrl: options.baseUrl,
     migrate: async (owner, config) => {
+      await options.migrating?.();
       const outcome = await migrate({ owner, config, log });
       if (outcome.kind === 'refused')
         throw new Error(outcome.problems.map((problem) => problem.message).join('\n'));

@@ -1,0 +1,30 @@
+// Background work waits until there is something to work on, however long a start takes.
+import { expect, test } from 'vitest';
+import { startBackendWorld } from '../support/backend-world.ts';
+import { raw } from '../../src/postgres/sql.ts';
+import { collectLog } from '../support/collect-log.ts';
+
+test('a start of more than one turn of every job is quiet, and the jobs run afterwards', async () => {
+  const { log, lines } = collectLog();
+  const yaml = `version: 1
+providers: { email: { type: smtp, url: "smtp://127.0.0.1:1", default_from_email: a@example.com } }
+auth: { email: {} }
+storage: { papers: {} }
+`;
+  const world = await startBackendWorld(yaml, {
+    log,
+    // Longer than the outbox and the cleanup of storage wait between two looks.
+    migrating: () => new Promise((resolve) => setTimeout(resolve, 5_500)),
+  });
+  try {
+    await world.owner.query(
+      raw(`insert into storage.pending_blobs (version, bucket_id, name, expires_at)
+        values ('old', 'papers', 'old', now() - interval '1 day')`),
+    );
+    const left = () => world.owner.query(raw('select from storage.pending_blobs'));
+    await expect.poll(left).toEqual([]);
+    expect(lines().filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
+  } finally {
+    await world.close();
+  }
+});
