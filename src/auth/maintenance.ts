@@ -20,7 +20,7 @@ export function startMaintenance(auth: AuthContext): Maintenance {
   let running: Promise<unknown> = Promise.resolve();
   const timer = setInterval(() => {
     running = maintain(auth).catch((error: unknown) =>
-      auth.log.warn({ err: error }, 'auth maintenance failed'),
+      auth.log.warn({ err: error, job: 'auth maintenance' }, 'auth maintenance failed'),
     );
   }, INTERVAL_MS);
   timer.unref();

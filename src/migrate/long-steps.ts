@@ -25,7 +25,10 @@ export async function seeLongStepsDone(
       }
     } catch (error) {
       if (signal.aborted) return;
-      log.warn({ err: error }, 'could not look after the long steps of the migration; trying again');
+      log.warn(
+        { err: error, job: 'migration' },
+        'could not look after the long steps of the migration; trying again',
+      );
       last = 'failed';
     }
   }

@@ -540,7 +540,7 @@ async function startLater(
       // The start still waits and says it itself.
       if (!over && !told) return [];
       if (work.options.signal?.aborted) return [];
-      log.error({ err: error }, 'background work of the migration failed');
+      log.error({ err: error, job: 'migration' }, 'background work of the migration failed');
       if (error instanceof MigrationRefused) return placed(error.problems, work.locate);
       const code = error instanceof Problem ? 'MIG-501' : BROKEN_OFF;
       return [problem(code, 'background', error instanceof Error ? error.message : String(error))];

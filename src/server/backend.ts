@@ -162,11 +162,16 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
         const { config: current } = must(snapshot, 'the snapshot');
         swap(current, await readCatalog(current));
       }),
-    (error) => log.error({ err: error }, 'could not read the catalog again; trying until it succeeds'),
+    (error) =>
+      log.error({ err: error, job: 'catalog' }, 'could not read the catalog again; trying until it succeeds'),
   );
   const keysReload = new Persistent(
     () => signingKeys.reload(),
-    (error) => log.error({ err: error }, 'could not read the signing keys again; trying until it succeeds'),
+    (error) =>
+      log.error(
+        { err: error, job: 'signing keys' },
+        'could not read the signing keys again; trying until it succeeds',
+      ),
   );
 
   const stop = async (): Promise<void> => {

@@ -61,7 +61,10 @@ export class Cleanup {
       .then(() => {})
       .catch((error: unknown) => {
         if (!this.#stopped)
-          this.#options.log.warn({ err: error }, 'storage cleanup failed; it will be tried again');
+          this.#options.log.warn(
+            { err: error, job: 'storage cleanup' },
+            'storage cleanup failed; it will be tried again',
+          );
       })
       .finally(() => {
         this.#running = undefined;

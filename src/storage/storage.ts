@@ -145,7 +145,9 @@ async function mount(
   const orphans = setInterval(() => {
     sweepInTurn(feature.owner, () =>
       sweepOrphans({ owner: feature.owner, backend: openBackend(), log: feature.log }),
-    ).catch((error: unknown) => feature.log.warn({ err: error }, 'looking for orphaned blobs failed'));
+    ).catch((error: unknown) =>
+      feature.log.warn({ err: error, job: 'orphans' }, 'looking for orphaned blobs failed'),
+    );
   }, ORPHAN_INTERVAL_MS);
   orphans.unref();
   app.addHook('onClose', () => clearInterval(orphans));

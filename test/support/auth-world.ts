@@ -13,7 +13,7 @@ import { CredentialReader } from '../../src/identity/credentials.ts';
 import { Keyring, type KeyringSecrets } from '../../src/identity/keyring.ts';
 import { SigningKeys } from '../../src/identity/signing-keys.ts';
 import { TokenVerifier } from '../../src/identity/token.ts';
-import { createLog, silentLog, type Log } from '../../src/log/log.ts';
+import { createLog, type Log } from '../../src/log/log.ts';
 import { CallerPool } from '../../src/postgres/caller-pool.ts';
 import { OwnerDatabase, type Row } from '../../src/postgres/owner-database.ts';
 import { raw, type Sql } from '../../src/postgres/sql.ts';
@@ -21,6 +21,7 @@ import { provision } from '../../src/provision/provision.ts';
 import { createApp } from '../../src/server/app.ts';
 import { makeConfig, type ConfigOptions } from './auth-config.ts';
 import { createDatabase, templateDatabase } from './database.ts';
+import { watchJobs } from './watch-jobs.ts';
 
 export type AuthWorldOptions = ConfigOptions & {
   readonly env?: Readonly<Record<string, string>> | undefined;
@@ -94,7 +95,8 @@ export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWor
   const keys = options.trustedKeys ?? options.join?.keys ?? generateApiKeys();
   const secrets: KeyringSecrets = { current: keys.secret, previous: [] };
   const keyring = await Keyring.open(owner, secrets);
-  const log = options.log === 'show' ? createLog({ level: 'debug' }) : (options.log ?? silentLog);
+  const jobs = watchJobs();
+  const log = options.log === 'show' ? createLog({ level: 'debug' }) : (options.log ?? jobs.log);
   let config = makeConfig(options);
   const world = { ahead: 0 };
   const now = (): Date => new Date(Date.now() + world.ahead);
@@ -163,6 +165,7 @@ export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWor
       callers.destroy();
       await owner.close();
       await database?.drop();
+      jobs.assertQuiet();
     },
   };
 }

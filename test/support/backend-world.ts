@@ -7,13 +7,14 @@ import { generateApiKeys, type ApiKeys } from '../../src/identity/api-key.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
 import { SigningKeys } from '../../src/identity/signing-keys.ts';
 import { signToken } from '../../src/identity/token.ts';
-import { silentLog, type Log } from '../../src/log/log.ts';
+import type { Log } from '../../src/log/log.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provision } from '../../src/provision/provision.ts';
 import { startBackend, type Backend } from '../../src/server/backend.ts';
 import type { DashboardOptions } from '../../src/server/mounts.ts';
 import { createDatabase, templateDatabase } from './database.ts';
+import { watchJobs } from './watch-jobs.ts';
 
 export type BackendWorld = {
   readonly url: string;
@@ -42,6 +43,8 @@ export async function startBackendWorld(
     files?: Readonly<Record<string, string>>;
     /** What is in the database before the backend sees it, and after its first migration. */
     prepare?: (url: string) => Promise<void>;
+    /** Errors of background jobs that this test is about, by the start of their message. */
+    jobsMayFail?: readonly string[];
     prepareAfter?: (url: string) => Promise<void>;
     /** Awaited within the first migration: a start that takes long. */
     migrating?: () => Promise<void>;
@@ -64,7 +67,8 @@ export async function startBackendWorld(
   const database = await createDatabase({ template });
   await options.prepare?.(database.url);
   const keys = generateApiKeys();
-  const log = options.log ?? silentLog;
+  const jobs = watchJobs();
+  const log = options.log ?? jobs.log;
   const backend = await startBackend({
     config: loaded.config,
     databaseUrl: options.through?.(database.url) ?? database.url,
@@ -108,6 +112,7 @@ export async function startBackendWorld(
       await owner.close();
       await database.drop();
       rmSync(directory, { recursive: true, force: true });
+      jobs.assertQuiet(options.jobsMayFail);
     },
   };
 }

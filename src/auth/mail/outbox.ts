@@ -104,7 +104,7 @@ export class Outbox {
       try {
         while ((await this.deliverDue()) === BATCH && !this.#closed);
       } catch (error) {
-        this.#options.log.warn({ err: error }, 'cannot read the mail outbox');
+        this.#options.log.warn({ err: error, job: 'mail outbox' }, 'cannot read the mail outbox');
       }
     }
   }

@@ -1,0 +1,24 @@
+// Background jobs have nobody to answer to: what goes wrong in them is a line in the log (with `job`) and nothing
+// else. A world that keeps its log with this fails at its end when one of them has failed.
+import { createLog, type Log } from '../../src/log/log.ts';
+
+export function watchJobs(): { log: Log; assertQuiet(expected?: readonly string[]): void } {
+  const said: Array<{ readonly job: unknown; readonly message: string; readonly line: string }> = [];
+  const log = createLog({
+    level: 'warn',
+    destination: {
+      write(line) {
+        const { job, msg } = JSON.parse(line) as { job?: unknown; msg?: unknown };
+        if (job !== undefined) said.push({ job, message: String(msg), line });
+      },
+    },
+  });
+  return {
+    log,
+    assertQuiet(expected = []) {
+      const failed = said.filter(({ message }) => !expected.some((start) => message.startsWith(start)));
+      if (failed.length > 0)
+        throw new Error(`background jobs failed:\n${failed.map(({ line }) => line).join('')}`);
+    },
+  };
+}
