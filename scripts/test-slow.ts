@@ -64,9 +64,7 @@ const { values, positionals } = parseArgs({
 });
 const unknown = positionals.filter((name) => !RUNS.some((run) => run.name === name));
 if (unknown.length > 0) {
-  say(
-    `There is no run ${unknown.join(', ')}. There are: ${RUNS.map((run) => run.name).join(', ')}`,
-  );
+  say(`There is no run ${unknown.join(', ')}. There are: ${RUNS.map((run) => run.name).join(', ')}`);
   process.exit(2);
 }
 
