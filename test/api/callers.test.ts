@@ -98,15 +98,15 @@ test.each<[string, string, string, string | number]>([
   ['K19', 'keylike', 'none', 401],
   ['K19', 'other', 'user', 401],
   ['K20', 'service', 'none', 401],
-])('%s: apikey %s, bearer %s → %s', async (_row, apikey, bearer, expected) => {
+])('%s: apikey %s, bearer %s → %s', async (row, apikey, bearer, expected) => {
   const data = await ask('/rest/v1/rpc/who', apikey, bearer);
   expect(data.status === 200 ? JSON.parse(data.text) : data.status).toBe(expected);
-  // Storage has the same door.
+  // Storage has the same door, but for a token alone: tus clients send nothing else.
   const storage = await ask('/storage/v1/object/list/nowhere', apikey, bearer, {
     method: 'POST',
     body: '{"prefix":""}',
   });
-  expect(storage.status === 200).toBe(expected !== 401);
+  expect(storage.status === 200).toBe(expected !== 401 || row === 'K18');
 });
 
 // row, apikey, Authorization, public auth route, user route, admin route
