@@ -160,23 +160,27 @@ const ROUTINES = `(
 ) as routines`;
 
 // Names of settings that occur in any text of the database that runs on behalf of a request. A name put together
-// at run time cannot be found; `'request.'` or `'response.'` as a whole word stands for that and means all of them.
+// at run time cannot be found: a call whose setting is no plain constant stands for all of them, and so does
+// `'request.'` or `'response.'` as a whole word.
 const USED_SETTINGS = `(
-  select array_agg(distinct found) from (
-    select unnest(case when m[2] is null then array['request.headers', 'request.cookies', 'request.method',
-      'request.path', 'response.headers', 'response.status'] else array[m[1] || '.' || m[2]] end) as found
-    from (
-      select prosrc as body from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-        where n.nspname not in ('pg_catalog', 'information_schema')
-      union all select pg_get_function_sqlbody(p.oid) from pg_proc p where p.prosqlbody is not null
-      union all select pg_get_expr(polqual, polrelid) from pg_policy
-      union all select pg_get_expr(polwithcheck, polrelid) from pg_policy
-      union all select pg_get_expr(adbin, adrelid) from pg_attrdef
-      union all select pg_get_constraintdef(oid) from pg_constraint where contype = 'c'
-      union all select definition from pg_views where schemaname not in ('pg_catalog', 'information_schema')
-    ) as texts,
-    regexp_matches(body, '(request|response)\\.(?:(headers|cookies|method|path|status)|''|\\|)', 'g') as m
-  ) as mentions
+  with texts as (
+    select prosrc as body from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+      where n.nspname not in ('pg_catalog', 'information_schema')
+    union all select pg_get_function_sqlbody(p.oid) from pg_proc p where p.prosqlbody is not null
+    union all select pg_get_expr(polqual, polrelid) from pg_policy
+    union all select pg_get_expr(polwithcheck, polrelid) from pg_policy
+    union all select pg_get_expr(adbin, adrelid) from pg_attrdef
+    union all select pg_get_constraintdef(oid) from pg_constraint where contype = 'c'
+    union all select definition from pg_views where schemaname not in ('pg_catalog', 'information_schema')
+  ), mentions as (
+    select case when m[2] is null then null else m[1] || '.' || m[2] end as name
+      from texts, regexp_matches(body, '(request|response)\\.(?:(headers|cookies|method|path|status)|''|\\|)', 'g') as m
+    union all select null from texts
+      where body ~* '(?:current_setting|set_config)\\s*\\(\\s*(?!''[^'']*''\\s*(?:::\\s*text\\s*)?[,)])'
+  )
+  select array_agg(distinct found) from mentions, unnest(case when name is null then array['request.headers',
+    'request.cookies', 'request.method', 'request.path', 'response.headers', 'response.status']
+    else array[name] end) as found
 ) as used_settings`;
 
 type CatalogRow = {

@@ -11,6 +11,7 @@ import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { applySteps, databaseChanges, grantQuietFills, pendingSteps } from './database.ts';
 import { isDenied } from './errors.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
+import { assertOwnSession } from './own-session.ts';
 import { differingPasswords, roleUrl, syncPasswords } from './passwords.ts';
 import { checkRights, needsSuperuser, provisionRoles, roleChanges, type Self } from './roles.ts';
 
@@ -48,6 +49,12 @@ export async function provision(url: string, log: Log = silentLog): Promise<Prov
     },
   };
   try {
+    await assertOwnSession(client, async () => {
+      const other = new pg.Client(clientConfig({ url, applicationName: 'svc-provision' }));
+      other.on('error', () => {});
+      await other.connect();
+      return other;
+    });
     const self = await checkRights(db);
     return {
       ownerUrl: roleUrl(address, 'svc_owner'),
@@ -113,6 +120,17 @@ async function acquireLock(db: Queryable, log: Log): Promise<void> {
 
 function unreachableDatabase(address: DatabaseAddress, cause: unknown): Problem {
   const message = cause instanceof Error ? cause.message : String(cause);
+  if (/startup parameter: options/.test(message)) {
+    throw new Problem(
+      'pooled_database',
+      500,
+      'SVC_DATABASE_URL leads to a pooler that takes no options for sessions',
+      {
+        cause,
+        hint: 'Deadlines and the time zone are options of each session: set SVC_DATABASE_URL to PostgreSQL itself.',
+      },
+    );
+  }
   return new Problem(
     'database_unreachable',
     503,

@@ -10,6 +10,8 @@ type Attribute = 'SUPERUSER' | 'BYPASSRLS' | 'CREATEROLE' | 'CREATEDB' | 'REPLIC
 type Session = {
   readonly session_user: string;
   readonly role: string;
+  /** `statement_timeout` in milliseconds. */
+  readonly deadline: string;
   /** Attributes of the session's user and of each role it may become. */
   readonly attributes: ReadonlyArray<{ readonly role: string; readonly attributes: readonly Attribute[] }>;
 };
@@ -25,6 +27,7 @@ const MAY_BE: Readonly<Record<string, readonly Attribute[]>> = {
 
 const QUERY = `
   select session_user, current_user as role,
+    (select setting from pg_settings where name = 'statement_timeout') as deadline,
     (select json_agg(json_build_object('role', rolname, 'attributes', array_remove(array[
         case when rolsuper then 'SUPERUSER' end, case when rolbypassrls then 'BYPASSRLS' end,
         case when rolcreaterole then 'CREATEROLE' end, case when rolcreatedb then 'CREATEDB' end,
@@ -32,8 +35,8 @@ const QUERY = `
       from pg_roles where pg_has_role(session_user, oid, 'member')) as attributes`;
 
 /** Refuses to go on where a request could become more than its caller. `url` is what requests connect with. */
-export async function assertRequestSession(url: string): Promise<void> {
-  const client = new pg.Client(clientConfig({ url, applicationName: 'svc-request' }));
+export async function assertRequestSession(url: string, statementTimeoutMs?: number): Promise<void> {
+  const client = new pg.Client(clientConfig({ url, applicationName: 'svc-request', statementTimeoutMs }));
   client.on('error', () => {});
   try {
     await client.connect();
@@ -41,6 +44,7 @@ export async function assertRequestSession(url: string): Promise<void> {
     const [session] = rows;
     if (!session) throw new Error('the session does not know its user');
     assertSession(session);
+    if (statementTimeoutMs && Number(session.deadline) !== statementTimeoutMs) throw withoutDeadline();
   } finally {
     await client.end().catch(() => {});
   }
@@ -69,6 +73,16 @@ function assertSession({ session_user: user, role, attributes }: Session): void 
     );
   }
 }
+
+const withoutDeadline = (): Problem =>
+  new Problem(
+    'pooled_database',
+    500,
+    'The options of a session do not reach the database, so requests would have no deadline',
+    {
+      hint: 'A pooler drops them (ignore_startup_parameters of PgBouncer): set SVC_DATABASE_URL to PostgreSQL itself.',
+    },
+  );
 
 const unsafe = (message: string, hint: string): Problem =>
   new Problem('unsafe_session', 500, message, { hint });

@@ -74,7 +74,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config } = options;
   checkPasswordHashing();
   const database = await provision(options.databaseUrl, log);
-  await assertRequestSession(database.authenticatorUrl);
+  await assertRequestSession(database.authenticatorUrl, config.server.timeouts.dbQueryMs);
   if (database.applied.length > 0) log.info({ steps: database.applied }, 'provisioned the database');
 
   const { pool } = config.database;

@@ -1,0 +1,53 @@
+// Which settings of a request the database uses: what is not found here is not sent.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createDatabase, templateDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { OwnerDatabase } from '../postgres/owner-database.ts';
+import { raw } from '../postgres/sql.ts';
+import { provision } from '../provision/provision.ts';
+import { introspect } from './introspect.ts';
+
+let database: TestDatabase;
+let owner: OwnerDatabase;
+
+beforeAll(async () => {
+  const template = await templateDatabase('provisioned', async (url) => {
+    await provision(url);
+  });
+  database = await createDatabase({ template });
+  const { ownerUrl } = await provision(database.url);
+  owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'test', max: 1, idleTimeoutMs: 1_000 });
+});
+
+afterAll(async () => {
+  await owner.close();
+  await database.drop();
+});
+
+const ALL = [
+  'request.cookies',
+  'request.headers',
+  'request.method',
+  'request.path',
+  'response.headers',
+  'response.status',
+];
+
+test.each<[string, string[]]>([
+  ['null', []],
+  ["current_setting('app.tenant', true)", []],
+  ["current_setting('request.jwt.claims', true)", []],
+  ["current_setting('request.headers', true)", ['request.headers']],
+  ["set_config('response.status', '201', true)", ['response.status']],
+  ["current_setting('request' || '.headers', true)", ALL],
+  ["current_setting('request.' || 'method', true)", ALL],
+  ["current_setting(concat('req', 'uest.headers'), true)", ALL],
+  ["CURRENT_SETTING ( lower('REQUEST.HEADERS'), true)", ALL],
+  ["set_config(reverse('sutats.esnopser'), '201', true)", ALL],
+])('%s', async (expression, expected) => {
+  for (const body of [`as $body$ select ${expression} $body$`, `return ${expression}`]) {
+    await owner.query(raw(`create or replace function public.uses() returns text language sql ${body}`));
+    const { usedSettings } = await introspect(owner, ['public']);
+    expect([...usedSettings].sort(), body).toEqual(expected);
+    await owner.query(raw('drop function public.uses()'));
+  }
+});

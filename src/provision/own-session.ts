@@ -1,0 +1,46 @@
+// Whether the connection is a session of our own. Locks, notifications and migrations need one, and so do deadlines: a
+// pooler that shares sessions between transactions would take a lock on one and release it on another.
+import type pg from 'pg';
+import { Problem } from '../problem/problem.ts';
+
+const ROUNDS = 3;
+
+/** `client` is connected; `open` opens another one to the same address. */
+export async function assertOwnSession(client: pg.Client, open: () => Promise<pg.Client>): Promise<void> {
+  // A pooler gives key data of its own.
+  if ((await backendOf(client)) === processOf(client)) return;
+  const other = await open();
+  try {
+    for (let round = 0; round < ROUNDS; round++) {
+      const before = await backendOf(client);
+      // Takes the session that is free, which is the one that was ours if it is not ours alone.
+      await other.query('begin');
+      await backendOf(other);
+      const after = await backendOf(client);
+      await other.query('rollback');
+      if (before !== after) throw pooled();
+    }
+  } finally {
+    await other.end().catch(() => {});
+  }
+}
+
+const pooled = (): Problem =>
+  new Problem(
+    'pooled_database',
+    500,
+    'SVC_DATABASE_URL leads to a pooler that shares sessions between transactions',
+    {
+      hint: 'Migrations, notifications and locks need sessions of their own: set SVC_DATABASE_URL to PostgreSQL itself. Each instance opens database.pool.max connections and a few of its own.',
+    },
+  );
+
+async function backendOf(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+  return rows[0]?.pid ?? 0;
+}
+
+/** What the server said when the connection was opened; not in `pg`'s type declarations. */
+function processOf(client: pg.Client): number {
+  return (client as unknown as { readonly processID: number }).processID;
+}
