@@ -9,6 +9,8 @@ export type Made = {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: string | undefined;
   readonly asUser?: boolean | undefined;
+  /** The rows of the list come in any order. */
+  readonly unordered?: boolean | undefined;
 };
 
 type Relation = {
@@ -311,7 +313,11 @@ function embedName({ select }: Part): string {
   return /^(?:\.\.\.)?(\w+)/.exec(select)?.[1] ?? select;
 }
 
-type Part = { readonly select: string; readonly parameters: readonly string[] };
+type Part = {
+  readonly select: string;
+  readonly parameters: readonly string[];
+  readonly unordered?: boolean;
+};
 
 function embed(table: Relation, depth: number, prefix: string): fc.Arbitrary<Part> {
   const toOne = table.one.map((one) => ({ ...one, isOne: true }));
@@ -370,6 +376,181 @@ function outputKey(item: string): string {
   return keys.at(-1) ?? item;
 }
 
+/** Groups by columns of any type, by embeds and by what a spread lifts; aggregates here and in the spread. */
+function groupedRead(table: Relation): fc.Arbitrary<Part & { readonly unordered: boolean }> {
+  const toOne = table.one.filter(({ embed: text }) => !text.includes(':'));
+  const spread = (): fc.Arbitrary<Part> =>
+    fc.constantFrom(...toOne).chain(({ embed: name, to }) => {
+      const columns = Object.keys(relation(to).columns);
+      return fc
+        .tuple(
+          fc.uniqueArray(fc.constantFrom(...columns), { minLength: 1, maxLength: 2 }),
+          fc.option(aggregate(relation(to), 's'), { freq: 2, nil: undefined }),
+          fc.constantFrom('', '', '.desc', '.desc.nullslast'),
+          fc.constantFrom('', '', '!inner'),
+        )
+        .map(([lifted, folded, direction, join]) => ({
+          select: `...${name}${join}(${[...lifted.map((column) => `s_${column}:${column}`), ...(folded ? [folded] : [])].join(',')})`,
+          parameters: [`order=${lifted.map((column) => `${name}(s_${column})${direction}`).join(',')}`],
+        }));
+    });
+  const shown = (): fc.Arbitrary<Part> =>
+    fc.constantFrom(...table.one, ...table.many).chain(({ embed: text, to }) =>
+      fc.constantFrom(...Object.keys(relation(to).columns)).map((column) => ({
+        select: `${text}(${column})`,
+        parameters: [`${/^\w+/.exec(text)?.[0] ?? text}.order=${relation(to).key.join(',')}`],
+      })),
+    );
+  const part = fc.oneof(
+    { weight: 3, arbitrary: fc.constant<Part>({ select: '', parameters: [] }) },
+    ...(toOne.length > 0 ? [{ weight: 2, arbitrary: spread() }] : []),
+    ...(table.one.length + table.many.length > 0 ? [{ weight: 1, arbitrary: shown() }] : []),
+  );
+  return fc
+    .tuple(
+      fc.uniqueArray(field(table), { maxLength: 3, selector: outputKey }),
+      fc.uniqueArray(aggregate(table, 'x'), { minLength: 1, maxLength: 2, selector: outputKey }),
+      part,
+      fc.array(parameter(table, ''), { maxLength: 1 }),
+      fc.boolean(),
+    )
+    .map(([keys, aggregates, more, filters, isOrdered]) => {
+      const plain = keys.filter((key) => !/::|->/.test(key)).map((key) => key.replace(/^\w+:/, ''));
+      const own = isOrdered && plain.length > 0 ? [`order=${plain.join(',')}`] : [];
+      const hasOrder = more.parameters.some((one) => one.startsWith('order='));
+      return {
+        select: [...keys, ...aggregates, more.select].filter(Boolean).join(','),
+        parameters: [...filters, ...more.parameters, ...(hasOrder ? [] : own)],
+        unordered: true,
+      };
+    });
+}
+
+const FOLDS: Readonly<Partial<Record<Kind, readonly string[]>>> = {
+  int: ['sum', 'avg', 'min', 'max', 'count'],
+  numeric: ['sum', 'avg', 'min', 'max', 'count'],
+  interval: ['sum', 'avg', 'max', 'count'],
+  date: ['min', 'max', 'count'],
+  timestamp: ['min', 'max', 'count'],
+  text: ['min', 'max', 'count', 'sum'],
+  ints: ['min', 'max', 'count'],
+  enum: ['min', 'max', 'count'],
+};
+
+function aggregate(table: Relation, prefix: string): fc.Arbitrary<string> {
+  return fc.oneof(
+    { weight: 1, arbitrary: fc.constantFrom(`${prefix}_n:count()`, `${prefix}_t:count()::text`) },
+    {
+      weight: 3,
+      arbitrary: fc
+        .constantFrom(...Object.entries(table.columns))
+        .chain(([column, kind]) =>
+          fc
+            .tuple(
+              fc.constantFrom(...(FOLDS[kind] ?? ['count', 'max'])),
+              fc.constantFrom('', '', '', '::text'),
+            )
+            .map(([name, cast]) => `${prefix}_${column}_${name}:${column}.${name}()${cast}`),
+        ),
+    },
+  );
+}
+
+/** Aggregates inside an embed, one list for each parent. */
+function groupedEmbed(table: Relation): fc.Arbitrary<Part> {
+  return fc.constantFrom(...table.many).chain(({ embed: text, to }) => {
+    const name = (/^(\w+):/.exec(text)?.[1] ?? /^\w+/.exec(text)?.[0]) || text;
+    const target = relation(to);
+    return fc
+      .tuple(
+        fc.option(fc.constantFrom(...Object.keys(target.columns)), { freq: 3, nil: undefined }),
+        aggregate(target, 'x'),
+        fc.array(parameter(target, `${name}.`), { maxLength: 1 }),
+        fc.constantFrom('', '', '!inner'),
+      )
+      .map(([key, folded, filters, join]) => ({
+        select: [...table.key, `${text}${join}(${[...(key ? [`g:${key}`] : []), folded].join(',')})`].join(
+          ',',
+        ),
+        parameters: [...filters, ...(key ? [`${name}.order=${key}`] : []), `order=${table.key.join(',')}`],
+      }));
+  });
+}
+
+/** Aliases that are also names of columns or of other tables, and everything that may go by them. */
+function aliasedRead(table: Relation): fc.Arbitrary<Part> {
+  const names = [...Object.keys(table.columns), ...Object.keys(RELATIONS), 'k', 'k'];
+  const targets = [
+    ...table.one.map((one) => ({ ...one, isOne: true })),
+    ...table.many.map((one) => ({ ...one, isOne: false })),
+  ];
+  return fc
+    .uniqueArray(
+      fc.tuple(fc.constantFrom(...names), fc.constantFrom(...targets), fc.constantFrom('', '', '!inner')),
+      {
+        minLength: 1,
+        maxLength: 2,
+        selector: ([alias]) => alias,
+      },
+    )
+    .chain((embeds) => {
+      const shown = embeds.map(([alias, { embed: text, to, isOne }, join]) => {
+        const target = text.replace(/^\w+:/, '');
+        return {
+          alias,
+          target: /^\w+/.exec(target)?.[0] ?? target,
+          to,
+          isOne,
+          select: `${alias}:${target}${join}(${relation(to).key.join(',')})`,
+        };
+      });
+      const spoken = [
+        ...shown.flatMap(({ alias, target }) => [alias, alias, target]),
+        ...Object.keys(table.columns),
+      ];
+      const name = fc.constantFrom(...spoken);
+      const value = fc.constantFrom('is.null', 'not.is.null', 'is.null', 'not.is.null', 'eq.1');
+      const inside = fc.constantFrom(...shown).chain(({ alias, target, to, isOne }) =>
+        fc
+          .tuple(
+            fc.constantFrom(alias, alias, target),
+            fc.constantFrom(...relation(to).key),
+            fc.constantFrom('filter', 'order', 'limit', 'related'),
+          )
+          .map(([said, column, what]) => {
+            if (what === 'filter') return `${said}.${column}=neq.1`;
+            if (what === 'order') return `${said}.order=${column}.desc`;
+            if (what === 'limit') return `${said}.limit=1`;
+            return isOne ? `order=${said}(${column}),${table.key.join(',')}` : `${said}.offset=1`;
+          }),
+      );
+      const one = fc.oneof(
+        { weight: 3, arbitrary: fc.tuple(name, value).map(([said, test]) => `${said}=${test}`) },
+        { weight: 3, arbitrary: inside },
+        {
+          weight: 1,
+          arbitrary: fc
+            .tuple(fc.constantFrom('or', 'and', 'not.or'), name, name, value)
+            .map(([joiner, a, b, test]) => `${joiner}=(${a}.is.null,${b}.${test})`),
+        },
+      );
+      return fc.array(one, { minLength: 1, maxLength: 3 }).map((parameters) => ({
+        select: [...table.key, ...shown.map(({ select }) => select)].join(','),
+        parameters: [
+          ...parameters.filter(
+            (text, index) =>
+              !text.startsWith('order=') ||
+              parameters.findIndex((other) => other.startsWith('order=')) === index,
+          ),
+          ...shown
+            .filter(({ isOne }) => !isOne)
+            .map(({ alias, to }) => `${alias}.order=${relation(to).key.join(',')}`),
+          ...(parameters.some((text) => text.startsWith('order=')) ? [] : [`order=${table.key.join(',')}`]),
+        ],
+      }));
+    });
+}
+
 const aggregateSelect = (table: Relation): fc.Arbitrary<string> => {
   const numbers = Object.entries(table.columns).filter(([, kind]) => kind === 'int' || kind === 'numeric');
   const aggregate = fc.oneof(
@@ -407,12 +588,19 @@ export const readRequests: fc.Arbitrary<Made> = fc
         select: [...items, ...embeds.map((one) => one.select)].join(','),
         parameters: [...filters, ...embeds.flatMap((one) => one.parameters), `order=${ordering}`],
       }));
-    const grouped = fc
+    const counted: fc.Arbitrary<Part> = fc
       .tuple(aggregateSelect(table), fc.array(parameter(table, ''), { maxLength: 1 }))
       .map(([select, filters]) => {
         const key = table.key.find((column) => select.split(',')[0] === column);
         return { select, parameters: [...filters, ...(key ? [`order=${key}`] : [])] };
       });
+    const read: fc.Arbitrary<Part> = fc.oneof(
+      { weight: 12, arbitrary: plain },
+      { weight: 2, arbitrary: counted },
+      { weight: 5, arbitrary: groupedRead(table) },
+      ...(table.many.length > 0 ? [{ weight: 2, arbitrary: groupedEmbed(table) }] : []),
+      ...(hasEmbeds ? [{ weight: 4, arbitrary: aliasedRead(table) }] : []),
+    );
     const page = fc.constantFrom(
       '',
       '',
@@ -423,11 +611,15 @@ export const readRequests: fc.Arbitrary<Made> = fc
       'limit=0',
       'offset=100',
       'limit=100',
+      'limit=199',
+      'limit=200',
+      'limit=1000',
+      'limit=5000',
       'limit=-1',
     );
     return fc
       .record({
-        read: fc.oneof({ weight: 6, arbitrary: plain }, { weight: 1, arbitrary: grouped }),
+        read,
         page,
         prefer: fc.constantFrom(
           undefined,
@@ -451,12 +643,19 @@ export const readRequests: fc.Arbitrary<Made> = fc
         range: fc.constantFrom(undefined, undefined, undefined, undefined, '0-2', '1-', '3-1', 'items=0-1'),
         asUser: fc.boolean(),
       })
-      .map(({ read, page: pageText, prefer, accept, method, range, asUser }) => ({
+      .map(({ read: one, page: pageText, prefer, accept, method, range, asUser }) => ({
         method,
-        path: `/${table.name}?select=${ENCODED(read.select)}${read.parameters.map((one) => `&${one}`).join('')}${pageText ? `&${pageText}` : ''}`,
+        path: url(
+          `/${table.name}`,
+          `select=${ENCODED(one.select)}`,
+          ...one.parameters,
+          // What comes in any order can only be compared as a whole.
+          one.unordered && !/^(limit=\d{3,})?$/.test(pageText) ? '' : pageText,
+        ),
         prefer,
         asUser,
-        headers: { ...(accept ? { accept } : {}), ...(range ? { range } : {}) },
+        unordered: one.unordered,
+        headers: { ...(accept ? { accept } : {}), ...(range && !one.unordered ? { range } : {}) },
       }));
   });
 
