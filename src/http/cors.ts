@@ -91,7 +91,7 @@ export function applyCors(request: FastifyRequest, reply: FastifyReply, policy: 
   if (allowed === undefined) {
     if (!preflight) return false;
     // No Access-Control headers: the browser refuses. The answer itself is not an error.
-    reply.code(200).header('content-length', '0').send('');
+    reply.code(200).send();
     return true;
   }
   const { raw } = reply;
@@ -104,7 +104,7 @@ export function applyCors(request: FastifyRequest, reply: FastifyReply, policy: 
   raw.setHeader('Access-Control-Allow-Methods', CORS_METHODS);
   raw.setHeader('Access-Control-Allow-Headers', allowedHeaders(request));
   raw.setHeader('Access-Control-Max-Age', MAX_AGE_SECONDS);
-  reply.code(200).header('content-length', '0').send('');
+  reply.code(200).send();
   return true;
 }
 
@@ -126,7 +126,8 @@ function namesOrigin(raw: ServerResponse): boolean {
   return raw.hasHeader('Access-Control-Allow-Credentials');
 }
 
-function allowedOrigin(origin: string, policy: CorsPolicy): string | undefined {
+/** What an answer says to a page of this origin; undefined when it may not read it. */
+export function allowedOrigin(origin: string, policy: CorsPolicy): string | undefined {
   if (policy.origins.includes('*')) return '*';
   if (policy.origins.some((one) => normalise(one) === normalise(origin))) return origin;
   return policy.allowLoopback && isLoopback(origin) ? origin : undefined;

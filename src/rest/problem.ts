@@ -39,14 +39,24 @@ export const methodNotForRoutine = (method: string, allow: string): Problem =>
 export const badBody = (message: string, hint: string, details?: string): Problem =>
   new Problem('PGRST102', 400, message, { hint, details });
 
+export const unsupportedEncoding = (encoding: string): Problem =>
+  new Problem('SVC104', 415, `Content-Encoding not supported: ${encoding}`, {
+    hint: 'Send the body as it is, or compressed with gzip, deflate or br.',
+    headers: { 'accept-encoding': 'gzip, deflate, br' },
+  });
+
 export const invalidJson = (): Problem =>
   badBody('Empty or invalid json', 'Send a JSON object or an array of objects.');
 
-export const rangeNotSatisfiable = (details: string, total?: number): Problem =>
+export const rangeNotSatisfiable = (
+  details: string,
+  total?: number,
+  headers: Readonly<Record<string, string>> = {},
+): Problem =>
   new Problem('PGRST103', 416, 'Requested range not satisfiable', {
     details,
     hint: 'Ask for a range inside the result; offsets start at 0.',
-    headers: total === undefined ? undefined : { 'content-range': `*/${total}` },
+    headers: total === undefined ? headers : { ...headers, 'content-range': `*/${total}` },
   });
 
 export const badPutFilters = (): Problem =>

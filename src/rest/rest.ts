@@ -36,9 +36,11 @@ export const rest: Feature = (context) => async (app) => {
       const [path, query] = splitUrl(request.raw.url ?? '', prefixLength);
       const key = queryKey(query);
       const proceed = (presented: Presented): Promise<void> => {
-        caller = callerOf(presented);
+        const isOptions = request.method === 'OPTIONS';
+        if (!isOptions || !isWithoutKey(presented)) caller = callerOf(presented);
         const current = exposed(context.snapshot());
         const parsed = readRequest(request.method, path, query, request.headers, current.schemas);
+        if (!caller) return options({ request: parsed, exposed: current, reply });
         return act({
           context,
           exposed: current,
@@ -93,6 +95,11 @@ function callerOf(presented: Presented): Caller {
   const resolution = resolveDataCaller(presented);
   if (resolution.ok) return resolution.caller;
   throw refused(resolution.refusal);
+}
+
+function isWithoutKey(presented: Presented): boolean {
+  const resolution = resolveDataCaller(presented);
+  return !resolution.ok && resolution.refusal.reason === 'no-key';
 }
 
 function queryKey(query: string): string | undefined {

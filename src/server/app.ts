@@ -1,7 +1,7 @@
 // The HTTP application: what every request passes before and after its feature. Composition only; no route of
 // an API is defined here.
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import { METHODS, type IncomingMessage } from 'node:http';
 import fastify, {
   LogController,
   type FastifyInstance,
@@ -15,6 +15,7 @@ import { RequestScope } from '../http/request-scope.ts';
 import type { Log } from '../log/log.ts';
 import { databaseFailure, failureProblem } from '../postgres/failure.ts';
 import { Abort, Problem } from '../problem/problem.ts';
+import { corsHeaders, refuseEarly } from './early-refusal.ts';
 import { registerHealth, type HealthState } from './health.ts';
 import { InFlight } from './in-flight.ts';
 import { loggedUrl } from './logged-url.ts';
@@ -71,12 +72,22 @@ export async function createApp(options: AppOptions): Promise<App> {
     genReqId: (request) => acceptedId(request.headers['x-request-id']) ?? nextId(),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 2048 },
     // A URL that cannot even be routed (broken percent-encoding) belongs to no feature.
-    frameworkErrors: (error, _request, reply) => {
+    frameworkErrors: (error, request, reply) => {
       const body = JSON.stringify(toBody(new Problem('bad_request', 400, error.message)));
       reply.hijack();
-      reply.raw.writeHead(400, { 'content-type': 'application/json; charset=utf-8' }).end(body);
+      const cors = corsHeaders(request.headers.origin, options.cors());
+      reply.raw
+        .writeHead(400, { 'content-type': 'application/json; charset=utf-8', ...Object.fromEntries(cors) })
+        .end(body);
     },
+    clientErrorHandler: (error, socket) => refuseEarly(error, socket, options.cors()),
   });
+  // Every method reaches its feature, which knows the ones it has; without a body to be read by its type.
+  for (const method of METHODS) {
+    if (method !== 'CONNECT' && (method === 'QUERY' || !server.supportedMethods.includes(method))) {
+      server.addHttpMethod(method, { hasBody: false, overrideExisting: true });
+    }
+  }
 
   server.decorateRequest('scope');
   passBodyThrough(server);
@@ -236,11 +247,25 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
     void reply.code(problem.status).headers(problem.headers).send(toBody(problem));
     return;
   }
+  const refusal = clientMistake(error);
+  if (refusal) {
+    void reply.code(refusal.status).send(toBody(refusal));
+    return;
+  }
   log.error({ err: error, requestId: request.id }, 'fault');
   const problem = new Problem('internal_error', 500, 'Internal server error', {
     hint: `The log has more under request id ${request.id}.`,
   });
   void reply.code(500).send(toBody(problem));
+}
+
+/** What the HTTP framework itself refuses, a Content-Type that is none for example. */
+function clientMistake(error: unknown): Problem | undefined {
+  if (!(error instanceof Error) || !('statusCode' in error) || !('code' in error)) return undefined;
+  const { statusCode, code, message } = error;
+  if (typeof statusCode !== 'number' || statusCode < 400 || statusCode > 499) return undefined;
+  if (typeof code !== 'string' || !code.startsWith('FST_')) return undefined;
+  return new Problem('bad_request', statusCode, message, { hint: 'Correct the headers of the request.' });
 }
 
 function toBody(problem: Problem): Record<string, string | null> {

@@ -15,6 +15,7 @@ import {
 import { planRead } from '../plan/plan-read.ts';
 import { badBody, loginRequired, maxAffectedOnSingle, methodNotForRoutine, notSingular } from '../problem.ts';
 import { bodyFormat, EMPTY_OBJECT, readPayload, type Payload } from '../request/body.ts';
+import { checkEncoding, decodeBody } from '../request/content-encoding.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
 import { toPage, type Page } from '../request/page.ts';
 import { appliedHeader, checkStrict } from '../request/preferences.ts';
@@ -85,7 +86,13 @@ export async function call(exchange: Exchange): Promise<void> {
     reply,
     request,
     {
-      status: pageStatus(page.offset, rows, total, true),
+      status: pageStatus(
+        page.offset,
+        rows,
+        total,
+        true,
+        plan.applied === undefined ? {} : { 'preference-applied': plan.applied },
+      ),
       contentType: contentType(media),
       body: row.bytes('body'),
       contentRange: contentRange(page.offset, rows, total),
@@ -109,7 +116,10 @@ function checkRoutine({ request, exposed, caller }: Exchange): void {
 async function readCallBody({ request, body, context }: Exchange): Promise<Payload> {
   const { headers } = request;
   const maxBytes = context.snapshot().config.server.maxBodyBytes;
-  const bytes = await readBody(body, maxBytes, headers['content-length']);
+  const encoding = headers['content-encoding'];
+  checkEncoding(encoding);
+  const received = await readBody(body, maxBytes, headers['content-length']);
+  const bytes = encoding === undefined ? received : await decodeBody(received, encoding, maxBytes);
   if (bytes.length === 0) return EMPTY_OBJECT;
   const format = bodyFormat(headers['content-type']);
   if (request.preferences.singleObject && format === 'json') {

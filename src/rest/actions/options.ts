@@ -5,11 +5,15 @@ import { findRoutine } from '../plan/plan-call.ts';
 import { routineNotFound } from '../problem.ts';
 import { findRelation } from './read.ts';
 
-export async function options({ request, exposed, reply }: Exchange): Promise<void> {
+/** Needs no key: what it tells is the API's, not a caller's. */
+export async function options({
+  request,
+  exposed,
+  reply,
+}: Pick<Exchange, 'request' | 'exposed' | 'reply'>): Promise<void> {
   reply.code(200);
   reply.header('allow', allowed(request.resource));
-  reply.header('content-length', '0');
-  void reply.send('');
+  void reply.send();
 
   function allowed(resource: typeof request.resource): string {
     switch (resource.kind) {

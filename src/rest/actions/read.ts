@@ -85,17 +85,24 @@ export async function read(exchange: Exchange): Promise<void> {
   const estimated = estimate ? plannedRows(results[1]?.rows[0]?.[0]) : row.number('total');
   const total =
     estimated === undefined || isExact ? estimated : clampEstimate(estimated, page.offset, rows, page.limit);
+  const location = contentLocation(request);
+  const applied = request.preferHeader === '' ? undefined : appliedHeader(preferences, APPLIED);
+  const isCut = row.text('cut') === 't';
+  if (isCut && exchange.context.dev) sayCut(exchange);
   return respond(
     reply,
     request,
     {
-      status: pageStatus(page.offset, rows, total, isExact),
+      status: pageStatus(page.offset, rows, total, isExact, {
+        ...(location === undefined ? {} : { 'content-location': location }),
+        ...(applied === undefined ? {} : { 'preference-applied': applied }),
+      }),
       contentType: contentType(media),
       body: row.bytes('body'),
       contentRange: contentRange(page.offset, rows, total),
-      contentLocation: contentLocation(request),
-      applied: request.preferHeader === '' ? undefined : appliedHeader(preferences, APPLIED),
-      warnings: warnings(plan, row),
+      contentLocation: location,
+      applied,
+      warnings: warnings(plan, isCut),
     },
     row,
   );
@@ -265,9 +272,16 @@ export function pageCounts({ limit, offset }: Page): {
   };
 }
 
-function warnings({ legacyNames }: ReadPlan, row: ResultRow): string[] {
+/** Client libraries do not show headers: whoever develops reads it here. */
+function sayCut({ context, request }: Exchange): void {
+  context.log.warn(
+    `${request.method} ${request.path} was cut at ${DEFAULT_LIMIT} rows: there are more, ask for them with limit`,
+  );
+}
+
+function warnings({ legacyNames }: ReadPlan, isCut: boolean): string[] {
   const list: string[] = [];
-  if (row.text('cut') === 't') {
+  if (isCut) {
     list.push(
       `299 svc "default limit ${DEFAULT_LIMIT} applied: there are more rows, ask for them with limit or Range"`,
     );

@@ -7,6 +7,7 @@ import { planDelete, planInsert, planPut, planUpdate, type WritePlan } from '../
 import type { ExposedRelation } from '../plan/exposed.ts';
 import { invalidJson, pageOnPut } from '../problem.ts';
 import { bodyFormat, EMPTY_OBJECT, readPayload, type Payload } from '../request/body.ts';
+import { checkEncoding, decodeBody } from '../request/content-encoding.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
 import { appliedHeader, checkStrict, type Preferences } from '../request/preferences.ts';
 import { respond } from '../respond/respond.ts';
@@ -67,8 +68,11 @@ async function readWriteBody({ request, body, context }: Exchange, action: Write
   const { headers } = request;
   const maxBytes = context.snapshot().config.server.maxBodyBytes;
   // Also for DELETE, whose body means nothing: unread bytes would be taken for the next request.
-  const bytes = await readBody(body, maxBytes, headers['content-length']);
+  const encoding = headers['content-encoding'];
+  if (action !== 'delete') checkEncoding(encoding);
+  const received = await readBody(body, maxBytes, headers['content-length']);
   if (action === 'delete') return EMPTY_OBJECT;
+  const bytes = encoding === undefined ? received : await decodeBody(received, encoding, maxBytes);
   const format = bodyFormat(headers['content-type']);
   if (bytes.length === 0) throw invalidJson();
   return readPayload(bytes, format);

@@ -54,13 +54,13 @@ export type PlannedRead = {
 
 export function planRead(exposed: Exposed, origin: Origin, query: Query): PlannedRead {
   const root = new Draft(exposed, origin, query.select);
-  const legacyNames: string[] = [];
+  const legacyNames = new Set<string>();
   const at = (path: readonly string[]): Draft => {
     let draft = root;
     for (const name of path) {
       const embed = draft.embed(name) ?? draft.embedByTarget(name);
       if (!embed) throw notEmbedded(name);
-      if (embed.hasAlias && embed.name !== name) legacyNames.push(name);
+      if (embed.hasAlias && embed.name !== name) legacyNames.add(name);
       draft = embed.draft;
     }
     return draft;
@@ -77,7 +77,7 @@ export function planRead(exposed: Exposed, origin: Origin, query: Query): Planne
     draft.offset = count;
   });
   each(query.having, (draft, terms) => draft.having.push(...terms.map((term) => draft.havingTerm(term))));
-  return { node: root.finish(), legacyNames };
+  return { node: root.finish(), legacyNames: [...legacyNames] };
 }
 
 export function originOf(relation: ExposedRelation): Origin {

@@ -1,6 +1,6 @@
 // Request bodies: JSON as it came, CSV and forms turned into JSON, so that every later stage knows one form.
+import type { Problem } from '../../problem/problem.ts';
 import { badBody, invalidJson } from '../problem.ts';
-import { decode } from './parse-query.ts';
 import { readJsonBody, type JsonBody } from './json-keys.ts';
 
 export type Payload = JsonBody & { readonly bytes: Buffer };
@@ -33,9 +33,33 @@ export function readPayload(bytes: Buffer, format: BodyFormat): Payload {
     case 'json':
       return toPayload(bytes);
     case 'csv':
-      return toPayload(csvToJson(bytes.toString('utf8')));
+      return toPayload(csvToJson(text(bytes)));
     case 'form':
-      return toPayload(formToJson(bytes.toString('utf8')));
+      return toPayload(formToJson(text(bytes)));
+  }
+}
+
+/** Without the byte order mark that spreadsheets write; bytes that are no text must not be stored as if they were. */
+function text(bytes: Buffer): string {
+  try {
+    return UTF8.decode(bytes);
+  } catch {
+    throw invalidText();
+  }
+}
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
+
+function invalidText(): Problem {
+  return badBody('The body is not valid UTF-8', 'Save the file as UTF-8 and send it again.');
+}
+
+/** A field of a form; unlike a query string it is stored, so it has to be read exactly. */
+function formText(raw: string): string {
+  try {
+    return decodeURIComponent(raw.replaceAll('+', ' '));
+  } catch {
+    throw invalidText();
   }
 }
 
@@ -59,8 +83,8 @@ function formToJson(text: string): Buffer {
   for (const pair of text.split('&')) {
     if (pair === '') continue;
     const equals = pair.indexOf('=');
-    const key = decode(equals < 0 ? pair : pair.slice(0, equals));
-    fields[key] = equals < 0 ? '' : decode(pair.slice(equals + 1));
+    const key = formText(equals < 0 ? pair : pair.slice(0, equals));
+    fields[key] = equals < 0 ? '' : formText(pair.slice(equals + 1));
   }
   return Buffer.from(JSON.stringify(fields));
 }
@@ -69,6 +93,13 @@ function formToJson(text: string): Buffer {
 function csvToJson(text: string): Buffer {
   const [header, ...lines] = csvLines(text);
   if (!header || header.length === 0) throw invalidJson();
+  const names = new Set<string>();
+  for (const { text: name } of header) {
+    if (names.has(name)) {
+      throw badBody(`The header line names '${name}' twice`, 'Give each column a name of its own.');
+    }
+    names.add(name);
+  }
   const rows = lines.map((line) => {
     if (line.length !== header.length) {
       throw badBody(

@@ -68,7 +68,7 @@ class SelectParser {
 
   #embed(kind: Embed['kind'], alias: string | undefined, target: string, depth: number): Embed {
     const scanner = this.#scanner;
-    if (depth >= MAX_DEPTH) throw tooDeep(`embeds may nest ${MAX_DEPTH} levels deep`);
+    if (depth > MAX_DEPTH) throw tooDeep(`embeds may nest ${MAX_DEPTH} levels deep`);
     if (++this.#embeds > MAX_EMBEDS) throw tooDeep(`at most ${MAX_EMBEDS} embeds are allowed`);
     let hint: string | undefined;
     let join: Embed['join'] | undefined;

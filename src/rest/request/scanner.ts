@@ -150,11 +150,12 @@ export class Scanner {
     if (this.char === '"') return this.quoted();
     const start = this.at;
     while (!this.done && !'(-:.,>)'.includes(this.char)) this.at++;
+    // A dash joins two parts of a key; one that begins with a dash goes in quotes.
+    if (this.at === start) this.fail('a JSON key');
     while (this.char === '-' && !this.startsWith('->')) {
       this.at++;
       while (!this.done && !'(-:.,>)'.includes(this.char)) this.at++;
     }
-    if (this.at === start) this.fail('a JSON key');
     return this.text.slice(start, this.at);
   }
 

@@ -12,12 +12,15 @@ export function pageStatus(
   page: number,
   total: number | undefined,
   isExact: boolean,
+  /** What a refusal says besides. */
+  headers: Readonly<Record<string, string>> = {},
 ): 200 | 206 {
   if (total === undefined) return 200;
   if (isExact && offset > total) {
     throw rangeNotSatisfiable(
       `An offset of ${offset} was requested, but there are only ${total} rows.`,
       total,
+      headers,
     );
   }
   return page < total ? 206 : 200;

@@ -97,7 +97,7 @@ const STATUS_BY_CLASS: Readonly<Record<string, number>> = {
   '3B': 500,
   '40': 500,
   '53': 503,
-  '54': 500,
+  '54': 413,
   '55': 500,
   '57': 500,
   '58': 500,
@@ -122,6 +122,9 @@ const HINTS: Readonly<Record<string, string>> = {
   '42704': 'Check the name of the type.',
   '42803': 'Select only columns that are grouped, or put an aggregate around the others.',
   '42883': 'The operator or function does not exist for these types: cast the column with ::type.',
+  '54001': 'The value is nested too deeply: send or select less of it.',
+  '54011': 'Select fewer columns: PostgreSQL takes 1,664 in one result.',
+  '54023': 'A function takes 100 arguments at most.',
   '42P01': 'The table must be declared in svc.yaml and migrated.',
   '42P10': 'Name columns of a unique constraint in on_conflict.',
   '42P17':

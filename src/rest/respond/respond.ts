@@ -9,6 +9,8 @@ import type { ResultRow } from '../exchange.ts';
 /** Up to here a copy as text is cheaper than a second piece in the write. */
 const ONE_WRITE_BYTES = 8_192;
 const VARY = 'Accept, Prefer, Range';
+/** Clients refuse heads that are too long: Node's at 16 KB. A query beyond this is not repeated in the answer. */
+const LONGEST_LOCATION = 4_096;
 
 export type Answer = {
   readonly status: number;
@@ -109,7 +111,8 @@ function isHeaderName(name: string): boolean {
 }
 
 /** `/table?a=…&b=…` with the parameters in order of their keys. */
-export function contentLocation({ path, queryText }: ApiRequest): string {
+export function contentLocation({ path, queryText }: ApiRequest): string | undefined {
+  if (path.length + queryText.length > LONGEST_LOCATION) return undefined;
   if (queryText === '') return path;
   if (!queryText.includes('&')) return `${path}?${queryText}`;
   const pairs = queryText.split('&').filter((pair) => pair !== '');

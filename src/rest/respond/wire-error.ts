@@ -5,7 +5,7 @@ import type { Log } from '../../log/log.ts';
 import { databaseFailure, retryAfter, type DatabaseFailure } from '../../postgres/failure.ts';
 import { RowTooLarge } from '../../postgres/wire.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
-import { AmbiguousEmbed, givenUp, requestDeadline, responseTooLarge } from '../problem.ts';
+import { badBody, AmbiguousEmbed, givenUp, requestDeadline, responseTooLarge } from '../problem.ts';
 import { fromDatabase, type ErrorContext } from './database-problem.ts';
 
 const FALLBACK_HINT = 'See the documentation of the data API for what this code means.';
@@ -15,6 +15,12 @@ export function toProblem(error: unknown, context: ErrorContext): Problem | unde
   if (error instanceof pg.DatabaseError) return fromDatabase(error, context);
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
   if (error instanceof Abort) return error.reason === 'deadline' ? requestDeadline() : givenUp();
+  if (isUnreadableType(error)) {
+    return badBody(
+      'Content-Type not acceptable: it is no media type',
+      'Send application/json, text/csv or application/x-www-form-urlencoded.',
+    );
+  }
   return fromFailure(error);
 }
 
@@ -78,4 +84,9 @@ function own(problem: Problem): Problem {
     default:
       return problem;
   }
+}
+
+/** The server's own refusal, before the feature sees the request. */
+function isUnreadableType(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE';
 }

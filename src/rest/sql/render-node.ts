@@ -356,13 +356,18 @@ function renderScalar(
   return text;
 }
 
-/** Whether the embed has a row in the answer; a page that is shown shorter than it is does not matter. */
+/** Whether the embed has a row in the answer: what is spread is grouped by its parent, an embed by itself. */
 function renderExists(embed: PlannedEmbed, alias: string, parts: StatementParts): string {
   const source = embedSource(embed, alias, parts);
-  const isEmpty = source.limit !== undefined && 'literal' in source.limit && source.limit.literal === 0;
-  const limit = isEmpty ? ' LIMIT 0' : '';
+  const { limit } = source;
+  const none = limit !== undefined && 'literal' in limit && limit.literal === 0 ? ' LIMIT 0' : '';
   const offset = source.offset === undefined ? '' : ` OFFSET ${renderNumber(source.offset, parts)}`;
-  return `EXISTS (SELECT 1 FROM ${source.from}${renderWhere(embed.node, source, parts)}${limit}${offset})`;
+  const rows = renderRows(
+    embed.kind === 'spread' ? { ...embed.node, isGrouped: false } : embed.node,
+    source,
+    parts,
+  );
+  return `EXISTS (${rows}${none}${offset})`;
 }
 
 /** FROM and join conditions of an embed, seen from a row of its parent. */

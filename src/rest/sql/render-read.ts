@@ -138,6 +138,8 @@ function withoutEmbeds(node: PlanNode): PlanNode | undefined {
 
 /** The same filters without any output. */
 function nothing(node: PlanNode): PlanNode {
+  // Without its aggregates it would have other rows.
+  if (node.isGrouped) return node;
   return {
     ...node,
     outputs: [],

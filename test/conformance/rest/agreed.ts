@@ -64,9 +64,9 @@ const DIFFERENCES: readonly Difference[] = [
     applies: (made, ours, theirs) =>
       /(count|sum|avg|min|max)\(\)/.test(decodeURIComponent(made.path)) &&
       made.prefer === 'count=exact' &&
-      ours.status < 300 &&
-      theirs.status < 300 &&
-      ours.text === theirs.text,
+      [200, 206, 416].includes(ours.status) &&
+      [200, 206, 416].includes(theirs.status) &&
+      (ours.status === 416 || theirs.status === 416 || sameRows(ours, theirs)),
   },
   {
     reason: 'groups by a JSON path are one for each value there; PostgREST 12 groups by the whole column',
@@ -80,6 +80,29 @@ const DIFFERENCES: readonly Difference[] = [
   {
     reason: 'a name that is an embed and a column is the column for all operators but is.null',
     applies: (_, ours, theirs) => code(theirs) === 'PGRST120' && ours.status < 500,
+  },
+  {
+    reason: 'a list of the empty text alone is that; PostgREST reads the empty list',
+    applies: (made) => /in\.\(""\)/.test(decodeURIComponent(made.path)),
+  },
+  {
+    reason: 'an index from the end may stand before a closing parenthesis',
+    applies: (made, _, theirs) =>
+      code(theirs) === 'PGRST100' && /->>?-\d+\)/.test(decodeURIComponent(made.path)),
+  },
+  {
+    reason: 'a single scalar is itself, also as the object that was asked for',
+    applies: (made, _, theirs) =>
+      made.path.startsWith('/rpc/series') && theirs.text.startsWith('{"pgrst_scalar":'),
+  },
+  {
+    reason: 'a name that is the alias of one embed and the target of another is the alias',
+    applies: (made) => {
+      const embeds = [...selectOf(made).matchAll(/(\w+):(\w+)[!\w]*\(/g)];
+      return embeds.some(([, alias], index) =>
+        embeds.some(([, , target], other) => other !== index && target === alias),
+      );
+    },
   },
   {
     reason: 'CSV has its header line also when there are no rows',
@@ -170,6 +193,21 @@ function distinct({ json }: Answer): string {
 /** A value or a name that PostgreSQL refuses. */
 function isMistake(answer: Answer): boolean {
   return /^(22|42)/.test(code(answer));
+}
+
+/** In any order of rows and keys. */
+function sameRows(ours: Answer, theirs: Answer): boolean {
+  const rows = ({ json }: Answer): string[] =>
+    (Array.isArray(json) ? json : [json])
+      .map((row: unknown) =>
+        JSON.stringify(
+          typeof row === 'object' && row !== null
+            ? Object.entries(row).toSorted(([a], [b]) => (a < b ? -1 : 1))
+            : row,
+        ),
+      )
+      .toSorted();
+  return JSON.stringify(rows(ours)) === JSON.stringify(rows(theirs));
 }
 
 function isWrite({ method, path }: Made): boolean {

@@ -534,20 +534,22 @@ function aliasedRead(table: Relation): fc.Arbitrary<Part> {
             .map(([joiner, a, b, test]) => `${joiner}=(${a}.is.null,${b}.${test})`),
         },
       );
-      return fc.array(one, { minLength: 1, maxLength: 3 }).map((parameters) => ({
-        select: [...table.key, ...shown.map(({ select }) => select)].join(','),
-        parameters: [
-          ...parameters.filter(
-            (text, index) =>
-              !text.startsWith('order=') ||
-              parameters.findIndex((other) => other.startsWith('order=')) === index,
-          ),
-          ...shown
-            .filter(({ isOne }) => !isOne)
-            .map(({ alias, to }) => `${alias}.order=${relation(to).key.join(',')}`),
-          ...(parameters.some((text) => text.startsWith('order=')) ? [] : [`order=${table.key.join(',')}`]),
-        ],
-      }));
+      return fc
+        .uniqueArray(one, { minLength: 1, maxLength: 3, selector: (text) => text.split('=')[0] })
+        .map((parameters) => ({
+          select: [...table.key, ...shown.map(({ select }) => select)].join(','),
+          parameters: [
+            ...parameters.filter(
+              (text, index) =>
+                !text.startsWith('order=') ||
+                parameters.findIndex((other) => other.startsWith('order=')) === index,
+            ),
+            ...shown
+              .filter(({ isOne }) => !isOne)
+              .map(({ alias, to }) => `${alias}.order=${relation(to).key.join(',')}`),
+            ...(parameters.some((text) => text.startsWith('order=')) ? [] : [`order=${table.key.join(',')}`]),
+          ],
+        }));
     });
 }
 

@@ -1,0 +1,82 @@
+// Answers to requests that no feature sees, because they are not HTTP or because their head is too large. The parser
+// gives up before there is a request, so the answer is written to the socket; it says what it is in the same form as
+// all others, and a page of an allowed origin may read it: without that a browser shows a network failure.
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { allowedOrigin, type CorsPolicy } from '../http/cors.ts';
+import { Problem } from '../problem/problem.ts';
+
+const LINGER_MS = 5_000;
+
+type ParserError = Error & { readonly code?: string | undefined; readonly rawPacket?: unknown };
+
+export function refuseEarly(error: ParserError, socket: Socket, policy: CorsPolicy): void {
+  // Nothing can be said to somebody who has gone, nor in the middle of an answer.
+  if (error.code === 'ECONNRESET' || !socket.writable || isAnswering(socket)) {
+    socket.destroy();
+    return;
+  }
+  const { status, ...problem } = problemOf(error);
+  const body = JSON.stringify({
+    code: problem.code,
+    message: problem.message,
+    details: null,
+    hint: problem.hint ?? null,
+  });
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+    ...corsHeaders(originIn(error.rawPacket), policy).map(([name, value]) => `${name}: ${value}`),
+  ];
+  // What is still on its way is passed over for a moment: closing at once would take the answer back.
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  timer.unref();
+  socket.once('close', () => clearTimeout(timer)).resume();
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
+
+/** Node keeps the answer that has the connection under this name. */
+function isAnswering(socket: Socket): boolean {
+  return '_httpMessage' in socket && socket._httpMessage !== null && socket._httpMessage !== undefined;
+}
+
+/** For a page of this origin. */
+export function corsHeaders(
+  origin: string | undefined,
+  policy: CorsPolicy,
+): ReadonlyArray<readonly [string, string]> {
+  const allowed = origin === undefined ? undefined : allowedOrigin(origin, policy);
+  if (allowed === undefined) return [];
+  return allowed === '*'
+    ? [['Access-Control-Allow-Origin', '*']]
+    : [
+        ['Access-Control-Allow-Origin', allowed],
+        ['Access-Control-Allow-Credentials', 'true'],
+        ['Vary', 'Origin'],
+      ];
+}
+
+function problemOf({ code }: ParserError): Pick<Problem, 'code' | 'status' | 'message' | 'hint'> {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new Problem('headers_too_large', 431, 'The head of the request is larger than 64 KB', {
+        hint: 'Shorten the URL or the headers: ask for fewer values at once, or send them in the body of a function call.',
+      });
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Problem('request_timeout', 408, 'The request did not arrive in time', {
+        hint: 'Send it again.',
+      });
+    default:
+      return new Problem('bad_request', 400, 'The request is not valid HTTP', {
+        hint: 'Check the request line and the headers.',
+      });
+  }
+}
+
+/** What of the head has arrived is all there is to look at. */
+function originIn(packet: unknown): string | undefined {
+  const text = Buffer.isBuffer(packet) ? packet.toString('latin1') : '';
+  return /^origin:[ \t]*([\x21-\x7e]+)[ \t]*\r?$/im.exec(text)?.[1];
+}
