@@ -23,7 +23,7 @@ const MAX_ROUNDS = 20;
 
 export async function tokenByRefresh(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const parsed = parseRefreshToken(request.body.text('refresh_token') ?? '');
-  if (parsed.kind === 'malformed') throw validationFailed('Refresh token is not valid');
+  if (parsed.kind === 'malformed') throw validationFailed('Invalid Refresh Token: Not Valid');
   // The address has a wide limit, because a whole office or a server that renders pages shares one, and a 429 here can
   // sign people out.
   await auth.limiter.byAddress(BUCKETS.refreshAddress, request);
@@ -69,7 +69,7 @@ async function refreshOnce(
     case 'below-floor':
       throw refreshTokenAlreadyUsed();
     case 'foreign':
-      throw validationFailed('Refresh token is not valid');
+      throw validationFailed('Invalid Refresh Token: Not Valid');
     case 'reuse':
       if (!(await endReused(auth, request, session, user))) return undefined;
       throw refreshTokenAlreadyUsed();

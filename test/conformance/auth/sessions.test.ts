@@ -85,6 +85,8 @@ describe('refresh', () => {
     const user = await aUser(world);
     const { session_id: session } = claimsOf(user.access);
     expect(codeOf(await refresh('x'))).toEqual([400, 'validation_failed']);
+    // Applications look for these words to sign out.
+    expect((await refresh('expired-refresh-token')).json.msg).toMatch(/^Invalid Refresh Token/);
     expect(codeOf(await refresh('ABCDEFGHIJKL'))).toEqual([400, 'validation_failed']);
     expect(codeOf(await refresh('abcdefghijkl'))).toEqual([400, 'refresh_token_not_found']);
     expect(codeOf(await refresh('-'.repeat(60)))).toEqual([400, 'validation_failed']);
