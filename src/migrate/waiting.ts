@@ -3,8 +3,9 @@
 import type { Change } from './change.ts';
 import type { DesiredForeignKey, DesiredTable, Expression } from './desired.ts';
 import type { LiveForeignKey } from './facts.ts';
-import { tableKey } from './model.ts';
+import { keyOf, tableKey } from './model.ts';
 import { wordsOf } from './sql-text.ts';
+import { columnsKey } from './step-list.ts';
 
 /** `online`: `schema.table.column` of the columns that are made anew beside the old ones. */
 export function waitingChanges(changes: readonly Change[], online: ReadonlySet<string>): ReadonlySet<Change> {
@@ -19,6 +20,7 @@ export function waitingChanges(changes: readonly Change[], online: ReadonlySet<s
     words: new Set(retypes.map((change) => change.column.name)),
     rowTypes: new Set(retypes.map((change) => change.table.name)),
     tables: new Set(),
+    keys: new Set(),
     access: new Set(),
     held: new Set(),
     labels: new Set(),
@@ -45,6 +47,8 @@ type Names = {
   readonly rowTypes: Set<string>;
   /** New tables that wait. */
   readonly tables: Set<string>;
+  /** New keys that wait: nothing can refer to them before. */
+  readonly keys: Set<string>;
   /** Tables whose policies and grants wait: all of one table change together, or a gap could open. */
   readonly access: Set<string>;
   /** What the expressions name that stay until then: no type changes below them. */
@@ -146,7 +150,9 @@ function mustWait(change: Change, names: Names): boolean {
         columnsOf(change.foreignKey).some(isOn) ||
         targetsOf(change.foreignKey).some((column) => names.columns.has(`${target}.${column}`)) ||
         names.tables.has(target) ||
-        (change.kind === 'add-foreign-key' && isTaken(change.table, change.foreignKey.label, names))
+        (change.kind === 'add-foreign-key' &&
+          (isTaken(change.table, change.foreignKey.label, names) ||
+            names.keys.has(columnsKey(target, [change.foreignKey.targetColumn]))))
       );
     }
     case 'add-check':
@@ -248,6 +254,12 @@ function remember(change: Change, names: Names): void {
       return;
     case 'create-table':
       names.tables.add(tableKey(change.table.schema, change.table.name));
+      return;
+    case 'add-key':
+      names.keys.add(columnsKey(keyOf(change.table), change.key.columns));
+      return;
+    case 'add-index':
+      if (change.index.unique) names.keys.add(columnsKey(keyOf(change.table), change.index.columns));
       return;
     case 'drop-policy':
       hold(names, change.policy.using, change.policy.check);

@@ -169,6 +169,15 @@ describe('a new key of a large table and what refers to it, in one step', () => 
     await world.settle(file('id'), LARGE);
   });
 
+  test('a primary key that moves off a column that changes its type beside', async () => {
+    const file = (key: string, email: string): string => todos(email, 'rls: []', key) + others(refers);
+    await world.settle(file('type: integer, primary_key: true', 'type: text, required: true, unique: true'));
+    await fill();
+    await world.sql(`insert into others values (1, 'e2'); analyze others`);
+    await world.settle(file('type: text', 'type: text, primary_key: true'), LARGE);
+    expect(await references()).toEqual([{ from: 'others', valid: true }]);
+  });
+
   test('a table that refers to itself', async () => {
     await world.settle(todos());
     await fill();
