@@ -30,6 +30,33 @@ test('an empty database gets every step once', async () => {
   expect(second.applied).toEqual([]);
 });
 
+test('mail that was on its way in an earlier version vouches for the mailbox, a sign-up for itself', async () => {
+  const { ownerUrl } = await provision(database.url);
+  const rows = await asRole(ownerUrl, async (client) => {
+    await client.query(`
+      alter table auth.one_time_tokens drop column expels;
+      alter table auth.flow_state drop column linking_session_id;
+      drop index auth.flow_state_linking_target_id_idx;
+      delete from svc_meta.provision_step where id = 'auth-2';
+      insert into auth.users (id, email, encrypted_password, created_at, password_set_at) values
+        ('00000000-0000-4000-8000-000000000001', 'signup@example.com', 'x', '2026-01-01', '2026-01-01'),
+        ('00000000-0000-4000-8000-000000000002', 'invited@example.com', 'x', '2026-01-01', '2026-01-01'),
+        ('00000000-0000-4000-8000-000000000003', 'later@example.com', 'x', '2026-01-01', '2026-01-02');
+      insert into auth.one_time_tokens (user_id, token_type, token_hash, code_hash, created_at, expires_at) values
+        ('00000000-0000-4000-8000-000000000001', 'confirmation_token', 'a', 'a', '2026-01-01', 'infinity'),
+        ('00000000-0000-4000-8000-000000000002', 'confirmation_token', 'b', 'b', '2026-01-03', 'infinity'),
+        ('00000000-0000-4000-8000-000000000003', 'confirmation_token', 'c', 'c', '2026-01-01', 'infinity');`);
+    expect((await provision(database.url)).applied).toEqual(['auth-2']);
+    const { rows } = await client.query('select token_hash, expels from auth.one_time_tokens order by 1');
+    return rows;
+  });
+  expect(rows).toEqual([
+    { token_hash: 'a', expels: false },
+    { token_hash: 'b', expels: true },
+    { token_hash: 'c', expels: true },
+  ]);
+});
+
 test('eight instances that boot at once provision once', async () => {
   const outcomes = await Promise.all(Array.from({ length: 8 }, () => provision(database.url)));
   const applied = outcomes.flatMap((outcome) => outcome.applied);

@@ -298,6 +298,11 @@ export const authOwnership: ProvisionStep = {
   sql: `
 -- True: the mailbox answered somebody who did not make this account, so what its maker brought goes.
 alter table auth.one_time_tokens add column expels boolean not null default false;
+-- Invitations and one-time passwords of an earlier version stand where a sign-up's own confirmation stands. That one
+-- is as old as the account and its password; whatever came later vouches for the mailbox alone.
+update auth.one_time_tokens t set expels = true from auth.users u
+where u.id = t.user_id and t.token_type = 'confirmation_token'
+  and (t.created_at is distinct from u.created_at or t.created_at < u.password_set_at);
 alter table auth.flow_state add column linking_session_id uuid references auth.sessions (id) on delete cascade;
 create index flow_state_linking_session_id_idx on auth.flow_state (linking_session_id) where linking_session_id is not null;
 create index flow_state_linking_target_id_idx on auth.flow_state (linking_target_id) where linking_target_id is not null;
