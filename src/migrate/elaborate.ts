@@ -18,6 +18,7 @@ import { readLiveInside } from './live.ts';
 import { tableKey } from './model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { scanSql, wordsOf } from './sql-text.ts';
+import { unknownTypeHint } from './unknown-type.ts';
 
 /** A piece of SQL text with its origin. */
 export type Piece = { readonly sql: string; readonly written: string; readonly at: string };
@@ -281,7 +282,7 @@ function withoutConsequences(problems: readonly MigrationProblem[]): MigrationPr
 function toProblem(statement: Statement, error: Error): MigrationProblem {
   const position = 'position' in error ? Number(error.position) : Number.NaN;
   const caret = statement.piece ? caretLines(statement, statement.piece, position, error.message) : '';
-  const hint = 'hint' in error && typeof error.hint === 'string' ? error.hint : null;
+  const hint = 'hint' in error && typeof error.hint === 'string' ? error.hint : unknownTypeHint(error);
   return problem('MIG-101', statement.at, `${error.message}${caret}`, hint);
 }
 

@@ -8,6 +8,7 @@ import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { withLockRetries, type LockSettings } from './session.ts';
 import { fold } from './fold.ts';
 import type { NumberedStep, Step } from './step.ts';
+import { unknownTypeHint } from './unknown-type.ts';
 
 export type ExecuteSettings = LockSettings & {
   readonly searchPath: string;
@@ -145,7 +146,9 @@ function refuseStep(step: Step, error: Error & { code: string }): unknown {
     ]);
   }
   if (error.code.startsWith('42'))
-    return new MigrationRefused([problem('MIG-101', step.at, `${error.message}${detail}`, hint)]);
+    return new MigrationRefused([
+      problem('MIG-101', step.at, `${error.message}${detail}`, hint ?? unknownTypeHint(error)),
+    ]);
   return error;
 }
 

@@ -59,30 +59,38 @@ export function lookAlikes(changes: readonly Change[]): MigrationProblem[] {
       );
     }
   }
-  for (const gone of changes) {
-    if (gone.kind !== 'retire-table') continue;
-    const columns = [...gone.live.columns.values()]
-      .map((column) => `${column.name} ${column.type}`)
-      .sort()
-      .join();
-    for (const come of changes) {
-      if (
-        come.kind !== 'create-table' ||
-        come.table.columns
-          .map((column) => `${column.name} ${column.type}`)
-          .sort()
-          .join() !== columns
-      )
-        continue;
-      hints.push(
-        problem(
-          'MIG-206',
-          come.table.at,
-          `new table ${come.table.name} has the columns of removed table ${gone.live.name}`,
-          `If this is a rename, add renamed_from: ${gone.live.name}. (${gone.live.name} is kept, nothing was deleted)`,
-        ),
-      );
+  return [...hints, ...tableLookAlikes(changes)];
+}
+
+/** Of the columns of both tables, how many must be the same for a new table to look like a removed one. */
+const SAME_COLUMNS = 0.75;
+
+/** The same for tables: people rename a table and a column of it in one go. */
+function tableLookAlikes(changes: readonly Change[]): MigrationProblem[] {
+  return changes.flatMap((come) => {
+    if (come.kind !== 'create-table') return [];
+    const columns = namesAndTypes(come.table.columns);
+    let best = { name: '', share: 0 };
+    for (const gone of changes) {
+      if (gone.kind !== 'retire-table' || gone.live.schema !== come.table.schema) continue;
+      const former = namesAndTypes(gone.live.columns.values());
+      const same = [...columns].filter((one) => former.has(one)).length;
+      const share = (2 * same) / (columns.size + former.size);
+      if (share > best.share) best = { name: gone.live.name, share };
     }
-  }
-  return hints;
+    const { name, share } = best;
+    if (share < SAME_COLUMNS) return [];
+    return [
+      problem(
+        'MIG-206',
+        come.table.at,
+        `new table ${come.table.name} has ${share === 1 ? '' : 'nearly '}the columns of removed table ${name}`,
+        `If this is a rename, add renamed_from: ${name}. (${name} is kept, nothing was deleted)`,
+      ),
+    ];
+  });
+}
+
+function namesAndTypes(columns: Iterable<{ readonly name: string; readonly type: string }>): Set<string> {
+  return new Set([...columns].map(({ name, type }) => `${name} ${type}`));
 }

@@ -76,6 +76,36 @@ describe('removal is retirement', () => {
       expect.objectContaining({ code: 'MIG-206', hint: expect.stringContaining('renamed_from: title') }),
     ]);
   });
+
+  test('a type that nobody has is said to be one of an extension, in a new table and in an old one', async () => {
+    const vector = fields('{ name: place, type: vector(3) }');
+    const hints = async (): Promise<unknown> => {
+      const outcome = await world.apply(vector);
+      return outcome.kind === 'refused' && outcome.problems.map(({ hint }) => hint);
+    };
+    const hint = 'It is a type of an extension: run create extension vector; in the database first.';
+    expect(await hints()).toEqual([hint]);
+    await world.settle(fields());
+    expect(await hints()).toEqual([hint]);
+  });
+
+  test.each([
+    ['{ name: title, type: text }, { name: open, type: boolean }', 'the columns of'],
+    ['{ name: title, type: text }, { name: closed, type: boolean }', 'nearly the columns of'],
+    ['{ name: headline, type: text }, { name: closed, type: boolean }', null],
+  ])('a table that looks like a removed one is pointed out: %s', async (columns, words) => {
+    const table = (name: string, more: string): string =>
+      `tables:\n  ${name}:\n    rls: []\n    fields: [{ name: id, type: integer, primary_key: true }, { name: made, type: timestamptz }, ${more}]\n`;
+    await world.settle(table('notes', '{ name: title, type: text }, { name: open, type: boolean }'));
+    const plan = await world.plan(table('memos', columns));
+    expect(plan.hints.map(({ code, message, hint }) => `${code} ${message}: ${hint}`)).toEqual(
+      words === null
+        ? []
+        : [
+            `MIG-206 new table memos has ${words} removed table notes: If this is a rename, add renamed_from: notes. (notes is kept, nothing was deleted)`,
+          ],
+    );
+  });
 });
 
 describe('functions', () => {

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { unknownTypeHint } from './unknown-type.ts';
+
+const error = (message: string, code = '42704'): Error => Object.assign(new Error(message), { code });
+
+test.each([
+  ['vector', 'vector'],
+  ['extensions.vector', 'vector'],
+  ['geography', 'postgis'],
+  ['hstore[]', 'hstore'],
+  ['citext', 'citext'],
+  ['ltree', 'ltree'],
+])('%s is a type of the extension %s', (type, extension) => {
+  expect(unknownTypeHint(error(`type "${type}" does not exist`))).toBe(
+    `It is a type of an extension: run create extension ${extension}; in the database first.`,
+  );
+});
+
+test('any other type may be one of an extension', () => {
+  expect(unknownTypeHint(error('type "txet" does not exist'))).toMatch(/^If it is a type of an extension/);
+});
+
+test('other things that do not exist are no types', () => {
+  expect(unknownTypeHint(error('collation "xx" for encoding "UTF8" does not exist'))).toBeNull();
+  expect(unknownTypeHint(error('type "vector" does not exist', '42P01'))).toBeNull();
+});

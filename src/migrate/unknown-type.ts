@@ -1,0 +1,39 @@
+// A type that the server does not know is often one of an extension that nobody has created in this database yet.
+
+const UNDEFINED_OBJECT = '42704';
+
+/** Types of the extensions that come with PostgreSQL, and of those that most servers offer beside them. */
+const TYPES_OF: Readonly<Record<string, readonly string[]>> = {
+  citext: ['citext'],
+  cube: ['cube'],
+  h3: ['h3index'],
+  hstore: ['hstore'],
+  intarray: ['query_int'],
+  isn: ['ean13', 'isbn', 'isbn13', 'ismn', 'ismn13', 'issn', 'issn13', 'upc'],
+  ltree: ['ltree', 'lquery', 'ltxtquery'],
+  postgis: ['geometry', 'geography', 'box2d', 'box3d'],
+  postgis_raster: ['raster'],
+  postgis_topology: ['topogeometry'],
+  seg: ['seg'],
+  semver: ['semver'],
+  vector: ['vector', 'halfvec', 'sparsevec'],
+};
+
+const EXTENSION_OF: ReadonlyMap<string, string> = new Map(
+  Object.entries(TYPES_OF).flatMap(([extension, types]) => types.map((type) => [type, extension])),
+);
+
+/** What to do about an error of the server that says a type does not exist; null for every other error. */
+export function unknownTypeHint(error: Error): string | null {
+  if (!('code' in error) || error.code !== UNDEFINED_OBJECT) return null;
+  const name = /^type "(.+)" does not exist/.exec(error.message)?.[1];
+  if (name === undefined) return null;
+  const type = name
+    .replace(/^.*\./, '')
+    .replace(/(\[\])+$/, '')
+    .toLowerCase();
+  const extension = EXTENSION_OF.get(type);
+  return extension === undefined
+    ? 'If it is a type of an extension, run create extension … in the database first.'
+    : `It is a type of an extension: run create extension ${extension}; in the database first.`;
+}
