@@ -267,6 +267,7 @@ async function sendProblem(
   request: FastifyRequest,
   problem: Problem,
 ): Promise<FastifyReply> {
+  request.scope.errorCode = problem.code;
   const version = wireVersion(request.headers['x-supabase-api-version']);
   return await sendAnswer(reply, {
     status: problem.status,

@@ -60,8 +60,14 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
         log.info('another instance still has the long steps of the migration under way');
         return;
       case 'applied':
+        // Said once: to a person as a list, to whoever reads the log of a server as one line.
         if (mode === 'dev') terminal.print(summarise(outcome.plan.steps));
-        log.info({ steps: outcome.plan.steps.length, run: outcome.runId }, 'the database follows the file');
+        else {
+          log.info(
+            { run: outcome.runId, steps: outcome.plan.steps.length, schema: outcome.schemaHash.slice(0, 8) },
+            'migrated',
+          );
+        }
         return;
       case 'superseded':
         log.warn(

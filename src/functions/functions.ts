@@ -360,10 +360,7 @@ function memoryFrom(env: Readonly<Record<string, string | undefined>>): number {
 
 function addRoutes(app: FastifyInstance, context: FeatureContext, runtime: Runtime): Promise<void> {
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply, context));
-  app.setNotFoundHandler((_request, reply) => {
-    const problem = functionNotFound('');
-    return reply.code(problem.status).send(toWire(problem));
-  });
+  app.setNotFoundHandler((request, reply) => answerProblem(request, reply, functionNotFound('')));
   const handler = (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
     invoke(context, runtime, request, reply);
   const known = new Set(app.supportedMethods);
@@ -532,27 +529,28 @@ function answerError(
   { log }: FeatureContext,
 ): FastifyReply {
   if (error instanceof Problem) {
-    return reply.code(error.status).headers(error.headers).send(toWire(error));
+    return answerProblem(request, reply, error);
   }
   if (error instanceof Abort) {
-    return reply.code(503).send({ code: 'aborted', message: 'The request was given up' });
+    return answerProblem(request, reply, new Problem('aborted', 503, 'The request was given up'));
   }
   // Fastify's own refusals (a content type that is none) are the caller's doing.
   if (error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number') {
     if (error.statusCode < 500) {
-      return reply.code(error.statusCode).send({ code: 'bad_request', message: error.message });
+      return answerProblem(request, reply, new Problem('bad_request', error.statusCode, error.message));
     }
   }
   const failure = databaseFailure(error);
   if (failure) {
     log.error({ err: error, requestId: request.id }, failure.message);
-    const problem = failureProblem(failure, error);
-    return reply.code(problem.status).headers(problem.headers).send(toWire(problem));
+    return answerProblem(request, reply, failureProblem(failure, error));
   }
   log.error({ err: error, requestId: request.id }, 'fault');
-  return reply.code(500).send({
-    code: 'internal_error',
-    message: 'Internal server error',
-    hint: `The log has more under request id ${request.id}.`,
-  });
+  const hint = `The log has more under request id ${request.id}.`;
+  return answerProblem(request, reply, new Problem('internal_error', 500, 'Internal server error', { hint }));
+}
+
+function answerProblem(request: FastifyRequest, reply: FastifyReply, problem: Problem): FastifyReply {
+  request.scope.errorCode = problem.code;
+  return reply.code(problem.status).headers(problem.headers).send(toWire(problem));
 }

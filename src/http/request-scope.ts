@@ -8,6 +8,8 @@ export class RequestScope implements Cancellable {
   handedOn = false;
   /** Where it stands in the list of requests under way. */
   place = -1;
+  /** The code of the error that is the answer, for the line in the log. */
+  errorCode: string | undefined;
   /** Set by whoever runs a statement for this request; called when the request is given up. */
   cancel: (() => void) | undefined;
   /** `performance.now()` at which the request is given up. */

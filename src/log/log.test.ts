@@ -14,6 +14,13 @@ test.each([
   expect(stripVTControlCharacters(shown)).toBe(`${status} GET /rest/v1/todos 3.1 ms`);
 });
 
+test('a request that was refused says why', () => {
+  const line = { status: 404, method: 'GET', url: '/rest/v1/todo', errorCode: 'PGRST205', ms: 3.1 };
+  expect(stripVTControlCharacters(prettyMessage(line, 'request'))).toBe(
+    '404 GET /rest/v1/todo PGRST205 3.1 ms',
+  );
+});
+
 test('a stack is shown line by line, without the frames of svc and of Node', () => {
   const error = [
     'TypeError: no',

@@ -66,13 +66,13 @@ function jsonStream(): DestinationStream {
   return destination;
 }
 
-/** `10:31:02 200 GET /rest/v1/todos 3.1 ms` */
+/** `10:31:02 404 GET /rest/v1/todos PGRST205 3.1 ms` */
 function prettyStream(): DestinationStream {
   return pretty({
     sync: true,
     colorize: true,
     translateTime: 'SYS:HH:MM:ss',
-    ignore: 'requestId,method,url,status,ms,error',
+    ignore: 'requestId,method,url,status,errorCode,ms,error',
     messageFormat: (line, key) => prettyMessage(line, text(line[key])),
   });
 }
@@ -80,9 +80,10 @@ function prettyStream(): DestinationStream {
 /** For a person at a terminal: the status in its colour, and a stack as lines that lead into their own files. */
 export function prettyMessage(line: Readonly<Record<string, unknown>>, message: string): string {
   if (message === 'request') {
-    const { status, method, url, ms } = line;
+    const { status, method, url, errorCode, ms } = line;
     const shown = styleText(colourOf(Number(status)), text(status), { validateStream: false });
-    return `${shown} ${text(method)} ${text(url)} ${text(ms)} ms`;
+    const reason = errorCode === undefined ? '' : ` ${text(errorCode)}`;
+    return `${shown} ${text(method)} ${text(url)}${reason} ${text(ms)} ms`;
   }
   const { error } = line;
   if (typeof error !== 'string') return message;

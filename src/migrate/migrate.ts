@@ -388,7 +388,6 @@ async function run(
     } finally {
       later?.stamped();
     }
-    log.info({ run: runId, steps: plan.steps.length, schema: work.schemaHash.slice(0, 8) }, 'migrated');
     return {
       kind: 'applied',
       schemaHash: work.schemaHash,

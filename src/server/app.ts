@@ -107,6 +107,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     });
     if (applyCors(request, reply, options.cors())) return;
     if (health.phase() === 'starting' && !PROBES.has(request.url)) {
+      scope.errorCode = 'starting';
       void reply.code(503).header('retry-after', '1').send({
         code: 'starting',
         message: 'The service is starting',
@@ -150,6 +151,9 @@ export async function createApp(options: AppOptions): Promise<App> {
         method: request.method,
         url: loggedUrl(request.url),
         status: statusCode,
+        ...(request.scope.errorCode !== undefined && statusCode >= 400
+          ? { errorCode: request.scope.errorCode }
+          : {}),
         ms: Math.round(reply.elapsedTime * 10) / 10,
       },
       'request',
@@ -167,7 +171,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         hint: 'The APIs are under /rest/v1, /auth/v1, /storage/v1 and /functions/v1.',
       },
     );
-    void reply.code(404).send(toBody(problem));
+    sendProblem(request, reply, problem);
   });
 
   // Whoever opens the address of `svc dev` in a browser looks for something to see.
@@ -230,33 +234,38 @@ function endLate(inFlight: InFlight): void {
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): void {
   if (error instanceof Problem) {
-    void reply.code(error.status).headers(error.headers).send(toBody(error));
+    sendProblem(request, reply, error);
     return;
   }
   if (error instanceof Abort) {
     const problem = new Problem('request_timeout', 504, 'The request took too long', {
       hint: 'server.timeouts.request in svc.yaml is the limit.',
     });
-    void reply.code(504).send(toBody(problem));
+    sendProblem(request, reply, problem);
     return;
   }
   const failure = databaseFailure(error);
   if (failure) {
     log.error({ err: error, requestId: request.id }, failure.message);
     const problem = failureProblem(failure, error);
-    void reply.code(problem.status).headers(problem.headers).send(toBody(problem));
+    sendProblem(request, reply, problem);
     return;
   }
   const refusal = clientMistake(error);
   if (refusal) {
-    void reply.code(refusal.status).send(toBody(refusal));
+    sendProblem(request, reply, refusal);
     return;
   }
   log.error({ err: error, requestId: request.id }, 'fault');
   const problem = new Problem('internal_error', 500, 'Internal server error', {
     hint: `The log has more under request id ${request.id}.`,
   });
-  void reply.code(500).send(toBody(problem));
+  sendProblem(request, reply, problem);
+}
+
+function sendProblem(request: FastifyRequest, reply: FastifyReply, problem: Problem): void {
+  request.scope.errorCode = problem.code;
+  void reply.code(problem.status).headers(problem.headers).send(toBody(problem));
 }
 
 /** What the HTTP framework itself refuses, a Content-Type that is none for example. */

@@ -14,6 +14,7 @@ export function answerProblem(
   reply: FastifyReply,
   problem: StorageProblem,
 ): FastifyReply {
+  request.scope.errorCode = problem.code;
   return answerRefusal(
     request,
     reply,

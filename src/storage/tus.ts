@@ -96,6 +96,7 @@ export function answerTus(
   if (problem.status >= 500 && problem.cause !== undefined) {
     log.error({ err: problem.cause, requestId: request.id }, 'storage fault');
   }
+  request.scope.errorCode = problem.code;
   return answerRefusal(
     request,
     reply,

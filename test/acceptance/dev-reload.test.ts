@@ -1,9 +1,10 @@
 // `svc dev` follows the file: a good change is served, a bad one is reported and replaces nothing.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase } from '../support/database.ts';
-import { startSvc } from '../support/svc-process.ts';
+import { runSvc, startSvc } from '../support/svc-process.ts';
 import { copyTodoProject, startTodoServer, type TodoServer } from '../support/todo-project.ts';
 
 /** One more table. */
@@ -26,6 +27,49 @@ function edit(change: (text: string) => string): void {
   writeFileSync(svc.config, change(readFileSync(svc.config, 'utf8')));
 }
 
+test('a first start says what takes its time, where to look, and a request that answers something', async () => {
+  expect(svc.output()).toContain('making a database in .svc');
+  const [, url = '', key = ''] = /curl '(\S+)' -H 'apikey: (\S+)'/.exec(svc.output()) ?? [];
+  const response = await fetch(url, { headers: { apikey: key } });
+  expect([response.status, Object.keys((await response.json()) as object).length > 0]).toEqual([200, true]);
+  const page = await fetch(`${svc.url}/`, { headers: { accept: 'text/html' } });
+  expect([page.status, page.headers.get('content-type')]).toEqual([
+    200,
+    expect.stringContaining('text/html'),
+  ]);
+});
+
+test('a port that is taken is said before anything is made', async () => {
+  const project = copyTodoProject();
+  try {
+    const second = await runSvc(['dev', '--config', project.config, '--port', new URL(svc.url).port]);
+    expect(second.code).toBe(78);
+    expect(second.output).toContain('is already in use');
+    expect(['.svc', '.env'].filter((name) => existsSync(join(project.directory, name)))).toEqual([]);
+  } finally {
+    project.remove();
+  }
+});
+
+test.each([
+  ['/nothing', 'not_found'],
+  ['/rest/v1/nothing', 'PGRST205'],
+  ['/auth/v1/user', 'no_authorization'],
+  ['/storage/v1/object/nothing/a', 'NoSuchBucket'],
+  ['/storage/v1/s3/nothing/a', 'FeatureNotEnabled'],
+  ['/functions/v1/nothing', 'function_not_found'],
+  ['/dashboard/api/nothing', 'dashboard_signed_out'],
+])('the log says why %s was refused', async (path, errorCode) => {
+  const id = `why${path.replaceAll('/', '.')}`;
+  await fetch(`${svc.url}${path}`, { headers: { apikey: svc.publishableKey, 'x-request-id': id } });
+  const lines = (): string[] =>
+    svc
+      .output()
+      .split('\n')
+      .filter((line) => line.includes(`"${id}"`));
+  await expect.poll(lines).toEqual([expect.stringContaining(`"errorCode":"${errorCode}"`)]);
+});
+
 test('a new column and a new table appear without a restart, and no request fails meanwhile', async () => {
   const seen = { failures: 0, done: false };
   const watching = (async () => {
@@ -47,7 +91,10 @@ test('a new column and a new table appear without a restart, and no request fail
   seen.done = true;
   await watching;
   expect(seen.failures).toBe(0);
-  expect(svc.output()).toContain('reloaded');
+  await expect.poll(() => svc.output()).toContain('reloaded');
+  // What became of the database is said once, as a list.
+  expect(svc.output().match(/tables\.notices: table notices/g)).toHaveLength(1);
+  expect(svc.output()).not.toContain('migrated');
 });
 
 test('a file with mistakes is reported with its line, and the last good one is served on', async () => {

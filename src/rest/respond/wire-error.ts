@@ -55,6 +55,7 @@ export function sendProblem(reply: FastifyReply, problem: Problem): void {
     hint: problem.hint ?? FALLBACK_HINT,
     message: problem.message,
   });
+  reply.request.scope.errorCode = problem.code;
   reply.code(problem.status);
   reply.header('content-type', 'application/json; charset=utf-8');
   reply.header('proxy-status', `svc; error=${problem.code}`);

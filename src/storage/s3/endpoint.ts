@@ -34,6 +34,7 @@ export function s3Endpoint(context: StorageContext, publishableKey: string): Fas
       }
       if (problem.code === 'ServiceUnavailable')
         context.log.error({ requestId: request.id }, problem.message);
+      request.scope.errorCode = problem.code;
       const path = request.url.split('?')[0] ?? '';
       const body = request.method === 'HEAD' ? '' : problemXml(problem, path, request.id);
       const headers = {
