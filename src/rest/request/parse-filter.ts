@@ -169,16 +169,18 @@ function quotedValue(scanner: Scanner): string | undefined {
   return undefined;
 }
 
+const BRACED = /\{[^{}]*\}/y;
+
 /** `{…}` of one level: an array literal may hold commas without quotes. */
 function bracedValue(scanner: Scanner): string | undefined {
   if (scanner.char !== '{') return undefined;
-  const close = scanner.text.indexOf('}', scanner.at);
-  if (close < 0) return undefined;
-  const inner = scanner.text.slice(scanner.at + 1, close);
-  const next = scanner.text.charAt(close + 1);
-  if (inner.includes('{') || (next !== '' && next !== ',' && next !== ')')) return undefined;
-  scanner.at = close + 1;
-  return `{${inner}}`;
+  BRACED.lastIndex = scanner.at;
+  const braced = BRACED.exec(scanner.text)?.[0];
+  if (braced === undefined) return undefined;
+  const next = scanner.text.charAt(scanner.at + braced.length);
+  if (next !== '' && next !== ',' && next !== ')') return undefined;
+  scanner.at += braced.length;
+  return braced;
 }
 
 function bareValue(scanner: Scanner): string {

@@ -188,3 +188,23 @@ test('a shape has everything but the values', () => {
   ].map(shape);
   expect(new Set(different).size).toBe(different.length);
 });
+
+test.each([
+  ['parameters without a value', '', 'a&', ''],
+  ['braces that are not closed', 'or=(', 'a.eq.{,', 'a.eq.1)'],
+  ['quotes in the middle of list elements', 'a=in.(', '"a,', ')'],
+  ['quotes that are escaped', 'a=in.(', '"\\,', ')'],
+])('the time for %s grows with their number alone', (_, head, piece, tail) => {
+  const fastest = (count: number): number => {
+    const text = head + piece.repeat(count) + tail;
+    const times = Array.from({ length: 5 }, () => {
+      const start = performance.now();
+      parseQuery(text, 'relation');
+      return performance.now() - start;
+    });
+    return Math.min(...times);
+  };
+  fastest(2_000);
+  // Ten times the text takes ten times as long; searched to its end for each piece it would be a hundred times.
+  expect(fastest(80_000) / fastest(8_000)).toBeLessThan(40);
+});

@@ -66,10 +66,11 @@ class QueryParser implements Values {
     while (from < text.length) {
       let to = text.indexOf('&', from);
       if (to < 0) to = text.length;
-      const equals = text.indexOf('=', from);
-      if (equals >= 0 && equals < to) {
+      const part = text.slice(from, to);
+      const equals = part.indexOf('=');
+      if (equals >= 0) {
         if (++count > MAX_PARAMETERS) throw tooDeep(`at most ${MAX_PARAMETERS} query parameters are allowed`);
-        this.#parameter(decode(text.slice(from, equals)), decode(text.slice(equals + 1, to)));
+        this.#parameter(decode(part.slice(0, equals)), decode(part.slice(equals + 1)));
       }
       from = to + 1;
     }
