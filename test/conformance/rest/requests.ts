@@ -317,7 +317,15 @@ type Part = {
   readonly select: string;
   readonly parameters: readonly string[];
   readonly unordered?: boolean;
+  /** The keys that an embed adds to the row it stands in: its own, or what a spread lifts. */
+  readonly keys?: readonly string[];
 };
+
+/** An embed that a spread lifts beside one of its name would be two keys of one name. */
+function haveKeysOnce(parts: readonly Part[]): boolean {
+  const keys = parts.flatMap((one) => one.keys ?? []);
+  return new Set(keys).size === keys.length;
+}
 
 function embed(table: Relation, depth: number, prefix: string): fc.Arbitrary<Part> {
   const toOne = table.one.map((one) => ({ ...one, isOne: true }));
@@ -354,6 +362,7 @@ function embed(table: Relation, depth: number, prefix: string): fc.Arbitrary<Par
         return {
           select: `${spread ? '...' : ''}${text}${kind}(${shown.map((item, index) => (spread ? spreadAlias(item, `${name}${index}`) : item)).join(',')})`,
           parameters: [...extra, ...order, ...(page === '' ? [] : [page]), ...(nested?.parameters ?? [])],
+          keys: spread ? (nested?.keys ?? []) : [name],
         };
       });
   });
@@ -581,7 +590,9 @@ export const readRequests: fc.Arbitrary<Made> = fc
       .tuple(
         fields,
         hasEmbeds
-          ? fc.uniqueArray(embed(table, 3, ''), { maxLength: 2, selector: embedName })
+          ? fc
+              .uniqueArray(embed(table, 3, ''), { maxLength: 2, selector: embedName })
+              .filter((embeds) => haveKeysOnce(embeds))
           : fc.constant([]),
         fc.array(parameter(table, ''), { maxLength: 2 }),
         order(table),
