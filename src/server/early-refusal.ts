@@ -28,7 +28,7 @@ export function refuseEarly(error: ParserError, socket: Socket, policy: CorsPoli
     'Content-Type: application/json; charset=utf-8',
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',
-    ...corsHeaders(originIn(error.rawPacket), policy).map(([name, value]) => `${name}: ${value}`),
+    ...readableBy(originIn(error.rawPacket), policy).map(([name, value]) => `${name}: ${value}`),
   ];
   // What is still on its way is passed over for a moment: closing at once would take the answer back.
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
@@ -40,6 +40,19 @@ export function refuseEarly(error: ParserError, socket: Socket, policy: CorsPoli
 /** Node keeps the answer that has the connection under this name. */
 function isAnswering(socket: Socket): boolean {
   return '_httpMessage' in socket && socket._httpMessage !== null && socket._httpMessage !== undefined;
+}
+
+/**
+ * A large head comes in many packets, and only the last is here: who asks is often not known. What is said then is
+ * the same for everybody, so any page may read it where pages are allowed at all.
+ */
+function readableBy(
+  origin: string | undefined,
+  policy: CorsPolicy,
+): ReadonlyArray<readonly [string, string]> {
+  if (origin !== undefined) return corsHeaders(origin, policy);
+  const allowsPages = policy.origins.length > 0 || policy.allowLoopback;
+  return allowsPages ? [['Access-Control-Allow-Origin', '*']] : [];
 }
 
 /** For a page of this origin. */
@@ -75,7 +88,7 @@ function problemOf({ code }: ParserError): Pick<Problem, 'code' | 'status' | 'me
   }
 }
 
-/** What of the head has arrived is all there is to look at. */
+/** What arrived last is all there is to look at. */
 function originIn(packet: unknown): string | undefined {
   const text = Buffer.isBuffer(packet) ? packet.toString('latin1') : '';
   return /^origin:[ \t]*([\x21-\x7e]+)[ \t]*\r?$/im.exec(text)?.[1];

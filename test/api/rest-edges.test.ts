@@ -96,6 +96,19 @@ describe('what the HTTP server would refuse by itself', () => {
     expect(answer.status).toBe(431);
     expect(codeOf(answer)).toBe('headers_too_large');
     expect(answer.headers['content-type']).toMatch(/^application\/json/);
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+  });
+
+  test('also when what says the origin came long before', async () => {
+    const { port, hostname } = new URL(world.url);
+    const socket = connect(Number(port), hostname).setNoDelay(true);
+    const answered = text(socket);
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\nOrigin: https://app.example.com\r\nX-Long: ');
+    // Larger than what the server reads at once, so that the head is refused in a later piece of it.
+    socket.write('x'.repeat(200_000));
+    const answer = await answered;
+    expect(answer).toMatch(/^HTTP\/1\.1 431 /);
+    expect(answer).toMatch(/\r\nAccess-Control-Allow-Origin: \*\r\n/);
   });
 
   test('what is no HTTP has a code, and a page can read it', async () => {
