@@ -67,18 +67,42 @@ export async function loadProject(options: ProjectOptions, terminal: Terminal): 
 
 type Read = { readonly loaded: Loaded; readonly unset: readonly Mistake[] };
 
-/** With `unsetVariables: 'warn'` a file that lacks nothing but values of variables counts as read. */
+/** What a key takes cannot be known of a variable: text, a number, a duration, an address. */
+const STAND_INS = ['set-where-it-runs', '1', '30s', 'true', 'https://set.example', 'set@where.example'];
+
+/** With `unsetVariables: 'warn'` a variable that has no value is no reason to fail, and hides no other mistake. */
 function load(source: Source, env: Environment, { strict, unsetVariables }: ProjectOptions): Read {
   const loaded = loadConfig(source, { variables: env, strict });
   if (loaded.ok || unsetVariables !== 'warn') return { loaded, unset: [] };
-  const unset = loaded.mistakes.filter(({ code }) => code === 'missing-variable');
-  if (unset.length === 0) return { loaded, unset: [] };
+  const missing = loaded.mistakes.filter(({ code }) => code === 'missing-variable');
+  if (missing.length === 0) return { loaded, unset: [] };
+  const unset = missing.map((one) => ({ ...one, severity: 'warning' as const }));
   const names = new Set([...source.text.matchAll(/\$\{([A-Za-z_]\w*)/g)].map(([, name]) => name ?? ''));
-  // What a key takes cannot be known of a variable: text, a number or a duration.
-  for (const standIn of ['set-where-it-runs', '1', '30s', 'true', 'https://set.example']) {
-    const variables = { ...Object.fromEntries([...names].map((name) => [name, standIn])), ...env };
-    const again = loadConfig(source, { variables, strict });
-    if (again.ok) return { loaded: again, unset: unset.map((one) => ({ ...one, severity: 'warning' })) };
+  const callbacks = missing
+    .filter(({ path }) => path[0] === 'auth' && path.at(-1) === 'redirect_url')
+    .map(({ path }) => `https://set.example/auth/v1/callback/${path.at(-2)}`);
+  const standIns = [...STAND_INS, ...callbacks];
+  let values: Environment = { ...Object.fromEntries([...names].map((name) => [name, STAND_INS[0]])), ...env };
+  let best = loadConfig(source, { variables: values, strict });
+  for (const name of names) {
+    if (env[name] !== undefined) continue;
+    for (const standIn of standIns) {
+      if (best.ok) return { loaded: best, unset };
+      const variables = { ...values, [name]: standIn };
+      const next = loadConfig(source, { variables, strict });
+      if (!next.ok && next.mistakes.length >= best.mistakes.length) continue;
+      best = next;
+      values = variables;
+    }
   }
-  return { loaded, unset: [] };
+  if (best.ok) return { loaded: best, unset };
+  // What is said about a stand-in is no mistake of the user's.
+  const unsetKeys = new Set(missing.map(keyOf));
+  const others = best.mistakes.filter((one) => !unsetKeys.has(keyOf(one)));
+  if (!others.some(({ severity }) => severity === 'error')) return { loaded, unset: [] };
+  return { loaded: { ok: false, mistakes: [...unset, ...others] }, unset: [] };
+}
+
+function keyOf({ path }: Mistake): string {
+  return path.join('.');
 }
