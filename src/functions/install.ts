@@ -124,7 +124,7 @@ async function runNpm(folder: string, args: readonly string[], env: Environment)
 }
 
 /** What npm says went wrong, without its own usage and the place of its log. */
-function reasonIn(output: string): string {
+export function reasonIn(output: string): string {
   const lines = output.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, '').trimEnd());
   const end = lines.findIndex((line) =>
     /^(Clean install a project|Usage:|A complete log of this run)/.test(line),

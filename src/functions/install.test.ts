@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import { reasonIn } from './install.ts';
+
+test('the reason why npm failed is shown, and not how npm is called', () => {
+  const output = [
+    'npm error code EUSAGE',
+    'npm error',
+    'npm error `npm ci` can only install packages when your package.json and package-lock.json are in sync.',
+    'npm error',
+    'npm error Missing: dep@1.0.0 from lock file',
+    'npm error',
+    'npm error Clean install a project',
+    'npm error',
+    'npm error Usage:',
+    'npm error npm ci',
+    'npm error A complete log of this run can be found in: /home/someone/.npm/_logs/debug-0.log',
+  ].join('\n');
+  expect(reasonIn(output)).toBe(
+    '`npm ci` can only install packages when your package.json and package-lock.json are in sync.\nMissing: dep@1.0.0 from lock file',
+  );
+});
+
+test('what npm says without its usage is shown whole', () => {
+  expect(reasonIn('npm ERR! code E404\nnpm ERR! 404 Not Found: nothing@1\n')).toBe('404 Not Found: nothing@1');
+});
