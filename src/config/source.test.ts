@@ -1,5 +1,6 @@
 // Remote files come from real servers on the loopback interface: one that answers as it is told, and one that
 // speaks just enough of S3's GET for the real SDK to sign and ask.
+import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -133,6 +134,21 @@ describe('a remote file', () => {
     expect(asked[0]?.method).toBe('GET');
     expect(asked[0]?.url).toMatch(/^\/configs\/team\/svc\.yaml/);
     expect(asked[0]?.headers.authorization).toMatch(/^AWS4-HMAC-SHA256 Credential=AKIATEST\//);
+  });
+
+  test('is pinned by what follows #, which is no part of the address', async () => {
+    stubAws(origin);
+    const sha256 = createHash('sha256').update(FILE).digest('hex');
+    for (const address of ['s3://configs/team/svc.yaml', `${origin}/svc.yaml`]) {
+      expect(await readSource(`${address}#${sha256}`, '/')).toMatchObject({ name: address, text: FILE });
+      await expect(readSource(`${address}#${'0'.repeat(64)}`, '/')).rejects.toMatchObject({
+        code: 'config_hash_mismatch',
+        details: expect.stringContaining(sha256),
+      });
+    }
+    expect(asked.filter(({ url }) => url?.includes(sha256))).toEqual([]);
+    expect(asked).toHaveLength(4);
+    await expect(readSource(`${origin}/svc.yaml#main`, '/')).rejects.toMatchObject({ code: 'bad_location' });
   });
 
   test('of S3 that is not there, or no object, is said', async () => {

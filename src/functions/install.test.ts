@@ -21,5 +21,7 @@ test('the reason why npm failed is shown, and not how npm is called', () => {
 });
 
 test('what npm says without its usage is shown whole', () => {
-  expect(reasonIn('npm ERR! code E404\nnpm ERR! 404 Not Found: nothing@1\n')).toBe('404 Not Found: nothing@1');
+  expect(reasonIn('npm ERR! code E404\nnpm ERR! 404 Not Found: nothing@1\n')).toBe(
+    '404 Not Found: nothing@1',
+  );
 });
