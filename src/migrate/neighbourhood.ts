@@ -1,6 +1,7 @@
 // Which declarations must be read by the server together: those asked for, and whatever they name or are named by.
 // What is not built beside them is still found in the live schema, but under `public.` only what is built can be
 // found. Taking too much costs time, never truth. The policies of all buckets are one declaration.
+import { quoteLiteral } from '../postgres/sql.ts';
 import {
   tableKey,
   type DefaultModel,
@@ -106,7 +107,9 @@ function textsOfPolicy(policy: PolicyModel): (string | null)[] {
 }
 
 function textOfDefault(value: DefaultModel | null): string | null {
-  return value?.kind === 'sql' || value?.kind === 'literal' ? value.text : null;
+  // A plain value may hold an apostrophe, which must not open a string that hides what comes after it.
+  if (value?.kind === 'literal') return quoteLiteral(value.text);
+  return value?.kind === 'sql' ? value.text : null;
 }
 
 function joined(texts: readonly (string | null)[]): string {

@@ -193,7 +193,7 @@ function mustWait(change: Change, names: Names): boolean {
     case 'replace-function':
     case 'recreate-function':
     case 'grant-function': {
-      const words = wordsOf(`${change.fn.head} ${change.fn.body} ${change.live?.body ?? ''}`);
+      const words = wordsOf(`${change.fn.head}\n${change.fn.body}\n${change.live?.body ?? ''}`);
       return says(change.fn.head, change.fn.body) || [...words].some((word) => names.rowTypes.has(word));
     }
     // A policy that waits may still call it.

@@ -90,6 +90,25 @@ describe('the argument of a function changes its type', () => {
   });
 });
 
+describe.each(["it's", "a 'b", 'a /* b', 'a "b', '$$'])('beside a default of %s', (value) => {
+  const file = (functions: string, check = ''): string =>
+    todos(`type: text, default: ${JSON.stringify(value)}`).replace(
+      '    rls: []',
+      `      - { name: note, type: text${check} }\n    rls: []`,
+    ) + functions;
+  const calls = `, check: 'OK(id)'`;
+
+  test('a new function is found by a new check of a table that is there', async () => {
+    await world.settle(file(''));
+    await world.settle(file(ok('integer'), calls));
+  });
+
+  test('a check is found by the function whose argument changes', async () => {
+    await world.settle(file(ok('integer'), calls));
+    await world.settle(file(ok('bigint'), calls));
+  });
+});
+
 describe('a column changes its type', () => {
   test.each([
     ['column g of table todos', 'alter table todos add column g integer generated always as (id + 1) stored'],
