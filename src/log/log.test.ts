@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { stripVTControlCharacters, styleText } from 'node:util';
 import { expect, test } from 'vitest';
 import { prettyMessage } from './log.ts';
@@ -31,4 +33,23 @@ test('a stack is shown line by line, without the frames of svc and of Node', () 
   expect(prettyMessage({ error }, 'the function failed')).toBe(
     'the function failed\n    TypeError: no\n        at inner (file:///project/functions/a.js:3:9)',
   );
+});
+
+test('a process ends although nobody reads its log any more', async () => {
+  const log = new URL('./log.ts', import.meta.url).href;
+  const program = `
+    const { createLog } = await import(${JSON.stringify(log)});
+    const log = createLog();
+    process.stdin.resume().once('end', () => {
+      log.info('the last line, which has no reader');
+      process.exit(7);
+    });`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  child.stdout.destroy();
+  await once(child.stdout, 'close');
+  child.stdin.end();
+  const [code] = await once(child, 'exit');
+  expect(code).toBe(7);
 });

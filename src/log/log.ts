@@ -1,5 +1,6 @@
 // Structured logging. A logger is handed down and narrowed with `child`, never reached for globally.
 // Redaction is by path here and by habit elsewhere: a secret should not be put into a log call at all.
+import fs from 'node:fs';
 import { styleText } from 'node:util';
 import pino, { type DestinationStream, type Logger } from 'pino';
 import pretty from 'pino-pretty';
@@ -62,8 +63,31 @@ function mirrored(destination: DestinationStream, recentLines: RecentLines): Des
 /** Lines are gathered for up to a tick of work: writing each one by itself costs more than making it. */
 function jsonStream(): DestinationStream {
   const destination = pino.destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 200 });
+  // Ahead of the flush that the library does by itself at that moment.
+  process.prependListener('exit', forgetWhatNobodyReads);
   process.on('exit', () => destination.flushSync());
   return destination;
+}
+
+/**
+ * The last flush repeats a write until it succeeds, whatever the error. Where the reader of the log is gone, as when
+ * whoever started us was killed, it never would, and the process would never end.
+ */
+function forgetWhatNobodyReads(): void {
+  const { writeSync } = fs;
+  fs.writeSync = ((fd: number, text: string, ...rest: []) => {
+    try {
+      return writeSync(fd, text, ...rest);
+    } catch (error) {
+      if (isBusy(error)) throw error;
+      return Buffer.byteLength(text);
+    }
+  }) as typeof writeSync;
+}
+
+function isBusy(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'EAGAIN' || code === 'EBUSY';
 }
 
 /** `10:31:02 404 GET /rest/v1/todos PGRST205 3.1 ms` */
