@@ -279,16 +279,16 @@ function allOf(some: Answer, all: Answer): boolean {
 /** In any order of rows and keys. */
 function sameRows(ours: Answer, theirs: Answer): boolean {
   const rows = ({ json }: Answer): string[] =>
-    (Array.isArray(json) ? json : [json])
-      .map((row: unknown) =>
-        JSON.stringify(
-          typeof row === 'object' && row !== null
-            ? Object.entries(row).toSorted(([a], [b]) => (a < b ? -1 : 1))
-            : row,
-        ),
-      )
-      .toSorted();
+    (Array.isArray(json) ? json : [json]).map((row: unknown) => sorted(row)).toSorted();
   return JSON.stringify(rows(ours)) === JSON.stringify(rows(theirs));
+}
+
+function sorted(value: unknown): string {
+  return JSON.stringify(value, (_, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
 }
 
 function isWrite({ method, path }: Made): boolean {

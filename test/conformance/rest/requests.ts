@@ -524,11 +524,14 @@ function aliasedRead(table: Relation): fc.Arbitrary<Part> {
         ...Object.keys(table.columns),
       ];
       const name = fc.constantFrom(...spoken);
+      // Where two embeds have one target, its name says neither of them.
+      const targetOf = (target: string, alias: string): string =>
+        shown.filter((other) => other.target === target).length > 1 ? alias : target;
       const value = fc.constantFrom('is.null', 'not.is.null', 'is.null', 'not.is.null', 'eq.1');
       const inside = fc.constantFrom(...shown).chain(({ alias, target, to, isOne }) =>
         fc
           .tuple(
-            fc.constantFrom(alias, alias, target),
+            fc.constantFrom(alias, alias, targetOf(target, alias)),
             fc.constantFrom(...relation(to).key),
             fc.constantFrom('filter', 'order', 'limit', 'related'),
           )
