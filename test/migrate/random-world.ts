@@ -9,7 +9,10 @@ export const ROWS = 3;
 /** Every table's rows by table id and column id, so that renames do not matter. */
 export type Rows = Record<string, Record<string, unknown>[]>;
 
-/** What the server says about the declared things, without labels, positions and retired leftovers. */
+/**
+ * What the server says about the declared things, without labels, positions and retired leftovers. Whether a unique
+ * index is a constraint's does not matter either: each does for the other when the file says it the other way.
+ */
 export async function structure(where: World, file: RandomFile): Promise<string[]> {
   const tables = file.tables.map((table) => nameOf(table));
   const columns = file.tables.flatMap((table) =>
@@ -21,7 +24,7 @@ export async function structure(where: World, file: RandomFile): Promise<string[
          || coalesce(regexp_replace(pg_get_expr(d.adbin, d.adrelid), '^nextval.*', 'nextval'), '') as line
        from t join pg_attribute a on a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped
        left join pg_attrdef d on d.adrelid = t.oid and d.adnum = a.attnum where t.name || ' ' || a.attname = any ($2)
-     union all select 'constraint ' || t.name || ' ' || pg_get_constraintdef(k.oid) from t join pg_constraint k on k.conrelid = t.oid and k.contype <> 'n' and k.convalidated
+     union all select 'constraint ' || t.name || ' ' || pg_get_constraintdef(k.oid) from t join pg_constraint k on k.conrelid = t.oid and k.contype not in ('n', 'u') and k.convalidated
      union all select 'index ' || t.name || ' ' || regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON') from t join pg_index i on i.indrelid = t.oid and i.indisvalid
      union all select 'policy ' || t.name || ' ' || p.cmd || p.permissive || p.roles::text || coalesce(p.qual, '') || coalesce(p.with_check, '')
        from t join pg_class c on c.oid = t.oid join pg_policies p on p.tablename = c.relname and p.schemaname = c.relnamespace::regnamespace::text
