@@ -301,6 +301,8 @@ function decorate(column: RandomColumn, random: Random): void {
 
 /** Values of a column that satisfy everything the file can say about it. */
 export function valuesOf(column: RandomColumn): string[] {
+  // What only a change of type leads to.
+  if (column.type === 'timestamp') return ['2024-01-01 00:00:00', '2024-06-01 12:30:00'];
   return TYPES[column.type]?.values ?? ['1', '2', '3'];
 }
 
