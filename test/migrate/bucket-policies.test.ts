@@ -9,12 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 beforeEach(async () => {
-  await world.sql(`drop schema if exists public cascade; create schema public authorization svc_owner;
-    grant usage on schema public to anon, authenticated, service_role;
-    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
-  await world.sql(`do $$ declare one record; begin
-    for one in select policyname from pg_policies where schemaname = 'storage' loop
-      execute format('drop policy %I on storage.objects', one.policyname); end loop; end $$`);
+  await world.empty();
 });
 
 const bucketPolicies = async (): Promise<string[]> =>
@@ -86,9 +81,6 @@ describe('a policy of a bucket that names a table with its schema', () => {
 
   test('is dropped by hand and comes back', async () => {
     await world.settle(file);
-    await world.sql(`do $$ declare one record; begin
-      for one in select policyname from pg_policies where schemaname = 'storage' loop
-        execute format('drop policy %I on storage.objects', one.policyname); end loop; end $$`);
     await world.settle(file);
     expect(await bucketPolicies()).toHaveLength(1);
   });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { MigrateOptions } from '../../src/migrate/migrate.ts';
 import { firstLink, nextLink, sqlTypeOf, type Link } from './random-chain.ts';
 import { Random, toYaml, type RandomFile, type RandomTable } from './random-file.ts';
-import { catalogText, fillRows, readRows, reset, structure } from './random-world.ts';
+import { catalogText, fillRows, readRows, structure } from './random-world.ts';
 import { aWorld, type World } from './world.ts';
 
 const CHAINS = Number(process.env['SVC_CHAINS'] ?? 30);
@@ -48,7 +48,7 @@ async function followChain(seed: number): Promise<void> {
   const kept = new KeptRows();
   const served: RandomFile[] = [];
   const story: string[] = [];
-  await reset(world);
+  await world.empty();
   for (let index = 0; index < length; index += 1) {
     const link = served.length === 0 ? firstLink(random) : nextLink(served, random);
     try {
@@ -137,7 +137,7 @@ async function castAll(was: KnownColumn, type: string): Promise<Map<string, unkn
 }
 
 async function expectLikeFresh(file: RandomFile): Promise<void> {
-  await reset(fresh);
+  await fresh.empty();
   await fresh.apply(toYaml(file), { allow: ['authz_open'] });
   const [here, there] = [await structure(world, file), await structure(fresh, file)];
   expect({

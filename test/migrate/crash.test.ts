@@ -94,9 +94,7 @@ async function expectConverged(): Promise<void> {
 }
 
 async function forgetAll(): Promise<void> {
-  await world.sql(`drop schema public cascade; create schema public authorization svc_owner;
-    grant usage on schema public to anon, authenticated, service_role;
-    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+  await world.empty();
 }
 
 /** A key, what points at it, and a column with an index and a policy change their type in one file. */

@@ -9,9 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 beforeEach(async () => {
-  await world.sql(`drop schema if exists public cascade; create schema public authorization svc_owner;
-    grant usage on schema public to anon, authenticated, service_role;
-    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+  await world.empty();
 });
 
 const todos = (email = 'type: text', more = 'rls: []', id = 'type: integer, primary_key: true'): string =>

@@ -15,16 +15,12 @@ afterAll(async () => {
   await world.close();
 });
 beforeEach(async () => {
-  await world.sql(`drop schema if exists public cascade; create schema public authorization svc_owner;
-    grant usage on schema public, storage to anon, authenticated, service_role;
+  await world.empty();
+  await world.sql(`grant usage on schema storage to anon, authenticated, service_role;
     grant select, insert, update, delete on storage.objects to anon, authenticated, service_role;
     alter table storage.objects enable row level security;
     truncate storage.objects cascade;
-    insert into storage.buckets (id, name) values ('files', 'files') on conflict do nothing;
-    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
-  await world.sql(`do $$ declare one record; begin
-    for one in select policyname from pg_policies where schemaname = 'storage' loop
-      execute format('drop policy %I on storage.objects', one.policyname); end loop; end $$`);
+    insert into storage.buckets (id, name) values ('files', 'files') on conflict do nothing`);
 });
 
 const ANN = '00000000-0000-4000-8000-00000000000a';

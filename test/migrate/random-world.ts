@@ -38,20 +38,6 @@ export async function structure(where: World, file: RandomFile): Promise<string[
   return rows.map((row) => String(row['line']));
 }
 
-export async function reset(world: World): Promise<void> {
-  await world.sql(`
-    do $$ declare one record; begin
-      for one in select policyname from pg_policies where schemaname = 'storage' and policyname like 'svc\\_%' loop
-        execute format('drop policy %I on storage.objects', one.policyname);
-      end loop;
-    end $$;
-    set client_min_messages = error;
-    drop schema if exists public, crm cascade;
-    create schema public authorization svc_owner;
-    grant usage on schema public to anon, authenticated, service_role;
-    truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
-}
-
 export function nameOf(table: RandomTable): string {
   return `${quoteIdent(table.schema)}.${quoteIdent(table.name)}`;
 }

@@ -308,9 +308,7 @@ const OF_THE_NEW_TYPE: readonly Case[] = [
 
 describe('a refusal', () => {
   beforeEach(async () => {
-    await world.sql(`drop schema public cascade; create schema public authorization svc_owner;
-      grant usage on schema public to anon, authenticated, service_role;
-      truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`);
+    await world.empty();
   });
 
   for (const one of OF_THE_NEW_TYPE) {

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { MigrateOptions } from '../../src/migrate/migrate.ts';
 import { edited, Random, randomFile, toYaml, wayBack, type RandomFile } from './random-file.ts';
-import { catalogText, fillRows, readRows, reset, structure, type Rows } from './random-world.ts';
+import { catalogText, fillRows, readRows, structure, type Rows } from './random-world.ts';
 import { aWorld, type World } from './world.ts';
 
 const PAIRS = Number(process.env['SVC_ROUND_TRIPS'] ?? 500);
@@ -45,7 +45,7 @@ async function roundTrip(seed: number): Promise<void> {
   const b = edited(a, random);
   let now = a;
   try {
-    await reset(world);
+    await world.empty();
     await world.settle(toYaml(a));
     if (seed % FRESH_EVERY === 0) await expectLikeFresh(a);
     await fillRows(world, a);
@@ -90,7 +90,7 @@ async function expectCasts(before: Rows, a: RandomFile, b: RandomFile): Promise<
 
 // The fresh one is built statement by statement, where the other had its tables made in one go.
 async function expectLikeFresh(file: RandomFile): Promise<void> {
-  await reset(fresh);
+  await fresh.empty();
   const policy = { allow: ['authz_open'] };
   await fresh.apply(toYaml(file), policy, { onStatement: () => {} });
   expect(await structure(world, file)).toEqual(await structure(fresh, file));

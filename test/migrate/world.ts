@@ -29,8 +29,22 @@ export type World = {
   plan(yaml: string, policy?: MigrateOptions['policy']): Promise<MigrationPlan>;
   /** `svc.yaml` codes and messages of the refusal. */
   refusal(yaml: string, policy?: MigrateOptions['policy']): Promise<string[]>;
+  /** Nothing is there and nothing was ever declared, as before the first file. */
+  empty(): Promise<void>;
   close(): Promise<void>;
 };
+
+const EMPTY = `
+  do $$ declare one record; begin
+    for one in select policyname from pg_policies where schemaname = 'storage' and tablename = 'objects' loop
+      execute format('drop policy %I on storage.objects', one.policyname);
+    end loop;
+  end $$;
+  set client_min_messages = error;
+  drop schema if exists public, crm cascade;
+  create schema public authorization svc_owner;
+  grant usage on schema public to anon, authenticated, service_role;
+  truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp`;
 
 export async function aWorld(): Promise<World> {
   const template = await templateDatabase('migrate', async (url) => {
@@ -69,13 +83,17 @@ export async function aWorld(): Promise<World> {
       );
     return planned.plan;
   };
+  const run: World['sql'] = async (text, values = []) => {
+    const result = await admin.query(text, values);
+    return Array.isArray(result) ? [] : result.rows;
+  };
   return {
     url: database.url,
     ownerUrl,
     owner,
-    async sql(text, values = []) {
-      const result = await admin.query(text, values);
-      return Array.isArray(result) ? [] : result.rows;
+    sql: run,
+    async empty() {
+      await run(EMPTY);
     },
     apply,
     async settle(yaml, policy) {
