@@ -1,8 +1,12 @@
 // Background work waits until there is something to work on, however long a start takes.
-import { expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startBackendWorld } from '../support/backend-world.ts';
 import { raw } from '../../src/postgres/sql.ts';
 import { collectLog } from '../support/collect-log.ts';
+
+// Timers go on by themselves, and ahead when told to.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval'], shouldAdvanceTime: true }));
+afterEach(() => void vi.useRealTimers());
 
 test('a start of more than one turn of every job is quiet, and the jobs run afterwards', async () => {
   const { log, lines } = collectLog();
@@ -14,7 +18,7 @@ storage: { papers: {} }
   const world = await startBackendWorld(yaml, {
     log,
     // Longer than the outbox and the cleanup of storage wait between two looks.
-    migrating: () => new Promise((resolve) => setTimeout(resolve, 5_500)),
+    migrating: async () => void (await vi.advanceTimersByTimeAsync(5_500)),
   });
   try {
     await world.owner.query(
