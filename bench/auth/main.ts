@@ -15,7 +15,7 @@ import { Keyring } from '../../src/identity/keyring.ts';
 import { SigningKeys } from '../../src/identity/signing-keys.ts';
 import { TokenVerifier } from '../../src/identity/token.ts';
 import { silentLog } from '../../src/log/log.ts';
-import { CallerPool } from '../../src/postgres/caller-pool.ts';
+import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { provision } from '../../src/provision/provision.ts';

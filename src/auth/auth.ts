@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
-import { databaseFailure } from '../postgres/failure.ts';
+import { databaseFailure } from '../postgres/pg-error.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import * as adminFactors from './actions/admin-factors.ts';
 import { listAudit, listMails } from './actions/admin-log.ts';

@@ -1,7 +1,7 @@
 // The whole catalogue of what `/auth/v1` can answer besides success, and its wire forms. Codes, statuses and the
 // quoted messages are what client libraries match on. Nothing here says more than the caller may know.
 import { formatBytes } from '../lib/bytes.ts';
-import { retryAfter, type DatabaseFailure } from '../postgres/failure.ts';
+import { retryAfter, type DatabaseFailure } from '../postgres/pg-error.ts';
 import { Problem, type ProblemMore } from '../problem/problem.ts';
 
 export class AuthProblem extends Problem {

@@ -5,7 +5,7 @@ import { Command } from 'commander';
 import { isDatabaseRole } from '../identity/claims.ts';
 import { Keyring, keyringSecrets } from '../identity/keyring.ts';
 import { SigningKeys, STANDBY_MINUTES } from '../identity/signing-keys.ts';
-import type { DatabaseRole } from '../postgres/caller-pool.ts';
+import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { provision } from '../provision/provision.ts';
 import { requireKeys, type Environment } from './environment.ts';

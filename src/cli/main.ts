@@ -15,7 +15,7 @@ import { serveCommand } from './serve.ts';
 import { typesCommand } from './types.ts';
 import { validateCommand } from './validate.ts';
 import { keysCommand } from './keys.ts';
-import { databaseFailure, failureProblem } from '../postgres/failure.ts';
+import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { processTerminal, renderProblem, type Terminal } from './terminal.ts';
 
 const terminal = processTerminal(process.env);

@@ -2,7 +2,7 @@
 import { isUuid } from '../auth/fields.ts';
 import { ANON } from '../identity/caller.ts';
 import { isDatabaseRole } from '../identity/claims.ts';
-import type { CallerSettings } from '../postgres/caller-pool.ts';
+import type { CallerSettings } from '../postgres/pool/caller-pool.ts';
 import { callerClaims, type CallerId } from './caller-token.ts';
 import type { CallerName } from './contract.ts';
 import type { DashboardContext } from './dashboard-context.ts';

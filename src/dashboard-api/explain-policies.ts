@@ -5,7 +5,7 @@ import pg from 'pg';
 import { z } from 'zod';
 import { localBaseUrl } from '../auth/request.ts';
 import { relationKey } from '../catalog/catalog.ts';
-import type { CallerTransaction } from '../postgres/caller-pool.ts';
+import type { CallerTransaction } from '../postgres/pool/caller-pool.ts';
 import { ident, join, quoteIdent, raw, sql, type Sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import type { ExposedRelation } from '../rest/plan/exposed.ts';

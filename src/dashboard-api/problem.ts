@@ -1,5 +1,5 @@
 // What the dashboard's own API refuses. The page matches on the codes.
-import { failureProblem, type DatabaseFailure } from '../postgres/failure.ts';
+import { failureProblem, type DatabaseFailure } from '../postgres/pg-error.ts';
 import { Problem } from '../problem/problem.ts';
 
 export const signedOut = (): Problem =>

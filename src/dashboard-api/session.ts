@@ -2,7 +2,7 @@
 // stored is a digest keyed by the secret key and the keyring: a new secret key ends every session at once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Keyring } from '../identity/keyring.ts';
-import { databaseFailure } from '../postgres/failure.ts';
+import { databaseFailure } from '../postgres/pg-error.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import { databaseFailed } from './problem.ts';

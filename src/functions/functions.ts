@@ -11,7 +11,7 @@ import type { Feature, FeatureContext } from '../http/feature.ts';
 import { resolveFunctionCaller, type Caller } from '../identity/caller.ts';
 import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
-import { databaseFailure, failureProblem } from '../postgres/failure.ts';
+import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { openBundle, type OpenBundle } from './bundle-store.ts';
 import { checkFunctions } from './check.ts';

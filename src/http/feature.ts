@@ -7,7 +7,7 @@ import type { CredentialReader } from '../identity/credentials.ts';
 import type { Keyring } from '../identity/keyring.ts';
 import type { SigningKeys } from '../identity/signing-keys.ts';
 import type { Log } from '../log/log.ts';
-import type { CallerPool } from '../postgres/caller-pool.ts';
+import type { CallerPool } from '../postgres/pool/caller-pool.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 
 /** The file and the database as they belong together. Swapped as a whole on a reload: read it once per request. */

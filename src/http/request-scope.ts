@@ -1,5 +1,5 @@
 // What lives as long as one request: its id, its deadline, and the way to stop what it started.
-import type { Cancellable } from '../postgres/caller-pool.ts';
+import type { Cancellable } from '../postgres/pool/caller-pool.ts';
 import type { Abort } from '../problem/problem.ts';
 
 export class RequestScope implements Cancellable {

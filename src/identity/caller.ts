@@ -1,5 +1,5 @@
 // Who calls, as the data APIs see it. Principle: Authorization decides who you are, `apikey` only opens the door.
-import type { CallerSettings, DatabaseRole } from '../postgres/caller-pool.ts';
+import type { CallerSettings, DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import { ANON_CLAIMS_JSON, SERVICE_CLAIMS_JSON, type Claims } from './claims.ts';
 import type { Credential, Presented } from './credentials.ts';
 import type { TokenFault } from './token.ts';

@@ -1,5 +1,5 @@
 // What is in an access token, after verification.
-import { DATABASE_ROLES, type DatabaseRole } from '../postgres/caller-pool.ts';
+import { DATABASE_ROLES, type DatabaseRole } from '../postgres/pool/caller-pool.ts';
 
 export type Claims = {
   /** The role the statement will run under; one of ours, never taken over unseen. */

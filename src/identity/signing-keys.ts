@@ -4,7 +4,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { exportJWK, generateKeyPair, importJWK, type CryptoKey, type JWK } from 'jose';
 import type { SecretBox } from '../lib/secret-box.ts';
-import type { DatabaseRole } from '../postgres/caller-pool.ts';
+import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';

@@ -2,7 +2,7 @@
 // verified token is remembered until it expires: verification costs more than many of the statements it guards.
 import { compactVerify, decodeProtectedHeader, SignJWT, type CryptoKey, type KeyObject } from 'jose';
 import { Lru } from '../lib/lru.ts';
-import type { DatabaseRole } from '../postgres/caller-pool.ts';
+import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import { isDatabaseRole, type Claims } from './claims.ts';
 
 export type VerificationKey = {

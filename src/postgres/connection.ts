@@ -3,8 +3,8 @@ import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import pg from 'pg';
 import { parseAddress, tlsOptions } from './address.ts';
-import { plainStream, reusingSocket } from './byte-stream.ts';
-import { Wire } from './wire.ts';
+import { plainStream, reusingSocket } from './wire/byte-stream.ts';
+import { Wire } from './wire/wire.ts';
 
 export type ConnectionSettings = {
   readonly url: string;

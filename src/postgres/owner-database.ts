@@ -2,7 +2,7 @@
 // caller: what a caller may see is decided by row-level security, and the owner is above it.
 import pg from 'pg';
 import { clientConfig, cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
-import { ConnectionLost, mayHaveHappened, OutcomeUnknown } from './failure.ts';
+import { ConnectionLost, mayHaveHappened, OutcomeUnknown } from './pg-error.ts';
 import { raw, type Sql } from './sql.ts';
 import { statementName } from './statement-name.ts';
 

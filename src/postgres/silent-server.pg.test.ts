@@ -5,7 +5,7 @@ import { createDatabase, type TestDatabase } from '../../test/support/database.t
 import { startSilentProxy } from '../../test/support/silent-proxy.ts';
 import type { Abort } from '../problem/problem.ts';
 import { provision, type Provisioned } from '../provision/provision.ts';
-import { CallerPool, type CallerSettings, type RunOptions } from './caller-pool.ts';
+import { CallerPool, type CallerSettings, type RunOptions } from './pool/caller-pool.ts';
 import { sql } from './sql.ts';
 
 let database: TestDatabase;

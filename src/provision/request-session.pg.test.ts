@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startFreshCluster, type FreshCluster } from '../../test/support/fresh-cluster.ts';
-import { CallerPool } from '../postgres/caller-pool.ts';
+import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import { provision } from './provision.ts';
 import { assertRequestSession } from './request-session.ts';
 

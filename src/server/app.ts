@@ -13,7 +13,7 @@ import { applyCors, varyByOrigin, type CorsPolicy } from '../http/cors.ts';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { RequestScope } from '../http/request-scope.ts';
 import type { Log } from '../log/log.ts';
-import { databaseFailure, failureProblem } from '../postgres/failure.ts';
+import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { corsHeaders, refuseEarly } from './early-refusal.ts';
 import { registerHealth, type HealthState } from './health.ts';

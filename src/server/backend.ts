@@ -16,7 +16,7 @@ import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
 import { SCHEMA_CHANNEL } from '../migrate/ledger.ts';
-import { CallerPool } from '../postgres/caller-pool.ts';
+import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import { DatabaseClock } from '../postgres/database-clock.ts';
 import { listen, LISTENER_NAME, type Listener } from '../postgres/listen.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';

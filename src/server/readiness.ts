@@ -1,5 +1,5 @@
 // Whether the database serves requests, asked by `/ready`: what requests use must answer, and it must take writes.
-import type { CallerPool } from '../postgres/caller-pool.ts';
+import type { CallerPool } from '../postgres/pool/caller-pool.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 

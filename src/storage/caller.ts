@@ -2,7 +2,7 @@
 // anonymous caller, so that a link to a public object always works) and open (a token in the URL is the grant).
 import type { FastifyRequest } from 'fastify';
 import { resolveDataCaller, tokenCaller, type Caller, type Resolution } from '../identity/caller.ts';
-import type { CallerSettings } from '../postgres/caller-pool.ts';
+import type { CallerSettings } from '../postgres/pool/caller-pool.ts';
 import type { CredentialReader, Presented } from '../identity/credentials.ts';
 import { badToken, invalidRole, noCredentials } from './problem.ts';
 

@@ -1,7 +1,7 @@
 // Every expected error of the storage API and its wire dialect. The dialect is the clients': nearly every 4xx
 // travels as HTTP 400 with the true status as text in the body, and applications in the field test both.
 import pg from 'pg';
-import { databaseFailure, retryAfter, type DatabaseFailure } from '../postgres/failure.ts';
+import { databaseFailure, retryAfter, type DatabaseFailure } from '../postgres/pg-error.ts';
 import { Abort, Problem, type ProblemMore } from '../problem/problem.ts';
 
 type Shape = {

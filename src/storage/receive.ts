@@ -2,7 +2,7 @@
 // is accounted for in the database, so that a crash leaves something to sweep and never something to guess.
 import { randomUUID } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import type { CallerSettings } from '../postgres/caller-pool.ts';
+import type { CallerSettings } from '../postgres/pool/caller-pool.ts';
 import type { Bucket } from './bucket.ts';
 import { checkDeclaredType } from './content-type.ts';
 import { checkDeclaration, Meter, type IncomingUpload, type UploadFields } from './incoming.ts';

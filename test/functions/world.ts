@@ -19,7 +19,7 @@ import { Keyring } from '../../src/identity/keyring.ts';
 import { SigningKeys } from '../../src/identity/signing-keys.ts';
 import { signToken, TokenVerifier } from '../../src/identity/token.ts';
 import { createLog } from '../../src/log/log.ts';
-import { CallerPool } from '../../src/postgres/caller-pool.ts';
+import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { raw } from '../../src/postgres/sql.ts';
 import { provision } from '../../src/provision/provision.ts';

@@ -14,7 +14,7 @@ import { Keyring, type KeyringSecrets } from '../../src/identity/keyring.ts';
 import { SigningKeys } from '../../src/identity/signing-keys.ts';
 import { TokenVerifier } from '../../src/identity/token.ts';
 import { createLog, type Log } from '../../src/log/log.ts';
-import { CallerPool } from '../../src/postgres/caller-pool.ts';
+import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase, type Row } from '../../src/postgres/owner-database.ts';
 import { raw, type Sql } from '../../src/postgres/sql.ts';
 import { provision } from '../../src/provision/provision.ts';

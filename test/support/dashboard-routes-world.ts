@@ -20,7 +20,7 @@ import { TokenVerifier } from '../../src/identity/token.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { RecentLines } from '../../src/log/recent-lines.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
-import { CallerPool } from '../../src/postgres/caller-pool.ts';
+import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provision } from '../../src/provision/provision.ts';
 import { rest } from '../../src/rest/rest.ts';

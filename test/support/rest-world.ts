@@ -11,7 +11,7 @@ import { SigningKeys } from '../../src/identity/signing-keys.ts';
 import { TokenVerifier } from '../../src/identity/token.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
 import { silentLog, type Log } from '../../src/log/log.ts';
-import { CallerPool } from '../../src/postgres/caller-pool.ts';
+import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { maxReading } from '../../src/postgres/reading.ts';
 import { provision } from '../../src/provision/provision.ts';

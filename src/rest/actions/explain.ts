@@ -1,5 +1,5 @@
 // The execution plan instead of the result, for the person at the keyboard: only under `svc dev`.
-import type { WireResult } from '../../postgres/wire.ts';
+import type { WireResult } from '../../postgres/wire/wire.ts';
 import type { MediaType } from '../request/media-type.ts';
 import type { ResultStatement } from '../sql/render-read.ts';
 

@@ -2,8 +2,8 @@
 import pg from 'pg';
 import type { FastifyReply } from 'fastify';
 import type { Log } from '../../log/log.ts';
-import { databaseFailure, retryAfter, type DatabaseFailure } from '../../postgres/failure.ts';
-import { RowTooLarge } from '../../postgres/wire.ts';
+import { databaseFailure, retryAfter, type DatabaseFailure } from '../../postgres/pg-error.ts';
+import { RowTooLarge } from '../../postgres/wire/wire.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
 import { badBody, AmbiguousEmbed, givenUp, requestDeadline, responseTooLarge } from '../problem.ts';
 import { fromDatabase, type ErrorContext } from './database-problem.ts';

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Caller } from '../../identity/caller.ts';
-import type { CallerSettings } from '../../postgres/caller-pool.ts';
+import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
 import { BlobMissing } from '../backend/backend.ts';
 import { requireBucket, type Bucket } from '../bucket.ts';

@@ -3,7 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { sql } from '../../postgres/sql.ts';
-import type { CallerSettings } from '../../postgres/caller-pool.ts';
+import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { findBucket, requireBucket } from '../bucket.ts';
 import { closedCaller, during } from '../caller.ts';
 import type { Address } from '../object-path.ts';

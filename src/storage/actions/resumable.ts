@@ -3,7 +3,7 @@
 // goes on at the offset that HEAD tells.
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { CallerSettings } from '../../postgres/caller-pool.ts';
+import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
 import { Abort } from '../../problem/problem.ts';
 import { BlobMissing } from '../backend/backend.ts';

@@ -14,7 +14,7 @@ import { SigningKeys } from '../../../src/identity/signing-keys.ts';
 import { signToken, TokenVerifier } from '../../../src/identity/token.ts';
 import { Keyring } from '../../../src/identity/keyring.ts';
 import { silentLog, type Log } from '../../../src/log/log.ts';
-import { CallerPool } from '../../../src/postgres/caller-pool.ts';
+import { CallerPool } from '../../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../../src/postgres/owner-database.ts';
 import { ident, join as joinSql, literal, raw, sql, type Sql } from '../../../src/postgres/sql.ts';
 import { provision } from '../../../src/provision/provision.ts';

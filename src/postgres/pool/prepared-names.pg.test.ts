@@ -1,13 +1,13 @@
 // What a name of a prepared statement means when the session under it is not ours alone.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
-import { startPgBouncer, withoutPgBouncer } from '../../test/support/pgbouncer.ts';
-import { provision, type Provisioned } from '../provision/provision.ts';
-import { assertRequestSession } from '../provision/request-session.ts';
+import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { startPgBouncer, withoutPgBouncer } from '../../../test/support/pgbouncer.ts';
+import { provision, type Provisioned } from '../../provision/provision.ts';
+import { assertRequestSession } from '../../provision/request-session.ts';
 import { CallerPool, type CallerSettings, type DatabaseRole } from './caller-pool.ts';
-import { OwnerDatabase } from './owner-database.ts';
-import { raw } from './sql.ts';
-import { statementName } from './statement-name.ts';
+import { OwnerDatabase } from '../owner-database.ts';
+import { raw } from '../sql.ts';
+import { statementName } from '../statement-name.ts';
 
 let database: TestDatabase;
 let roles: Provisioned;

@@ -1,7 +1,7 @@
 // A connection of the pool: who works on it, who may stand behind them, and what a cancel may still hit.
-import type { OpenWire } from './connection.ts';
+import type { OpenWire } from '../connection.ts';
 import type { Attempt, Job } from './job.ts';
-import type { Batch } from './wire.ts';
+import type { Batch } from '../wire/wire.ts';
 
 /** How long after a cancel a cancelled statement may be one that it was not meant for. */
 const CANCEL_SHADOW_MS = 5_000;

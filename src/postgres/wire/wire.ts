@@ -4,7 +4,7 @@
 // bytes, never decoded.
 import { Buffer } from 'node:buffer';
 import type { ByteStream } from './byte-stream.ts';
-import { ConnectionLost } from './failure.ts';
+import { ConnectionLost } from '../pg-error.ts';
 import { FrameReader, FrameWriter, type WireValue } from './frames.ts';
 import { readColumns, readError, readRow } from './messages.ts';
 

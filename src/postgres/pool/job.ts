@@ -1,8 +1,8 @@
 // What the pool runs: a batch of statements, its attempts, and how quick it has been. Which connection it gets is
 // the pool's business.
-import { Abort } from '../problem/problem.ts';
+import { Abort } from '../../problem/problem.ts';
 import type { PooledConnection } from './pooled-connection.ts';
-import type { Batch, OnSettled, WireStatement } from './wire.ts';
+import type { Batch, OnSettled, WireStatement } from '../wire/wire.ts';
 
 /** A statement is quick when it can be this quick, in milliseconds: on a busy machine even the quickest takes long at times. */
 const QUICK_MS = 5;

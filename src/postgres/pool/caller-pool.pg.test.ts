@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import pg from 'pg';
-import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
-import { provision, type Provisioned } from '../provision/provision.ts';
+import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { provision, type Provisioned } from '../../provision/provision.ts';
 import { CallerPool, type CallerSettings } from './caller-pool.ts';
-import { OwnerDatabase } from './owner-database.ts';
-import { raw, sql } from './sql.ts';
+import { OwnerDatabase } from '../owner-database.ts';
+import { raw, sql } from '../sql.ts';
 
 let database: TestDatabase;
 let roles: Provisioned;

@@ -3,13 +3,13 @@
 // without waiting for us, and several leave in one write. Everything else waits for a connection of its own.
 // The rules that keep a slow statement from holding up those behind it: docs/decisions/0035; how many read: 0036.
 import pg from 'pg';
-import { Problem } from '../problem/problem.ts';
-import { openWire, type ConnectionSettings } from './connection.ts';
-import { ConnectionLost } from './failure.ts';
+import { Problem } from '../../problem/problem.ts';
+import { openWire, type ConnectionSettings } from '../connection.ts';
+import { ConnectionLost } from '../pg-error.ts';
 import { Attempt, givenUp, Job, Pace, type Cancellable, type JobOptions } from './job.ts';
 import { PooledConnection } from './pooled-connection.ts';
-import { WaitingList, type Waiting } from './waiting-list.ts';
-import type { OnSettled } from './wire.ts';
+import { WaitingList, type Waiting } from './wait-queue.ts';
+import type { OnSettled } from '../wire/wire.ts';
 
 export type ConnectionPoolOptions = ConnectionSettings & {
   /** Most connections open at once. */

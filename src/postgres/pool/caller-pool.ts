@@ -1,12 +1,12 @@
 // Running statements as the caller: role, claims and request settings are set in the same write and the same
 // implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
 import { ConnectionPool, type ConnectionPoolOptions } from './connection-pool.ts';
-import { mayHaveHappened, OutcomeUnknown, writeError } from './failure.ts';
+import { mayHaveHappened, OutcomeUnknown, writeError } from '../pg-error.ts';
 import { givenUp, Pace, type Cancellable } from './job.ts';
 import type { PooledConnection } from './pooled-connection.ts';
-import { type Sql, type SqlValue } from './sql.ts';
-import { statementName } from './statement-name.ts';
-import type { WireResult, WireStatement, WireValue } from './wire.ts';
+import { type Sql, type SqlValue } from '../sql.ts';
+import { statementName } from '../statement-name.ts';
+import type { WireResult, WireStatement, WireValue } from '../wire/wire.ts';
 
 export type { Cancellable } from './job.ts';
 

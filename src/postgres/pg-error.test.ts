@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
-import { ConnectionLost, databaseFailure, mayHaveHappened, OutcomeUnknown, writeError } from './failure.ts';
+import { ConnectionLost, databaseFailure, mayHaveHappened, OutcomeUnknown, writeError } from './pg-error.ts';
 
 function reported(code: string, routine: string | null = 'ProcessInterrupts'): pg.DatabaseError {
   const error = new pg.DatabaseError('said by the server', 0, 'error');

@@ -1,11 +1,11 @@
 // Reads that share a connection. Through CallerPool, because that is who makes jobs.
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
-import { provision, type Provisioned } from '../provision/provision.ts';
+import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { provision, type Provisioned } from '../../provision/provision.ts';
 import { CallerPool, type CallerSettings, type RunOptions } from './caller-pool.ts';
-import { OwnerDatabase } from './owner-database.ts';
-import { raw } from './sql.ts';
+import { OwnerDatabase } from '../owner-database.ts';
+import { raw } from '../sql.ts';
 
 const ANON: CallerSettings = { role: 'anon', claims: '{"role":"anon"}' };
 const user = (number: number): CallerSettings => ({
