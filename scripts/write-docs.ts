@@ -1,5 +1,5 @@
 // Writes the generated pages of docs/. A test compares them, so that they cannot fall behind.
 import { writeFileSync } from 'node:fs';
-import { renderReferencePage } from '../src/config/reference-page.ts';
+import { renderReferencePage } from '../src/config/docs/reference-page.ts';
 
 writeFileSync(new URL('../docs/configuration.md', import.meta.url), renderReferencePage());

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { AuthContext, Db } from './auth-context.ts';
 import { insertFlow, type Challenge } from './flow-state.ts';
 import { composeMail } from './mail/compose.ts';
-import type { MailKind } from '../config/names.ts';
+import type { MailKind } from '../config/schema/names.ts';
 import { issueOneTimeToken, type TokenKind } from './one-time-token.ts';
 import { chooseTarget } from './redirect.ts';
 import type { AuthRequest } from './request.ts';

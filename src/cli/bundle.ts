@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
-import { editText } from '../config/edit.ts';
+import { editText } from '../config/edit/edit.ts';
 import { buildBundle } from '../functions/bundle.ts';
 import { storeBundle } from '../functions/bundle-store.ts';
 import { createLog } from '../log/log.ts';

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
-import { editText } from '../config/edit.ts';
+import { editText } from '../config/edit/edit.ts';
 import { DeployClient } from '../functions/deploy/api.ts';
 import { Receiver } from '../functions/deploy/receiver.ts';
 import { archiveSources } from '../functions/deploy/source-archive.ts';

@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import { readModeVariables } from '../config/env-file.ts';
+import { readModeVariables } from '../config/read/env-file.ts';
 import { loadConfig } from '../config/load.ts';
-import { readSource } from '../config/source.ts';
+import { readSource } from '../config/read/source.ts';
 import { createFunction } from '../functions/starter.ts';
 import { listenPort } from './environment.ts';
 import { CommandFailure, EXIT } from './exit.ts';

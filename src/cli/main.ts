@@ -2,7 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { packageVersion } from '../lib/package-version.ts';
 import { Problem } from '../problem/problem.ts';
-import { readVariables } from '../config/env-file.ts';
+import { readVariables } from '../config/read/env-file.ts';
 import { CommandFailure, EXIT } from './exit.ts';
 import { bundleCommand } from './bundle.ts';
 import { deployCommand, receiveCommand } from './deploy.ts';

@@ -2,11 +2,11 @@
 // Config that holds.
 import { resolve } from 'node:path';
 import type { Config, Source } from '../config/config.ts';
-import { brokenLines, readModeVariables, type Mode } from '../config/env-file.ts';
+import { brokenLines, readModeVariables, type Mode } from '../config/read/env-file.ts';
 import { loadConfig, type Loaded } from '../config/load.ts';
-import type { Mistake } from '../config/mistake.ts';
-import { renderMistakes } from '../config/report.ts';
-import { readSource } from '../config/source.ts';
+import type { Mistake } from '../config/mistakes/mistake.ts';
+import { renderMistakes } from '../config/mistakes/report.ts';
+import { readSource } from '../config/read/source.ts';
 import type { Environment } from './environment.ts';
 import { CommandFailure, EXIT } from './exit.ts';
 import type { Terminal } from './terminal.ts';

@@ -1,6 +1,6 @@
 // `svc schema`: the JSON Schema of svc.yaml, for editors.
 import { Command } from 'commander';
-import { toJsonSchema } from '../config/schema.ts';
+import { toJsonSchema } from '../config/schema/schema.ts';
 import type { Terminal } from './terminal.ts';
 
 export function schemaCommand(terminal: Terminal): Command {

@@ -2,7 +2,7 @@
 // `--migrate`.
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { DashboardMode } from '../dashboard-api/contract.ts';
-import { readModeVariables } from '../config/env-file.ts';
+import { readModeVariables } from '../config/read/env-file.ts';
 import { releaseStartupMemory } from '../lib/release-memory.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import { isScalar, parseDocument, stringify, visit } from 'yaml';
-import { compareDecimals, parseDecimal } from './decimal.ts';
-import { editConfigText } from './edit.ts';
+import { compareDecimals, parseDecimal } from './schema/decimal.ts';
+import { editConfigText } from './edit/edit.ts';
 import { loadConfig, type Loaded } from './load.ts';
-import type { Mistake } from './mistake.ts';
-import { EXAMPLES } from './reference-examples.ts';
-import { renderMistakes } from './report.ts';
+import type { Mistake } from './mistakes/mistake.ts';
+import { EXAMPLES } from './docs/reference-examples.ts';
+import { renderMistakes } from './mistakes/report.ts';
 
 // Nothing is beside a file that is only a text.
 const FILE = Object.values(EXAMPLES).join('\n').replace('body_file:', 'body:');

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Config, Source } from './config.ts';
 import { loadConfig, type Loaded } from './load.ts';
-import { renderPath } from './mistake.ts';
-import { renderMistakes } from './report.ts';
+import { renderPath } from './mistakes/mistake.ts';
+import { renderMistakes } from './mistakes/report.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'svc-config-'));
 writeFileSync(join(directory, 'hello.js'), '');

@@ -4,14 +4,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { check } from './check/check.ts';
 import type { Config, Source } from './config.ts';
-import { readDocument } from './document.ts';
-import type { Variables } from './interpolate.ts';
-import { renderPath, inOrder, type Mistake } from './mistake.ts';
+import { readDocument } from './read/document.ts';
+import type { Variables } from './read/interpolate.ts';
+import { renderPath, inOrder, type Mistake } from './mistakes/mistake.ts';
 import { normalise } from './normalise.ts';
-import type { SvcFile } from './schema.ts';
-import { readTree } from './tree.ts';
-import { BrokenPaths, usablePart, withoutMissingTwins } from './usable-part.ts';
-import { validate } from './validate.ts';
+import type { SvcFile } from './schema/schema.ts';
+import { readTree } from './read/tree.ts';
+import { BrokenPaths, usablePart, withoutMissingTwins } from './check/usable-part.ts';
+import { validate } from './check/validate.ts';
 
 export type LoadOptions = {
   /** Values of `${VAR}` references. */

@@ -20,9 +20,9 @@ import type {
   SqlFunction,
   Table,
 } from './config.ts';
-import { decimalDigits } from './scalar.ts';
-import { locate, placeAt, positionOf, toJson, type Tree } from './tree.ts';
-import type { KeyPath } from './mistake.ts';
+import { decimalDigits } from './schema/scalar.ts';
+import { locate, placeAt, positionOf, toJson, type Tree } from './read/tree.ts';
+import type { KeyPath } from './mistakes/mistake.ts';
 import type {
   RawBucket,
   RawCodeFunction,
@@ -31,7 +31,7 @@ import type {
   RawSqlFunction,
   RawTable,
   SvcFile,
-} from './schema.ts';
+} from './schema/schema.ts';
 
 export type NormaliseOptions = {
   readonly source: Source;

@@ -6,7 +6,7 @@ import { composeMail, findOverride } from '../auth/mail/compose.ts';
 import { defaultTexts } from '../auth/mail/kinds.ts';
 import { parseTemplate, TemplateError, type TemplateValues } from '../auth/mail/template.ts';
 import { readAuthSettings } from '../auth/settings.ts';
-import { MAIL_KINDS, MAIL_TEMPLATES, type MailKind } from '../config/names.ts';
+import { MAIL_KINDS, MAIL_TEMPLATES, type MailKind } from '../config/schema/names.ts';
 import { Problem } from '../problem/problem.ts';
 import { readJson } from './json-body.ts';
 import type { AuthSettings, MailPreview, MailTemplateInfo } from './contract.ts';

@@ -3,12 +3,12 @@
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import type { Config, Source } from '../config/config.ts';
-import { editConfigText, type ConfigEdit } from '../config/edit.ts';
-import { readModeVariables } from '../config/env-file.ts';
-import type { Variables } from '../config/interpolate.ts';
+import { editConfigText, type ConfigEdit } from '../config/edit/edit.ts';
+import { readModeVariables } from '../config/read/env-file.ts';
+import type { Variables } from '../config/read/interpolate.ts';
 import { loadConfig, type LoadOptions } from '../config/load.ts';
-import { renderPath, type Mistake } from '../config/mistake.ts';
-import { keysForRestart } from '../config/restart-keys.ts';
+import { renderPath, type Mistake } from '../config/mistakes/mistake.ts';
+import { keysForRestart } from '../config/schema/restart-keys.ts';
 import { diffLines } from '../lib/line-diff.ts';
 import {
   checkPending,

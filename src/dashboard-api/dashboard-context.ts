@@ -1,6 +1,6 @@
 // What the routes under /dashboard/api are given.
 import type { FastifyInstance } from 'fastify';
-import type { Variables } from '../config/interpolate.ts';
+import type { Variables } from '../config/read/interpolate.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { FeatureContext } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';

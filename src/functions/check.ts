@@ -3,7 +3,7 @@
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import type { CodeFunction } from '../config/config.ts';
-import { mentionsServiceClient } from '../config/service-client.ts';
+import { mentionsServiceClient } from '../config/check/service-client.ts';
 import { Problem } from '../problem/problem.ts';
 
 export function checkFunctions(functions: readonly CodeFunction[], root: string, runtime: string): void {

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Problem } from '../problem/problem.ts';
-import { editText } from '../config/edit.ts';
+import { editText } from '../config/edit/edit.ts';
 import { LOCKFILE } from './install.ts';
 
 export type StarterOptions = {

@@ -1,7 +1,7 @@
 // A declared rename as edits of svc.yaml: the name, `renamed_from`, and the places that name the column or table
 // structurally. Expressions that name it are their author's to change.
 import { isMap, isScalar, isSeq, parseDocument, type YAMLMap } from 'yaml';
-import { editText, type ConfigEdit } from '../config/edit.ts';
+import { editText, type ConfigEdit } from '../config/edit/edit.ts';
 import { Problem } from '../problem/problem.ts';
 
 /** `todos.title` → `headline`, or `todos` → `tasks`. */

@@ -10,7 +10,7 @@ import { auth } from '../../src/auth/auth.ts';
 import { introspect } from '../../src/catalog/introspect.ts';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { renderMistakes } from '../../src/config/report.ts';
+import { renderMistakes } from '../../src/config/mistakes/report.ts';
 import { createFunctions, type Functions, type FunctionsOptions } from '../../src/functions/functions.ts';
 import type { FeatureContext, Snapshot } from '../../src/http/feature.ts';
 import { generateApiKeys, type ApiKeys } from '../../src/identity/api-key.ts';

@@ -8,7 +8,7 @@ import pg from 'pg';
 import { auth } from '../../src/auth/auth.ts';
 import { introspect } from '../../src/catalog/introspect.ts';
 import { loadConfig, type Loaded } from '../../src/config/load.ts';
-import { readSource } from '../../src/config/source.ts';
+import { readSource } from '../../src/config/read/source.ts';
 import type { DashboardContext, DashboardRoutes } from '../../src/dashboard-api/dashboard-context.ts';
 import { createFunctions } from '../../src/functions/functions.ts';
 import type { Snapshot } from '../../src/http/feature.ts';

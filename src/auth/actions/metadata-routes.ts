@@ -1,5 +1,5 @@
 // What describes the service itself: /settings, /health, the key set, and the discovery document.
-import { OAUTH_PROVIDERS } from '../../config/names.ts';
+import { OAUTH_PROVIDERS } from '../../config/schema/names.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { json, type Answer, type AuthRequest } from '../request.ts';
 

@@ -1,6 +1,6 @@
 // From a kind and its values to a finished mail: the file's template or ours, filled.
 import type { TemplateOverride } from '../settings.ts';
-import { MAIL_TEMPLATES, type MailKind } from '../../config/names.ts';
+import { MAIL_TEMPLATES, type MailKind } from '../../config/schema/names.ts';
 import { defaultTexts } from './kinds.ts';
 import {
   looksLikeHtml,

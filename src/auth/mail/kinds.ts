@@ -1,6 +1,6 @@
 // The texts the mails of auth have until the file says otherwise. One entry per language; a user's own `locale`
 // in user_metadata picks it.
-import type { MailKind } from '../../config/names.ts';
+import type { MailKind } from '../../config/schema/names.ts';
 
 type Words = {
   readonly subject: string;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { MAIL_KINDS, MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../../config/names.ts';
+import { MAIL_KINDS, MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../../config/schema/names.ts';
 import { BUILT_IN } from '../provider/builtin.ts';
 import { composeMail } from './compose.ts';
 import { defaultTexts } from './kinds.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { loadConfig, type Loaded } from '../load.ts';
-import { renderPath, type Mistake } from '../mistake.ts';
+import { renderPath, type Mistake } from '../mistakes/mistake.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'svc-check-'));
 writeFileSync(join(directory, 'hello.js'), '');

@@ -1,9 +1,9 @@
 // Rules over several keys: names that must exist, pairs that exclude each other, values that fit together.
 // Works on the file as written, so that every mistake can point at its place. Asks no database.
-import type { Mistake } from '../mistake.ts';
-import type { SvcFile } from '../schema.ts';
-import type { Tree } from '../tree.ts';
-import type { BrokenPaths } from '../usable-part.ts';
+import type { Mistake } from '../mistakes/mistake.ts';
+import type { SvcFile } from '../schema/schema.ts';
+import type { Tree } from '../read/tree.ts';
+import type { BrokenPaths } from './usable-part.ts';
 import { CheckContext, type CheckOptions } from './context.ts';
 import { checkExposed } from './expose.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';

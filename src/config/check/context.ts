@@ -1,11 +1,11 @@
 // What every cross-check is given, and how it reports.
-import type { KeyPath, Mistake, MistakeCode, Severity } from '../mistake.ts';
-import { MOST_MISTAKES } from '../mistake.ts';
-import type { SvcFile } from '../schema.ts';
-import { closest } from '../suggest.ts';
-import type { ScalarText } from '../scalar.ts';
-import { locate, mistakeAt, placeAt, quote, type Tree } from '../tree.ts';
-import type { BrokenPaths } from '../usable-part.ts';
+import type { KeyPath, Mistake, MistakeCode, Severity } from '../mistakes/mistake.ts';
+import { MOST_MISTAKES } from '../mistakes/mistake.ts';
+import type { SvcFile } from '../schema/schema.ts';
+import { closest } from '../mistakes/suggest.ts';
+import type { ScalarText } from '../schema/scalar.ts';
+import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
+import type { BrokenPaths } from './usable-part.ts';
 
 export type CheckOptions = {
   /** Directory of the file; undefined for a remote one, whose neighbours cannot be looked at. */

@@ -1,6 +1,6 @@
 // Defaults: which words are calls, and which values cannot fit the column's type whatever the server thinks.
-import type { KeyPath } from '../mistake.ts';
-import { toDecimal } from '../scalar.ts';
+import type { KeyPath } from '../mistakes/mistake.ts';
+import { toDecimal } from '../schema/scalar.ts';
 import type { CheckContext } from './context.ts';
 import { didYouMean } from './context.ts';
 import { familyOf, isZoned, type TypeFamily } from './type-family.ts';

@@ -1,9 +1,9 @@
 // SQL functions and code functions.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { KeyPath } from '../mistake.ts';
-import { mentionsServiceClient } from '../service-client.ts';
-import type { RawSqlFunction } from '../schema.ts';
+import type { KeyPath } from '../mistakes/mistake.ts';
+import { mentionsServiceClient } from './service-client.ts';
+import type { RawSqlFunction } from '../schema/schema.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './default.ts';
 import { checkName, checkRenames } from './name.ts';

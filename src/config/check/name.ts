@@ -1,5 +1,5 @@
 // Names as PostgreSQL keeps them, and renames.
-import type { KeyPath } from '../mistake.ts';
+import type { KeyPath } from '../mistakes/mistake.ts';
 import type { CheckContext } from './context.ts';
 
 /** PostgreSQL truncates longer names silently (NAMEDATALEN - 1). */

@@ -1,7 +1,7 @@
 // Files that svc.yaml names: they stay in its directory and must be there.
 import { accessSync, constants, statSync } from 'node:fs';
 import { isAbsolute, join, relative, sep } from 'node:path';
-import type { KeyPath } from '../mistake.ts';
+import type { KeyPath } from '../mistakes/mistake.ts';
 import type { CheckContext } from './context.ts';
 
 /** True where the file can be read. */

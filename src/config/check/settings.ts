@@ -1,7 +1,7 @@
 // Everything that is not schema: pool, origins, providers, auth.
 import { parseDuration } from '../../lib/duration.ts';
-import { MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../names.ts';
-import type { KeyPath } from '../mistake.ts';
+import { MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../schema/names.ts';
+import type { KeyPath } from '../mistakes/mistake.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkReferencedFile } from './referenced-file.ts';
 

@@ -1,5 +1,5 @@
 // Buckets: names the storage API can carry.
-import { RESERVED_BUCKETS } from '../names.ts';
+import { RESERVED_BUCKETS } from '../schema/names.ts';
 import type { CheckContext } from './context.ts';
 import { checkPolicies } from './policies.ts';
 

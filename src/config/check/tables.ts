@@ -1,8 +1,8 @@
 // Tables: names, columns, indexes, and whether anybody may read them.
-import type { KeyPath } from '../mistake.ts';
-import { compareDecimals, type Decimal } from '../decimal.ts';
-import { toDecimal } from '../scalar.ts';
-import type { RawField, RawTable } from '../schema.ts';
+import type { KeyPath } from '../mistakes/mistake.ts';
+import { compareDecimals, type Decimal } from '../schema/decimal.ts';
+import { toDecimal } from '../schema/scalar.ts';
+import type { RawField, RawTable } from '../schema/schema.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault, isCall } from './default.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';

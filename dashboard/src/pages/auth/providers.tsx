@@ -13,7 +13,7 @@ import {
 import { IconPlus } from '@tabler/icons-react';
 import { useState, type FormEvent } from 'react';
 import type { AuthSettings } from '../../../../src/dashboard-api/contract.ts';
-import { OAUTH_PROVIDERS } from '../../../../src/config/names.ts';
+import { OAUTH_PROVIDERS } from '../../../../src/config/schema/names.ts';
 import { Copy } from '../../parts/copy.tsx';
 import type { WantedChange } from '../../parts/plan-review.tsx';
 import { Empty } from '../../parts/states.tsx';

@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { loadConfig } from './load.ts';
+import { loadConfig } from '../load.ts';
 import { renderMistakes } from './report.ts';
 import { closest, editDistance } from './suggest.ts';
 

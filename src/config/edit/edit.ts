@@ -12,11 +12,11 @@ import {
   type Node,
   type Pair,
 } from 'yaml';
-import type { Source } from './config.ts';
-import { loadConfig, type LoadOptions } from './load.ts';
-import type { KeyPath, Mistake } from './mistake.ts';
-import { renderPath } from './mistake.ts';
-import { Problem } from '../problem/problem.ts';
+import type { Source } from '../config.ts';
+import { loadConfig, type LoadOptions } from '../load.ts';
+import type { KeyPath, Mistake } from '../mistakes/mistake.ts';
+import { renderPath } from '../mistakes/mistake.ts';
+import { Problem } from '../../problem/problem.ts';
 import { isInFlow, renderEntry, renderInline, renderItem, type Layout } from './yaml-text.ts';
 
 export type ConfigEdit =

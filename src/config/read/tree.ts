@@ -12,7 +12,7 @@ import {
   type Scalar,
   type YAMLMap,
 } from 'yaml';
-import type { Position } from './config.ts';
+import type { Position } from '../config.ts';
 import { DEEPEST, type SvcDocument } from './document.ts';
 import { interpolate, type Variables } from './interpolate.ts';
 import {
@@ -22,9 +22,9 @@ import {
   isSql,
   rootSchema,
   type SchemaNode,
-} from './known-keys.ts';
-import { makeMistake, type KeyPath, type Mistake, type MistakeText } from './mistake.ts';
-import { readPlain, toValue, type ScalarText } from './scalar.ts';
+} from '../schema/known-keys.ts';
+import { makeMistake, type KeyPath, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
+import { readPlain, toValue, type ScalarText } from '../schema/scalar.ts';
 
 export type Span = { readonly offset: number; readonly length: number };
 

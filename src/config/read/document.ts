@@ -1,8 +1,8 @@
 // Text → YAML document, syntax checked. Guards against files made to hurt: size, nesting, several documents.
 // Values, variables and places are the business of tree.ts.
 import { isMap, LineCounter, parseAllDocuments, type Document } from 'yaml';
-import { formatBytes } from '../lib/bytes.ts';
-import { makeMistake, positionIn, type Mistake, type MistakeCode } from './mistake.ts';
+import { formatBytes } from '../../lib/bytes.ts';
+import { makeMistake, positionIn, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
 
 /** A configuration is written by people; a megabyte of it is an accident or an attack. */
 const MOST_BYTES = 1024 * 1024;

@@ -1,8 +1,8 @@
 // A file with a mistake in one place is still worth looking at in the others. This takes the broken places out,
 // so that cross-checks can run on the rest, and remembers what it took: nothing is to be said about that twice.
-import { renderPath, type KeyPath, type Mistake } from './mistake.ts';
-import { svcSchema, type SvcFile } from './schema.ts';
-import { placeAt, type Tree } from './tree.ts';
+import { renderPath, type KeyPath, type Mistake } from '../mistakes/mistake.ts';
+import { svcSchema, type SvcFile } from '../schema/schema.ts';
+import { placeAt, type Tree } from '../read/tree.ts';
 import { leafIssues, valueAt } from './validate.ts';
 
 export type UsablePart = {

@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { Problem } from '../problem/problem.ts';
-import type { Source } from './config.ts';
-import { closest } from './suggest.ts';
+import { Problem } from '../../problem/problem.ts';
+import type { Source } from '../config.ts';
+import { closest } from '../mistakes/suggest.ts';
 
 const DEFAULT_NAMES = ['svc.yaml', 'svc.yml'];
 const FETCH_TIMEOUT_MS = 15_000;

@@ -1,5 +1,5 @@
 // A mistake in the file: what, where, what was expected, what to do. All of them are collected before any is shown.
-import type { Position } from './config.ts';
+import type { Position } from '../config.ts';
 
 export type Severity = 'error' | 'warning';
 

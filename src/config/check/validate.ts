@@ -1,10 +1,10 @@
 // Schema issues → mistakes: where each one stands, what was expected, and which known word was meant.
 import type { z } from 'zod';
-import { homeOf, isSecret, knownKeys, schemaAt } from './known-keys.ts';
-import { MOST_MISTAKES, type KeyPath, type Mistake, type MistakeCode } from './mistake.ts';
-import { svcSchema, UNIT, type SvcFile } from './schema.ts';
-import { closest } from './suggest.ts';
-import { locate, mistakeAt, placeAt, quote, type Tree } from './tree.ts';
+import { homeOf, isSecret, knownKeys, schemaAt } from '../schema/known-keys.ts';
+import { MOST_MISTAKES, type KeyPath, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
+import { svcSchema, UNIT, type SvcFile } from '../schema/schema.ts';
+import { closest } from '../mistakes/suggest.ts';
+import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
 
 type Issue = z.core.$ZodIssue;
 

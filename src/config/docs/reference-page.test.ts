@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { loadConfig, type Loaded } from './load.ts';
+import { loadConfig, type Loaded } from '../load.ts';
 import { EXAMPLES } from './reference-examples.ts';
 import { renderReferencePage } from './reference-page.ts';
-import { renderMistakes } from './report.ts';
-import { describeSchema, toJsonSchema } from './schema.ts';
+import { renderMistakes } from '../mistakes/report.ts';
+import { describeSchema, toJsonSchema } from '../schema/schema.ts';
 
 const TEXT = Object.values(EXAMPLES).join('\n');
 
@@ -26,7 +26,7 @@ function load(text: string): Loaded {
 }
 
 test('docs/configuration.md is what the schema says (npm run docs writes it)', () => {
-  const committed = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
+  const committed = readFileSync(new URL('../../../docs/configuration.md', import.meta.url), 'utf8');
   expect(committed).toBe(renderReferencePage());
 });
 

@@ -1,9 +1,9 @@
 // The one schema of svc.yaml. Validation, the editor's JSON Schema and docs/configuration.md all come from
 // here; what needs more than one key to judge is in check/.
 import { z } from 'zod';
-import { parseBytes } from '../lib/bytes.ts';
-import { formatDuration, parseDuration } from '../lib/duration.ts';
-import { OPERATIONS } from './config.ts';
+import { parseBytes } from '../../lib/bytes.ts';
+import { formatDuration, parseDuration } from '../../lib/duration.ts';
+import { OPERATIONS } from '../config.ts';
 import { toDecimal } from './scalar.ts';
 
 /** Shown in the reference page and in editors; `default` is what an absent key means. */

@@ -1,6 +1,6 @@
 // docs/configuration.md, made from the schema. `npm run docs` writes it, a test compares it.
 import { EXAMPLES } from './reference-examples.ts';
-import { describeSchema, SQL_MEDIA_TYPE, UNIT } from './schema.ts';
+import { describeSchema, SQL_MEDIA_TYPE, UNIT } from '../schema/schema.ts';
 
 type Node = Record<string, unknown>;
 
