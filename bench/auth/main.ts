@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { auth } from '../../src/auth/auth.ts';
-import { PasswordHasher } from '../../src/auth/password.ts';
+import { PasswordHasher } from '../../src/auth/users/password.ts';
 import type { Catalog } from '../../src/catalog/catalog.ts';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
 import { generateApiKeys } from '../../src/identity/api-key.ts';

@@ -6,7 +6,7 @@ import type { SecretBox } from '../lib/secret-box.ts';
 import type { Log } from '../log/log.ts';
 import type { Limiter } from './rate-limit.ts';
 import type { Outbox } from './mail/outbox.ts';
-import type { PasswordHasher } from './password.ts';
+import type { PasswordHasher } from './users/password.ts';
 import type { ProviderSet } from './provider/provider.ts';
 import type { AuthSettings } from './settings.ts';
 

@@ -26,10 +26,10 @@ import { token } from './actions/token.ts';
 import { getUser, updateOwnUser } from './actions/user.ts';
 import { verify, verifyLink, verifyNothing } from './actions/verify.ts';
 import type { AuthContext } from './auth-context.ts';
-import { requireAdmin, requireKey, requireUser, type SignedIn } from './gate.ts';
+import { requireAdmin, requireKey, requireUser, type SignedIn } from './access.ts';
 import { Outbox } from './mail/outbox.ts';
 import { startMaintenance, type Maintenance } from './maintenance.ts';
-import { PasswordHasher } from './password.ts';
+import { PasswordHasher } from './users/password.ts';
 import {
   databaseUnavailable,
   featureOff,
@@ -42,7 +42,7 @@ import {
 } from './problem.ts';
 import { providerSet } from './provider/oauth-provider.ts';
 import { Limiter } from './rate-limit.ts';
-import { json, readRequest, sendAnswer, type Answer, type AuthRequest } from './request.ts';
+import { json, readRequest, sendAnswer, type Answer, type AuthRequest } from './http/request.ts';
 import { readAuthSettings, type AuthSettings } from './settings.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH' | 'HEAD';

@@ -1,11 +1,11 @@
 // The small pure parts: addresses, ban durations, metadata, imported hashes, pages.
 import { describe, expect, test } from 'vitest';
-import { parseBan } from './ban.ts';
-import { readEmail } from './email-address.ts';
+import { parseBan } from './users/ban.ts';
+import { readEmail } from './users/email-address.ts';
 import { Fields, parseJsonBody } from './fields.ts';
-import { mergeMetadata } from './metadata.ts';
-import { pageHeaders, readPage } from './pagination.ts';
-import { checkImportedHash, checkPasswordForm, weaknesses } from './password.ts';
+import { mergeMetadata } from './users/metadata.ts';
+import { pageHeaders, readPage } from './http/pagination.ts';
+import { checkImportedHash, checkPasswordForm, weaknesses } from './users/password.ts';
 import { AuthProblem, toWire, wireVersion } from './problem.ts';
 
 describe('addresses', () => {

@@ -1,7 +1,7 @@
 // The token of whoever the dashboard acts as. The secret key itself is never lent: a code function would see it
 // among its headers.
-import { accessClaims } from '../auth/session.ts';
-import { findUserById } from '../auth/user.ts';
+import { accessClaims } from '../auth/sessions/session.ts';
+import { findUserById } from '../auth/users/user.ts';
 import { signToken } from '../identity/token.ts';
 import type { DashboardContext } from './dashboard-context.ts';
 import { notFound } from './problem.ts';

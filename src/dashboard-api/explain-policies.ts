@@ -3,7 +3,7 @@
 import type { FastifyRequest } from 'fastify';
 import pg from 'pg';
 import { z } from 'zod';
-import { localBaseUrl } from '../auth/request.ts';
+import { localBaseUrl } from '../auth/http/request.ts';
 import { relationKey } from '../catalog/catalog.ts';
 import type { CallerTransaction } from '../postgres/pool/caller-pool.ts';
 import { ident, join, quoteIdent, raw, sql, type Sql } from '../postgres/sql.ts';

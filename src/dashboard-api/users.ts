@@ -2,8 +2,8 @@
 // selected, so that no later change of the answer can show it.
 import { ADMIN_ACTOR, recordAudit } from '../auth/audit.ts';
 import { Fields, isUuid } from '../auth/fields.ts';
-import { readPage } from '../auth/pagination.ts';
-import { endSessions } from '../auth/session.ts';
+import { readPage } from '../auth/http/pagination.ts';
+import { endSessions } from '../auth/sessions/session.ts';
 import { sql, raw, type Sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import type { UserDetail, UserList, UserRow } from './contract.ts';

@@ -2,7 +2,7 @@
 // order in which they must happen; what each does is next door.
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
-import { checkPasswordHashing } from '../auth/password.ts';
+import { checkPasswordHashing } from '../auth/users/password.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { introspect } from '../catalog/introspect.ts';
 import type { Config } from '../config/config.ts';

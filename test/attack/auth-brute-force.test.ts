@@ -1,7 +1,7 @@
 // Limits, counted in the database: shared by instances, per address, per account, per mailbox.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeRefreshToken } from '../../src/auth/refresh-token.ts';
+import { makeRefreshToken } from '../../src/auth/sessions/refresh-token.ts';
 import { BUCKETS, Limiter } from '../../src/auth/rate-limit.ts';
 import { aUser, claimsOf, startAuth, type AuthWorld } from '../support/auth-world.ts';
 

@@ -1,6 +1,6 @@
 // Ways to make an allow-list of origins allow another one. Every text here has fooled some parser.
 import { describe, expect, test } from 'vitest';
-import { chooseTarget, isAllowed, withFragment, withQuery } from '../../src/auth/redirect.ts';
+import { chooseTarget, isAllowed, withFragment, withQuery } from '../../src/auth/http/redirect.ts';
 
 const LIST = ['https://app.x', 'http://localhost:3000', 'myapp://callback'];
 const OWN = 'https://api.x/auth/v1';

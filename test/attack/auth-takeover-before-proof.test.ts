@@ -1,8 +1,8 @@
 // A stranger makes an account with the victim's address and waits for its owner. Every way of preparing it, against
 // every way in which the owner may arrive: afterwards nothing of the stranger's opens the account.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { resolveIdentity } from '../../src/auth/identity-link.ts';
-import { hashSecret } from '../../src/auth/flow-state.ts';
+import { resolveIdentity } from '../../src/auth/accounts/identity-link.ts';
+import { hashSecret } from '../../src/auth/sessions/flow-state.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { anAuthContext, anAuthRequest } from '../support/auth-context.ts';
 import {

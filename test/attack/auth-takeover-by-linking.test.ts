@@ -1,6 +1,6 @@
 // An attacker registers the victim's address first, or at a provider that does not check it, and waits.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { resolveIdentity, type LinkOutcome } from '../../src/auth/identity-link.ts';
+import { resolveIdentity, type LinkOutcome } from '../../src/auth/accounts/identity-link.ts';
 import { BUILT_IN } from '../../src/auth/provider/builtin.ts';
 import type { ProfileSource } from '../../src/auth/provider/definition.ts';
 import type { ProviderEmail } from '../../src/auth/provider/provider.ts';

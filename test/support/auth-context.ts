@@ -2,7 +2,7 @@
 import { makeContext } from '../../src/auth/auth.ts';
 import type { AuthContext } from '../../src/auth/auth-context.ts';
 import { NO_FIELDS } from '../../src/auth/fields.ts';
-import type { AuthRequest } from '../../src/auth/request.ts';
+import type { AuthRequest } from '../../src/auth/http/request.ts';
 import { readAuthSettings } from '../../src/auth/settings.ts';
 import type { Catalog } from '../../src/catalog/catalog.ts';
 import { CredentialReader } from '../../src/identity/credentials.ts';

@@ -2,11 +2,17 @@
 import { sql } from '../../postgres/sql.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
-import { dropFactor } from '../factor.ts';
+import { dropFactor } from '../users/factor.ts';
 import { parsePathUuid } from '../fields.ts';
 import { factorNameConflict, factorNotFound, userNotFound, validationFailed } from '../problem.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { findUserById, isUniqueViolation, toFactorJson, type FactorRow, type UserRow } from '../user.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import {
+  findUserById,
+  isUniqueViolation,
+  toFactorJson,
+  type FactorRow,
+  type UserRow,
+} from '../users/user.ts';
 
 export async function listFactors(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const user = await findOwner(auth, request);

@@ -2,9 +2,9 @@
 import { sql } from '../../postgres/sql.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { listOutbox } from '../mail/outbox.ts';
-import { pageHeaders, readPage } from '../pagination.ts';
+import { pageHeaders, readPage } from '../http/pagination.ts';
 import { validationFailed } from '../problem.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
 
 type AuditRow = { id: string; payload: Record<string, unknown>; created_at: Date; ip_address: string };
 

@@ -4,19 +4,19 @@ import { must } from '../../lib/assert.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
-import { parseBan } from '../ban.ts';
-import { isEmailTaken } from '../email-change.ts';
-import { parseEmail } from '../email-address.ts';
+import { parseBan } from '../users/ban.ts';
+import { isEmailTaken } from '../accounts/email-change.ts';
+import { parseEmail } from '../users/email-address.ts';
 import { isUuid, parsePathUuid, type Fields } from '../fields.ts';
-import { hasForeignWaysIn, isProven } from '../first-proof.ts';
-import { mergeMetadata } from '../metadata.ts';
-import { voidAllTokens } from '../one-time-token.ts';
-import { readPage, pageHeaders } from '../pagination.ts';
-import { checkImportedHash, checkPasswordForm, checkPasswordStrength } from '../password.ts';
+import { hasForeignWaysIn, isProven } from '../accounts/email-ownership.ts';
+import { mergeMetadata } from '../users/metadata.ts';
+import { voidAllTokens } from '../sessions/one-time-token.ts';
+import { readPage, pageHeaders } from '../http/pagination.ts';
+import { checkImportedHash, checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
 import { conflict, emailExists, userNotFound, validationFailed } from '../problem.ts';
-import { EMPTY, json, type Answer, type AuthRequest } from '../request.ts';
-import { endSessions } from '../session.ts';
-import { softDelete } from '../soft-delete.ts';
+import { EMPTY, json, type Answer, type AuthRequest } from '../http/request.ts';
+import { endSessions } from '../sessions/session.ts';
+import { softDelete } from '../accounts/soft-delete.ts';
 import {
   findUserById,
   insertEmailIdentity,
@@ -27,7 +27,7 @@ import {
   updateUser,
   USER_COLUMNS,
   type UserRow,
-} from '../user.ts';
+} from '../users/user.ts';
 
 export async function listUsers(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { query } = request;

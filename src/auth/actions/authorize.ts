@@ -1,15 +1,15 @@
 // GET /authorize and /user/identities/authorize: begins a flow and sends the browser to the provider.
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { AuthContext } from '../auth-context.ts';
-import { hashSecret, insertFlow, parseChallenge, type NewFlow } from '../flow-state.ts';
-import { idsOf, type SignedIn } from '../gate.ts';
-import { factorNeededToLink } from '../identity-link.ts';
-import { findByToken } from '../one-time-token.ts';
+import { hashSecret, insertFlow, parseChallenge, type NewFlow } from '../sessions/flow-state.ts';
+import { idsOf, type SignedIn } from '../access.ts';
+import { factorNeededToLink } from '../accounts/identity-link.ts';
+import { findByToken } from '../sessions/one-time-token.ts';
 import { unexpectedFailure, userNotFound, validationFailed } from '../problem.ts';
-import { chooseTarget } from '../redirect.ts';
-import { json, redirectTo, type Answer, type AuthRequest } from '../request.ts';
-import { stateCookie } from '../state-cookie.ts';
-import { hasVerifiedFactor } from '../user.ts';
+import { chooseTarget } from '../http/redirect.ts';
+import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
+import { stateCookie } from '../sessions/state-cookie.ts';
+import { hasVerifiedFactor } from '../users/user.ts';
 
 export async function authorize(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { url, state } = await begin(auth, request, undefined);

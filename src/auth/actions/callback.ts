@@ -11,9 +11,9 @@ import {
   spendState,
   type FlowRow,
   type ProviderTokens,
-} from '../flow-state.ts';
-import { resolveIdentity, whyNotLinked, type LinkOrder, type Linking } from '../identity-link.ts';
-import { linkPage, type LinkQuestion } from '../link-page.ts';
+} from '../sessions/flow-state.ts';
+import { resolveIdentity, whyNotLinked, type LinkOrder, type Linking } from '../accounts/identity-link.ts';
+import { linkPage, type LinkQuestion } from '../http/link-page.ts';
 import {
   badOAuthCallback,
   badOAuthState,
@@ -25,11 +25,11 @@ import {
   userBanned,
 } from '../problem.ts';
 import type { CallbackParameters, FlowSecrets, Provider, ProviderSignIn } from '../provider/provider.ts';
-import { chooseTarget, withFragment, withQuery } from '../redirect.ts';
-import { json, redirectTo, type Answer, type AuthRequest } from '../request.ts';
-import { openSession, type TokenResponse } from '../session.ts';
-import { askedCookie, beganHere, isSameBrowser } from '../state-cookie.ts';
-import { findUserById, isUniqueViolation } from '../user.ts';
+import { chooseTarget, withFragment, withQuery } from '../http/redirect.ts';
+import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
+import { openSession, type TokenResponse } from '../sessions/session.ts';
+import { askedCookie, beganHere, isSameBrowser } from '../sessions/state-cookie.ts';
+import { findUserById, isUniqueViolation } from '../users/user.ts';
 
 export async function callback(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const parameters = readParameters(request);

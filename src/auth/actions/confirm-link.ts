@@ -1,12 +1,12 @@
 // POST /user/identities/confirm: the button of the page that asks before an identity joins an account.
 import type { AuthContext } from '../auth-context.ts';
 import { Problem } from '../../problem/problem.ts';
-import { openProviderTokens, takeParked } from '../flow-state.ts';
+import { openProviderTokens, takeParked } from '../sessions/flow-state.ts';
 import { flowStateNotFound, toRedirectError } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { chooseTarget, withFragment } from '../redirect.ts';
-import { json, redirectTo, type Answer, type AuthRequest } from '../request.ts';
-import { isAskedBrowser } from '../state-cookie.ts';
+import { chooseTarget, withFragment } from '../http/redirect.ts';
+import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
+import { isAskedBrowser } from '../sessions/state-cookie.ts';
 import { againOnRace, implicitAnswer, openLinked } from './callback.ts';
 
 export async function confirmLink(auth: AuthContext, request: AuthRequest): Promise<Answer> {

@@ -12,9 +12,9 @@ import {
   newTotpSecret,
   openTotpSecret,
   spendStep,
-} from '../factor.ts';
+} from '../users/factor.ts';
 import { isUuid, parsePathUuid } from '../fields.ts';
-import { idsOf, lockSignedIn, type SignedIn } from '../gate.ts';
+import { idsOf, lockSignedIn, type SignedIn } from '../access.ts';
 import {
   anonymousRefused,
   badJson,
@@ -31,9 +31,9 @@ import {
   validationFailed,
 } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { issueTokens, loadSessionAndUser, openSessionKey } from '../session.ts';
-import type { FactorRow } from '../user.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { issueTokens, loadSessionAndUser, openSessionKey } from '../sessions/session.ts';
+import type { FactorRow } from '../users/user.ts';
 
 export async function enroll(auth: AuthContext, request: AuthRequest, signedIn: SignedIn): Promise<Answer> {
   const { body, now } = request;

@@ -3,16 +3,16 @@
 import { must } from '../../lib/assert.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
-import { isEmailTaken } from '../email-change.ts';
-import { parseEmail } from '../email-address.ts';
+import { isEmailTaken } from '../accounts/email-change.ts';
+import { parseEmail } from '../users/email-address.ts';
 import type { JsonObject } from '../fields.ts';
-import { expelStrangers, isProven } from '../first-proof.ts';
-import { mergeMetadata } from '../metadata.ts';
-import type { TokenKind } from '../one-time-token.ts';
-import { checkPasswordForm, checkPasswordStrength } from '../password.ts';
+import { expelStrangers, isProven } from '../accounts/email-ownership.ts';
+import { mergeMetadata } from '../users/metadata.ts';
+import type { TokenKind } from '../sessions/one-time-token.ts';
+import { checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
 import { emailExists, userNotFound, validationFailed } from '../problem.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { prepareToken, siteUrl, type LinkType } from '../token-mail.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { prepareToken, siteUrl, type LinkType } from '../mail/token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -20,7 +20,7 @@ import {
   toUserJson,
   updateUser,
   type UserRow,
-} from '../user.ts';
+} from '../users/user.ts';
 import { inviteUser } from './invite.ts';
 
 type Plan = {

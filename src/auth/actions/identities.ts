@@ -2,13 +2,13 @@
 import { sql } from '../../postgres/sql.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
-import { isEmailTaken } from '../email-change.ts';
+import { isEmailTaken } from '../accounts/email-change.ts';
 import { parsePathUuid } from '../fields.ts';
-import { idsOf, lockSignedIn, type SignedIn } from '../gate.ts';
-import { voidAllTokens } from '../one-time-token.ts';
+import { idsOf, lockSignedIn, type SignedIn } from '../access.ts';
+import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { emailConflictOnUnlink, identityNotFound, insufficientAal, singleIdentity } from '../problem.ts';
-import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
-import { syncProviders, updateUser, type IdentityRow, type UserRow } from '../user.ts';
+import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
+import { syncProviders, updateUser, type IdentityRow, type UserRow } from '../users/user.ts';
 
 export async function unlinkIdentity(
   auth: AuthContext,

@@ -3,13 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { must } from '../../lib/assert.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
-import { parseEmail } from '../email-address.ts';
+import { parseEmail } from '../users/email-address.ts';
 import type { JsonObject } from '../fields.ts';
-import { dropPassword, isProven } from '../first-proof.ts';
-import { mergeMetadata } from '../metadata.ts';
+import { dropPassword, isProven } from '../accounts/email-ownership.ts';
+import { mergeMetadata } from '../users/metadata.ts';
 import { emailExists, emailProviderDisabled } from '../problem.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { queueTokenMail } from '../token-mail.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { queueTokenMail } from '../mail/token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -18,7 +18,7 @@ import {
   toUserJson,
   updateUser,
   type UserRow,
-} from '../user.ts';
+} from '../users/user.ts';
 
 export async function invite(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, settings, now } = request;

@@ -1,10 +1,10 @@
 // POST /logout: ends this session, all of them, or all the others.
 import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
-import type { SignedIn } from '../gate.ts';
+import type { SignedIn } from '../access.ts';
 import { validationFailed } from '../problem.ts';
-import { NO_CONTENT, type Answer, type AuthRequest } from '../request.ts';
-import { endSessions, type SessionSelection } from '../session.ts';
+import { NO_CONTENT, type Answer, type AuthRequest } from '../http/request.ts';
+import { endSessions, type SessionSelection } from '../sessions/session.ts';
 
 export async function logout(
   auth: AuthContext,

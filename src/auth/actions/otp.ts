@@ -3,11 +3,11 @@
 import { must } from '../../lib/assert.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
-import { parseEmail } from '../email-address.ts';
-import { inEvenTime } from '../even-time.ts';
+import { parseEmail } from '../users/email-address.ts';
+import { inEvenTime } from '../http/minimum-duration.ts';
 import type { JsonObject } from '../fields.ts';
-import { parseChallenge, type Challenge } from '../flow-state.ts';
-import { mergeMetadata } from '../metadata.ts';
+import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
+import { mergeMetadata } from '../users/metadata.ts';
 import {
   AuthProblem,
   emailProviderDisabled,
@@ -17,10 +17,10 @@ import {
   validationFailed,
 } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
-import { queueTokenMail } from '../token-mail.ts';
-import { holdsWaysIn, isProven, signUpMetadata } from '../first-proof.ts';
-import { findUserByEmail, findUserById, insertEmailUser, updateUser, type UserRow } from '../user.ts';
+import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
+import { queueTokenMail } from '../mail/token-mail.ts';
+import { holdsWaysIn, isProven, signUpMetadata } from '../accounts/email-ownership.ts';
+import { findUserByEmail, findUserById, insertEmailUser, updateUser, type UserRow } from '../users/user.ts';
 
 export async function otp(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, settings } = request;

@@ -1,11 +1,11 @@
 // GET /reauthenticate: a code to the user's own address, to be sent along with a sensitive change.
 import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
-import type { SignedIn } from '../gate.ts';
+import type { SignedIn } from '../access.ts';
 import { emailNotConfirmed, emailProviderDisabled, validationFailed } from '../problem.ts';
-import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
-import { queueTokenMail } from '../token-mail.ts';
-import { updateUser } from '../user.ts';
+import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
+import { queueTokenMail } from '../mail/token-mail.ts';
+import { updateUser } from '../users/user.ts';
 
 export async function reauthenticate(
   auth: AuthContext,

@@ -1,14 +1,14 @@
 // POST /recover: a mail that signs in to choose a new password. The same answer for everybody.
 import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
-import { parseEmail } from '../email-address.ts';
-import { inEvenTime } from '../even-time.ts';
-import { parseChallenge } from '../flow-state.ts';
+import { parseEmail } from '../users/email-address.ts';
+import { inEvenTime } from '../http/minimum-duration.ts';
+import { parseChallenge } from '../sessions/flow-state.ts';
 import { validationFailed } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
-import { queueTokenMail } from '../token-mail.ts';
-import { findUserByEmail, updateUser } from '../user.ts';
+import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
+import { queueTokenMail } from '../mail/token-mail.ts';
+import { findUserByEmail, updateUser } from '../users/user.ts';
 
 export async function recover(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, settings, now } = request;

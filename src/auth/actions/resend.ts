@@ -1,16 +1,16 @@
 // POST /resend: the mail of a sign-up or of an email change once more, with new secrets.
 import { must } from '../../lib/assert.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
-import { mailEmailChange } from '../email-change.ts';
-import { parseEmail } from '../email-address.ts';
-import { inEvenTime } from '../even-time.ts';
-import { parseChallenge, type Challenge } from '../flow-state.ts';
+import { mailEmailChange } from '../accounts/email-change.ts';
+import { parseEmail } from '../users/email-address.ts';
+import { inEvenTime } from '../http/minimum-duration.ts';
+import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
 import { phoneProviderDisabled, validationFailed } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { EMPTY, type Answer, type AuthRequest } from '../request.ts';
-import { queueConfirmation } from '../token-mail.ts';
-import { hasForeignWaysIn } from '../first-proof.ts';
-import { findUserByEmail, findUserById, updateUser } from '../user.ts';
+import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
+import { queueConfirmation } from '../mail/token-mail.ts';
+import { hasForeignWaysIn } from '../accounts/email-ownership.ts';
+import { findUserByEmail, findUserById, updateUser } from '../users/user.ts';
 
 export async function resend(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, settings } = request;

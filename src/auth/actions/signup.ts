@@ -4,14 +4,14 @@ import { randomUUID } from 'node:crypto';
 import { must } from '../../lib/assert.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
-import { parseEmail } from '../email-address.ts';
-import { inEvenTime } from '../even-time.ts';
+import { parseEmail } from '../users/email-address.ts';
+import { inEvenTime } from '../http/minimum-duration.ts';
 import type { JsonObject } from '../fields.ts';
-import { parseChallenge, type Challenge } from '../flow-state.ts';
-import { idsOf, lockSignedIn, requireUser, type SignedIn } from '../gate.ts';
-import { dropPassword, hasForeignWaysIn, isProven } from '../first-proof.ts';
-import { mergeMetadata } from '../metadata.ts';
-import { checkPasswordForm, checkPasswordStrength } from '../password.ts';
+import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
+import { idsOf, lockSignedIn, requireUser, type SignedIn } from '../access.ts';
+import { dropPassword, hasForeignWaysIn, isProven } from '../accounts/email-ownership.ts';
+import { mergeMetadata } from '../users/metadata.ts';
+import { checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
 import {
   anonymousDisabled,
   emailExists,
@@ -21,9 +21,9 @@ import {
   userBanned,
 } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { endSessions, openSession, type TokenResponse } from '../session.ts';
-import { queueConfirmation, queueTokenMail } from '../token-mail.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { endSessions, openSession, type TokenResponse } from '../sessions/session.ts';
+import { queueConfirmation, queueTokenMail } from '../mail/token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -35,7 +35,7 @@ import {
   toUserJson,
   updateUser,
   type UserRow,
-} from '../user.ts';
+} from '../users/user.ts';
 
 export async function signup(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body } = request;

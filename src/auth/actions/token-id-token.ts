@@ -3,8 +3,8 @@
 import { must } from '../../lib/assert.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { AuthContext } from '../auth-context.ts';
-import { idsOf, requireUser } from '../gate.ts';
-import { resolveIdentity } from '../identity-link.ts';
+import { idsOf, requireUser } from '../access.ts';
+import { resolveIdentity } from '../accounts/identity-link.ts';
 import {
   badRequestOAuth,
   providerDisabled,
@@ -14,9 +14,9 @@ import {
 } from '../problem.ts';
 import { IdTokenRefused, type Provider, type ProviderProfile } from '../provider/provider.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { openSession } from '../session.ts';
-import { findUserById } from '../user.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { openSession } from '../sessions/session.ts';
+import { findUserById } from '../users/user.ts';
 import { againOnRace } from './callback.ts';
 
 export async function tokenByIdToken(auth: AuthContext, request: AuthRequest): Promise<Answer> {

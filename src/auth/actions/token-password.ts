@@ -3,8 +3,8 @@
 import { sql } from '../../postgres/sql.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { NOBODY, recordAudit } from '../audit.ts';
-import { readEmail } from '../email-address.ts';
-import { WEAK_MESSAGE, weaknesses } from '../password.ts';
+import { readEmail } from '../users/email-address.ts';
+import { WEAK_MESSAGE, weaknesses } from '../users/password.ts';
 import {
   emailNotConfirmed,
   invalidCredentials,
@@ -13,9 +13,9 @@ import {
   validationFailed,
 } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { openSession } from '../session.ts';
-import { findUserByEmail, isBanned } from '../user.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { openSession } from '../sessions/session.ts';
+import { findUserByEmail, isBanned } from '../users/user.ts';
 
 export async function tokenByPassword(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, now } = request;

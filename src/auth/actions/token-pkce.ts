@@ -1,12 +1,12 @@
 // grant_type=pkce: the code of a redirect, and the verifier only the client that began the flow has.
 import { Problem } from '../../problem/problem.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
-import { openProviderTokens, redeemCode } from '../flow-state.ts';
+import { openProviderTokens, redeemCode } from '../sessions/flow-state.ts';
 import { flowStateNotFound, userBanned, validationFailed } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { openSession } from '../session.ts';
-import { findUserById, isBanned } from '../user.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { openSession } from '../sessions/session.ts';
+import { findUserById, isBanned } from '../users/user.ts';
 import { againOnRace, openLinked } from './callback.ts';
 
 export async function tokenByPkce(auth: AuthContext, request: AuthRequest): Promise<Answer> {

@@ -12,10 +12,16 @@ import {
   validationFailed,
 } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { isSignedBy, judgeRefresh, parseRefreshToken, type RefreshToken } from '../refresh-token.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { isExpired, issueTokens, loadSessionAndUser, openSessionKey, type SessionRow } from '../session.ts';
-import { isBanned, type UserRow } from '../user.ts';
+import { isSignedBy, judgeRefresh, parseRefreshToken, type RefreshToken } from '../sessions/refresh-token.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import {
+  isExpired,
+  issueTokens,
+  loadSessionAndUser,
+  openSessionKey,
+  type SessionRow,
+} from '../sessions/session.ts';
+import { isBanned, type UserRow } from '../users/user.ts';
 
 export const REUSE_INTERVAL_MS = 10_000;
 /** Rounds of "somebody was faster": one is usual, more than these is a storm on one session. */

@@ -1,7 +1,7 @@
 // POST /token: hands on to the grant that is asked for.
 import type { AuthContext } from '../auth-context.ts';
 import { featureOff, unsupportedGrant } from '../problem.ts';
-import type { Answer, AuthRequest } from '../request.ts';
+import type { Answer, AuthRequest } from '../http/request.ts';
 import { tokenByPassword } from './token-password.ts';
 import { tokenByPkce } from './token-pkce.ts';
 import { tokenByRefresh } from './token-refresh.ts';

@@ -2,13 +2,13 @@
 import { must } from '../../lib/assert.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
-import { applyEmail, isEmailTaken, mailEmailChange } from '../email-change.ts';
-import { parseEmail } from '../email-address.ts';
-import { parseChallenge, type Challenge } from '../flow-state.ts';
-import { idsOf, lockSignedIn, type SignedIn } from '../gate.ts';
-import { mergeMetadata } from '../metadata.ts';
-import { voidAllTokens } from '../one-time-token.ts';
-import { checkPasswordForm, checkPasswordStrength } from '../password.ts';
+import { applyEmail, isEmailTaken, mailEmailChange } from '../accounts/email-change.ts';
+import { parseEmail } from '../users/email-address.ts';
+import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
+import { idsOf, lockSignedIn, type SignedIn } from '../access.ts';
+import { mergeMetadata } from '../users/metadata.ts';
+import { voidAllTokens } from '../sessions/one-time-token.ts';
+import { checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
 import {
   AuthProblem,
   emailExists,
@@ -18,9 +18,9 @@ import {
   samePassword,
 } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../request.ts';
-import { endSessions } from '../session.ts';
-import { findUserById, hasVerifiedFactor, toUserJson, updateUser } from '../user.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { endSessions } from '../sessions/session.ts';
+import { findUserById, hasVerifiedFactor, toUserJson, updateUser } from '../users/user.ts';
 
 export function getUser(_auth: AuthContext, _request: AuthRequest, { user }: SignedIn): Promise<Answer> {
   return Promise.resolve(json(toUserJson(user)));

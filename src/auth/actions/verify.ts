@@ -5,13 +5,13 @@ import { sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { AuthContext, Db } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
-import { confirmPage } from '../confirm-page.ts';
-import { applyEmail } from '../email-change.ts';
-import { readEmail } from '../email-address.ts';
-import { inEvenTime } from '../even-time.ts';
-import { expelStrangers, isProven, markProven } from '../first-proof.ts';
-import { issueCode } from '../flow-state.ts';
-import { requireKey } from '../gate.ts';
+import { confirmPage } from '../http/confirm-page.ts';
+import { applyEmail } from '../accounts/email-change.ts';
+import { readEmail } from '../users/email-address.ts';
+import { inEvenTime } from '../http/minimum-duration.ts';
+import { expelStrangers, isProven, markProven } from '../accounts/email-ownership.ts';
+import { issueCode } from '../sessions/flow-state.ts';
+import { requireKey } from '../access.ts';
 import {
   findByCode,
   findByToken,
@@ -19,7 +19,7 @@ import {
   voidToken,
   type OneTimeTokenRow,
   type TokenKind,
-} from '../one-time-token.ts';
+} from '../sessions/one-time-token.ts';
 import {
   AuthProblem,
   linkInvalid,
@@ -29,9 +29,9 @@ import {
   validationFailed,
 } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { chooseTarget, withFragment, withQuery } from '../redirect.ts';
-import { json, redirectTo, type Answer, type AuthRequest } from '../request.ts';
-import { openSession, type TokenResponse } from '../session.ts';
+import { chooseTarget, withFragment, withQuery } from '../http/redirect.ts';
+import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
+import { openSession, type TokenResponse } from '../sessions/session.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -40,7 +40,7 @@ import {
   syncProviders,
   updateUser,
   type UserRow,
-} from '../user.ts';
+} from '../users/user.ts';
 
 const KINDS: Readonly<Record<string, readonly TokenKind[]>> = {
   // An address whose sign-up waits gets the mail of a second request in the other place.

@@ -10,7 +10,7 @@ import {
   type AuthWorld,
   type Reply,
 } from '../../support/auth-world.ts';
-import { makeRefreshToken } from '../../../src/auth/refresh-token.ts';
+import { makeRefreshToken } from '../../../src/auth/sessions/refresh-token.ts';
 import { sql } from '../../../src/postgres/sql.ts';
 
 let world: AuthWorld;

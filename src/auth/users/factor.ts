@@ -3,8 +3,8 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import { renderSVG } from 'uqr';
-import { sql } from '../postgres/sql.ts';
-import type { AuthContext, Db } from './auth-context.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
 
 const SECRET_BYTES = 20;
 const PERIOD_SECONDS = 30;

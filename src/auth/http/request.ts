@@ -1,12 +1,12 @@
 // One request as the actions see it, the answers they give, and how both meet Fastify.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { readBody } from '../http/body.ts';
-import type { Presented } from '../identity/credentials.ts';
-import { Problem } from '../problem/problem.ts';
-import type { AuthContext } from './auth-context.ts';
-import { Fields, NO_FIELDS, parseFormBody, parseJsonBody } from './fields.ts';
-import { bodyTooLarge } from './problem.ts';
-import type { AuthSettings } from './settings.ts';
+import { readBody } from '../../http/body.ts';
+import type { Presented } from '../../identity/credentials.ts';
+import { Problem } from '../../problem/problem.ts';
+import type { AuthContext } from '../auth-context.ts';
+import { Fields, NO_FIELDS, parseFormBody, parseJsonBody } from '../fields.ts';
+import { bodyTooLarge } from '../problem.ts';
+import type { AuthSettings } from '../settings.ts';
 
 export type AuthRequest = {
   readonly settings: AuthSettings;

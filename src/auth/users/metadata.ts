@@ -1,7 +1,7 @@
 // user_metadata and app_metadata: shallow merges where null removes a key. They travel in every token, so their
 // size is bounded, and keys that would reach an object's prototype are dropped.
-import type { JsonObject } from './fields.ts';
-import { validationFailed } from './problem.ts';
+import type { JsonObject } from '../fields.ts';
+import { validationFailed } from '../problem.ts';
 
 const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
 /** Of the merged object as JSON text. */

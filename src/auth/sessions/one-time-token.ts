@@ -1,8 +1,8 @@
 // Mailed secrets: a link and a six-digit code, two independent secrets for the same right. Of both only hashes are
 // kept; the code's is keyed, because a million plain hashes are searched through in no time.
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
-import { sql } from '../postgres/sql.ts';
-import type { AuthContext, Db } from './auth-context.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
 
 export type TokenKind =
   | 'confirmation_token'

@@ -1,9 +1,9 @@
 // The user record: reading it with its identities and factors, writing it, and the object clients see.
 import { randomUUID } from 'node:crypto';
-import { raw, sql, type Sql, type SqlValue } from '../postgres/sql.ts';
-import type { Db } from './auth-context.ts';
-import type { JsonObject } from './fields.ts';
-import { emailExists, phoneExists } from './problem.ts';
+import { raw, sql, type Sql, type SqlValue } from '../../postgres/sql.ts';
+import type { Db } from '../auth-context.ts';
+import type { JsonObject } from '../fields.ts';
+import { emailExists, phoneExists } from '../problem.ts';
 
 export type UserRow = {
   id: string;

@@ -1,18 +1,18 @@
 // Whose account a provider's profile opens: the linking rules, in one place. An account is only ever joined through
 // an address the provider vouches for, and whoever owns the mailbox beats whoever merely registered its name.
 import { randomUUID } from 'node:crypto';
-import { must } from '../lib/assert.ts';
-import { Problem } from '../problem/problem.ts';
-import { sql } from '../postgres/sql.ts';
-import type { AuthContext, Db } from './auth-context.ts';
-import { recordAudit } from './audit.ts';
+import { must } from '../../lib/assert.ts';
+import { Problem } from '../../problem/problem.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import { recordAudit } from '../audit.ts';
 import { isEmailTaken } from './email-change.ts';
-import { readEmail } from './email-address.ts';
-import type { JsonObject } from './fields.ts';
-import { expelStrangers, isProven, markProven } from './first-proof.ts';
-import { lockSignedIn } from './gate.ts';
-import { mergeMetadata } from './metadata.ts';
-import { voidAllTokens, type OneTimeTokenRow } from './one-time-token.ts';
+import { readEmail } from '../users/email-address.ts';
+import type { JsonObject } from '../fields.ts';
+import { expelStrangers, isProven, markProven } from './email-ownership.ts';
+import { lockSignedIn } from '../access.ts';
+import { mergeMetadata } from '../users/metadata.ts';
+import { voidAllTokens, type OneTimeTokenRow } from '../sessions/one-time-token.ts';
 import {
   AuthProblem,
   emailExists,
@@ -24,10 +24,10 @@ import {
   providerEmailUnverified,
   signupDisabled,
   userBanned,
-} from './problem.ts';
-import type { ProviderProfile } from './provider/provider.ts';
-import type { AuthRequest } from './request.ts';
-import { queueConfirmation } from './token-mail.ts';
+} from '../problem.ts';
+import type { ProviderProfile } from '../provider/provider.ts';
+import type { AuthRequest } from '../http/request.ts';
+import { queueConfirmation } from '../mail/token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -37,7 +37,7 @@ import {
   syncProviders,
   updateUser,
   type UserRow,
-} from './user.ts';
+} from '../users/user.ts';
 
 export type Linking = { readonly userId: string; readonly sessionId: string };
 

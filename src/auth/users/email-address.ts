@@ -1,6 +1,6 @@
 // What counts as an email address, and the one form it is stored and compared in: lower case, nothing else
 // changed. No folding of look-alike characters: two addresses that differ are two addresses.
-import { AuthProblem } from './problem.ts';
+import { AuthProblem } from '../problem.ts';
 
 const LONGEST = 255;
 

@@ -3,8 +3,8 @@
 import { createCipheriv, scrypt, timingSafeEqual } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
-import { Problem } from '../problem/problem.ts';
-import { hashingBusy, validationFailed, weakPassword } from './problem.ts';
+import { Problem } from '../../problem/problem.ts';
+import { hashingBusy, validationFailed, weakPassword } from '../problem.ts';
 
 /** What bcrypt can read; kept for every scheme so that a password means the same everywhere. */
 const MAX_BYTES = 72;

@@ -1,11 +1,11 @@
 // A tombstone: the id stays so that application rows keep their meaning, everything that names the person or lets
 // anybody in is hashed or removed.
 import { createHash } from 'node:crypto';
-import { sql } from '../postgres/sql.ts';
-import type { Db } from './auth-context.ts';
-import { voidAllTokens } from './one-time-token.ts';
-import { endSessions } from './session.ts';
-import { updateUser, type UserRow } from './user.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { Db } from '../auth-context.ts';
+import { voidAllTokens } from '../sessions/one-time-token.ts';
+import { endSessions } from '../sessions/session.ts';
+import { updateUser, type UserRow } from '../users/user.ts';
 
 export async function softDelete(db: Db, user: UserRow, now: Date): Promise<void> {
   const obscured = (value: string | null): string | null =>

@@ -1,15 +1,15 @@
 // A mail with a one-time secret in it: makes the secret, the flow it ends in, the link, and queues the mail, all
 // in one transaction. The admin's generate_link makes the same and sends nothing.
 import { randomUUID } from 'node:crypto';
-import type { AuthContext, Db } from './auth-context.ts';
-import { insertFlow, type Challenge } from './flow-state.ts';
-import { composeMail } from './mail/compose.ts';
-import type { MailKind } from '../config/schema/names.ts';
-import { issueOneTimeToken, type TokenKind } from './one-time-token.ts';
-import { chooseTarget } from './redirect.ts';
-import type { AuthRequest } from './request.ts';
-import type { SignInMethod } from './session.ts';
-import type { UserRow } from './user.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import { insertFlow, type Challenge } from '../sessions/flow-state.ts';
+import { composeMail } from './compose.ts';
+import type { MailKind } from '../../config/schema/names.ts';
+import { issueOneTimeToken, type TokenKind } from '../sessions/one-time-token.ts';
+import { chooseTarget } from '../http/redirect.ts';
+import type { AuthRequest } from '../http/request.ts';
+import type { SignInMethod } from '../sessions/session.ts';
+import type { UserRow } from '../users/user.ts';
 
 export type LinkType = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
 

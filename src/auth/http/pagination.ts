@@ -1,6 +1,6 @@
 // Pages of the admin lists. The Link header is shaped for the client that reads it naively: `page` first, no
 // comma inside a URL, and `rel="last"` always there.
-import type { Fields } from './fields.ts';
+import type { Fields } from '../fields.ts';
 
 const DEFAULT_PER_PAGE = 50;
 const MAX_PER_PAGE = 1000;

@@ -1,5 +1,5 @@
 // Ban durations: Go's notation (`1h30m`, `876000h`), days besides, and `none`.
-import { validationFailed } from './problem.ts';
+import { validationFailed } from '../problem.ts';
 
 const UNIT_MS: Readonly<Record<string, number>> = {
   ns: 1e-6,

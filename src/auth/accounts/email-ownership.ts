@@ -1,12 +1,12 @@
 // The first proof of a mailbox. Until then an account may have been made by anybody who knew the address; what
 // that somebody left behind must not survive the owner's arrival. Every mailed secret says whether it stands for
 // the sign-up that made the account (`expels` is false) or only for the mailbox.
-import { sql } from '../postgres/sql.ts';
-import type { Db } from './auth-context.ts';
-import type { JsonObject } from './fields.ts';
-import { voidAllTokens } from './one-time-token.ts';
-import { endSessions } from './session.ts';
-import { insertEmailIdentity, syncProviders, updateUser, type UserRow } from './user.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { Db } from '../auth-context.ts';
+import type { JsonObject } from '../fields.ts';
+import { voidAllTokens } from '../sessions/one-time-token.ts';
+import { endSessions } from '../sessions/session.ts';
+import { insertEmailIdentity, syncProviders, updateUser, type UserRow } from '../users/user.ts';
 
 /** Whether a mailbox, an admin or a provider has ever vouched for the address. */
 export function isProven(user: UserRow): boolean {

@@ -1,12 +1,12 @@
 // Sessions: one row a sign-in, its authentication methods beside it, and the token response made from both.
 import { randomBytes, randomUUID } from 'node:crypto';
-import { raw, sql } from '../postgres/sql.ts';
-import { signToken } from '../identity/token.ts';
-import { must } from '../lib/assert.ts';
-import type { AuthContext, Db } from './auth-context.ts';
-import { auditInsert, type AuditAction } from './audit.ts';
+import { raw, sql } from '../../postgres/sql.ts';
+import { signToken } from '../../identity/token.ts';
+import { must } from '../../lib/assert.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import { auditInsert, type AuditAction } from '../audit.ts';
 import { makeRefreshToken } from './refresh-token.ts';
-import { findUserById, toUserJson, USER_COLUMNS, type UserRow } from './user.ts';
+import { findUserById, toUserJson, USER_COLUMNS, type UserRow } from '../users/user.ts';
 
 /** How a session came to be; what `amr` in the token shows. */
 export type SignInMethod =

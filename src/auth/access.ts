@@ -16,8 +16,8 @@ import {
   validationFailed,
   wrongApiKey,
 } from './problem.ts';
-import { loadSessionAndUser, type SessionRow } from './session.ts';
-import { hasVerifiedFactor, isBanned, lockUser, type UserRow } from './user.ts';
+import { loadSessionAndUser, type SessionRow } from './sessions/session.ts';
+import { hasVerifiedFactor, isBanned, lockUser, type UserRow } from './users/user.ts';
 
 export type SignedIn = { readonly user: UserRow; readonly session: SessionRow };
 

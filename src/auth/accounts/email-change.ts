@@ -1,14 +1,14 @@
 // Changing the address of an account: pending until the mailbox, or both mailboxes, have answered; or at once
 // where there is no mail to prove it by.
-import { sql } from '../postgres/sql.ts';
-import type { AuthContext, Db } from './auth-context.ts';
-import { recordAudit } from './audit.ts';
-import type { Challenge } from './flow-state.ts';
-import { voidAllTokens } from './one-time-token.ts';
-import { emailExists } from './problem.ts';
-import type { AuthRequest } from './request.ts';
-import { queueTokenMail, startEmailFlow } from './token-mail.ts';
-import { insertEmailIdentity, syncProviders, updateUser, type UserRow } from './user.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import { recordAudit } from '../audit.ts';
+import type { Challenge } from '../sessions/flow-state.ts';
+import { voidAllTokens } from '../sessions/one-time-token.ts';
+import { emailExists } from '../problem.ts';
+import type { AuthRequest } from '../http/request.ts';
+import { queueTokenMail, startEmailFlow } from '../mail/token-mail.ts';
+import { insertEmailIdentity, syncProviders, updateUser, type UserRow } from '../users/user.ts';
 
 /** Taken by a user, or by an identity of another user whose address it is. */
 export async function isEmailTaken(db: Db, email: string, exceptUserId: string): Promise<boolean> {

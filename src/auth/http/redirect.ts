@@ -1,6 +1,6 @@
 // Where a browser may be sent after a flow: an origin of `auth.redirect_urls` or our own. Decided when a flow
 // starts and again when it ends, because the list may have shrunk in between.
-import type { AuthSettings } from './settings.ts';
+import type { AuthSettings } from '../settings.ts';
 
 /** Schemes that run code or read files in the browser; never a target, whatever the list says. */
 const DANGEROUS: ReadonlySet<string> = new Set([

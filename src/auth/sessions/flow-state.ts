@@ -1,11 +1,11 @@
 // The row between the start of a flow and its end: an OAuth redirect, or a mailed link whose end is an
 // authorization code. State and code are random and kept only as hashes; both work once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { sql } from '../postgres/sql.ts';
-import type { AuthContext, Db } from './auth-context.ts';
-import type { Fields } from './fields.ts';
-import { badCodeVerifier, flowStateExpired, flowStateNotFound, validationFailed } from './problem.ts';
-import type { ProviderProfile } from './provider/provider.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { AuthContext, Db } from '../auth-context.ts';
+import type { Fields } from '../fields.ts';
+import { badCodeVerifier, flowStateExpired, flowStateNotFound, validationFailed } from '../problem.ts';
+import type { ProviderProfile } from '../provider/provider.ts';
 import type { SignInMethod } from './session.ts';
 
 export type Challenge = { readonly challenge: string; readonly method: 's256' | 'plain' };
