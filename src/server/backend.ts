@@ -23,7 +23,7 @@ import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts
 import { maxReading } from '../postgres/reading.ts';
 import { provision } from '../provision/provision.ts';
 import { assertRequestSession } from '../provision/request-session.ts';
-import { syncBuckets } from '../storage/bucket.ts';
+import { syncBuckets } from '../storage/objects/bucket.ts';
 import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { createFunctions, type Functions } from '../functions/functions.ts';

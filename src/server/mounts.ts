@@ -7,7 +7,7 @@ import type { ApiKeys } from '../identity/api-key.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { rest } from '../rest/rest.ts';
 import { createStorage } from '../storage/storage.ts';
-import { deriveUrlKey } from '../storage/url-token.ts';
+import { deriveUrlKey } from '../storage/objects/url-token.ts';
 import type { Mount } from './app.ts';
 
 /** Undefined serves none: its paths are then as unknown as any other. */

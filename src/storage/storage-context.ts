@@ -2,9 +2,9 @@
 import type { FastifyRequest } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
 import type { Backend } from './backend/backend.ts';
-import type { Cleanup } from './cleanup.ts';
-import type { UploadSlots } from './upload-slots.ts';
-import type { UrlTokens } from './url-token.ts';
+import type { Cleanup } from './cleanup/cleanup.ts';
+import type { UploadSlots } from './uploads/upload-slots.ts';
+import type { UrlTokens } from './objects/url-token.ts';
 
 export type StorageContext = FeatureContext & {
   readonly backend: Backend;

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { call } from '../conformance/storage/http.ts';
 import { aBucket, createWorld, OWN, type World } from '../conformance/storage/world.ts';
-import { privately } from '../../src/storage/serve.ts';
+import { privately } from '../../src/storage/http/serve.ts';
 
 let world: World;
 let name: string;

@@ -81,7 +81,7 @@ describe('ST-126 what a crash leaves', () => {
   });
 
   test('an upload that outlived its reservation is not committed', async () => {
-    const { commitAs } = await import('../../src/storage/object.ts');
+    const { commitAs } = await import('../../src/storage/objects/object.ts');
     const version = randomUUID();
     await reserve(version, true);
     await world.backend().write(version, bytes('late'), 4);
@@ -155,7 +155,7 @@ describe('ST-126 what a crash leaves', () => {
 });
 
 test('another place for the bytes is refused while there are objects', async () => {
-  const { settleBackend } = await import('../../src/storage/place.ts');
+  const { settleBackend } = await import('../../src/storage/backend/location.ts');
   const world = await createWorld({ buckets: [aBucket('b', { rls: [OWN] })] });
   try {
     const moved = Object.assign(Object.create(world.backend()) as ReturnType<World['backend']>, {

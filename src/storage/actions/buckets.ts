@@ -2,9 +2,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { raw, sql } from '../../postgres/sql.ts';
-import { findBucket } from '../bucket.ts';
-import { closedCaller, during } from '../caller.ts';
-import { readAs } from '../object.ts';
+import { findBucket } from '../objects/bucket.ts';
+import { closedCaller, during } from '../http/caller.ts';
+import { readAs } from '../objects/object.ts';
 import {
   accessDenied,
   bucketAlreadyExists,
@@ -12,7 +12,7 @@ import {
   bucketsAreDeclared,
   invalidBody,
 } from '../problem.ts';
-import { readJson } from '../request-body.ts';
+import { readJson } from '../http/request-body.ts';
 import type { StorageContext } from '../storage-context.ts';
 
 const TIME = (column: string): string =>

@@ -1,11 +1,11 @@
 // GET and HEAD of an object: by a public address, with credentials, or with a signed link.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { requireBucket, requirePublicBucket } from '../bucket.ts';
-import { closedCaller, during, lenientCaller } from '../caller.ts';
-import type { Address } from '../object-path.ts';
-import { findObject, findObjectAs, type StoredObject } from '../object.ts';
+import { requireBucket, requirePublicBucket } from '../objects/bucket.ts';
+import { closedCaller, during, lenientCaller } from '../http/caller.ts';
+import type { Address } from '../objects/object-path.ts';
+import { findObject, findObjectAs, type StoredObject } from '../objects/object.ts';
 import { bucketNotFound, invalidSignature, invalidUrlToken, objectNotFound } from '../problem.ts';
-import { queryValue, serve } from '../serve.ts';
+import { queryValue, serve } from '../http/serve.ts';
 import type { StorageContext } from '../storage-context.ts';
 
 export async function downloadPublic(

@@ -1,9 +1,9 @@
 // GET /object/info/…: an object's row as the clients read it.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { requirePublicBucket } from '../bucket.ts';
-import type { Address } from '../object-path.ts';
-import { fileFacts, findObject, type StoredObject } from '../object.ts';
-import { varyByCaller } from '../serve.ts';
+import { requirePublicBucket } from '../objects/bucket.ts';
+import type { Address } from '../objects/object-path.ts';
+import { fileFacts, findObject, type StoredObject } from '../objects/object.ts';
+import { varyByCaller } from '../http/serve.ts';
 import type { StorageContext } from '../storage-context.ts';
 import { present, readerOf } from './download.ts';
 

@@ -4,10 +4,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Caller } from '../../identity/caller.ts';
 import { raw, sql, type Sql } from '../../postgres/sql.ts';
-import { closedCaller, during } from '../caller.ts';
-import { readAs } from '../object.ts';
+import { closedCaller, during } from '../http/caller.ts';
+import { readAs } from '../objects/object.ts';
 import { invalidParameter } from '../problem.ts';
-import { readJson } from '../request-body.ts';
+import { readJson } from '../http/request-body.ts';
 import type { StorageContext } from '../storage-context.ts';
 
 const V1_MAX_LIMIT = 1500;

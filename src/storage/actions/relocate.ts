@@ -7,11 +7,11 @@ import type { Caller } from '../../identity/caller.ts';
 import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
 import { BlobMissing } from '../backend/backend.ts';
-import { requireBucket, type Bucket } from '../bucket.ts';
-import { closedCaller, during, ownerOf } from '../caller.ts';
-import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../content-type.ts';
-import { readMetadataHeader } from '../incoming.ts';
-import { parseObjectPath, type Address } from '../object-path.ts';
+import { requireBucket, type Bucket } from '../objects/bucket.ts';
+import { closedCaller, during, ownerOf } from '../http/caller.ts';
+import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../objects/content-type.ts';
+import { readMetadataHeader } from '../uploads/incoming.ts';
+import { parseObjectPath, type Address } from '../objects/object-path.ts';
 import {
   abandonVersion,
   asUuid,
@@ -24,7 +24,7 @@ import {
   reserveVersion,
   type FileMetadata,
   type StoredObject,
-} from '../object.ts';
+} from '../objects/object.ts';
 import {
   alreadyExists,
   blobNotFound,
@@ -34,7 +34,7 @@ import {
   objectNotFound,
   tooLarge,
 } from '../problem.ts';
-import { readJson } from '../request-body.ts';
+import { readJson } from '../http/request-body.ts';
 import type { StorageContext } from '../storage-context.ts';
 
 const places = {

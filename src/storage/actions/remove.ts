@@ -4,12 +4,19 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { sql } from '../../postgres/sql.ts';
 import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
-import { findBucket, requireBucket } from '../bucket.ts';
-import { closedCaller, during } from '../caller.ts';
-import type { Address } from '../object-path.ts';
-import { findObject, findObjectAs, markOf, OBJECT_JSON, rehearse, type StoredObject } from '../object.ts';
+import { findBucket, requireBucket } from '../objects/bucket.ts';
+import { closedCaller, during } from '../http/caller.ts';
+import type { Address } from '../objects/object-path.ts';
+import {
+  findObject,
+  findObjectAs,
+  markOf,
+  OBJECT_JSON,
+  rehearse,
+  type StoredObject,
+} from '../objects/object.ts';
 import { accessDenied, objectNotFound } from '../problem.ts';
-import { readJson } from '../request-body.ts';
+import { readJson } from '../http/request-body.ts';
 import type { StorageContext } from '../storage-context.ts';
 
 const MAX_NAMES = 1000;

@@ -1,8 +1,8 @@
 // GET /render/image/…: an object as a smaller or other picture, with the rights of the object itself.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { BlobMissing } from '../backend/backend.ts';
-import { requireBucket, requirePublicBucket } from '../bucket.ts';
-import { evaluate } from '../conditions.ts';
+import { requireBucket, requirePublicBucket } from '../objects/bucket.ts';
+import { evaluate } from '../http/conditions.ts';
 import {
   canRender,
   describeTransformation,
@@ -11,11 +11,11 @@ import {
   wantedFormat,
   type ImageRenderer,
   type Transformation,
-} from '../image.ts';
-import type { Address } from '../object-path.ts';
-import { fileFacts, findObject, type StoredObject } from '../object.ts';
+} from '../objects/image.ts';
+import type { Address } from '../objects/object-path.ts';
+import { fileFacts, findObject, type StoredObject } from '../objects/object.ts';
 import { blobNotFound, invalidSignature, preconditionFailed } from '../problem.ts';
-import { writeHeaders } from '../serve.ts';
+import { writeHeaders } from '../http/serve.ts';
 import type { StorageContext } from '../storage-context.ts';
 import { present, readDownloadLink, readerOf } from './download.ts';
 

@@ -7,14 +7,14 @@ import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
 import { Abort } from '../../problem/problem.ts';
 import { BlobMissing } from '../backend/backend.ts';
-import { findBucket, requireBucket, type Bucket } from '../bucket.ts';
-import { closedCaller, during, ownerOf } from '../caller.ts';
-import { checkDeclaredType, checkSniffedType, SNIFF_BYTES } from '../content-type.ts';
-import { Meter, readMetadata } from '../incoming.ts';
-import { abandonVersion, commitAs, rehearseUpload } from '../object.ts';
-import { isObjectPath, parseObjectPath } from '../object-path.ts';
+import { findBucket, requireBucket, type Bucket } from '../objects/bucket.ts';
+import { closedCaller, during, ownerOf } from '../http/caller.ts';
+import { checkDeclaredType, checkSniffedType, SNIFF_BYTES } from '../objects/content-type.ts';
+import { Meter, readMetadata } from '../uploads/incoming.ts';
+import { abandonVersion, commitAs, rehearseUpload } from '../objects/object.ts';
+import { isObjectPath, parseObjectPath } from '../objects/object-path.ts';
 import { accessDenied, isStorageFull, StorageProblem } from '../problem.ts';
-import { fileMetadata, probedMetadata } from '../receive.ts';
+import { fileMetadata, probedMetadata } from '../uploads/receive.ts';
 import {
   createResumable,
   declareLength,
@@ -26,7 +26,7 @@ import {
   recordPart,
   toUploadId,
   type ResumableUpload,
-} from '../resumable-upload.ts';
+} from '../uploads/resumable-upload.ts';
 import { rawRest, type StorageContext } from '../storage-context.ts';
 import {
   answerOptions,
@@ -44,9 +44,9 @@ import {
   TusProblem,
   unknownUpload,
   wrongOffset,
-} from '../tus.ts';
-import { underLease, type Held, type Leases } from '../upload-lease.ts';
-import { holderOf, linkHolder, type SlotHolder } from '../upload-slots.ts';
+} from '../uploads/tus.ts';
+import { underLease, type Held, type Leases } from '../uploads/upload-lease.ts';
+import { holderOf, linkHolder, type SlotHolder } from '../uploads/upload-slots.ts';
 import { UPLOAD_LINK_OPERATION } from './sign.ts';
 
 type Draft = Pick<

@@ -2,17 +2,17 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { sql } from '../../postgres/sql.ts';
-import { requireBucket } from '../bucket.ts';
-import { closedCaller, during, ownerOf } from '../caller.ts';
-import { openUpload, readMetadataHeader } from '../incoming.ts';
-import { parseObjectPath, type Address } from '../object-path.ts';
-import { findObjectAs, readAs, rehearseUpload } from '../object.ts';
+import { requireBucket } from '../objects/bucket.ts';
+import { closedCaller, during, ownerOf } from '../http/caller.ts';
+import { openUpload, readMetadataHeader } from '../uploads/incoming.ts';
+import { parseObjectPath, type Address } from '../objects/object-path.ts';
+import { findObjectAs, readAs, rehearseUpload } from '../objects/object.ts';
 import { invalidParameter, invalidUrlToken, objectNotFound } from '../problem.ts';
-import { probedMetadata, receive } from '../receive.ts';
-import { readJson } from '../request-body.ts';
-import { queryValue } from '../serve.ts';
+import { probedMetadata, receive } from '../uploads/receive.ts';
+import { readJson } from '../http/request-body.ts';
+import { queryValue } from '../http/serve.ts';
 import type { StorageContext } from '../storage-context.ts';
-import { linkHolder } from '../upload-slots.ts';
+import { linkHolder } from '../uploads/upload-slots.ts';
 
 const MAX_PATHS = 1000;
 const UPLOAD_LINK_SECONDS = 2 * 60 * 60;

@@ -1,14 +1,14 @@
 // POST and PUT /object/:bucket/*: one object from one request body.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { requireBucket } from '../bucket.ts';
-import { closedCaller, during, ownerOf } from '../caller.ts';
+import { requireBucket } from '../objects/bucket.ts';
+import { closedCaller, during, ownerOf } from '../http/caller.ts';
 import type { Caller } from '../../identity/caller.ts';
-import { openUpload, type IncomingUpload } from '../incoming.ts';
-import type { Address } from '../object-path.ts';
-import type { StoredObject } from '../object.ts';
-import { receive } from '../receive.ts';
+import { openUpload, type IncomingUpload } from '../uploads/incoming.ts';
+import type { Address } from '../objects/object-path.ts';
+import type { StoredObject } from '../objects/object.ts';
+import { receive } from '../uploads/receive.ts';
 import type { StorageContext } from '../storage-context.ts';
-import { holderOf } from '../upload-slots.ts';
+import { holderOf } from '../uploads/upload-slots.ts';
 
 export async function upload(
   context: StorageContext,

@@ -1,8 +1,8 @@
 // The S3 protocol at /storage/v1/s3, path-style: from a request to the operation it asks for. A parameter that is not
 // known to an operation is refused: `PUT key?acl` must never be taken for an upload of the key.
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import { answerRefusal } from '../answer.ts';
-import { decodeAddress } from '../object-path.ts';
+import { answerRefusal } from '../http/answer.ts';
+import { decodeAddress } from '../objects/object-path.ts';
 import { featureNotEnabled, invalidRequest, toStorageProblem, type StorageProblem } from '../problem.ts';
 import { rawRest, type StorageContext } from '../storage-context.ts';
 import type { Call } from './call.ts';

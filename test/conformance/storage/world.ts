@@ -20,14 +20,14 @@ import { ident, join as joinSql, literal, raw, sql, type Sql } from '../../../sr
 import { provision } from '../../../src/provision/provision.ts';
 import { createApp, type App } from '../../../src/server/app.ts';
 import type { Backend } from '../../../src/storage/backend/backend.ts';
-import { syncBuckets } from '../../../src/storage/bucket.ts';
+import { syncBuckets } from '../../../src/storage/objects/bucket.ts';
 import {
   createBackend,
   createStorage,
   type StorageFeature,
   type StorageOptions,
 } from '../../../src/storage/storage.ts';
-import { deriveUrlKey } from '../../../src/storage/url-token.ts';
+import { deriveUrlKey } from '../../../src/storage/objects/url-token.ts';
 import { aConfig } from '../../support/config.ts';
 import { createDatabase, templateDatabase } from '../../support/database.ts';
 

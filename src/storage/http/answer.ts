@@ -1,7 +1,7 @@
 // Sending a problem. A refusal often comes before the body was read, and then the connection is the difficulty:
 // reading on would take what was refused, and closing at once can destroy the answer before the client sees it.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { toWire, type StorageProblem } from './problem.ts';
+import { toWire, type StorageProblem } from '../problem.ts';
 import { clearHeaders, SAFE_HEADERS } from './serve.ts';
 
 /** A remainder of this size is read and dropped, so that the connection can be used again. */

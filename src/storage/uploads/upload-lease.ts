@@ -2,7 +2,7 @@
 // renews it while it works, and gives way when another one wants to write.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Queryable } from '../postgres/owner-database.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { dropLease, findResumable, renewLease, takeLease, type ResumableUpload } from './resumable-upload.ts';
 import { lockedUpload, unknownUpload } from './tus.ts';
 

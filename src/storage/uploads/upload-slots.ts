@@ -1,8 +1,8 @@
 // Uploads received at once by this process, whichever protocol they came by. Nobody can take all of them: each caller
 // has a share, and so have all callers without a user together.
 import type { FastifyRequest } from 'fastify';
-import type { Caller } from '../identity/caller.ts';
-import { slowDown } from './problem.ts';
+import type { Caller } from '../../identity/caller.ts';
+import { slowDown } from '../problem.ts';
 
 export type SlotLimits = {
   readonly concurrentUploads: number;

@@ -1,13 +1,13 @@
 // Answering with an object's bytes. Headers come from the row alone; the backend is opened when a body is sent.
 import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { releaseBytes } from '../lib/release-bytes.ts';
-import { BlobMissing } from './backend/backend.ts';
+import { releaseBytes } from '../../lib/release-bytes.ts';
+import { BlobMissing } from '../backend/backend.ts';
 import { evaluate, selectRange } from './conditions.ts';
-import { SANDBOX, servedType } from './content-type.ts';
-import { fileFacts, type StoredObject } from './object.ts';
-import { blobNotFound, invalidRange, preconditionFailed } from './problem.ts';
-import type { StorageContext } from './storage-context.ts';
+import { SANDBOX, servedType } from '../objects/content-type.ts';
+import { fileFacts, type StoredObject } from '../objects/object.ts';
+import { blobNotFound, invalidRange, preconditionFailed } from '../problem.ts';
+import type { StorageContext } from '../storage-context.ts';
 
 export type Reading = {
   readonly object: StoredObject;

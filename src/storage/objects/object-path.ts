@@ -1,7 +1,7 @@
 // The only door to an object path. A path is a name in the database and never part of a path on a disk or of a
 // key in a store; the rules keep it printable, unambiguous in a URL and the same in every client.
-import { RESERVED_BUCKETS } from '../config/schema/names.ts';
-import { invalidBucketName, invalidKey } from './problem.ts';
+import { RESERVED_BUCKETS } from '../../config/schema/names.ts';
+import { invalidBucketName, invalidKey } from '../problem.ts';
 
 declare const brand: unique symbol;
 /** A checked object path inside a bucket. */

@@ -1,6 +1,6 @@
 // Media types: what an upload declares, what its first bytes say, what a bucket allows, and what may be served
 // without running in the browser of whoever opens the link.
-import { contentTypeMismatch, invalidContentType, mimeTypeRefused } from './problem.ts';
+import { contentTypeMismatch, invalidContentType, mimeTypeRefused } from '../problem.ts';
 
 const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`|~-]+";
 const MEDIA_TYPE = new RegExp(`^(${TOKEN})/(${TOKEN})(\\s*;.*)?$`);

@@ -1,9 +1,9 @@
 // Which store the bytes of this database are in. Recorded at the first start: with another `providers.storage`
 // every object would be a row without bytes, and the sweeper of the new place would see nothing to keep.
-import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { sql } from '../postgres/sql.ts';
-import { Problem } from '../problem/problem.ts';
-import type { Backend } from './backend/backend.ts';
+import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import { Problem } from '../../problem/problem.ts';
+import type { Backend } from './backend.ts';
 
 export async function settleBackend(owner: OwnerDatabase, backend: Backend): Promise<void> {
   await backend.check();

@@ -1,13 +1,13 @@
 // Objects as rows: what one looks like, how the owner finds and commits it, and what is rehearsed as the caller
 // before the owner acts. Rehearsals roll back: permission is theirs, the change is ours, and it holds only for the
 // very row that the rehearsal saw.
-import type { CallerPool, CallerSettings } from '../postgres/pool/caller-pool.ts';
-import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
-import { raw, sql, type Sql, type SqlValue } from '../postgres/sql.ts';
-import type { WireStatement, WireValue } from '../postgres/wire/wire.ts';
+import type { CallerPool, CallerSettings } from '../../postgres/pool/caller-pool.ts';
+import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
+import { raw, sql, type Sql, type SqlValue } from '../../postgres/sql.ts';
+import type { WireStatement, WireValue } from '../../postgres/wire/wire.ts';
 import { isHeaderValue } from './content-type.ts';
 import type { Address } from './object-path.ts';
-import { alreadyExists, lockTimeout } from './problem.ts';
+import { alreadyExists, lockTimeout } from '../problem.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** What the server knows of an object's bytes; the `metadata` column. */

@@ -1,9 +1,9 @@
 // Buckets as the file declares them. The request path reads them from the file's snapshot; the database gets a
 // projection, because policies, foreign keys and the bucket listing look there.
-import type { Config } from '../config/config.ts';
-import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { sql } from '../postgres/sql.ts';
-import { bucketNotFound } from './problem.ts';
+import type { Config } from '../../config/config.ts';
+import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import { bucketNotFound } from '../problem.ts';
 
 export type Bucket = {
   readonly id: string;

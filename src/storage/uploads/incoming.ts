@@ -5,10 +5,10 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import busboy from 'busboy';
 import type { FastifyRequest } from 'fastify';
-import { Abort } from '../problem/problem.ts';
-import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from './content-type.ts';
+import { Abort } from '../../problem/problem.ts';
+import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../objects/content-type.ts';
 import type { UploadSlots } from './upload-slots.ts';
-import { invalidRequest, invalidRobotsTag, StorageProblem, tooLarge } from './problem.ts';
+import { invalidRequest, invalidRobotsTag, StorageProblem, tooLarge } from '../problem.ts';
 
 export type UploadFields = {
   readonly contentType: string;

@@ -1,6 +1,6 @@
 // RFC 9110: preconditions (section 13) and byte ranges (section 14), as far as one stored representation needs.
 import type { IncomingHttpHeaders } from 'node:http';
-import type { BlobRange } from './backend/backend.ts';
+import type { BlobRange } from '../backend/backend.ts';
 
 export type Representation = { readonly etag: string; readonly lastModified: Date; readonly size: number };
 

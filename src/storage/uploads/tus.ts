@@ -1,10 +1,10 @@
 // The wire of tus 1.0.0: what its headers say, how progress and refusals are told. Knows nothing of where the
 // bytes go.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Log } from '../log/log.ts';
-import { answerProblem, answerRefusal } from './answer.ts';
-import { isHeaderValue } from './content-type.ts';
-import { StorageProblem, toStorageProblem } from './problem.ts';
+import type { Log } from '../../log/log.ts';
+import { answerProblem, answerRefusal } from '../http/answer.ts';
+import { isHeaderValue } from '../objects/content-type.ts';
+import { StorageProblem, toStorageProblem } from '../problem.ts';
 import type { ResumableUpload } from './resumable-upload.ts';
 
 export const TUS_VERSION = '1.0.0';

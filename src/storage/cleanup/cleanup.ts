@@ -1,10 +1,10 @@
 // Everything that deletes bytes. Versions that lost their object wait in `blob_gc`; uploads that were given up
 // are moved there when they expire; references that asked for it take their object with them. Any instance may
 // do any of it: rows are claimed with SKIP LOCKED, and deleting twice is the same as deleting once.
-import type { Log } from '../log/log.ts';
-import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { sql } from '../postgres/sql.ts';
-import type { Backend } from './backend/backend.ts';
+import type { Log } from '../../log/log.ts';
+import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { Backend } from '../backend/backend.ts';
 
 export type CleanupOptions = {
   readonly owner: OwnerDatabase;

@@ -1,11 +1,11 @@
 // A resumable upload as a row: created, written by one request at a time, completed once. The row outlives the
 // process that made it, so any instance can go on where another one stopped.
 import { createHash, randomUUID } from 'node:crypto';
-import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
-import { sql } from '../postgres/sql.ts';
-import type { StagedPart } from './backend/backend.ts';
-import { jsonOrNull, reserveVersion } from './object.ts';
-import type { Address } from './object-path.ts';
+import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { StagedPart } from '../backend/backend.ts';
+import { jsonOrNull, reserveVersion } from '../objects/object.ts';
+import type { Address } from '../objects/object-path.ts';
 import type { UploadFields } from './incoming.ts';
 
 export const RESUMABLE_LIFE_MS = 24 * 60 * 60_000;

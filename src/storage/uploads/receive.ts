@@ -2,9 +2,9 @@
 // is accounted for in the database, so that a crash leaves something to sweep and never something to guess.
 import { randomUUID } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import type { CallerSettings } from '../postgres/pool/caller-pool.ts';
-import type { Bucket } from './bucket.ts';
-import { checkDeclaredType } from './content-type.ts';
+import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
+import type { Bucket } from '../objects/bucket.ts';
+import { checkDeclaredType } from '../objects/content-type.ts';
 import { checkDeclaration, Meter, type IncomingUpload, type UploadFields } from './incoming.ts';
 import {
   abandonVersion,
@@ -13,10 +13,10 @@ import {
   reserveVersion,
   type FileMetadata,
   type StoredObject,
-} from './object.ts';
-import { parseObjectPath, type Address } from './object-path.ts';
-import { isStorageFull, lockTimeout } from './problem.ts';
-import type { StorageContext } from './storage-context.ts';
+} from '../objects/object.ts';
+import { parseObjectPath, type Address } from '../objects/object-path.ts';
+import { isStorageFull, lockTimeout } from '../problem.ts';
+import type { StorageContext } from '../storage-context.ts';
 import type { SlotHolder } from './upload-slots.ts';
 
 export type Reception = {

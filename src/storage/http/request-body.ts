@@ -2,8 +2,8 @@
 // send it with these calls too.
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
-import { readBody } from '../http/body.ts';
-import { invalidBody } from './problem.ts';
+import { readBody } from '../../http/body.ts';
+import { invalidBody } from '../problem.ts';
 
 export async function readJson<T>(
   request: FastifyRequest,

@@ -1,9 +1,9 @@
 // The second look: bytes that no row accounts for. The outbox leaves none; restored backups, stores that answered
 // too late and hands in the directory do. It deletes only what is old, and asks before it deletes much.
-import type { Log } from '../log/log.ts';
-import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { sql } from '../postgres/sql.ts';
-import type { Backend, ListedBlob } from './backend/backend.ts';
+import type { Log } from '../../log/log.ts';
+import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { Backend, ListedBlob } from '../backend/backend.ts';
 
 export type OrphanOptions = {
   readonly owner: OwnerDatabase;

@@ -3,8 +3,8 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { jwtVerify, SignJWT } from 'jose';
-import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
-import { invalidSignature, invalidUrlToken } from './problem.ts';
+import type { DatabaseRole } from '../../postgres/pool/caller-pool.ts';
+import { invalidSignature, invalidUrlToken } from '../problem.ts';
 
 export type UrlScope = 'download' | 'upload';
 

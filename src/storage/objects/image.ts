@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto';
 import type sharpLibrary from 'sharp';
 import { z } from 'zod';
-import { Abort } from '../problem/problem.ts';
-import { featureNotEnabled, invalidBody, slowDown, unreadableImage } from './problem.ts';
-import type { ImageLimits } from './storage-context.ts';
+import { Abort } from '../../problem/problem.ts';
+import { featureNotEnabled, invalidBody, slowDown, unreadableImage } from '../problem.ts';
+import type { ImageLimits } from '../storage-context.ts';
 
 const MAX_EDGE = 2000;
 const DEFAULT_QUALITY = 80;

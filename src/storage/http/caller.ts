@@ -1,10 +1,10 @@
 // Who calls, route by route. Three kinds of door: closed (a key is needed), lenient (an unusable credential is an
 // anonymous caller, so that a link to a public object always works) and open (a token in the URL is the grant).
 import type { FastifyRequest } from 'fastify';
-import { resolveDataCaller, tokenCaller, type Caller, type Resolution } from '../identity/caller.ts';
-import type { CallerSettings } from '../postgres/pool/caller-pool.ts';
-import type { CredentialReader, Presented } from '../identity/credentials.ts';
-import { badToken, invalidRole, noCredentials } from './problem.ts';
+import { resolveDataCaller, tokenCaller, type Caller, type Resolution } from '../../identity/caller.ts';
+import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
+import type { CredentialReader, Presented } from '../../identity/credentials.ts';
+import { badToken, invalidRole, noCredentials } from '../problem.ts';
 
 export async function closedCaller(credentials: CredentialReader, request: FastifyRequest): Promise<Caller> {
   const resolution = resolve(await credentials.read(request.headers));
