@@ -2,15 +2,15 @@
 // word whether it may: `public`, `read` for whoever is signed in, `write` only where changes are allowed.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Feature } from '../http/feature.ts';
-import { actAsRoutes } from './act-as.ts';
+import { actAsRoutes } from './routes/act-as.ts';
 import type { DashboardContext, DashboardSettings } from './dashboard-context.ts';
-import { isForeignFetch, ownOrigin } from './own-origin.ts';
+import { isForeignFetch, ownOrigin } from './session/own-origin.ts';
 import { pageRoutes } from './page.ts';
 import { foreignOrigin, noCsrfToken, notFound, readOnly, signedOut } from './problem.ts';
-import { ROUTES } from './routes.ts';
+import { ROUTES } from './routes/routes.ts';
 import { securityHeaders } from './security-headers.ts';
-import { sessionRoutes } from './session-routes.ts';
-import { DashboardSessions, isCsrfToken, readCookie, type DashboardSession } from './session.ts';
+import { sessionRoutes } from './session/session-routes.ts';
+import { DashboardSessions, isCsrfToken, readCookie, type DashboardSession } from './session/session.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {

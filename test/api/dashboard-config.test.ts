@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { configRoutes } from '../../src/dashboard-api/config-change.ts';
+import { configRoutes } from '../../src/dashboard-api/routes/config-change.ts';
 import type { ConfigApplied, ConfigFile, ConfigPlan } from '../../src/dashboard-api/contract.ts';
 import type { DashboardContext } from '../../src/dashboard-api/dashboard-context.ts';
 import { raw } from '../../src/postgres/sql.ts';

@@ -3,7 +3,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ExplainPolicies, OperationVerdict } from '../../src/dashboard-api/contract.ts';
-import { policiesRoutes } from '../../src/dashboard-api/explain-policies.ts';
+import { policiesRoutes } from '../../src/dashboard-api/routes/explain-policies.ts';
 import { signToken } from '../../src/identity/token.ts';
 import { ident, raw, sql } from '../../src/postgres/sql.ts';
 import { startRoutesWorld, type RoutesWorld } from '../support/dashboard-routes-world.ts';

@@ -1,6 +1,6 @@
 // Signing in to the dashboard and out again: by key, without one on this machine, over https, after a change of keys.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { DashboardSessions } from '../../src/dashboard-api/session.ts';
+import { DashboardSessions } from '../../src/dashboard-api/session/session.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { startDashboardWorld, type DashboardWorld } from '../support/dashboard-world.ts';

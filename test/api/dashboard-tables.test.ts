@@ -1,9 +1,9 @@
 // GET /dashboard/api/tables and /sql-functions: what is shown of the schema, and what never is.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { SqlFunctionList, TableInfo, TableList } from '../../src/dashboard-api/contract.ts';
-import { sqlFunctionRoutes } from '../../src/dashboard-api/sql-functions.ts';
+import { sqlFunctionRoutes } from '../../src/dashboard-api/routes/sql-functions.ts';
 import { shownRelations } from '../../src/dashboard-api/shown-relations.ts';
-import { tablesRoutes } from '../../src/dashboard-api/tables.ts';
+import { tablesRoutes } from '../../src/dashboard-api/routes/tables.ts';
 import { must } from '../../src/lib/assert.ts';
 import { raw } from '../../src/postgres/sql.ts';
 import { startRoutesWorld, type RoutesWorld } from '../support/dashboard-routes-world.ts';

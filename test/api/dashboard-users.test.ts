@@ -1,7 +1,7 @@
 // Users, mail and auth settings as the dashboard shows them, with canaries where secrets are.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { authSettingsRoutes } from '../../src/dashboard-api/auth-settings.ts';
+import { authSettingsRoutes } from '../../src/dashboard-api/routes/auth-settings.ts';
 import type {
   AuthSettings,
   MailList,
@@ -10,9 +10,9 @@ import type {
   UserDetail,
   UserList,
 } from '../../src/dashboard-api/contract.ts';
-import { mailPageRoutes } from '../../src/dashboard-api/mail-page.ts';
-import { mailRoutes } from '../../src/dashboard-api/mail.ts';
-import { userRoutes } from '../../src/dashboard-api/users.ts';
+import { mailPageRoutes } from '../../src/dashboard-api/routes/mail-page.ts';
+import { mailRoutes } from '../../src/dashboard-api/routes/mail.ts';
+import { userRoutes } from '../../src/dashboard-api/routes/users.ts';
 import { raw, sql } from '../../src/postgres/sql.ts';
 import { startRoutesWorld, type RoutesWorld } from '../support/dashboard-routes-world.ts';
 

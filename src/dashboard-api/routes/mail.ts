@@ -1,10 +1,10 @@
 // The outbox, and caught mail as pages: somebody's HTML, with links that sign people in.
-import { Fields, isUuid } from '../auth/fields.ts';
-import { listOutbox, type OutboxEntry } from '../auth/mail/outbox.ts';
-import { readAuthSettings } from '../auth/settings.ts';
-import { Problem } from '../problem/problem.ts';
-import type { MailList, MailRow } from './contract.ts';
-import type { DashboardRoutes } from './dashboard-context.ts';
+import { Fields, isUuid } from '../../auth/fields.ts';
+import { listOutbox, type OutboxEntry } from '../../auth/mail/outbox.ts';
+import { readAuthSettings } from '../../auth/settings.ts';
+import { Problem } from '../../problem/problem.ts';
+import type { MailList, MailRow } from '../contract.ts';
+import type { DashboardRoutes } from '../dashboard-context.ts';
 import { sendMailPage } from './mail-page.ts';
 
 const DEFAULT_LIMIT = 50;

@@ -1,11 +1,11 @@
 // `service`, `anon` or `user:<uuid>` as text: the role and claims it comes to for the database.
-import { isUuid } from '../auth/fields.ts';
-import { ANON } from '../identity/caller.ts';
-import { isDatabaseRole } from '../identity/claims.ts';
-import type { CallerSettings } from '../postgres/pool/caller-pool.ts';
+import { isUuid } from '../../auth/fields.ts';
+import { ANON } from '../../identity/caller.ts';
+import { isDatabaseRole } from '../../identity/claims.ts';
+import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { callerClaims, type CallerId } from './caller-token.ts';
-import type { CallerName } from './contract.ts';
-import type { DashboardContext } from './dashboard-context.ts';
+import type { CallerName } from '../contract.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
 
 const USER = 'user:';
 

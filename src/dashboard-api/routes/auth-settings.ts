@@ -2,15 +2,15 @@
 // renders the real mail, with values nobody could mistake for real ones.
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { composeMail, findOverride } from '../auth/mail/compose.ts';
-import { defaultTexts } from '../auth/mail/kinds.ts';
-import { parseTemplate, TemplateError, type TemplateValues } from '../auth/mail/template.ts';
-import { readAuthSettings } from '../auth/settings.ts';
-import { MAIL_KINDS, MAIL_TEMPLATES, type MailKind } from '../config/schema/names.ts';
-import { Problem } from '../problem/problem.ts';
-import { readJson } from './json-body.ts';
-import type { AuthSettings, MailPreview, MailTemplateInfo } from './contract.ts';
-import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
+import { composeMail, findOverride } from '../../auth/mail/compose.ts';
+import { defaultTexts } from '../../auth/mail/kinds.ts';
+import { parseTemplate, TemplateError, type TemplateValues } from '../../auth/mail/template.ts';
+import { readAuthSettings } from '../../auth/settings.ts';
+import { MAIL_KINDS, MAIL_TEMPLATES, type MailKind } from '../../config/schema/names.ts';
+import { Problem } from '../../problem/problem.ts';
+import { readJson } from '../json-body.ts';
+import type { AuthSettings, MailPreview, MailTemplateInfo } from '../contract.ts';
+import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
 
 const PREVIEW = z.object({
   kind: z.string(),

@@ -1,13 +1,13 @@
 // GET /tables: the relations the data API serves, with what the database has around them.
-import type { Queryable } from '../postgres/owner-database.ts';
-import { sql } from '../postgres/sql.ts';
-import { relationKey } from '../catalog/catalog.ts';
-import type { Table } from '../config/config.ts';
-import type { Column } from '../catalog/catalog.ts';
-import type { ExposedRelation } from '../rest/plan/exposed.ts';
-import type { PolicyInfo, TableInfo, TableList } from './contract.ts';
-import type { DashboardRoutes } from './dashboard-context.ts';
-import { shownRelations } from './shown-relations.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import { relationKey } from '../../catalog/catalog.ts';
+import type { Table } from '../../config/config.ts';
+import type { Column } from '../../catalog/catalog.ts';
+import type { ExposedRelation } from '../../rest/plan/exposed.ts';
+import type { PolicyInfo, TableInfo, TableList } from '../contract.ts';
+import type { DashboardRoutes } from '../dashboard-context.ts';
+import { shownRelations } from '../shown-relations.ts';
 
 export const tablesRoutes: DashboardRoutes = (app, { snapshot, owner }) => {
   app.get('/tables', async (): Promise<TableList> => {

@@ -4,11 +4,11 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { readJson } from './json-body.ts';
-import type { MailPage } from './contract.ts';
-import type { DashboardRoutes } from './dashboard-context.ts';
-import { Problem } from '../problem/problem.ts';
-import { notFound } from './problem.ts';
+import { readJson } from '../json-body.ts';
+import type { MailPage } from '../contract.ts';
+import type { DashboardRoutes } from '../dashboard-context.ts';
+import { Problem } from '../../problem/problem.ts';
+import { notFound } from '../problem.ts';
 
 const MAIL_CSP = [
   // Popups leave the sandbox: a sign-in page that may not run scripts would be of no use.

@@ -1,11 +1,11 @@
 // Who is signed in to the dashboard. Sessions live in PostgreSQL, so that every instance knows them. What is
 // stored is a digest keyed by the secret key and the keyring: a new secret key ends every session at once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Keyring } from '../identity/keyring.ts';
-import { databaseFailure } from '../postgres/pg-error.ts';
-import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { sql } from '../postgres/sql.ts';
-import { databaseFailed } from './problem.ts';
+import type { Keyring } from '../../identity/keyring.ts';
+import { databaseFailure } from '../../postgres/pg-error.ts';
+import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import { databaseFailed } from '../problem.ts';
 
 export const COOKIE = 'svc_dashboard';
 /** A session ends this long after it was last used, and after a week in any case. */

@@ -1,11 +1,11 @@
 // The first page: is it well, which versions, what is there, what is pending.
-import { localBaseUrl } from '../auth/http/request.ts';
-import type { Config } from '../config/config.ts';
-import { packageVersion } from '../lib/package-version.ts';
-import { checkPending, DEV_POLICY, SERVE_POLICY } from '../migrate/migrate.ts';
-import { sql } from '../postgres/sql.ts';
-import type { Overview, Pending, SecretKey } from './contract.ts';
-import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
+import { localBaseUrl } from '../../auth/http/request.ts';
+import type { Config } from '../../config/config.ts';
+import { packageVersion } from '../../lib/package-version.ts';
+import { checkPending, DEV_POLICY, SERVE_POLICY } from '../../migrate/migrate.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { Overview, Pending, SecretKey } from '../contract.ts';
+import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
 
 type Figures = { users: number; bytes: number; version: string };
 

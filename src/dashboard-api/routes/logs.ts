@@ -1,11 +1,11 @@
 // What this instance logged last, as a list and as it comes.
 import { PassThrough } from 'node:stream';
 import { z } from 'zod';
-import type { RecentLine } from '../log/recent-lines.ts';
-import type { LogLine, LogPage } from './contract.ts';
-import type { DashboardRoutes } from './dashboard-context.ts';
-import { badPath } from './problem.ts';
-import { securityHeaders } from './security-headers.ts';
+import type { RecentLine } from '../../log/recent-lines.ts';
+import type { LogLine, LogPage } from '../contract.ts';
+import type { DashboardRoutes } from '../dashboard-context.ts';
+import { badPath } from '../problem.ts';
+import { securityHeaders } from '../security-headers.ts';
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
 /** Proxies close what is silent for a minute. */

@@ -5,16 +5,16 @@ import { lstatSync, readFileSync, realpathSync, renameSync, rmSync, statSync, wr
 import { dirname, join, resolve, sep } from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { localBaseUrl } from '../auth/http/request.ts';
-import type { CodeFunction, Config } from '../config/config.ts';
-import { checkSource } from '../functions/check.ts';
-import { createFunction } from '../functions/starter.ts';
-import { Problem } from '../problem/problem.ts';
-import type { CodeFunctionList, FunctionSaved, FunctionSource, NewFunctionMade } from './contract.ts';
-import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
-import { readJson } from './json-body.ts';
-import { assertFilesAreEverybodys, countInstances, takeWritten } from './local-files.ts';
-import { fileChanged, notFound } from './problem.ts';
+import { localBaseUrl } from '../../auth/http/request.ts';
+import type { CodeFunction, Config } from '../../config/config.ts';
+import { checkSource } from '../../functions/check.ts';
+import { createFunction } from '../../functions/starter.ts';
+import { Problem } from '../../problem/problem.ts';
+import type { CodeFunctionList, FunctionSaved, FunctionSource, NewFunctionMade } from '../contract.ts';
+import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
+import { readJson } from '../json-body.ts';
+import { assertFilesAreEverybodys, countInstances, takeWritten } from '../local-files.ts';
+import { fileChanged, notFound } from '../problem.ts';
 
 const MAX_SOURCE_BYTES = 1024 * 1024;
 

@@ -1,6 +1,6 @@
 // How PostgreSQL combines the policies of a table into a decision about one row. Pure: what each expression came to
 // is known already.
-import type { OperationVerdict, PolicyOutcome, PolicyVerdict } from './contract.ts';
+import type { OperationVerdict, PolicyOutcome, PolicyVerdict } from '../contract.ts';
 
 export type Operation = OperationVerdict['operation'];
 

@@ -2,10 +2,10 @@
 // server under its API's path, with credentials that are made here and that the page never sees.
 import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { localBaseUrl } from '../auth/http/request.ts';
-import { callerToken, type CallerId } from './caller-token.ts';
-import type { DashboardContext } from './dashboard-context.ts';
-import { badPath, readOnly } from './problem.ts';
+import { localBaseUrl } from '../../auth/http/request.ts';
+import { callerToken, type CallerId } from '../session/caller-token.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
+import { badPath, readOnly } from '../problem.ts';
 
 const UUID = '[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}';
 /** Read from the URL as it arrived: what is checked here is exactly what the server routes next. */

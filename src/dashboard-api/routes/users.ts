@@ -1,13 +1,13 @@
 // Users for the page that lists them. What lets somebody in (hashes, tokens, session keys, factor secrets) is never
 // selected, so that no later change of the answer can show it.
-import { ADMIN_ACTOR, recordAudit } from '../auth/audit.ts';
-import { Fields, isUuid } from '../auth/fields.ts';
-import { readPage } from '../auth/http/pagination.ts';
-import { endSessions } from '../auth/sessions/session.ts';
-import { sql, raw, type Sql } from '../postgres/sql.ts';
-import { Problem } from '../problem/problem.ts';
-import type { UserDetail, UserList, UserRow } from './contract.ts';
-import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
+import { ADMIN_ACTOR, recordAudit } from '../../auth/audit.ts';
+import { Fields, isUuid } from '../../auth/fields.ts';
+import { readPage } from '../../auth/http/pagination.ts';
+import { endSessions } from '../../auth/sessions/session.ts';
+import { sql, raw, type Sql } from '../../postgres/sql.ts';
+import { Problem } from '../../problem/problem.ts';
+import type { UserDetail, UserList, UserRow } from '../contract.ts';
+import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
 
 const USER_COLUMNS = raw(`
   u.id, u.email, u.phone, u.created_at, u.last_sign_in_at, u.confirmed_at, u.banned_until, u.is_anonymous,

@@ -1,13 +1,13 @@
 // Signing in and out: with the secret key, or without one for the person at this machine under `svc dev`.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { Limiter, type Bucket } from '../auth/rate-limit.ts';
-import { keyMatcher } from '../identity/api-key.ts';
-import type { Session } from './contract.ts';
-import type { DashboardContext } from './dashboard-context.ts';
-import { readJson } from './json-body.ts';
+import { Limiter, type Bucket } from '../../auth/rate-limit.ts';
+import { keyMatcher } from '../../identity/api-key.ts';
+import type { Session } from '../contract.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
+import { readJson } from '../json-body.ts';
 import { isLocal, ownOrigin } from './own-origin.ts';
-import { notLocal, wrongKey } from './problem.ts';
+import { notLocal, wrongKey } from '../problem.ts';
 import { readCookie, writeCookie, type DashboardSession, type DashboardSessions } from './session.ts';
 
 /** Wrong keys, by address. A key cannot be guessed at any speed; this keeps the attempt cheap for us. */

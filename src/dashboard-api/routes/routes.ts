@@ -2,7 +2,7 @@
 import { authSettingsRoutes } from './auth-settings.ts';
 import { codeFunctionRoutes } from './code-functions.ts';
 import { configRoutes } from './config-change.ts';
-import type { DashboardRoutes } from './dashboard-context.ts';
+import type { DashboardRoutes } from '../dashboard-context.ts';
 import { policiesRoutes } from './explain-policies.ts';
 import { logRoutes } from './logs.ts';
 import { mailPageRoutes } from './mail-page.ts';

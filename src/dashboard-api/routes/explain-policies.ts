@@ -3,19 +3,19 @@
 import type { FastifyRequest } from 'fastify';
 import pg from 'pg';
 import { z } from 'zod';
-import { localBaseUrl } from '../auth/http/request.ts';
-import { relationKey } from '../catalog/catalog.ts';
-import type { CallerTransaction } from '../postgres/pool/caller-pool.ts';
-import { ident, join, quoteIdent, raw, sql, type Sql } from '../postgres/sql.ts';
-import { Problem } from '../problem/problem.ts';
-import type { ExposedRelation } from '../rest/plan/exposed.ts';
-import { callerSettings, isCallerName } from './caller-name.ts';
-import type { ExplainPolicies, PolicyOutcome } from './contract.ts';
-import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
-import { readJson } from './json-body.ts';
+import { localBaseUrl } from '../../auth/http/request.ts';
+import { relationKey } from '../../catalog/catalog.ts';
+import type { CallerTransaction } from '../../postgres/pool/caller-pool.ts';
+import { ident, join, quoteIdent, raw, sql, type Sql } from '../../postgres/sql.ts';
+import { Problem } from '../../problem/problem.ts';
+import type { ExposedRelation } from '../../rest/plan/exposed.ts';
+import { callerSettings, isCallerName } from '../session/caller-name.ts';
+import type { ExplainPolicies, PolicyOutcome } from '../contract.ts';
+import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
+import { readJson } from '../json-body.ts';
 import { judge, type EvaluatedPolicy, type Operation, type Situation } from './policy-verdict.ts';
-import { badBody } from './problem.ts';
-import { shownRelations } from './shown-relations.ts';
+import { badBody } from '../problem.ts';
+import { shownRelations } from '../shown-relations.ts';
 
 const REQUEST = z.object({
   schema: z.string(),

@@ -1,7 +1,7 @@
 // Whether a request comes from the dashboard's own page, and whether it comes from this very machine. Browsers
 // send `Origin` with whatever changes something, and a page cannot choose it.
 import type { FastifyRequest } from 'fastify';
-import { isLoopback } from '../auth/rate-limit.ts';
+import { isLoopback } from '../../auth/rate-limit.ts';
 
 const LOOPBACK_HOST = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;
 /** What proxies and tunnels add: behind one of them, the peer's address says nothing about the person. */

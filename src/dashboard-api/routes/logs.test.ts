@@ -1,7 +1,7 @@
 import fastify from 'fastify';
 import { afterEach, expect, test, vi } from 'vitest';
-import { RecentLines } from '../log/recent-lines.ts';
-import type { DashboardContext } from './dashboard-context.ts';
+import { RecentLines } from '../../log/recent-lines.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
 import { logRoutes } from './logs.ts';
 
 afterEach(() => {

@@ -1,14 +1,14 @@
 // GET /sql-functions: the routines the data API calls, with what a form for their arguments needs.
 import { parse } from 'yaml';
 import { z } from 'zod';
-import type { RoutineResult } from '../catalog/catalog.ts';
-import type { Config } from '../config/config.ts';
-import type { Queryable } from '../postgres/owner-database.ts';
-import { sql } from '../postgres/sql.ts';
-import { exposed, type ExposedRoutine } from '../rest/plan/exposed.ts';
-import type { SqlFunctionList } from './contract.ts';
-import type { DashboardRoutes } from './dashboard-context.ts';
-import { isShown } from './shown-relations.ts';
+import type { RoutineResult } from '../../catalog/catalog.ts';
+import type { Config } from '../../config/config.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import { exposed, type ExposedRoutine } from '../../rest/plan/exposed.ts';
+import type { SqlFunctionList } from '../contract.ts';
+import type { DashboardRoutes } from '../dashboard-context.ts';
+import { isShown } from '../shown-relations.ts';
 
 /** Of `pg_type.typcategory`: user-defined, which is what an unknown type is to a form. */
 const UNKNOWN_CATEGORY = 'U';

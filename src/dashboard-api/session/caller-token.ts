@@ -1,10 +1,10 @@
 // The token of whoever the dashboard acts as. The secret key itself is never lent: a code function would see it
 // among its headers.
-import { accessClaims } from '../auth/sessions/session.ts';
-import { findUserById } from '../auth/users/user.ts';
-import { signToken } from '../identity/token.ts';
-import type { DashboardContext } from './dashboard-context.ts';
-import { notFound } from './problem.ts';
+import { accessClaims } from '../../auth/sessions/session.ts';
+import { findUserById } from '../../auth/users/user.ts';
+import { signToken } from '../../identity/token.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
+import { notFound } from '../problem.ts';
 
 const LIFETIME_SECONDS = 300;
 

@@ -2,25 +2,25 @@
 // by the checks of the file and by a migration plan against the running database.
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
-import type { Config, Source } from '../config/config.ts';
-import { editConfigText, type ConfigEdit } from '../config/edit/edit.ts';
-import { readModeVariables } from '../config/read/env-file.ts';
-import type { Variables } from '../config/read/interpolate.ts';
-import { loadConfig, type LoadOptions } from '../config/load.ts';
-import { renderPath, type Mistake } from '../config/mistakes/mistake.ts';
-import { keysForRestart } from '../config/schema/restart-keys.ts';
-import { diffLines } from '../lib/line-diff.ts';
+import type { Config, Source } from '../../config/config.ts';
+import { editConfigText, type ConfigEdit } from '../../config/edit/edit.ts';
+import { readModeVariables } from '../../config/read/env-file.ts';
+import type { Variables } from '../../config/read/interpolate.ts';
+import { loadConfig, type LoadOptions } from '../../config/load.ts';
+import { renderPath, type Mistake } from '../../config/mistakes/mistake.ts';
+import { keysForRestart } from '../../config/schema/restart-keys.ts';
+import { diffLines } from '../../lib/line-diff.ts';
 import {
   checkPending,
   DEV_POLICY,
   planMigration,
   SERVE_POLICY,
   type MigrateOptions,
-} from '../migrate/migrate.ts';
-import type { MigrationProblem } from '../migrate/problem.ts';
-import type { Step } from '../migrate/step.ts';
-import { Problem } from '../problem/problem.ts';
-import { readJson } from './json-body.ts';
+} from '../../migrate/migrate.ts';
+import type { MigrationProblem } from '../../migrate/problem.ts';
+import type { Step } from '../../migrate/step.ts';
+import { Problem } from '../../problem/problem.ts';
+import { readJson } from '../json-body.ts';
 import {
   isWritable,
   notEditable,
@@ -28,7 +28,7 @@ import {
   readConfigFile,
   replaceConfigFile,
   type ReadFile,
-} from './config-file.ts';
+} from '../config-file.ts';
 import type {
   ApiError,
   ConfigApplied,
@@ -38,10 +38,10 @@ import type {
   Pending,
   PlanProblem,
   PlanStep,
-} from './contract.ts';
-import type { DashboardContext, DashboardRoutes } from './dashboard-context.ts';
-import { assertFilesAreEverybodys, countInstances, takeWritten } from './local-files.ts';
-import { fileChanged } from './problem.ts';
+} from '../contract.ts';
+import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
+import { assertFilesAreEverybodys, countInstances, takeWritten } from '../local-files.ts';
+import { fileChanged } from '../problem.ts';
 
 const MOST_EDITS = 100;
 
