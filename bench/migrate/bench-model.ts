@@ -1,5 +1,5 @@
 // The schema of the bench: as many tables as asked for, all alike, and the same with one of them changed.
-import type { ColumnModel, SchemaModel, TableModel } from '../../src/migrate/model.ts';
+import type { ColumnModel, SchemaModel, TableModel } from '../../src/migrate/schema/model.ts';
 
 function column(name: string, type: string | null, more: Partial<ColumnModel>, at: string): ColumnModel {
   return {

@@ -2,11 +2,11 @@
 // for deploy scripts and documented in docs/migrations.md.
 import { readFile, writeFile } from 'node:fs/promises';
 import { Command, Option } from 'commander';
-import { readByHand } from '../migrate/by-hand.ts';
-import { locator, toModel } from '../migrate/from-config.ts';
-import { readCurrentRun, readTargetRun, withRenamesReversed } from '../migrate/history.ts';
-import { readHistory } from '../migrate/ledger.ts';
-import { readLive } from '../migrate/live.ts';
+import { readByHand } from '../migrate/state/by-hand.ts';
+import { locator, toModel } from '../migrate/schema/declared.ts';
+import { readCurrentRun, readTargetRun, withRenamesReversed } from '../migrate/state/history.ts';
+import { readHistory } from '../migrate/state/state.ts';
+import { readLive } from '../migrate/schema/read-live.ts';
 import {
   migrateModel,
   planModel,
@@ -17,13 +17,13 @@ import {
   type MigrationPolicy,
   type Planned,
 } from '../migrate/migrate.ts';
-import { EMPTY_MODEL, type SchemaModel } from '../migrate/model.ts';
-import { THOROUGH, type MigrationPlan, type Trust } from '../migrate/prepare.ts';
+import { EMPTY_MODEL, type SchemaModel } from '../migrate/schema/model.ts';
+import { THOROUGH, type MigrationPlan, type Trust } from '../migrate/make-plan.ts';
 import { renderProblems, type MigrationProblem } from '../migrate/problem.ts';
-import { renderPulled } from '../migrate/pull.ts';
-import { fingerprint, renderPlan, renderSql, toArtifact } from '../migrate/render.ts';
-import { renameInFile } from '../migrate/edit-file.ts';
-import { prune, readRetired } from '../migrate/retired.ts';
+import { renderPulled } from '../migrate/commands/pull.ts';
+import { fingerprint, renderPlan, renderSql, toArtifact } from '../migrate/commands/render.ts';
+import { renameInFile } from '../migrate/commands/edit-file.ts';
+import { prune, readRetired } from '../migrate/commands/prune.ts';
 import { silentLog } from '../log/log.ts';
 import { describeAddress, parseAddress } from '../postgres/address.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';

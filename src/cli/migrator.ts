@@ -3,9 +3,9 @@
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
 import { checkPending, DEV_POLICY, migrate, SERVE_POLICY } from '../migrate/migrate.ts';
-import { seeLongStepsDone } from '../migrate/long-steps.ts';
+import { seeLongStepsDone } from '../migrate/apply/long-steps.ts';
 import { renderProblems } from '../migrate/problem.ts';
-import type { Step } from '../migrate/step.ts';
+import type { Step } from '../migrate/plan/step.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { CommandFailure, EXIT } from './exit.ts';
 import type { Terminal } from './terminal.ts';

@@ -7,12 +7,12 @@ import type { Log } from '../log/log.ts';
 import { OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
 import { literal, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
-import { printNew, writesOfNew } from './canonical.ts';
-import { diff } from './diff.ts';
-import { isDatabaseError } from './elaborate.ts';
-import { executeMetadata, executeOnline, type ExecuteSettings } from './execute.ts';
-import { locator, toModel, type Locate, type SchemaConfig } from './from-config.ts';
-import type { Allowance } from './gate.ts';
+import { printNew, writesOfNew } from './normalise/normalise.ts';
+import { diff } from './diff/diff.ts';
+import { isDatabaseError } from './normalise/shadow-schema.ts';
+import { executeMetadata, executeOnline, type ExecuteSettings } from './apply/execute.ts';
+import { locator, toModel, type Locate, type SchemaConfig } from './schema/declared.ts';
+import type { Allowance } from './checks/hazards.ts';
 import {
   clearFills,
   ENGINE_VERSION,
@@ -30,15 +30,15 @@ import {
   writeStamp,
   type RunKind,
   type Stamp,
-} from './ledger.ts';
-import type { Live } from './facts.ts';
-import { readLive } from './live.ts';
-import type { SchemaModel } from './model.ts';
-import { prepare, THOROUGH, type MigrationPlan, type Trust } from './prepare.ts';
+} from './state/state.ts';
+import type { Live } from './schema/live-schema.ts';
+import { readLive } from './schema/read-live.ts';
+import type { SchemaModel } from './schema/model.ts';
+import { prepare, THOROUGH, type MigrationPlan, type Trust } from './make-plan.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
-import { pause, tryLock, unlock, type LockSettings } from './session.ts';
-import type { PlanSettings } from './step-list.ts';
-import type { NumberedStep } from './step.ts';
+import { pause, tryLock, unlock, type LockSettings } from './locks.ts';
+import type { PlanSettings } from './plan/step-list.ts';
+import type { NumberedStep } from './plan/step.ts';
 
 export type MigrationPolicy = PlanSettings &
   Allowance &

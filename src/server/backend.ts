@@ -15,7 +15,7 @@ import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
-import { SCHEMA_CHANNEL } from '../migrate/ledger.ts';
+import { SCHEMA_CHANNEL } from '../migrate/state/state.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import { DatabaseClock } from '../postgres/database-clock.ts';
 import { listen, LISTENER_NAME, type Listener } from '../postgres/listen.ts';

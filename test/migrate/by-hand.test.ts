@@ -1,8 +1,8 @@
 // What somebody does to the database by hand: what belongs to a declaration is seen and put right, anything else is
 // listed and left.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { readByHand } from '../../src/migrate/by-hand.ts';
-import { toModel } from '../../src/migrate/from-config.ts';
+import { readByHand } from '../../src/migrate/state/by-hand.ts';
+import { toModel } from '../../src/migrate/schema/declared.ts';
 import { configOf } from './config-of.ts';
 import { aWorld, type World } from './world.ts';
 

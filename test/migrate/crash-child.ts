@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { silentLog } from '../../src/log/log.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
-import type { Step } from '../../src/migrate/step.ts';
+import type { Step } from '../../src/migrate/plan/step.ts';
 import { configOf } from './config-of.ts';
 
 const [url = '', file = '', killAt, mode] = process.argv.slice(2);

@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Step } from '../../src/migrate/step.ts';
+import type { Step } from '../../src/migrate/plan/step.ts';
 import { aWorld, type World } from './world.ts';
 
 const CHILD = fileURLToPath(new URL('crash-child.ts', import.meta.url));

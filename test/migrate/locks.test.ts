@@ -2,7 +2,7 @@
 // pg_locks and the table's file are looked at while its transaction is open.
 import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Step } from '../../src/migrate/step.ts';
+import type { Step } from '../../src/migrate/plan/step.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;

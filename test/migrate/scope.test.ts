@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../src/log/log.ts';
 import { planMigration, PROVEN } from '../../src/migrate/migrate.ts';
-import type { MigrationPlan } from '../../src/migrate/prepare.ts';
+import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
 import { configOf } from './config-of.ts';
 import { aWorld, type World } from './world.ts';
 

@@ -7,7 +7,7 @@ import {
   type MigrateOptions,
   type MigrationOutcome,
 } from '../../src/migrate/migrate.ts';
-import type { MigrationPlan } from '../../src/migrate/prepare.ts';
+import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provision } from '../../src/provision/provision.ts';
 import { createDatabase, templateDatabase } from '../support/database.ts';

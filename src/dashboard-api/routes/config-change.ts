@@ -18,7 +18,7 @@ import {
   type MigrateOptions,
 } from '../../migrate/migrate.ts';
 import type { MigrationProblem } from '../../migrate/problem.ts';
-import type { Step } from '../../migrate/step.ts';
+import type { Step } from '../../migrate/plan/step.ts';
 import { Problem } from '../../problem/problem.ts';
 import { readJson } from '../json-body.ts';
 import {

@@ -1,0 +1,97 @@
+// The types of columns that refer to others: taken over where the file leaves them out, and where it does not, of a
+// kind that the server can compare. Asked before anything is changed, with two empty tables in a transaction that is
+// rolled back.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { raw, sql } from '../../postgres/sql.ts';
+import { columnKey, outsideReferences, type Desired, type TypeResolver } from '../schema/desired.ts';
+import { isDatabaseError } from '../normalise/shadow-schema.ts';
+import type { SchemaModel } from '../schema/model.ts';
+import { problem, type MigrationProblem } from '../problem.ts';
+
+export async function readOutsideTypes(session: Queryable, model: SchemaModel): Promise<Map<string, string>> {
+  const wanted = outsideReferences(model);
+  const types = new Map<string, string>();
+  if (wanted.length === 0) return types;
+  const rows = await session.query<{ schema: string; table: string; column: string; type: string }>(sql`
+    select n.nspname as schema, c.relname as table, a.attname as column, format_type(a.atttypid, a.atttypmod) as type
+    from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
+    where a.attnum > 0 and not a.attisdropped and (n.nspname, c.relname) in
+      (select w.schema, w.table from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) as w (schema text, "table" text))`);
+  for (const row of rows) types.set(columnKey(row.schema, row.table, row.column), row.type);
+  return types;
+}
+
+export function missingTypes(desired: Desired): MigrationProblem[] {
+  return desired.tables.flatMap((table) =>
+    table.columns
+      .filter((column) => column.typeSql === '')
+      .map((column) => {
+        const target = column.model.foreignKey;
+        const name = target ? `${target.schema}.${target.table}.${target.column}` : '';
+        return problem(
+          'MIG-101',
+          column.at,
+          `the referenced column ${name} does not exist`,
+          'Give the field a type, or correct the reference.',
+        );
+      }),
+  );
+}
+
+export async function incompatibleReferences(
+  session: Queryable,
+  desired: Desired,
+  resolve: TypeResolver,
+  searchPath: string,
+): Promise<MigrationProblem[]> {
+  const types = new Map<string, string>();
+  for (const table of desired.tables) {
+    for (const column of table.columns)
+      types.set(columnKey(table.schema, table.name, column.name), column.type || column.typeSql);
+  }
+  const problems: MigrationProblem[] = [];
+  const known = new Map<string, boolean>();
+  for (const table of desired.tables) {
+    for (const { column: name, ...target } of table.foreignKeys) {
+      const column = table.columns.find((one) => one.name === name);
+      if (!column) continue;
+      const type = column.type || column.typeSql;
+      // Left out, its type is that of what it refers to, which need not be among what is looked at.
+      const other =
+        types.get(columnKey(target.targetSchema, target.targetTable, target.targetColumn)) ??
+        resolve({ ...column.model, type: null });
+      if (other === '' || type === other) continue;
+      const pair = `${type} → ${other}`;
+      const fits = known.get(pair) ?? (await canRefer(session, type, other, searchPath));
+      known.set(pair, fits);
+      if (fits) continue;
+      problems.push(
+        problem(
+          'MIG-101',
+          `${column.at}.type`,
+          `${type} cannot refer to ${target.targetTable}.${target.targetColumn}, which is ${other}`,
+          'Leave the type out: the field then takes the type of what it refers to.',
+        ),
+      );
+    }
+  }
+  return problems;
+}
+
+async function canRefer(session: Queryable, from: string, to: string, searchPath: string): Promise<boolean> {
+  await session.query(raw('begin'));
+  try {
+    await session.query(raw(`set local search_path = ${searchPath}`));
+    await session.query(
+      raw(`create temp table svc_target (key ${to} unique); create temp table svc_source (key ${from})`),
+    );
+    await session.query(raw('alter table svc_source add foreign key (key) references svc_target (key)'));
+    return true;
+  } catch (error) {
+    // 42804: no operator between them. Whatever else is wrong will be said where it belongs.
+    if (!isDatabaseError(error)) throw error;
+    return error.code !== '42804';
+  } finally {
+    await session.query(raw('rollback'));
+  }
+}

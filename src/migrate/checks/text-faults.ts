@@ -1,0 +1,61 @@
+// What cannot even be sent to the server: expressions that are not one expression. Offline, before anything is
+// connected with anything.
+import { keyOf, type SchemaModel } from '../schema/model.ts';
+import { type MigrationProblem, problem } from '../problem.ts';
+import { expressionFault } from '../schema/sql-text.ts';
+
+/** Of the tables and functions asked for and all else. */
+export function textFaults(model: SchemaModel, asked: ReadonlySet<string>): MigrationProblem[] {
+  const problems: MigrationProblem[] = [];
+  const check = (text: string | null, at: string): void => {
+    const fault = text === null ? null : expressionFault(text);
+    if (fault !== null) problems.push(problem('MIG-101', at, fault));
+  };
+  for (const table of model.tables) {
+    if (!asked.has(keyOf(table))) continue;
+    for (const column of table.columns) {
+      check(column.type, `${column.at}.type`);
+      check(column.check, `${column.at}.check`);
+      check(column.backfill, `${column.at}.backfill`);
+      check(column.using, `${column.at}.using`);
+      if (column.default?.kind === 'sql') check(column.default.text, `${column.at}.default`);
+      if (column.ref && !table.columns.some((one) => one.primaryKey)) {
+        problems.push(
+          problem(
+            'MIG-101',
+            `${column.at}.ref`,
+            'a table with a storage reference needs a primary key',
+            'Mark a field with primary_key: true.',
+          ),
+        );
+      }
+    }
+    for (const index of table.indexes) check(index.where, `${index.at}.where`);
+    if (typeof table.rls === 'string') continue;
+    for (const policy of table.rls) checkPolicy(policy, check);
+  }
+  for (const bucket of model.buckets) for (const policy of bucket.policies) checkPolicy(policy, check);
+  for (const fn of model.functions) {
+    if (!asked.has(keyOf(fn))) continue;
+    check(fn.returns, `${fn.at}.returns`);
+    for (const arg of fn.args) {
+      check(arg.type, `${fn.at}.args`);
+      if (arg.default?.kind === 'sql') check(arg.default.text, `${fn.at}.args`);
+    }
+  }
+  return problems;
+}
+
+function checkPolicy(
+  policy: {
+    readonly using: string | null;
+    readonly withCheck: string | null;
+    readonly check: string | null;
+    readonly at: string;
+  },
+  check: (text: string | null, at: string) => void,
+): void {
+  check(policy.using, `${policy.at}.using`);
+  check(policy.withCheck, `${policy.at}.with_check`);
+  check(policy.check, `${policy.at}.check`);
+}

@@ -1,0 +1,84 @@
+// A declared rename as edits of svc.yaml: the name, `renamed_from`, and the places that name the column or table
+// structurally. Expressions that name it are their author's to change.
+import { isMap, isScalar, isSeq, parseDocument, type YAMLMap } from 'yaml';
+import { editText, type ConfigEdit } from '../../config/edit/edit.ts';
+import { Problem } from '../../problem/problem.ts';
+
+/** `todos.title` → `headline`, or `todos` → `tasks`. */
+export function renameInFile(text: string, path: string, name: string): string {
+  const tables = parseDocument(text).get('tables');
+  if (!isMap(tables)) throw notFound(path);
+  const [table, column] = splitPath(tables, path);
+  return editText(
+    text,
+    column === undefined ? tableEdits(tables, table, name) : columnEdits(tables, table, column, name),
+  );
+}
+
+function splitPath(tables: YAMLMap, path: string): [string, string?] {
+  if (tables.has(path)) return [path];
+  const dot = path.lastIndexOf('.');
+  return dot === -1 ? [path] : [path.slice(0, dot), path.slice(dot + 1)];
+}
+
+function notFound(path: string): Problem {
+  return new Problem('rename_not_found', 400, `${path} is not in the file`, {
+    hint: 'Name a table, or table.field.',
+  });
+}
+
+function tableEdits(tables: YAMLMap, table: string, name: string): ConfigEdit[] {
+  if (!isMap(tables.get(table))) throw notFound(table);
+  return [
+    ...referenceEdits(tables, (target) => renameSegment(target, table, null, name)),
+    { kind: 'set', path: ['tables', table, 'renamed_from'], value: table, behind: null },
+    // Last, since it changes the path of what is inside.
+    { kind: 'rename', path: ['tables', table], name },
+  ];
+}
+
+function columnEdits(tables: YAMLMap, table: string, column: string, name: string): ConfigEdit[] {
+  const index = itemsOf(tables, table, 'fields').findIndex(
+    (field) => isMap(field) && field.get('name') === column,
+  );
+  if (index === -1) throw notFound(`${table}.${column}`);
+  const field = ['tables', table, 'fields', index];
+  return [
+    { kind: 'set', path: [...field, 'name'], value: name },
+    { kind: 'set', path: [...field, 'renamed_from'], value: column, behind: 'name' },
+    ...itemsOf(tables, table, 'indexes').flatMap((_, at) =>
+      itemsOf(tables, table, 'indexes', at, 'columns').flatMap((one, place): ConfigEdit[] =>
+        isScalar(one) && one.value === column
+          ? [{ kind: 'set', path: ['tables', table, 'indexes', at, 'columns', place], value: name }]
+          : [],
+      ),
+    ),
+    ...referenceEdits(tables, (target) => renameSegment(target, table, column, name)),
+  ];
+}
+
+function renameSegment(target: string, table: string, column: string | null, name: string): string | null {
+  const parts = target.split('.');
+  const last = parts.length - 1;
+  if (parts[last - 1] !== table || (column !== null && parts[last] !== column)) return null;
+  parts[column === null ? last - 1 : last] = name;
+  return parts.join('.');
+}
+
+function referenceEdits(tables: YAMLMap, rename: (target: string) => string | null): ConfigEdit[] {
+  return tables.items.flatMap(({ key }) => {
+    const table = String(isScalar(key) ? key.value : key);
+    return itemsOf(tables, table, 'fields').flatMap((field, index): ConfigEdit[] => {
+      const target = isMap(field) ? field.getIn(['foreign_key', 'references']) : undefined;
+      const renamed = typeof target === 'string' ? rename(target) : null;
+      const path = ['tables', table, 'fields', index, 'foreign_key', 'references'];
+      return renamed === null ? [] : [{ kind: 'set', path, value: renamed }];
+    });
+  });
+}
+
+/** The entries of the list at the path; none where there is no list. */
+function itemsOf(tables: YAMLMap, ...path: readonly (string | number)[]): readonly unknown[] {
+  const list = tables.getIn(path);
+  return isSeq(list) ? list.items : [];
+}

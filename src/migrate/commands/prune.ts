@@ -1,0 +1,186 @@
+// What left the file and was kept: listing it with its weight, and dropping it when somebody asks by name.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
+import { isDatabaseError } from '../normalise/shadow-schema.ts';
+import { SCHEMA_CHANNEL } from '../state/state.ts';
+import { tableKey, type SchemaModel } from '../schema/model.ts';
+import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
+import { count } from '../checks/duplicates.ts';
+import { tryLock, unlock, withLockRetries, type LockSettings } from '../locks.ts';
+
+export type Retired = {
+  /** As the file would name it: `tables.todos.fields.notes`. */
+  readonly identity: string;
+  readonly kind: 'table' | 'column' | 'function';
+  readonly schema: string;
+  readonly table: string;
+  readonly column: string | null;
+  readonly since: Date;
+  /** Rows of a table, values of a column. */
+  readonly values: number;
+  readonly bytes: number;
+};
+
+export async function readRetired(session: Queryable): Promise<Retired[]> {
+  const rows = await session.query<{ identity: string; kind: 'table' | 'column'; changed_at: Date }>(
+    raw(
+      `select identity, kind, changed_at from svc_meta.object where state = 'retired' and kind in ('table', 'column') order by identity`,
+    ),
+  );
+  const found: Retired[] = [];
+  for (const row of rows) {
+    const name = row.identity.slice(row.identity.indexOf(' ') + 1);
+    const one = await locateObject(session, row.kind, name);
+    if (one) found.push({ ...one, kind: row.kind, since: row.changed_at });
+  }
+  return found;
+}
+
+async function locateObject(
+  session: Queryable,
+  kind: 'table' | 'column',
+  name: string,
+): Promise<Omit<Retired, 'kind' | 'since'> | null> {
+  // Names may contain dots; the catalog knows where one ends.
+  const [row] = await session.query<{
+    schema: string;
+    table: string;
+    column: string | null;
+    bytes: string;
+  }>(sql`
+    select n.nspname as schema, c.relname as table, a.attname as column, pg_total_relation_size(c.oid)::text as bytes
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    left join pg_attribute a on ${kind} = 'column' and a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    where c.relkind in ('r', 'p') and (n.nspname || '.' || c.relname || coalesce('.' || a.attname, '')) = ${name}`);
+  if (!row) return null;
+  const table = `${quoteIdent(row.schema)}.${quoteIdent(row.table)}`;
+  const counted = row.column === null ? 'count(*)' : `count(${quoteIdent(row.column)})`;
+  const [values] = await session.query<{ values: string }>(
+    raw(`select ${counted}::text as values from ${table}`),
+  );
+  return {
+    identity: row.column === null ? `tables.${row.table}` : `tables.${row.table}.fields.${row.column}`,
+    schema: row.schema,
+    table: row.table,
+    column: row.column,
+    values: Number(values?.values ?? 0),
+    bytes: Number(row.bytes),
+  };
+}
+
+export type PruneRequest = {
+  /** Identities; empty takes everything old enough. */
+  readonly names: readonly string[];
+  readonly allow: readonly string[];
+  readonly pruneAfterMs: number;
+  readonly now: Date;
+  readonly model: SchemaModel;
+  readonly locks: LockSettings;
+};
+
+export type Pruned = { readonly dropped: readonly Retired[]; readonly problems: readonly MigrationProblem[] };
+
+export async function prune(session: Queryable, request: PruneRequest): Promise<Pruned> {
+  if (!(await tryLock(session, 'migrate'))) {
+    return {
+      dropped: [],
+      problems: [
+        problem('MIG-402', 'database', 'another instance is migrating', 'Run it again when that is done.'),
+      ],
+    };
+  }
+  try {
+    const all = await readRetired(session);
+    const { chosen, problems } = choose(all, request);
+    if (problems.length > 0) return { dropped: [], problems };
+    // Columns first: a table that goes takes its columns with it.
+    await withLockRetries(
+      session,
+      chosen.map((one) => tableKey(one.schema, one.table)),
+      request.locks,
+      async () => {
+        await session.query(raw('begin'));
+        try {
+          await session.query(raw(`set local lock_timeout = ${request.locks.lockTimeoutMs}`));
+          for (const one of [...chosen].sort((a, b) => Number(b.column !== null) - Number(a.column !== null)))
+            await drop(session, one);
+          await session.query(sql`select pg_notify(${SCHEMA_CHANNEL}, '')`);
+          await session.query(raw('commit'));
+        } catch (error) {
+          await session.query(raw('rollback'));
+          throw error;
+        }
+      },
+    );
+    return { dropped: chosen, problems: [] };
+  } catch (error) {
+    if (error instanceof MigrationRefused) return { dropped: [], problems: error.problems };
+    throw error;
+  } finally {
+    await unlock(session, 'migrate');
+  }
+}
+
+function choose(
+  all: readonly Retired[],
+  request: PruneRequest,
+): { chosen: Retired[]; problems: MigrationProblem[] } {
+  const problems: MigrationProblem[] = [];
+  for (const name of request.names) {
+    if (!all.some((one) => one.identity === name))
+      problems.push(problem('MIG-302', name, 'is not retired', 'svc migrate status lists what is.'));
+  }
+  const oldest = request.now.getTime() - request.pruneAfterMs;
+  // Without names only what costs nobody anything goes.
+  const chosen = all.filter((one) =>
+    request.names.length === 0
+      ? one.since.getTime() <= oldest && isHarmless(one, request)
+      : request.names.includes(one.identity),
+  );
+  for (const one of chosen) {
+    const table = request.model.tables.find(
+      (model) => model.schema === one.schema && model.name === one.table,
+    );
+    if (table?.protect)
+      problems.push(
+        problem('MIG-302', one.identity, `${one.table} is protected`, 'Remove protect: true first.'),
+      );
+    if (isHarmless(one, request)) continue;
+    const what = one.column === null ? 'rows' : 'non-null values';
+    problems.push(
+      problem(
+        'MIG-302',
+        one.identity,
+        `pruning it destroys ${count(one.values)} ${what}`,
+        `If that is meant: --allow data_loss=${one.identity}`,
+      ),
+    );
+  }
+  return { chosen, problems };
+}
+
+function isHarmless(one: Retired, request: PruneRequest): boolean {
+  return one.values === 0 || request.allow.includes(`data_loss=${one.identity}`);
+}
+
+async function drop(session: Queryable, one: Retired): Promise<void> {
+  const table = `${quoteIdent(one.schema)}.${quoteIdent(one.table)}`;
+  const statement =
+    one.column === null
+      ? `drop table ${table}`
+      : `alter table ${table} drop column ${quoteIdent(one.column)}`;
+  try {
+    await session.query(raw(statement));
+  } catch (error) {
+    if (!isDatabaseError(error) || error.code !== '2BP01') throw error;
+    const detail = 'detail' in error && typeof error.detail === 'string' ? error.detail : error.message;
+    throw new MigrationRefused([problem('MIG-304', one.identity, detail, 'Drop or change these first.')]);
+  }
+  const name = [one.schema, one.table, ...(one.column === null ? [] : [one.column])].join('.');
+  const kind = one.column === null ? 'table' : 'column';
+  await session.query(
+    one.column === null
+      ? sql`delete from svc_meta.object where identity = ${`table ${name}`} or (kind = 'column' and starts_with(identity, ${`column ${name}.`}))`
+      : sql`delete from svc_meta.object where identity = ${`${kind} ${name}`}`,
+  );
+}

@@ -1,0 +1,297 @@
+// An existing database as a svc.yaml. What the file cannot say is listed in comments where it belongs; such things
+// stay in the database, unmanaged. Reads only.
+import { isBeside } from '../schema/label.ts';
+import { Document, isMap, type YAMLMap } from 'yaml';
+import type {
+  Live,
+  LiveCheck,
+  LiveColumn,
+  LiveFunction,
+  LivePolicy,
+  LiveTable,
+} from '../schema/live-schema.ts';
+import { POLICY_ROLES } from '../schema/live-schema.ts';
+import { unwrapCallerHelpers } from '../schema/sql-text.ts';
+
+export type PullOptions = {
+  /** Tables to take, as `schema.name`; undefined takes all. */
+  readonly only?: ((key: string) => boolean) | undefined;
+};
+
+type Node = Record<string, unknown>;
+
+export function renderPulled(live: Live, options: PullOptions = {}): string {
+  const taken = [...live.tables].filter(([key]) => options.only?.(key) ?? true).map(([, table]) => table);
+  const names = new Set<string>();
+  const tables: [string, Node, string[]][] = [];
+  const left: string[] = [];
+  for (const table of taken) {
+    // The file names tables without their schema, so of two namesakes only one can be told.
+    if (names.has(table.name)) {
+      left.push(`table ${table.schema}.${table.name}: another schema has a table of this name`);
+      continue;
+    }
+    names.add(table.name);
+    const notes: string[] = [];
+    tables.push([table.name, toTable(table, live, notes), notes]);
+  }
+  const functions: [string, Node][] = [];
+  for (const group of live.functions.values()) {
+    const [fn] = group;
+    if (!fn || fn.result === 'trigger' || fn.schema !== 'public') continue;
+    const reason = group.length > 1 ? 'it is overloaded' : inexpressible(fn);
+    if (reason === null) functions.push([fn.name, toFunction(fn)]);
+    else left.push(`function ${fn.name}(${fn.identityArguments}): ${reason}`);
+  }
+  const document = new Document({
+    version: 1,
+    tables: Object.fromEntries(tables.map(([name, node]) => [name, node])),
+    ...(functions.length > 0 ? { rpc: Object.fromEntries(functions) } : {}),
+  });
+  for (const [name, , notes] of tables) {
+    const node = document.getIn(['tables', name], true);
+    if (isMap(node) && notes.length > 0) comment(node, notes);
+  }
+  compact(document);
+  if (left.length > 0)
+    document.comment = ` Not in this file, and left alone:\n${left.map((one) => `   ${one}`).join('\n')}`;
+  return document.toString({ lineWidth: 0 });
+}
+
+function comment(node: YAMLMap, notes: readonly string[]): void {
+  node.comment = ` Left alone, because the file cannot say it:\n${notes.map((note) => `   ${note.replaceAll('\n', ' ')}`).join('\n')}`;
+}
+
+// One line per field reads like the table it describes.
+function compact(document: Document): void {
+  const tables = document.get('tables');
+  if (!isMap(tables)) return;
+  for (const pair of tables.items) {
+    if (!isMap(pair.value)) continue;
+    for (const key of ['fields', 'indexes']) {
+      const list = pair.value.get(key);
+      if (typeof list !== 'object' || list === null || !('items' in list) || !Array.isArray(list.items))
+        continue;
+      for (const item of list.items) if (isMap(item)) item.flow = true;
+    }
+  }
+}
+
+function toTable(table: LiveTable, live: Live, notes: string[]): Node {
+  const checks = new Map<string, Node>();
+  for (const check of table.checks) placeCheck(table, check, checks, notes);
+  const fields = orderedColumns(table).map((column) =>
+    toField(table, column, live, checks.get(column.name) ?? {}, notes),
+  );
+  for (const key of table.keys.filter((one) => one.special)) notes.push(`constraint ${key.label}`);
+  const indexes = [
+    ...table.keys
+      .filter((key) => key.kind === 'unique' && key.columns.length > 1 && !key.special)
+      .map((key): Node => ({ columns: key.columns, unique: true })),
+    ...table.indexes.flatMap((index): Node[] => {
+      if (index.special || !index.valid) {
+        notes.push(`index ${index.label}`);
+        return [];
+      }
+      return [
+        {
+          name: index.label,
+          columns: index.columns,
+          ...(index.unique ? { unique: true } : {}),
+          ...(index.predicate === null ? {} : { where: strip(index.predicate) }),
+        },
+      ];
+    }),
+  ];
+  for (const one of table.foreignKeys) {
+    if (one.columns.length > 1 || one.special || one.onDelete === 'other')
+      notes.push(`foreign key ${one.label}`);
+  }
+  const rls = table.policies.flatMap((policy) => toPolicy(policy, notes));
+  return {
+    ...(table.schema === 'public' ? {} : { schema: table.schema }),
+    fields,
+    ...(indexes.length > 0 ? { indexes } : {}),
+    ...(table.rowSecurity ? { rls } : {}),
+  };
+}
+
+// A composite key is declared by the order of its fields, so its columns must come in that order.
+function orderedColumns(table: LiveTable): LiveColumn[] {
+  const columns = [...table.columns.values()].filter((column) => !isBeside(column.name));
+  const key = table.keys.find((one) => one.kind === 'primary')?.columns ?? [];
+  const inKey = columns.filter((column) => key.includes(column.name));
+  const sorted = key.flatMap((name) => inKey.filter((column) => column.name === name));
+  return columns.map((column) => (key.includes(column.name) ? (sorted.shift() ?? column) : column));
+}
+
+const SERIAL: Record<string, string> = { bigint: 'bigserial', integer: 'serial', smallint: 'smallserial' };
+
+function toField(table: LiveTable, column: LiveColumn, live: Live, checks: Node, notes: string[]): Node {
+  const primary = table.keys.find((key) => key.kind === 'primary')?.columns.includes(column.name) ?? false;
+  const unique = table.keys.some(
+    (key) =>
+      key.kind === 'unique' && !key.special && key.columns.length === 1 && key.columns[0] === column.name,
+  );
+  const reference = table.foreignKeys.find(
+    (one) =>
+      one.columns.length === 1 && one.columns[0] === column.name && !one.special && one.onDelete !== 'other',
+  );
+  const others = table.foreignKeys.filter(
+    (one) => one !== reference && one.columns.length === 1 && one.columns[0] === column.name && !one.special,
+  );
+  for (const one of others) notes.push(`foreign key ${one.label}: a field has one`);
+  if (column.generated) notes.push(`column ${column.name} is generated: ${column.default ?? ''}`);
+  const type = column.serial ? (SERIAL[column.type] ?? column.type) : column.type;
+  const target = reference && live.tables.get(`${reference.targetSchema}.${reference.targetTable}`);
+  return {
+    name: column.name,
+    type,
+    ...(primary ? { primary_key: true } : {}),
+    ...(column.notNull && !primary && !column.serial ? { required: true } : {}),
+    ...(unique ? { unique: true } : {}),
+    ...(column.default === null || column.generated ? {} : { default: toDefault(column) }),
+    ...checks,
+    ...(reference
+      ? {
+          foreign_key: {
+            references: `${reference.targetSchema === 'public' && target !== undefined ? '' : `${reference.targetSchema}.`}${reference.targetTable}.${reference.targetColumns[0] ?? ''}`,
+            on_delete: reference.onDelete,
+          },
+        }
+      : {}),
+  };
+}
+
+const PLAIN_DEFAULTS = new Set(['now()', 'gen_random_uuid()']);
+
+function toDefault(column: LiveColumn): unknown {
+  const text = column.default ?? '';
+  if (
+    PLAIN_DEFAULTS.has(text) &&
+    (text === 'now()' ? /^(timestamp|date)/.test(column.type) : column.type === 'uuid')
+  )
+    return text;
+  if (text === 'CURRENT_DATE') return 'current_date';
+  if (text === 'true' || text === 'false') return text === 'true';
+  if (/^-?\d{1,15}$/.test(text) && column.category === 'N') return Number(text);
+  const quoted = /^'((?:[^'\\]|'')*)'::[\w "]+(?:\(\d+\))?$/.exec(text)?.[1]?.replaceAll("''", "'");
+  // Only where the type is text for certain does a quoted word mean the same with and without its cast.
+  if (quoted !== undefined && column.type === 'text' && text.endsWith('::text')) return quoted;
+  return { sql: unwrapCallerHelpers(text) };
+}
+
+function placeCheck(table: LiveTable, check: LiveCheck, placed: Map<string, Node>, notes: string[]): void {
+  const [column = ''] = check.columns;
+  const known = check.columns.length === 1 ? recognise(check.expression, table.columns.get(column)) : null;
+  const at = placed.get(column) ?? {};
+  if (known && !('enum' in at)) {
+    placed.set(column, { ...at, ...known });
+    return;
+  }
+  // Any field without a check of its own can carry it: the expression is over the row.
+  const home = [...check.columns, ...table.columns.keys()].find(
+    (name) => !('check' in (placed.get(name) ?? {})),
+  );
+  if (home === undefined) notes.push(`check ${check.label}`);
+  else placed.set(home, { ...placed.get(home), check: strip(check.expression) });
+}
+
+/** `col = ANY (ARRAY['a'::text, …])`, the print of an enum on a text column. */
+function recognise(expression: string, column: LiveColumn | undefined): Node | null {
+  if (column?.type !== 'text') return null;
+  const list = /^\((?:\w+|"(?:[^"]|"")+") = ANY \(ARRAY\[((?:'(?:[^'\\]|'')*'::text(?:, )?)+)\]\)\)$/.exec(
+    expression,
+  )?.[1];
+  if (list === undefined) return null;
+  const values = [...list.matchAll(/'((?:[^']|'')*)'::text/g)].map((match) =>
+    (match[1] ?? '').replaceAll("''", "'"),
+  );
+  // One value prints as a plain comparison, so a list of one cannot have come from a declaration.
+  return values.length > 1 ? { enum: values } : null;
+}
+
+function toPolicy(policy: LivePolicy, notes: string[]): Node[] {
+  if (policy.roles !== POLICY_ROLES && policy.roles !== 'public') {
+    notes.push(`policy ${policy.label}: it is for ${policy.roles} only`);
+    return [];
+  }
+  return [
+    {
+      operations: policy.command === 'all' ? ['select', 'insert', 'update', 'delete'] : [policy.command],
+      ...(policy.permissive ? {} : { type: 'restrictive' }),
+      ...(policy.using === null ? {} : { using: strip(unwrapCallerHelpers(policy.using)) }),
+      ...(policy.check === null ? {} : { with_check: strip(unwrapCallerHelpers(policy.check)) }),
+    },
+  ];
+}
+
+function inexpressible(fn: LiveFunction): string | null {
+  if (fn.language !== 'sql' && fn.language !== 'plpgsql') return `its language is ${fn.language}`;
+  if (fn.argumentNames.length !== fn.argumentTypes.length) return 'it has unnamed or OUT arguments';
+  if (fn.body === '') return 'its body is parsed SQL';
+  if (fn.result.startsWith('TABLE(')) return 'it returns a table of its own';
+  const pinned = fn.settings.join() === 'search_path=public, pg_temp';
+  if (fn.definer !== pinned)
+    return fn.definer ? 'it is SECURITY DEFINER without a pinned search_path' : 'it has settings of its own';
+  if (!fn.definer && fn.settings.length > 0) return 'it has settings of its own';
+  return null;
+}
+
+const VOLATILITY: Record<string, string> = { v: 'volatile', s: 'stable', i: 'immutable' };
+
+function toFunction(fn: LiveFunction): Node {
+  const first = fn.argumentTypes.length - fn.defaults;
+  const defaults = defaultTexts(fn);
+  return {
+    language: fn.language,
+    volatility: VOLATILITY[fn.volatility] ?? 'volatile',
+    ...(fn.definer ? { security: 'definer' } : {}),
+    ...(fn.argumentNames.length > 0
+      ? {
+          args: fn.argumentNames.map((name, index) => ({
+            name,
+            type: fn.argumentTypes[index] ?? '',
+            ...(index < first ? { required: true } : { default: { sql: defaults[index] ?? 'null' } }),
+          })),
+        }
+      : {}),
+    returns: {
+      type: fn.result.startsWith('SETOF ') ? `setof ${fn.result.slice('SETOF '.length)}` : fn.result,
+    },
+    body: fn.body,
+  };
+}
+
+// The printed argument list is split at ` DEFAULT `, argument by argument, from the known names.
+function defaultTexts(fn: LiveFunction): (string | undefined)[] {
+  let rest = fn.arguments;
+  return fn.argumentNames.map((_name, index) => {
+    const next = fn.argumentNames[index + 1];
+    const end =
+      next === undefined
+        ? rest.length
+        : rest.indexOf(`, ${/^[a-z_][a-z0-9_]*$/.test(next) ? next : `"${next.replaceAll('"', '""')}"`} `);
+    const own = rest.slice(0, end === -1 ? rest.length : end);
+    rest = rest.slice(own.length + 2);
+    const at = own.indexOf(' DEFAULT ');
+    return at === -1 ? undefined : own.slice(at + ' DEFAULT '.length);
+  });
+}
+
+/** Without the outermost pair of parentheses, when it really is one pair. */
+function strip(text: string): string {
+  if (!text.startsWith('(') || !text.endsWith(')')) return text;
+  let depth = 0;
+  let quoted: string | null = null;
+  for (let index = 0; index < text.length; index += 1) {
+    const character = text[index] ?? '';
+    if (quoted !== null) {
+      if (character === quoted) quoted = null;
+    } else if (character === "'" || character === '"') quoted = character;
+    else if (character === '(') depth += 1;
+    else if (character === ')') depth -= 1;
+    if (depth === 0 && index < text.length - 1) return text;
+  }
+  return text.slice(1, -1);
+}

@@ -1,0 +1,161 @@
+// A plan as a person reads it, as SQL that could be run by hand, and as JSON for machines.
+import { shortHash } from '../schema/label.ts';
+import type { MigrationPlan } from '../make-plan.ts';
+import { renderProblems } from '../problem.ts';
+import { LANES, type Hazard, type Step } from '../plan/step.ts';
+
+export type Paint = (style: 'red' | 'green' | 'yellow' | 'cyan' | 'dim' | 'bold', text: string) => string;
+
+export type RenderOptions = {
+  readonly paint: Paint;
+  readonly locate: (path: string) => string | null;
+  /** `app@db.internal/app`. */
+  readonly database: string;
+  readonly appliedAt: Date | null;
+};
+
+export function renderPlan(plan: MigrationPlan, options: RenderOptions): string {
+  const { paint } = options;
+  const from = plan.parentHash === null ? 'an empty history' : plan.parentHash.slice(0, 8);
+  const head = `svc migrate plan   ${options.database}   PostgreSQL ${Math.floor(plan.serverVersion / 10_000)}   file ${plan.schemaHash.slice(0, 8)} ← ${from}`;
+  const lines = [paint('bold', head), ''];
+  for (const [group, steps] of grouped(plan.steps)) {
+    const place = options.locate(group);
+    lines.push(`  ${paint('bold', group)}${place === null ? '' : `  ${paint('dim', place)}`}`);
+    for (const step of steps) lines.push(`    ${renderStep(step, paint)}`);
+  }
+  if (plan.steps.length === 0) lines.push('  nothing to do: the database is what the file says');
+  for (const note of plan.notes) lines.push(`  ${paint('dim', `note: ${note}`)}`);
+  for (const hint of renderProblems(plan.hints)) lines.push(paint('yellow', indent(hint)));
+  for (const one of renderProblems(plan.problems)) lines.push(paint('red', indent(one)));
+  lines.push('', summary(plan));
+  return lines.join('\n');
+}
+
+const SIGNS = { '+': 'green', '~': 'yellow', '-': 'red' } as const;
+
+function renderStep(step: Step, paint: Paint): string {
+  const time =
+    step.estimateMs >= 1_000 ? `≈ ${(step.estimateMs / 1_000).toFixed(1)} s` : `${step.estimateMs} ms`;
+  const facts = [
+    step.lane === 'metadata' ? null : step.lane,
+    step.lock === 'none' ? null : step.lock,
+    step.rewrites ? 'rewrites the table' : null,
+    step.scans ? 'reads every row' : null,
+    time,
+    ...step.hazards.filter((hazard) => hazard !== 'NON_TX'),
+  ].filter((fact) => fact !== null);
+  const text = step.summary.replace(/\s+/g, ' ');
+  return `${paint(SIGNS[step.sign], step.sign)} ${text.padEnd(56)} ${paint('dim', facts.join(' · '))}`;
+}
+
+function grouped(steps: readonly Step[]): Map<string, Step[]> {
+  const groups = new Map<string, Step[]>();
+  for (const step of steps) {
+    const name = /^(tables\.|rpc\.|storage\.)/.test(step.identity) ? groupOf(step.identity) : step.identity;
+    groups.set(name, [...(groups.get(name) ?? []), step]);
+  }
+  return groups;
+}
+
+function groupOf(identity: string): string {
+  return identity.split(/\.(?:fields|indexes|rls|ref)(?=[.[]|$)/)[0] ?? identity;
+}
+
+function summary(plan: MigrationPlan): string {
+  const count = (lane: Step['lane']): number => plan.steps.filter((step) => step.lane === lane).length;
+  const blocking = plan.steps.filter((step) => step.lane === 'metadata');
+  const ms = blocking.reduce((sum, step) => sum + (step.lock === 'AccessExclusive' ? step.estimateMs : 0), 0);
+  const parts = [
+    `${blocking.length} ${blocking.length === 1 ? 'statement' : 'statements'} in one transaction, locks for about ${ms} ms`,
+    count('online') + count('concurrent') > 0 ? `${count('online') + count('concurrent')} online` : null,
+    count('beside') + count('background') > 0
+      ? `${count('beside') + count('background')} in the background`
+      : null,
+    count('swap') > 0 ? `${count('swap')} in one more transaction when these are ready` : null,
+    `${plan.problems.length} ${plan.problems.length === 1 ? 'refusal' : 'refusals'}`,
+  ];
+  return parts.filter((part) => part !== null).join(' · ');
+}
+
+function indent(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => `  ${line}`)
+    .join('\n');
+}
+
+/** Runs as it is: transaction framing and timeouts are statements, too. */
+export function renderSql(plan: MigrationPlan, lockTimeoutMs: number): string {
+  const lines: string[] = [];
+  for (const lane of LANES) {
+    const steps = plan.steps.filter((step) => step.lane === lane);
+    const isOne = lane === 'metadata' || lane === 'swap';
+    if (steps.length === 0) continue;
+    if (isOne) {
+      lines.push(
+        'begin;',
+        `set local lock_timeout = ${lockTimeoutMs};`,
+        `set local search_path = ${plan.searchPath};`,
+        "set local timezone = 'UTC';",
+        'set local check_function_bodies = off;',
+      );
+    }
+    for (const step of steps) lines.push(...(isOne ? [] : [`-- ${lane}`]), `${step.sql};`);
+    if (isOne) lines.push('commit;');
+  }
+  return lines.join('\n');
+}
+
+export type PlanArtifact = {
+  readonly format: 1;
+  readonly server: number;
+  /** Of the catalog it was made against; `apply` refuses another one. */
+  readonly stamp: string;
+  readonly from: string | null;
+  readonly to: string;
+  readonly fingerprint: string;
+  readonly steps: ReadonlyArray<{
+    readonly sql: string;
+    readonly lane: string;
+    readonly identity: string;
+    readonly place: string | null;
+    readonly lock: string;
+    readonly rewrites: boolean;
+    readonly scans: boolean;
+    readonly estimateMs: number;
+    readonly hazards: readonly Hazard[];
+  }>;
+  readonly problems: MigrationPlan['problems'];
+};
+
+export function toArtifact(plan: MigrationPlan, locate: RenderOptions['locate']): PlanArtifact {
+  return {
+    format: 1,
+    server: plan.serverVersion,
+    stamp: plan.catalogStamp,
+    from: plan.parentHash,
+    to: plan.schemaHash,
+    fingerprint: fingerprint(plan),
+    steps: plan.steps.map((step) => ({
+      sql: step.sql,
+      lane: step.lane,
+      identity: step.identity,
+      place: locate(step.at),
+      lock: step.lock,
+      rewrites: step.rewrites,
+      scans: step.scans,
+      estimateMs: step.estimateMs,
+      hazards: step.hazards,
+    })),
+    problems: plan.problems,
+  };
+}
+
+/** The statements and what they were planned against, in one short value. */
+export function fingerprint(plan: MigrationPlan): string {
+  return shortHash(
+    JSON.stringify([plan.catalogStamp, plan.schemaHash, plan.steps.map((step) => step.sql)]),
+    16,
+  );
+}

@@ -1,0 +1,106 @@
+// One difference between the file and the database, at the grain in which people think of it. A change says
+// what must become true; which statements do it, and under which locks, the planner decides.
+import type {
+  DesiredCheck,
+  DesiredColumn,
+  DesiredForeignKey,
+  DesiredFunction,
+  DesiredIndex,
+  DesiredKey,
+  DesiredPolicy,
+  DesiredReference,
+  DesiredTable,
+} from '../schema/desired.ts';
+import type {
+  LiveCheck,
+  LiveColumn,
+  LiveForeignKey,
+  LiveFunction,
+  LiveIndex,
+  LiveKey,
+  LivePolicy,
+  LiveTable,
+  LiveTrigger,
+} from '../schema/live-schema.ts';
+
+export type Change =
+  | { readonly kind: 'create-schema'; readonly schema: string }
+  | { readonly kind: 'grant-schema'; readonly schema: string }
+  | { readonly kind: 'create-table'; readonly table: DesiredTable }
+  | { readonly kind: 'retire-table'; readonly live: LiveTable }
+  | (OnTable & { readonly kind: 'grant-table' })
+  | AddColumnChange
+  | RetypeChange
+  | (OnColumn & { readonly kind: 'set-not-null' | 'drop-not-null' | 'set-default' | 'drop-default' })
+  | (OnColumn & { readonly kind: 'make-serial' | 'drop-serial' | 'grant-sequence' })
+  | (OnTable & { readonly kind: 'retire-column'; readonly liveColumn: LiveColumn })
+  | (OnColumn & {
+      /** A fill that an earlier run began. */
+      readonly kind: 'resume-fill';
+      readonly value: string;
+    })
+  | (OnTable & { readonly kind: 'add-key'; readonly key: DesiredKey })
+  | (OnTable & { readonly kind: 'drop-key'; readonly key: LiveKey })
+  | (OnTable & { readonly kind: 'add-foreign-key'; readonly foreignKey: DesiredForeignKey })
+  | (OnTable & {
+      readonly kind: 'drop-foreign-key' | 'validate-foreign-key';
+      readonly foreignKey: LiveForeignKey;
+    })
+  | (OnTable & {
+      readonly kind: 'add-check';
+      readonly check: DesiredCheck;
+      /** The check of the same label that this one replaces. */
+      readonly replaces: LiveCheck | null;
+    })
+  | (OnTable & { readonly kind: 'drop-check' | 'validate-check'; readonly check: LiveCheck })
+  | (OnTable & { readonly kind: 'add-index'; readonly index: DesiredIndex })
+  | (OnTable & { readonly kind: 'drop-index'; readonly index: LiveIndex })
+  | (OnTable & { readonly kind: 'enable-rls' | 'disable-rls' | 'unforce-rls' })
+  | (OnTable & {
+      readonly kind: 'create-policy';
+      readonly policy: DesiredPolicy;
+      readonly label: string;
+      readonly replaces: LivePolicy | null;
+    })
+  | (OnTable & { readonly kind: 'drop-policy'; readonly policy: LivePolicy; readonly replaced: boolean })
+  | (OnTable & { readonly kind: 'add-reference'; readonly reference: DesiredReference })
+  | (OnTable & { readonly kind: 'drop-reference'; readonly trigger: LiveTrigger })
+  /** Its triggers step aside while the type of a column they watch changes; the rows they track stay known. */
+  | (OnTable & { readonly kind: 'lift-reference'; readonly reference: DesiredReference })
+  | {
+      readonly kind: 'create-function' | 'replace-function' | 'recreate-function';
+      readonly fn: DesiredFunction;
+      readonly live: LiveFunction | null;
+    }
+  | DropRetiredChange
+  | { readonly kind: 'grant-function'; readonly fn: DesiredFunction; readonly live: LiveFunction }
+  | { readonly kind: 'drop-function' | 'retire-function'; readonly live: LiveFunction }
+  | {
+      readonly kind: 'create-storage-policy';
+      readonly policy: DesiredPolicy;
+      readonly label: string;
+      readonly bucket: string;
+    }
+  | { readonly kind: 'drop-storage-policy'; readonly policy: LivePolicy };
+
+/** Something of what is retired that stands on what changes or goes; should it come back, the file says it again. */
+export type DropRetiredChange = {
+  readonly kind: 'drop-retired';
+  readonly what: 'policy' | 'check' | 'index' | 'default' | 'foreign key';
+  /** The table it is part of. */
+  readonly home: { readonly schema: string; readonly name: string };
+  /** Of a default: its column. */
+  readonly label: string;
+};
+
+export type AddColumnChange = OnTable & { readonly kind: 'add-column'; readonly column: DesiredColumn };
+
+export type RetypeChange = OnColumn & { readonly kind: 'retype' };
+
+type OnTable = {
+  readonly table: DesiredTable;
+  /** Null for a table that this run creates. */
+  readonly live: LiveTable | null;
+};
+
+type OnColumn = OnTable & { readonly column: DesiredColumn; readonly liveColumn: LiveColumn };

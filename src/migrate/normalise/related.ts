@@ -1,0 +1,117 @@
+// Which declarations must be read by the server together: those asked for, and whatever they name or are named by.
+// What is not built beside them is still found in the live schema, but under `public.` only what is built can be
+// found. Taking too much costs time, never truth. The policies of all buckets are one declaration.
+import { quoteLiteral } from '../../postgres/sql.ts';
+import {
+  tableKey,
+  type DefaultModel,
+  type FunctionModel,
+  type PolicyModel,
+  type SchemaModel,
+  type TableModel,
+} from '../schema/model.ts';
+import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { wordsOf } from '../schema/sql-text.ts';
+
+/** Nothing can name the policies of the buckets. */
+type Item = { readonly key: string; readonly name: string | null; readonly text: () => string };
+
+/** Looking for so many names one by one is dearer than reading the text. */
+const FEW_NAMES = 20;
+
+export class Neighbourhood {
+  readonly #items: readonly Item[];
+  readonly #texts = new Map<string, string>();
+  readonly #words = new Map<string, ReadonlySet<string>>();
+
+  constructor(model: SchemaModel) {
+    const storage = joined(model.buckets.flatMap((bucket) => bucket.policies.flatMap(textsOfPolicy)));
+    this.#items = [
+      ...model.tables.map((table) => ({
+        key: tableKey(table.schema, table.name),
+        name: table.name,
+        text: () => textOf(table),
+      })),
+      ...model.functions.map((fn) => ({
+        key: tableKey(fn.schema, fn.name),
+        name: fn.name,
+        text: () => textOfFunction(fn),
+      })),
+      ...(storage === '' ? [] : [{ key: STORAGE_OBJECTS, name: null, text: () => storage }]),
+    ];
+  }
+
+  /** `deferred`: changed, but built only when something else here names them. */
+  of(changed: ReadonlySet<string>, deferred: ReadonlySet<string> = new Set()): Set<string> {
+    const chosen = new Set([...changed].filter((key) => !deferred.has(key)));
+    if (changed.size === 0 || chosen.size === this.#items.length) return chosen;
+    const names = new Set(
+      this.#items.flatMap((item) => (item.name !== null && changed.has(item.key) ? [item.name] : [])),
+    );
+    for (const item of this.#items) {
+      if (chosen.has(item.key) || deferred.has(item.key)) continue;
+      if (this.#mentions(item, names)) chosen.add(item.key);
+    }
+    const byName = new Map<string, Item[]>();
+    for (const item of this.#items)
+      if (item.name !== null) byName.set(item.name, [...(byName.get(item.name) ?? []), item]);
+    const waiting = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#wordsOf(item));
+    for (let words = waiting.pop(); words !== undefined; words = waiting.pop()) {
+      for (const named of [...words].flatMap((word) => byName.get(word) ?? [])) {
+        if (chosen.has(named.key)) continue;
+        chosen.add(named.key);
+        waiting.push(this.#wordsOf(named));
+      }
+    }
+    return chosen;
+  }
+
+  #mentions(item: Item, names: ReadonlySet<string>): boolean {
+    if (names.size <= FEW_NAMES) {
+      const text = this.#textOf(item);
+      // A quote within a name is written twice.
+      if (![...names].some((name) => name.includes('"') || text.includes(name.toLowerCase()))) return false;
+    }
+    for (const word of this.#wordsOf(item)) if (names.has(word)) return true;
+    return false;
+  }
+
+  #textOf(item: Item): string {
+    const text = this.#texts.get(item.key) ?? item.text().toLowerCase();
+    this.#texts.set(item.key, text);
+    return text;
+  }
+
+  #wordsOf(item: Item): ReadonlySet<string> {
+    const words = this.#words.get(item.key) ?? wordsOf(item.text());
+    this.#words.set(item.key, words);
+    return words;
+  }
+}
+
+function textOf(table: TableModel): string {
+  return joined([
+    ...table.columns.flatMap((column) => [column.type, textOfDefault(column.default), column.check]),
+    ...table.indexes.map((index) => index.where),
+    ...(typeof table.rls === 'string' ? [] : table.rls.flatMap(textsOfPolicy)),
+  ]);
+}
+
+function textOfFunction(fn: FunctionModel): string {
+  const args = fn.args.flatMap((arg) => [arg.type, textOfDefault(arg.default)]);
+  return joined([...args, fn.returns, fn.body]);
+}
+
+function textsOfPolicy(policy: PolicyModel): (string | null)[] {
+  return [policy.using, policy.withCheck, policy.check];
+}
+
+function textOfDefault(value: DefaultModel | null): string | null {
+  // A plain value may hold an apostrophe, which must not open a string that hides what comes after it.
+  if (value?.kind === 'literal') return quoteLiteral(value.text);
+  return value?.kind === 'sql' ? value.text : null;
+}
+
+function joined(texts: readonly (string | null)[]): string {
+  return texts.filter((text) => text !== null && text !== '').join('\n;\n');
+}

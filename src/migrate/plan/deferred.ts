@@ -1,0 +1,285 @@
+// Which changes cannot be made before the columns beside have been swapped in: whatever stands on a retyped column,
+// and whatever names something that waits. Names are compared as words; taking too much only delays.
+import type { Change } from '../diff/change.ts';
+import type { DesiredForeignKey, DesiredTable, Expression } from '../schema/desired.ts';
+import type { LiveForeignKey } from '../schema/live-schema.ts';
+import { keyOf, tableKey } from '../schema/model.ts';
+import { wordsOf } from '../schema/sql-text.ts';
+import { columnsKey } from './step-list.ts';
+
+/** `online`: `schema.table.column` of the columns that are made anew beside the old ones. */
+export function waitingChanges(changes: readonly Change[], online: ReadonlySet<string>): ReadonlySet<Change> {
+  const waiting = new Set<Change>();
+  if (online.size === 0) return waiting;
+  const columns = withReferences(changes, online);
+  const retypes = changes.flatMap((change) =>
+    change.kind === 'retype' && columns.has(columnKeyOf(change.table, change.column.name)) ? [change] : [],
+  );
+  const names: Names = {
+    columns,
+    words: new Set(retypes.map((change) => change.column.name)),
+    rowTypes: new Set(retypes.map((change) => change.table.name)),
+    tables: new Set(),
+    keys: new Set(),
+    access: new Set(),
+    held: new Set(),
+    labels: new Set(),
+    keyed: new Set(),
+    storage: false,
+  };
+  // What waits makes what names it wait.
+  for (let before = -1; before !== waiting.size;) {
+    before = waiting.size;
+    for (const change of changes) {
+      if (waiting.has(change) || !mustWait(change, names)) continue;
+      waiting.add(change);
+      remember(change, names);
+    }
+  }
+  return waiting;
+}
+
+type Names = {
+  readonly columns: Set<string>;
+  /** Columns and functions that wait, as they appear in SQL text. */
+  readonly words: Set<string>;
+  /** Tables they are in: a function may return their rows. */
+  readonly rowTypes: Set<string>;
+  /** New tables that wait. */
+  readonly tables: Set<string>;
+  /** New keys that wait: nothing can refer to them before. */
+  readonly keys: Set<string>;
+  /** Tables whose policies and grants wait: all of one table change together, or a gap could open. */
+  readonly access: Set<string>;
+  /** What the expressions name that stay until then: no type changes below them. */
+  readonly held: Set<string>;
+  /** What goes with something that waits, and is still there under this name till then. */
+  readonly labels: Set<string>;
+  /** Tables whose primary key goes with something that waits. */
+  readonly keyed: Set<string>;
+  storage: boolean;
+};
+
+/** Both ends of a foreign key change their type in the same moment. */
+function withReferences(changes: readonly Change[], online: ReadonlySet<string>): Set<string> {
+  const retyped = new Set(
+    changes.flatMap((change) =>
+      change.kind === 'retype' ? [columnKeyOf(change.table, change.column.name)] : [],
+    ),
+  );
+  const pairs = changes.flatMap((change): [string, string][] => {
+    if (change.kind !== 'add-foreign-key' && change.kind !== 'drop-foreign-key') return [];
+    const { foreignKey } = change;
+    const target = tableKey(foreignKey.targetSchema, foreignKey.targetTable);
+    return columnsOf(foreignKey).map((column, n) => [
+      columnKeyOf(change.table, column),
+      `${target}.${targetsOf(foreignKey)[n] ?? ''}`,
+    ]);
+  });
+  const all = new Set(online);
+  for (let before = 0; before !== all.size;) {
+    before = all.size;
+    for (const [a, b] of pairs) {
+      if (all.has(a) && retyped.has(b)) all.add(b);
+      if (all.has(b) && retyped.has(a)) all.add(a);
+    }
+  }
+  return all;
+}
+
+function columnsOf(one: DesiredForeignKey | LiveForeignKey): readonly string[] {
+  return 'columns' in one ? one.columns : [one.column];
+}
+
+function targetsOf(one: DesiredForeignKey | LiveForeignKey): readonly string[] {
+  return 'targetColumns' in one ? one.targetColumns : [one.targetColumn];
+}
+
+function columnKeyOf(table: DesiredTable, column: string): string {
+  return `${tableKey(table.schema, table.name)}.${column}`;
+}
+
+function mustWait(change: Change, names: Names): boolean {
+  if ('table' in change && names.tables.has(tableKey(change.table.schema, change.table.name))) return true;
+  const isOn = (column: string): boolean =>
+    'table' in change && names.columns.has(columnKeyOf(change.table, column));
+  const says = (...texts: readonly (Expression | string | null | undefined)[]): boolean =>
+    texts.some((text) =>
+      [...wordsOf(typeof text === 'string' ? text : (text?.sql ?? ''))].some((word) => names.words.has(word)),
+    );
+  switch (change.kind) {
+    case 'create-schema':
+    case 'grant-schema':
+    case 'retire-table':
+    case 'retire-column':
+    // Nobody uses it any more, so it may go at once.
+    case 'drop-retired':
+      return false;
+    case 'create-table':
+      return says(...change.table.columns.map((column) => column.default));
+    case 'add-column':
+      return says(change.column.default, change.column.model.backfill);
+    case 'retype':
+      return (
+        isOn(change.column.name) ||
+        names.held.has(change.column.name) ||
+        says(change.column.default, change.column.model.backfill)
+      );
+    case 'set-default':
+    case 'drop-default':
+    case 'set-not-null':
+    case 'drop-not-null':
+    case 'make-serial':
+    case 'drop-serial':
+    case 'grant-sequence':
+    case 'resume-fill':
+      return isOn(change.column.name) || says(change.column.default, change.column.model.backfill);
+    case 'add-key':
+      return (
+        change.key.columns.some(isOn) ||
+        isTaken(change.table, change.key.label, names) ||
+        isSecond(change, names)
+      );
+    case 'drop-key':
+      return change.key.columns.some(isOn);
+    case 'add-foreign-key':
+    case 'drop-foreign-key':
+    case 'validate-foreign-key': {
+      const target = tableKey(change.foreignKey.targetSchema, change.foreignKey.targetTable);
+      return (
+        columnsOf(change.foreignKey).some(isOn) ||
+        targetsOf(change.foreignKey).some((column) => names.columns.has(`${target}.${column}`)) ||
+        names.tables.has(target) ||
+        (change.kind === 'add-foreign-key' &&
+          (isTaken(change.table, change.foreignKey.label, names) ||
+            names.keys.has(columnsKey(target, [change.foreignKey.targetColumn]))))
+      );
+    }
+    case 'add-check':
+      return (
+        isOn(change.check.column) ||
+        says(change.check.expression, change.replaces?.expression) ||
+        isTaken(change.table, change.check.label, names)
+      );
+    case 'drop-check':
+    case 'validate-check':
+      return change.check.columns.some(isOn) || says(change.check.expression);
+    case 'add-index':
+      return (
+        change.index.columns.some(isOn) ||
+        says(change.index.where) ||
+        isTaken(change.table, change.index.label, names)
+      );
+    case 'drop-index':
+      return change.index.columns.some(isOn) || says(change.index.predicate);
+    case 'create-policy':
+      return isAccess(change.table, names) || says(change.policy.using, change.policy.check);
+    case 'drop-policy':
+      return isAccess(change.table, names) || says(change.policy.using, change.policy.check);
+    case 'enable-rls':
+    case 'disable-rls':
+    case 'unforce-rls':
+    case 'grant-table':
+      return isAccess(change.table, names);
+    case 'add-reference':
+    case 'lift-reference':
+      return (
+        isOn(change.reference.column) ||
+        change.table.keys.some((key) => key.kind === 'primary' && key.columns.some(isOn))
+      );
+    case 'drop-reference':
+      return change.table.keys.some((key) => key.columns.some(isOn)) || says(change.trigger.definition);
+    case 'create-function':
+    case 'replace-function':
+    case 'recreate-function':
+    case 'grant-function': {
+      const words = wordsOf(`${change.fn.head}\n${change.fn.body}\n${change.live?.body ?? ''}`);
+      return says(change.fn.head, change.fn.body) || [...words].some((word) => names.rowTypes.has(word));
+    }
+    // A policy that waits may still call it.
+    case 'drop-function':
+    case 'retire-function':
+      return true;
+    case 'create-storage-policy':
+    case 'drop-storage-policy':
+      return names.storage || says(change.policy.using, change.policy.check);
+  }
+}
+
+function isAccess(table: DesiredTable, names: Names): boolean {
+  return names.access.has(tableKey(table.schema, table.name));
+}
+
+function labelKey(table: DesiredTable, label: string): string {
+  return `${tableKey(table.schema, table.name)} ${label}`;
+}
+
+function isTaken(table: DesiredTable, label: string, names: Names): boolean {
+  return names.labels.has(labelKey(table, label));
+}
+
+/** A table has one primary key, whatever it is called. */
+function isSecond({ table, key }: Extract<Change, { kind: 'add-key' }>, names: Names): boolean {
+  return key.kind === 'primary' && names.keyed.has(tableKey(table.schema, table.name));
+}
+
+function hold(names: Names, ...texts: readonly (string | null | undefined)[]): void {
+  for (const text of texts) for (const word of wordsOf(text ?? '')) names.held.add(word);
+}
+
+function remember(change: Change, names: Names): void {
+  switch (change.kind) {
+    case 'drop-key':
+      names.labels.add(labelKey(change.table, change.key.label));
+      if (change.key.kind === 'primary') names.keyed.add(tableKey(change.table.schema, change.table.name));
+      return;
+    case 'drop-index':
+      names.labels.add(labelKey(change.table, change.index.label));
+      hold(names, change.index.predicate);
+      return;
+    case 'drop-check':
+      names.labels.add(labelKey(change.table, change.check.label));
+      hold(names, change.check.expression);
+      return;
+    case 'add-check':
+      hold(names, change.replaces?.expression);
+      return;
+    case 'retype':
+      names.columns.add(columnKeyOf(change.table, change.column.name));
+      names.words.add(change.column.name);
+      names.rowTypes.add(change.table.name);
+      return;
+    case 'drop-foreign-key':
+      names.labels.add(labelKey(change.table, change.foreignKey.label));
+      return;
+    case 'create-table':
+      names.tables.add(tableKey(change.table.schema, change.table.name));
+      return;
+    case 'add-key':
+      names.keys.add(columnsKey(keyOf(change.table), change.key.columns));
+      return;
+    case 'add-index':
+      if (change.index.unique) names.keys.add(columnsKey(keyOf(change.table), change.index.columns));
+      return;
+    case 'drop-policy':
+      hold(names, change.policy.using, change.policy.check);
+      names.access.add(tableKey(change.table.schema, change.table.name));
+      return;
+    case 'create-policy':
+      names.access.add(tableKey(change.table.schema, change.table.name));
+      return;
+    case 'drop-storage-policy':
+      hold(names, change.policy.using, change.policy.check);
+      names.storage = true;
+      return;
+    case 'create-storage-policy':
+      names.storage = true;
+      return;
+    case 'create-function':
+    case 'recreate-function':
+    case 'replace-function':
+      names.words.add(change.fn.name);
+      return;
+    default:
+  }
+}

@@ -1,0 +1,286 @@
+// What stands on a thing that changes: ours steps aside and comes back, anything else stops the plan.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { Change, DropRetiredChange } from '../diff/change.ts';
+import type { Desired } from '../schema/desired.ts';
+import { type Rebuild, rebuildKey } from '../diff/diff.ts';
+import { keyOf, tableKey } from '../schema/model.ts';
+import type { Ownership } from '../schema/managed.ts';
+import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { type MigrationProblem, problem } from '../problem.ts';
+
+export type Dependants = {
+  /** What must step aside while what it stands on changes. */
+  readonly rebuild: Rebuild;
+  /** Whose these are, and whose foreign keys point at what changes. */
+  readonly tables: ReadonlySet<string>;
+  /** What PostgreSQL changes nothing below: it steps aside, or the plan stops. */
+  readonly holding: readonly Holding[];
+};
+
+type Holding = {
+  readonly at: string;
+  /** As in `rebuild`; null for what the engine never makes. */
+  readonly key: string | null;
+  readonly what: string;
+};
+
+type DependantKind = 'policy' | 'check' | 'index' | 'default' | 'function' | 'reference' | 'other';
+
+/**
+ * Policies, checks, partial indexes, defaults and functions with defaults, and the tables with foreign keys. A function
+ * cannot be replaced by one with other arguments before everything that calls it by name has let go of it.
+ */
+export async function findDependants(session: Queryable, changes: readonly Change[]): Promise<Dependants> {
+  const roots = changes.flatMap((change) => {
+    if (change.kind === 'retype' && change.live) {
+      const { live, liveColumn, column } = change;
+      return [{ class: 'pg_class', oid: live.oid, number: liveColumn.number, at: `${column.at}.type` }];
+    }
+    if (change.kind === 'recreate-function' && change.live)
+      return [{ class: 'pg_proc', oid: change.live.oid, number: 0, at: change.fn.at }];
+    return [];
+  });
+  if (roots.length === 0) return { rebuild: new Set(), tables: new Set(), holding: [] };
+  const rows = await session.query<{
+    at: string;
+    kind: DependantKind;
+    table: string;
+    label: string;
+    what: string;
+    called: boolean;
+  }>(sql`
+    with recursive below as (
+      select w.class::regclass as class, w.oid::oid as object, w.number as part, w.at
+      from jsonb_to_recordset(${JSON.stringify(roots)}::jsonb) as w (class text, oid text, number int, at text)
+      union select d.classid::regclass, d.objid, 0, b.at from pg_depend d join below b
+        on d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass and b.class = 'pg_proc'::regclass
+    ), above as (
+      select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at, bool_or(b.class = 'pg_proc'::regclass) as called
+      from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = b.part
+      where d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass group by 1, 2
+    ), named as (
+      select a.at, a.called, case
+          when p.oid is not null then 'policy'
+          when k.contype = 'c' and k.conrelid <> 0 then 'check'
+          when k.contype = 'f' then 'reference'
+          when f.oid is not null then 'default'
+          when i.indexrelid is not null and (a.called or i.indpred is not null) then 'index'
+          when a.classid = 'pg_proc'::regclass and a.called then 'function'
+          else 'other' end as kind,
+        coalesce(p.polrelid, nullif(k.conrelid, 0), f.adrelid, i.indrelid) as home,
+        coalesce(p.polname, k.conname, t.attname, ic.relname, '')::text as label, a.objid,
+        case when r.oid is null then pg_describe_object(a.classid, a.objid, a.part)
+          else pg_describe_object('pg_class'::regclass, r.ev_class, 0) end as what
+      from above a
+      left join pg_policy p on a.classid = 'pg_policy'::regclass and p.oid = a.objid
+      left join pg_constraint k on a.classid = 'pg_constraint'::regclass and k.oid = a.objid
+      left join pg_attrdef f on a.classid = 'pg_attrdef'::regclass and f.oid = a.objid
+      left join pg_attribute t on t.attrelid = f.adrelid and t.attnum = f.adnum
+      left join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid
+      left join pg_class ic on ic.oid = i.indexrelid
+      left join pg_rewrite r on a.classid = 'pg_rewrite'::regclass and r.oid = a.objid
+    )
+    select distinct m.at, m.called, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
+      case when m.kind = 'function' then m.objid::text else m.label end as label, m.what
+    from named m left join pg_class c on c.oid = m.home left join pg_namespace n on n.oid = c.relnamespace`);
+  const keyOfRow = ({ kind, table, label }: (typeof rows)[number]): string | null =>
+    kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
+  return {
+    rebuild: new Set(rows.map(keyOfRow).filter((key) => key !== null)),
+    // The policies of buckets are looked at every time.
+    tables: new Set(
+      rows.map((row) => row.table).filter((table) => table !== '' && table !== STORAGE_OBJECTS),
+    ),
+    holding: rows
+      .filter((row) => row.kind === 'policy' || row.called)
+      .map((row) => ({
+        at: row.at,
+        key: keyOfRow(row),
+        what: row.kind === 'policy' ? `policy ${row.table} ${row.label}` : row.what,
+      })),
+  };
+}
+
+/**
+ * What is retired must hinder nobody: whatever of it stands on a function that goes or is made anew, on a column whose
+ * type changes, or on a key that goes.
+ */
+export async function retiredInTheWay(
+  session: Queryable,
+  desired: Desired,
+  changes: readonly Change[],
+  owned: Ownership,
+): Promise<DropRetiredChange[]> {
+  const functions = changes.flatMap((change) =>
+    (change.kind === 'recreate-function' || change.kind === 'drop-function') && change.live
+      ? [change.live.oid]
+      : [],
+  );
+  const columns = changes.flatMap((change) =>
+    change.kind === 'retype' && change.live
+      ? [{ oid: change.live.oid, number: change.liveColumn.number }]
+      : [],
+  );
+  const keys = changes.flatMap((change) => {
+    if ((change.kind !== 'drop-key' && change.kind !== 'drop-index') || !change.live) return [];
+    return [
+      { oid: change.live.oid, label: change.kind === 'drop-key' ? change.key.label : change.index.label },
+    ];
+  });
+  if (functions.length + columns.length + keys.length === 0) return [];
+  const rows = await session.query<{
+    what: DropRetiredChange['what'];
+    schema: string;
+    name: string;
+    label: string;
+  }>(sql`
+    with below as (
+      select 'pg_class'::regclass as class, w.oid::oid as object, w.number as part
+      from jsonb_to_recordset(${JSON.stringify(columns)}::jsonb) as w (oid text, number int)
+      union all select 'pg_proc'::regclass, unnest(${functions}::text[])::oid, 0
+      union all select 'pg_class'::regclass, i.indexrelid, 0
+      from jsonb_to_recordset(${JSON.stringify(keys)}::jsonb) as w (oid text, label text)
+      join pg_index i on i.indrelid = w.oid::oid join pg_class c on c.oid = i.indexrelid and c.relname = w.label
+    ), above as (
+      select distinct d.classid, d.objid from pg_depend d join below b
+        on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = b.part
+    ), found as (
+      select 'policy' as what, p.polrelid as home, p.polname as label
+        from above a join pg_policy p on a.classid = 'pg_policy'::regclass and p.oid = a.objid
+      union all
+      select case k.contype when 'c' then 'check' else 'foreign key' end, k.conrelid, k.conname
+        from above a join pg_constraint k on a.classid = 'pg_constraint'::regclass and k.oid = a.objid and k.contype in ('c', 'f')
+      union all
+      select 'default', f.adrelid, t.attname
+        from above a join pg_attrdef f on a.classid = 'pg_attrdef'::regclass and f.oid = a.objid
+        join pg_attribute t on t.attrelid = f.adrelid and t.attnum = f.adnum and t.attgenerated = ''
+      union all
+      select 'index', i.indrelid, c.relname
+        from above a join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid
+        join pg_class c on c.oid = i.indexrelid
+    )
+    select f.what, n.nspname as schema, c.relname as name, f.label
+    from found f join pg_class c on c.oid = f.home join pg_namespace n on n.oid = c.relnamespace order by 1, 2, 3, 4`);
+  const declared = new Map(desired.tables.map((table) => [keyOf(table), table]));
+  const retiring = new Set(
+    changes.flatMap((change) => {
+      if (change.kind === 'retire-table') return [keyOf(change.live)];
+      return change.kind === 'retire-column' ? [`${keyOf(change.table)}.${change.liveColumn.name}`] : [];
+    }),
+  );
+  const isRetired = (row: (typeof rows)[number]): boolean => {
+    const key = tableKey(row.schema, row.name);
+    if (retiring.has(key) || (owned.retiredTables.has(key) && !declared.has(key))) return true;
+    if (row.what !== 'default') return false;
+    const column = `${key}.${row.label}`;
+    const isDeclared = declared.get(key)?.columns.some((one) => one.name === row.label) ?? false;
+    return retiring.has(column) || (owned.retiredColumns.has(column) && !isDeclared);
+  };
+  return rows
+    .filter(isRetired)
+    .map(({ what, schema, name, label }) => ({ kind: 'drop-retired', what, home: { schema, name }, label }));
+}
+
+/** What of these the run does not drop with what is retired. */
+export function withoutRetired(
+  holding: readonly Holding[],
+  retired: readonly DropRetiredChange[],
+): readonly Holding[] {
+  const gone = new Set(
+    retired.flatMap(({ what, home, label }) =>
+      what === 'foreign key' ? [] : [rebuildKey(what, tableKey(home.schema, home.name), label)],
+    ),
+  );
+  return holding.filter(({ key }) => key === null || !gone.has(key));
+}
+
+type Dependant = { readonly at: string; readonly what: string; readonly on: string };
+
+/**
+ * What is over a column whose type changes and not ours to drop: views, and whatever else PostgreSQL changes no type
+ * below. `beside`: columns whose change does not touch the old column, or is refused for these reasons already.
+ */
+export async function foreignDependants(
+  session: Queryable,
+  changes: readonly Change[],
+  beside: (column: string) => boolean,
+): Promise<Dependant[]> {
+  const found: Dependant[] = [];
+  for (const change of changes) {
+    if (change.kind !== 'retype' || !change.live) continue;
+    const rows = await session.query<{ what: string }>(sql`
+      select distinct case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+        when f.oid is not null then pg_describe_object('pg_class'::regclass, f.adrelid, f.adnum)
+        else pg_describe_object(d.classid, d.objid, d.objsubid) end as what
+      from pg_depend d left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
+      left join pg_class v on v.oid = r.ev_class
+      left join pg_trigger t on d.classid = 'pg_trigger'::regclass and t.oid = d.objid
+      left join pg_attrdef f on d.classid = 'pg_attrdef'::regclass and f.oid = d.objid
+      left join pg_attribute g on g.attrelid = f.adrelid and g.attnum = f.adnum
+      where d.refclassid = 'pg_class'::regclass and d.refobjid = ${change.live.oid}::oid and d.refobjsubid = ${change.liveColumn.number}
+        and (r.oid is not null or not ${beside(change.column.at)} and (
+          (not t.tgisinternal and t.tgname not like 'svc\\_ref\\_%' and t.tgname not like '~svc\\_n\\_%')
+          or (g.attgenerated <> '' and g.attnum <> d.refobjsubid)
+          or (d.classid = 'pg_class'::regclass and d.objid = d.refobjid and d.objsubid > 0)
+          or d.classid in ('pg_proc'::regclass, 'pg_publication_rel'::regclass)))
+      order by 1`);
+    for (const row of rows)
+      found.push({ at: `${change.column.at}.type`, what: row.what, on: change.column.name });
+  }
+  return found;
+}
+
+/** What nobody declared, over what changes: it does not step aside. */
+export function strangersInTheWay(
+  holding: readonly Holding[],
+  changes: readonly Change[],
+): MigrationProblem[] {
+  const stepping = new Set(changes.flatMap(stepsAside));
+  return holding
+    .filter(({ key }) => key === null || !stepping.has(key))
+    .map(({ at, what }) =>
+      what.startsWith('policy ')
+        ? problem(
+            'MIG-304',
+            at,
+            `a policy that is not in the file uses what changes: ${what.slice('policy '.length)}`,
+            'Declare it under rls, or drop it first and create it again afterwards.',
+          )
+        : problem(
+            'MIG-304',
+            at,
+            `${what}, which is not in the file, uses what changes`,
+            'Drop it first and create it again afterwards.',
+          ),
+    );
+}
+
+function stepsAside(change: Change): string[] {
+  const table = 'table' in change ? keyOf(change.table) : '';
+  switch (change.kind) {
+    case 'drop-policy':
+      return [rebuildKey('policy', table, change.policy.label)];
+    case 'drop-storage-policy':
+      return [rebuildKey('policy', STORAGE_OBJECTS, change.policy.label)];
+    case 'drop-check':
+      return [rebuildKey('check', table, change.check.label)];
+    case 'add-check':
+      return change.replaces ? [rebuildKey('check', table, change.replaces.label)] : [];
+    case 'drop-default':
+      return [rebuildKey('default', table, change.column.name)];
+    case 'drop-index':
+      return [rebuildKey('index', table, change.index.label)];
+    case 'recreate-function':
+    case 'drop-function':
+      return change.live ? [rebuildKey('function', '', change.live.oid)] : [];
+    default:
+      return [];
+  }
+}
+
+export function unmanagedInTheWay(dependants: readonly Dependant[]): MigrationProblem[] {
+  return dependants.map((one) =>
+    problem('MIG-304', one.at, `${one.what} uses ${one.on}`, 'Drop it first and create it again afterwards.'),
+  );
+}

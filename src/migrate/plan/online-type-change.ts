@@ -1,0 +1,330 @@
+// A type change of a large table without a long lock: a new column beside the old one, a trigger that keeps it in
+// step, a fill in batches, indexes built concurrently, and one short transaction that puts the new column in the
+// old one's place. Everything before that transaction is found again in the catalog, so a new start continues.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
+import type { Change, RetypeChange } from '../diff/change.ts';
+import type { LiveTable } from '../schema/live-schema.ts';
+import { isAllowed, type Allowance } from '../checks/hazards.ts';
+import { isBeside, transientLabel } from '../schema/label.ts';
+import { keyOf, tableKey } from '../schema/model.ts';
+import { copyTrigger, isPlain, readColumnFacts, type ColumnFacts } from './type-change.ts';
+import {
+  BUILD_ROWS_PER_MS,
+  isSmall,
+  nameOf,
+  onColumn,
+  REWRITE_ROWS_PER_MS,
+  SCAN_ROWS_PER_MS,
+  type PlanSettings,
+  type StepList,
+  usingOf,
+} from './step-list.ts';
+import { PHASE } from './step.ts';
+import { waitingChanges } from './deferred.ts';
+
+export type OnlineRetype = {
+  readonly change: RetypeChange & { readonly live: LiveTable };
+  /** The new column, until it gets the old one's name. */
+  readonly beside: string;
+  /** The check that proves every row has its value. */
+  readonly proof: string;
+  readonly facts: ColumnFacts;
+};
+
+export type OnlineRetypes = {
+  /** By `tables.todos.fields.title`. */
+  readonly columns: ReadonlyMap<string, OnlineRetype>;
+  /** Type changes that must take the lock after all, and why. */
+  readonly inTheWay: ReadonlyMap<string, readonly string[]>;
+  readonly waiting: ReadonlySet<Change>;
+  /** Columns beside that no type change of this file wants any more. */
+  readonly leftovers: ReadonlyArray<{ readonly live: LiveTable; readonly column: string }>;
+};
+
+export async function chooseOnline(
+  session: Queryable,
+  changes: readonly Change[],
+  tables: ReadonlyMap<string, LiveTable>,
+  rewriting: ReadonlySet<string>,
+  settings: PlanSettings & Allowance,
+  mayQuiet: boolean,
+): Promise<OnlineRetypes> {
+  const columns = new Map<string, OnlineRetype>();
+  const inTheWay = new Map<string, readonly string[]>();
+  for (const change of changes) {
+    if (change.kind !== 'retype' || change.live === null || !rewriting.has(change.column.at)) continue;
+    const { live, column } = change;
+    if (isSmall(live, REWRITE_ROWS_PER_MS, settings) || isAllowed(settings, 'rewrite', column.at)) continue;
+    const identity = JSON.stringify([column.at, column.typeSql, column.model.using, valueOfNulls(change)]);
+    const beside = transientLabel('n', identity);
+    const proof = transientLabel('ng', identity);
+    const large = { ...change, live };
+    const facts = await readColumnFacts(session, large, changes, { column: beside, proof }, mayQuiet);
+    if (facts.inTheWay.length > 0) inTheWay.set(column.at, facts.inTheWay);
+    else columns.set(column.at, { change: large, beside, proof, facts });
+  }
+  const wanted = new Set([...columns.values()].map((one) => one.beside));
+  return {
+    columns,
+    inTheWay,
+    waiting: waitingChanges(
+      changes,
+      new Set([...columns.values()].map(({ change }) => `${keyOf(change.table)}.${change.column.name}`)),
+    ),
+    leftovers: [...tables.values()].flatMap((live) =>
+      [...live.columns.keys()]
+        .filter((column) => isBeside(column) && !wanted.has(column))
+        .map((column) => ({ live, column })),
+    ),
+  };
+}
+
+/** What rows without a value get while the column becomes required in the same run. */
+function valueOfNulls({ column, liveColumn }: RetypeChange): string | null {
+  return column.notNull && !liveColumn.notNull ? column.model.backfill : null;
+}
+
+export function planOnlineRetypes(steps: StepList, online: OnlineRetypes): void {
+  for (const { live, column } of online.leftovers) dropLeftover(steps, live, column);
+  const byTable = new Map<string, OnlineRetype[]>();
+  for (const one of online.columns.values()) {
+    const key = keyOf(one.change.table);
+    byTable.set(key, [...(byTable.get(key) ?? []), one]);
+  }
+  for (const group of byTable.values()) {
+    for (const one of group) {
+      begin(steps, one);
+      fillBeside(steps, one);
+      swap(steps, one);
+    }
+    moveKeys(steps, group, online.waiting);
+  }
+}
+
+function dropLeftover(steps: StepList, live: LiveTable, column: string): void {
+  steps.add({
+    identity: `tables.${live.name}`,
+    table: tableKey(live.schema, live.name),
+    sql: [
+      `drop trigger if exists ${quoteIdent(copyTrigger(column))} on ${nameOf(live)}`,
+      `drop function if exists ${functionName(column)}()`,
+      `alter table ${nameOf(live)} drop column ${quoteIdent(column)}`,
+    ].join('; '),
+    phase: PHASE.clear,
+    sign: '-',
+    summary: `column ${column} of a type change that is no longer wanted`,
+  });
+}
+
+function functionName(beside: string): string {
+  return `svc_meta.${quoteIdent(beside)}`;
+}
+
+/** The value of the new column, as text over a row of the table. */
+function castOf({ column }: RetypeChange): string {
+  return column.model.using ?? quoteIdent(column.name);
+}
+
+function begin(steps: StepList, one: OnlineRetype): void {
+  if (one.facts.begun) return;
+  const { change, beside } = one;
+  const { table, column, liveColumn } = change;
+  const name = nameOf(table);
+  const row = `from (select new.*) as ${quoteIdent(table.name)}`;
+  const target = `new.${quoteIdent(beside)}`;
+  const using = usingOf(steps, column);
+  const copy =
+    using === null
+      ? `${target} := new.${quoteIdent(column.name)};`
+      : `${target} := (select (\n${using}\n) ${row});`;
+  const nulls = valueOfNulls(change);
+  const whenNull =
+    nulls === null ? '' : ` if ${target} is null then ${target} := (select (\n${nulls}\n) ${row}); end if;`;
+  const body = `#variable_conflict use_column\nbegin ${copy}${whenNull} return new; end`;
+  const trigger = quoteIdent(copyTrigger(beside));
+  steps.add({
+    ...onColumn(table, column),
+    sql: [
+      `alter table ${name} add column ${quoteIdent(beside)} ${column.typeSql}`,
+      // The cast of a writer in another time zone must give what the fill gives.
+      `create or replace function ${functionName(beside)}() returns trigger language plpgsql security definer set search_path = ${steps.foresight.searchPath} set timezone = 'UTC' as ${quoteLiteral(body)}`,
+      `revoke all on function ${functionName(beside)}() from public`,
+      `create trigger ${trigger} before insert or update on ${name} for each row execute function ${functionName(beside)}()`,
+      // It must also follow rows that replication or the fill itself writes.
+      `alter table ${name} enable always trigger ${trigger}`,
+      `alter table ${name} add constraint ${quoteIdent(one.proof)} check (${proofOf(one)}) not valid`,
+    ].join('; '),
+    lane: 'beside',
+    phase: PHASE.columns,
+    sign: '~',
+    summary: `column ${column.name} ${liveColumn.type} → ${column.type}: a new column beside, kept in step`,
+    hazards: ['NON_TX'],
+  });
+}
+
+function proofOf({ change, beside }: OnlineRetype): string {
+  const filled = `${quoteIdent(beside)} is not null`;
+  return change.column.notNull ? filled : `${filled} or (\n${castOf(change)}\n) is null`;
+}
+
+function fillBeside(steps: StepList, one: OnlineRetype): void {
+  if (one.facts.proven) return;
+  const { change, beside } = one;
+  const { table, live, column } = change;
+  const name = quoteIdent(beside);
+  const base = { ...onColumn(table, column), lane: 'beside', sign: '~' } as const;
+  const everyRow = column.model.using !== null || valueOfNulls(change) !== null;
+  const where = everyRow ? undefined : `${quoteIdent(column.name)} is not null`;
+  steps.add({
+    ...base,
+    // The trigger computes the value; an update that changes nothing is enough.
+    sql: `update ${nameOf(table)} set ${name} = ${name} where ${name} is null${where === undefined ? '' : ` and ${where}`}`,
+    phase: PHASE.fill,
+    summary: `column ${column.name}: fill the new column in batches`,
+    lock: 'RowExclusive',
+    scans: true,
+    estimateMs: steps.estimate(live, REWRITE_ROWS_PER_MS),
+    hazards: ['DATA_DEPENDENT', 'NON_TX'],
+    action: {
+      kind: 'fill',
+      schema: table.schema,
+      table: table.name,
+      column: beside,
+      value: name,
+      where,
+      quiet: steps.foresight.mayQuiet,
+    },
+  });
+  steps.add({
+    ...base,
+    sql: `alter table ${nameOf(table)} validate constraint ${quoteIdent(one.proof)}`,
+    phase: PHASE.notNull,
+    summary: `column ${column.name}: prove that every row has its new value`,
+    lock: 'ShareUpdateExclusive',
+    scans: true,
+    estimateMs: steps.estimate(live, SCAN_ROWS_PER_MS),
+    hazards: ['DATA_DEPENDENT', 'NON_TX'],
+  });
+}
+
+function swap(steps: StepList, one: OnlineRetype): void {
+  const { change, beside, facts } = one;
+  const { table, column, liveColumn } = change;
+  const name = nameOf(table);
+  const former = quoteIdent(column.name);
+  const temporary = quoteIdent(beside);
+  const statements = [
+    // Whatever happened before: without the proof the old values stay.
+    `do ${quoteLiteral(`begin if not exists (select from pg_constraint where conrelid = ${quoteLiteral(name)}::regclass and conname = ${quoteLiteral(one.proof)} and convalidated) then raise exception 'not every row has its new value yet'; end if; end`)}`,
+    `drop trigger ${quoteIdent(copyTrigger(beside))} on ${name}`,
+    `drop function ${functionName(beside)}()`,
+    ...(column.notNull ? [`alter table ${name} alter column ${temporary} set not null`] : []),
+    `alter table ${name} drop constraint ${quoteIdent(one.proof)}`,
+    ...moveSequence(one),
+    `alter table ${name} drop column ${former}`,
+    `alter table ${name} rename column ${temporary} to ${former}`,
+    ...facts.restore,
+  ];
+  steps.waiting(() =>
+    steps.add({
+      ...onColumn(table, column),
+      sql: statements.join('; '),
+      phase: PHASE.types,
+      sign: '~',
+      summary: `column ${column.name} ${liveColumn.type} → ${column.type}: put the new column in place`,
+      hazards: ['DATA_DEPENDENT'],
+    }),
+  );
+}
+
+/** The numbers go on where they were. */
+function moveSequence({ change, beside, facts }: OnlineRetype): string[] {
+  const { table, column, liveColumn } = change;
+  if (!column.serial || !liveColumn.serial) return [];
+  const name = nameOf(table);
+  const temporary = quoteIdent(beside);
+  if (facts.identity) {
+    const { identity } = facts;
+    const former = `${quoteIdent(identity.schema)}.${quoteIdent(identity.sequence)}`;
+    const aside = transientLabel('o', beside);
+    return [
+      `alter sequence ${former} rename to ${quoteIdent(aside)}`,
+      `alter table ${name} alter column ${temporary} add generated ${identity.kind} as identity (${identity.options})`,
+      `select setval(${quoteLiteral(former)}, last_value, is_called) from ${quoteIdent(identity.schema)}.${quoteIdent(aside)}`,
+    ];
+  }
+  const sequence = liveColumn.sequence ?? '';
+  return [
+    `alter sequence ${sequence} owned by ${name}.${temporary}`,
+    `alter sequence ${sequence} as ${column.typeSql}`,
+    `alter table ${name} alter column ${temporary} set default nextval(${quoteLiteral(sequence)}::regclass)`,
+  ];
+}
+
+/** Keys and plain indexes over the columns: built beside, and given the old names in the swap. */
+function moveKeys(steps: StepList, group: readonly OnlineRetype[], waiting: ReadonlySet<Change>): void {
+  const [first] = group;
+  if (!first) return;
+  const { table, live } = first.change;
+  const besides = new Map(group.map((one) => [one.change.column.name, one.beside]));
+  const gone = new Set(
+    [...waiting].flatMap((change) => {
+      if (!('table' in change) || keyOf(change.table) !== keyOf(table)) return [];
+      if (change.kind === 'drop-key') return [change.key.label];
+      return change.kind === 'drop-index' ? [change.index.label] : [];
+    }),
+  );
+  const kept = [
+    ...live.keys.map((key) => ({ ...key, unique: true, key: key.kind as string | null })),
+    ...live.indexes.filter(isPlain).map((index) => ({ ...index, key: null })),
+  ].filter((one) => one.columns.some((column) => besides.has(column)) && !gone.has(one.label));
+  for (const one of kept) {
+    const label = transientLabel('i', JSON.stringify([one.label, ...besides.values()]));
+    const columns = one.columns.map((column) => quoteIdent(besides.get(column) ?? column));
+    const what = one.key === null ? `index ${one.label}` : `${one.key} key (${one.columns.join(', ')})`;
+    const base = { identity: table.at, table: keyOf(table), sign: '~' } as const;
+    steps.add({
+      ...base,
+      sql: `create ${one.unique ? 'unique ' : ''}index concurrently ${quoteIdent(label)} on ${nameOf(table)} (${columns.join(', ')})`,
+      lane: 'beside',
+      phase: PHASE.indexes,
+      summary: `${what}: build for the new type`,
+      lock: 'ShareUpdateExclusive',
+      scans: true,
+      estimateMs: steps.estimate(live, BUILD_ROWS_PER_MS),
+      hazards: ['INDEX_BUILD', 'NON_TX'],
+      action: { kind: 'build-index', schema: table.schema, label },
+    });
+    const words = one.key === 'primary' ? 'primary key' : 'unique';
+    const index = `${quoteIdent(table.schema)}.${quoteIdent(label)}`;
+    // An index keeps the names its columns had when it was built.
+    const renames = one.columns.flatMap((column) => {
+      const built = besides.get(column);
+      if (built === undefined) return [];
+      return [`alter table ${index} rename column ${quoteIdent(built)} to ${quoteIdent(column)}`];
+    });
+    steps.waiting(() =>
+      steps.add({
+        ...base,
+        sql: [
+          ...renames,
+          one.key === null
+            ? `alter index ${index} rename to ${quoteIdent(one.label)}`
+            : `alter table ${nameOf(table)} add constraint ${quoteIdent(one.label)} ${words} using index ${quoteIdent(label)}`,
+        ].join('; '),
+        // Once every column has its name, and before a foreign key needs it.
+        phase: PHASE.types + 1,
+        summary: `${what}: put in place`,
+      }),
+    );
+  }
+}
+
+/** Whether this role may keep triggers quiet while it fills a column. */
+export async function readMayQuiet(session: Queryable): Promise<boolean> {
+  const [row] = await session.query<{ may: boolean }>(
+    raw(`select has_parameter_privilege('session_replication_role', 'set') as may`),
+  );
+  return row?.may ?? false;
+}

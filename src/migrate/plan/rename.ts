@@ -1,0 +1,319 @@
+// Declared renames. They are the first statements of a run, and of its rehearsal, so that everything after them
+// sees the new names as the server itself prints them. Labels made from an old name follow.
+import { quoteIdent, raw } from '../../postgres/sql.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
+import type { Live, LiveTable } from '../schema/live-schema.ts';
+import {
+  checkLabel,
+  foreignKeyLabel,
+  indexLabel,
+  primaryKeyLabel,
+  sequenceLabel,
+  uniqueLabel,
+} from '../schema/label.ts';
+import { readLiveInside } from '../schema/read-live.ts';
+import { tableKey, type SchemaModel, type TableModel } from '../schema/model.ts';
+import type { OwnedTable, Ownership } from '../schema/managed.ts';
+import { nameOf } from './step-list.ts';
+import { problem, type MigrationProblem } from '../problem.ts';
+import { PHASE, type Step } from './step.ts';
+import { withLockRetries, type LockSettings } from '../locks.ts';
+
+export type Renames = {
+  readonly steps: readonly Step[];
+  readonly problems: readonly MigrationProblem[];
+  /** Live and owned state as they will be after the steps. */
+  readonly live: Live;
+  readonly owned: Ownership;
+  /** Ledger identities that go away under their old names. */
+  readonly forgotten: readonly string[];
+};
+
+export async function planRenames(
+  session: Queryable,
+  model: SchemaModel,
+  live: Live,
+  owned: Ownership,
+  schemas: readonly string[],
+  locks: LockSettings,
+): Promise<Renames> {
+  const plan = new RenamePlan(live, owned);
+  for (const table of model.tables) plan.table(table);
+  for (const fn of model.functions) plan.routine(fn.schema, fn.name, fn.renamedFrom, fn.at);
+  const { steps, problems } = plan;
+  if (problems.length > 0) return { steps, problems, live, owned, forgotten: [] };
+  if (steps.length === 0)
+    return {
+      steps,
+      problems,
+      live,
+      owned: plan.forgotten.length > 0 ? plan.ownership() : owned,
+      forgotten: plan.forgotten,
+    };
+  const renamed = await underNewNames(session, steps, locks, () => readLiveInside(session, schemas));
+  return { steps, problems, live: renamed, owned: plan.ownership(), forgotten: plan.forgotten };
+}
+
+/** What `look` reads, it reads in a catalog where everything has its new name already; rolled back. */
+export async function underNewNames<T>(
+  session: Queryable,
+  renames: readonly Step[],
+  locks: LockSettings,
+  look: () => Promise<T>,
+): Promise<T> {
+  if (renames.length === 0) return look();
+  const tables = [...new Set(renames.flatMap((step) => (step.table === null ? [] : [step.table])))];
+  return withLockRetries(session, tables, locks, async () => {
+    await session.query(raw('begin'));
+    try {
+      await session.query(raw(`set local lock_timeout = ${locks.lockTimeoutMs}`));
+      for (const step of renames) await session.query(raw(step.sql));
+      return await look();
+    } finally {
+      await session.query(raw('rollback'));
+    }
+  });
+}
+
+class RenamePlan {
+  readonly steps: Step[] = [];
+  readonly problems: MigrationProblem[] = [];
+  readonly forgotten: string[] = [];
+  readonly #live: Live;
+  readonly #owned: Ownership;
+  readonly #tables: Map<string, OwnedTable>;
+  readonly #retiredTables: Map<string, OwnedTable>;
+  readonly #functions: Set<string>;
+  readonly #retiredColumns: Set<string>;
+
+  constructor(live: Live, owned: Ownership) {
+    this.#live = live;
+    this.#owned = owned;
+    this.#tables = new Map(owned.tables);
+    this.#retiredTables = new Map(owned.retiredTables);
+    this.#functions = new Set(owned.functions);
+    this.#retiredColumns = new Set(owned.retiredColumns);
+  }
+
+  ownership(): Ownership {
+    return {
+      ...this.#owned,
+      tables: this.#tables,
+      retiredTables: this.#retiredTables,
+      functions: this.#functions,
+      retiredColumns: this.#retiredColumns,
+    };
+  }
+
+  table(model: TableModel): void {
+    const key = tableKey(model.schema, model.name);
+    let found = this.#live.tables.get(key);
+    const oldName = model.renamedFrom;
+    const labels = new Map<string, string>();
+    if (oldName !== null && oldName !== model.name) {
+      const oldKey = tableKey(model.schema, oldName);
+      const old = this.#live.tables.get(oldKey);
+      if (old && found && this.#owned.tables.has(oldKey)) this.#bothExist(model.at, oldName, model.name);
+      // Done by hand already: then only the ledger must follow.
+      if (!old && found && this.#owned.tables.has(oldKey) && !this.#owned.tables.has(key))
+        this.#renameTableOwnership(oldKey, key);
+      if (old && !found) {
+        this.#add(
+          `alter table ${nameOf(old)} rename to ${quoteIdent(model.name)}`,
+          model.at,
+          `table ${oldName} → ${model.name}`,
+          oldKey,
+        );
+        found = old;
+        this.#renameTableOwnership(oldKey, key);
+      }
+    }
+    if (!found) return;
+    const columns = this.#columns(model, found, key);
+    if (found.name !== model.name || columns.size > 0) {
+      this.#labels(model, found, columns, labels);
+      this.#relabel(key, columns, labels);
+    }
+  }
+
+  #columns(model: TableModel, found: LiveTable, key: string): Map<string, string> {
+    const columns = new Map<string, string>();
+    for (const column of model.columns) {
+      const oldName = column.renamedFrom;
+      if (oldName === null || oldName === column.name || !found.columns.has(oldName)) continue;
+      if (found.columns.has(column.name)) {
+        const stillManaged =
+          this.#tables.get(key)?.columns.includes(oldName) && !this.#retiredColumns.has(`${key}.${oldName}`);
+        if (stillManaged) this.#bothExist(column.at, oldName, column.name);
+        continue;
+      }
+      if (model.columns.some((one) => one.name === oldName)) {
+        this.#bothExist(column.at, oldName, column.name);
+        continue;
+      }
+      columns.set(oldName, column.name);
+      this.#add(
+        `alter table ${quoteIdent(model.schema)}.${quoteIdent(model.name)} rename column ${quoteIdent(oldName)} to ${quoteIdent(column.name)}`,
+        column.at,
+        `column ${oldName} → ${column.name}`,
+        tableKey(found.schema, found.name),
+      );
+      if (this.#retiredColumns.delete(`${key}.${oldName}`)) this.forgotten.push(`column ${key}.${oldName}`);
+    }
+    return columns;
+  }
+
+  // A label that PostgreSQL or the engine made from an old name is made again from the new one; others are kept.
+  #labels(
+    model: TableModel,
+    found: LiveTable,
+    columns: ReadonlyMap<string, string>,
+    labels: Map<string, string>,
+  ): void {
+    const table = `${quoteIdent(model.schema)}.${quoteIdent(model.name)}`;
+    const now = (name: string): string => columns.get(name) ?? name;
+    const constraint = (label: string, before: string, after: string): void => {
+      if (label !== before || before === after) return;
+      labels.set(before, after);
+      this.#add(
+        `alter table ${table} rename constraint ${quoteIdent(before)} to ${quoteIdent(after)}`,
+        model.at,
+        `${before} → ${after}`,
+        null,
+      );
+    };
+    for (const key of found.keys) {
+      if (key.kind === 'primary')
+        constraint(key.label, primaryKeyLabel(found.name), primaryKeyLabel(model.name));
+      else
+        constraint(
+          key.label,
+          uniqueLabel(found.name, key.columns),
+          uniqueLabel(model.name, key.columns.map(now)),
+        );
+    }
+    for (const one of found.foreignKeys) {
+      const [column = ''] = one.columns;
+      constraint(one.label, foreignKeyLabel(found.name, column), foreignKeyLabel(model.name, now(column)));
+    }
+    for (const check of found.checks) {
+      for (const role of ['enum', 'pattern', 'range', 'check'] as const) {
+        for (const column of found.columns.keys()) {
+          constraint(
+            check.label,
+            checkLabel(found.name, column, role),
+            checkLabel(model.name, now(column), role),
+          );
+        }
+      }
+    }
+    for (const index of found.indexes) {
+      const before = indexLabel(found.name, index.columns, index.unique, null);
+      const after = indexLabel(model.name, index.columns.map(now), index.unique, null);
+      if (index.label !== before || before === after) continue;
+      labels.set(before, after);
+      this.#add(
+        `alter index ${quoteIdent(model.schema)}.${quoteIdent(before)} rename to ${quoteIdent(after)}`,
+        model.at,
+        `${before} → ${after}`,
+        null,
+      );
+    }
+    for (const column of found.columns.values()) {
+      const before = sequenceLabel(found.name, column.name);
+      const after = sequenceLabel(model.name, now(column.name));
+      if (!column.sequence?.endsWith(`.${before}`) || before === after) continue;
+      this.#add(
+        `alter sequence ${column.sequence} rename to ${quoteIdent(after)}`,
+        model.at,
+        `${before} → ${after}`,
+        null,
+      );
+    }
+  }
+
+  #renameTableOwnership(oldKey: string, key: string): void {
+    this.forgotten.push(`table ${oldKey}`);
+    // A table that comes back under another name is still one that was retired, with all it had.
+    for (const tables of [this.#tables, this.#retiredTables]) {
+      const owned = tables.get(oldKey);
+      tables.delete(oldKey);
+      if (owned) tables.set(key, owned);
+    }
+    // Columns retired under the old table name stay retired: their names move with the table.
+    for (const column of this.#owned.retiredColumns) {
+      if (!column.startsWith(`${oldKey}.`)) continue;
+      this.forgotten.push(`column ${column}`);
+      this.#retiredColumns.delete(column);
+      this.#retiredColumns.add(key + column.slice(oldKey.length));
+    }
+  }
+
+  #relabel(key: string, columns: ReadonlyMap<string, string>, labels: ReadonlyMap<string, string>): void {
+    const rename = (list: readonly string[], names: ReadonlyMap<string, string>): string[] =>
+      list.map((one) => names.get(one) ?? one);
+    for (const tables of [this.#tables, this.#retiredTables]) {
+      const owned = tables.get(key);
+      if (!owned) continue;
+      tables.set(key, {
+        ...owned,
+        columns: rename(owned.columns, columns),
+        constraints: rename(owned.constraints, labels),
+        indexes: rename(owned.indexes, labels),
+        ...(owned.fills && {
+          fills: Object.fromEntries(
+            Object.entries(owned.fills).map(([column, value]) => [columns.get(column) ?? column, value]),
+          ),
+        }),
+      });
+    }
+  }
+
+  routine(schema: string, name: string, oldName: string | null, at: string): void {
+    const key = tableKey(schema, name);
+    if (oldName === null || this.#live.functions.has(key)) return;
+    const [old] = this.#live.functions.get(tableKey(schema, oldName)) ?? [];
+    if (!old) return;
+    const signature = `${quoteIdent(schema)}.${quoteIdent(oldName)}(${old.argumentTypes.join(', ')})`;
+    this.#add(
+      `alter function ${signature} rename to ${quoteIdent(name)}`,
+      at,
+      `function ${oldName} → ${name}`,
+      null,
+    );
+    this.forgotten.push(`function ${tableKey(schema, oldName)}`);
+    this.#functions.delete(tableKey(schema, oldName));
+    this.#functions.add(key);
+  }
+
+  #bothExist(at: string, oldName: string, name: string): void {
+    this.problems.push(
+      problem(
+        'MIG-206',
+        at,
+        `renamed_from: ${oldName}, but both ${oldName} and ${name} exist and hold data`,
+        `Move the data yourself, then remove renamed_from.`,
+      ),
+    );
+  }
+
+  #add(text: string, at: string, summary: string, table: string | null): void {
+    this.steps.push({
+      sql: text,
+      lane: 'metadata',
+      phase: PHASE.rename,
+      identity: at,
+      at,
+      sign: '~',
+      summary: `rename ${summary}`,
+      table,
+      lock: 'AccessExclusive',
+      rewrites: false,
+      scans: false,
+      estimateMs: 1,
+      hazards: ['BREAKS_OLD_CODE'],
+      action: { kind: 'sql' },
+      waits: false,
+    });
+  }
+}

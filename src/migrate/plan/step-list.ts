@@ -1,0 +1,181 @@
+// Where a plan is written: drafts of steps with what they leave unsaid filled in, and the sizes that decide which
+// form a step takes.
+import { quoteIdent } from '../../postgres/sql.ts';
+import type { DesiredColumn, DesiredFunction, DesiredTable } from '../schema/desired.ts';
+import type { LiveTable } from '../schema/live-schema.ts';
+import { keyOf } from '../schema/model.ts';
+import { LANES, type Hazard, type Lane, type Lock, type Step } from './step.ts';
+
+export type PlanSettings = {
+  /** How long writers may be held, in milliseconds; what would take longer goes online. */
+  readonly maxWriteBlockMs: number;
+  /** Take the direct form whatever the size: `dev`, and `--direct`. */
+  readonly direct: boolean;
+};
+
+/** What only the server knows about a change; asked before planning. */
+export type Foresight = {
+  /** Changes that would rewrite their table: keys of `columnIdentity`. */
+  readonly rewriting: ReadonlySet<string>;
+  readonly nonEmpty: ReadonlySet<string>;
+  /** Columns that must be NOT NULL and hold nulls now, with a backfill to fill them. */
+  readonly toFill: ReadonlySet<string>;
+  /** Fills that an earlier run began: the value by column. */
+  readonly begunFills: ReadonlyMap<string, string>;
+  /** This role may keep triggers quiet while it fills. */
+  readonly mayQuiet: boolean;
+  /** Columns whose values may lose something by their change of type. */
+  readonly losing: ReadonlySet<string>;
+  /** Removed tables and columns are dropped, not retired. */
+  readonly drops: boolean;
+  readonly searchPath: string;
+};
+
+// Rows a millisecond on two plain vCPUs; deliberately low, so that "small" is small everywhere.
+export const SCAN_ROWS_PER_MS = 5_000;
+export const BUILD_ROWS_PER_MS = 1_000;
+export const REWRITE_ROWS_PER_MS = 200;
+const BYTES_PER_ROW = 100;
+
+export function estimateRows(live: LiveTable): number {
+  // -1 is "never analysed"; the file size then bounds what can be in it.
+  return live.estimatedRows >= 0
+    ? Math.max(live.estimatedRows, live.bytes / 1_000)
+    : live.bytes / BYTES_PER_ROW;
+}
+
+export type Draft = {
+  readonly sql: string;
+  readonly phase: number;
+  readonly identity: string;
+  readonly at?: string | undefined;
+  readonly sign?: Step['sign'] | undefined;
+  readonly summary: string;
+  readonly table?: string | null | undefined;
+  readonly lane?: Lane | undefined;
+  readonly lock?: Lock | undefined;
+  readonly rewrites?: boolean | undefined;
+  readonly scans?: boolean | undefined;
+  readonly estimateMs?: number | undefined;
+  readonly hazards?: readonly Hazard[] | undefined;
+  readonly action?: Step['action'] | undefined;
+  readonly part?: Step['part'];
+};
+
+export class StepList {
+  readonly foresight: Foresight;
+  readonly #settings: PlanSettings;
+  readonly #newKeys: ReadonlyMap<string, KeyLane>;
+  readonly #steps: Step[] = [];
+  #waits = false;
+
+  /** `newKeys`: keys of this plan that are made by themselves, by `columnsKey`. */
+  constructor(foresight: Foresight, settings: PlanSettings, newKeys: ReadonlyMap<string, KeyLane>) {
+    this.foresight = foresight;
+    this.#settings = settings;
+    this.#newKeys = newKeys;
+  }
+
+  /** Where this plan makes a key that something may refer to. */
+  laneOfKey(table: string, columns: readonly string[]): KeyLane | null {
+    return this.#newKeys.get(columnsKey(table, columns)) ?? null;
+  }
+
+  ordered(): Step[] {
+    return this.#steps
+      .map((step, index) => ({ step, index }))
+      .sort(
+        (a, b) =>
+          LANES.indexOf(a.step.lane) - LANES.indexOf(b.step.lane) ||
+          a.step.phase - b.step.phase ||
+          a.index - b.index,
+      )
+      .map(({ step }) => step);
+  }
+
+  /** Steps of a change that waits for the columns beside: they become part of the swap, or follow it. */
+  waiting(plan: () => void): void {
+    this.#waits = true;
+    plan();
+    this.#waits = false;
+  }
+
+  add(draft: Draft): void {
+    const lane = draft.lane ?? 'metadata';
+    this.#steps.push({
+      sql: draft.sql,
+      lane: this.#waits ? WAITING_LANE[lane] : lane,
+      phase: draft.phase,
+      identity: draft.identity,
+      at: draft.at ?? draft.identity,
+      sign: draft.sign ?? '+',
+      summary: draft.summary,
+      table: draft.table ?? null,
+      lock: draft.lock ?? (draft.table ? 'AccessExclusive' : 'none'),
+      rewrites: draft.rewrites ?? false,
+      scans: draft.scans ?? false,
+      estimateMs: Math.max(1, Math.round(draft.estimateMs ?? 1)),
+      hazards: draft.hazards ?? [],
+      action: draft.action ?? { kind: 'sql' },
+      part: draft.part,
+      waits: this.#waits,
+    });
+  }
+
+  estimate(live: LiveTable | null, rate: number): number {
+    return live ? estimateRows(live) / rate : 0;
+  }
+
+  isSmall(live: LiveTable | null, rate: number): boolean {
+    return isSmall(live, rate, this.#settings);
+  }
+}
+
+/** `concurrent`: built while others write. */
+export type KeyLane = Extract<Lane, 'metadata' | 'concurrent'>;
+
+export function columnsKey(table: string, columns: readonly string[]): string {
+  return JSON.stringify([table, columns]);
+}
+
+const WAITING_LANE: Record<Lane, Lane> = {
+  metadata: 'swap',
+  online: 'background',
+  concurrent: 'background',
+  beside: 'beside',
+  swap: 'swap',
+  background: 'background',
+};
+
+export function isSmall(live: LiveTable | null, rate: number, settings: PlanSettings): boolean {
+  return live === null || settings.direct || estimateRows(live) / rate <= settings.maxWriteBlockMs;
+}
+
+type Named = { readonly schema: string; readonly name: string };
+
+export function nameOf(table: Named): string {
+  return `${quoteIdent(table.schema)}.${quoteIdent(table.name)}`;
+}
+
+/** How the values become those of the new type, where that must be said. */
+export function usingOf(steps: StepList, column: DesiredColumn): string | null {
+  // Without saying it, values that do not fit are refused; with it, they are cut.
+  const cast = steps.foresight.losing.has(column.at) ? `${quoteIdent(column.name)}::${column.typeSql}` : null;
+  return column.model.using ?? cast;
+}
+
+export function alterColumn(table: Named, column: { readonly name: string }): string {
+  return `alter table ${nameOf(table)} alter column ${quoteIdent(column.name)}`;
+}
+
+export function onTable(table: DesiredTable): { identity: string; table: string } {
+  return { identity: table.at, table: keyOf(table) };
+}
+
+export function onColumn(table: DesiredTable, column: DesiredColumn): { identity: string; table: string } {
+  return { identity: column.at, table: keyOf(table) };
+}
+
+export function onFunction(fn: DesiredFunction): { identity: string } {
+  return { identity: fn.at };
+}

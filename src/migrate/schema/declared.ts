@@ -1,0 +1,160 @@
+// The part of the configuration the engine works on, and where each thing stands in the file.
+import type {
+  Config,
+  Default,
+  Field,
+  Index,
+  Policy,
+  Position,
+  SqlFunction,
+  Table,
+} from '../../config/config.ts';
+import type {
+  ColumnModel,
+  DefaultModel,
+  FunctionModel,
+  IndexModel,
+  PolicyModel,
+  SchemaModel,
+  TableModel,
+} from './model.ts';
+
+export type SchemaConfig = Pick<Config, 'tables' | 'storage' | 'rpc' | 'source'>;
+
+/** `svc.yaml:41:9` of the nearest declaration around a path, or null. */
+export type Locate = (path: string) => string | null;
+
+export function toModel(config: Pick<Config, 'tables' | 'storage' | 'rpc'>): SchemaModel {
+  return {
+    tables: config.tables.map(toTable),
+    functions: config.rpc.map(toFunction),
+    buckets: config.storage.map((bucket) => ({
+      name: bucket.name,
+      policies: bucket.rls.map((policy, index) => toPolicy(policy, `storage.${bucket.name}.rls[${index}]`)),
+      at: `storage.${bucket.name}`,
+    })),
+  };
+}
+
+export function locator(config: SchemaConfig): Locate {
+  const places = new Map<string, Position>();
+  for (const table of config.tables) {
+    const at = tablePath(table);
+    places.set(at, table.position);
+    for (const field of table.fields) places.set(`${at}.fields.${field.name}`, field.position);
+    table.indexes.forEach((index, n) => places.set(`${at}.indexes[${n}]`, index.position));
+    if (typeof table.rls !== 'string') {
+      table.rls.forEach((policy, n) => places.set(`${at}.rls[${n}]`, policy.position));
+    }
+  }
+  for (const bucket of config.storage) {
+    places.set(`storage.${bucket.name}`, bucket.position);
+    bucket.rls.forEach((policy, n) => places.set(`storage.${bucket.name}.rls[${n}]`, policy.position));
+  }
+  for (const fn of config.rpc) places.set(`rpc.${fn.name}`, fn.position);
+  return (path) => {
+    for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('.'), 0))) {
+      const position = places.get(at);
+      if (position) return `${config.source.name}:${position.line}:${position.column}`;
+    }
+    return null;
+  };
+}
+
+function tablePath(table: Table): string {
+  return `tables.${table.name}`;
+}
+
+function toTable(table: Table): TableModel {
+  const at = tablePath(table);
+  return {
+    schema: table.schema,
+    name: table.name,
+    renamedFrom: table.renamedFrom ?? null,
+    protect: table.protect,
+    rls:
+      typeof table.rls === 'string'
+        ? table.rls
+        : table.rls.map((policy, n) => toPolicy(policy, `${at}.rls[${n}]`)),
+    columns: table.fields.map((field) => toColumn(field, `${at}.fields.${field.name}`)),
+    indexes: table.indexes.map((index, n) => toIndex(index, `${at}.indexes[${n}]`)),
+    at,
+  };
+}
+
+function toColumn(field: Field, at: string): ColumnModel {
+  return {
+    name: field.name,
+    type: field.type ?? null,
+    primaryKey: field.primaryKey,
+    required: field.required,
+    unique: field.unique,
+    default: field.default === undefined ? null : toDefault(field.default),
+    enum: field.enum ?? null,
+    pattern: field.pattern ?? null,
+    min: field.min ?? null,
+    max: field.max ?? null,
+    check: field.check ?? null,
+    foreignKey: field.foreignKey ?? null,
+    ref: field.ref ? { bucket: field.ref.bucket, cascade: field.ref.onDelete === 'cascade' } : null,
+    renamedFrom: field.renamedFrom ?? null,
+    backfill: field.backfill ?? null,
+    using: field.using ?? null,
+    at,
+  };
+}
+
+function toDefault(value: Default): DefaultModel {
+  switch (value.kind) {
+    case 'scalar':
+      return { kind: 'literal', text: value.text };
+    case 'list':
+      return { kind: 'list', items: value.items, json: value.json };
+    case 'map':
+      return { kind: 'json', text: value.json };
+    case 'sql':
+      return { kind: 'sql', text: value.text };
+  }
+}
+
+function toIndex(index: Index, at: string): IndexModel {
+  return {
+    name: index.name ?? null,
+    columns: index.columns,
+    unique: index.unique,
+    where: index.where ?? null,
+    at,
+  };
+}
+
+function toPolicy(policy: Policy, at: string): PolicyModel {
+  return {
+    name: policy.name ?? null,
+    operations: policy.operations,
+    permissive: policy.type === 'permissive',
+    using: policy.using ?? null,
+    withCheck: policy.withCheck ?? null,
+    check: policy.check ?? null,
+    at,
+  };
+}
+
+function toFunction(fn: SqlFunction): FunctionModel {
+  return {
+    schema: 'public',
+    name: fn.name,
+    renamedFrom: fn.renamedFrom ?? null,
+    language: fn.language,
+    volatility: fn.volatility,
+    definer: fn.security === 'definer',
+    args: fn.args.map((arg) => ({
+      name: arg.name,
+      type: arg.type,
+      required: arg.required,
+      default: arg.default === undefined ? null : toDefault(arg.default),
+    })),
+    returns: fn.returns,
+    body: fn.body,
+    at: `rpc.${fn.name}`,
+  };
+}

@@ -1,0 +1,219 @@
+// The catalog queries of the introspection and the shapes of their rows. What is the same for many objects, such as
+// an access list or a set of roles, is spelled out once for all that share it: per object it would be most of the time.
+import { raw, sql, type Sql } from '../../postgres/sql.ts';
+import { API_ROLES } from './live-schema.ts';
+
+/** Which relations: a condition on `c` (pg_class) and `n` (its pg_namespace). */
+export type Which = Sql;
+
+const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
+  and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`);
+
+// Owner's full set minus what the service role has must be nothing; the two callers have exactly the four verbs.
+export function relationsQuery(which: Which): Sql {
+  return sql`with relation as materialized (
+    select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.relforcerowsecurity, c.reltuples, c.relowner, c.relacl, coalesce(c.relacl::text, '') as access
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace where ${which} and ${ONLY_TABLES}
+  ), spelled as materialized (
+    select a.access, a.relowner,
+      (select coalesce(string_agg(g.who || ':' || g.privileges, ' ' order by g.who), '') from (
+        select coalesce(r.rolname, 'public') as who, string_agg(x.privilege_type, ',' order by x.privilege_type) as privileges
+        from aclexplode(a.relacl) x left join pg_roles r on r.oid = x.grantee
+        where x.grantee = 0 or r.rolname in ('anon', 'authenticated', 'service_role') group by 1) g) as grants,
+      (select string_agg(x.privilege_type, ',' order by x.privilege_type) from aclexplode(acldefault('r', a.relowner)) x) as everything
+    from (select distinct on (access, relowner) access, relowner, relacl from relation) a
+  ) select r.oid::text as oid, r.nspname as schema, r.relname as name, r.relkind = 'p' as partitioned, r.relrowsecurity as "rowSecurity",
+    r.relforcerowsecurity as "rowSecurityForced",
+    r.reltuples::float8 as "estimatedRows", pg_relation_size(r.oid)::float8 as bytes, s.grants, s.everything
+  from relation r join spelled s on s.access = r.access and s.relowner = r.relowner`;
+}
+
+export function columnsQuery(which: Which): Sql {
+  return sql`select a.attrelid::text as relation, a.attname as name, a.attnum as number, format_type(a.atttypid, a.atttypmod) as type,
+    t.typcategory as category, a.attnotnull as "notNull", pg_get_expr(d.adbin, d.adrelid) as default, a.attidentity <> '' as identity,
+    a.attgenerated <> '' as generated
+  from pg_attribute a join pg_class c on c.oid = a.attrelid and a.attnum > 0 and not a.attisdropped
+  join pg_namespace n on n.oid = c.relnamespace
+  join pg_type t on t.oid = a.atttypid
+  left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  where ${which} and ${ONLY_TABLES} order by a.attrelid, a.attnum`;
+}
+
+/** Sequences that feed a column, by that column. */
+export function sequencesQuery(which: Which): Sql {
+  return sql`with sequence as materialized (
+    select d.refobjid, d.refobjsubid, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) as name, d.deptype = 'a' as auto,
+      s.relacl, coalesce(s.relacl::text, '') as access
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid and d.refobjsubid > 0
+      and d.classid = 'pg_class'::regclass and d.deptype in ('a', 'i')
+    join pg_class s on s.oid = d.objid and s.relkind = 'S' join pg_namespace sn on sn.oid = s.relnamespace
+    where ${which}
+  ), spelled as materialized (
+    select a.access, (select count(*)::int from aclexplode(a.relacl) x join pg_roles r on r.oid = x.grantee
+      where r.rolname in ('anon', 'authenticated', 'service_role') and x.privilege_type in ('USAGE', 'SELECT')) as granted
+    from (select distinct on (access) access, relacl from sequence) a
+  ) select q.refobjid::text as relation, q.refobjsubid as number, q.name, bool_or(q.auto) as auto, s.granted
+  from sequence q join spelled s on s.access = q.access group by 1, 2, 3, 5 order by 1, 2, 3`;
+}
+
+export function constraintsQuery(which: Which): Sql {
+  return sql`select k.conrelid::text as relation, k.conname as label, k.contype as type, k.conkey::int[] as columns, k.convalidated as validated,
+    k.condeferrable as deferrable, k.confdeltype as "onDelete", k.confupdtype as "onUpdate", k.confmatchtype as match,
+    case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as expression, k.connoinherit as "noInherit",
+    tn.nspname as "targetSchema", tc.relname as "targetTable", k.confrelid::text as target, k.confkey::int[] as "targetColumns",
+    coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true) and not exists (select from pg_trigger t
+      where k.contype = 'f' and t.tgconstraint = k.oid and t.tgenabled in ('D', 'R')) as enforced
+  from pg_constraint k join pg_class c on c.oid = k.conrelid join pg_namespace n on n.oid = c.relnamespace
+  left join pg_class tc on tc.oid = k.confrelid left join pg_namespace tn on tn.oid = tc.relnamespace
+  where ${which} and ${ONLY_TABLES} and k.contype in ('p', 'u', 'f', 'c') and k.conparentid = 0 order by k.conrelid, k.conname`;
+}
+
+/** Names of the columns of tables that are only pointed at. */
+export function columnNamesQuery(relations: readonly string[]): Sql {
+  return sql`select attrelid::text as relation, attnum as number, attname as name from pg_attribute
+    where attrelid = any (${[...relations]}::oid[]) and attnum > 0 and not attisdropped`;
+}
+
+export function indexesQuery(which: Which): Sql {
+  return sql`select i.indrelid::text as relation, ic.relname as label, i.indkey::int2[]::int[] as columns, i.indisunique as unique,
+    pg_get_expr(i.indpred, i.indrelid) as predicate, i.indisvalid and i.indisready and i.indislive as valid,
+    i.indexprs is not null or i.indnatts <> i.indnkeyatts or am.amname <> 'btree' or 0 <> any (i.indoption::int2[])
+      or i.indisexclusion or i.indnullsnotdistinct
+      or i.indclass::oid[] && array(select o.oid from pg_opclass o where not o.opcdefault) as special
+  from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am am on am.oid = ic.relam
+  join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
+  where ${which} and ${ONLY_TABLES}
+    and not exists (select from pg_constraint k where k.conrelid = i.indrelid and k.conindid = i.indexrelid and k.contype in ('p', 'u', 'x')) order by ic.relname`;
+}
+
+export function policiesQuery(which: Which): Sql {
+  return sql`with policy as materialized (
+    select p.*, c.oid = coalesce(to_regclass('storage.objects')::oid, 0) as storage
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_policy p on p.polrelid = c.oid
+    where (${which}) or c.oid = to_regclass('storage.objects')
+  ), spelled as materialized (
+    select l.polroles, case when l.polroles = '{0}' then 'public'
+      else (select string_agg(r.rolname, ',' order by r.rolname) from pg_roles r where r.oid = any (l.polroles)) end as roles
+    from (select distinct polroles from policy) l
+  ) select p.polrelid::text as relation, p.polname as label, p.polcmd as command, p.polpermissive as permissive, s.roles,
+    pg_get_expr(p.polqual, p.polrelid) as using, pg_get_expr(p.polwithcheck, p.polrelid) as check, p.storage
+  from policy p join spelled s on s.polroles = p.polroles order by p.polname`;
+}
+
+export function triggersQuery(which: Which): Sql {
+  return sql`select t.tgrelid::text as relation, t.tgname as label, pg_get_triggerdef(t.oid) as definition, t.tgenabled in ('O', 'A') as enabled
+  from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
+  where ${which} and not t.tgisinternal and t.tgname like 'svc\\_ref%' order by t.tgname`;
+}
+
+export function functionsQuery(schemas: readonly string[]): Sql {
+  return sql`select p.oid::text as oid, n.nspname as schema, p.proname as name, pg_get_function_arguments(p.oid) as arguments,
+  pg_get_function_identity_arguments(p.oid) as "identityArguments",
+  (select coalesce(array_agg(format_type(u.type, null) order by u.position), '{}') from unnest(p.proargtypes::oid[]) with ordinality as u(type, position)) as "argumentTypes",
+  coalesce(p.proargnames, '{}') as "argumentNames", p.pronargdefaults as defaults, pg_get_function_result(p.oid) as result,
+  l.lanname as language, p.provolatile as volatility, p.prosecdef as definer, coalesce(p.proconfig, '{}') as settings, p.prosrc as body,
+  (select count(distinct r.rolname) filter (where r.rolname is not null) = 3 and count(*) filter (where x.grantee = 0) = 0
+   from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x left join pg_roles r on r.oid = x.grantee and r.rolname in ('anon', 'authenticated', 'service_role')
+   where x.grantee = 0 or r.rolname is not null) as granted
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_language l on l.oid = p.prolang
+  where n.nspname = any (${[...schemas]}) and p.prokind = 'f'
+    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e') order by p.proname, p.oid`;
+}
+
+export function namespacesQuery(schemas: readonly string[]): Sql {
+  return sql`select n.nspname as name, (select count(distinct r.rolname)::int from aclexplode(n.nspacl) x join pg_roles r on r.oid = x.grantee
+      where r.rolname = any (${[...API_ROLES]}) and x.privilege_type = 'USAGE') as granted
+    from pg_namespace n where n.nspname = any (${[...schemas]})`;
+}
+
+export type RelationRow = {
+  oid: string;
+  schema: string;
+  name: string;
+  partitioned: boolean;
+  rowSecurity: boolean;
+  rowSecurityForced: boolean;
+  estimatedRows: number;
+  bytes: number;
+  grants: string;
+  everything: string;
+};
+
+export type ColumnRow = {
+  relation: string;
+  name: string;
+  number: number;
+  type: string;
+  category: string;
+  notNull: boolean;
+  default: string | null;
+  identity: boolean;
+  generated: boolean;
+};
+
+export type ConstraintRow = {
+  relation: string;
+  label: string;
+  type: string;
+  columns: number[] | null;
+  validated: boolean;
+  enforced: boolean;
+  deferrable: boolean;
+  onDelete: string;
+  onUpdate: string;
+  match: string;
+  expression: string | null;
+  noInherit: boolean;
+  targetSchema: string | null;
+  targetTable: string | null;
+  target: string;
+  targetColumns: number[] | null;
+};
+
+export type IndexRow = {
+  relation: string;
+  label: string;
+  columns: number[];
+  unique: boolean;
+  predicate: string | null;
+  valid: boolean;
+  special: boolean;
+};
+
+export type PolicyRow = {
+  relation: string;
+  label: string;
+  command: string;
+  permissive: boolean;
+  roles: string;
+  using: string | null;
+  check: string | null;
+  storage: boolean;
+};
+
+export type TriggerRow = { relation: string; label: string; definition: string; enabled: boolean };
+
+export type FunctionRow = {
+  oid: string;
+  schema: string;
+  name: string;
+  arguments: string;
+  identityArguments: string;
+  argumentTypes: string[];
+  argumentNames: string[];
+  defaults: number;
+  result: string;
+  language: string;
+  volatility: string;
+  definer: boolean;
+  settings: string[];
+  body: string;
+  granted: boolean;
+};
+
+export type SequenceRow = { relation: string; number: number; name: string; auto: boolean; granted: number };
+
+export type NamespaceRow = { name: string; granted: number };
+
+export type ColumnNameRow = { relation: string; number: number; name: string };

@@ -1,0 +1,294 @@
+// Reads what the database has, in a fixed number of set queries. Printed texts depend on session settings, so
+// they are pinned first: two sessions with other time zones or search paths must print the same.
+import { raw, sql } from '../../postgres/sql.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
+import {
+  API_ROLES,
+  type Command,
+  type Live,
+  type LiveCheck,
+  type LiveColumn,
+  type LiveForeignKey,
+  type LiveFunction,
+  type LiveIndex,
+  type LiveKey,
+  type LivePolicy,
+  type LiveTable,
+  type LiveTrigger,
+} from './live-schema.ts';
+import {
+  columnNamesQuery,
+  columnsQuery,
+  constraintsQuery,
+  functionsQuery,
+  indexesQuery,
+  namespacesQuery,
+  policiesQuery,
+  relationsQuery,
+  sequencesQuery,
+  triggersQuery,
+  type ColumnNameRow,
+  type ColumnRow,
+  type ConstraintRow,
+  type FunctionRow,
+  type IndexRow,
+  type NamespaceRow,
+  type PolicyRow,
+  type RelationRow,
+  type SequenceRow,
+  type TriggerRow,
+  type Which,
+} from './live-queries.ts';
+import { tableKey } from './model.ts';
+
+const PINS: ReadonlyArray<readonly [string, string]> = [
+  ['search_path', 'pg_catalog'],
+  ['timezone', 'UTC'],
+  ['datestyle', 'ISO, YMD'],
+  ['intervalstyle', 'postgres'],
+  ['bytea_output', 'hex'],
+  ['extra_float_digits', '1'],
+  ['quote_all_identifiers', 'off'],
+  ['standard_conforming_strings', 'on'],
+  ['jit', 'off'],
+];
+
+/** For the rest of the transaction: prints are comparable. */
+export async function pinPrinting(session: Queryable): Promise<void> {
+  const settings = PINS.map(([name, value]) => `set_config('${name}', '${value}', true)`);
+  await session.query(raw(`select ${settings.join(', ')}`));
+}
+
+/** Only these tables, by `schema.table`. */
+export type Part = ReadonlySet<string>;
+
+/** A consistent picture of its own. The deparser reads the newest catalog, hence the retry. */
+export async function readLive(
+  session: Queryable,
+  schemas: readonly string[],
+  part: Part | null = null,
+): Promise<Live> {
+  for (let attempt = 1; ; attempt += 1) {
+    await session.query(raw('begin isolation level repeatable read read only'));
+    try {
+      return await readLiveInside(session, schemas, part);
+    } catch (error) {
+      if (attempt >= 3 || !isCacheLookupFailure(error)) throw error;
+    } finally {
+      await session.query(raw('rollback'));
+    }
+  }
+}
+
+function isCacheLookupFailure(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'XX000';
+}
+
+/** The same inside a transaction that is already open; leaves the print settings pinned. */
+export async function readLiveInside(
+  session: Queryable,
+  schemas: readonly string[],
+  part: Part | null = null,
+): Promise<Live> {
+  await pinPrinting(session);
+  const [server] = await session.query<{ version: number }>(
+    raw(`select current_setting('server_version_num')::int as version`),
+  );
+  const which = part === null ? sql`n.nspname = any (${[...schemas]})` : await whichOf(session, part);
+  const relations = await session.query<RelationRow>(relationsQuery(which));
+  const columns = await session.query<ColumnRow>(columnsQuery(which));
+  const sequences = await session.query<SequenceRow>(sequencesQuery(which));
+  const constraints = await session.query<ConstraintRow>(constraintsQuery(which));
+  const indexes = await session.query<IndexRow>(indexesQuery(which));
+  const policies = await session.query<PolicyRow>(policiesQuery(which));
+  const triggers = await session.query<TriggerRow>(triggersQuery(which));
+  const functions = await session.query<FunctionRow>(functionsQuery(schemas));
+  const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
+
+  const columnsOf = groupBy(columns, (row) => row.relation);
+  const rows: TableRows = {
+    columns: columnsOf,
+    sequences: new Map(sequences.map((row) => [`${row.relation} ${row.number}`, row])),
+    constraints: groupBy(constraints, (row) => row.relation),
+    indexes: groupBy(indexes, (row) => row.relation),
+    policies: groupBy(policies, (row) => row.relation),
+    triggers: groupBy(triggers, (row) => row.relation),
+    namesOf: await readNames(session, columnsOf, constraints),
+  };
+  return {
+    tables: new Map(relations.map((row) => [tableKey(row.schema, row.name), toTable(row, rows)])),
+    functions: groupBy(functions.map(toFunction), (row) => tableKey(row.schema, row.name)),
+    schemas: new Map(
+      namespaces.map((row) => [row.name, { name: row.name, usageGranted: row.granted === API_ROLES.length }]),
+    ),
+    storagePolicies: policies.filter((row) => row.storage).map(toPolicy),
+    serverVersion: server?.version ?? 0,
+  };
+}
+
+async function whichOf(session: Queryable, part: Part): Promise<Which> {
+  const rows = await session.query<{ oid: string }>(sql`
+    select c.oid::text as oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname || '.' || c.relname = any (${[...part]})`);
+  return sql`c.oid = any (${rows.map((row) => row.oid)}::oid[])`;
+}
+
+type TableRows = {
+  readonly columns: ReadonlyMap<string, readonly ColumnRow[]>;
+  /** By relation and column number. */
+  readonly sequences: ReadonlyMap<string, SequenceRow>;
+  readonly constraints: ReadonlyMap<string, readonly ConstraintRow[]>;
+  readonly indexes: ReadonlyMap<string, readonly IndexRow[]>;
+  readonly policies: ReadonlyMap<string, readonly PolicyRow[]>;
+  readonly triggers: ReadonlyMap<string, readonly TriggerRow[]>;
+  /** Column names by relation and number, those of foreign keys' targets included. */
+  readonly namesOf: ReadonlyMap<string, ReadonlyMap<number, string>>;
+};
+
+async function readNames(
+  session: Queryable,
+  columns: ReadonlyMap<string, readonly ColumnRow[]>,
+  constraints: readonly ConstraintRow[],
+): Promise<Map<string, Map<number, string>>> {
+  const targets = constraints.filter((row) => row.type === 'f').map((row) => row.target);
+  const outside = [...new Set(targets)].filter((relation) => !columns.has(relation));
+  const more = outside.length === 0 ? [] : await session.query<ColumnNameRow>(columnNamesQuery(outside));
+  const toNames = (rows: readonly { number: number; name: string }[]): Map<number, string> =>
+    new Map(rows.map((row) => [row.number, row.name]));
+  return new Map(
+    [...columns, ...groupBy(more, (row) => row.relation)].map(([relation, rows]) => [
+      relation,
+      toNames(rows),
+    ]),
+  );
+}
+
+/** Names of columns by number; of the table itself unless another relation is named. */
+type Names = (numbers: readonly number[] | null, relation?: string) => string[];
+
+const CALLER_VERBS = 'DELETE,INSERT,SELECT,UPDATE';
+
+function toTable(row: RelationRow, rows: TableRows): LiveTable {
+  const names = (numbers: readonly number[] | null, relation: string = row.oid): string[] =>
+    (numbers ?? []).map((number) => rows.namesOf.get(relation)?.get(number) ?? '');
+  const api = `anon:${CALLER_VERBS} authenticated:${CALLER_VERBS} service_role:${row.everything}`;
+  const columns = (rows.columns.get(row.oid) ?? []).map((column) =>
+    toColumn(column, rows.sequences.get(`${row.oid} ${column.number}`)),
+  );
+  const constraints = rows.constraints.get(row.oid) ?? [];
+  return {
+    oid: row.oid,
+    schema: row.schema,
+    name: row.name,
+    partitioned: row.partitioned,
+    rowSecurity: row.rowSecurity,
+    rowSecurityForced: row.rowSecurityForced,
+    granted: row.grants === api ? 'api' : row.grants === '' ? 'none' : 'other',
+    estimatedRows: row.estimatedRows,
+    bytes: row.bytes,
+    columns: new Map(columns.map((column) => [column.name, column])),
+    keys: constraints.filter((k) => k.type === 'p' || k.type === 'u').map((k) => toKey(k, names)),
+    foreignKeys: constraints.filter((k) => k.type === 'f').map((k) => toForeignKey(k, names)),
+    checks: constraints.filter((k) => k.type === 'c').map((k) => toCheck(k, names)),
+    indexes: (rows.indexes.get(row.oid) ?? []).map((i) => toIndex(i, names)),
+    policies: (rows.policies.get(row.oid) ?? []).map(toPolicy),
+    triggers: (rows.triggers.get(row.oid) ?? []).map(({ label, definition, enabled }): LiveTrigger => ({
+      label,
+      definition,
+      enabled,
+    })),
+  };
+}
+
+// Six grants: USAGE and SELECT for each of the three roles.
+const SEQUENCE_GRANTS = 6;
+
+function toColumn(row: ColumnRow, sequence: SequenceRow | undefined): LiveColumn {
+  const serial = row.identity || (sequence?.auto === true && (row.default ?? '').startsWith('nextval('));
+  return {
+    name: row.name,
+    number: row.number,
+    type: row.type,
+    category: row.category,
+    notNull: row.notNull,
+    default: serial ? null : row.default,
+    serial,
+    identity: row.identity,
+    sequence: sequence?.name ?? null,
+    sequenceGranted: row.identity || sequence?.granted === SEQUENCE_GRANTS,
+    generated: row.generated,
+  };
+}
+
+function toKey(row: ConstraintRow, names: Names): LiveKey {
+  return {
+    label: row.label,
+    kind: row.type === 'p' ? 'primary' : 'unique',
+    columns: names(row.columns),
+    special: row.deferrable,
+  };
+}
+
+const ON_DELETE: Record<string, LiveForeignKey['onDelete']> = {
+  c: 'cascade',
+  // NO ACTION differs from RESTRICT only for deferred constraints.
+  a: 'restrict',
+  r: 'restrict',
+  n: 'set_null',
+};
+
+function toForeignKey(row: ConstraintRow, names: Names): LiveForeignKey {
+  return {
+    label: row.label,
+    columns: names(row.columns),
+    targetSchema: row.targetSchema ?? '',
+    targetTable: row.targetTable ?? '',
+    targetColumns: names(row.targetColumns, row.target),
+    onDelete: ON_DELETE[row.onDelete] ?? 'other',
+    validated: row.validated,
+    enforced: row.enforced,
+    special: row.deferrable || (row.onUpdate !== 'a' && row.onUpdate !== 'r') || row.match !== 's',
+  };
+}
+
+function toCheck(row: ConstraintRow, names: Names): LiveCheck {
+  return {
+    label: row.label,
+    columns: names(row.columns),
+    expression: row.expression ?? '',
+    validated: row.validated,
+    enforced: row.enforced,
+  };
+}
+
+function toIndex(row: IndexRow, names: Names): LiveIndex {
+  const { label, unique, predicate, valid, special } = row;
+  return { label, columns: names(row.columns), unique, predicate, valid, special };
+}
+
+const COMMANDS: Record<string, Command> = { r: 'select', a: 'insert', w: 'update', d: 'delete', '*': 'all' };
+
+function toPolicy(row: PolicyRow): LivePolicy {
+  return {
+    label: row.label,
+    command: COMMANDS[row.command] ?? 'all',
+    permissive: row.permissive,
+    roles: row.roles,
+    using: row.using,
+    check: row.check,
+  };
+}
+
+function toFunction(row: FunctionRow): LiveFunction {
+  return { ...row, body: row.body.trimEnd() };
+}
+
+function groupBy<T>(rows: readonly T[], key: (row: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const row of rows) {
+    const group = groups.get(key(row));
+    if (group) group.push(row);
+    else groups.set(key(row), [row]);
+  }
+  return groups;
+}

@@ -1,0 +1,54 @@
+// What somebody made in the schemas that svc manages and no file ever declared: listed for `status` and `drift`, never
+// touched. Parts of declared tables are found by the comparison itself; these stand by themselves, or it has no word
+// for them.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import { readObjects } from './state.ts';
+import { keyOf, type SchemaModel } from '../schema/model.ts';
+
+export type ByHand = {
+  readonly what: string;
+  /** With its schema, or with the table it is on. */
+  readonly name: string;
+  /** Callers of the API roles can read or call it, whatever the file says. */
+  readonly open: boolean;
+};
+
+export async function readByHand(
+  session: Queryable,
+  model: SchemaModel,
+  schemas: readonly string[],
+): Promise<ByHand[]> {
+  const { ownership } = await readObjects(session);
+  const tables = [...ownership.tables.keys(), ...ownership.retiredTables.keys(), ...model.tables.map(keyOf)];
+  // Other signatures under a declared name are found with the declaration.
+  const functions = [...ownership.functions, ...model.functions.map(keyOf)];
+  return session.query<ByHand>(sql`
+    with schema as (
+      select n.oid, n.nspname as name, has_schema_privilege('anon', n.oid, 'usage') or has_schema_privilege('authenticated', n.oid, 'usage') as open
+      from pg_namespace n where n.nspname = any (${[...schemas]})
+    )
+    select case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'f' then 'foreign table' else 'table' end as what,
+      s.name || '.' || c.relname as name,
+      s.open and (has_any_column_privilege('anon', c.oid, 'select') or has_any_column_privilege('authenticated', c.oid, 'select')) as open
+    from pg_class c join schema s on s.oid = c.relnamespace
+    where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition and s.name || '.' || c.relname <> all (${tables})
+      and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+    union all
+    select case p.prokind when 'p' then 'procedure' when 'a' then 'aggregate' else 'function' end,
+      s.name || '.' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
+      s.open and (has_function_privilege('anon', p.oid, 'execute') or has_function_privilege('authenticated', p.oid, 'execute'))
+    from pg_proc p join schema s on s.oid = p.pronamespace
+    where s.name || '.' || p.proname <> all (${functions})
+      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+    union all
+    select 'trigger', t.tgname || ' of ' || s.name || '.' || c.relname || case t.tgenabled when 'D' then ' (disabled)' else '' end, false
+    from pg_trigger t join pg_class c on c.oid = t.tgrelid join schema s on s.oid = c.relnamespace
+    where not t.tgisinternal and t.tgparentid = 0 and t.tgname not like 'svc\\_ref%' and t.tgname not like '~svc\\_%'
+      and s.name || '.' || c.relname = any (${tables})
+    union all
+    select 'rule', r.rulename || ' of ' || s.name || '.' || c.relname, false
+    from pg_rewrite r join pg_class c on c.oid = r.ev_class join schema s on s.oid = c.relnamespace
+    where r.rulename <> '_RETURN' and s.name || '.' || c.relname = any (${tables})
+    order by 1, 2`);
+}
