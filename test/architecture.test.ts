@@ -25,6 +25,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   storage: 3,
   functions: 3,
   'dashboard-api': 4,
+  deploy: 4,
   server: 4,
   cli: 5,
 };

@@ -9,7 +9,7 @@ import { enableCompileCache } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { silentLog } from '../../src/log/log.ts';
-import { WorkerPool } from '../../src/functions/worker-pool.ts';
+import { WorkerPool } from '../../src/functions/runtime/worker-pool.ts';
 import { startSvc } from '../../test/support/svc-process.ts';
 
 const ROUNDS = Number(process.env['ROUNDS'] ?? 5);

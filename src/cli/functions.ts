@@ -5,7 +5,7 @@ import { Command, Option } from 'commander';
 import { readModeVariables } from '../config/read/env-file.ts';
 import { loadConfig } from '../config/load.ts';
 import { readSource } from '../config/read/source.ts';
-import { createFunction } from '../functions/starter.ts';
+import { createFunction } from '../functions/sources/starter.ts';
 import { listenPort } from './environment.ts';
 import { CommandFailure, EXIT } from './exit.ts';
 import { loadProject } from './project.ts';

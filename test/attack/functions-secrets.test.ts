@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { buildBundle } from '../../src/functions/bundle.ts';
+import { buildBundle } from '../../src/functions/sources/bundle.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { startWorld, until } from '../functions/world.ts';
 

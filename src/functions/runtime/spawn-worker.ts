@@ -16,7 +16,7 @@ const INHERITED = [
 ];
 
 const WORKER_FILE = fileURLToPath(
-  new URL(import.meta.url.endsWith('.ts') ? './worker/main.ts' : './worker/main.js', import.meta.url),
+  new URL(import.meta.url.endsWith('.ts') ? '../worker/main.ts' : './worker/main.js', import.meta.url),
 );
 
 export type SpawnOptions = {

@@ -7,15 +7,15 @@ import { mkdir, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { editText } from '../../config/edit/edit.ts';
-import { loadConfig } from '../../config/load.ts';
-import { renderMistakes } from '../../config/mistakes/report.ts';
-import type { Log } from '../../log/log.ts';
-import { Problem } from '../../problem/problem.ts';
-import { unpack } from '../archive.ts';
-import { buildBundle } from '../bundle.ts';
-import { storeBundle } from '../bundle-store.ts';
-import type { Environment } from '../install.ts';
+import { editText } from '../config/edit/edit.ts';
+import { loadConfig } from '../config/load.ts';
+import { renderMistakes } from '../config/mistakes/report.ts';
+import type { Log } from '../log/log.ts';
+import { Problem } from '../problem/problem.ts';
+import { unpack } from '../functions/sources/archive.ts';
+import { buildBundle } from '../functions/sources/bundle.ts';
+import { storeBundle } from '../functions/sources/bundle-store.ts';
+import type { Environment } from '../functions/sources/install.ts';
 
 export type ReleaseOptions = {
   readonly id: string;

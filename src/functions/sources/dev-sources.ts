@@ -3,8 +3,8 @@
 import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { watch } from 'chokidar';
-import type { CodeFunction } from '../config/config.ts';
-import { localImports } from '../lib/local-imports.ts';
+import type { CodeFunction } from '../../config/config.ts';
+import { localImports } from '../../lib/local-imports.ts';
 
 const SKIPPED = new Set(['node_modules', '.git', '.svc']);
 

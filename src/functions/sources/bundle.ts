@@ -6,15 +6,15 @@ import { copyFile, lstat, mkdir, mkdtemp, readdir, realpath, rm, stat } from 'no
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import type { CodeFunction } from '../config/config.ts';
-import type { Log } from '../log/log.ts';
-import { Problem } from '../problem/problem.ts';
+import type { CodeFunction } from '../../config/config.ts';
+import type { Log } from '../../log/log.ts';
+import { Problem } from '../../problem/problem.ts';
 import { pack, type ArchiveEntry } from './archive.ts';
 import { BUNDLE_FORMAT, MANIFEST, type BundleManifest } from './bundle-store.ts';
 import { checkFunctions } from './check.ts';
 import { sourcePaths } from './dev-sources.ts';
 import { installLocked, requireLockfile, type Environment } from './install.ts';
-import { WorkerProcess } from './worker-process.ts';
+import { WorkerProcess } from '../runtime/worker-process.ts';
 
 export type BundleOptions = {
   /** Directory of svc.yaml. */

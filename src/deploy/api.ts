@@ -6,7 +6,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Problem } from '../../problem/problem.ts';
+import { Problem } from '../problem/problem.ts';
 
 export const PREFIX = '/deploy/v1';
 export const SHA256_HEADER = 'x-svc-sha256';

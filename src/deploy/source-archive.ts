@@ -2,12 +2,12 @@
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative, sep } from 'node:path';
-import type { Config } from '../../config/config.ts';
-import { Problem } from '../../problem/problem.ts';
-import type { ArchiveEntry } from '../archive.ts';
-import { listSources, writeArchive } from '../bundle.ts';
-import { checkFunctions } from '../check.ts';
-import { requireLockfile } from '../install.ts';
+import type { Config } from '../config/config.ts';
+import { Problem } from '../problem/problem.ts';
+import type { ArchiveEntry } from '../functions/sources/archive.ts';
+import { listSources, writeArchive } from '../functions/sources/bundle.ts';
+import { checkFunctions } from '../functions/sources/check.ts';
+import { requireLockfile } from '../functions/sources/install.ts';
 
 export type SourceArchive = {
   readonly file: string;

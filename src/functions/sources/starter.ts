@@ -1,8 +1,8 @@
 // A new function: the starter handler, its declaration, and functions/package.json where there is none yet.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Problem } from '../problem/problem.ts';
-import { editText } from '../config/edit/edit.ts';
+import { Problem } from '../../problem/problem.ts';
+import { editText } from '../../config/edit/edit.ts';
 import { LOCKFILE } from './install.ts';
 
 export type StarterOptions = {

@@ -2,8 +2,8 @@
 // frames, and whatever bypasses the console.
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import type { Log } from '../log/log.ts';
-import { LOG_LEVELS } from './worker/protocol.ts';
+import type { Log } from '../../log/log.ts';
+import { LOG_LEVELS } from '../worker/protocol.ts';
 
 const MAX_RAW_LINE = 32 * 1024;
 

@@ -8,9 +8,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Log } from '../../log/log.ts';
-import { Problem } from '../../problem/problem.ts';
-import type { Environment } from '../install.ts';
+import type { Log } from '../log/log.ts';
+import { Problem } from '../problem/problem.ts';
+import type { Environment } from '../functions/sources/install.ts';
 import { PREFIX, SHA256_HEADER, type DeploymentStatus } from './api.ts';
 import { Front } from './front.ts';
 import { Release } from './release.ts';

@@ -1,11 +1,11 @@
 // Gives each request a worker with a free slot. Waits only where waiting ends soon (a worker is starting);
 // otherwise says at once that all slots are taken or that no worker is well.
-import { Abort, type Problem } from '../problem/problem.ts';
-import { noWorker, saturated, timedOut, workersDoNotStart } from './problem.ts';
+import { Abort, type Problem } from '../../problem/problem.ts';
+import { noWorker, saturated, timedOut, workersDoNotStart } from '../problem.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
 import type { FunctionAnswer } from './function-answer.ts';
 import type { Call, Settle, WorkerProcess } from './worker-process.ts';
-import type { CancelReason } from './worker/protocol.ts';
+import type { CancelReason } from '../worker/protocol.ts';
 
 export const SLOTS_PER_WORKER = 64;
 

@@ -2,7 +2,7 @@
 // into no log line and no error, whoever prints it.
 import { inspect } from 'node:util';
 import { parse } from 'yaml';
-import type { Config } from '../config/config.ts';
+import type { Config } from '../../config/config.ts';
 
 /** Shorter values would turn ordinary words into `[redacted]`. */
 const SHORTEST_SECRET = 6;

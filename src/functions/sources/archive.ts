@@ -6,7 +6,7 @@ import { mkdir, open } from 'node:fs/promises';
 import { dirname, join, normalize, sep } from 'node:path';
 import { Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
-import { Problem } from '../problem/problem.ts';
+import { Problem } from '../../problem/problem.ts';
 
 export type ArchiveEntry = {
   /** With forward slashes, relative. */

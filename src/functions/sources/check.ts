@@ -2,9 +2,9 @@
 // reaches for the service client.
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
-import type { CodeFunction } from '../config/config.ts';
-import { mentionsServiceClient } from '../config/check/service-client.ts';
-import { Problem } from '../problem/problem.ts';
+import type { CodeFunction } from '../../config/config.ts';
+import { mentionsServiceClient } from '../../config/check/service-client.ts';
+import { Problem } from '../../problem/problem.ts';
 
 export function checkFunctions(functions: readonly CodeFunction[], root: string, runtime: string): void {
   if (functions.length === 0) return;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Config } from '../config/config.ts';
-import { loadConfig } from '../config/load.ts';
+import type { Config } from '../../config/config.ts';
+import { loadConfig } from '../../config/load.ts';
 import { redactor, secretValues } from './env.ts';
 
 function config(text: string, variables: Record<string, string>): Config {

@@ -8,8 +8,8 @@ import { dirname, join, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type * as sdkModule from '@aws-sdk/client-s3';
-import type { StorageProvider } from '../config/config.ts';
-import { Problem } from '../problem/problem.ts';
+import type { StorageProvider } from '../../config/config.ts';
+import { Problem } from '../../problem/problem.ts';
 import { unpack } from './archive.ts';
 
 export const MANIFEST = 'svc-bundle.json';

@@ -1,6 +1,6 @@
 // Short-lived `service_role` tokens for `ctx.serviceClient`. One is shared by the requests of a minute.
-import type { SigningKeys } from '../identity/signing-keys.ts';
-import { signToken } from '../identity/token.ts';
+import type { SigningKeys } from '../../identity/signing-keys.ts';
+import { signToken } from '../../identity/token.ts';
 
 const LIFETIME_SECONDS = 300;
 const RENEW_AFTER_SECONDS = 60;

@@ -1,7 +1,7 @@
 // What a worker answers to a request: the head, checked before anything of it reaches a socket, and a body that
 // is whole or streams at the pace of the client.
 import { Readable } from 'node:stream';
-import type { AnswerHead, HeaderValue } from './worker/protocol.ts';
+import type { AnswerHead, HeaderValue } from '../worker/protocol.ts';
 
 export type FunctionAnswer = AnswerHead & { readonly body: Buffer | Readable | undefined };
 

@@ -1,8 +1,8 @@
 // Keeps one generation of workers at its number: what dies or tires is replaced, at once as a rule, ever more
 // slowly when deaths come thick. A generation is one state of the code; a reload makes another.
-import type { Log } from '../log/log.ts';
+import type { Log } from '../../log/log.ts';
 import { WorkerProcess, type WorkerEvents, type WorkerOptions } from './worker-process.ts';
-import type { Loaded } from './worker/protocol.ts';
+import type { Loaded } from '../worker/protocol.ts';
 
 /** Deaths that are replaced at once, per worker and window; more is a restart loop. */
 const FREE_DEATHS = 3;

@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Log } from '../log/log.ts';
-import { Problem } from '../problem/problem.ts';
+import type { Log } from '../../log/log.ts';
+import { Problem } from '../../problem/problem.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -2,10 +2,10 @@
 // starting → ready → retiring → dead, and is never reused: what goes wrong in it ends with it.
 import type { ChildProcess } from 'node:child_process';
 import { Duplex } from 'node:stream';
-import type { Log } from '../log/log.ts';
-import type { Abort, Problem } from '../problem/problem.ts';
+import type { Log } from '../../log/log.ts';
+import type { Abort, Problem } from '../../problem/problem.ts';
 import { AnswerStream, parseHead, type FunctionAnswer } from './function-answer.ts';
-import { badAnswer, badJson, handlerThrew, handlerUnloadable, timedOut, workerDied } from './problem.ts';
+import { badAnswer, badJson, handlerThrew, handlerUnloadable, timedOut, workerDied } from '../problem.ts';
 import { spawnWorker } from './spawn-worker.ts';
 import { WorkerHealth } from './worker-health.ts';
 import { logLine, logStreams, type Redact } from './worker-log.ts';
@@ -23,7 +23,7 @@ import {
   type Failure,
   type Loaded,
   type WorkerSettings,
-} from './worker/protocol.ts';
+} from '../worker/protocol.ts';
 
 /** How long a handler may go on after its deadline, before its worker is replaced to be rid of it. */
 const LEAK_GRACE_MS = 5_000;
