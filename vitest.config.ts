@@ -26,7 +26,7 @@ export default defineConfig({
         test: {
           name: 'world',
           include: ['src/**/*.pg.test.ts', 'test/**/*.test.ts'],
-          exclude: ['test/architecture.test.ts', 'test/browser/**'],
+          exclude: ['test/architecture.test.ts', 'test/**/browser/**'],
           globalSetup: ['test/support/postgres-cluster.ts'],
           // Only what hangs ends here: a world is started, killed and started again on machines that are busy.
           testTimeout: 120_000,
@@ -38,7 +38,7 @@ export default defineConfig({
       {
         test: {
           name: 'browser',
-          include: ['test/browser/**/*.test.ts'],
+          include: ['test/**/browser/*.test.ts'],
           globalSetup: ['test/support/postgres-cluster.ts', 'test/support/dashboard-build.ts'],
           // After all others: a page that waits for its turn between killed databases shows nothing about itself.
           sequence: { groupOrder: 1 },

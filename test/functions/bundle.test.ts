@@ -19,7 +19,7 @@ import { buildBundle } from '../../src/functions/sources/bundle.ts';
 import { openBundle, storeBundle } from '../../src/functions/sources/bundle-store.ts';
 import { createFunction } from '../../src/functions/sources/starter.ts';
 import { silentLog } from '../../src/log/log.ts';
-import { s3ServerAvailable, startS3Server } from '../conformance/storage/s3-server.ts';
+import { s3ServerAvailable, startS3Server } from '../storage/conformance/s3-server.ts';
 import { startWorld, type World } from './world.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-bundles-'));

@@ -1,0 +1,73 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
+import { dashboardWorld, expectAccessible } from '../../support/browser/browser.ts';
+
+const world = dashboardWorld();
+
+function file(): string {
+  return readFileSync(world.project.config, 'utf8');
+}
+
+/** On the empty line at the end of the file. */
+async function type(page: Page, text: string): Promise<void> {
+  await page.getByLabel('svc.yaml').click();
+  await page.keyboard.press('Control+End');
+  await page.keyboard.insertText(text);
+  await page.keyboard.press('Enter');
+}
+
+async function shown(page: Page): Promise<string> {
+  return (await page.locator('.cm-line').allTextContents()).join('\n');
+}
+
+describe.skipIf(world.skipped)('configuration', () => {
+  test('a change is shown as lines and steps, then written, comments and all', async () => {
+    const before = file();
+    const page = await world.open('/config');
+    await type(page, '# Written in a browser');
+    await page.getByRole('button', { name: 'Review' }).click();
+    const review = page.getByRole('dialog', { name: 'Change svc.yaml' });
+    await review.getByText('# Written in a browser').waitFor();
+    await expectAccessible(page);
+    expect(file()).toBe(before);
+    await review.getByRole('button', { name: 'Write svc.yaml' }).click();
+    await review.waitFor({ state: 'hidden' });
+    expect(file()).toBe(`${before}# Written in a browser\n`);
+    expect(await page.getByRole('button', { name: 'Review' }).isDisabled()).toBe(true);
+  });
+
+  test('a mistake is shown at its line, and nothing is written', async () => {
+    const before = file();
+    const page = await world.open('/config', { expected: [/status of 422/] });
+    await type(page, 'funktions: {}');
+    await page.getByRole('button', { name: 'Review' }).click();
+    await page.getByRole('alert').getByText('funktions').waitFor();
+    expect(await page.locator('.cm-marked').textContent()).toContain('funktions');
+    await expectAccessible(page);
+    expect(file()).toBe(before);
+    await page.getByRole('button', { name: 'Discard' }).click();
+    expect(await page.locator('.cm-marked').count()).toBe(0);
+  });
+
+  test('when the file changed meanwhile, the new text is offered and nothing typed is lost', async () => {
+    const page = await world.open('/config', { expected: [/status of 409/] });
+    await type(page, '# Mine');
+    const theirs = file().replace('name: Todo', 'name: Theirs');
+    writeFileSync(world.project.config, theirs);
+    await page.getByRole('button', { name: 'Review' }).click();
+    await page.getByRole('alert').getByText('was changed meanwhile').waitFor();
+    await expectAccessible(page);
+    expect(file()).toBe(theirs);
+
+    await page.getByRole('button', { name: 'Load the new text' }).click();
+    await expect.poll(() => shown(page)).toContain('name: Theirs');
+    expect(await shown(page)).not.toContain('# Mine');
+    expect(await page.getByRole('region', { name: 'what you had typed' }).textContent()).toContain('# Mine');
+
+    await type(page, '# Mine');
+    await page.getByRole('button', { name: 'Review' }).click();
+    await page.getByRole('button', { name: 'Write svc.yaml' }).click();
+    await expect.poll(file).toBe(`${theirs}# Mine\n`);
+  });
+});

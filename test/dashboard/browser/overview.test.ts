@@ -1,0 +1,86 @@
+import { describe, expect, test } from 'vitest';
+import { dashboardWorld, expectAccessible } from '../../support/browser/browser.ts';
+
+const BUDGET_BYTES = 250_000;
+
+const world = dashboardWorld();
+
+describe.skipIf(world.skipped)('overview', () => {
+  test('svc dev signs in on its own machine, and the page says how the service is', async () => {
+    const page = await world.open('/');
+    await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
+    const health = page.getByRole('region', { name: 'Health' });
+    expect(await health.textContent()).toContain('ok');
+    expect(await page.getByRole('link', { name: '4 Tables' }).isVisible()).toBe(true);
+    await page.getByText('The database has everything svc.yaml says.').waitFor();
+    await expectAccessible(page);
+  });
+
+  test('the publishable key is copied, the secret key only after it was asked for', async () => {
+    const page = await world.open('/', { permissions: ['clipboard-read', 'clipboard-write'] });
+    const copied = () => page.evaluate(() => navigator.clipboard.readText());
+
+    await page.getByRole('button', { name: 'Copy the publishable key' }).click();
+    await expect.poll(copied).toBe(world.svc.publishableKey);
+
+    expect(await page.content()).not.toContain(world.svc.secretKey);
+    const connect = page.getByRole('region', { name: 'Connect' });
+    await connect.getByRole('button', { name: 'Show' }).click();
+    await page.getByRole('button', { name: 'Copy the secret key' }).click();
+    await expect.poll(copied).toBe(world.svc.secretKey);
+
+    // It does not outlive the page.
+    await page.reload();
+    await connect.getByRole('button', { name: 'Show' }).waitFor();
+    expect(await page.content()).not.toContain(world.svc.secretKey);
+  });
+
+  test('the snippets name this project, and the curl command works as it stands', async () => {
+    const page = await world.open('/');
+    const snippet = page.getByRole('region', { name: 'the supabase-js snippet' });
+    expect(await snippet.textContent()).toContain(world.svc.publishableKey);
+    await page.getByRole('tab', { name: 'curl' }).click();
+    const curl = (await page.getByRole('region', { name: 'the curl command' }).textContent()) ?? '';
+    const [, url = ''] = /curl '([^']+)'/.exec(curl) ?? [];
+    const [, key = ''] = /apikey: (\S+)'/.exec(curl) ?? [];
+    const response = await fetch(url, { headers: { apikey: key } });
+    expect(response.status).toBe(200);
+  });
+
+  test('a key of the keyboard leads to each page, and another explains them', async () => {
+    const page = await world.open('/');
+    await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press('t');
+    await page.getByRole('heading', { name: 'Tables', level: 2 }).waitFor();
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
+    await expectAccessible(page);
+  });
+
+  test('whoever signs out stays out, also where no key is needed', async () => {
+    const page = await world.open('/');
+    await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    const without = page.getByRole('button', { name: /Sign in without a key/ });
+    await without.waitFor();
+    await page.waitForLoadState('networkidle');
+    expect(await without.isVisible()).toBe(true);
+    await without.click();
+    await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
+  });
+
+  test('the first page weighs less than its budget', async () => {
+    const page = await world.open('/');
+    await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
+    await page.waitForLoadState('networkidle');
+    const bytes = await page.evaluate(() =>
+      performance
+        .getEntriesByType('resource')
+        .filter(({ name }) => !name.includes('/dashboard/api/'))
+        .reduce((sum, entry) => sum + (entry as PerformanceResourceTiming).encodedBodySize, 0),
+    );
+    expect(bytes).toBeGreaterThan(0);
+    expect(bytes).toBeLessThan(BUDGET_BYTES);
+  });
+});

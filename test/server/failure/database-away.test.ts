@@ -1,0 +1,175 @@
+// A whole backend whose database vanishes without a word, or holds a lock that everybody waits for.
+import pg from 'pg';
+import { inject, afterEach, expect, test } from 'vitest';
+import { startBackendWorld, type BackendWorld } from '../../support/backend-world.ts';
+import { startSilentProxy, type SilentProxy } from '../../support/silent-proxy.ts';
+
+const YAML = `version: 1
+project: { name: away }
+server: { timeouts: { db_query: 1s } }
+database: { pool: { max: 4 } }
+tables:
+  notes:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+    rls:
+      - operations: [select, insert]
+        using: "true"
+        with_check: "true"
+storage:
+  open:
+    public: true
+`;
+
+let world: BackendWorld | undefined;
+let proxy: SilentProxy | undefined;
+
+afterEach(async () => {
+  await world?.close();
+  await proxy?.close();
+  world = undefined;
+  proxy = undefined;
+});
+
+type Call = { status: number; retryAfter: string | null; text: string };
+
+type Init = { method?: string; headers?: Record<string, string>; body?: string };
+
+async function call(path: string, init: Init = {}): Promise<Call> {
+  if (!world) throw new Error('no world');
+  const response = await fetch(`${world.url}${path}`, {
+    ...init,
+    headers: { apikey: world.keys.publishable, 'content-type': 'application/json', ...init.headers },
+  });
+  return {
+    status: response.status,
+    retryAfter: response.headers.get('retry-after'),
+    text: await response.text(),
+  };
+}
+
+const ready = async (): Promise<number> => (await call('/ready')).status;
+const read = async (): Promise<number> => (await call('/rest/v1/notes')).status;
+const signIn = (): Promise<Call> =>
+  call('/auth/v1/token?grant_type=password', {
+    method: 'POST',
+    body: JSON.stringify({ email: 'a@example.com', password: 'a long password' }),
+  });
+
+test('a database host that vanishes under load: not ready until it is back, and served then', async () => {
+  const way = await startSilentProxy(inject('postgresUrl'));
+  proxy = way;
+  world = await startBackendWorld(YAML, { through: (url) => way.through(url) });
+  await expect.poll(ready).toBe(200);
+  const load = new AbortController();
+  const readers = Array.from({ length: 12 }, async () => {
+    while (!load.signal.aborted) await read();
+  });
+  const signIns = Array.from({ length: 3 }, () => signIn());
+  await Promise.all(signIns);
+  way.vanish();
+  await expect.poll(ready).toBe(503);
+  way.recover();
+  await expect.poll(ready).toBe(200);
+  // Ready is what it says.
+  expect(await read()).toBe(200);
+  expect((await signIn()).status).toBe(400);
+  load.abort();
+  await Promise.all(readers);
+  const all = await Promise.all(Array.from({ length: 30 }, read));
+  expect(new Set(all)).toEqual(new Set([200]));
+});
+
+test('a lock on the users stops sign-ins, which are told so, and nothing else', async () => {
+  world = await startBackendWorld(YAML);
+  const secret = { apikey: world.keys.secret, authorization: `Bearer ${world.keys.secret}` };
+  const uploaded = await call('/storage/v1/object/open/a.txt', {
+    method: 'POST',
+    headers: { ...secret, 'content-type': 'text/plain' },
+    body: 'hello',
+  });
+  expect(uploaded.status).toBe(200);
+  const locker = new pg.Client({ connectionString: world.databaseUrl });
+  await locker.connect();
+  try {
+    await locker.query('begin; lock table auth.users');
+    const signIns = Array.from({ length: 20 }, () => signIn());
+    await expect
+      .poll(async () => (await locker.query('select from pg_locks where not granted')).rowCount)
+      .toBeGreaterThan(3);
+    expect(await ready()).toBe(200);
+    const file = await call('/storage/v1/object/public/open/a.txt');
+    expect([file.status, file.text]).toEqual([200, 'hello']);
+    expect(await read()).toBe(200);
+    for (const { status, retryAfter } of await Promise.all(signIns)) {
+      expect([503, 504]).toContain(status);
+      expect(Number(retryAfter)).toBeGreaterThan(0);
+    }
+    expect(await ready()).toBe(200);
+  } finally {
+    await locker.end();
+  }
+  await expect.poll(async () => (await signIn()).status).toBe(400);
+});
+
+test('a database that takes no writes: reads are served, writes and sign-ups are told so, and it is not ready', async () => {
+  world = await startBackendWorld(YAML);
+  const { databaseUrl } = world;
+  const administrator = new pg.Client({ connectionString: databaseUrl });
+  await administrator.connect();
+  const name = administrator.escapeIdentifier(new URL(databaseUrl).pathname.slice(1));
+  const become = async (readOnly: boolean): Promise<void> => {
+    await administrator.query(
+      `set transaction_read_only = off; alter database ${name} set default_transaction_read_only = ${readOnly}`,
+    );
+    await administrator.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+    );
+  };
+  const write = (id: number): Promise<Call> =>
+    call('/rest/v1/notes', { method: 'POST', body: JSON.stringify({ id }) });
+  const signUp = (): Promise<Call> =>
+    call('/auth/v1/signup', {
+      method: 'POST',
+      body: JSON.stringify({ email: 'b@example.com', password: 'a long password' }),
+    });
+  try {
+    expect((await write(1)).status).toBe(201);
+    await become(true);
+    await expect.poll(async () => (await call('/ready')).text).toMatch(/read-only/);
+    await expect.poll(read).toBe(200);
+    const refused = await write(2);
+    expect([refused.status, refused.retryAfter]).toEqual([503, '5']);
+    expect(refused.text).toMatch(/SVC113/);
+    const signedUp = await signUp();
+    expect([signedUp.status, signedUp.retryAfter]).toEqual([503, '5']);
+    await become(false);
+    await expect.poll(ready).toBe(200);
+    await expect.poll(async () => (await write(2)).status).toBe(201);
+  } finally {
+    await administrator.end();
+  }
+});
+
+test('a write that was cut off is not called one to try again', async () => {
+  const way = await startSilentProxy(inject('postgresUrl'));
+  proxy = way;
+  world = await startBackendWorld(YAML, { through: (url) => way.through(url) });
+  await expect.poll(read).toBe(200);
+  const locker = new pg.Client({ connectionString: world.databaseUrl });
+  await locker.connect();
+  try {
+    await locker.query('begin; lock table notes');
+    const write = call('/rest/v1/notes', { method: 'POST', body: JSON.stringify({ id: 9 }) });
+    await expect
+      .poll(async () => (await locker.query('select from pg_locks where not granted')).rowCount)
+      .toBe(1);
+    way.reset();
+    const { status, retryAfter, text } = await write;
+    expect([status, retryAfter]).toEqual([504, null]);
+    expect(text).toMatch(/SVC112/);
+    expect(text).not.toMatch(/try again/i);
+  } finally {
+    await locker.end();
+  }
+});

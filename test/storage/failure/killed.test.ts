@@ -1,0 +1,212 @@
+// kill -9 in the middle of uploads, overwrites, moves, copies and deletions. Afterwards every object is whole and
+// is what somebody uploaded under that name, nothing that was acknowledged is lost, and after the sweep the store
+// holds the objects' bytes and nothing else. SVC_TEST_CRASH_ROUNDS makes it long.
+import { createHash, randomInt } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, describe, expect, test } from 'vitest';
+import { S3Backend } from '../../../src/storage/backend/s3.ts';
+import { s3ServerAvailable, startS3Server, type S3Server } from '../conformance/s3-server.ts';
+import type { SvcProcess } from '../../support/svc-process.ts';
+import { createStorageProject, type StorageProject } from './project.ts';
+
+const ROUNDS = Number(process.env['SVC_TEST_CRASH_ROUNDS'] ?? 3);
+const WRITERS = 8;
+const NAMES_PER_WRITER = 6;
+
+/** Bytes that can be recognised: the first line says how the rest is made. */
+function content(seed: string): Buffer {
+  const bytes = Number.parseInt(createHash('md5').update(seed).digest('hex').slice(0, 5), 16) % 200_000;
+  const pattern = createHash('sha512').update(seed).digest();
+  const body = Buffer.alloc(bytes);
+  for (let at = 0; at < bytes; at += pattern.length) pattern.copy(body, at);
+  return Buffer.concat([Buffer.from(`${seed}\n`), body]);
+}
+
+/** The seed of a body, when every byte of it is as it was made. */
+function recognise(body: Buffer): string | undefined {
+  const seed = body.subarray(0, Math.max(0, body.indexOf(10))).toString();
+  return body.equals(content(seed)) ? seed : undefined;
+}
+
+/** What a name may hold: seeds, and null for nothing. One possibility until a request gets no answer. */
+type Ledger = Map<string, Set<string | null>>;
+
+function possible(ledger: Ledger, name: string): Set<string | null> {
+  return ledger.get(name) ?? new Set([null]);
+}
+
+async function work(svc: SvcProcess, writer: number, round: number, ledger: Ledger): Promise<number> {
+  const headers = { apikey: svc.secretKey, authorization: `Bearer ${svc.secretKey}` };
+  const names = Array.from({ length: NAMES_PER_WRITER }, (_, n) => `w${writer}/n${n}`);
+  const pick = (): string => names[randomInt(names.length)] ?? '';
+  const json = { ...headers, 'content-type': 'application/json' };
+  for (let done = 0; ; done++) {
+    const name = pick();
+    const other = pick();
+    const before = possible(ledger, name);
+    const kind = randomInt(10);
+    let url = `${svc.url}/storage/v1/object/work/${name}`;
+    let request: RequestInit;
+    /** What holds when the request did its work. */
+    let after: Array<[string, Set<string | null>]>;
+    if (kind < 6) {
+      const seed = `${round}.${writer}.${done}`;
+      request = {
+        method: 'POST',
+        headers: { ...headers, 'x-upsert': 'true' },
+        body: new Uint8Array(content(seed)),
+      };
+      after = [[name, new Set([seed])]];
+    } else if (kind < 8) {
+      request = { method: 'DELETE', headers };
+      after = [[name, new Set([null])]];
+    } else {
+      url = `${svc.url}/storage/v1/object/${kind === 8 ? 'move' : 'copy'}`;
+      request = {
+        method: 'POST',
+        headers: { ...json, 'x-upsert': 'true' },
+        body: JSON.stringify({ bucketId: 'work', sourceKey: name, destinationKey: other }),
+      };
+      const moved: Array<[string, Set<string | null>]> = [[other, before]];
+      if (kind === 8 && name !== other) moved.push([name, new Set([null])]);
+      after = moved;
+    }
+    const status = await fetch(url, request).then(
+      async (response) => {
+        await response.arrayBuffer();
+        return response.status;
+      },
+      () => 0,
+    );
+    if (status === 0) {
+      // Unanswered: either it happened or it did not.
+      for (const [changed, then] of after)
+        ledger.set(changed, new Set([...possible(ledger, changed), ...then]));
+      return done;
+    }
+    if (status === 200) for (const [changed, then] of after) ledger.set(changed, new Set(then));
+    else if (status !== 400) throw new Error(`status ${status}`);
+  }
+}
+
+async function verify(project: StorageProject, svc: SvcProcess, ledger: Ledger): Promise<void> {
+  const client = new pg.Client({ connectionString: project.databaseUrl });
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ name: string }>('select name from storage.objects');
+    const stored = new Map<string, string | null>();
+    for (const { name } of rows) {
+      const response = await fetch(`${svc.url}/storage/v1/object/work/${name}`, {
+        headers: { apikey: svc.secretKey },
+      });
+      expect(response.status, name).toBe(200);
+      const seed = recognise(Buffer.from(await response.arrayBuffer()));
+      expect(seed, `${name} holds something nobody uploaded`).toBeDefined();
+      stored.set(name, seed ?? null);
+    }
+    for (const [name, seeds] of ledger) {
+      expect([...seeds], name).toContain(stored.get(name) ?? null);
+      ledger.set(name, new Set([stored.get(name) ?? null]));
+    }
+  } finally {
+    await client.end();
+  }
+}
+
+/** As if the time of every upload and of every grace had passed. */
+async function sweep(project: StorageProject): Promise<Set<string>> {
+  const client = new pg.Client({ connectionString: project.databaseUrl });
+  await client.connect();
+  try {
+    await client.query("update storage.pending_blobs set expires_at = 'epoch'");
+    await expect
+      .poll(
+        async () => {
+          await client.query("update storage.blob_gc set queued_at = 'epoch', retry_at = 'epoch'");
+          const { rows } = await client.query<{ left: number }>(
+            'select ((select count(*) from storage.pending_blobs) + (select count(*) from storage.blob_gc))::int as left',
+          );
+          return rows[0]?.left;
+        },
+        { timeout: 30_000, interval: 200 },
+      )
+      .toBe(0);
+    const { rows } = await client.query<{ version: string }>('select version from storage.objects');
+    return new Set(rows.map((row) => row.version));
+  } finally {
+    await client.end();
+  }
+}
+
+async function killRepeatedly(project: StorageProject, listBlobs: () => Promise<string[]>): Promise<void> {
+  const ledger: Ledger = new Map();
+  let svc = await project.start();
+  let requests = 0;
+  try {
+    for (let round = 0; round < ROUNDS; round++) {
+      const server = svc;
+      const working = Promise.all(
+        Array.from({ length: WRITERS }, (_, writer) => work(server, writer, round, ledger)),
+      );
+      await new Promise((resolve) => setTimeout(resolve, 1_000 + randomInt(1_500)));
+      server.child.kill('SIGKILL');
+      requests += (await working).reduce((sum, done) => sum + done, 0);
+      await server.stop('SIGKILL');
+      svc = await project.start();
+      await verify(project, svc, ledger);
+    }
+    expect(requests).toBeGreaterThan(ROUNDS * 10);
+    const versions = await sweep(project);
+    expect((await listBlobs()).sort()).toEqual([...versions].sort());
+    await verify(project, svc, ledger);
+    console.info(`${ROUNDS} kills in ${requests} requests`);
+  } finally {
+    await svc.stop('SIGKILL');
+  }
+}
+
+const TIMEOUT_MS = 60_000 + ROUNDS * 30_000;
+
+test('killed on a local directory', { timeout: TIMEOUT_MS }, async () => {
+  const project = await createStorageProject();
+  try {
+    await killRepeatedly(project, async () => {
+      const files = join(project.directory, 'files');
+      const entries = await readdir(files, { recursive: true, withFileTypes: true });
+      return entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
+    });
+  } finally {
+    await project.remove();
+  }
+});
+
+describe.skipIf(!s3ServerAvailable())('killed on an S3-compatible store', () => {
+  let server: S3Server | undefined;
+  afterAll(() => server?.stop());
+
+  test('killed', { timeout: TIMEOUT_MS }, async () => {
+    server = await startS3Server();
+    await server.createBucket('crash');
+    const { endpoint, accessKeyId, secretAccessKey } = server;
+    const project = await createStorageProject({ server, bucket: 'crash' });
+    const backend = new S3Backend({
+      bucket: 'crash',
+      region: undefined,
+      endpoint,
+      accessKeyId,
+      secretAccessKey,
+    });
+    try {
+      await killRepeatedly(project, async () => {
+        const blobs: string[] = [];
+        for await (const blob of backend.list()) blobs.push(blob.version);
+        return blobs;
+      });
+    } finally {
+      backend.close();
+      await project.remove();
+    }
+  });
+});

@@ -1,0 +1,270 @@
+// A browser and something for it to look at: one `svc dev` on a copy of examples/todo and one Chromium for each
+// test file. Every page is a fresh browser profile, signed in or not as the test likes, and a test fails when its
+// page wrote an error to the console, threw, or ran into the page's own content security policy.
+//
+//   const world = dashboardWorld();
+//   describe.skipIf(world.skipped)('…', () => {
+//     test('…', async () => {
+//       const page = await world.open('/tables');
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import {
+  chromium,
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  type Page,
+} from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import { createDatabase, type TestDatabase } from '../database.ts';
+import { startSvc, type SvcProcess } from '../svc-process.ts';
+import { copyTodoProject, type TodoProject } from '../todo-project.ts';
+
+const CHROMIUM = process.env['SVC_TEST_CHROMIUM'] ?? '/usr/bin/chromium';
+
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/** Without Chromium these tests are skipped, unless SVC_TEST_BROWSER asks that they must run. */
+export function hasChromium(): boolean {
+  const found = existsSync(CHROMIUM);
+  if (!found && process.env['SVC_TEST_BROWSER'] === 'required') {
+    throw new Error(
+      `SVC_TEST_BROWSER=required, but there is no ${CHROMIUM}. Install Debian's package "chromium", or name ` +
+        'another with SVC_TEST_CHROMIUM.',
+    );
+  }
+  return found;
+}
+
+export type WorldOptions = {
+  /** `svc dev` signs in on this machine by itself and may write; `serve` does what its arguments say. */
+  readonly command?: 'dev' | 'serve';
+  readonly arguments?: readonly string[];
+  /** Before svc starts: files of the project to change. */
+  readonly prepare?: (project: TodoProject) => void | Promise<void>;
+};
+
+export type OpenOptions = BrowserContextOptions & {
+  /** Errors in the console that this test is about: a refused request shows as one. */
+  readonly expected?: readonly RegExp[];
+};
+
+export type DashboardWorld = {
+  readonly skipped: boolean;
+  readonly svc: SvcProcess;
+  readonly project: TodoProject;
+  /** A page of the dashboard in a new profile: `open('/tables?table=public.tips')`. */
+  open(path?: string, options?: OpenOptions): Promise<Page>;
+  /** The REST API with the secret key; throws what it refuses. */
+  rest(method: string, path: string, body?: unknown): Promise<unknown>;
+  /** A new confirmed user; its id. */
+  addUser(email: string): Promise<string>;
+  /** As the database's superuser. */
+  query(sql: string, values?: readonly unknown[]): Promise<Array<Record<string, unknown>>>;
+};
+
+const KEYS = {
+  SVC_PUBLISHABLE_KEY: 'svc_publishable_browser_tests_0123456789abcdef',
+  SVC_SECRET_KEY: 'svc_secret_browser_tests_0123456789abcdef0123',
+};
+
+/** Registers the hooks of a test file; what it returns is there from `beforeAll` on. */
+export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
+  const skipped = !hasChromium();
+  let database: TestDatabase | undefined;
+  let project: TodoProject | undefined;
+  let svc: SvcProcess | undefined;
+  let browser: Browser | undefined;
+  let profile: string | undefined;
+  let opened: Opened[] = [];
+
+  beforeAll(async () => {
+    if (skipped) {
+      console.log(`no ${CHROMIUM}: the browser tests are skipped (Debian's package "chromium" has it)`);
+      return;
+    }
+    database = await createDatabase();
+    project = copyTodoProject();
+    await options.prepare?.(project);
+    svc = await startSvc({
+      command: options.command ?? 'dev',
+      config: project.config,
+      arguments: options.arguments ?? [],
+      env: {
+        SVC_DATABASE_URL: database.url,
+        // `svc dev` makes its own; the harness needs to know them either way.
+        ...(options.command === 'serve' ? KEYS : {}),
+      },
+    });
+    // What Chromium leaves behind is in one place, and goes with the file's tests.
+    profile = mkdtempSync(join(tmpdir(), 'svc-chromium-'));
+    browser = await chromium.launch({
+      executablePath: CHROMIUM,
+      headless: true,
+      args: FLAGS,
+      env: {
+        ...process.env,
+        HOME: profile,
+        TMPDIR: profile,
+        XDG_CONFIG_HOME: profile,
+        XDG_CACHE_HOME: profile,
+      },
+    });
+  });
+
+  afterEach(async ({ task }) => {
+    const pages = opened;
+    opened = [];
+    for (const [index, one] of pages.entries()) {
+      if (task.result?.state === 'fail') await keepScreenshot(one.page, `${task.name} ${index}`);
+      await one.context.close();
+    }
+    const complaints = pages.flatMap((one) =>
+      one.complaints.filter((text) => !one.expected.some((pattern) => pattern.test(text))),
+    );
+    expect(complaints, 'errors in the console of the page').toEqual([]);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await svc?.stop();
+    project?.remove();
+    await database?.drop();
+    if (profile !== undefined) rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  });
+
+  const started = <T>(thing: T | undefined): T => {
+    if (thing === undefined) throw new Error('the world of this file has not started yet');
+    return thing;
+  };
+
+  return {
+    skipped,
+    get svc() {
+      return started(svc);
+    },
+    get project() {
+      return started(project);
+    },
+    async open(path = '/', { expected = [], ...contextOptions } = {}) {
+      const context = await started(browser).newContext({
+        viewport: { width: 1280, height: 800 },
+        reducedMotion: 'reduce',
+        ...contextOptions,
+      });
+      const page = await context.newPage();
+      const one: Opened = { context, page, expected, complaints: [] };
+      opened.push(one);
+      page.on('console', (message) => {
+        if (message.type() === 'error') one.complaints.push(`${message.text()} ${message.location().url}`);
+      });
+      page.on('pageerror', (error) => one.complaints.push(String(error)));
+      // A violation is an error in the console too; but a page that only reports them is not let off either.
+      await page.exposeFunction('svcReportViolation', (text: string) => one.complaints.push(text));
+      await page.addInitScript(() => {
+        document.addEventListener('securitypolicyviolation', (event) => {
+          Reflect.get(
+            window,
+            'svcReportViolation',
+          )(`content security policy: ${event.violatedDirective} refused ${event.blockedURI}`);
+        });
+      });
+      await page.goto(`${started(svc).url}/dashboard${path === '/' ? '/' : path}`);
+      return page;
+    },
+    async rest(method, path, body) {
+      const { url, secretKey } = started(svc);
+      const response = await fetch(`${url}/rest/v1/${path}`, {
+        method,
+        headers: {
+          apikey: secretKey,
+          authorization: `Bearer ${secretKey}`,
+          'content-type': 'application/json',
+          prefer: 'return=representation',
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+      return text === '' ? undefined : (JSON.parse(text) as unknown);
+    },
+    async addUser(email) {
+      const { url, secretKey } = started(svc);
+      const response = await fetch(`${url}/auth/v1/admin/users`, {
+        method: 'POST',
+        headers: {
+          apikey: secretKey,
+          authorization: `Bearer ${secretKey}`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({ email, password: 'correct horse battery', email_confirm: true }),
+      });
+      const user = (await response.json()) as { id?: string };
+      if (user.id === undefined) throw new Error(`no user ${email}: ${JSON.stringify(user)}`);
+      return user.id;
+    },
+    async query(sql, values = []) {
+      const client = new pg.Client({ connectionString: started(database).url });
+      await client.connect();
+      try {
+        return (await client.query<Record<string, unknown>>(sql, [...values])).rows;
+      } finally {
+        await client.end();
+      }
+    },
+  };
+}
+
+type Opened = {
+  readonly context: BrowserContext;
+  readonly page: Page;
+  readonly expected: readonly RegExp[];
+  readonly complaints: string[];
+};
+
+async function keepScreenshot(page: Page, name: string): Promise<void> {
+  const folder = join(tmpdir(), 'svc-browser-failures');
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, `${name.replaceAll(/[^\w-]+/g, '-')}.png`);
+  const alerts = await page
+    .getByRole('alert')
+    .allTextContents()
+    .catch(() => []);
+  if (alerts.length > 0) console.log(`what the page said: ${alerts.join(' | ')}`);
+  await page.screenshot({ path: file }).then(
+    () => console.log(`what the page looked like: ${file} (${page.url()})`),
+    (error: unknown) => console.log(`no screenshot of ${page.url()}: ${String(error)}`),
+  );
+}
+
+let axe: string | undefined;
+
+/** Fails on what axe calls serious or critical, naming the elements. */
+export async function expectAccessible(page: Page): Promise<void> {
+  axe ??= readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+  // Evaluated by the debugger, not loaded by the page: the page's policy would refuse it.
+  await page.evaluate(axe);
+  const violations = await page.evaluate(async () => {
+    const run = Reflect.get(window, 'axe') as {
+      run(): Promise<{
+        violations: Array<{ id: string; impact: string | null; nodes: Array<{ html: string }> }>;
+      }>;
+    };
+    const { violations: found } = await run.run();
+    return found
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' | ')}`);
+  });
+  expect(violations, `accessibility of ${page.url()}`).toEqual([]);
+}
