@@ -2,6 +2,7 @@
 // that none is lost while the service starts.
 import { join } from 'node:path';
 import { watch } from 'chokidar';
+import { SerialQueue } from '../lib/serial-queue.ts';
 import type { Project } from './project.ts';
 
 export type ProjectChanges = {
@@ -22,11 +23,11 @@ export function watchProject({ files, directory }: Project): ProjectChanges {
   });
   let take: (() => Promise<void>) | undefined;
   let changed = false;
-  let running: Promise<void> = Promise.resolve();
+  const queue = new SerialQueue();
   const next = (): void => {
     if (!changed || !take) return;
     const onChange = take;
-    running = running.then(() => {
+    void queue.run(() => {
       changed = false;
       return onChange();
     });
@@ -44,7 +45,7 @@ export function watchProject({ files, directory }: Project): ProjectChanges {
     add: (more) => void watcher.add([...more]),
     async close() {
       await watcher.close();
-      await running;
+      await queue.idle();
     },
   };
 }

@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import type { DashboardMode } from '../dashboard-api/contract.ts';
 import { readModeVariables } from '../config/read/env-file.ts';
 import { releaseStartupMemory } from '../lib/release-memory.ts';
+import { SerialQueue } from '../lib/serial-queue.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
 import { SERVE_POLICY } from '../migrate/migrate.ts';
@@ -71,17 +72,14 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
   }
   const deploySeq = options.deploySeq ?? sequenceOf(env);
   let running: Backend | undefined;
-  let turn: Promise<void> = Promise.resolve();
+  const reloads = new SerialQueue();
   // One after the other: a reading that took longer must not put an older file back.
-  const reload = async (): Promise<void> => {
-    const result = turn.then(async () => {
+  const reload = (): Promise<void> =>
+    reloads.run(async () => {
       const next = await load();
       await running?.reload(next.config);
       log.info({ config: next.source }, 'reloaded');
     });
-    turn = result.catch(() => {});
-    await result;
-  };
   const dashboard =
     options.dashboard === 'off'
       ? undefined

@@ -10,6 +10,7 @@ import { readBody } from '../http/body.ts';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { resolveFunctionCaller, type Caller } from '../identity/caller.ts';
 import { must } from '../lib/assert.ts';
+import { SerialQueue } from '../lib/serial-queue.ts';
 import type { Log } from '../log/log.ts';
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { Abort, Problem } from '../problem/problem.ts';
@@ -119,7 +120,8 @@ class Runtime {
   /** What a change of the sources is reloaded with. */
   #served: Config | undefined;
   #installedFor: string | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  /** One after another: a change of the code must not overtake a change of the file. */
+  readonly #queue = new SerialQueue();
   #stopped = false;
 
   constructor(options: FunctionsOptions) {
@@ -149,25 +151,18 @@ class Runtime {
   }
 
   check(config: Config): Promise<void> {
-    return this.#inTurn(() => this.#check(config));
+    return this.#queue.run(() => this.#check(config));
   }
 
   reload(config: Config): Promise<void> {
-    return this.#inTurn(() => this.#reload(config));
+    return this.#queue.run(() => this.#reload(config));
   }
 
   /** Which configuration is served is known in its turn only: the reload before it may have brought another. */
   refresh(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#queue.run(async () => {
       if (this.#served) await this.#reload(this.#served);
     });
-  }
-
-  /** One after another: a change of the code must not overtake a change of the file. */
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(work);
-    this.#turn = result.catch(() => {});
-    return result;
   }
 
   async drain(): Promise<void> {
@@ -179,7 +174,7 @@ class Runtime {
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#watch?.close();
-    await this.#turn;
+    await this.#queue.idle();
     this.#running = NOTHING;
     await this.pool.stop();
     await this.#bundle?.close();

@@ -1,7 +1,7 @@
 // Verifying and signing access tokens. The algorithm comes from the key we hold, never from the token, and a
 // verified token is remembered until it expires: verification costs more than many of the statements it guards.
 import { compactVerify, decodeProtectedHeader, SignJWT, type CryptoKey, type KeyObject } from 'jose';
-import { Lru } from '../lib/lru.ts';
+import { Cache } from '../lib/cache.ts';
 import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import { isDatabaseRole, type Claims } from './claims.ts';
 
@@ -37,7 +37,7 @@ const MAX_TOKEN_LENGTH = 16_384;
 export class TokenVerifier {
   readonly #keys: KeySource;
   readonly #now: () => number;
-  readonly #verified = new Lru<string, Claims>(MAX_REMEMBERED);
+  readonly #verified = new Cache<string, Claims>(MAX_REMEMBERED);
 
   constructor(keys: KeySource, now: () => number = () => Math.floor(Date.now() / 1000)) {
     this.#keys = keys;

@@ -1,28 +1,28 @@
 import { expect, test } from 'vitest';
-import { Lru } from './lru.ts';
+import { Cache } from './cache.ts';
 
-test('forgets the least recently used entry, not the oldest one', () => {
-  const lru = new Lru<string, number>(2);
-  lru.set('a', 1);
-  lru.set('b', 2);
-  lru.get('a');
-  lru.set('c', 3);
-  expect([lru.get('a'), lru.get('b'), lru.get('c'), lru.size]).toEqual([1, undefined, 3, 2]);
+test('evicts the entry that was not read, not the oldest one', () => {
+  const cache = new Cache<string, number>(2);
+  cache.set('a', 1);
+  cache.set('b', 2);
+  cache.get('a');
+  cache.set('c', 3);
+  expect([cache.get('a'), cache.get('b'), cache.get('c'), cache.size]).toEqual([1, undefined, 3, 2]);
 });
 
 test('with every entry in use the oldest one goes', () => {
-  const lru = new Lru<string, number>(2);
-  lru.set('a', 1);
-  lru.set('b', 2);
-  lru.get('b');
-  lru.get('a');
-  lru.set('c', 3);
-  expect([lru.get('a'), lru.get('b'), lru.get('c'), lru.size]).toEqual([undefined, 2, 3, 2]);
+  const cache = new Cache<string, number>(2);
+  cache.set('a', 1);
+  cache.set('b', 2);
+  cache.get('b');
+  cache.get('a');
+  cache.set('c', 3);
+  expect([cache.get('a'), cache.get('b'), cache.get('c'), cache.size]).toEqual([undefined, 2, 3, 2]);
 });
 
 test('a value set again replaces the one before', () => {
-  const lru = new Lru<string, number>(2);
-  lru.set('a', 1);
-  lru.set('a', 2);
-  expect([lru.get('a'), lru.size]).toEqual([2, 1]);
+  const cache = new Cache<string, number>(2);
+  cache.set('a', 1);
+  cache.set('a', 2);
+  expect([cache.get('a'), cache.size]).toEqual([2, 1]);
 });

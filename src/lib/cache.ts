@@ -1,8 +1,8 @@
 /**
- * A bounded map: when full, an entry that was not asked for since the last look goes. Second chance instead of a
- * strict order of use: asking only sets a mark, and most maps are asked thousands of times for each entry they lose.
+ * A bounded map with CLOCK (second chance) eviction: `get` only sets a mark, which is cheaper than keeping a strict
+ * order of use, and a full cache evicts the oldest entry that was not read since the last round.
  */
-export class Lru<K, V> {
+export class Cache<K, V> {
   readonly #entries = new Map<K, { value: V; isUsed: boolean }>();
   readonly #max: number;
 
@@ -28,7 +28,7 @@ export class Lru<K, V> {
       entry.isUsed = true;
       return;
     }
-    while (this.#entries.size >= this.#max) this.#forgetOne();
+    while (this.#entries.size >= this.#max) this.#evictOne();
     this.#entries.set(key, { value, isUsed: false });
   }
 
@@ -40,8 +40,8 @@ export class Lru<K, V> {
     this.#entries.clear();
   }
 
-  /** The oldest one; those that were used meanwhile go to the end once. */
-  #forgetOne(): void {
+  /** Drops the oldest unmarked entry; marked ones lose their mark and move to the end. */
+  #evictOne(): void {
     for (const [key, entry] of this.#entries) {
       this.#entries.delete(key);
       if (!entry.isUsed) return;

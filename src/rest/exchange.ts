@@ -1,7 +1,7 @@
 // One request on its way through the stages, and the one place where a statement is run for it.
 import type { FastifyReply } from 'fastify';
 import pg from 'pg';
-import { Lru } from '../lib/lru.ts';
+import { Cache } from '../lib/cache.ts';
 import type { FeatureContext } from '../http/feature.ts';
 import type { RequestScope } from '../http/request-scope.ts';
 import type { Caller } from '../identity/caller.ts';
@@ -32,7 +32,7 @@ export type Exchange = {
 /** Plans by the shape of their request. Values are no part of it, so one entry serves all of them. */
 export class PlanCache {
   static readonly #LONGEST_KEY = 4_000;
-  readonly #plans = new Lru<string, object>(2_000);
+  readonly #plans = new Cache<string, object>(2_000);
   #version = -1;
 
   /** `T` is decided by the first part of the key: each action makes one type of plan. */

@@ -14,6 +14,7 @@ import { Keyring, keyringSecrets } from '../identity/keyring.ts';
 import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
+import { SerialQueue } from '../lib/serial-queue.ts';
 import type { Log } from '../log/log.ts';
 import { SCHEMA_CHANNEL } from '../migrate/state/state.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
@@ -148,17 +149,12 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const readCatalog = (next: Config): Promise<Catalog> => introspect(catalogOwner, exposedSchemas(next));
 
   // One at a time: a reload must not overtake another, nor a catalog refresh put an older file back.
-  let turn: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const result = turn.then(work);
-    turn = result.catch(() => {});
-    return result;
-  };
+  const queue = new SerialQueue();
   // Whoever heard of a change, or may have missed one, must see it in the end: a database that has just come back may
   // fail the first who asks.
   const catalogRefresh = new Persistent(
     () =>
-      inTurn(async () => {
+      queue.run(async () => {
         const { config: current } = must(snapshot, 'the snapshot');
         swap(current, await readCatalog(current));
       }),
@@ -208,7 +204,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     // Open before the migration: a platform that waits for `/live` must not kill a long one.
     await openPort(app, options.host, options.port);
     await clock.start();
-    await inTurn(async () => {
+    await queue.run(async () => {
       await functions.check(config);
       await options.migrate(migrationOwner, config, stopping.signal);
       await syncBuckets(owner, config);
@@ -241,7 +237,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     url: listenUrl(app, options.host),
     snapshot: () => must(snapshot, 'the snapshot'),
     reload: (next) =>
-      inTurn(async () => {
+      queue.run(async () => {
         await functions.check(next);
         await options.migrate(migrationOwner, next, stopping.signal);
         await syncBuckets(owner, next);

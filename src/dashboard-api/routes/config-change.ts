@@ -10,6 +10,7 @@ import { loadConfig, type LoadOptions } from '../../config/load.ts';
 import { renderPath, type Mistake } from '../../config/mistakes/mistake.ts';
 import { keysForRestart } from '../../config/schema/restart-keys.ts';
 import { diffLines } from '../../lib/line-diff.ts';
+import { SerialQueue } from '../../lib/serial-queue.ts';
 import {
   checkPending,
   DEV_POLICY,
@@ -67,12 +68,7 @@ type Change = z.infer<typeof CHANGE>;
 
 export const configRoutes: DashboardRoutes = (app, context) => {
   // One at a time: of two changes made against the same version, the second must see the first.
-  let turn: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const result = turn.then(work);
-    turn = result.catch(() => {});
-    return result;
-  };
+  const queue = new SerialQueue();
 
   app.get('/config', async (): Promise<ConfigFile> => {
     const { source, version } = await readConfigFile(context.snapshot().config.source);
@@ -90,7 +86,7 @@ export const configRoutes: DashboardRoutes = (app, context) => {
 
   app.post('/config/apply', { config: { dashboard: 'write' } }, async (request, reply) => {
     const change = await readJson(request, CHANGE);
-    return await inTurn(async () => {
+    return await queue.run(async () => {
       const former = await readVersion(context, change.version);
       if (pathOf(former.source) === undefined) throw notEditable(former.source.name);
       await assertFilesAreEverybodys(context);

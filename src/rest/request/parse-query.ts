@@ -1,6 +1,6 @@
 // One query string → one Query with its values beside it. Which parameters are reserved, which occurrence wins,
 // and what a path of names in front of a key means are decided here.
-import { Lru } from '../../lib/lru.ts';
+import { Cache } from '../../lib/cache.ts';
 import { Problem } from '../../problem/problem.ts';
 import { rangeNotSatisfiable, syntaxError, tooDeep } from '../problem.ts';
 import { parseGroup, parseHaving, parseOperation, type Values } from './parse-filter.ts';
@@ -29,8 +29,8 @@ const MAX_PARAMETERS = 1_000;
 const ROOT: readonly string[] = [];
 
 // Query strings of one program repeat the same few select lists and orders.
-const SELECTS = new Lru<string, readonly SelectItem[]>(500);
-const ORDERS = new Lru<string, readonly OrderTerm[]>(500);
+const SELECTS = new Cache<string, readonly SelectItem[]>(500);
+const ORDERS = new Cache<string, readonly OrderTerm[]>(500);
 
 export function parseQuery(text: string, target: QueryTarget): ParsedQuery {
   return new QueryParser(target).parse(text);
@@ -245,7 +245,7 @@ function integer(name: string, value: string): number {
   return Math.min(Number(value), Number.MAX_SAFE_INTEGER);
 }
 
-function cached<T>(cache: Lru<string, T>, text: string, parse: (text: string) => T): T {
+function cached<T>(cache: Cache<string, T>, text: string, parse: (text: string) => T): T {
   const known = cache.get(text);
   if (known !== undefined) return known;
   const parsed = parse(text);
