@@ -3,7 +3,7 @@
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
 import { checkPending, DEV_POLICY, migrate, SERVE_POLICY } from '../migrate/migrate.ts';
-import { seeLongStepsDone } from '../migrate/apply/long-steps.ts';
+import { seeLongStepsDone } from '../migrate/commands/finish-background.ts';
 import { renderProblems } from '../migrate/problem.ts';
 import type { Step } from '../migrate/plan/step.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';

@@ -16,7 +16,8 @@ import { type Desired, toDesired, typeResolver } from './schema/desired.ts';
 import { diff, type Unmanaged } from './diff/diff.ts';
 import type { Live } from './schema/live-schema.ts';
 import { fillsOf, findBegunFills, look, preludeOf } from './checks/table-facts.ts';
-import { type Allowance, gate } from './checks/hazards.ts';
+import { refuseHazards } from './checks/hazards.ts';
+import type { HazardPolicy } from './plan/hazard-policy.ts';
 import { type LedgerAfter, ledgerAfter } from './state-after.ts';
 import {
   type DeclaredRow,
@@ -41,13 +42,13 @@ import { planRenames, underNewNames } from './plan/rename.ts';
 import { countRemoved } from './plan/removal.ts';
 import { incompatibleReferences, missingTypes, readOutsideTypes } from './checks/reference-types.ts';
 import { reconcile } from './normalise/stable-form.ts';
-import { type Scope, scopeOf } from './scope.ts';
+import { type Scope, scopeOf } from './normalise/scope.ts';
 import type { LockSettings } from './locks.ts';
 import type { PlanSettings } from './plan/step-list.ts';
 import type { Step } from './plan/step.ts';
 import { textFaults } from './checks/text-faults.ts';
 
-export type PlanOptions = PlanSettings & Allowance & LockSettings;
+export type PlanOptions = PlanSettings & HazardPolicy & LockSettings;
 
 export type MigrationPlan = LedgerAfter & {
   readonly schemaHash: string;
@@ -167,7 +168,7 @@ export async function prepare(
   const problems = aboutKept(owned, changes, [
     ...foretold.problems,
     ...lost,
-    ...gate(steps, changes, online.inTheWay, held, options, options),
+    ...refuseHazards(steps, changes, online.inTheWay, held, options, options),
     ...unmanagedInTheWay(await renamed(() => foreignDependants(session, changes, isBeside))),
     ...strangersInTheWay(withoutRetired(holding, retired), changes),
   ]);
@@ -263,6 +264,6 @@ function columnOf(one: MigrationProblem): string {
   return one.at.replace(/\.type$/, '');
 }
 
-function isAcceptedLoss(one: MigrationProblem, options: Allowance): boolean {
+function isAcceptedLoss(one: MigrationProblem, options: HazardPolicy): boolean {
   return isLoss(one) && options.allow.includes(`data_loss=${columnOf(one)}`);
 }

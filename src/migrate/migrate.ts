@@ -12,7 +12,6 @@ import { diff } from './diff/diff.ts';
 import { isDatabaseError } from './normalise/shadow-schema.ts';
 import { executeMetadata, executeOnline, type ExecuteSettings } from './apply/execute.ts';
 import { locator, toModel, type Locate, type SchemaConfig } from './schema/declared.ts';
-import type { Allowance } from './checks/hazards.ts';
 import {
   clearFills,
   ENGINE_VERSION,
@@ -37,11 +36,12 @@ import type { SchemaModel } from './schema/model.ts';
 import { prepare, THOROUGH, type MigrationPlan, type Trust } from './make-plan.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
 import { pause, tryLock, unlock, type LockSettings } from './locks.ts';
+import type { HazardPolicy } from './plan/hazard-policy.ts';
 import type { PlanSettings } from './plan/step-list.ts';
 import type { NumberedStep } from './plan/step.ts';
 
 export type MigrationPolicy = PlanSettings &
-  Allowance &
+  HazardPolicy &
   LockSettings & {
     /** A file that was replaced by another one may come back: `dev`, `--allow-rollback`, `down`. */
     readonly allowRollback: boolean;

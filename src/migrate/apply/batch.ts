@@ -1,6 +1,7 @@
 // Says the steps that build one new table in as few statements as the server allows: its columns, defaults, keys,
 // checks and backward references in one CREATE TABLE, what is left of its references in one ALTER TABLE, the grants of
 // many tables in one GRANT. The plan keeps its grain; only what is sent gets shorter. Pure.
+import { grantTablesSql } from '../plan/access.ts';
 import type { NumberedStep, TablePart } from '../plan/step.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 
@@ -138,10 +139,4 @@ class Folder {
     for (const word of wordsOf(text)) if (this.#functions.has(word)) return true;
     return false;
   }
-}
-
-/** What the three API roles may do with a table; rows are the policies' business. */
-export function grantTablesSql(tables: readonly string[]): string {
-  const names = tables.join(', ');
-  return `revoke all on ${names} from public, anon, authenticated, service_role; grant select, insert, update, delete on ${names} to anon, authenticated; grant all on ${names} to service_role`;
 }

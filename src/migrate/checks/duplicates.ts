@@ -3,7 +3,7 @@ import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
-import { nameOf } from '../plan/step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 
 export const SAMPLES = 3;
 

@@ -7,7 +7,7 @@ import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { count, probeDuplicates } from './duplicates.ts';
-import { nameOf } from '../plan/step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 
 export async function probeFill(
   session: Queryable,

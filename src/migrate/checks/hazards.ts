@@ -1,23 +1,15 @@
-// Decides which hazards a run may take without asking. One refusal stops the whole plan before its first
-// statement; an allow flag names what it allows, so an old flag in a deploy script covers nothing new.
+// Refuses the hazards that the policy of a run does not allow. One refusal stops the whole plan before its first
+// statement.
 import type { Change } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { estimateRows, isSmall, type PlanSettings, REWRITE_ROWS_PER_MS } from '../plan/step-list.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { count } from './duplicates.ts';
+import { type HazardPolicy, isAllowed } from '../plan/hazard-policy.ts';
 import { removalOf } from '../plan/removal.ts';
 import type { Step } from '../plan/step.ts';
 
-export type Allowance = {
-  /** `authz_open`, `data_loss=tables.todos.fields.notes`, `rewrite=…`. */
-  readonly allow: readonly string[];
-  /** What a removal becomes. */
-  readonly drop: 'retire' | 'refuse' | 'drop';
-  /** Refuse whatever may break a replica that still runs the previous file. */
-  readonly strictRollout: boolean;
-};
-
-export function gate(
+export function refuseHazards(
   steps: readonly Step[],
   changes: readonly Change[],
   /** Why a type change must take the lock after all. */
@@ -25,7 +17,7 @@ export function gate(
   /** What would go with removed tables and columns, by identity. */
   values: ReadonlyMap<string, number>,
   settings: PlanSettings,
-  allowance: Allowance,
+  policy: HazardPolicy,
 ): MigrationProblem[] {
   const problems: MigrationProblem[] = [];
   const tables = new Map<string, LiveTable>(
@@ -37,18 +29,18 @@ export function gate(
   );
   for (const step of steps) {
     const live = step.table === null ? undefined : tables.get(step.table);
-    if (step.hazards.includes('AUTHZ_OPEN') && !isAllowed(allowance, 'authz_open', step.identity)) {
+    if (step.hazards.includes('AUTHZ_OPEN') && !isAllowed(policy, 'authz_open', step.identity)) {
       problems.push(openTable(step, live));
     }
     if (
       step.rewrites &&
       !isSmall(live ?? null, REWRITE_ROWS_PER_MS, settings) &&
-      !isAllowed(allowance, 'rewrite', step.identity)
+      !isAllowed(policy, 'rewrite', step.identity)
     ) {
       problems.push(rewritesTable(step, live, inTheWay.get(step.identity) ?? []));
     }
     const breaks = step.hazards.includes('BREAKS_OLD_CODE');
-    if (breaks && allowance.strictRollout) {
+    if (breaks && policy.strictRollout) {
       problems.push(
         problem(
           'MIG-302',
@@ -59,7 +51,7 @@ export function gate(
       );
     }
     const removed = step.sign === '-' && /retired/.test(step.summary);
-    if (removed && allowance.drop === 'refuse') {
+    if (removed && policy.drop === 'refuse') {
       problems.push(
         problem(
           'MIG-302',
@@ -71,14 +63,10 @@ export function gate(
     }
   }
   for (const change of changes) problems.push(...lostKey(change));
-  if (allowance.drop === 'drop') {
-    for (const change of changes) problems.push(...lostValues(change, values, allowance));
+  if (policy.drop === 'drop') {
+    for (const change of changes) problems.push(...lostValues(change, values, policy));
   }
   return problems;
-}
-
-export function isAllowed(allowance: Allowance, hazard: string, identity: string): boolean {
-  return allowance.allow.includes(hazard) || allowance.allow.includes(`${hazard}=${identity}`);
 }
 
 function openTable(step: Step, live: LiveTable | undefined): MigrationProblem {
@@ -111,7 +99,7 @@ function rewritesTable(
 function lostValues(
   change: Change,
   values: ReadonlyMap<string, number>,
-  allowance: Allowance,
+  policy: HazardPolicy,
 ): MigrationProblem[] {
   if (change.kind !== 'retire-table' && change.kind !== 'retire-column') return [];
   const { identity, at, what } = removalOf(change);
@@ -119,7 +107,7 @@ function lostValues(
     return [problem('MIG-302', at, `${what} dropped: the table is protected`, 'Remove protect: true first.')];
   }
   const held = values.get(identity) ?? 0;
-  if (held === 0 || isAllowed(allowance, 'data_loss', identity)) return [];
+  if (held === 0 || isAllowed(policy, 'data_loss', identity)) return [];
   return [
     problem(
       'MIG-302',

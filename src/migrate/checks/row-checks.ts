@@ -6,7 +6,7 @@ import type { Change, RetypeChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
-import { nameOf } from '../plan/step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { count, cut, probeDuplicates, SAMPLES } from './duplicates.ts';
 import { probeFill } from './fill-checks.ts';

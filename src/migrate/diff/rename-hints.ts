@@ -5,7 +5,7 @@ import type { Live } from '../schema/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
-import { nameOf } from '../plan/step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 
 /**
  * A declared table that is gone while a table nobody declared has its constraints or indexes. Making it anew would fail

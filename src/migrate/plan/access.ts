@@ -3,11 +3,11 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Change, DropRetiredChange } from '../diff/change.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
-import { grantTablesSql } from '../apply/batch.ts';
 import { referenceTriggerLabels } from '../schema/label.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { grantSequence } from './columns.ts';
-import { nameOf, onTable, type StepList } from './step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
+import { onTable, type StepList } from './step-list.ts';
 import { PHASE } from './step.ts';
 
 export function retireTable(steps: StepList, live: LiveTable): void {
@@ -49,6 +49,12 @@ export function dropRetired(steps: StepList, { what, home, label }: DropRetiredC
     index: `drop index ${quoteIdent(home.schema)}.${quoteIdent(label)}`,
   }[what];
   steps.add({ ...base, sql, phase: PHASE.clear });
+}
+
+/** What the three API roles may do with a table; rows are the policies' business. */
+export function grantTablesSql(tables: readonly string[]): string {
+  const names = tables.join(', ');
+  return `revoke all on ${names} from public, anon, authenticated, service_role; grant select, insert, update, delete on ${names} to anon, authenticated; grant all on ${names} to service_role`;
 }
 
 export function grantTable(steps: StepList, table: DesiredTable, live: LiveTable | null): void {

@@ -6,9 +6,9 @@ import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
 import { keyOf } from '../schema/model.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 import {
   alterColumn,
-  nameOf,
   onColumn,
   REWRITE_ROWS_PER_MS,
   SCAN_ROWS_PER_MS,

@@ -5,7 +5,8 @@ import type { Change } from '../diff/change.ts';
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
-import { BUILD_ROWS_PER_MS, nameOf, onTable, SCAN_ROWS_PER_MS, type StepList } from './step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
+import { BUILD_ROWS_PER_MS, onTable, SCAN_ROWS_PER_MS, type StepList } from './step-list.ts';
 import { type Hazard, type Lane, PHASE } from './step.ts';
 
 export function addKey(steps: StepList, { table, live, key }: Extract<Change, { kind: 'add-key' }>): void {

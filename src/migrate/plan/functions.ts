@@ -2,7 +2,8 @@
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import { createFunctionSql, type DesiredFunction } from '../schema/desired.ts';
-import { nameOf, onFunction, type StepList } from './step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
+import { onFunction, type StepList } from './step-list.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import { PHASE } from './step.ts';
 

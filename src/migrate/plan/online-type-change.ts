@@ -5,14 +5,13 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import type { Change, RetypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
-import { isAllowed, type Allowance } from '../checks/hazards.ts';
 import { isBeside, transientLabel } from '../schema/label.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { copyTrigger, isPlain, readColumnFacts, type ColumnFacts } from './type-change.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 import {
   BUILD_ROWS_PER_MS,
   isSmall,
-  nameOf,
   onColumn,
   REWRITE_ROWS_PER_MS,
   SCAN_ROWS_PER_MS,
@@ -20,6 +19,7 @@ import {
   type StepList,
   usingOf,
 } from './step-list.ts';
+import { type HazardPolicy, isAllowed } from './hazard-policy.ts';
 import { PHASE } from './step.ts';
 import { waitingChanges } from './deferred.ts';
 
@@ -47,7 +47,7 @@ export async function chooseOnline(
   changes: readonly Change[],
   tables: ReadonlyMap<string, LiveTable>,
   rewriting: ReadonlySet<string>,
-  settings: PlanSettings & Allowance,
+  settings: PlanSettings & HazardPolicy,
   mayQuiet: boolean,
 ): Promise<OnlineRetypes> {
   const columns = new Map<string, OnlineRetype>();

@@ -41,6 +41,7 @@ import {
   planFunction,
 } from './functions.ts';
 import { removalOf, type Removal } from './removal.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 import {
   alterColumn,
   BUILD_ROWS_PER_MS,
@@ -48,7 +49,6 @@ import {
   columnsKey,
   isSmall,
   type KeyLane,
-  nameOf,
   onColumn,
   onTable,
   type PlanSettings,

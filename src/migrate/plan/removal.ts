@@ -2,7 +2,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
-import { nameOf } from './step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 
 export type Removal = Extract<Change, { kind: 'retire-table' | 'retire-column' }>;
 

@@ -14,7 +14,7 @@ import {
 import { readLiveInside } from '../schema/read-live.ts';
 import { tableKey, type SchemaModel, type TableModel } from '../schema/model.ts';
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
-import { nameOf } from './step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { PHASE, type Step } from './step.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';

@@ -4,6 +4,7 @@ import { quoteIdent } from '../../postgres/sql.ts';
 import type { DesiredColumn, DesiredFunction, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
+import { nameOf } from '../schema/qualified-name.ts';
 import { LANES, type Hazard, type Lane, type Lock, type Step } from './step.ts';
 
 export type PlanSettings = {
@@ -151,12 +152,6 @@ export function isSmall(live: LiveTable | null, rate: number, settings: PlanSett
   return live === null || settings.direct || estimateRows(live) / rate <= settings.maxWriteBlockMs;
 }
 
-type Named = { readonly schema: string; readonly name: string };
-
-export function nameOf(table: Named): string {
-  return `${quoteIdent(table.schema)}.${quoteIdent(table.name)}`;
-}
-
 /** How the values become those of the new type, where that must be said. */
 export function usingOf(steps: StepList, column: DesiredColumn): string | null {
   // Without saying it, values that do not fit are refused; with it, they are cut.
@@ -164,7 +159,10 @@ export function usingOf(steps: StepList, column: DesiredColumn): string | null {
   return column.model.using ?? cast;
 }
 
-export function alterColumn(table: Named, column: { readonly name: string }): string {
+export function alterColumn(
+  table: { readonly schema: string; readonly name: string },
+  column: { readonly name: string },
+): string {
   return `alter table ${nameOf(table)} alter column ${quoteIdent(column.name)}`;
 }
 

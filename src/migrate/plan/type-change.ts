@@ -7,7 +7,8 @@ import type { LiveTable } from '../schema/live-schema.ts';
 import { isBeside } from '../schema/label.ts';
 import { tableKey } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
-import { alterColumn, nameOf } from './step-list.ts';
+import { nameOf } from '../schema/qualified-name.ts';
+import { alterColumn } from './step-list.ts';
 
 export type ColumnFacts = {
   /** What the new column would not come by again; empty when the online way is open. */

@@ -1,9 +1,9 @@
 // Which part of the database a plan has to look at. When the catalog is as the last verified run left it, a table
 // whose declaration did not change cannot differ; only what changed, and what stands on it, is read and compared.
-import { keyOf, tableKey, type SchemaModel } from './schema/model.ts';
-import type { Neighbourhood } from './normalise/related.ts';
-import type { Ownership } from './schema/managed.ts';
-import { STORAGE_OBJECTS } from './schema/policy-rings.ts';
+import { keyOf, tableKey, type SchemaModel } from '../schema/model.ts';
+import type { Neighbourhood } from './related.ts';
+import type { Ownership } from '../schema/managed.ts';
+import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 
 /** Tables by `schema.table`. */
 export type Scope = ReadonlySet<string>;
