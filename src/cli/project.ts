@@ -1,12 +1,12 @@
 // The project a command works on: file read, variables gathered, mistakes shown. Everything after this has a
 // Config that holds.
 import { resolve } from 'node:path';
-import type { Config, Source } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { brokenLines, readModeVariables, type Mode } from '../config/read/env-file.ts';
 import { loadConfig, type Loaded } from '../config/load.ts';
 import type { Mistake } from '../config/mistakes/mistake.ts';
 import { renderMistakes } from '../config/mistakes/report.ts';
-import { readSource } from '../config/read/source.ts';
+import { readSource, type Source } from '../config/read/source.ts';
 import type { Environment } from './environment.ts';
 import { CommandFailure, EXIT } from './exit.ts';
 import type { Terminal } from './terminal.ts';

@@ -1,6 +1,9 @@
 // The configuration as everything else reads it: defaults filled in, durations in milliseconds, sizes in bytes.
 // Made from svc.yaml by `load.ts` and by nothing else; a value of this type has passed every check that needs
 // no database.
+import type { Position } from './mistakes/mistake.ts';
+import type { Source } from './read/source.ts';
+import type { ForeignKey } from './schema/reference.ts';
 
 export type Config = {
   readonly project: Project;
@@ -18,18 +21,6 @@ export type Config = {
   readonly functionsBundle: string | undefined;
   readonly migrations: MigrationSettings;
   readonly source: Source;
-};
-
-/** Where something stands in the file; both count from 1. */
-export type Position = { readonly line: number; readonly column: number };
-
-export type Source = {
-  /** As messages name it: a path relative to the working directory, or a URL. */
-  readonly name: string;
-  /** Directory that relative paths in the file start from; undefined for a remote file. */
-  readonly directory: string | undefined;
-  /** The file as written, `${VAR}` references unsubstituted: this is what the migration history keeps. */
-  readonly text: string;
 };
 
 export type Project = {
@@ -181,15 +172,6 @@ export type Default =
   | { readonly kind: 'map'; readonly json: string }
   /** `{ sql: … }`: any expression. */
   | { readonly kind: 'sql'; readonly text: string };
-
-export type OnDelete = 'cascade' | 'restrict' | 'set_null';
-
-export type ForeignKey = {
-  readonly schema: string;
-  readonly table: string;
-  readonly column: string;
-  readonly onDelete: OnDelete;
-};
 
 export type StorageRef = { readonly bucket: string; readonly onDelete: 'cascade' | 'keep' };
 

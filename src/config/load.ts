@@ -3,7 +3,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { check } from './check/check.ts';
-import type { Config, Source } from './config.ts';
+import type { Config } from './config.ts';
+import type { Source } from './read/source.ts';
 import { readDocument } from './read/document.ts';
 import type { Variables } from './read/interpolate.ts';
 import { renderPath, inOrder, type Mistake } from './mistakes/mistake.ts';

@@ -10,19 +10,18 @@ import type {
   Config,
   Default,
   Field,
-  ForeignKey,
   MigrationSettings,
   Policy,
-  Position,
   Providers,
   ServerSettings,
-  Source,
   SqlFunction,
   Table,
 } from './config.ts';
 import { decimalDigits } from './schema/scalar.ts';
 import { locate, placeAt, positionOf, toJson, type Tree } from './read/tree.ts';
-import type { KeyPath } from './mistakes/mistake.ts';
+import type { KeyPath, Position } from './mistakes/mistake.ts';
+import type { Source } from './read/source.ts';
+import { toForeignKey, toQualified } from './schema/reference.ts';
 import type {
   RawBucket,
   RawCodeFunction,
@@ -200,12 +199,6 @@ function toField(tree: Tree, field: RawField, path: KeyPath, at: At): Field {
   };
 }
 
-export function toForeignKey(foreignKey: NonNullable<RawField['foreign_key']>): ForeignKey {
-  const parts = foreignKey.references.split('.');
-  const [schema = 'public', table = '', column = ''] = parts.length === 2 ? ['public', ...parts] : parts;
-  return { schema, table, column, onDelete: foreignKey.on_delete ?? 'restrict' };
-}
-
 /** Null and absent are the same: no default. */
 function toDefault(tree: Tree, value: unknown, path: KeyPath): Default | undefined {
   if (value === undefined || value === null) return undefined;
@@ -293,13 +286,6 @@ function toExposed({ expose }: SvcFile): ExposedObjects {
         : { ...toQualified(one.name), authRequired: one.auth_required ?? false },
     ),
   };
-}
-
-/** `name` is of `public`; only the first dot separates, since names may hold dots and schemas rarely do. */
-export function toQualified(written: string): { schema: string; name: string } {
-  const dot = written.indexOf('.');
-  if (dot < 0) return { schema: 'public', name: written };
-  return { schema: written.slice(0, dot), name: written.slice(dot + 1) };
 }
 
 function toMigrations({ migrations }: SvcFile): MigrationSettings {

@@ -4,8 +4,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { constants, readFileSync, renameSync } from 'node:fs';
 import { access, open, readFile, realpath, stat, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { Source } from '../config/config.ts';
-import { decodeSource } from '../config/read/source.ts';
+
+import { decodeSource, type Source } from '../config/read/source.ts';
 import { Problem } from '../problem/problem.ts';
 import { fileChanged } from './problem.ts';
 

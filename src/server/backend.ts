@@ -6,7 +6,7 @@ import { checkPasswordHashing } from '../auth/users/password.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { introspect } from '../catalog/introspect.ts';
 import type { Config } from '../config/config.ts';
-import { keysForRestart } from '../config/schema/restart-keys.ts';
+import { keysForRestart } from '../config/restart-keys.ts';
 import type { FeatureContext, Snapshot } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
 import { CredentialReader } from '../identity/credentials.ts';

@@ -1,6 +1,6 @@
 // Foreign keys: the target must exist and be unique, and a type that follows its target must end somewhere.
 import type { KeyPath } from '../mistakes/mistake.ts';
-import { toForeignKey } from '../normalise.ts';
+import { toForeignKey } from '../schema/reference.ts';
 import type { RawField, RawTable } from '../schema/schema.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 

@@ -12,7 +12,7 @@ import {
   type Node,
   type Pair,
 } from 'yaml';
-import type { Source } from '../config.ts';
+import type { Source } from '../read/source.ts';
 import { loadConfig, type LoadOptions } from '../load.ts';
 import type { KeyPath, Mistake } from '../mistakes/mistake.ts';
 import { renderPath } from '../mistakes/mistake.ts';

@@ -1,5 +1,7 @@
 // A mistake in the file: what, where, what was expected, what to do. All of them are collected before any is shown.
-import type { Position } from '../config.ts';
+
+/** Where something stands in the file; both count from 1. */
+export type Position = { readonly line: number; readonly column: number };
 
 export type Severity = 'error' | 'warning';
 

@@ -4,8 +4,16 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { Problem } from '../../problem/problem.ts';
-import type { Source } from '../config.ts';
 import { closest } from '../mistakes/suggest.ts';
+
+export type Source = {
+  /** As messages name it: a path relative to the working directory, or a URL. */
+  readonly name: string;
+  /** Directory that relative paths in the file start from; undefined for a remote file. */
+  readonly directory: string | undefined;
+  /** The file as written, `${VAR}` references unsubstituted: this is what the migration history keeps. */
+  readonly text: string;
+};
 
 const DEFAULT_NAMES = ['svc.yaml', 'svc.yml'];
 const FETCH_TIMEOUT_MS = 15_000;

@@ -12,7 +12,7 @@ import {
   type Scalar,
   type YAMLMap,
 } from 'yaml';
-import type { Position } from '../config.ts';
+
 import { DEEPEST, type SvcDocument } from './document.ts';
 import { interpolate, type Variables } from './interpolate.ts';
 import {
@@ -23,7 +23,13 @@ import {
   rootSchema,
   type SchemaNode,
 } from '../schema/known-keys.ts';
-import { makeMistake, type KeyPath, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
+import {
+  makeMistake,
+  type KeyPath,
+  type Mistake,
+  type MistakeText,
+  type Position,
+} from '../mistakes/mistake.ts';
 import { readPlain, toValue, type ScalarText } from '../schema/scalar.ts';
 
 export type Span = { readonly offset: number; readonly length: number };

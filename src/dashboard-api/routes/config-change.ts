@@ -2,13 +2,14 @@
 // by the checks of the file and by a migration plan against the running database.
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
-import type { Config, Source } from '../../config/config.ts';
+import type { Config } from '../../config/config.ts';
+import type { Source } from '../../config/read/source.ts';
 import { editConfigText, type ConfigEdit } from '../../config/edit/edit.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
 import type { Variables } from '../../config/read/interpolate.ts';
 import { loadConfig, type LoadOptions } from '../../config/load.ts';
 import { renderPath, type Mistake } from '../../config/mistakes/mistake.ts';
-import { keysForRestart } from '../../config/schema/restart-keys.ts';
+import { keysForRestart } from '../../config/restart-keys.ts';
 import { diffLines } from '../../lib/line-diff.ts';
 import { SerialQueue } from '../../lib/serial-queue.ts';
 import {

@@ -1,14 +1,6 @@
 // The part of the configuration the engine works on, and where each thing stands in the file.
-import type {
-  Config,
-  Default,
-  Field,
-  Index,
-  Policy,
-  Position,
-  SqlFunction,
-  Table,
-} from '../../config/config.ts';
+import type { Config, Default, Field, Index, Policy, SqlFunction, Table } from '../../config/config.ts';
+import type { Position } from '../../config/mistakes/mistake.ts';
 import type {
   ColumnModel,
   DefaultModel,

@@ -1,6 +1,6 @@
 // Which keys of svc.yaml a reload applies, and which the service reads at its start only. Every key is in one of the
 // two lists: whoever adds one decides.
-import type { Config } from '../config.ts';
+import type { Config } from './config.ts';
 
 /** By key, what the service was started with. */
 const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { loadConfig } from '../load.ts';
-import { describeSchema } from './schema.ts';
-import type { Config } from '../config.ts';
+import { loadConfig } from './load.ts';
+import { describeSchema } from './schema/schema.ts';
+import type { Config } from './config.ts';
 import { effectOf, keysForRestart } from './restart-keys.ts';
 
 type Node = { readonly properties?: Readonly<Record<string, Node>>; readonly anyOf?: readonly Node[] };
