@@ -1,7 +1,8 @@
 // Which relations the dashboard may name: what the data API serves, and never the product's own tables, whatever
 // the file exposes. Their rows hold hashes and tokens.
 import type { Snapshot } from '../http/feature.ts';
-import { exposed, type ExposedRelation } from '../rest/plan/exposed.ts';
+import { exposed } from '../rest/plan/exposed.ts';
+import type { ExposedRelation } from '../rest/plan/relation.ts';
 
 const OWN_SCHEMAS: ReadonlySet<string> = new Set(['auth', 'storage', 'svc_meta']);
 

@@ -14,7 +14,7 @@ import type { ApiRequest } from './request/api-request.ts';
 import type { Page } from './request/page.ts';
 import type { Slot } from './request/query.ts';
 import type { ResultColumn } from './sql/render-result.ts';
-import { BODY, FIELD, LIMIT, OFFSET } from './plan/slots.ts';
+import { BODY, FIELD, LIMIT, OFFSET } from './request/slots.ts';
 import type { Statement } from './sql/statement.ts';
 
 export type Exchange = {

@@ -8,7 +8,7 @@ import { relationKey } from '../../catalog/catalog.ts';
 import type { CallerTransaction } from '../../postgres/pool/caller-pool.ts';
 import { ident, join, quoteIdent, raw, sql, type Sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
-import type { ExposedRelation } from '../../rest/plan/exposed.ts';
+import type { ExposedRelation } from '../../rest/plan/relation.ts';
 import { callerSettings, isCallerName } from '../session/caller-name.ts';
 import type { ExplainPolicies, PolicyOutcome } from '../contract.ts';
 import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';

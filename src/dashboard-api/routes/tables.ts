@@ -4,7 +4,7 @@ import { sql } from '../../postgres/sql.ts';
 import { relationKey } from '../../catalog/catalog.ts';
 import type { Table } from '../../config/config.ts';
 import type { Column } from '../../catalog/catalog.ts';
-import type { ExposedRelation } from '../../rest/plan/exposed.ts';
+import type { ExposedRelation } from '../../rest/plan/relation.ts';
 import type { PolicyInfo, TableInfo, TableList } from '../contract.ts';
 import type { DashboardRoutes } from '../dashboard-context.ts';
 import { shownRelations } from '../shown-relations.ts';

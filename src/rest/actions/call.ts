@@ -1,7 +1,7 @@
 // GET, HEAD and POST of a function.
 import { readBody } from '../../http/body.ts';
 import { ResultRow, runStatements, usesResponseSettings, type Bindings, type Exchange } from '../exchange.ts';
-import type { ExposedRoutine } from '../plan/exposed.ts';
+import type { ExposedRoutine } from '../plan/relation.ts';
 import type { CallPlan } from '../plan/plan.ts';
 import {
   argumentTexts,

@@ -1,6 +1,6 @@
 // OPTIONS: which methods a resource has, from what the catalog says and not from privileges.
 import type { Exchange } from '../exchange.ts';
-import type { ExposedRelation } from '../plan/exposed.ts';
+import type { ExposedRelation } from '../plan/relation.ts';
 import { findRoutine } from '../plan/plan-call.ts';
 import { routineNotFound } from '../problem.ts';
 import { findRelation } from './read.ts';

@@ -1,7 +1,8 @@
 // GET and HEAD of a relation.
 import { relationKey } from '../../catalog/catalog.ts';
 import { ResultRow, runStatements, usesResponseSettings, type Exchange } from '../exchange.ts';
-import type { Exposed, ExposedRelation } from '../plan/exposed.ts';
+import type { Exposed } from '../plan/exposed.ts';
+import type { ExposedRelation } from '../plan/relation.ts';
 import type { PlanNode } from '../plan/plan.ts';
 import { originOf, planRead, type PlannedRead } from '../plan/plan-read.ts';
 import { isRepeatable } from '../plan/repeatable.ts';
@@ -22,7 +23,7 @@ import {
   type ResultStatement,
   type RowStatement,
 } from '../sql/render-read.ts';
-import { LIMIT, OFFSET } from '../plan/slots.ts';
+import { LIMIT, OFFSET } from '../request/slots.ts';
 import type { Statement } from '../sql/statement.ts';
 
 const LARGEST_LITERAL = 1_000;

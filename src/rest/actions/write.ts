@@ -4,7 +4,7 @@ import { readBody } from '../../http/body.ts';
 import { ResultRow, runStatements, usesResponseSettings, type Exchange } from '../exchange.ts';
 import { originOf, planRead } from '../plan/plan-read.ts';
 import { planDelete, planInsert, planPut, planUpdate, type WritePlan } from '../plan/plan-write.ts';
-import type { ExposedRelation } from '../plan/exposed.ts';
+import type { ExposedRelation } from '../plan/relation.ts';
 import { invalidJson, pageOnPut } from '../problem.ts';
 import { bodyFormat, EMPTY_OBJECT, readPayload, type Payload } from '../request/body.ts';
 import { checkEncoding, decodeBody } from '../request/content-encoding.ts';

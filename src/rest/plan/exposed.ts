@@ -1,23 +1,11 @@
 // What the data API serves: the objects declared in the file as far as the database has them. Anything else in
 // the database does not exist here: not as a resource, not in an embed, not in a suggestion.
-import {
-  relationKey,
-  type Catalog,
-  type Column,
-  type Relation,
-  type Routine,
-} from '../../catalog/catalog.ts';
+import { relationKey, type Catalog, type Relation } from '../../catalog/catalog.ts';
 import type { Snapshot } from '../../http/feature.ts';
-import { relationshipsOf, type Relationship } from './relationship.ts';
+import { relationshipsOf } from './find-relationships.ts';
+import type { ExposedRelation, ExposedRoutine } from './relation.ts';
+import type { Relationship } from './relationship.ts';
 import { withKeys } from './view-keys.ts';
-
-export type ExposedRelation = Relation & {
-  readonly column: ReadonlyMap<string, Column>;
-  /** In the database, but no longer in the file: answered as if they were not there. */
-  readonly hidden: ReadonlySet<string>;
-};
-
-export type ExposedRoutine = Routine & { readonly authRequired: boolean };
 
 export type Exposed = {
   readonly schemas: readonly string[];

@@ -24,7 +24,8 @@ import type {
   Query,
   SelectItem,
 } from '../request/query.ts';
-import type { Exposed, ExposedRelation } from './exposed.ts';
+import type { Exposed } from './exposed.ts';
+import type { ExposedRelation } from './relation.ts';
 import type {
   Field,
   FieldOutput,

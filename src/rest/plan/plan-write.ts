@@ -4,7 +4,7 @@ import { badBody, badPutFilters, unknownColumn, whereRequired } from '../problem
 import type { Payload } from '../request/body.ts';
 import type { Preferences } from '../request/preferences.ts';
 import type { Query, Slot } from '../request/query.ts';
-import type { ExposedRelation } from './exposed.ts';
+import type { ExposedRelation } from './relation.ts';
 
 export type Conflict = { readonly columns: readonly string[]; readonly action: 'merge' | 'ignore' };
 

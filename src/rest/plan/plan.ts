@@ -1,7 +1,7 @@
 // What is going to happen, as a tree checked against the catalog and still without SQL. Values stay slots.
 import type { Column } from '../../catalog/catalog.ts';
 import type { AggregateName, Count, FieldPath, Operation, Slot } from '../request/query.ts';
-import type { ExposedRelation, ExposedRoutine } from './exposed.ts';
+import type { ExposedRelation, ExposedRoutine } from './relation.ts';
 import type { Relationship } from './relationship.ts';
 
 /** A column or a path into it; `column` is unknown for computed columns and results without a declared shape. */

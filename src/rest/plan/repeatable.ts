@@ -1,6 +1,6 @@
 // Whether a read has one answer at a time, however often it is asked. What is stored has. Functions, computed columns
 // and views may be volatile (`random()`, `gen_random_uuid()`): each request is to have an answer of its own.
-import type { ExposedRelation } from './exposed.ts';
+import type { ExposedRelation } from './relation.ts';
 import type { Field, PlanNode, PlannedCondition, PlannedOrder } from './plan.ts';
 
 export function isRepeatable({ relation, outputs, embeds, conditions, orders }: PlanNode): boolean {

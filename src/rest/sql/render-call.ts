@@ -6,7 +6,7 @@ import type { Count } from '../request/query.ts';
 import { namesIn, qualifiedName } from './render-node.ts';
 import { renderResult, type ReadShape, type ResultStatement } from './render-read.ts';
 import { RESPONSE_SETTINGS, type ResultColumn } from './render-result.ts';
-import { BODY } from '../plan/slots.ts';
+import { BODY } from '../request/slots.ts';
 import { StatementParts } from './statement.ts';
 
 export type CallShape = ReadShape & {

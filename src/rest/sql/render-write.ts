@@ -2,13 +2,13 @@
 // declared types; without a representation nothing is read back, so no right to read is needed.
 import type { Column } from '../../catalog/catalog.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import type { ExposedRelation } from '../plan/exposed.ts';
+import type { ExposedRelation } from '../plan/relation.ts';
 import type { PlanNode } from '../plan/plan.ts';
 import type { InsertPlan, WritePlan, WriteRows } from '../plan/plan-write.ts';
 import { namesIn, neededColumns, qualifiedName, renderCondition } from './render-node.ts';
 import { renderResult, type ReadShape, type ResultStatement } from './render-read.ts';
 import { checkedCount, RESPONSE_SETTINGS, type ResultColumn } from './render-result.ts';
-import { BODY } from '../plan/slots.ts';
+import { BODY } from '../request/slots.ts';
 import { StatementParts } from './statement.ts';
 
 export type WriteShape = ReadShape & {

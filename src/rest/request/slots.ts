@@ -1,5 +1,5 @@
 // Places for values that do not come from the query string; its own values have slots from 0 on.
-import type { Slot } from '../request/query.ts';
+import type { Slot } from './query.ts';
 
 export const BODY: Slot = -1;
 export const LIMIT: Slot = -2;
