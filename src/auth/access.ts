@@ -1,8 +1,9 @@
-// Who may pass: the door key of `/auth/v1`, the user routes and the admin routes (decision table K1 to K23).
+// Who may pass: the API key of `/auth/v1`, the user routes and the admin routes (decision table K1 to K23).
 import type { Presented } from '../identity/credentials.ts';
 import { doorOf } from '../identity/caller.ts';
+import type { Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
-import type { AuthContext, Db } from './auth-context.ts';
+import type { AuthContext } from './auth-context.ts';
 import { isUuid } from './fields.ts';
 import {
   AuthProblem,
@@ -67,7 +68,7 @@ export async function requireUser(auth: AuthContext, presented: Presented, now: 
  * locked. With a verified factor, what changes how the account is entered asks for a session that has shown it.
  */
 export async function lockSignedIn(
-  db: Db,
+  db: Queryable,
   { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
 ): Promise<SignedInAgain> {
   const locked = await lockUser(db, userId);

@@ -1,5 +1,5 @@
 // The audit log: who did what to whom, written in the transaction of the change. Never a code, token or hash.
-import type { Db } from './auth-context.ts';
+import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 
 const LOG_TYPES = {
@@ -70,6 +70,6 @@ export function auditInsert({ action, actor, ip, now, traits }: AuditEntry, wher
     select ${JSON.stringify(payload)}::json, ${now}::timestamptz, ${ip} where ${where}`;
 }
 
-export async function recordAudit(db: Db, entry: AuditEntry): Promise<void> {
+export async function recordAudit(db: Queryable, entry: AuditEntry): Promise<void> {
   await db.query(auditInsert(entry));
 }

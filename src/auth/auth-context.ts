@@ -1,5 +1,5 @@
 // What every action works with, made once when the feature starts.
-import type { Queryable, OwnerDatabase } from '../postgres/owner-database.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import type { Keyring } from '../identity/keyring.ts';
 import type { SigningKeys } from '../identity/signing-keys.ts';
 import type { SecretBox } from '../lib/secret-box.ts';
@@ -36,6 +36,3 @@ export type AuthContext = {
   readonly baseUrl: () => string | undefined;
   readonly dev: boolean;
 };
-
-/** The database or one transaction of it. */
-export type Db = Queryable;

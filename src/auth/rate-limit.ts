@@ -2,8 +2,7 @@
 // share them; and the waiting time between two mails to one address, kept whether or not the address is known.
 import { createHash } from 'node:crypto';
 import { sql, type Sql } from '../postgres/sql.ts';
-import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import type { Db } from './auth-context.ts';
+import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
 import { tooManyMails, tooManyRequests } from './problem.ts';
 import type { LimitMode } from './settings.ts';
 
@@ -109,7 +108,7 @@ export class Limiter {
    * mailbox, and the caller's share. Asked whether or not anybody has the address, and in the transaction that queues
    * the mail, so that a request that is refused costs nothing.
    */
-  async mailRequest(db: Db, order: MailRequest, from: Origin, mailsPerHour: number): Promise<void> {
+  async mailRequest(db: Queryable, order: MailRequest, from: Origin, mailsPerHour: number): Promise<void> {
     await this.#mailGap(db, order.kind, order.gapOf, from.now);
     if (!this.#countsMails(from)) return;
     const wait =
@@ -121,7 +120,7 @@ export class Limiter {
   }
 
   /** Takes one from the instance's own allowance, for a mail that goes out. */
-  async mailSent(db: Db, from: Origin, mailsPerHour: number): Promise<void> {
+  async mailSent(db: Queryable, from: Origin, mailsPerHour: number): Promise<void> {
     if (!this.#countsMails(from)) return;
     const wait = await takeToken(db, allMails(mailsPerHour), ALL, from.now);
     if (wait > 0) throw tooManyMails(wait, false);
@@ -132,7 +131,7 @@ export class Limiter {
     return mode === 'on' || (mode === 'auto' && !isLoopback(from.ip));
   }
 
-  async #mailGap(db: Db, kind: MailGapKind, email: string, now: Date): Promise<void> {
+  async #mailGap(db: Queryable, kind: MailGapKind, email: string, now: Date): Promise<void> {
     if (this.#mode() === 'off') return;
     const cutoff = new Date(now.getTime() - GAP_SECONDS * 1000);
     const emailHash = hashed(email);
@@ -149,7 +148,7 @@ export class Limiter {
   }
 
   /** Whoever redeemed a mail's secret holds the mailbox: the next mail of that kind need not wait. */
-  async endMailGap(db: Db, kind: MailGapKind, email: string): Promise<void> {
+  async endMailGap(db: Queryable, kind: MailGapKind, email: string): Promise<void> {
     await db.query(
       sql`delete from auth.email_throttle where email_hash = ${hashed(email)} and kind = ${kind}`,
     );
@@ -157,7 +156,7 @@ export class Limiter {
 }
 
 /** 0 when one was taken, else the seconds until there is one. Refusing changes nothing. */
-async function takeToken(db: Db, which: Bucket, key: string, now: Date): Promise<number> {
+async function takeToken(db: Queryable, which: Bucket, key: string, now: Date): Promise<number> {
   const refilled = refill(which, now);
   const [taken] = await db.query(sql`
     insert into auth.rate_limits as r (bucket, key, tokens, updated_at)
@@ -170,7 +169,7 @@ async function takeToken(db: Db, which: Bucket, key: string, now: Date): Promise
   return taken ? 0 : Math.max(1, secondsUntilOne(which, await readTokens(db, which, key, now)));
 }
 
-async function readTokens(db: Db, which: Bucket, key: string, now: Date): Promise<number> {
+async function readTokens(db: Queryable, which: Bucket, key: string, now: Date): Promise<number> {
   const [row] = await db.query<{ tokens: number }>(sql`
     select ${refill(which, now)} as tokens from auth.rate_limits r
     where r.bucket = ${which.name} and r.key = ${hashed(key)}`);

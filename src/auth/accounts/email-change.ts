@@ -1,17 +1,18 @@
 // Changing the address of an account: pending until the mailbox, or both mailboxes, have answered; or at once
 // where there is no mail to prove it by.
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import type { Challenge } from '../sessions/flow-state.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { emailExists } from '../problem.ts';
 import type { AuthRequest } from '../http/request.ts';
-import { queueTokenMail, startEmailFlow } from '../mail/token-mail.ts';
+import { queueTokenMail, startEmailFlow } from './token-mail.ts';
 import { insertEmailIdentity, syncProviders, updateUser, type UserRow } from '../users/user.ts';
 
 /** Taken by a user, or by an identity of another user whose address it is. */
-export async function isEmailTaken(db: Db, email: string, exceptUserId: string): Promise<boolean> {
+export async function isEmailTaken(db: Queryable, email: string, exceptUserId: string): Promise<boolean> {
   const [taken] = await db.query(sql`
     select 1 from auth.users u where u.email = ${email} and not u.is_sso_user and u.id <> ${exceptUserId}
     union all
@@ -23,7 +24,7 @@ export async function isEmailTaken(db: Db, email: string, exceptUserId: string):
 /** Mails the new address, and the current one too when there is one. `user` has the pending address already. */
 export async function mailEmailChange(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   user: UserRow,
   challenge: Challenge | undefined,
@@ -53,7 +54,7 @@ export async function mailEmailChange(
 
 /** Makes the address the user's. `proven` says whether a mailbox or an admin vouches for it. */
 export async function applyEmail(
-  db: Db,
+  db: Queryable,
   user: UserRow,
   change: { readonly email: string; readonly proven: boolean; readonly ip: string; readonly now: Date },
 ): Promise<void> {

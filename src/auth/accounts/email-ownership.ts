@@ -1,8 +1,8 @@
 // The first proof of a mailbox. Until then an account may have been made by anybody who knew the address; what
 // that somebody left behind must not survive the owner's arrival. Every mailed secret says whether it stands for
 // the sign-up that made the account (`expels` is false) or only for the mailbox.
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { Db } from '../auth-context.ts';
 import type { JsonObject } from '../fields.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { endSessions } from '../sessions/session.ts';
@@ -36,7 +36,7 @@ export function signUpMetadata({ id, email }: Pick<UserRow, 'id' | 'email'>): Js
  * Two claim an address that nobody has proven: the password of the first goes, and what came with it. Only that: an
  * anonymous user who waits for a mail must not lose the session because somebody typed the address.
  */
-export async function dropPassword(db: Db, user: UserRow, now: Date): Promise<void> {
+export async function dropPassword(db: Queryable, user: UserRow, now: Date): Promise<void> {
   if (user.encrypted_password === null) return;
   await updateUser(db, user.id, { encrypted_password: null, password_set_at: null }, now);
   await forgetMetadata(db, user, now);
@@ -47,8 +47,8 @@ export async function dropPassword(db: Db, user: UserRow, now: Date): Promise<vo
  * sessions, pending secrets, pending changes, and flows that could still end in this account. `flow` is the one
  * that is being answered.
  */
-export async function expelStrangers(
-  db: Db,
+export async function revokeUnverifiedCredentials(
+  db: Queryable,
   user: UserRow,
   now: Date,
   flow: string | null = null,
@@ -74,7 +74,7 @@ export async function expelStrangers(
   await syncProviders(db, user.id);
 }
 
-async function forgetMetadata(db: Db, user: UserRow, now: Date): Promise<void> {
+async function forgetMetadata(db: Queryable, user: UserRow, now: Date): Promise<void> {
   const metadata = JSON.stringify(signUpMetadata(user));
   await updateUser(db, user.id, { raw_user_meta_data: metadata }, now);
   await db.query(sql`
@@ -83,7 +83,7 @@ async function forgetMetadata(db: Db, user: UserRow, now: Date): Promise<void> {
 }
 
 /** Notes that the mailbox answered: the address is confirmed and proven, its identities verified. */
-export async function markProven(db: Db, user: UserRow, now: Date): Promise<void> {
+export async function markProven(db: Queryable, user: UserRow, now: Date): Promise<void> {
   await updateUser(
     db,
     user.id,

@@ -3,13 +3,14 @@
 import { randomUUID } from 'node:crypto';
 import { must } from '../../lib/assert.ts';
 import { Problem } from '../../problem/problem.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { isEmailTaken } from './email-change.ts';
 import { readEmail } from '../users/email-address.ts';
 import type { JsonObject } from '../fields.ts';
-import { expelStrangers, isProven, markProven } from './email-ownership.ts';
+import { revokeUnverifiedCredentials, isProven, markProven } from './email-ownership.ts';
 import { lockSignedIn } from '../access.ts';
 import { mergeMetadata } from '../users/metadata.ts';
 import { voidAllTokens, type OneTimeTokenRow } from '../sessions/one-time-token.ts';
@@ -27,7 +28,7 @@ import {
 } from '../problem.ts';
 import type { ProviderProfile } from '../provider/provider.ts';
 import type { AuthRequest } from '../http/request.ts';
-import { queueConfirmation } from '../mail/token-mail.ts';
+import { queueConfirmation } from './token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -70,7 +71,7 @@ type Emails = {
 
 export async function resolveIdentity(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   order: LinkOrder,
 ): Promise<LinkOutcome> {
@@ -101,7 +102,10 @@ function readEmails({ emails }: ProviderProfile): Emails {
   };
 }
 
-async function ownerOfIdentity(db: Db, { provider, profile }: LinkOrder): Promise<UserRow | undefined> {
+async function ownerOfIdentity(
+  db: Queryable,
+  { provider, profile }: LinkOrder,
+): Promise<UserRow | undefined> {
   const [identity] = await db.query<{ user_id: string }>(sql`
     select user_id from auth.identities where provider = ${provider} and provider_id = ${profile.subject}`);
   return identity ? await lockUser(db, identity.user_id) : undefined;
@@ -110,7 +114,7 @@ async function ownerOfIdentity(db: Db, { provider, profile }: LinkOrder): Promis
 /** L1: this identity has an account. Its data follows the provider; the account's address stays what it is. */
 async function signInKnown(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   order: LinkOrder,
   emails: Emails,
@@ -129,7 +133,7 @@ async function signInKnown(
     user.encrypted_password !== null || user.factors.length > 0 || othersOf(user, order).length > 0;
   if (emails.verified.includes(user.email)) {
     if (hasOthers && !isProven(user)) {
-      await expelStrangers(db, user, now);
+      await revokeUnverifiedCredentials(db, user, now);
       await insertIdentity(db, user.id, order, now);
       await syncProviders(db, user.id);
     }
@@ -147,7 +151,7 @@ async function signInKnown(
 }
 
 /** Every verified address takes part; two accounts for one profile is nobody's to decide. */
-async function matchByVerified(db: Db, emails: Emails): Promise<UserRow | undefined> {
+async function matchByVerified(db: Queryable, emails: Emails): Promise<UserRow | undefined> {
   if (emails.verified.length === 0) return undefined;
   const rows = await db.query<{ id: string }>(sql`
     select u.id from auth.users u where u.email = any(${emails.verified}::text[]) and not u.is_sso_user
@@ -161,7 +165,7 @@ async function matchByVerified(db: Db, emails: Emails): Promise<UserRow | undefi
 
 /** L2 to L4: the provider vouches for an address an account has. */
 async function linkByAddress(
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   order: LinkOrder,
   emails: Emails,
@@ -171,7 +175,7 @@ async function linkByAddress(
   if (isBanned(user, now) || user.deleted_at) return refused(userBanned(403));
   if (!isProven(user)) {
     // Whoever made this account never showed the mailbox; the one who signs in now has.
-    await expelStrangers(db, user, now);
+    await revokeUnverifiedCredentials(db, user, now);
     // Nor what they said about themselves; only what an inviter wrote stays.
     if (!user.invited_at) await updateUser(db, user.id, { raw_user_meta_data: '{}' }, now);
   }
@@ -188,7 +192,7 @@ async function linkByAddress(
 /** L5 to L9, L11: nobody here yet. */
 async function createUser(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   order: LinkOrder,
   emails: Emails,
@@ -230,7 +234,7 @@ async function createUser(
 
 /** Why this identity cannot join the account, before anybody is asked to agree; undefined when it can. */
 export async function whyNotLinked(
-  db: Db,
+  db: Queryable,
   order: LinkOrder,
   linking: Linking,
   now: Date,
@@ -240,7 +244,7 @@ export async function whyNotLinked(
 }
 
 /** The account as it is now, entered by the session that began: it must live, and have shown the second factor. */
-async function findLinkTarget(db: Db, linking: Linking, now: Date): Promise<UserRow | Problem> {
+async function findLinkTarget(db: Queryable, linking: Linking, now: Date): Promise<UserRow | Problem> {
   try {
     const { user, lacksFactor } = await lockSignedIn(db, linking);
     if (isBanned(user, now)) return userBanned(403);
@@ -254,7 +258,7 @@ async function findLinkTarget(db: Db, linking: Linking, now: Date): Promise<User
 export const factorNeededToLink = (): Problem =>
   insufficientAal(403, 'AAL2 session is required to add an identity when MFA is enabled.');
 
-async function alreadyOwned(db: Db, order: LinkOrder, userId: string): Promise<Problem | undefined> {
+async function alreadyOwned(db: Queryable, order: LinkOrder, userId: string): Promise<Problem | undefined> {
   const owner = await ownerOfIdentity(db, order);
   if (!owner) return undefined;
   return owner.id === userId ? identityAlreadyLinked() : identityAlreadyExists();
@@ -263,7 +267,7 @@ async function alreadyOwned(db: Db, order: LinkOrder, userId: string): Promise<P
 /** L14: a signed-in user adds an identity. */
 async function linkToUser(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   order: LinkOrder,
   emails: Emails,
@@ -306,7 +310,7 @@ async function linkToUser(
 
 /** L13: an invitation is accepted with a provider that vouches for the invited address, or at least names it. */
 async function acceptInvite(
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   order: LinkOrder,
   emails: Emails,
@@ -326,7 +330,7 @@ async function acceptInvite(
   }
   const owner = await ownerOfIdentity(db, order);
   if (owner) return refused(identityAlreadyExists());
-  if (!isProven(user)) await expelStrangers(db, user, now);
+  if (!isProven(user)) await revokeUnverifiedCredentials(db, user, now);
   await insertIdentity(db, user.id, order, now);
   const invited = must(await findUserById(db, user.id), 'the invited user');
   await mergeClaims(db, invited, order.profile.claims, now);
@@ -345,7 +349,7 @@ function othersOf(user: UserRow, { provider, profile }: LinkOrder): UserRow['ide
 }
 
 async function recordLink(
-  db: Db,
+  db: Queryable,
   { ip, now }: AuthRequest,
   action: 'identity_linked' | 'user_signedup' | 'invite_accepted',
   actor: UserRow,
@@ -355,7 +359,7 @@ async function recordLink(
 }
 
 async function insertIdentity(
-  db: Db,
+  db: Queryable,
   userId: string,
   { provider, profile }: LinkOrder,
   now: Date,
@@ -366,14 +370,14 @@ async function insertIdentity(
 }
 
 /** What the provider says goes over same-named keys of the user's own. */
-async function mergeClaims(db: Db, user: UserRow, claims: JsonObject, now: Date): Promise<void> {
+async function mergeClaims(db: Queryable, user: UserRow, claims: JsonObject, now: Date): Promise<void> {
   const merged = mergeMetadata(user.raw_user_meta_data, claims);
   await updateUser(db, user.id, { raw_user_meta_data: JSON.stringify(merged) }, now);
 }
 
 async function mailConfirmation(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   user: UserRow,
   expels: boolean,

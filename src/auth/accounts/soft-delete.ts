@@ -1,13 +1,13 @@
 // A tombstone: the id stays so that application rows keep their meaning, everything that names the person or lets
 // anybody in is hashed or removed.
 import { createHash } from 'node:crypto';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { Db } from '../auth-context.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { endSessions } from '../sessions/session.ts';
 import { updateUser, type UserRow } from '../users/user.ts';
 
-export async function softDelete(db: Db, user: UserRow, now: Date): Promise<void> {
+export async function softDelete(db: Queryable, user: UserRow, now: Date): Promise<void> {
   const obscured = (value: string | null): string | null =>
     value ? createHash('sha256').update(user.id).update(value).digest('base64url') : value;
   await updateUser(

@@ -8,7 +8,7 @@ import { findByToken } from '../sessions/one-time-token.ts';
 import { unexpectedFailure, userNotFound, validationFailed } from '../problem.ts';
 import { chooseTarget } from '../http/redirect.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
-import { stateCookie } from '../sessions/state-cookie.ts';
+import { stateCookie } from '../http/state-cookie.ts';
 import { hasVerifiedFactor } from '../users/user.ts';
 
 export async function authorize(auth: AuthContext, request: AuthRequest): Promise<Answer> {

@@ -1,8 +1,9 @@
 // GET and POST /callback/:provider: where a provider sends the browser back. What fails before the provider has
 // vouched for anybody is only logged; what is decided after that has its own code in the redirect.
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { must } from '../../lib/assert.ts';
 import { Problem } from '../../problem/problem.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { isJsonObject } from '../fields.ts';
 import {
   issueCode,
@@ -28,7 +29,7 @@ import type { CallbackParameters, FlowSecrets, Provider, ProviderSignIn } from '
 import { chooseTarget, withFragment, withQuery } from '../http/redirect.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
 import { openSession, type TokenResponse } from '../sessions/session.ts';
-import { askedCookie, beganHere, isSameBrowser } from '../sessions/state-cookie.ts';
+import { askedCookie, beganHere, isSameBrowser } from '../http/state-cookie.ts';
 import { findUserById, isUniqueViolation } from '../users/user.ts';
 
 export async function callback(auth: AuthContext, request: AuthRequest): Promise<Answer> {
@@ -156,7 +157,7 @@ const NO_SESSION = '00000000-0000-0000-0000-000000000000';
  */
 async function parkLink(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   flow: FlowRow,
   order: LinkOrder & { readonly linking: Linking },
   signedIn: ProviderSignIn,
@@ -185,7 +186,7 @@ async function parkLink(
 /** Links what a parked flow holds and opens a session. */
 export async function openLinked(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   flow: FlowRow,
 ): Promise<TokenResponse | Problem> {

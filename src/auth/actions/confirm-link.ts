@@ -6,7 +6,7 @@ import { flowStateNotFound, toRedirectError } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { chooseTarget, withFragment } from '../http/redirect.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
-import { isAskedBrowser } from '../sessions/state-cookie.ts';
+import { isAskedBrowser } from '../http/state-cookie.ts';
 import { againOnRace, implicitAnswer, openLinked } from './callback.ts';
 
 export async function confirmLink(auth: AuthContext, request: AuthRequest): Promise<Answer> {

@@ -1,7 +1,8 @@
 // /factors: enrolling, challenging, verifying and removing a second factor. Only TOTP is on.
 import { randomUUID } from 'node:crypto';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import {
   CHALLENGE_LIFETIME_MS,
@@ -141,7 +142,7 @@ export async function verifyFactor(
   return json(await issueTokens(auth, { user: raised.user, session, key, issuer: request.authUrl, now }));
 }
 
-async function checkChallenge(db: Db, id: string, factorId: string, now: Date): Promise<void> {
+async function checkChallenge(db: Queryable, id: string, factorId: string, now: Date): Promise<void> {
   const [found] = await db.query<{ created_at: Date; verified_at: Date | null }>(sql`
     select created_at, verified_at from auth.mfa_challenges where id = ${id} and factor_id = ${factorId} for update`);
   if (!found) throw factorNotFound(422);
@@ -151,7 +152,7 @@ async function checkChallenge(db: Db, id: string, factorId: string, now: Date): 
 
 /** The session becomes aal2; what is below it ends, and tokens from before are refused from now on. */
 async function raise(
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   { user, session }: SignedIn,
   { factorId, challengeId }: { readonly factorId: string; readonly challengeId: string },
@@ -212,7 +213,7 @@ function findOwnFactor(request: AuthRequest, { user }: SignedIn): FactorRow {
 }
 
 /** Enrolments that were begun and left. */
-async function purgeStale(db: Db, userId: string, now: Date): Promise<void> {
+async function purgeStale(db: Queryable, userId: string, now: Date): Promise<void> {
   await db.query(sql`
     delete from auth.mfa_factors f
     where f.user_id = ${userId} and f.status = 'unverified'

@@ -1,6 +1,7 @@
 // DELETE /user/identities/:id: takes a sign-in method off an account, never the last one.
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { isEmailTaken } from '../accounts/email-change.ts';
 import { parsePathUuid } from '../fields.ts';
@@ -52,7 +53,7 @@ function checkWayIn(auth: AuthContext, user: UserRow, rest: readonly IdentityRow
 
 /** An account's address must be one of its identities': else the best remaining one takes its place. */
 async function moveToRemainingEmail(
-  db: Db,
+  db: Queryable,
   user: UserRow,
   rest: readonly IdentityRow[],
   now: Date,

@@ -1,10 +1,11 @@
 // POST /otp and /magiclink: a mail with a link and a code. Exists only with an `auth.email` block; without a
 // provider it answers as always and does nothing.
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { must } from '../../lib/assert.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { parseEmail } from '../users/email-address.ts';
-import { inEvenTime } from '../http/minimum-duration.ts';
+import { withMinimumDuration } from '../http/minimum-duration.ts';
 import type { JsonObject } from '../fields.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
 import { mergeMetadata } from '../users/metadata.ts';
@@ -18,7 +19,7 @@ import {
 } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
-import { queueTokenMail } from '../mail/token-mail.ts';
+import { queueTokenMail } from '../accounts/token-mail.ts';
 import { holdsWaysIn, isProven, signUpMetadata } from '../accounts/email-ownership.ts';
 import { findUserByEmail, findUserById, insertEmailUser, updateUser, type UserRow } from '../users/user.ts';
 
@@ -62,14 +63,14 @@ async function sendOtp(auth: AuthContext, request: AuthRequest, creates: boolean
   const challenge = parseChallenge(body);
   const data = mergeMetadata({}, body.object('data'));
   if (!settings.mail) return EMPTY;
-  await inEvenTime(() =>
+  await withMinimumDuration(() =>
     auth.db.transaction((db) => mailOtp(auth, db, request, { email, data, challenge, creates })),
   );
   auth.outbox.wake();
   return EMPTY;
 }
 
-async function mailOtp(auth: AuthContext, db: Db, request: AuthRequest, order: Order): Promise<void> {
+async function mailOtp(auth: AuthContext, db: Queryable, request: AuthRequest, order: Order): Promise<void> {
   const { now, settings } = request;
   const asked = { kind: 'recovery', gapOf: order.email, to: order.email } as const;
   await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
@@ -99,7 +100,11 @@ async function mailOtp(auth: AuthContext, db: Db, request: AuthRequest, order: O
 }
 
 /** Without password and unconfirmed: only the mail's secret opens this account. */
-async function createForOtp(db: Db, request: AuthRequest, { email, data, creates }: Order): Promise<UserRow> {
+async function createForOtp(
+  db: Queryable,
+  request: AuthRequest,
+  { email, data, creates }: Order,
+): Promise<UserRow> {
   const { now, settings } = request;
   if (!creates) throw otpDisabled();
   if (!settings.allowSignup) throw signupDisabled();

@@ -4,7 +4,7 @@ import { recordAudit } from '../audit.ts';
 import type { SignedIn } from '../access.ts';
 import { emailNotConfirmed, emailProviderDisabled, validationFailed } from '../problem.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
-import { queueTokenMail } from '../mail/token-mail.ts';
+import { queueTokenMail } from '../accounts/token-mail.ts';
 import { updateUser } from '../users/user.ts';
 
 export async function reauthenticate(

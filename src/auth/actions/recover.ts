@@ -2,12 +2,12 @@
 import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { parseEmail } from '../users/email-address.ts';
-import { inEvenTime } from '../http/minimum-duration.ts';
+import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { parseChallenge } from '../sessions/flow-state.ts';
 import { validationFailed } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
-import { queueTokenMail } from '../mail/token-mail.ts';
+import { queueTokenMail } from '../accounts/token-mail.ts';
 import { findUserByEmail, updateUser } from '../users/user.ts';
 
 export async function recover(auth: AuthContext, request: AuthRequest): Promise<Answer> {
@@ -17,7 +17,7 @@ export async function recover(auth: AuthContext, request: AuthRequest): Promise<
   const email = parseEmail(body.text('email'));
   const challenge = parseChallenge(body);
   if (!settings.mail) return EMPTY;
-  await inEvenTime(() =>
+  await withMinimumDuration(() =>
     auth.db.transaction(async (db) => {
       const asked = { kind: 'recovery', gapOf: email, to: email } as const;
       await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);

@@ -1,14 +1,15 @@
 // POST /resend: the mail of a sign-up or of an email change once more, with new secrets.
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { must } from '../../lib/assert.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { mailEmailChange } from '../accounts/email-change.ts';
 import { parseEmail } from '../users/email-address.ts';
-import { inEvenTime } from '../http/minimum-duration.ts';
+import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
 import { phoneProviderDisabled, validationFailed } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
-import { queueConfirmation } from '../mail/token-mail.ts';
+import { queueConfirmation } from '../accounts/token-mail.ts';
 import { hasForeignWaysIn } from '../accounts/email-ownership.ts';
 import { findUserByEmail, findUserById, updateUser } from '../users/user.ts';
 
@@ -32,14 +33,14 @@ export async function resend(auth: AuthContext, request: AuthRequest): Promise<A
   const challenge = parseChallenge(body);
   if (!settings.mail) return EMPTY;
   const again = type === 'signup' ? signupAgain : emailChangeAgain;
-  await inEvenTime(() => auth.db.transaction((db) => again(auth, db, request, email, challenge)));
+  await withMinimumDuration(() => auth.db.transaction((db) => again(auth, db, request, email, challenge)));
   auth.outbox.wake();
   return EMPTY;
 }
 
 async function signupAgain(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   email: string,
   challenge: Challenge | undefined,
@@ -57,7 +58,7 @@ async function signupAgain(
 
 async function emailChangeAgain(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   email: string,
   challenge: Challenge | undefined,

@@ -1,11 +1,12 @@
 // POST /signup: by email, anonymous, or an anonymous user who becomes a full one. Every branch of the email form
 // hashes the password, so that its time does not tell whether the address is known.
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { randomUUID } from 'node:crypto';
 import { must } from '../../lib/assert.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { parseEmail } from '../users/email-address.ts';
-import { inEvenTime } from '../http/minimum-duration.ts';
+import { withMinimumDuration } from '../http/minimum-duration.ts';
 import type { JsonObject } from '../fields.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
 import { idsOf, lockSignedIn, requireUser, type SignedIn } from '../access.ts';
@@ -23,7 +24,7 @@ import {
 import { BUCKETS } from '../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../http/request.ts';
 import { endSessions, openSession, type TokenResponse } from '../sessions/session.ts';
-import { queueConfirmation, queueTokenMail } from '../mail/token-mail.ts';
+import { queueConfirmation, queueTokenMail } from '../accounts/token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -118,10 +119,10 @@ async function enterAtOnce(auth: AuthContext, request: AuthRequest, entry: Entry
 
 /** With verification: the same answer for a new, a waiting and a known address. */
 async function awaitConfirmation(auth: AuthContext, request: AuthRequest, entry: Entry): Promise<Answer> {
-  const work = (db: Db): Promise<Answer> => confirmLater(auth, db, request, entry);
+  const work = (db: Queryable): Promise<Answer> => confirmLater(auth, db, request, entry);
   let answer: Answer;
   try {
-    answer = await inEvenTime(() => auth.db.transaction(work));
+    answer = await withMinimumDuration(() => auth.db.transaction(work));
   } catch (error) {
     // Somebody signed up with this address in this very moment: the second look finds their row.
     if (!isTaken(error)) throw error;
@@ -131,7 +132,12 @@ async function awaitConfirmation(auth: AuthContext, request: AuthRequest, entry:
   return answer;
 }
 
-async function confirmLater(auth: AuthContext, db: Db, request: AuthRequest, entry: Entry): Promise<Answer> {
+async function confirmLater(
+  auth: AuthContext,
+  db: Queryable,
+  request: AuthRequest,
+  entry: Entry,
+): Promise<Answer> {
   const { now, settings } = request;
   const asked = { kind: 'confirmation', gapOf: entry.email, to: entry.email } as const;
   await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
@@ -157,7 +163,7 @@ async function confirmLater(auth: AuthContext, db: Db, request: AuthRequest, ent
 }
 
 async function insertWithIdentity(
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   entry: Entry,
   confirmed: boolean,
@@ -278,7 +284,7 @@ async function promote(
 
 /** The user as they are in this transaction: another request may have made them a full one, or signed them out. */
 async function stillAnonymous(
-  db: Db,
+  db: Queryable,
   signedIn: SignedIn,
   entry: Entry,
 ): Promise<{ readonly user: UserRow; readonly metadata: JsonObject }> {
@@ -289,7 +295,7 @@ async function stillAnonymous(
 
 async function openFor(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   userId: string,
   method: 'password' | 'anonymous',

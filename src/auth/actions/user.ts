@@ -1,6 +1,7 @@
 // GET and PUT /user: the signed-in user's own record, always from the database.
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { must } from '../../lib/assert.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { applyEmail, isEmailTaken, mailEmailChange } from '../accounts/email-change.ts';
 import { parseEmail } from '../users/email-address.ts';
@@ -92,7 +93,7 @@ async function checkedHash(auth: AuthContext, password: string, current: string 
 
 async function applyChange(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   signedIn: SignedIn,
   change: Change,

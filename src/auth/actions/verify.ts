@@ -1,15 +1,16 @@
 // /verify: redeems a mailed secret. POST from a client answers a session. A link opened in a browser shows one
 // button first, because mail scanners open links too: what they can do by looking must not use the link up.
 import { must } from '../../lib/assert.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { confirmPage } from '../http/confirm-page.ts';
 import { applyEmail } from '../accounts/email-change.ts';
 import { readEmail } from '../users/email-address.ts';
-import { inEvenTime } from '../http/minimum-duration.ts';
-import { expelStrangers, isProven, markProven } from '../accounts/email-ownership.ts';
+import { withMinimumDuration } from '../http/minimum-duration.ts';
+import { revokeUnverifiedCredentials, isProven, markProven } from '../accounts/email-ownership.ts';
 import { issueCode } from '../sessions/flow-state.ts';
 import { requireKey } from '../access.ts';
 import {
@@ -74,7 +75,7 @@ export async function verify(auth: AuthContext, request: AuthRequest): Promise<A
   if (request.isForm) return await followLink(auth, request);
   requireKey(request.presented);
   await auth.limiter.byAddress(BUCKETS.verify, request);
-  const outcome = await inEvenTime(() => redeemForClient(auth, request));
+  const outcome = await withMinimumDuration(() => redeemForClient(auth, request));
   switch (outcome.kind) {
     case 'session':
       return json(outcome.tokens);
@@ -140,7 +141,7 @@ function kindsOf(type: string): readonly TokenKind[] {
 }
 
 /** A code of an email change may have gone to the address that is not the user's yet. */
-async function ownerOfAddress(db: Db, email: string, type: string): Promise<string | undefined> {
+async function ownerOfAddress(db: Queryable, email: string, type: string): Promise<string | undefined> {
   const user = await findUserByEmail(db, email);
   if (type !== 'email_change') return user?.id;
   if (user?.email_change) return user.id;
@@ -156,7 +157,7 @@ async function redeem(
   request: AuthRequest,
   notFound: Problem,
   end: 'session' | 'link',
-  find: (db: Db) => Promise<OneTimeTokenRow | undefined>,
+  find: (db: Queryable) => Promise<OneTimeTokenRow | undefined>,
 ): Promise<Outcome> {
   const { now } = request;
   return await auth.db.transaction(async (db): Promise<Outcome> => {
@@ -181,7 +182,7 @@ async function redeem(
 /** True when this was the first half of an email change. */
 async function consume(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   user: UserRow,
   row: OneTimeTokenRow,
@@ -195,7 +196,7 @@ async function consume(
       return true;
     }
     await auth.limiter.endMailGap(db, 'email_change', user.email ?? user.id);
-    if (row.expels && !isProven(user)) await expelStrangers(db, user, now, row.flow_state_id);
+    if (row.expels && !isProven(user)) await revokeUnverifiedCredentials(db, user, now, row.flow_state_id);
     const changing = must(await findUserById(db, user.id), 'the owner of a one-time token');
     await applyEmail(db, changing, { email, proven: true, ip, now });
     return false;
@@ -204,7 +205,7 @@ async function consume(
   // A confirmation belongs to the sign-up it was made for and spares what that brought; any other mail proves the
   // mailbox and nothing else.
   const isOwnSignUp = row.token_type === 'confirmation_token' && !row.expels;
-  if (!isOwnSignUp && !isProven(user)) await expelStrangers(db, user, now, row.flow_state_id);
+  if (!isOwnSignUp && !isProven(user)) await revokeUnverifiedCredentials(db, user, now, row.flow_state_id);
   const known = must(await findUserById(db, user.id), 'the owner of a one-time token');
   await markProven(db, known, now);
   await voidAllTokens(db, user.id);

@@ -3,7 +3,7 @@
 const FLOOR_MS = 75;
 
 /** Runs `work`; its answer and its refusal both come no earlier than the floor. */
-export async function inEvenTime<T>(work: () => Promise<T>): Promise<T> {
+export async function withMinimumDuration<T>(work: () => Promise<T>): Promise<T> {
   const startedAt = performance.now();
   try {
     return await work();

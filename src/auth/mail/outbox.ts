@@ -3,10 +3,9 @@
 // what may have been accepted is shown as uncertain instead of being sent again.
 import type { SecretBox } from '../../lib/secret-box.ts';
 import type { Log } from '../../log/log.ts';
-import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { randomUUID } from 'node:crypto';
-import type { Db } from '../auth-context.ts';
 import { isJsonObject } from '../fields.ts';
 import type { MailSettings } from '../settings.ts';
 import type { Mail } from './compose.ts';
@@ -63,7 +62,7 @@ export class Outbox {
   }
 
   /** Queues a mail; call `wake` once the transaction has committed. */
-  async enqueue(db: Db, mail: Mail, userId: string | null, now: Date): Promise<void> {
+  async enqueue(db: Queryable, mail: Mail, userId: string | null, now: Date): Promise<void> {
     const settings = this.#options.settings();
     if (!settings) throw new Error('a mail was queued although no provider is configured');
     const id = randomUUID();
@@ -230,7 +229,7 @@ export type OutboxEntry = {
 };
 
 export async function listOutbox(
-  db: Db,
+  db: Queryable,
   options: {
     readonly limit: number;
     readonly to?: string | undefined;

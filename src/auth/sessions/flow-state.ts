@@ -1,8 +1,9 @@
 // The row between the start of a flow and its end: an OAuth redirect, or a mailed link whose end is an
 // authorization code. State and code are random and kept only as hashes; both work once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import type { Fields } from '../fields.ts';
 import { badCodeVerifier, flowStateExpired, flowStateNotFound, validationFailed } from '../problem.ts';
 import type { ProviderProfile } from '../provider/provider.ts';
@@ -72,7 +73,7 @@ export type NewFlow = {
   readonly emailOptional?: boolean | undefined;
 };
 
-export async function insertFlow(db: Db, id: string, flow: NewFlow, now: Date): Promise<void> {
+export async function insertFlow(db: Queryable, id: string, flow: NewFlow, now: Date): Promise<void> {
   await db.query(sql`
     insert into auth.flow_state (id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
       state_hash, provider_secrets, referrer, invite_token, linking_target_id, linking_session_id, email_optional,
@@ -83,7 +84,7 @@ export async function insertFlow(db: Db, id: string, flow: NewFlow, now: Date): 
       ${flow.linking?.userId ?? null}, ${flow.linking?.sessionId ?? null}, ${flow.emailOptional ?? false}, ${now}, ${now})`);
 }
 
-export async function findFlow(db: Db, id: string): Promise<FlowRow | undefined> {
+export async function findFlow(db: Queryable, id: string): Promise<FlowRow | undefined> {
   const [flow] = await db.query<FlowRow>(sql`select ${COLUMNS} from auth.flow_state where id = ${id}`);
   return flow;
 }
@@ -97,7 +98,11 @@ export type SpentState =
  * is spent before the provider is asked, so that two callbacks in parallel cannot both go on. On another provider's
  * path a state is unknown, and not spent.
  */
-export async function spendState(db: Db, state: string, provider: string | undefined): Promise<SpentState> {
+export async function spendState(
+  db: Queryable,
+  state: string,
+  provider: string | undefined,
+): Promise<SpentState> {
   const hash = hashSecret(state);
   const isItsPath = sql`(${provider ?? null}::text is null or provider_type = ${provider ?? null})`;
   const [flow] = await db.query<FlowRow>(sql`
@@ -116,7 +121,7 @@ export type ProviderTokens = {
 /** Gives out the flow's authorization code; it is new and random, and only its hash stays. */
 export async function issueCode(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   flowId: string,
   userId: string,
   now: Date,
@@ -143,7 +148,7 @@ export function openProfile(auth: AuthContext, flow: FlowRow): ProviderProfile |
 }
 
 /** The linking flow that waits for an answer to its page; it can be answered once. */
-export async function takeParked(db: Db, code: string, now: Date): Promise<FlowRow | undefined> {
+export async function takeParked(db: Queryable, code: string, now: Date): Promise<FlowRow | undefined> {
   const oldest = new Date(now.getTime() - CODE_LIFETIME_MS);
   const [flow] = await db.query<FlowRow>(sql`
     delete from auth.flow_state
@@ -170,7 +175,12 @@ export type Exchange =
  * Exchanges a code: locks its row, judges it, and deletes it when it is good. A wrong verifier is counted, and the
  * caller must commit that too; that is why refusals are returned.
  */
-export async function redeemCode(db: Db, code: string, verifier: string, now: Date): Promise<Exchange> {
+export async function redeemCode(
+  db: Queryable,
+  code: string,
+  verifier: string,
+  now: Date,
+): Promise<Exchange> {
   const refused = (problem: Error): Exchange => ({ kind: 'refused', problem });
   const [flow] = await db.query<FlowRow>(sql`
     select ${COLUMNS} from auth.flow_state where auth_code = ${hashSecret(code)} for update`);

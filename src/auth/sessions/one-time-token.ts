@@ -1,8 +1,9 @@
 // Mailed secrets: a link and a six-digit code, two independent secrets for the same right. Of both only hashes are
 // kept; the code's is keyed, because a million plain hashes are searched through in no time.
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 
 export type TokenKind =
   | 'confirmation_token'
@@ -44,7 +45,11 @@ export type TokenOrder = {
 };
 
 /** A new secret of a kind replaces the one before it. */
-export async function issueOneTimeToken(auth: AuthContext, db: Db, order: TokenOrder): Promise<IssuedToken> {
+export async function issueOneTimeToken(
+  auth: AuthContext,
+  db: Queryable,
+  order: TokenOrder,
+): Promise<IssuedToken> {
   const { userId, kind, email, flowStateId, expels, now } = order;
   const token = `${flowStateId === undefined ? '' : 'pkce_'}${randomBytes(28).toString('hex')}`;
   const code = String(randomInt(1_000_000)).padStart(6, '0');
@@ -62,7 +67,7 @@ export async function issueOneTimeToken(auth: AuthContext, db: Db, order: TokenO
 
 /** The row of a link's token, locked: whoever comes second waits and finds it gone. */
 export async function findByToken(
-  db: Db,
+  db: Queryable,
   token: string,
   kinds: readonly TokenKind[],
   now: Date,
@@ -80,7 +85,7 @@ export async function findByToken(
  */
 export async function findByCode(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   attempt: {
     readonly userId: string | undefined;
     readonly kinds: readonly TokenKind[];
@@ -107,11 +112,11 @@ export async function findByCode(
 }
 
 /** Any success voids every other secret of the user. */
-export async function voidAllTokens(db: Db, userId: string): Promise<void> {
+export async function voidAllTokens(db: Queryable, userId: string): Promise<void> {
   await db.query(sql`delete from auth.one_time_tokens where user_id = ${userId}`);
 }
 
-export async function voidToken(db: Db, id: string): Promise<void> {
+export async function voidToken(db: Queryable, id: string): Promise<void> {
   await db.query(sql`delete from auth.one_time_tokens where id = ${id}`);
 }
 

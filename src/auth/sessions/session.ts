@@ -1,9 +1,10 @@
 // Sessions: one row a sign-in, its authentication methods beside it, and the token response made from both.
 import { randomBytes, randomUUID } from 'node:crypto';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { signToken } from '../../identity/token.ts';
 import { must } from '../../lib/assert.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { auditInsert, type AuditAction } from '../audit.ts';
 import { makeRefreshToken } from './refresh-token.ts';
 import { findUserById, toUserJson, USER_COLUMNS, type UserRow } from '../users/user.ts';
@@ -50,7 +51,7 @@ type SessionAsColumns = { readonly [K in keyof SessionRow as `s_${K}`]: SessionR
 
 /** The session and its user in one read; the hot path of every refresh and of every user route. */
 export async function loadSessionAndUser(
-  db: Db,
+  db: Queryable,
   ids: { readonly sessionId: string; readonly userId?: string | undefined },
 ): Promise<{ user: UserRow; session: SessionRow | undefined } | undefined> {
   // By user when the token names one, so that a missing session can be told from a missing user.
@@ -115,7 +116,7 @@ export type TokenResponse = {
  */
 export async function openSession(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   opening: SessionOpening,
 ): Promise<TokenResponse | undefined> {
   const { user, method, device, now, verifiedHash } = opening;
@@ -252,7 +253,7 @@ export function openSessionKey(auth: AuthContext, session: SessionRow): Buffer |
 /** Reads the user again and opens a session: the end of most sign-ins. */
 export async function signIn(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   userId: string,
   opening: Omit<SessionOpening, 'user'>,
 ): Promise<TokenResponse | undefined> {
@@ -262,7 +263,7 @@ export async function signIn(
 
 export type SessionSelection = 'all' | { readonly allBut: string } | { readonly only: string };
 
-export async function endSessions(db: Db, userId: string, which: SessionSelection): Promise<void> {
+export async function endSessions(db: Queryable, userId: string, which: SessionSelection): Promise<void> {
   const condition =
     which === 'all' ? raw('true') : 'only' in which ? sql`id = ${which.only}` : sql`id <> ${which.allBut}`;
   await db.query(sql`delete from auth.sessions where user_id = ${userId} and ${condition}`);

@@ -3,8 +3,9 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import { renderSVG } from 'uqr';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 
 const SECRET_BYTES = 20;
 const PERIOD_SECONDS = 30;
@@ -53,7 +54,7 @@ export function matchTotp(secret: Buffer, code: string, now: Date): number | und
 }
 
 /** False when this step, or a later one, was accepted before: of several at once only one gets true. */
-export async function spendStep(db: Db, factorId: string, step: number): Promise<boolean> {
+export async function spendStep(db: Queryable, factorId: string, step: number): Promise<boolean> {
   const [spent] = await db.query(sql`
     update auth.mfa_factors set last_used_step = ${step} where id = ${factorId} and last_used_step < ${step} returning id`);
   return spent !== undefined;
@@ -61,7 +62,7 @@ export async function spendStep(db: Db, factorId: string, step: number): Promise
 
 export async function openTotpSecret(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   factorId: string,
 ): Promise<Buffer | undefined> {
   const [row] = await db.query<{ secret: Buffer | null }>(
@@ -71,7 +72,7 @@ export async function openTotpSecret(
 }
 
 /** Sessions that were raised by a factor fall back when it goes. */
-export async function dropFactor(db: Db, factorId: string, now: Date): Promise<void> {
+export async function dropFactor(db: Queryable, factorId: string, now: Date): Promise<void> {
   await db.query(sql`
     with lowered as (
       update auth.sessions set aal = 'aal1', factor_id = null, updated_at = ${now} where factor_id = ${factorId} returning id

@@ -1,7 +1,7 @@
 // The user record: reading it with its identities and factors, writing it, and the object clients see.
 import { randomUUID } from 'node:crypto';
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql, type Sql, type SqlValue } from '../../postgres/sql.ts';
-import type { Db } from '../auth-context.ts';
 import type { JsonObject } from '../fields.ts';
 import { emailExists, phoneExists } from '../problem.ts';
 
@@ -76,7 +76,7 @@ export const USER_COLUMNS: Sql = raw(`
       'updated_at', f.updated_at) order by f.created_at, f.id)
     from auth.mfa_factors f where f.user_id = u.id), '[]') as factors`);
 
-export async function findUserById(db: Db, id: string): Promise<UserRow | undefined> {
+export async function findUserById(db: Queryable, id: string): Promise<UserRow | undefined> {
   const [user] = await db.query<UserRow>(
     sql`select ${USER_COLUMNS} from auth.users u where u.id = ${id}`,
     'auth_user_by_id',
@@ -85,14 +85,14 @@ export async function findUserById(db: Db, id: string): Promise<UserRow | undefi
 }
 
 /** The row as it is at the end of what this transaction did to it; locked until its end. */
-export async function lockUser(db: Db, id: string): Promise<UserRow | undefined> {
+export async function lockUser(db: Queryable, id: string): Promise<UserRow | undefined> {
   await db.query(sql`select 1 from auth.users where id = ${id} for update`);
   // A statement of its own: one that waited for the lock would still see the identities of before.
   return await findUserById(db, id);
 }
 
 /** Users of this product's own sign-in; single sign-on users never match by address. */
-export async function findUserByEmail(db: Db, email: string): Promise<UserRow | undefined> {
+export async function findUserByEmail(db: Queryable, email: string): Promise<UserRow | undefined> {
   const [user] = await db.query<UserRow>(
     sql`select ${USER_COLUMNS} from auth.users u where u.email = ${email} and not u.is_sso_user`,
     'auth_user_by_email',
@@ -117,7 +117,7 @@ export type NewUser = {
 };
 
 /** One insert with the final values, so that an application's AFTER INSERT trigger sees the user as it stays. */
-export async function insertUser(db: Db, user: NewUser, now: Date): Promise<string> {
+export async function insertUser(db: Queryable, user: NewUser, now: Date): Promise<string> {
   const id = user.id ?? randomUUID();
   try {
     await db.query(sql`
@@ -144,7 +144,7 @@ export function isUniqueViolation(error: unknown): error is Error & { constraint
 }
 
 export async function insertEmailIdentity(
-  db: Db,
+  db: Queryable,
   user: { readonly id: string; readonly email: string },
   data: JsonObject,
   verified: boolean,
@@ -166,7 +166,7 @@ export async function insertEmailIdentity(
 
 /** Somebody who signs in by address: the user and the identity that goes with it, not proven yet. */
 export async function insertEmailUser(
-  db: Db,
+  db: Queryable,
   user: {
     readonly email: string;
     readonly passwordHash: string | null;
@@ -198,7 +198,7 @@ export async function insertEmailUser(
 export type UserChange = Readonly<Record<string, SqlValue>>;
 
 /** Sets columns by name; the names are written in code. */
-export async function updateUser(db: Db, id: string, change: UserChange, now: Date): Promise<void> {
+export async function updateUser(db: Queryable, id: string, change: UserChange, now: Date): Promise<void> {
   const assignments = Object.entries({ ...change, updated_at: now }).map(
     ([column, value]) => sql`${raw(column)} = ${value}`,
   );
@@ -211,7 +211,7 @@ export async function updateUser(db: Db, id: string, change: UserChange, now: Da
 }
 
 /** `app_metadata.provider` and `providers` follow the identities. */
-export async function syncProviders(db: Db, userId: string): Promise<void> {
+export async function syncProviders(db: Queryable, userId: string): Promise<void> {
   await db.query(sql`
     update auth.users u set raw_app_meta_data = case
       when p.providers is null then u.raw_app_meta_data - 'provider' - 'providers'

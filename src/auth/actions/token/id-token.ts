@@ -1,23 +1,23 @@
 // grant_type=id_token: a native app got the provider's ID token by itself. Signature, issuer, audience and nonce
 // are checked as strictly as in a redirect; refusals have the OAuth shape.
-import { must } from '../../lib/assert.ts';
-import { Problem } from '../../problem/problem.ts';
-import type { AuthContext } from '../auth-context.ts';
-import { idsOf, requireUser } from '../access.ts';
-import { resolveIdentity } from '../accounts/identity-link.ts';
+import { must } from '../../../lib/assert.ts';
+import { Problem } from '../../../problem/problem.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { idsOf, requireUser } from '../../access.ts';
+import { resolveIdentity } from '../../accounts/identity-link.ts';
 import {
   badRequestOAuth,
   providerDisabled,
   unexpectedFailure,
   userBanned,
   validationFailed,
-} from '../problem.ts';
-import { IdTokenRefused, type Provider, type ProviderProfile } from '../provider/provider.ts';
-import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
-import { openSession } from '../sessions/session.ts';
-import { findUserById } from '../users/user.ts';
-import { againOnRace } from './callback.ts';
+} from '../../problem.ts';
+import { IdTokenRefused, type Provider, type ProviderProfile } from '../../provider/provider.ts';
+import { BUCKETS } from '../../rate-limit.ts';
+import { json, type Answer, type AuthRequest } from '../../http/request.ts';
+import { openSession } from '../../sessions/session.ts';
+import { findUserById } from '../../users/user.ts';
+import { againOnRace } from '../callback.ts';
 
 export async function tokenByIdToken(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, now } = request;

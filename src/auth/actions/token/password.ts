@@ -1,21 +1,21 @@
 // grant_type=password. One text for an unknown user, a user without a password and a wrong password, after the
 // same work; that an account is banned or unconfirmed is told only to whoever knows its password.
-import { sql } from '../../postgres/sql.ts';
-import type { AuthContext } from '../auth-context.ts';
-import { NOBODY, recordAudit } from '../audit.ts';
-import { readEmail } from '../users/email-address.ts';
-import { WEAK_MESSAGE, weaknesses } from '../users/password.ts';
+import { sql } from '../../../postgres/sql.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { NOBODY, recordAudit } from '../../audit.ts';
+import { readEmail } from '../../users/email-address.ts';
+import { WEAK_MESSAGE, weaknesses } from '../../users/password.ts';
 import {
   emailNotConfirmed,
   invalidCredentials,
   phoneProviderDisabled,
   userBanned,
   validationFailed,
-} from '../problem.ts';
-import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
-import { openSession } from '../sessions/session.ts';
-import { findUserByEmail, isBanned } from '../users/user.ts';
+} from '../../problem.ts';
+import { BUCKETS } from '../../rate-limit.ts';
+import { json, type Answer, type AuthRequest } from '../../http/request.ts';
+import { openSession } from '../../sessions/session.ts';
+import { findUserByEmail, isBanned } from '../../users/user.ts';
 
 export async function tokenByPassword(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, now } = request;

@@ -1,22 +1,23 @@
 // /admin/users: what an operator does to accounts. No mail, no public limits; the secret key is the right.
 import { randomUUID } from 'node:crypto';
-import { must } from '../../lib/assert.ts';
-import { sql } from '../../postgres/sql.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
-import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
-import { parseBan } from '../users/ban.ts';
-import { isEmailTaken } from '../accounts/email-change.ts';
-import { parseEmail } from '../users/email-address.ts';
-import { isUuid, parsePathUuid, type Fields } from '../fields.ts';
-import { hasForeignWaysIn, isProven } from '../accounts/email-ownership.ts';
-import { mergeMetadata } from '../users/metadata.ts';
-import { voidAllTokens } from '../sessions/one-time-token.ts';
-import { readPage, pageHeaders } from '../http/pagination.ts';
-import { checkImportedHash, checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
-import { conflict, emailExists, userNotFound, validationFailed } from '../problem.ts';
-import { EMPTY, json, type Answer, type AuthRequest } from '../http/request.ts';
-import { endSessions } from '../sessions/session.ts';
-import { softDelete } from '../accounts/soft-delete.ts';
+import { must } from '../../../lib/assert.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { sql } from '../../../postgres/sql.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
+import { parseBan } from '../../users/ban.ts';
+import { isEmailTaken } from '../../accounts/email-change.ts';
+import { parseEmail } from '../../users/email-address.ts';
+import { isUuid, parsePathUuid, type Fields } from '../../fields.ts';
+import { hasForeignWaysIn, isProven } from '../../accounts/email-ownership.ts';
+import { mergeMetadata } from '../../users/metadata.ts';
+import { voidAllTokens } from '../../sessions/one-time-token.ts';
+import { readPage, pageHeaders } from '../../http/pagination.ts';
+import { checkImportedHash, checkPasswordForm, checkPasswordStrength } from '../../users/password.ts';
+import { conflict, emailExists, userNotFound, validationFailed } from '../../problem.ts';
+import { EMPTY, json, type Answer, type AuthRequest } from '../../http/request.ts';
+import { endSessions } from '../../sessions/session.ts';
+import { softDelete } from '../../accounts/soft-delete.ts';
 import {
   findUserById,
   insertEmailIdentity,
@@ -27,7 +28,7 @@ import {
   updateUser,
   USER_COLUMNS,
   type UserRow,
-} from '../users/user.ts';
+} from '../../users/user.ts';
 
 export async function listUsers(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { query } = request;
@@ -128,7 +129,7 @@ export async function updateUserById(auth: AuthContext, request: AuthRequest): P
 }
 
 async function change(
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   user: UserRow,
   { email, passwordHash }: { readonly email: string | undefined; readonly passwordHash: string | undefined },
@@ -212,7 +213,7 @@ export async function deleteUser(auth: AuthContext, request: AuthRequest): Promi
   return EMPTY;
 }
 
-async function hardDelete(db: Db, id: string): Promise<void> {
+async function hardDelete(db: Queryable, id: string): Promise<void> {
   try {
     await db.query(sql`delete from auth.users where id = ${id}`);
   } catch (error) {

@@ -1,13 +1,14 @@
 // grant_type=pkce: the code of a redirect, and the verifier only the client that began the flow has.
-import { Problem } from '../../problem/problem.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
-import { openProviderTokens, redeemCode } from '../sessions/flow-state.ts';
-import { flowStateNotFound, userBanned, validationFailed } from '../problem.ts';
-import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
-import { openSession } from '../sessions/session.ts';
-import { findUserById, isBanned } from '../users/user.ts';
-import { againOnRace, openLinked } from './callback.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { Problem } from '../../../problem/problem.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { openProviderTokens, redeemCode } from '../../sessions/flow-state.ts';
+import { flowStateNotFound, userBanned, validationFailed } from '../../problem.ts';
+import { BUCKETS } from '../../rate-limit.ts';
+import { json, type Answer, type AuthRequest } from '../../http/request.ts';
+import { openSession } from '../../sessions/session.ts';
+import { findUserById, isBanned } from '../../users/user.ts';
+import { againOnRace, openLinked } from '../callback.ts';
 
 export async function tokenByPkce(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, now } = request;
@@ -17,7 +18,7 @@ export async function tokenByPkce(auth: AuthContext, request: AuthRequest): Prom
   if (code === undefined || verifier === undefined) {
     throw validationFailed('invalid request: both auth code and code verifier should be non-empty');
   }
-  const redeem = async (db: Db): Promise<Answer | Error> => {
+  const redeem = async (db: Queryable): Promise<Answer | Error> => {
     const exchange = await redeemCode(db, code, verifier, now);
     // Returned, not thrown: the count of wrong verifiers must be committed.
     if (exchange.kind === 'refused') return exchange.problem;

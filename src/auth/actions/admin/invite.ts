@@ -1,15 +1,16 @@
 // POST /invite: an account without a password, and a mail that opens it.
+import type { Queryable } from '../../../postgres/owner-database.ts';
 import { randomUUID } from 'node:crypto';
-import { must } from '../../lib/assert.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
-import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
-import { parseEmail } from '../users/email-address.ts';
-import type { JsonObject } from '../fields.ts';
-import { dropPassword, isProven } from '../accounts/email-ownership.ts';
-import { mergeMetadata } from '../users/metadata.ts';
-import { emailExists, emailProviderDisabled } from '../problem.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
-import { queueTokenMail } from '../mail/token-mail.ts';
+import { must } from '../../../lib/assert.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
+import { parseEmail } from '../../users/email-address.ts';
+import type { JsonObject } from '../../fields.ts';
+import { dropPassword, isProven } from '../../accounts/email-ownership.ts';
+import { mergeMetadata } from '../../users/metadata.ts';
+import { emailExists, emailProviderDisabled } from '../../problem.ts';
+import { json, type Answer, type AuthRequest } from '../../http/request.ts';
+import { queueTokenMail } from '../../accounts/token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -18,7 +19,7 @@ import {
   toUserJson,
   updateUser,
   type UserRow,
-} from '../users/user.ts';
+} from '../../users/user.ts';
 
 export async function invite(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, settings, now } = request;
@@ -51,7 +52,12 @@ export async function invite(auth: AuthContext, request: AuthRequest): Promise<A
 }
 
 /** The waiting user of that address, or a new one without a password. */
-export async function inviteUser(db: Db, email: string, data: JsonObject, now: Date): Promise<UserRow> {
+export async function inviteUser(
+  db: Queryable,
+  email: string,
+  data: JsonObject,
+  now: Date,
+): Promise<UserRow> {
   const known = await findUserByEmail(db, email);
   if (known?.email_confirmed_at) throw emailExists();
   if (known) return await reinvite(db, known, data, now);
@@ -76,7 +82,7 @@ export async function inviteUser(db: Db, email: string, data: JsonObject, now: D
 }
 
 /** What the admin writes about the invited replaces what a stranger wrote; an earlier invitation's is added to. */
-async function reinvite(db: Db, known: UserRow, data: JsonObject, now: Date): Promise<UserRow> {
+async function reinvite(db: Queryable, known: UserRow, data: JsonObject, now: Date): Promise<UserRow> {
   if (!isProven(known)) await dropPassword(db, known, now);
   const user = must(await findUserById(db, known.id), 'the invited user');
   if (Object.keys(data).length > 0) {

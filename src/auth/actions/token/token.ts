@@ -1,11 +1,11 @@
 // POST /token: hands on to the grant that is asked for.
-import type { AuthContext } from '../auth-context.ts';
-import { featureOff, unsupportedGrant } from '../problem.ts';
-import type { Answer, AuthRequest } from '../http/request.ts';
-import { tokenByPassword } from './token-password.ts';
-import { tokenByPkce } from './token-pkce.ts';
-import { tokenByRefresh } from './token-refresh.ts';
-import { tokenByIdToken } from './token-id-token.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { featureOff, unsupportedGrant } from '../../problem.ts';
+import type { Answer, AuthRequest } from '../../http/request.ts';
+import { tokenByPassword } from './password.ts';
+import { tokenByPkce } from './pkce.ts';
+import { tokenByRefresh } from './refresh.ts';
+import { tokenByIdToken } from './id-token.ts';
 
 export async function token(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   switch (request.query.text('grant_type') ?? '') {

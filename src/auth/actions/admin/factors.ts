@@ -1,18 +1,18 @@
 // /admin/users/:id/factors: an operator's view of a user's factors, and the way back in for who lost one.
-import { sql } from '../../postgres/sql.ts';
-import type { AuthContext } from '../auth-context.ts';
-import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
-import { dropFactor } from '../users/factor.ts';
-import { parsePathUuid } from '../fields.ts';
-import { factorNameConflict, factorNotFound, userNotFound, validationFailed } from '../problem.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { sql } from '../../../postgres/sql.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
+import { dropFactor } from '../../users/factor.ts';
+import { parsePathUuid } from '../../fields.ts';
+import { factorNameConflict, factorNotFound, userNotFound, validationFailed } from '../../problem.ts';
+import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import {
   findUserById,
   isUniqueViolation,
   toFactorJson,
   type FactorRow,
   type UserRow,
-} from '../users/user.ts';
+} from '../../users/user.ts';
 
 export async function listFactors(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const user = await findOwner(auth, request);

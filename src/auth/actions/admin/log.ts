@@ -1,10 +1,10 @@
 // What an operator reads: the audit log, and the mail outbox.
-import { sql } from '../../postgres/sql.ts';
-import type { AuthContext } from '../auth-context.ts';
-import { listOutbox } from '../mail/outbox.ts';
-import { pageHeaders, readPage } from '../http/pagination.ts';
-import { validationFailed } from '../problem.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { sql } from '../../../postgres/sql.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { listOutbox } from '../../mail/outbox.ts';
+import { pageHeaders, readPage } from '../../http/pagination.ts';
+import { validationFailed } from '../../problem.ts';
+import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 
 type AuditRow = { id: string; payload: Record<string, unknown>; created_at: Date; ip_address: string };
 

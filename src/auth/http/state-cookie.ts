@@ -1,7 +1,7 @@
 // Binds a flow to the browser that began it: otherwise an attacker could have a victim finish the attacker's own
 // flow and be signed in as the attacker. One cookie per flow, so that two tabs do not disturb each other.
-import { hashSecret } from './flow-state.ts';
-import type { AuthRequest } from '../http/request.ts';
+import { hashSecret } from '../sessions/flow-state.ts';
+import type { AuthRequest } from './request.ts';
 
 const LIFETIME_SECONDS = 600;
 

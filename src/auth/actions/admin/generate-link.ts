@@ -1,18 +1,19 @@
 // POST /admin/generate_link: what a mail would have carried, for whoever sends mail by other means. Sends nothing,
 // waits for nothing, and works without a mail provider.
-import { must } from '../../lib/assert.ts';
-import type { AuthContext, Db } from '../auth-context.ts';
-import { ADMIN_ACTOR, recordAudit } from '../audit.ts';
-import { isEmailTaken } from '../accounts/email-change.ts';
-import { parseEmail } from '../users/email-address.ts';
-import type { JsonObject } from '../fields.ts';
-import { expelStrangers, isProven } from '../accounts/email-ownership.ts';
-import { mergeMetadata } from '../users/metadata.ts';
-import type { TokenKind } from '../sessions/one-time-token.ts';
-import { checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
-import { emailExists, userNotFound, validationFailed } from '../problem.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
-import { prepareToken, siteUrl, type LinkType } from '../mail/token-mail.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { must } from '../../../lib/assert.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
+import { isEmailTaken } from '../../accounts/email-change.ts';
+import { parseEmail } from '../../users/email-address.ts';
+import type { JsonObject } from '../../fields.ts';
+import { revokeUnverifiedCredentials, isProven } from '../../accounts/email-ownership.ts';
+import { mergeMetadata } from '../../users/metadata.ts';
+import type { TokenKind } from '../../sessions/one-time-token.ts';
+import { checkPasswordForm, checkPasswordStrength } from '../../users/password.ts';
+import { emailExists, userNotFound, validationFailed } from '../../problem.ts';
+import { json, type Answer, type AuthRequest } from '../../http/request.ts';
+import { prepareToken, siteUrl, type LinkType } from '../../accounts/token-mail.ts';
 import {
   findUserByEmail,
   findUserById,
@@ -20,7 +21,7 @@ import {
   toUserJson,
   updateUser,
   type UserRow,
-} from '../users/user.ts';
+} from '../../users/user.ts';
 import { inviteUser } from './invite.ts';
 
 type Plan = {
@@ -84,7 +85,7 @@ type Order = {
   readonly passwordHash: string | undefined;
 };
 
-async function planLink(db: Db, request: AuthRequest, order: Order): Promise<Plan> {
+async function planLink(db: Queryable, request: AuthRequest, order: Order): Promise<Plan> {
   const { now, body } = request;
   const { type, email, data } = order;
   const known = await findUserByEmail(db, email);
@@ -134,16 +135,21 @@ async function planLink(db: Db, request: AuthRequest, order: Order): Promise<Pla
   }
 }
 
-async function recoveryPlan(db: Db, user: UserRow, link: 'magiclink' | 'recovery', now: Date): Promise<Plan> {
+async function recoveryPlan(
+  db: Queryable,
+  user: UserRow,
+  link: 'magiclink' | 'recovery',
+  now: Date,
+): Promise<Plan> {
   await updateUser(db, user.id, { recovery_sent_at: now }, now);
   return { user, link, token: 'recovery_token', to: user.email ?? '', verificationType: link };
 }
 
-async function signupPlan(db: Db, known: UserRow | undefined, order: Order, now: Date): Promise<Plan> {
+async function signupPlan(db: Queryable, known: UserRow | undefined, order: Order, now: Date): Promise<Plan> {
   const { email, data, passwordHash } = order;
   if (known?.email_confirmed_at) throw emailExists();
   if (known) {
-    if (!isProven(known)) await expelStrangers(db, known, now);
+    if (!isProven(known)) await revokeUnverifiedCredentials(db, known, now);
     const waiting = must(await findUserById(db, known.id), 'the user of a generated link');
     const merged = mergeMetadata(waiting.raw_user_meta_data, data);
     await updateUser(

@@ -1,8 +1,8 @@
 // grant_type=refresh_token. One read, one compare-and-set: whoever raises the counter rotates, everybody else who
 // came with the same token is answered with the token the winner got. No lock is held across statements.
-import { sql } from '../../postgres/sql.ts';
-import type { AuthContext } from '../auth-context.ts';
-import { auditInsert, recordAudit } from '../audit.ts';
+import { sql } from '../../../postgres/sql.ts';
+import type { AuthContext } from '../../auth-context.ts';
+import { auditInsert, recordAudit } from '../../audit.ts';
 import {
   conflict,
   refreshTokenAlreadyUsed,
@@ -10,18 +10,23 @@ import {
   sessionExpired,
   userBanned,
   validationFailed,
-} from '../problem.ts';
-import { BUCKETS } from '../rate-limit.ts';
-import { isSignedBy, judgeRefresh, parseRefreshToken, type RefreshToken } from '../sessions/refresh-token.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
+} from '../../problem.ts';
+import { BUCKETS } from '../../rate-limit.ts';
+import {
+  isSignedBy,
+  judgeRefresh,
+  parseRefreshToken,
+  type RefreshToken,
+} from '../../sessions/refresh-token.ts';
+import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import {
   isExpired,
   issueTokens,
   loadSessionAndUser,
   openSessionKey,
   type SessionRow,
-} from '../sessions/session.ts';
-import { isBanned, type UserRow } from '../users/user.ts';
+} from '../../sessions/session.ts';
+import { isBanned, type UserRow } from '../../users/user.ts';
 
 export const REUSE_INTERVAL_MS = 10_000;
 /** Rounds of "somebody was faster": one is usual, more than these is a storm on one session. */

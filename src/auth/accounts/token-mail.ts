@@ -1,9 +1,10 @@
 // A mail with a one-time secret in it: makes the secret, the flow it ends in, the link, and queues the mail, all
 // in one transaction. The admin's generate_link makes the same and sends nothing.
+import type { Queryable } from '../../postgres/owner-database.ts';
 import { randomUUID } from 'node:crypto';
-import type { AuthContext, Db } from '../auth-context.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { insertFlow, type Challenge } from '../sessions/flow-state.ts';
-import { composeMail } from './compose.ts';
+import { composeMail } from '../mail/compose.ts';
 import type { MailKind } from '../../config/schema/names.ts';
 import { issueOneTimeToken, type TokenKind } from '../sessions/one-time-token.ts';
 import { chooseTarget } from '../http/redirect.ts';
@@ -23,7 +24,7 @@ export type TokenMail = {
   readonly challenge: Challenge | undefined;
   /** One flow can end in either of two mails: both sides of an email change. */
   readonly flowStateId?: string | undefined;
-  /** The mail answers somebody who need not be the one who made the account; see `first-proof.ts`. */
+  /** The mail answers somebody who need not be the one who made the account; see `email-ownership.ts`. */
   readonly expels: boolean;
 };
 
@@ -44,7 +45,7 @@ const FLOW_METHOD: Readonly<Record<LinkType, SignInMethod>> = {
 
 export async function prepareToken(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   order: TokenMail,
 ): Promise<PreparedToken> {
@@ -75,7 +76,7 @@ function readable(target: string): string {
 }
 
 export async function startEmailFlow(
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   { user, challenge }: Pick<TokenMail, 'user' | 'challenge'>,
   link: LinkType,
@@ -94,7 +95,7 @@ export async function startEmailFlow(
 /** The mail that proves the address of a sign-up. */
 export async function queueConfirmation(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   { user, to, challenge, expels }: Pick<TokenMail, 'user' | 'to' | 'challenge' | 'expels'>,
 ): Promise<void> {
@@ -113,7 +114,7 @@ export async function queueConfirmation(
 /** Prepares and queues; the outbox is woken by whoever commits. */
 export async function queueTokenMail(
   auth: AuthContext,
-  db: Db,
+  db: Queryable,
   request: AuthRequest,
   order: TokenMail,
 ): Promise<void> {
