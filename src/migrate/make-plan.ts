@@ -2,7 +2,7 @@
 // nothing; everything it tries is rolled back.
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw } from '../postgres/sql.ts';
-import { changedKeys, elaborate, hashDeclarations, type Hashes } from './normalise/normalise.ts';
+import { changedKeys, normalise, hashDeclarations, type Hashes } from './normalise/normalise.ts';
 import type { Change } from './diff/change.ts';
 import {
   findDependants,
@@ -28,9 +28,9 @@ import {
   type Stamp,
 } from './state/state.ts';
 import { readLive } from './schema/read-live.ts';
-import { lookAlikes, renamedByHand } from './diff/rename-hints.ts';
+import { renameHints, renamedByHand } from './diff/rename-hints.ts';
 import { keyOf, type SchemaModel, tableKey } from './schema/model.ts';
-import { Neighbourhood } from './normalise/related.ts';
+import { RelatedDeclarations } from './normalise/related.ts';
 import { chooseOnline, readMayQuiet } from './plan/online-type-change.ts';
 import { foretell } from './checks/dry-run.ts';
 import type { Ownership } from './schema/managed.ts';
@@ -41,7 +41,7 @@ import { type MigrationProblem, MigrationRefused } from './problem.ts';
 import { planRenames, underNewNames } from './plan/rename.ts';
 import { countRemoved } from './plan/removal.ts';
 import { incompatibleReferences, missingTypes, readOutsideTypes } from './checks/reference-types.ts';
-import { reconcile } from './normalise/stable-form.ts';
+import { adoptStableForms } from './normalise/stable-form.ts';
 import { type Scope, scopeOf } from './normalise/scope.ts';
 import type { LockSettings } from './locks.ts';
 import type { PlanSettings } from './plan/step-list.ts';
@@ -96,7 +96,7 @@ export async function prepare(
   const { searchPath, serverVersion } = await readServer(session);
   const catalogStamp = await readCatalogStamp(session, schemas);
   const resolve = typeResolver(model, await readOutsideTypes(session, model));
-  const neighbourhood = new Neighbourhood(model);
+  const neighbourhood = new RelatedDeclarations(model);
   const inRings = tablesInRings(model, await readStrangers(session, model, schemas, objects.ownership));
   const hashes = hashDeclarations(model, resolve, inRings);
   const usable = isUsable(stamp, serverVersion);
@@ -118,15 +118,15 @@ export async function prepare(
   const known = isRenaming ? new Map<string, DeclaredRow>() : recorded;
   const changed = isRenaming ? changedKeys(hashes, known) : news;
   const fresh = trust.fresh ? findFresh(declared, live, owned) : new Set<string>();
-  const elaborated = await elaborate(session, declared, schemas, known, changed, fresh, neighbourhood);
-  const { unprinted } = elaborated;
+  const elaborated = await normalise(session, declared, schemas, known, changed, fresh, neighbourhood);
+  const { unread: unprinted } = elaborated;
   const incompatible = await incompatibleReferences(session, elaborated.desired, resolve, searchPath);
   if (incompatible.length > 0) {
     // What the server has not read yet may be wrong too, and is to be said first.
     if (unprinted.size > 0) return again({ fresh: false });
     throw new MigrationRefused(incompatible);
   }
-  const desired = await reconcile(session, elaborated.desired, live, schemas);
+  const desired = await adoptStableForms(session, elaborated.desired, live, schemas);
 
   let difference = diff(desired, live, owned);
   const renamed = <T>(look: () => Promise<T>): Promise<T> =>
@@ -157,7 +157,7 @@ export async function prepare(
   const foresight = {
     ...seen,
     rewriting: foretold.rewriting,
-    begunFills,
+    begunBackfills: begunFills,
     mayQuiet,
     drops,
     searchPath,
@@ -179,7 +179,7 @@ export async function prepare(
     catalogStamp,
     steps,
     problems,
-    hints: lookAlikes(changes),
+    hints: renameHints(changes),
     notes: probed.notes,
     unmanaged: difference.unmanaged,
     desired,

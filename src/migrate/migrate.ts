@@ -7,7 +7,7 @@ import type { Log } from '../log/log.ts';
 import { OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
 import { literal, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
-import { printNew, writesOfNew } from './normalise/normalise.ts';
+import { readNewNormalForms, writesOfNewNormalForms } from './normalise/normalise.ts';
 import { diff } from './diff/diff.ts';
 import { isDatabaseError } from './normalise/shadow-schema.ts';
 import { executeMetadata, executeOnline, type ExecuteSettings } from './apply/execute.ts';
@@ -379,7 +379,7 @@ async function run(
         const live = await readLive(session, plan.schemas, plan.scope);
         plan = withNew(plan, live);
         if (complete) verify(plan, live);
-        const writes = writesOfNew(plan.desired, plan.unprinted, plan.hashes, plan.owned.tables);
+        const writes = writesOfNewNormalForms(plan.desired, plan.unprinted, plan.hashes, plan.owned.tables);
         await writeObjects(session, runId, writes, []);
       }
       await finishRun(session, runId, 'done', null);
@@ -429,7 +429,7 @@ async function explained(
 
 /** With the prints of what it built, which is all there after the transaction. */
 function withNew(plan: MigrationPlan, live: Live): MigrationPlan {
-  return { ...plan, desired: printNew(plan.desired, plan.unprinted, live) };
+  return { ...plan, desired: readNewNormalForms(plan.desired, plan.unprinted, live) };
 }
 
 /** A difference left after a run is a defect of the engine, and is said aloud. */
@@ -570,7 +570,7 @@ async function startLater(
 
 async function endFills(session: Queryable, steps: readonly NumberedStep[]): Promise<void> {
   const filled = steps.flatMap(({ step: { action, lane } }) =>
-    action.kind === 'fill' && lane !== 'beside' ? [`table ${action.schema}.${action.table}`] : [],
+    action.kind === 'backfill' && lane !== 'shadow' ? [`table ${action.schema}.${action.table}`] : [],
   );
   if (filled.length > 0) await clearFills(session, filled);
 }
@@ -582,23 +582,23 @@ async function executeLate(
   work: Work,
 ): Promise<MigrationProblem[]> {
   const problems: MigrationProblem[] = [];
-  const swaps = steps.filter(({ step }) => step.lane === 'swap');
-  let maySwap = true;
+  const cutovers = steps.filter(({ step }) => step.lane === 'cutover');
+  let mayCutOver = true;
   for (const one of steps) {
     if (work.options.signal?.aborted) break;
     // Without one column beside there is no swap, and its later steps would only miss what is not there.
-    if ((one.step.waits || one.step.lane === 'beside') && !maySwap) continue;
-    if (one.step.lane === 'swap' && one !== swaps[0]) continue;
+    if ((one.step.deferred || one.step.lane === 'shadow') && !mayCutOver) continue;
+    if (one.step.lane === 'cutover' && one !== cutovers[0]) continue;
     try {
-      if (one.step.lane === 'swap') {
-        await executeMetadata(session, swaps, settings, async () => {});
+      if (one.step.lane === 'cutover') {
+        await executeMetadata(session, cutovers, settings, async () => {});
         // The old column is gone for everybody who knows the catalog.
         await announce(session);
       } else await executeOnline(session, one, settings);
     } catch (error) {
       if (!(error instanceof MigrationRefused)) throw error;
       problems.push(...placed(error.problems, work.locate));
-      if (one.step.lane === 'beside' || one.step.lane === 'swap') maySwap = false;
+      if (one.step.lane === 'shadow' || one.step.lane === 'cutover') mayCutOver = false;
     }
   }
   return problems;

@@ -1,7 +1,7 @@
 // What the ledger must say once a plan has run: ownership, declarations with their prints, what was retired.
 import type { Hashes } from './normalise/normalise.ts';
 import type { Change } from './diff/change.ts';
-import type { CanonicalFunction, Desired, DesiredTable } from './schema/desired.ts';
+import type { FunctionNormalForm, Desired, DesiredTable } from './schema/desired.ts';
 import type { Difference } from './diff/diff.ts';
 import { type LedgerObjects, type ObjectWrite, STORAGE_POLICIES } from './state/state.ts';
 import {
@@ -70,9 +70,9 @@ export type LedgerChange = {
   readonly drops: boolean;
 };
 
-function sameCanonical(former: unknown, now: CanonicalFunction | null): boolean {
+function sameCanonical(former: unknown, now: FunctionNormalForm | null): boolean {
   if (now === null || !isCanonicalFunction(former)) return false;
-  const parts = (one: CanonicalFunction): string =>
+  const parts = (one: FunctionNormalForm): string =>
     JSON.stringify([one.arguments, one.argumentTypes, one.argumentNames, one.defaults, one.result]);
   return parts(former) === parts(now);
 }
@@ -180,14 +180,14 @@ export function ledgerAfter({
     const hash = unprinted.has(`function ${key}`) ? null : (hashes.functions.get(key) ?? null);
     const former = objects.declared.get(`function ${key}`);
     // An unchanged one prints anew when a function that its defaults call takes other arguments.
-    const same = former?.hash === hash && sameCanonical(former.canonical, fn.canonical);
+    const same = former?.hash === hash && sameCanonical(former.canonical, fn.normal);
     if (same && objects.ownership.functions.has(key)) continue;
     writes.push({
       identity: `function ${key}`,
       kind: 'function',
       state: 'managed',
       declaredHash: hash,
-      definition: { canonical: fn.canonical },
+      definition: { canonical: fn.normal },
     });
   }
   // Owned by the ledger but gone from both file and database. What is retired by this run is written again below.

@@ -13,7 +13,7 @@ const [url = '', file = '', killAt, mode] = process.argv.slice(2);
 let statements = 0;
 
 async function stop(step: Step): Promise<void> {
-  if (mode === 'wait' && (step.lane === 'metadata' || step.lane === 'swap')) return;
+  if (mode === 'wait' && (step.lane === 'metadata' || step.lane === 'cutover')) return;
   statements += 1;
   if (statements !== Number(killAt)) return;
   if (mode !== 'wait') process.kill(process.pid, 'SIGKILL');

@@ -182,7 +182,7 @@ async function endedWhileWaiting(yaml: string, at: number, mode: string): Promis
   let waited: Promise<boolean> | undefined;
   let freed: Promise<void> | undefined;
   const onStatement = async (step: Step): Promise<void> => {
-    if (step.lane === 'metadata' || step.lane === 'swap') return;
+    if (step.lane === 'metadata' || step.lane === 'cutover') return;
     steps += 1;
     if (steps !== at) return;
     summary = step.summary;
@@ -302,7 +302,7 @@ describe.each([
       { maxWriteBlockMs: 0 },
       {
         onStatement: (step) => {
-          if (step.lane === 'beside') last += 1;
+          if (step.lane === 'shadow') last += 1;
         },
       },
     );

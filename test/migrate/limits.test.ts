@@ -137,7 +137,7 @@ test('max_write_block: decides between the short way and the one that lets write
     return [...new Set(plan.steps.map((step) => step.lane))];
   };
   expect(await lanes('10s')).toEqual(['metadata']);
-  expect(await lanes('1ms')).toEqual(['metadata', 'concurrent', 'beside', 'swap']);
+  expect(await lanes('1ms')).toEqual(['metadata', 'concurrent', 'shadow', 'cutover']);
 });
 
 test('lock_timeout: nobody waits longer behind the migration; lock_budget: it gives up in the end', async () => {

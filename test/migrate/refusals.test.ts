@@ -341,7 +341,7 @@ describe('a refusal', () => {
 
   test.each([
     ['in place', {}],
-    ['beside', { maxWriteBlockMs: 0 }],
+    ['shadow', { maxWriteBlockMs: 0 }],
   ])('a loss of text that is named is accepted, %s', async (_way, policy) => {
     await world.settle(table('{ name: name, type: text }'));
     await world.sql(`insert into people values (1, 'far too long'); analyze people`);

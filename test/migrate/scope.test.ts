@@ -102,7 +102,7 @@ test('what a type change left behind is found beside another change, and removed
     {
       signal: stop.signal,
       onStatement: (step) => {
-        if (step.lane === 'beside' && step.action.kind === 'fill') stop.abort();
+        if (step.lane === 'shadow' && step.action.kind === 'backfill') stop.abort();
       },
     },
   );

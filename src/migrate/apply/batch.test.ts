@@ -19,7 +19,7 @@ function steps(...said: readonly (readonly [sql: string, part?: TablePart])[]): 
       estimateMs: 1,
       hazards: [],
       action: { kind: 'sql' },
-      waits: false,
+      deferred: false,
       part,
     };
     return { ordinal, step };

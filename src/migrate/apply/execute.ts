@@ -74,7 +74,7 @@ const COMMIT: Step = {
   estimateMs: 0,
   hazards: [],
   action: { kind: 'sql' },
-  waits: false,
+  deferred: false,
 };
 
 const BATCH = 100;
@@ -212,7 +212,7 @@ async function act(session: Queryable, step: Step, settings: ExecuteSettings): P
       return buildIndex(session, step, action.schema, action.label, settings);
     case 'drop-index':
       return outsideTransaction(session, step, settings);
-    case 'fill':
+    case 'backfill':
       return fillOrRefuse(session, step, action, settings);
     case 'sql':
       await withLockRetries(session, step.table ? [step.table] : [], settings, async () => {

@@ -2,7 +2,7 @@
 // cannot commit. Even an empty table gets a new file when it would be rewritten, so the answer is this server's own.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { AddColumnChange, Change, RetypeChange } from '../diff/change.ts';
+import type { AddColumnChange, Change, TypeChange } from '../diff/change.ts';
 import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
@@ -12,7 +12,7 @@ export type Foretold = {
   readonly problems: readonly MigrationProblem[];
 };
 
-type Asked = RetypeChange | AddColumnChange;
+type Asked = TypeChange | AddColumnChange;
 
 export async function foretell(
   session: Queryable,
@@ -39,7 +39,7 @@ export async function foretell(
 }
 
 function isAsked(change: Change): change is Asked {
-  if (change.kind === 'retype') return true;
+  if (change.kind === 'change-type') return true;
   return (
     change.kind === 'add-column' &&
     change.live !== null &&
@@ -59,7 +59,7 @@ async function ask(
   const twin = `pg_temp.${quoteIdent(live.name)}`;
   const type = column.serial ? (column.model.type ?? column.typeSql) : column.typeSql;
   const statement =
-    change.kind === 'retype'
+    change.kind === 'change-type'
       ? `alter table ${twin} alter column ${name} type ${column.typeSql}${column.model.using === null ? '' : ` using (\n${column.model.using}\n)`}`
       : `alter table ${twin} add column ${name} ${type}${column.default === null ? '' : ` default ${column.default.sql}`}`;
   await session.query(raw('savepoint svc_twin'));
@@ -78,7 +78,7 @@ async function ask(
   }
 }
 
-function refuseCast(change: RetypeChange, error: Error & { code: string }): MigrationProblem {
+function refuseCast(change: TypeChange, error: Error & { code: string }): MigrationProblem {
   const { column, liveColumn } = change;
   const at = `${column.at}.${column.model.using === null ? 'type' : 'using'}`;
   if (error.code !== '42804' || column.model.using !== null) return problem('MIG-207', at, error.message);

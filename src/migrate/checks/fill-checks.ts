@@ -35,10 +35,10 @@ export async function probeFill(
         ),
       );
     const unique = [
-      ...table.keys.map(({ columns }) => ({ columns, where: null })),
+      ...table.keys.map(({ columns }) => ({ columns, predicate: null })),
       ...table.indexes.filter((index) => index.unique),
     ].filter(({ columns }) => known(columns));
-    for (const { columns, where } of unique) {
+    for (const { columns, predicate: where } of unique) {
       const [found] = await probeDuplicates(session, table, columns, where?.sql ?? null, at, rows);
       if (found) problems.push({ ...found, hint: 'Give each row a value of its own with backfill.' });
     }

@@ -2,7 +2,7 @@
 // becomes a refusal that says which line to add. Reads only, in a transaction that is rolled back.
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { Change, RetypeChange } from '../diff/change.ts';
+import type { Change, TypeChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
@@ -68,7 +68,7 @@ const PROBED = new Set<Change['kind']>([
   'add-index',
   'add-foreign-key',
   'add-check',
-  'retype',
+  'change-type',
 ]);
 
 // A table of this very run has no rows to ask.
@@ -100,7 +100,7 @@ async function probeOne(
       session,
       table,
       change.index.columns,
-      change.index.where?.sql ?? null,
+      change.index.predicate?.sql ?? null,
       change.index.at,
     );
   }
@@ -110,7 +110,7 @@ async function probeOne(
     if (isRetyped([change.check.column])) return [];
     return probeCheck(session, table, live, change.check);
   }
-  if (change.kind === 'retype') {
+  if (change.kind === 'change-type') {
     const casts = await probeCast(session, table, live, change.column, change.liveColumn.type);
     if (casts.some((one) => !isLoss(one))) return casts;
     return [...casts, ...(await probeRetyped(session, change, retypes))];
@@ -370,11 +370,11 @@ async function unlessUnknown(
 
 /** The columns that change their type, and the rows as they are once they have. */
 class Retypes {
-  readonly #byTable = new Map<string, RetypeChange[]>();
+  readonly #byTable = new Map<string, TypeChange[]>();
 
   constructor(changes: readonly Change[]) {
     for (const change of changes) {
-      if (change.kind !== 'retype') continue;
+      if (change.kind !== 'change-type') continue;
       const name = nameOf(change.table);
       this.#byTable.set(name, [...(this.#byTable.get(name) ?? []), change]);
     }
@@ -396,12 +396,12 @@ class Retypes {
     return `(select ${columns.join(', ')} from ${nameOf(table)})`;
   }
 
-  #of(table: { readonly schema: string; readonly name: string }): readonly RetypeChange[] {
+  #of(table: { readonly schema: string; readonly name: string }): readonly TypeChange[] {
     return this.#byTable.get(nameOf(table)) ?? [];
   }
 }
 
-function valueAfter({ column, liveColumn }: RetypeChange): string {
+function valueAfter({ column, liveColumn }: TypeChange): string {
   const value = `(\n${column.model.using ?? quoteIdent(column.name)}\n)::${column.typeSql}`;
   // Only rows without a value get one, and only while the column becomes required.
   const { backfill } = column.model;
@@ -414,7 +414,7 @@ const KINDRED = [/^(smallint|integer|bigint)$/, /^(text|character varying(\(\d+\
 
 async function probeRetyped(
   session: Queryable,
-  change: RetypeChange,
+  change: TypeChange,
   retypes: Retypes,
 ): Promise<MigrationProblem[]> {
   const { table, live, column, liveColumn } = change;
@@ -457,8 +457,8 @@ async function probeRetyped(
     ![...live.keys, ...live.indexes].some(
       (one) => ('kind' in one || one.unique) && one.columns.join() === columns.join(),
     );
-  for (const { columns, where } of [
-    ...table.keys.map((key) => ({ columns: key.columns, where: null })),
+  for (const { columns, predicate: where } of [
+    ...table.keys.map((key) => ({ columns: key.columns, predicate: null })),
     ...table.indexes.filter((index) => index.unique),
   ]) {
     if (!known(columns) || (isKindred && !isNewKey(columns))) continue;
@@ -466,7 +466,7 @@ async function probeRetyped(
   }
   for (const check of table.checks) {
     const found = live.checks.find((one) => one.label === check.label);
-    const isSame = found?.validated === true && found.expression === check.expression.canonical;
+    const isSame = found?.validated === true && found.expression === check.expression.normal;
     const concerns = check.column === column.name || wordsOf(check.expression.sql).has(column.name);
     if (!concerns || (isKindred && isSame)) continue;
     const violated = `not coalesce((\n${check.expression.sql}\n), true)`;

@@ -8,7 +8,7 @@ import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import { tableKey } from '../schema/model.ts';
 import { ownedOf, type Ownership } from '../schema/managed.ts';
 import { isFilled } from './row-checks.ts';
-import type { Foresight } from '../plan/step-list.ts';
+import type { TableFacts } from '../plan/step-list.ts';
 import type { Step } from '../plan/step.ts';
 
 export function findBegunFills(desired: Desired, owned: Ownership): Map<string, string> {
@@ -27,7 +27,7 @@ export function findBegunFills(desired: Desired, owned: Ownership): Map<string, 
 export function fillsOf(steps: readonly Step[]): Map<string, Record<string, string>> {
   const fills = new Map<string, Record<string, string>>();
   for (const { action, lane } of steps) {
-    if (action.kind !== 'fill' || lane === 'metadata' || lane === 'beside') continue;
+    if (action.kind !== 'backfill' || lane === 'metadata' || lane === 'shadow') continue;
     const key = tableKey(action.schema, action.table);
     fills.set(key, { ...fills.get(key), [action.column]: action.value });
   }
@@ -51,7 +51,7 @@ export async function look(
   session: Queryable,
   changes: readonly Change[],
   prelude: Prelude,
-): Promise<Pick<Foresight, 'nonEmpty' | 'toFill'>> {
+): Promise<Pick<TableFacts, 'nonEmpty' | 'toBackfill'>> {
   const nonEmpty = new Set<string>();
   const toFill = new Set<string>();
   for (const change of changes) {
@@ -72,5 +72,5 @@ export async function look(
       await session.query(raw('rollback'));
     }
   }
-  return { nonEmpty, toFill };
+  return { nonEmpty, toBackfill: toFill };
 }

@@ -1,6 +1,6 @@
 // An existing database as a svc.yaml. What the file cannot say is listed in comments where it belongs; such things
 // stay in the database, unmanaged. Reads only.
-import { isBeside } from '../schema/label.ts';
+import { isTransient } from '../schema/label.ts';
 import { Document, isMap, type YAMLMap } from 'yaml';
 import type {
   Live,
@@ -118,7 +118,7 @@ function toTable(table: LiveTable, live: Live, notes: string[]): Node {
 
 // A composite key is declared by the order of its fields, so its columns must come in that order.
 function orderedColumns(table: LiveTable): LiveColumn[] {
-  const columns = [...table.columns.values()].filter((column) => !isBeside(column.name));
+  const columns = [...table.columns.values()].filter((column) => !isTransient(column.name));
   const key = table.keys.find((one) => one.kind === 'primary')?.columns ?? [];
   const inKey = columns.filter((column) => key.includes(column.name));
   const sorted = key.flatMap((name) => inKey.filter((column) => column.name === name));

@@ -69,10 +69,10 @@ function summary(plan: MigrationPlan): string {
   const parts = [
     `${blocking.length} ${blocking.length === 1 ? 'statement' : 'statements'} in one transaction, locks for about ${ms} ms`,
     count('online') + count('concurrent') > 0 ? `${count('online') + count('concurrent')} online` : null,
-    count('beside') + count('background') > 0
-      ? `${count('beside') + count('background')} in the background`
+    count('shadow') + count('background') > 0
+      ? `${count('shadow') + count('background')} in the background`
       : null,
-    count('swap') > 0 ? `${count('swap')} in one more transaction when these are ready` : null,
+    count('cutover') > 0 ? `${count('cutover')} in one more transaction when these are ready` : null,
     `${plan.problems.length} ${plan.problems.length === 1 ? 'refusal' : 'refusals'}`,
   ];
   return parts.filter((part) => part !== null).join(' · ');
@@ -90,7 +90,7 @@ export function renderSql(plan: MigrationPlan, lockTimeoutMs: number): string {
   const lines: string[] = [];
   for (const lane of LANES) {
     const steps = plan.steps.filter((step) => step.lane === lane);
-    const isOne = lane === 'metadata' || lane === 'swap';
+    const isOne = lane === 'metadata' || lane === 'cutover';
     if (steps.length === 0) continue;
     if (isOne) {
       lines.push(

@@ -30,13 +30,13 @@ export type Change =
   | { readonly kind: 'retire-table'; readonly live: LiveTable }
   | (OnTable & { readonly kind: 'grant-table' })
   | AddColumnChange
-  | RetypeChange
+  | TypeChange
   | (OnColumn & { readonly kind: 'set-not-null' | 'drop-not-null' | 'set-default' | 'drop-default' })
   | (OnColumn & { readonly kind: 'make-serial' | 'drop-serial' | 'grant-sequence' })
   | (OnTable & { readonly kind: 'retire-column'; readonly liveColumn: LiveColumn })
   | (OnColumn & {
       /** A fill that an earlier run began. */
-      readonly kind: 'resume-fill';
+      readonly kind: 'resume-backfill';
       readonly value: string;
     })
   | (OnTable & { readonly kind: 'add-key'; readonly key: DesiredKey })
@@ -66,7 +66,7 @@ export type Change =
   | (OnTable & { readonly kind: 'add-reference'; readonly reference: DesiredReference })
   | (OnTable & { readonly kind: 'drop-reference'; readonly trigger: LiveTrigger })
   /** Its triggers step aside while the type of a column they watch changes; the rows they track stay known. */
-  | (OnTable & { readonly kind: 'lift-reference'; readonly reference: DesiredReference })
+  | (OnTable & { readonly kind: 'suspend-reference'; readonly reference: DesiredReference })
   | {
       readonly kind: 'create-function' | 'replace-function' | 'recreate-function';
       readonly fn: DesiredFunction;
@@ -95,7 +95,7 @@ export type DropRetiredChange = {
 
 export type AddColumnChange = OnTable & { readonly kind: 'add-column'; readonly column: DesiredColumn };
 
-export type RetypeChange = OnColumn & { readonly kind: 'retype' };
+export type TypeChange = OnColumn & { readonly kind: 'change-type' };
 
 type OnTable = {
   readonly table: DesiredTable;

@@ -25,7 +25,7 @@ import {
   type LiveTable,
 } from '../schema/live-schema.ts';
 import {
-  isBeside,
+  isTransient,
   policyLabel,
   referenceTriggerLabels,
   STORAGE_POLICY_PREFIX,
@@ -225,16 +225,16 @@ function diffColumns(context: TableContext): void {
     }
     const on = { table, live, column, liveColumn };
     const retypes = liveColumn.type !== column.type;
-    if (retypes) changes.push({ kind: 'retype', ...on });
+    if (retypes) changes.push({ kind: 'change-type', ...on });
     diffDefault(on, retypes || rebuild.has(rebuildKey('default', key, column.name)), changes);
     const begun = owned.fills?.[column.name];
     if (column.notNull && !liveColumn.notNull) changes.push({ kind: 'set-not-null', ...on });
-    else if (begun !== undefined) changes.push({ kind: 'resume-fill', ...on, value: begun });
+    else if (begun !== undefined) changes.push({ kind: 'resume-backfill', ...on, value: begun });
     if (!column.notNull && liveColumn.notNull) changes.push({ kind: 'drop-not-null', ...on });
   }
   const names = new Set(table.columns.map((column) => column.name));
   for (const liveColumn of live.columns.values()) {
-    if (names.has(liveColumn.name) || isBeside(liveColumn.name)) continue;
+    if (names.has(liveColumn.name) || isTransient(liveColumn.name)) continue;
     if (ownership.retiredColumns.has(`${key}.${liveColumn.name}`)) continue;
     if (owned.columns.includes(liveColumn.name))
       changes.push({ kind: 'retire-column', table, live, liveColumn });
@@ -262,7 +262,7 @@ function diffDefault(on: ColumnPair, again: boolean, changes: Change[]): void {
   }
   if (liveColumn.generated) return;
   if (liveColumn.serial) changes.push({ kind: 'drop-serial', ...on });
-  const wanted = column.default?.canonical ?? null;
+  const wanted = column.default?.normal ?? null;
   if (wanted === null) {
     if (liveColumn.default !== null) changes.push({ kind: 'drop-default', ...on });
     return;
@@ -319,14 +319,14 @@ function isFullUnique(index: LiveIndex, wanted: DesiredKey): boolean {
 
 function isSaidByKey(index: DesiredIndex, key: DesiredKey): boolean {
   return (
-    index.unique && index.where === null && key.kind === 'unique' && sameList(index.columns, key.columns)
+    index.unique && index.predicate === null && key.kind === 'unique' && sameList(index.columns, key.columns)
   );
 }
 
 function isKeyFor(index: DesiredIndex, key: LiveKey): boolean {
   return (
     index.unique &&
-    index.where === null &&
+    index.predicate === null &&
     key.kind === 'unique' &&
     !key.special &&
     sameList(index.columns, key.columns)
@@ -338,7 +338,7 @@ function diffChecks({ table, live, key, owned, rebuild, changes, unmanaged, clai
   for (const wanted of table.checks) {
     const free = live.checks.filter((one) => !taken.has(one.label));
     const sameLabel = free.find((one) => one.label === wanted.label);
-    const sameText = (one: { expression: string }): boolean => one.expression === wanted.expression.canonical;
+    const sameText = (one: { expression: string }): boolean => one.expression === wanted.expression.normal;
     const match =
       sameLabel && sameText(sameLabel)
         ? sameLabel
@@ -356,7 +356,7 @@ function diffChecks({ table, live, key, owned, rebuild, changes, unmanaged, clai
     }
   }
   for (const found of live.checks) {
-    if (taken.has(found.label) || isBeside(found.label)) continue;
+    if (taken.has(found.label) || isTransient(found.label)) continue;
     const guards = guardedColumn(table, found.label);
     if (guards && live.columns.get(guards.name)?.notNull === false) continue;
     const leftover = found.label.startsWith(GUARD_PREFIX);
@@ -432,7 +432,7 @@ function diffIndexes({ table, live, key, owned, rebuild, changes, unmanaged, cla
         !one.special &&
         one.unique === wanted.unique &&
         sameList(one.columns, wanted.columns) &&
-        one.predicate === (wanted.where?.canonical ?? null),
+        one.predicate === (wanted.predicate?.normal ?? null),
     );
     if (match) taken.add(match.label);
     claim.indexes.push(match?.valid ? match.label : wanted.label);
@@ -441,7 +441,7 @@ function diffIndexes({ table, live, key, owned, rebuild, changes, unmanaged, cla
     if (!match?.valid || again) changes.push({ kind: 'add-index', table, live, index: wanted });
   }
   for (const found of live.indexes) {
-    if (taken.has(found.label) || isBeside(found.label)) continue;
+    if (taken.has(found.label) || isTransient(found.label)) continue;
     if (found.valid && table.keys.some((one) => one.kind === 'unique' && isFullUnique(found, one))) continue;
     const ours =
       owned.indexes.includes(found.label) ||
@@ -472,8 +472,8 @@ function signatureOfDesired(policy: DesiredPolicy): string {
   return policySignature(
     policy.command,
     policy.permissive,
-    policy.using?.canonical ?? null,
-    policy.check?.canonical ?? null,
+    policy.using?.normal ?? null,
+    policy.check?.normal ?? null,
   );
 }
 
@@ -503,8 +503,8 @@ function expanded(
 function diffPolicies({ table, live, key, owned, rebuild, changes, unmanaged, claim }: TableContext): void {
   const flat = table.policies.map((one) => ({
     ...one,
-    using: one.using?.canonical ?? null,
-    check: one.check?.canonical ?? null,
+    using: one.using?.normal ?? null,
+    check: one.check?.normal ?? null,
   }));
   const sameRoles = live.policies.every(isForCallers);
   const touched = live.policies.some((one) => rebuild.has(rebuildKey('policy', key, one.label)));
@@ -593,7 +593,7 @@ function diffReferences({ table, live, key, retyped, changes }: TableContext): v
     const truncate = live.triggers.some((one) => one.label === labels.truncate && one.enabled);
     const primary = table.keys.find((one) => one.kind === 'primary')?.columns ?? [];
     const touched = [reference.column, ...primary].some((column) => retyped.has(`${key}.${column}`));
-    if (row && touched) changes.push({ kind: 'lift-reference', table, live, reference });
+    if (row && touched) changes.push({ kind: 'suspend-reference', table, live, reference });
     const isTracked = row?.enabled === true && row.definition.endsWith(trackCall(table, reference));
     if (!isTracked || !truncate || touched) {
       changes.push({ kind: 'add-reference', table, live, reference });
@@ -638,7 +638,7 @@ function diffFunctions(
 
 /** Whether CREATE OR REPLACE can get there: argument types and names and the result are fixed, defaults only grow. */
 export function sameSignature(fn: DesiredFunction, live: LiveFunction): boolean {
-  const canonical = fn.canonical;
+  const canonical = fn.normal;
   return (
     canonical !== null &&
     sameList(canonical.argumentTypes, live.argumentTypes) &&
@@ -653,7 +653,7 @@ export const DEFINER_SETTINGS = ['search_path=public, pg_temp'];
 
 function sameFunction(fn: DesiredFunction, live: LiveFunction): boolean {
   return (
-    fn.canonical?.arguments === live.arguments &&
+    fn.normal?.arguments === live.arguments &&
     fn.body === live.body &&
     fn.model.language === live.language &&
     fn.model.volatility === VOLATILITY[live.volatility] &&

@@ -38,7 +38,7 @@ export function renamedByHand(changes: readonly Change[], live: Live, owned: Own
 }
 
 /** A column gone and one come with the same type in one table: perhaps a rename nobody declared. */
-export function lookAlikes(changes: readonly Change[]): MigrationProblem[] {
+export function renameHints(changes: readonly Change[]): MigrationProblem[] {
   const hints: MigrationProblem[] = [];
   for (const gone of changes) {
     if (gone.kind !== 'retire-column') continue;
@@ -59,14 +59,14 @@ export function lookAlikes(changes: readonly Change[]): MigrationProblem[] {
       );
     }
   }
-  return [...hints, ...tableLookAlikes(changes)];
+  return [...hints, ...tableRenameHints(changes)];
 }
 
 /** Of the columns of both tables, how many must be the same for a new table to look like a removed one. */
 const SAME_COLUMNS = 0.75;
 
 /** The same for tables: people rename a table and a column of it in one go. */
-function tableLookAlikes(changes: readonly Change[]): MigrationProblem[] {
+function tableRenameHints(changes: readonly Change[]): MigrationProblem[] {
   return changes.flatMap((come) => {
     if (come.kind !== 'create-table') return [];
     const columns = namesAndTypes(come.table.columns);

@@ -3,7 +3,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredFunction, DesiredTable, TypeResolver } from '../schema/desired.ts';
 import { labelled, schemasOf } from '../diff/diff.ts';
-import { printShadow, shadowOfDesired, withPrints } from './shadow-schema.ts';
+import { readThroughShadow, shadowOfDesired, withNormalForms } from './shadow-schema.ts';
 import type { Live } from '../schema/live-schema.ts';
 import {
   hashBuckets,
@@ -18,7 +18,7 @@ import {
 } from '../state/normal-forms.ts';
 import { type DeclaredRow, type ObjectWrite, STORAGE_POLICIES } from '../state/state.ts';
 import { keyOf, type SchemaModel } from '../schema/model.ts';
-import type { Neighbourhood } from './related.ts';
+import type { RelatedDeclarations } from './related.ts';
 import type { OwnedTable } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 
@@ -63,22 +63,22 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
   return changed;
 }
 
-export type Elaborated = {
+export type Normalised = {
   readonly desired: Desired;
   /** Identities of what is new and was not read by the server; `printNew` completes it after the run. */
-  readonly unprinted: ReadonlySet<string>;
+  readonly unread: ReadonlySet<string>;
 };
 
 /** `fresh`: declarations that the database has nothing for, so that there is nothing to compare them with. */
-export async function elaborate(
+export async function normalise(
   session: Queryable,
   declared: Desired,
   schemas: readonly string[],
   known: ReadonlyMap<string, DeclaredRow>,
   changed: ReadonlySet<string>,
   fresh: ReadonlySet<string>,
-  neighbourhood: Neighbourhood,
-): Promise<Elaborated> {
+  neighbourhood: RelatedDeclarations,
+): Promise<Normalised> {
   const chosen = neighbourhood.of(changed, fresh);
   const subset: Desired = {
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
@@ -88,7 +88,7 @@ export async function elaborate(
   const isNothing = subset.tables.length + subset.functions.length + subset.storagePolicies.length === 0;
   const shadow = { ...subset, tables: subset.tables.map(shadowOfDesired) };
   const all = [...new Set([...schemas, ...schemasOf(declared)])];
-  const filled = isNothing ? subset : withPrints(subset, await printShadow(session, shadow, all));
+  const filled = isNothing ? subset : withNormalForms(subset, await readThroughShadow(session, shadow, all));
   const tables = new Map(filled.tables.map((table) => [keyOf(table), table]));
   const functions = new Map(filled.functions.map((fn) => [keyOf(fn), fn]));
   const unprinted = new Set<string>();
@@ -105,7 +105,7 @@ export async function elaborate(
     const printed = functions.get(keyOf(one));
     if (printed) return printed;
     if (!changed.has(keyOf(one)) && isCanonicalFunction(row?.canonical))
-      return { ...one, canonical: row.canonical };
+      return { ...one, normal: row.canonical };
     unprinted.add(`function ${keyOf(one)}`);
     return one;
   };
@@ -119,12 +119,12 @@ export async function elaborate(
           ? restoreStorage(declared.storagePolicies, storage)
           : filled.storagePolicies,
     },
-    unprinted,
+    unread: unprinted,
   };
 }
 
 /** What was new has been built: its print is what the database shows now. */
-export function printNew(desired: Desired, unprinted: ReadonlySet<string>, live: Live): Desired {
+export function readNewNormalForms(desired: Desired, unprinted: ReadonlySet<string>, live: Live): Desired {
   if (unprinted.size === 0) return desired;
   const isNew = (kind: 'table' | 'function', one: { schema: string; name: string }): boolean =>
     unprinted.has(`${kind} ${keyOf(one)}`);
@@ -133,7 +133,7 @@ export function printNew(desired: Desired, unprinted: ReadonlySet<string>, live:
     functions: desired.functions.filter((fn) => isNew('function', fn)),
     storagePolicies: [],
   };
-  const printed = withPrints(
+  const printed = withNormalForms(
     fresh,
     { tables: live.tables, functions: live.functions, storagePolicies: [] },
     {
@@ -151,7 +151,7 @@ export function printNew(desired: Desired, unprinted: ReadonlySet<string>, live:
 }
 
 /** The ledger's rows of what `printNew` completed. */
-export function writesOfNew(
+export function writesOfNewNormalForms(
   desired: Desired,
   unprinted: ReadonlySet<string>,
   hashes: Hashes,
@@ -167,8 +167,8 @@ export function writesOfNew(
   });
   const functions = desired.functions.flatMap((fn): ObjectWrite[] => {
     const identity = `function ${keyOf(fn)}`;
-    if (!unprinted.has(identity) || fn.canonical === null) return [];
-    const definition = { canonical: fn.canonical };
+    if (!unprinted.has(identity) || fn.normal === null) return [];
+    const definition = { canonical: fn.normal };
     const declared = hashes.functions.get(keyOf(fn)) ?? null;
     return [{ identity, kind: 'function', state: 'managed', declaredHash: declared, definition }];
   });

@@ -19,7 +19,7 @@ type Item = { readonly key: string; readonly name: string | null; readonly text:
 /** Looking for so many names one by one is dearer than reading the text. */
 const FEW_NAMES = 20;
 
-export class Neighbourhood {
+export class RelatedDeclarations {
   readonly #items: readonly Item[];
   readonly #texts = new Map<string, string>();
   readonly #words = new Map<string, ReadonlySet<string>>();

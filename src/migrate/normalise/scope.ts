@@ -1,7 +1,7 @@
 // Which part of the database a plan has to look at. When the catalog is as the last verified run left it, a table
 // whose declaration did not change cannot differ; only what changed, and what stands on it, is read and compared.
 import { keyOf, tableKey, type SchemaModel } from '../schema/model.ts';
-import type { Neighbourhood } from './related.ts';
+import type { RelatedDeclarations } from './related.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 
@@ -12,7 +12,7 @@ export function scopeOf(
   model: SchemaModel,
   changed: ReadonlySet<string>,
   owned: Ownership,
-  neighbourhood: Neighbourhood,
+  neighbourhood: RelatedDeclarations,
 ): Scope {
   const scope = neighbourhood.of(changed);
   // Its policies are read every time, and it is no table of the file.

@@ -57,7 +57,7 @@ export type Shadow = {
 };
 
 /** The shadow as the catalog shows it, with the waiting schemas' names put right again. */
-export type Printed = {
+export type ShadowResult = {
   readonly tables: ReadonlyMap<string, LiveTable>;
   readonly functions: ReadonlyMap<string, readonly LiveFunction[]>;
   readonly storagePolicies: readonly LivePolicy[];
@@ -73,11 +73,11 @@ type Statement = {
 
 const STATEMENT_TIMEOUT = '60s';
 
-export async function printShadow(
+export async function readThroughShadow(
   session: Queryable,
   shadow: Shadow,
   schemas: readonly string[],
-): Promise<Printed> {
+): Promise<ShadowResult> {
   const token = `svc_live_${randomBytes(8).toString('hex')}`;
   const statements = buildStatements(shadow, token);
   const names = shadow.functions.map((fn) => fn.name);
@@ -311,7 +311,11 @@ function offsetOfName(written: string, message: string): number | null {
   return token?.start ?? null;
 }
 
-async function readPrinted(session: Queryable, schemas: readonly string[], token: string): Promise<Printed> {
+async function readPrinted(
+  session: Queryable,
+  schemas: readonly string[],
+  token: string,
+): Promise<ShadowResult> {
   const twin = twinSchema(token);
   const live = await readLiveInside(session, [...schemas, twin]);
   const cleaned = cleanNames(live, schemas, token);
@@ -393,7 +397,9 @@ export function shadowOfDesired(table: DesiredTable): ShadowTable {
     })),
     checks: table.checks,
     indexes: table.indexes.flatMap((index) =>
-      index.where === null ? [] : [{ columns: index.columns, where: index.where, at: index.where.at }],
+      index.predicate === null
+        ? []
+        : [{ columns: index.columns, where: index.predicate, at: index.predicate.at }],
     ),
     policies: table.policies,
   };
@@ -412,9 +418,13 @@ const SHADOW_LABELS: PrintLabels = {
 };
 
 /** The declarations with the server's prints filled in. */
-export function withPrints(desired: Desired, printed: Printed, labels: PrintLabels = SHADOW_LABELS): Desired {
+export function withNormalForms(
+  desired: Desired,
+  printed: ShadowResult,
+  labels: PrintLabels = SHADOW_LABELS,
+): Desired {
   const fill = (expression: Expression | null, text: string | null | undefined): Expression | null =>
-    expression === null ? null : { ...expression, canonical: text ?? '' };
+    expression === null ? null : { ...expression, normal: text ?? '' };
   return {
     tables: desired.tables.map((table, tableIndex) => {
       const print = printed.tables.get(tableKey(table.schema, table.name));
@@ -435,9 +445,9 @@ export function withPrints(desired: Desired, printed: Printed, labels: PrintLabe
           expression: { ...check.expression, canonical: checks.get(check.label)?.expression ?? '' },
         })),
         indexes: table.indexes.map((index) => {
-          if (index.where === null) return index;
+          if (index.predicate === null) return index;
           const found = indexes.get(labels.index(tableIndex, index, partial++));
-          return { ...index, where: fill(index.where, found?.predicate) };
+          return { ...index, predicate: fill(index.predicate, found?.predicate) };
         }),
         policies: table.policies.map((policy, index) => {
           const found = policies.get(policyLabels[index] ?? '');
@@ -455,7 +465,7 @@ export function withPrints(desired: Desired, printed: Printed, labels: PrintLabe
       const { argumentTypes, argumentNames, defaults, result } = found;
       return {
         ...fn,
-        canonical: { arguments: found.arguments, argumentTypes, argumentNames, defaults, result },
+        normal: { arguments: found.arguments, argumentTypes, argumentNames, defaults, result },
       };
     }),
     storagePolicies: desired.storagePolicies.map((policy, index) => {

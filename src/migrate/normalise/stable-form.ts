@@ -2,7 +2,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredTable } from '../schema/desired.ts';
 import { sameSignature, schemasOf } from '../diff/diff.ts';
-import { type Printed, printShadow, type ShadowTable } from './shadow-schema.ts';
+import { type ShadowResult, readThroughShadow, type ShadowTable } from './shadow-schema.ts';
 import type { Live, LiveTable } from '../schema/live-schema.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { MigrationRefused } from '../problem.ts';
@@ -12,7 +12,7 @@ import { wordsOf } from '../schema/sql-text.ts';
  * A few expressions print differently once more after their first print, for example after a dump and restore.
  * Where first prints differ, the second ones of both sides decide; the live text is then taken as the declared one's.
  */
-export async function reconcile(
+export async function adoptStableForms(
   session: Queryable,
   desired: Desired,
   live: Live,
@@ -54,7 +54,7 @@ function functionsWithOtherSignature(desired: Desired, live: Live): ReadonlySet<
 function hasOtherText(table: DesiredTable, live: LiveTable): boolean {
   const checks = table.checks.some((check) => {
     const found = live.checks.find((one) => one.label === check.label);
-    return found !== undefined && found.expression !== check.expression.canonical;
+    return found !== undefined && found.expression !== check.expression.normal;
   });
   return (
     checks ||
@@ -65,7 +65,7 @@ function hasOtherText(table: DesiredTable, live: LiveTable): boolean {
         found?.default !== undefined &&
         found.default !== null &&
         found.type === column.type &&
-        found.default !== column.default.canonical
+        found.default !== column.default.normal
       );
     })
   );
@@ -76,9 +76,9 @@ async function printQuietly(
   tables: readonly ShadowTable[],
   desired: Desired,
   schemas: readonly string[],
-): Promise<Printed | null> {
+): Promise<ShadowResult | null> {
   try {
-    return await printShadow(session, { tables, functions: desired.functions, storagePolicies: [] }, [
+    return await readThroughShadow(session, { tables, functions: desired.functions, storagePolicies: [] }, [
       ...new Set([...schemas, ...schemasOf(desired)]),
     ]);
   } catch (error) {
@@ -101,12 +101,12 @@ function reprintable(table: DesiredTable): ShadowTable {
     columns: table.columns.map((column) => ({
       name: column.name,
       type: column.type,
-      default: column.default && piece(column.default.canonical),
+      default: column.default && piece(column.default.normal),
       at: column.at,
     })),
     checks: table.checks.map((check) => ({
       label: check.label,
-      expression: piece(check.expression.canonical),
+      expression: piece(check.expression.normal),
     })),
     indexes: [],
     policies: [],
@@ -148,14 +148,14 @@ function adopt(
         text !== null &&
         isSettled(text) &&
         second.columns.get(column.name)?.default === liveSecond.columns.get(column.name)?.default;
-      return column.default && same ? { ...column, default: { ...column.default, canonical: text } } : column;
+      return column.default && same ? { ...column, default: { ...column.default, normal: text } } : column;
     }),
     checks: table.checks.map((check) => {
       const find = (one: LiveTable): string | undefined =>
         one.checks.find((found) => found.label === check.label)?.expression;
       const text = find(live);
       const same = text !== undefined && isSettled(text) && find(second) === find(liveSecond);
-      return same ? { ...check, expression: { ...check.expression, canonical: text } } : check;
+      return same ? { ...check, expression: { ...check.expression, normal: text } } : check;
     }),
   };
 }

@@ -1,7 +1,7 @@
 // Tables and columns as statements: making them, changing their type, default and NOT NULL, and filling rows in
 // batches where one statement would hold writers too long.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import type { RetypeChange } from '../diff/change.ts';
+import type { TypeChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
@@ -64,8 +64,8 @@ export function addColumn(
 ): void {
   const identity = column.at;
   const type = column.serial ? (column.model.type ?? column.typeSql) : column.typeSql;
-  const filled = steps.foresight.nonEmpty.has(keyOf(table));
-  const rewrites = filled && steps.foresight.rewriting.has(identity);
+  const filled = steps.facts.nonEmpty.has(keyOf(table));
+  const rewrites = filled && steps.facts.rewriting.has(identity);
   const add = `alter table ${nameOf(table)} add column ${quoteIdent(column.name)}`;
   const describe = `column ${column.name} ${column.typeSql}`;
   const backfill = filled ? column.model.backfill : null;
@@ -79,7 +79,7 @@ export function addColumn(
       summary: describe,
     });
     makeSerial(steps, table, column);
-    fill(steps, table, live, column, value);
+    planBackfill(steps, table, live, column, value);
     setNotNull(steps, table, live, column, value);
     return;
   }
@@ -98,7 +98,7 @@ export function addColumn(
         summary: `column ${column.name} default ${column.default.written}`,
       });
     }
-    fill(steps, table, live, column, value);
+    planBackfill(steps, table, live, column, value);
     if (column.notNull) setNotNull(steps, table, live, column, value);
     return;
   }
@@ -119,7 +119,7 @@ export function addColumn(
   if (column.serial) grantSequence(steps, table, column);
 }
 
-export function fill(
+export function planBackfill(
   steps: StepList,
   table: DesiredTable,
   live: LiveTable | null,
@@ -130,7 +130,7 @@ export function fill(
   const small = steps.isSmall(live, REWRITE_ROWS_PER_MS);
   const name = quoteIdent(column.name);
   const update = `update ${nameOf(table)} set ${name} = (\n${value}\n) where ${name} is null`;
-  const quiet = steps.foresight.mayQuiet && mayFillQuietly(table, live, column);
+  const quiet = steps.facts.mayQuiet && mayFillQuietly(table, live, column);
   steps.add({
     ...onColumn(table, column),
     sql: small && quiet ? quietly(update) : update,
@@ -144,7 +144,7 @@ export function fill(
     hazards: small ? [] : ['NON_TX'],
     action: small
       ? { kind: 'sql' }
-      : { kind: 'fill', schema: table.schema, table: table.name, column: column.name, value, quiet },
+      : { kind: 'backfill', schema: table.schema, table: table.name, column: column.name, value, quiet },
   });
 }
 
@@ -178,9 +178,9 @@ export function makeSerial(steps: StepList, table: DesiredTable, column: Desired
   grantSequence(steps, table, column);
 }
 
-export function changeType(steps: StepList, change: RetypeChange): void {
+export function changeType(steps: StepList, change: TypeChange): void {
   const { table, live, column, liveColumn } = change;
-  const rewrites = steps.foresight.rewriting.has(column.at);
+  const rewrites = steps.facts.rewriting.has(column.at);
   const using = usingOf(steps, column);
   const hazards: Hazard[] = ['DATA_DEPENDENT'];
   if (rewrites && !steps.isSmall(live, REWRITE_ROWS_PER_MS)) hazards.push('REWRITE');
@@ -200,7 +200,7 @@ export function changeType(steps: StepList, change: RetypeChange): void {
 }
 
 /** A serial's sequence would end where the old type did; an identity column's follows by itself. */
-function widenSequence({ column, liveColumn }: RetypeChange): string {
+function widenSequence({ column, liveColumn }: TypeChange): string {
   const follows = column.serial && liveColumn.serial && !liveColumn.identity && liveColumn.sequence !== null;
   return follows ? `; alter sequence ${liveColumn.sequence} as ${column.typeSql}` : '';
 }
@@ -214,10 +214,10 @@ export function setNotNull(
 ): void {
   const set = `${alterColumn(table, column)} set not null`;
   const summary = `column ${column.name} required`;
-  const waits = live?.columns.has(column.name) && steps.foresight.toFill.has(column.at);
-  const begun = steps.foresight.begunFills.get(column.at);
+  const waits = live?.columns.has(column.name) && steps.facts.toBackfill.has(column.at);
+  const begun = steps.facts.begunBackfills.get(column.at);
   const value = filling ?? begun ?? (waits ? column.model.backfill : null) ?? null;
-  if (value !== null && filling === undefined) fill(steps, table, live, column, value);
+  if (value !== null && filling === undefined) planBackfill(steps, table, live, column, value);
   if (steps.isSmall(live, value === null ? SCAN_ROWS_PER_MS : REWRITE_ROWS_PER_MS)) {
     steps.add({
       ...onColumn(table, column),
@@ -244,7 +244,7 @@ export function setNotNull(
     hazards: ['DATA_DEPENDENT'],
   });
   // What was written between the fill and the guard.
-  if (value !== null) fill(steps, table, live, column, value, PHASE.notNull + 1);
+  if (value !== null) planBackfill(steps, table, live, column, value, PHASE.notNull + 1);
   steps.add({
     ...online,
     sql: `alter table ${nameOf(table)} validate constraint ${guard}`,

@@ -161,7 +161,7 @@ export function dropConstraint(
 
 /** Whether a foreign key can refer to what this index keeps unique. */
 export function isKeyIndex(index: DesiredIndex): boolean {
-  return index.unique && index.where === null;
+  return index.unique && index.predicate === null;
 }
 
 export function addIndex(
@@ -170,7 +170,7 @@ export function addIndex(
 ): void {
   const small = steps.isSmall(live, BUILD_ROWS_PER_MS);
   const columns = index.columns.map(quoteIdent).join(', ');
-  const where = index.where === null ? '' : ` where (\n${index.where.sql}\n)`;
+  const where = index.predicate === null ? '' : ` where (\n${index.predicate.sql}\n)`;
   const shape = `${quoteIdent(index.label)} on ${nameOf(table)} (${columns})${where}`;
   const unique = index.unique ? 'unique ' : '';
   const hazards: Hazard[] = live && index.unique ? ['DATA_DEPENDENT'] : [];
@@ -181,7 +181,7 @@ export function addIndex(
     lane: small ? 'metadata' : index.unique ? 'concurrent' : 'background',
     // A foreign key may stand on it.
     phase: isKeyIndex(index) ? PHASE.keys + 1 : PHASE.indexes,
-    summary: `${unique}index (${index.columns.join(', ')})${index.where ? ` where ${index.where.written}` : ''}`,
+    summary: `${unique}index (${index.columns.join(', ')})${index.predicate ? ` where ${index.predicate.written}` : ''}`,
     lock: small ? 'Share' : 'ShareUpdateExclusive',
     scans: live !== null,
     estimateMs: steps.estimate(live, BUILD_ROWS_PER_MS),

@@ -8,12 +8,17 @@ import { wordsOf } from '../schema/sql-text.ts';
 import { columnsKey } from './step-list.ts';
 
 /** `online`: `schema.table.column` of the columns that are made anew beside the old ones. */
-export function waitingChanges(changes: readonly Change[], online: ReadonlySet<string>): ReadonlySet<Change> {
+export function deferredChanges(
+  changes: readonly Change[],
+  online: ReadonlySet<string>,
+): ReadonlySet<Change> {
   const waiting = new Set<Change>();
   if (online.size === 0) return waiting;
   const columns = withReferences(changes, online);
   const retypes = changes.flatMap((change) =>
-    change.kind === 'retype' && columns.has(columnKeyOf(change.table, change.column.name)) ? [change] : [],
+    change.kind === 'change-type' && columns.has(columnKeyOf(change.table, change.column.name))
+      ? [change]
+      : [],
   );
   const names: Names = {
     columns,
@@ -31,7 +36,7 @@ export function waitingChanges(changes: readonly Change[], online: ReadonlySet<s
   for (let before = -1; before !== waiting.size;) {
     before = waiting.size;
     for (const change of changes) {
-      if (waiting.has(change) || !mustWait(change, names)) continue;
+      if (waiting.has(change) || !mustDefer(change, names)) continue;
       waiting.add(change);
       remember(change, names);
     }
@@ -64,7 +69,7 @@ type Names = {
 function withReferences(changes: readonly Change[], online: ReadonlySet<string>): Set<string> {
   const retyped = new Set(
     changes.flatMap((change) =>
-      change.kind === 'retype' ? [columnKeyOf(change.table, change.column.name)] : [],
+      change.kind === 'change-type' ? [columnKeyOf(change.table, change.column.name)] : [],
     ),
   );
   const pairs = changes.flatMap((change): [string, string][] => {
@@ -99,7 +104,7 @@ function columnKeyOf(table: DesiredTable, column: string): string {
   return `${tableKey(table.schema, table.name)}.${column}`;
 }
 
-function mustWait(change: Change, names: Names): boolean {
+function mustDefer(change: Change, names: Names): boolean {
   if ('table' in change && names.tables.has(tableKey(change.table.schema, change.table.name))) return true;
   const isOn = (column: string): boolean =>
     'table' in change && names.columns.has(columnKeyOf(change.table, column));
@@ -119,7 +124,7 @@ function mustWait(change: Change, names: Names): boolean {
       return says(...change.table.columns.map((column) => column.default));
     case 'add-column':
       return says(change.column.default, change.column.model.backfill);
-    case 'retype':
+    case 'change-type':
       return (
         isOn(change.column.name) ||
         names.held.has(change.column.name) ||
@@ -132,7 +137,7 @@ function mustWait(change: Change, names: Names): boolean {
     case 'make-serial':
     case 'drop-serial':
     case 'grant-sequence':
-    case 'resume-fill':
+    case 'resume-backfill':
       return isOn(change.column.name) || says(change.column.default, change.column.model.backfill);
     case 'add-key':
       return (
@@ -167,7 +172,7 @@ function mustWait(change: Change, names: Names): boolean {
     case 'add-index':
       return (
         change.index.columns.some(isOn) ||
-        says(change.index.where) ||
+        says(change.index.predicate) ||
         isTaken(change.table, change.index.label, names)
       );
     case 'drop-index':
@@ -182,7 +187,7 @@ function mustWait(change: Change, names: Names): boolean {
     case 'grant-table':
       return isAccess(change.table, names);
     case 'add-reference':
-    case 'lift-reference':
+    case 'suspend-reference':
       return (
         isOn(change.reference.column) ||
         change.table.keys.some((key) => key.kind === 'primary' && key.columns.some(isOn))
@@ -244,7 +249,7 @@ function remember(change: Change, names: Names): void {
     case 'add-check':
       hold(names, change.replaces?.expression);
       return;
-    case 'retype':
+    case 'change-type':
       names.columns.add(columnKeyOf(change.table, change.column.name));
       names.words.add(change.column.name);
       names.rowTypes.add(change.table.name);

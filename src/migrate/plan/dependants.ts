@@ -33,7 +33,7 @@ type DependantKind = 'policy' | 'check' | 'index' | 'default' | 'function' | 're
  */
 export async function findDependants(session: Queryable, changes: readonly Change[]): Promise<Dependants> {
   const roots = changes.flatMap((change) => {
-    if (change.kind === 'retype' && change.live) {
+    if (change.kind === 'change-type' && change.live) {
       const { live, liveColumn, column } = change;
       return [{ class: 'pg_class', oid: live.oid, number: liveColumn.number, at: `${column.at}.type` }];
     }
@@ -118,7 +118,7 @@ export async function retiredInTheWay(
       : [],
   );
   const columns = changes.flatMap((change) =>
-    change.kind === 'retype' && change.live
+    change.kind === 'change-type' && change.live
       ? [{ oid: change.live.oid, number: change.liveColumn.number }]
       : [],
   );
@@ -208,7 +208,7 @@ export async function foreignDependants(
 ): Promise<Dependant[]> {
   const found: Dependant[] = [];
   for (const change of changes) {
-    if (change.kind !== 'retype' || !change.live) continue;
+    if (change.kind !== 'change-type' || !change.live) continue;
     const rows = await session.query<{ what: string }>(sql`
       select distinct case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
         when f.oid is not null then pg_describe_object('pg_class'::regclass, f.adrelid, f.adnum)

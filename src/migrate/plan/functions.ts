@@ -77,7 +77,7 @@ export function planFunction(steps: StepList, change: FunctionChange): void {
 
 export function grantFunction(steps: StepList, fn: DesiredFunction): void {
   // A new one has no namesake; its name is enough.
-  const args = fn.canonical === null ? '' : `(${fn.canonical.argumentTypes.join(', ')})`;
+  const args = fn.normal === null ? '' : `(${fn.normal.argumentTypes.join(', ')})`;
   const name = `${nameOf(fn)}${args}`;
   steps.add({
     ...onFunction(fn),

@@ -3,9 +3,9 @@
 // old one's place. Everything before that transaction is found again in the catalog, so a new start continues.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
-import type { Change, RetypeChange } from '../diff/change.ts';
+import type { Change, TypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
-import { isBeside, transientLabel } from '../schema/label.ts';
+import { isTransient, transientLabel } from '../schema/label.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { copyTrigger, isPlain, readColumnFacts, type ColumnFacts } from './type-change.ts';
 import { nameOf } from '../schema/qualified-name.ts';
@@ -21,23 +21,23 @@ import {
 } from './step-list.ts';
 import { type HazardPolicy, isAllowed } from './hazard-policy.ts';
 import { PHASE } from './step.ts';
-import { waitingChanges } from './deferred.ts';
+import { deferredChanges } from './deferred.ts';
 
-export type OnlineRetype = {
-  readonly change: RetypeChange & { readonly live: LiveTable };
+export type OnlineTypeChange = {
+  readonly change: TypeChange & { readonly live: LiveTable };
   /** The new column, until it gets the old one's name. */
-  readonly beside: string;
+  readonly shadowColumn: string;
   /** The check that proves every row has its value. */
   readonly proof: string;
   readonly facts: ColumnFacts;
 };
 
-export type OnlineRetypes = {
+export type OnlineTypeChanges = {
   /** By `tables.todos.fields.title`. */
-  readonly columns: ReadonlyMap<string, OnlineRetype>;
+  readonly columns: ReadonlyMap<string, OnlineTypeChange>;
   /** Type changes that must take the lock after all, and why. */
   readonly inTheWay: ReadonlyMap<string, readonly string[]>;
-  readonly waiting: ReadonlySet<Change>;
+  readonly deferred: ReadonlySet<Change>;
   /** Columns beside that no type change of this file wants any more. */
   readonly leftovers: ReadonlyArray<{ readonly live: LiveTable; readonly column: string }>;
 };
@@ -49,11 +49,11 @@ export async function chooseOnline(
   rewriting: ReadonlySet<string>,
   settings: PlanSettings & HazardPolicy,
   mayQuiet: boolean,
-): Promise<OnlineRetypes> {
-  const columns = new Map<string, OnlineRetype>();
+): Promise<OnlineTypeChanges> {
+  const columns = new Map<string, OnlineTypeChange>();
   const inTheWay = new Map<string, readonly string[]>();
   for (const change of changes) {
-    if (change.kind !== 'retype' || change.live === null || !rewriting.has(change.column.at)) continue;
+    if (change.kind !== 'change-type' || change.live === null || !rewriting.has(change.column.at)) continue;
     const { live, column } = change;
     if (isSmall(live, REWRITE_ROWS_PER_MS, settings) || isAllowed(settings, 'rewrite', column.at)) continue;
     const identity = JSON.stringify([column.at, column.typeSql, column.model.using, valueOfNulls(change)]);
@@ -62,43 +62,43 @@ export async function chooseOnline(
     const large = { ...change, live };
     const facts = await readColumnFacts(session, large, changes, { column: beside, proof }, mayQuiet);
     if (facts.inTheWay.length > 0) inTheWay.set(column.at, facts.inTheWay);
-    else columns.set(column.at, { change: large, beside, proof, facts });
+    else columns.set(column.at, { change: large, shadowColumn: beside, proof, facts });
   }
-  const wanted = new Set([...columns.values()].map((one) => one.beside));
+  const wanted = new Set([...columns.values()].map((one) => one.shadowColumn));
   return {
     columns,
     inTheWay,
-    waiting: waitingChanges(
+    deferred: deferredChanges(
       changes,
       new Set([...columns.values()].map(({ change }) => `${keyOf(change.table)}.${change.column.name}`)),
     ),
     leftovers: [...tables.values()].flatMap((live) =>
       [...live.columns.keys()]
-        .filter((column) => isBeside(column) && !wanted.has(column))
+        .filter((column) => isTransient(column) && !wanted.has(column))
         .map((column) => ({ live, column })),
     ),
   };
 }
 
 /** What rows without a value get while the column becomes required in the same run. */
-function valueOfNulls({ column, liveColumn }: RetypeChange): string | null {
+function valueOfNulls({ column, liveColumn }: TypeChange): string | null {
   return column.notNull && !liveColumn.notNull ? column.model.backfill : null;
 }
 
-export function planOnlineRetypes(steps: StepList, online: OnlineRetypes): void {
+export function planOnlineTypeChanges(steps: StepList, online: OnlineTypeChanges): void {
   for (const { live, column } of online.leftovers) dropLeftover(steps, live, column);
-  const byTable = new Map<string, OnlineRetype[]>();
+  const byTable = new Map<string, OnlineTypeChange[]>();
   for (const one of online.columns.values()) {
     const key = keyOf(one.change.table);
     byTable.set(key, [...(byTable.get(key) ?? []), one]);
   }
   for (const group of byTable.values()) {
     for (const one of group) {
-      begin(steps, one);
-      fillBeside(steps, one);
-      swap(steps, one);
+      addShadowColumn(steps, one);
+      backfillShadow(steps, one);
+      cutover(steps, one);
     }
-    moveKeys(steps, group, online.waiting);
+    moveKeys(steps, group, online.deferred);
   }
 }
 
@@ -122,13 +122,13 @@ function functionName(beside: string): string {
 }
 
 /** The value of the new column, as text over a row of the table. */
-function castOf({ column }: RetypeChange): string {
+function castOf({ column }: TypeChange): string {
   return column.model.using ?? quoteIdent(column.name);
 }
 
-function begin(steps: StepList, one: OnlineRetype): void {
+function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
   if (one.facts.begun) return;
-  const { change, beside } = one;
+  const { change, shadowColumn: beside } = one;
   const { table, column, liveColumn } = change;
   const name = nameOf(table);
   const row = `from (select new.*) as ${quoteIdent(table.name)}`;
@@ -148,14 +148,14 @@ function begin(steps: StepList, one: OnlineRetype): void {
     sql: [
       `alter table ${name} add column ${quoteIdent(beside)} ${column.typeSql}`,
       // The cast of a writer in another time zone must give what the fill gives.
-      `create or replace function ${functionName(beside)}() returns trigger language plpgsql security definer set search_path = ${steps.foresight.searchPath} set timezone = 'UTC' as ${quoteLiteral(body)}`,
+      `create or replace function ${functionName(beside)}() returns trigger language plpgsql security definer set search_path = ${steps.facts.searchPath} set timezone = 'UTC' as ${quoteLiteral(body)}`,
       `revoke all on function ${functionName(beside)}() from public`,
       `create trigger ${trigger} before insert or update on ${name} for each row execute function ${functionName(beside)}()`,
       // It must also follow rows that replication or the fill itself writes.
       `alter table ${name} enable always trigger ${trigger}`,
       `alter table ${name} add constraint ${quoteIdent(one.proof)} check (${proofOf(one)}) not valid`,
     ].join('; '),
-    lane: 'beside',
+    lane: 'shadow',
     phase: PHASE.columns,
     sign: '~',
     summary: `column ${column.name} ${liveColumn.type} → ${column.type}: a new column beside, kept in step`,
@@ -163,17 +163,17 @@ function begin(steps: StepList, one: OnlineRetype): void {
   });
 }
 
-function proofOf({ change, beside }: OnlineRetype): string {
+function proofOf({ change, shadowColumn: beside }: OnlineTypeChange): string {
   const filled = `${quoteIdent(beside)} is not null`;
   return change.column.notNull ? filled : `${filled} or (\n${castOf(change)}\n) is null`;
 }
 
-function fillBeside(steps: StepList, one: OnlineRetype): void {
+function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
   if (one.facts.proven) return;
-  const { change, beside } = one;
+  const { change, shadowColumn: beside } = one;
   const { table, live, column } = change;
   const name = quoteIdent(beside);
-  const base = { ...onColumn(table, column), lane: 'beside', sign: '~' } as const;
+  const base = { ...onColumn(table, column), lane: 'shadow', sign: '~' } as const;
   const everyRow = column.model.using !== null || valueOfNulls(change) !== null;
   const where = everyRow ? undefined : `${quoteIdent(column.name)} is not null`;
   steps.add({
@@ -187,13 +187,13 @@ function fillBeside(steps: StepList, one: OnlineRetype): void {
     estimateMs: steps.estimate(live, REWRITE_ROWS_PER_MS),
     hazards: ['DATA_DEPENDENT', 'NON_TX'],
     action: {
-      kind: 'fill',
+      kind: 'backfill',
       schema: table.schema,
       table: table.name,
       column: beside,
       value: name,
       where,
-      quiet: steps.foresight.mayQuiet,
+      quiet: steps.facts.mayQuiet,
     },
   });
   steps.add({
@@ -208,8 +208,8 @@ function fillBeside(steps: StepList, one: OnlineRetype): void {
   });
 }
 
-function swap(steps: StepList, one: OnlineRetype): void {
-  const { change, beside, facts } = one;
+function cutover(steps: StepList, one: OnlineTypeChange): void {
+  const { change, shadowColumn: beside, facts } = one;
   const { table, column, liveColumn } = change;
   const name = nameOf(table);
   const former = quoteIdent(column.name);
@@ -226,7 +226,7 @@ function swap(steps: StepList, one: OnlineRetype): void {
     `alter table ${name} rename column ${temporary} to ${former}`,
     ...facts.restore,
   ];
-  steps.waiting(() =>
+  steps.whileDeferred(() =>
     steps.add({
       ...onColumn(table, column),
       sql: statements.join('; '),
@@ -239,7 +239,7 @@ function swap(steps: StepList, one: OnlineRetype): void {
 }
 
 /** The numbers go on where they were. */
-function moveSequence({ change, beside, facts }: OnlineRetype): string[] {
+function moveSequence({ change, shadowColumn: beside, facts }: OnlineTypeChange): string[] {
   const { table, column, liveColumn } = change;
   if (!column.serial || !liveColumn.serial) return [];
   const name = nameOf(table);
@@ -263,11 +263,11 @@ function moveSequence({ change, beside, facts }: OnlineRetype): string[] {
 }
 
 /** Keys and plain indexes over the columns: built beside, and given the old names in the swap. */
-function moveKeys(steps: StepList, group: readonly OnlineRetype[], waiting: ReadonlySet<Change>): void {
+function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], waiting: ReadonlySet<Change>): void {
   const [first] = group;
   if (!first) return;
   const { table, live } = first.change;
-  const besides = new Map(group.map((one) => [one.change.column.name, one.beside]));
+  const besides = new Map(group.map((one) => [one.change.column.name, one.shadowColumn]));
   const gone = new Set(
     [...waiting].flatMap((change) => {
       if (!('table' in change) || keyOf(change.table) !== keyOf(table)) return [];
@@ -287,7 +287,7 @@ function moveKeys(steps: StepList, group: readonly OnlineRetype[], waiting: Read
     steps.add({
       ...base,
       sql: `create ${one.unique ? 'unique ' : ''}index concurrently ${quoteIdent(label)} on ${nameOf(table)} (${columns.join(', ')})`,
-      lane: 'beside',
+      lane: 'shadow',
       phase: PHASE.indexes,
       summary: `${what}: build for the new type`,
       lock: 'ShareUpdateExclusive',
@@ -304,7 +304,7 @@ function moveKeys(steps: StepList, group: readonly OnlineRetype[], waiting: Read
       if (built === undefined) return [];
       return [`alter table ${index} rename column ${quoteIdent(built)} to ${quoteIdent(column)}`];
     });
-    steps.waiting(() =>
+    steps.whileDeferred(() =>
       steps.add({
         ...base,
         sql: [

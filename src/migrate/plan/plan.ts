@@ -4,7 +4,7 @@ import { quoteIdent } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import { trackCall } from '../diff/diff.ts';
 import { keyOf } from '../schema/model.ts';
-import { planOnlineRetypes, type OnlineRetypes } from './online-type-change.ts';
+import { planOnlineTypeChanges, type OnlineTypeChanges } from './online-type-change.ts';
 import {
   addReference,
   createPolicy,
@@ -18,7 +18,7 @@ import {
   addColumn,
   changeType,
   createTable,
-  fill,
+  planBackfill,
   grantSequence,
   makeSerial,
   setNotNull,
@@ -45,7 +45,7 @@ import { nameOf } from '../schema/qualified-name.ts';
 import {
   alterColumn,
   BUILD_ROWS_PER_MS,
-  type Foresight,
+  type TableFacts,
   columnsKey,
   isSmall,
   type KeyLane,
@@ -58,27 +58,27 @@ import { PHASE, type Step } from './step.ts';
 
 export function planSteps(
   changes: readonly Change[],
-  foresight: Foresight,
-  online: OnlineRetypes,
+  foresight: TableFacts,
+  online: OnlineTypeChanges,
   settings: PlanSettings,
 ): Step[] {
   const steps = new StepList(foresight, settings, newKeys(changes, settings));
   dropFormerFunctions(
     steps,
-    changes.filter((change) => !online.waiting.has(change)),
+    changes.filter((change) => !online.deferred.has(change)),
   );
-  steps.waiting(() =>
+  steps.whileDeferred(() =>
     dropFormerFunctions(
       steps,
-      changes.filter((change) => online.waiting.has(change)),
+      changes.filter((change) => online.deferred.has(change)),
     ),
   );
   for (const change of inOrderOfCalls(changes)) {
     if (isMadeBeside(change, online)) continue;
-    if (online.waiting.has(change)) steps.waiting(() => planChange(steps, change));
+    if (online.deferred.has(change)) steps.whileDeferred(() => planChange(steps, change));
     else planChange(steps, change);
   }
-  planOnlineRetypes(steps, online);
+  planOnlineTypeChanges(steps, online);
   return steps.ordered();
 }
 
@@ -97,8 +97,9 @@ function newKeys(changes: readonly Change[], settings: PlanSettings): ReadonlyMa
 }
 
 /** The new column comes with its type, and required when it must be. */
-function isMadeBeside(change: Change, online: OnlineRetypes): boolean {
-  const made = change.kind === 'retype' || change.kind === 'set-not-null' || change.kind === 'resume-fill';
+function isMadeBeside(change: Change, online: OnlineTypeChanges): boolean {
+  const made =
+    change.kind === 'change-type' || change.kind === 'set-not-null' || change.kind === 'resume-backfill';
   return made && online.columns.has(change.column.at);
 }
 
@@ -122,13 +123,13 @@ function planChange(steps: StepList, change: Change): void {
     case 'create-table':
       return createTable(steps, change.table);
     case 'retire-table':
-      if (steps.foresight.drops) return dropRemoved(steps, change);
+      if (steps.facts.drops) return dropRemoved(steps, change);
       return retireTable(steps, change.live);
     case 'grant-table':
       return grantTable(steps, change.table, change.live);
     case 'add-column':
       return addColumn(steps, change.table, change.live, change.column);
-    case 'retype':
+    case 'change-type':
       return changeType(steps, change);
     case 'set-default':
       return steps.add({
@@ -172,7 +173,7 @@ function planChange(steps: StepList, change: Change): void {
         summary: `column ${change.column.name} no longer required`,
       });
     case 'retire-column':
-      if (steps.foresight.drops) return dropRemoved(steps, change);
+      if (steps.facts.drops) return dropRemoved(steps, change);
       return steps.add({
         sql:
           change.liveColumn.notNull && change.liveColumn.default === null && !change.liveColumn.serial
@@ -186,8 +187,8 @@ function planChange(steps: StepList, change: Change): void {
         summary: `column ${change.liveColumn.name} retired, data kept`,
         hazards: ['BREAKS_OLD_CODE'],
       });
-    case 'resume-fill':
-      return fill(steps, change.table, change.live, change.column, change.value);
+    case 'resume-backfill':
+      return planBackfill(steps, change.table, change.live, change.column, change.value);
     case 'add-key':
       return addKey(steps, change);
     case 'drop-key':
@@ -287,7 +288,7 @@ function planChange(steps: StepList, change: Change): void {
       );
       return;
     }
-    case 'lift-reference':
+    case 'suspend-reference':
       return liftReference(steps, change.table, change.reference.column);
     case 'drop-reference':
       return dropReference(steps, change.table, change.live, change.trigger.label, change.trigger.definition);

@@ -313,7 +313,7 @@ class RenamePlan {
       estimateMs: 1,
       hazards: ['BREAKS_OLD_CODE'],
       action: { kind: 'sql' },
-      waits: false,
+      deferred: false,
     });
   }
 }

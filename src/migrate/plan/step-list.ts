@@ -15,14 +15,14 @@ export type PlanSettings = {
 };
 
 /** What only the server knows about a change; asked before planning. */
-export type Foresight = {
+export type TableFacts = {
   /** Changes that would rewrite their table: keys of `columnIdentity`. */
   readonly rewriting: ReadonlySet<string>;
   readonly nonEmpty: ReadonlySet<string>;
   /** Columns that must be NOT NULL and hold nulls now, with a backfill to fill them. */
-  readonly toFill: ReadonlySet<string>;
+  readonly toBackfill: ReadonlySet<string>;
   /** Fills that an earlier run began: the value by column. */
-  readonly begunFills: ReadonlyMap<string, string>;
+  readonly begunBackfills: ReadonlyMap<string, string>;
   /** This role may keep triggers quiet while it fills. */
   readonly mayQuiet: boolean;
   /** Columns whose values may lose something by their change of type. */
@@ -64,15 +64,15 @@ export type Draft = {
 };
 
 export class StepList {
-  readonly foresight: Foresight;
+  readonly facts: TableFacts;
   readonly #settings: PlanSettings;
   readonly #newKeys: ReadonlyMap<string, KeyLane>;
   readonly #steps: Step[] = [];
   #waits = false;
 
   /** `newKeys`: keys of this plan that are made by themselves, by `columnsKey`. */
-  constructor(foresight: Foresight, settings: PlanSettings, newKeys: ReadonlyMap<string, KeyLane>) {
-    this.foresight = foresight;
+  constructor(foresight: TableFacts, settings: PlanSettings, newKeys: ReadonlyMap<string, KeyLane>) {
+    this.facts = foresight;
     this.#settings = settings;
     this.#newKeys = newKeys;
   }
@@ -95,7 +95,7 @@ export class StepList {
   }
 
   /** Steps of a change that waits for the columns beside: they become part of the swap, or follow it. */
-  waiting(plan: () => void): void {
+  whileDeferred(plan: () => void): void {
     this.#waits = true;
     plan();
     this.#waits = false;
@@ -119,7 +119,7 @@ export class StepList {
       hazards: draft.hazards ?? [],
       action: draft.action ?? { kind: 'sql' },
       part: draft.part,
-      waits: this.#waits,
+      deferred: this.#waits,
     });
   }
 
@@ -140,11 +140,11 @@ export function columnsKey(table: string, columns: readonly string[]): string {
 }
 
 const WAITING_LANE: Record<Lane, Lane> = {
-  metadata: 'swap',
+  metadata: 'cutover',
   online: 'background',
   concurrent: 'background',
-  beside: 'beside',
-  swap: 'swap',
+  shadow: 'shadow',
+  cutover: 'cutover',
   background: 'background',
 };
 
@@ -155,7 +155,7 @@ export function isSmall(live: LiveTable | null, rate: number, settings: PlanSett
 /** How the values become those of the new type, where that must be said. */
 export function usingOf(steps: StepList, column: DesiredColumn): string | null {
   // Without saying it, values that do not fit are refused; with it, they are cut.
-  const cast = steps.foresight.losing.has(column.at) ? `${quoteIdent(column.name)}::${column.typeSql}` : null;
+  const cast = steps.facts.losing.has(column.at) ? `${quoteIdent(column.name)}::${column.typeSql}` : null;
   return column.model.using ?? cast;
 }
 

@@ -30,10 +30,10 @@ export type Lock =
  * any transaction. A start waits for these three up to its budget; the rest is done while the server serves:
  * `beside` prepares what `swap` puts in place in one transaction, and `background` follows.
  */
-export type Lane = 'metadata' | 'online' | 'concurrent' | 'beside' | 'swap' | 'background';
+export type Lane = 'metadata' | 'online' | 'concurrent' | 'shadow' | 'cutover' | 'background';
 
 /** In the order in which they run. */
-export const LANES: readonly Lane[] = ['metadata', 'online', 'concurrent', 'beside', 'swap', 'background'];
+export const LANES: readonly Lane[] = ['metadata', 'online', 'concurrent', 'shadow', 'cutover', 'background'];
 
 export type Step = {
   readonly sql: string;
@@ -56,7 +56,7 @@ export type Step = {
   /** What it is of a table, or for one, that this very run makes. */
   readonly part?: TablePart | undefined;
   /** Part of the swap, or possible only after it. */
-  readonly waits: boolean;
+  readonly deferred: boolean;
 };
 
 export type NumberedStep = { readonly ordinal: number; readonly step: Step };
@@ -90,7 +90,7 @@ export type Action =
   | { readonly kind: 'build-index'; readonly schema: string; readonly label: string }
   | { readonly kind: 'drop-index'; readonly schema: string; readonly label: string }
   | {
-      readonly kind: 'fill';
+      readonly kind: 'backfill';
       readonly schema: string;
       readonly table: string;
       readonly column: string;

@@ -2,9 +2,9 @@
 // column, what a new one must be given again, and how far an earlier run got.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, quoteLiteral, sql } from '../../postgres/sql.ts';
-import type { Change, RetypeChange } from '../diff/change.ts';
+import type { Change, TypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
-import { isBeside } from '../schema/label.ts';
+import { isTransient } from '../schema/label.ts';
 import { tableKey } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { nameOf } from '../schema/qualified-name.ts';
@@ -37,7 +37,7 @@ export function copyTrigger(beside: string): string {
 
 export async function readColumnFacts(
   session: Queryable,
-  change: RetypeChange & { readonly live: LiveTable },
+  change: TypeChange & { readonly live: LiveTable },
   changes: readonly Change[],
   beside: { readonly column: string; readonly proof: string },
   mayQuiet: boolean,
@@ -119,7 +119,7 @@ const DEPENDANTS = sql`
 /** Whether the plan makes it again for the new column, or it follows by itself. */
 function isHandled(
   one: Dependant,
-  { live, liveColumn }: RetypeChange & { readonly live: LiveTable },
+  { live, liveColumn }: TypeChange & { readonly live: LiveTable },
   changes: readonly Change[],
 ): boolean {
   const label = one.label ?? '';
@@ -158,11 +158,11 @@ function isHandled(
     case 'pg_class': {
       if (one.kind === 'S') return liveColumn.serial;
       const index = here ? live.indexes.find((found) => found.label === label) : undefined;
-      if (isBeside(label) || (index && isPlain(index))) return true;
+      if (isTransient(label) || (index && isPlain(index))) return true;
       return planned((change) => (change.kind === 'drop-index' ? change.index.label : undefined));
     }
     case 'pg_constraint':
-      if (one.kind === 'n' || isBeside(label)) return true;
+      if (one.kind === 'n' || isTransient(label)) return true;
       if (one.kind === 'f') {
         const retired = changes.some(
           (change) =>
@@ -204,7 +204,7 @@ type ColumnRow = {
   proven: boolean;
 };
 
-function restoreOf(row: ColumnRow, { table, column }: RetypeChange): string[] {
+function restoreOf(row: ColumnRow, { table, column }: TypeChange): string[] {
   const relation = nameOf(table);
   const name = quoteIdent(column.name);
   const alter = alterColumn(table, column);

@@ -29,7 +29,7 @@ export type Expression = {
   readonly written: string;
   readonly at: string;
   /** The server's print; empty until elaborated. */
-  readonly canonical: string;
+  readonly normal: string;
 };
 
 export type Desired = {
@@ -92,7 +92,7 @@ export type DesiredCheck = {
 export type DesiredIndex = {
   readonly columns: readonly string[];
   readonly unique: boolean;
-  readonly where: Expression | null;
+  readonly predicate: Expression | null;
   readonly label: string;
   readonly named: boolean;
   readonly at: string;
@@ -123,10 +123,10 @@ export type DesiredFunction = {
   readonly head: string;
   readonly body: string;
   readonly at: string;
-  readonly canonical: CanonicalFunction | null;
+  readonly normal: FunctionNormalForm | null;
 };
 
-export type CanonicalFunction = {
+export type FunctionNormalForm = {
   readonly arguments: string;
   readonly argumentTypes: readonly string[];
   readonly argumentNames: readonly string[];
@@ -220,7 +220,7 @@ function toTable(table: TableModel, resolve: TypeResolver, inRing: boolean): Des
     indexes: table.indexes.map((index) => ({
       columns: index.columns,
       unique: index.unique,
-      where: index.where === null ? null : expression(index.where, `${index.at}.where`),
+      predicate: index.where === null ? null : expression(index.where, `${index.at}.where`),
       label: index.name ?? indexLabel(table.name, index.columns, index.unique, index.where),
       named: index.name !== null,
       at: index.at,
@@ -245,9 +245,7 @@ function toColumn(table: TableModel, column: ColumnModel, resolve: TypeResolver)
     serial,
     notNull: column.required || column.primaryKey || serial,
     default:
-      text === null || serial
-        ? null
-        : { sql: text, written: text, at: `${column.at}.default`, canonical: '' },
+      text === null || serial ? null : { sql: text, written: text, at: `${column.at}.default`, normal: '' },
     model: column,
     at: column.at,
   };
@@ -296,7 +294,7 @@ function toChecks(table: TableModel, column: ColumnModel, type: string): Desired
       role,
       column: column.name,
       label,
-      expression: { sql, written, at: `${column.at}.${key}`, canonical: '' },
+      expression: { sql, written, at: `${column.at}.${key}`, normal: '' },
     });
   };
   if (column.enum !== null) {
@@ -395,7 +393,7 @@ function inBucket(bucket: string, permissive: boolean, expression: Expression): 
 }
 
 function expression(text: string, at: string): Expression {
-  return { sql: text, written: text, at, canonical: '' };
+  return { sql: text, written: text, at, normal: '' };
 }
 
 function toFunction(model: FunctionModel): DesiredFunction {
@@ -415,7 +413,7 @@ function toFunction(model: FunctionModel): DesiredFunction {
     head: `(${args.join(', ')}) returns ${model.returns} language ${model.language} ${model.volatility} ${security}`,
     body: model.body.trimEnd(),
     at: model.at,
-    canonical: null,
+    normal: null,
   };
 }
 

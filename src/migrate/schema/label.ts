@@ -61,7 +61,7 @@ export function transientLabel(kind: 'nn' | 'x' | 'n' | 'ng' | 'i' | 'o', identi
 }
 
 /** A column, index or check that an online type change has beside the declared ones until it swaps them. */
-export function isBeside(label: string): boolean {
+export function isTransient(label: string): boolean {
   return /^svc_(?:n|ng|i)_[0-9a-f]{8}$/.test(label);
 }
 

@@ -1,7 +1,7 @@
 // What the ledger keeps of a declaration: its hash, and the server's print of its expressions, so that what did not
 // change need not be read by the server again.
 import { createHash } from 'node:crypto';
-import type { CanonicalFunction, DesiredPolicy, DesiredTable, TypeResolver } from '../schema/desired.ts';
+import type { FunctionNormalForm, DesiredPolicy, DesiredTable, TypeResolver } from '../schema/desired.ts';
 import type { BucketModel, FunctionModel, TableModel } from '../schema/model.ts';
 
 /**
@@ -35,15 +35,15 @@ type KeptPolicies = ReadonlyArray<readonly [string | null, string | null]>;
 
 export function keep(table: DesiredTable): Kept {
   return {
-    columns: table.columns.map((column) => [column.type, column.default?.canonical ?? null]),
-    checks: table.checks.map((check) => check.expression.canonical),
-    indexes: table.indexes.map((index) => index.where?.canonical ?? null),
+    columns: table.columns.map((column) => [column.type, column.default?.normal ?? null]),
+    checks: table.checks.map((check) => check.expression.normal),
+    indexes: table.indexes.map((index) => index.predicate?.normal ?? null),
     policies: keepPolicies(table.policies),
   };
 }
 
 export function keepPolicies(policies: readonly DesiredPolicy[]): KeptPolicies {
-  return policies.map((policy) => [policy.using?.canonical ?? null, policy.check?.canonical ?? null]);
+  return policies.map((policy) => [policy.using?.normal ?? null, policy.check?.normal ?? null]);
 }
 
 // An unchanged declaration prints anew when something it names changed, for example a function's signature.
@@ -70,7 +70,7 @@ export function restore(table: DesiredTable, kept: Kept): DesiredTable {
     })),
     indexes: table.indexes.map((index, n) => ({
       ...index,
-      where: index.where && { ...index.where, canonical: kept.indexes[n] ?? '' },
+      where: index.predicate && { ...index.predicate, canonical: kept.indexes[n] ?? '' },
     })),
     policies: restorePolicies(table.policies, kept.policies),
   };
@@ -81,8 +81,8 @@ function restorePolicies<P extends DesiredPolicy>(policies: readonly P[], kept: 
     const [using, check] = kept[n] ?? [null, null];
     return {
       ...policy,
-      using: policy.using && { ...policy.using, canonical: using ?? '' },
-      check: policy.check && { ...policy.check, canonical: check ?? '' },
+      using: policy.using && { ...policy.using, normal: using ?? '' },
+      check: policy.check && { ...policy.check, normal: check ?? '' },
     };
   });
 }
@@ -98,6 +98,6 @@ export function restoreStorage<P extends DesiredPolicy>(policies: readonly P[], 
   return restorePolicies(policies, kept.policies);
 }
 
-export function isCanonicalFunction(value: unknown): value is CanonicalFunction {
+export function isCanonicalFunction(value: unknown): value is FunctionNormalForm {
   return typeof value === 'object' && value !== null && 'argumentTypes' in value && 'result' in value;
 }
