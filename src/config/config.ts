@@ -39,8 +39,6 @@ export type ServerSettings = {
   readonly maxResponseBytes: number;
   readonly maxLimit: number;
   readonly cors: { readonly origins: readonly string[] };
-  /** Whether files are also served over the S3 protocol. */
-  readonly s3Endpoint: boolean;
   readonly timeouts: {
     readonly requestMs: number;
     readonly dbQueryMs: number;

@@ -642,7 +642,6 @@ test('absent keys have the defaults of the reference', () => {
     maxResponseBytes: 100 * 1024 ** 2,
     maxLimit: 100,
     cors: { origins: [] },
-    s3Endpoint: false,
     timeouts: { requestMs: 30_000, dbQueryMs: 10_000, uploadMs: 300_000, shutdownMs: 30_000 },
   });
   expect(config.database.pool).toEqual({ max: 20, min: 5, idleTimeoutMs: 300_000 });

@@ -77,7 +77,6 @@ function toServer({ server }: SvcFile): ServerSettings {
     maxResponseBytes: bytes(server?.max_response_size, '100MB'),
     maxLimit: server?.max_limit ?? 100,
     cors: { origins: server?.cors?.origins ?? [] },
-    s3Endpoint: server?.s3_endpoint ?? false,
     timeouts: {
       requestMs: ms(server?.timeouts?.request, '30s'),
       dbQueryMs: ms(server?.timeouts?.db_query, '10s'),

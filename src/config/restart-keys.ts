@@ -20,7 +20,6 @@ const AT_RELOAD: readonly string[] = [
   'server.max_response_size',
   'server.max_limit',
   'server.cors',
-  'server.s3_endpoint',
   'server.timeouts.request',
   'server.timeouts.upload',
   'server.timeouts.shutdown',

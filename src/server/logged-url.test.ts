@@ -7,8 +7,8 @@ test.each([
   ['/auth/v1/verify?type=signup&token=abc', '/auth/v1/verify?type=signup&token=[redacted]'],
   ['/auth/v1/callback/google?CODE=1&state=2', '/auth/v1/callback/google?CODE=[redacted]&state=[redacted]'],
   [
-    '/storage/v1/s3/b/k?X-Amz-Security-Token=a.b.c&X-Amz-Signature=0a1b',
-    '/storage/v1/s3/b/k?X-Amz-Security-Token=[redacted]&X-Amz-Signature=[redacted]',
+    '/functions/v1/fetch?X-Amz-Security-Token=a.b.c&X-Amz-Signature=0a1b',
+    '/functions/v1/fetch?X-Amz-Security-Token=[redacted]&X-Amz-Signature=[redacted]',
   ],
   [
     '/storage/v1/object/sign/b/p?token=ey.a.b&download=',

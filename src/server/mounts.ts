@@ -24,7 +24,6 @@ export type MountOptions = {
 export function createMounts({ keys, functions, dashboard, storageOwner }: MountOptions): readonly Mount[] {
   const storage = createStorage({
     urlKey: deriveUrlKey(keys.secret),
-    publishableKey: keys.publishable,
   });
   return [
     { prefix: '/rest/v1', feature: rest },

@@ -28,7 +28,6 @@ import { readAddress, type Address } from './objects/object-path.ts';
 import { featureNotEnabled, invalidKey, routeNotFound, toStorageProblem } from './problem.ts';
 import { DEFAULT_LIMITS, rawRest, type StorageContext, type StorageLimits } from './storage-context.ts';
 import { ImageRenderer } from './objects/image.ts';
-import { s3Endpoint } from './s3/endpoint.ts';
 import { SAFE_HEADERS } from './http/serve.ts';
 import { sweepOrphans, type OrphanOptions, type OrphanReport } from './cleanup/orphans.ts';
 import { settleBackend } from './backend/location.ts';
@@ -40,8 +39,6 @@ const ORPHAN_INTERVAL_MS = 60 * 60_000;
 export type StorageOptions = {
   /** From `deriveUrlKey`. */
   readonly urlKey: Buffer;
-  /** The secret that S3 clients sign with when they act for a user. */
-  readonly publishableKey: string;
   readonly limits?: Partial<StorageLimits> | undefined;
   readonly cleanup?: Pick<CleanupOptions, 'graceMs' | 'pollMs'> | undefined;
 };
@@ -141,7 +138,6 @@ async function mount(
   addObjectRoutes(app, context);
   addBucketRoutes(app, context);
   addResumableRoutes(app, context);
-  await app.register(s3Endpoint(context, options.publishableKey), { prefix: '/s3' });
   const orphans = setInterval(() => {
     sweepInTurn(feature.owner, () =>
       sweepOrphans({ owner: feature.owner, backend: openBackend(), log: feature.log }),

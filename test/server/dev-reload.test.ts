@@ -56,7 +56,7 @@ test.each([
   ['/rest/v1/nothing', 'PGRST205'],
   ['/auth/v1/user', 'no_authorization'],
   ['/storage/v1/object/nothing/a', 'NoSuchBucket'],
-  ['/storage/v1/s3/nothing/a', 'FeatureNotEnabled'],
+  ['/storage/v1/s3/nothing/a', 'InvalidRequest'],
   ['/functions/v1/nothing', 'function_not_found'],
   ['/dashboard/api/nothing', 'dashboard_signed_out'],
 ])('the log says why %s was refused', async (path, errorCode) => {

@@ -6,7 +6,6 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ListObjectsV2Command, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import { Secret, TOTP } from 'otpauth';
 import pg from 'pg';
@@ -18,12 +17,10 @@ import { startFreshCluster, type FreshCluster } from '../support/fresh-cluster.t
 import { freePort, LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 
 const keys = generateApiKeys();
-const S3 = { accessKeyId: 'a-key-of-the-smoke', secretAccessKey: 'a-secret-of-the-smoke-of-32-characters' };
 const DEPLOY_TOKEN = 'a-deploy-token-that-only-tests-know';
 
 const FILE = `version: 1
 project: { name: Everything }
-server: { s3_endpoint: true }
 providers:
   email:
     type: smtp
@@ -117,8 +114,6 @@ beforeAll(async () => {
     SVC_DATABASE_URL: adminUrl,
     SVC_PUBLISHABLE_KEY: keys.publishable,
     SVC_SECRET_KEY: keys.secret,
-    SVC_S3_ACCESS_KEY_ID: S3.accessKeyId,
-    SVC_S3_SECRET_ACCESS_KEY: S3.secretAccessKey,
     SVC_DEPLOY_TOKEN: DEPLOY_TOKEN,
     SMTP_URL: `smtp://127.0.0.1:${(mail.server.address() as AddressInfo).port}`,
   };
@@ -282,6 +277,9 @@ describe('one project from its first file to its last deployment', () => {
     expect((await ada.from('todos').update({ file: 'a/one.txt' }).eq('title', 'Milk')).error).toBeNull();
     expect((await papers.remove(['b/two.txt'])).error).toBeNull();
     expect((await client().storage.from('papers').download('a/one.txt')).error).not.toBeNull();
+    const pictures = client(keys.secret).storage.from('pictures');
+    expect((await pictures.upload('cat.txt', new Blob(['miaow']))).error).toBeNull();
+    expect(await (await fetch(pictures.getPublicUrl('cat.txt').data.publicUrl)).text()).toBe('miaow');
     const token = signedUp.data.session?.access_token ?? '';
     await new Promise<void>((resolve, reject) => {
       new Upload(Buffer.from('in pieces'), {
@@ -297,20 +295,6 @@ describe('one project from its first file to its last deployment', () => {
     // The file goes with the row that refers to it.
     expect((await ada.from('todos').delete().eq('title', 'Milk')).error).toBeNull();
     await expect.poll(async () => (await papers.list('a')).data?.map((one) => one.name)).toEqual([]);
-  });
-
-  test('the S3 endpoint', async () => {
-    const s3 = new S3Client({
-      endpoint: `${svc?.url}/storage/v1/s3`,
-      region: 'us-east-1',
-      forcePathStyle: true,
-      credentials: S3,
-    });
-    await s3.send(new PutObjectCommand({ Bucket: 'pictures', Key: 'cat.txt', Body: 'miaow' }));
-    const { Contents } = await s3.send(new ListObjectsV2Command({ Bucket: 'pictures' }));
-    expect(Contents?.map((one) => one.Key)).toEqual(['cat.txt']);
-    expect(await (await fetch(`${svc?.url}/storage/v1/object/public/pictures/cat.txt`)).text()).toBe('miaow');
-    s3.destroy();
   });
 
   test('every way to be somebody', async () => {

@@ -36,6 +36,11 @@ test.each([
     'rpc: { f: { args: { a: int }, returns: { type: int }, body: x } }',
     /args: \[\{ name: a/,
   ],
+  [
+    'the S3 endpoint of an older file',
+    'server: { s3_endpoint: true }',
+    /there is no key "s3_endpoint" here → The S3-protocol endpoint was removed: delete this line/,
+  ],
   ['tables as a list', 'tables: [{ name: t }]', /remove the leading dashes/],
   [
     'string',

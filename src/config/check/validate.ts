@@ -108,7 +108,7 @@ function unknownKey(tree: Tree, path: KeyPath, key: string): Mistake {
 }
 
 function hintForKey(path: KeyPath, key: string, known: readonly string[]): string {
-  const elsewhere = path.length === 0 ? ELSEWHERE.get(key) : undefined;
+  const elsewhere = ELSEWHERE.get([...path, key].join('.'));
   if (elsewhere !== undefined) return elsewhere;
   const synonym = SYNONYMS.get(key);
   const near =
@@ -119,7 +119,7 @@ function hintForKey(path: KeyPath, key: string, known: readonly string[]): strin
   return `Known keys: ${known.join(', ')}.`;
 }
 
-/** What people look for at the top level, and where it is done. */
+/** Keys people look for, with their path, and where it is done instead. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ['views', 'Create views in the database with SQL, and list them under expose.relations.'],
   ['view', 'Create views in the database with SQL, and list them under expose.relations.'],
@@ -146,6 +146,10 @@ const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ['schema', 'Tables are declared under tables; another schema is tables.<name>.schema.'],
   ['users', 'Users sign up through /auth/v1, or are made by its admin routes.'],
   ['cors', 'It belongs elsewhere: server.cors.'],
+  [
+    'server.s3_endpoint',
+    'The S3-protocol endpoint was removed: delete this line, and use the storage API at /storage/v1.',
+  ],
 ]);
 
 /** Words of neighbouring products, and of SQL, for what is spelled otherwise here. */

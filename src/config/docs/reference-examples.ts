@@ -17,7 +17,6 @@ server:
   max_body_size: 1MB
   max_response_size: 100MB
   max_limit: 100
-  s3_endpoint: true
   cors:
     origins: [https://shop.example.com, "http://localhost:5173"]
   timeouts: { request: 30s, db_query: 10s, upload: 5m, shutdown: 30s }`,

@@ -375,14 +375,6 @@ export const svcSchema = z
           })
           .meta({ description: 'Cross-origin access' })
           .optional(),
-        s3_endpoint: z
-          .boolean()
-          .meta({
-            description:
-              'Serve files over the S3 protocol too, at `/storage/v1/s3`; needs `SVC_S3_ACCESS_KEY_ID` and `SVC_S3_SECRET_ACCESS_KEY`',
-            default: false,
-          })
-          .optional(),
         timeouts: z
           .strictObject({
             request: timer({ description: 'Deadline of a request', default: '30s' }).optional(),

@@ -15,8 +15,6 @@ export type Reading = {
   readonly shared: boolean;
   /** Signed links say when they end instead of how long to keep what they gave. */
   readonly expiresAt?: Date | undefined;
-  /** What a protocol says beside or instead of the usual headers. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
 };
 
 export async function serve(
@@ -107,7 +105,7 @@ export const SAFE_HEADERS: Readonly<Record<string, string>> = {
 export function writeHeaders(
   reply: FastifyReply,
   request: FastifyRequest,
-  { object, shared, expiresAt, headers }: Reading,
+  { object, shared, expiresAt }: Reading,
 ): void {
   const facts = fileFacts(object);
   const { contentType, policy } = servedType(facts.contentType);
@@ -131,7 +129,6 @@ export function writeHeaders(
   }
   const download = queryValue(request, 'download');
   if (download !== undefined) reply.header('content-disposition', disposition(download));
-  if (headers) reply.headers(headers);
 }
 
 /** What only its reader may see must not be kept for the next one, whatever the uploader asked for. */

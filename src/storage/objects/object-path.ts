@@ -43,16 +43,9 @@ export type Address = { readonly bucket: string; readonly name: string };
  * encoded slash is part of a name and a doubly encoded dot stays text.
  */
 export function readAddress(rawPath: string): Address {
-  const address = decodeAddress(rawPath);
-  if (address.bucket === '') throw invalidBucketName();
-  return address;
-}
-
-/** The same for a protocol whose root is an address too: both parts may be empty. */
-export function decodeAddress(rawPath: string): Address {
   const [bucket = '', ...rest] = rawPath.split('/');
-  const decodedBucket = decodeSegment(bucket);
-  if (decodedBucket === undefined) throw invalidBucketName();
+  const decodedBucket = decodeSegment(bucket) ?? '';
+  if (decodedBucket === '') throw invalidBucketName();
   const segments = rest.map((segment) => {
     const decoded = decodeSegment(segment);
     if (decoded === undefined) throw invalidKey(rest.join('/'));
@@ -66,7 +59,7 @@ function decodeSegment(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment);
   } catch {
-    // A malformed escape is the caller's; the two callers above name it.
+    // A malformed escape is the caller's; the caller above names it.
     return undefined;
   }
 }

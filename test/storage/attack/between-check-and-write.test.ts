@@ -1,24 +1,15 @@
 // What a policy allowed at the beginning of a write is no right at its end: between the two somebody else may have
 // come, or a right may have gone. Each way to write is stopped right behind each of its checks.
 import { randomUUID } from 'node:crypto';
-import {
-  CopyObjectCommand,
-  DeleteObjectCommand,
-  DeleteObjectsCommand,
-  PutObjectCommand,
-  S3Client,
-} from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { raw, sql } from '../../../src/postgres/sql.ts';
 import { call, openRaw, until, type Answer } from '../conformance/http.ts';
 import { aBucket, createWorld, OWN, type World } from '../conformance/world.ts';
 
 let world: World;
-let s3: S3Client;
 beforeAll(async () => {
   world = await createWorld({
     buckets: [aBucket('own', { rls: [OWN] }), aBucket('team')],
-    s3: { SVC_S3_ACCESS_KEY_ID: 'operator', SVC_S3_SECRET_ACCESS_KEY: 'x'.repeat(40) },
   });
   await world.owner.query(raw('create table public.members (user_id text primary key)'));
   await world.owner.query(raw('grant select on public.members to anon, authenticated, service_role'));
@@ -26,20 +17,8 @@ beforeAll(async () => {
     raw(`create policy team on storage.objects to anon, authenticated using (bucket_id = 'team' and exists (
       select from public.members where user_id = auth.uid()::text))`),
   );
-  s3 = new S3Client({
-    endpoint: `${world.url}/s3`,
-    region: 'us-east-1',
-    forcePathStyle: true,
-    maxAttempts: 1,
-    credentials: {
-      accessKeyId: 'svc',
-      secretAccessKey: world.keys.publishable,
-      sessionToken: world.alice.token,
-    },
-  });
 });
 afterAll(async () => {
-  s3?.destroy();
   await world?.stop();
 });
 afterEach(() => void vi.restoreAllMocks());
@@ -60,15 +39,6 @@ const link = async (bucket: string, name: string, headers = world.alice.headers)
   });
   expect(made.status, made.text).toBe(200);
   return made.json.token;
-};
-const sent = async (command: unknown): Promise<Pick<Answer, 'status'>> => {
-  // oxlint-disable-next-line typescript/no-explicit-any
-  const done = await s3.send(command as any).then(
-    (answer) => answer as { $metadata: { httpStatusCode?: number }; Errors?: unknown[] },
-    (error: unknown) => error as { $metadata: { httpStatusCode?: number } },
-  );
-  const refused = 'Errors' in done && (done.Errors?.length ?? 0) > 0;
-  return { status: refused ? 403 : (done.$metadata.httpStatusCode ?? 0) };
 };
 
 /** Each one writes to `own/<name>` as Alice; `needs` is what has to be there before. */
@@ -144,19 +114,6 @@ const WAYS: ReadonlyArray<{
         );
       },
     },
-    {
-      way: 'S3 put',
-      needs,
-      act: (name: string) => sent(new PutObjectCommand({ Bucket: 'own', Key: name, Body: 'alice' })),
-    },
-    {
-      way: 'S3 copy',
-      needs,
-      act: async (name: string) => {
-        await call('POST', at(`src-${name}`), { headers: world.alice.headers, body: 'alice' });
-        return await sent(new CopyObjectCommand({ Bucket: 'own', Key: name, CopySource: `own/src-${name}` }));
-      },
-    },
   ]),
   {
     way: 'move away',
@@ -178,25 +135,6 @@ const WAYS: ReadonlyArray<{
         body: { prefixes: [name] },
       });
       return { ...answer, status: answer.json.length === 0 ? 400 : answer.status };
-    },
-  },
-  {
-    way: 'S3 delete',
-    needs: 'object',
-    act: async (name) => {
-      const { status } = await sent(new DeleteObjectCommand({ Bucket: 'own', Key: name }));
-      // To S3 what the caller cannot see is gone already.
-      return { status: (await current(name)).text === 'bob' ? 400 : status };
-    },
-  },
-  {
-    way: 'S3 delete many',
-    needs: 'object',
-    act: async (name) => {
-      const { status } = await sent(
-        new DeleteObjectsCommand({ Bucket: 'own', Delete: { Objects: [{ Key: name }] } }),
-      );
-      return { status: (await current(name)).text === 'bob' ? 400 : status };
     },
   },
 ];

@@ -45,8 +45,6 @@ export type WorldOptions = {
   readonly maxBodyBytes?: number | undefined;
   readonly baseUrl?: string | undefined;
   readonly log?: Log | undefined;
-  /** Turns the S3 endpoint on, with this environment. */
-  readonly s3?: Readonly<Record<string, string>> | undefined;
   readonly now?: (() => Date) | undefined;
 };
 
@@ -144,7 +142,6 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     server: {
       maxBodyBytes: options.maxBodyBytes,
       cors: options.corsOrigins && { origins: options.corsOrigins },
-      s3Endpoint: options.s3 !== undefined,
       timeouts: { requestMs: options.requestMs, uploadMs: options.uploadMs },
     },
     providers: { storage: options.provider ?? { type: 'local', path: 'blobs' } },
@@ -190,7 +187,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     credentials: new CredentialReader(keys, new TokenVerifier(signingKeys)),
     signingKeys,
     keyring,
-    env: options.s3 ?? {},
+    env: {},
     log: options.log ?? silentLog,
     now: options.now ?? (() => new Date()),
     baseUrl: () => options.baseUrl ?? origin,
@@ -198,7 +195,6 @@ export async function createWorld(options: WorldOptions): Promise<World> {
   };
   const storage = createStorage({
     urlKey: deriveUrlKey(keys.secret),
-    publishableKey: keys.publishable,
     cleanup: { graceMs: 0, pollMs: 60_000 },
     ...options.storage,
   });
