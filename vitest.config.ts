@@ -2,6 +2,17 @@ import { defineConfig } from 'vitest/config';
 
 // A test's needs are in its name: x.test.ts and x.prop.test.ts are pure, x.pg.test.ts needs Postgres;
 // everything under test/ (except the architecture test) needs a world and gets one Postgres per run.
+
+/**
+ * For tests that start servers and processes: a condition that becomes true a little later on a busy machine is not a
+ * failure. The few tests that take longer say so themselves.
+ */
+const PATIENT = {
+  testTimeout: 60_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 30_000 } },
+};
+
 export default defineConfig({
   test: {
     // Most tests wait for PostgreSQL or a process, so two cores carry more than the one worker they would get.
@@ -26,13 +37,18 @@ export default defineConfig({
         test: {
           name: 'world',
           include: ['src/**/*.pg.test.ts', 'test/**/*.test.ts'],
-          exclude: ['test/architecture.test.ts', 'test/**/browser/**'],
+          exclude: ['test/architecture.test.ts', 'test/**/browser/**', 'test/versions/**'],
           globalSetup: ['test/support/postgres-cluster.ts'],
-          // Only what hangs ends here: a world is started, killed and started again on machines that are busy.
-          testTimeout: 120_000,
-          // A condition that comes true a little later on a busy machine is no failure.
-          expect: { poll: { timeout: 30_000 } },
-          hookTimeout: 240_000,
+          ...PATIENT,
+        },
+      },
+      {
+        test: {
+          // What other versions of PostgreSQL and of Node are tried with: `npm run test:slow`.
+          name: 'versions',
+          include: ['test/versions/*.test.ts'],
+          globalSetup: ['test/support/postgres-cluster.ts'],
+          ...PATIENT,
         },
       },
       {
@@ -43,9 +59,7 @@ export default defineConfig({
           // After all others: a page that waits for its turn between killed databases shows nothing about itself.
           sequence: { groupOrder: 1 },
           maxWorkers: 2,
-          testTimeout: 120_000,
-          expect: { poll: { timeout: 30_000 } },
-          hookTimeout: 240_000,
+          ...PATIENT,
         },
       },
     ],

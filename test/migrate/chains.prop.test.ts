@@ -4,12 +4,13 @@
 // SVC_CHAINS sets how many, SVC_CHAIN_SEED where to start. Every third takes every table for a large one.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { MigrateOptions } from '../../src/migrate/migrate.ts';
+import { rounds } from '../support/rounds.ts';
 import { firstLink, nextLink, sqlTypeOf, type Link } from './random-chain.ts';
 import { Random, toYaml, type RandomFile, type RandomTable } from './random-file.ts';
 import { catalogText, fillRows, readRows, structure } from './random-world.ts';
 import { aWorld, type World } from './world.ts';
 
-const CHAINS = Number(process.env['SVC_CHAINS'] ?? 30);
+const CHAINS = rounds(12, 100, 'SVC_CHAINS');
 const FIRST_SEED = Number(process.env['SVC_CHAIN_SEED'] ?? 1);
 /** How often a file's result is compared with a fresh build. */
 const FRESH_EVERY = 3;

@@ -2,11 +2,12 @@
 // row of anything that stayed is touched. SVC_ROUND_TRIPS sets how many pairs, SVC_ROUND_TRIP_SEED where to start.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { MigrateOptions } from '../../src/migrate/migrate.ts';
+import { rounds } from '../support/rounds.ts';
 import { edited, Random, randomFile, toYaml, wayBack, type RandomFile } from './random-file.ts';
 import { catalogText, fillRows, readRows, structure, type Rows } from './random-world.ts';
 import { aWorld, type World } from './world.ts';
 
-const PAIRS = Number(process.env['SVC_ROUND_TRIPS'] ?? 500);
+const PAIRS = rounds(50, 500, 'SVC_ROUND_TRIPS');
 const FIRST_SEED = Number(process.env['SVC_ROUND_TRIP_SEED'] ?? 1);
 const PER_TEST = 5;
 /** Every table counts as a large one: what can be done online is. */

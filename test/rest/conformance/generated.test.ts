@@ -3,6 +3,7 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
+import { rounds } from '../../support/rounds.ts';
 import { hasPostgrest, startPostgrest, type PostgrestProcess } from '../../support/postgrest.ts';
 import { createRestWorld, send, type Answer, type RestWorld, type Sent } from '../../support/rest-world.ts';
 import { agreed, agreedHead } from './agreed.ts';
@@ -16,8 +17,8 @@ let postgrest: PostgrestProcess;
 let user = '';
 
 const SEED = Number(process.env['SVC_CONFORMANCE_SEED'] ?? 20_260_101);
-/** How many requests are made up; the long run, described in CONTRIBUTING.md, takes 20,000. */
-const REQUESTS = Number(process.env['SVC_CONFORMANCE_REQUESTS'] ?? 1_800);
+/** How many requests are made up. CONTRIBUTING.md has the command for 20,000. */
+const REQUESTS = rounds(600, 6_000, 'SVC_CONFORMANCE_REQUESTS');
 const USER = '00000000-0000-0000-0000-000000000001';
 
 beforeAll(async () => {

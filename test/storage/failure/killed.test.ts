@@ -8,10 +8,11 @@ import pg from 'pg';
 import { afterAll, describe, expect, test } from 'vitest';
 import { S3Backend } from '../../../src/storage/backend/s3.ts';
 import { s3ServerAvailable, startS3Server, type S3Server } from '../conformance/s3-server.ts';
+import { rounds } from '../../support/rounds.ts';
 import type { SvcProcess } from '../../support/svc-process.ts';
 import { createStorageProject, type StorageProject } from './project.ts';
 
-const ROUNDS = Number(process.env['SVC_TEST_CRASH_ROUNDS'] ?? 3);
+const ROUNDS = rounds(1, 5, 'SVC_TEST_CRASH_ROUNDS');
 const WRITERS = 8;
 const NAMES_PER_WRITER = 6;
 
