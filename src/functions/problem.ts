@@ -1,6 +1,7 @@
 // Every error that `/functions/v1` itself answers, and its wire form `{ code, message, hint? }`. `x-relay-error`
 // tells client libraries that the platform failed and not the function: 502 and 503 only.
 import { Problem } from '../problem/problem.ts';
+import type { Failure } from './worker/protocol.ts';
 
 const RELAY = { 'x-relay-error': 'true' } as const;
 
@@ -15,7 +16,7 @@ export const signInRequired = (): Problem =>
     headers: { 'www-authenticate': 'Bearer' },
   });
 
-export const badJson = (details: string): Problem =>
+const badJson = (details: string): Problem =>
   new Problem('invalid_json', 400, `The body is not the JSON its content-type says: ${details}`);
 
 export const bodyTooSlow = (): Problem =>
@@ -24,20 +25,20 @@ export const bodyTooSlow = (): Problem =>
     headers: { connection: 'close' },
   });
 
-export const handlerThrew = (shown: string | undefined): Problem =>
-  new Problem('function_error', 500, shown ?? 'The function threw an error', {
-    hint: shown ? undefined : 'The log has the error under the id in X-Request-Id.',
-  });
+const FAILURES = {
+  threw: ['function_error', 'The function threw an error'],
+  load: ['function_load_error', 'The function could not be loaded'],
+  'bad-answer': ['function_bad_response', 'The function returned something that is no response'],
+} as const;
 
-export const handlerUnloadable = (shown: string | undefined): Problem =>
-  new Problem('function_load_error', 500, shown ?? 'The function could not be loaded', {
+/** `shown` is the error itself, for the eyes of whoever develops the function. */
+export function functionFailed(kind: Failure['kind'], message: string, shown: string | undefined): Problem {
+  if (kind === 'bad-json') return badJson(message);
+  const [code, text] = FAILURES[kind];
+  return new Problem(code, 500, shown ?? text, {
     hint: shown ? undefined : 'The log has the error under the id in X-Request-Id.',
   });
-
-export const badAnswer = (shown: string | undefined): Problem =>
-  new Problem('function_bad_response', 500, shown ?? 'The function returned something that is no response', {
-    hint: shown ? undefined : 'The log has the error under the id in X-Request-Id.',
-  });
+}
 
 export const workerDied = (): Problem =>
   new Problem('worker_died', 502, 'The worker that ran this function died', { headers: RELAY });

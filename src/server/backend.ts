@@ -27,7 +27,7 @@ import { assertRequestSession } from '../provision/request-session.ts';
 import { syncBuckets } from '../storage/objects/bucket.ts';
 import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
-import { createFunctions, type Functions } from '../functions/functions.ts';
+import { Functions } from '../functions/functions.ts';
 import { createMounts, type DashboardOptions } from './mounts.ts';
 import { Persistent } from './persistent.ts';
 import { PROBE_TIMEOUT_MS, readiness } from './readiness.ts';
@@ -135,7 +135,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     dev: options.dev,
   };
   let app: App | undefined;
-  const functions = createFunctions({
+  const functions = new Functions({
     publishableKey: options.keys.publishable,
     loopbackUrl: () => loopbackUrl(must(app, 'the listening server')),
     mode: options.dev ? 'development' : 'production',

@@ -11,7 +11,7 @@ import { introspect } from '../../src/catalog/introspect.ts';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { renderMistakes } from '../../src/config/mistakes/report.ts';
-import { createFunctions, type Functions, type FunctionsOptions } from '../../src/functions/functions.ts';
+import { Functions, type FunctionsOptions } from '../../src/functions/functions.ts';
 import type { FeatureContext, Snapshot } from '../../src/http/feature.ts';
 import { generateApiKeys, type ApiKeys } from '../../src/identity/api-key.ts';
 import { CredentialReader } from '../../src/identity/credentials.ts';
@@ -153,7 +153,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   const catalog = await introspect(owner, ['public']);
   let snapshot: Snapshot = { config: initial, catalog, version: 1 };
   let url = '';
-  const functions = createFunctions({
+  const functions = new Functions({
     publishableKey: keys.publishable,
     loopbackUrl: () => url,
     mode: options.mode ?? 'production',

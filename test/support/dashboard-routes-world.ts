@@ -10,7 +10,7 @@ import { introspect } from '../../src/catalog/introspect.ts';
 import { loadConfig, type Loaded } from '../../src/config/load.ts';
 import { readSource } from '../../src/config/read/source.ts';
 import type { DashboardContext, DashboardRoutes } from '../../src/dashboard-api/dashboard-context.ts';
-import { createFunctions } from '../../src/functions/functions.ts';
+import { Functions } from '../../src/functions/functions.ts';
 import type { Snapshot } from '../../src/http/feature.ts';
 import { generateApiKeys, type ApiKeys } from '../../src/identity/api-key.ts';
 import { CredentialReader } from '../../src/identity/credentials.ts';
@@ -133,7 +133,7 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
     mode: 'readwrite',
     recentLines: new RecentLines(),
     keys,
-    functions: createFunctions({
+    functions: new Functions({
       publishableKey: keys.publishable,
       loopbackUrl: () => 'http://localhost:1',
       mode: 'development',

@@ -1,7 +1,7 @@
 // How a worker process is started: which environment it gets, which flags of Node, its four streams.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { getCompileCacheDir } from 'node:module';
-import { dirname } from 'node:path';
+import { dirname, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** What Node itself needs from the environment at its start; the worker deletes all but TZ before any handler runs. */
@@ -15,9 +15,7 @@ const INHERITED = [
   'SystemRoot',
 ];
 
-const WORKER_FILE = fileURLToPath(
-  new URL(import.meta.url.endsWith('.ts') ? '../worker/main.ts' : './worker/main.js', import.meta.url),
-);
+const WORKER_FILE = fileURLToPath(new URL(`../worker/main${extname(import.meta.url)}`, import.meta.url));
 
 export type SpawnOptions = {
   readonly runtime: string;

@@ -1,30 +1,16 @@
-// Gives each request a worker with a free slot. Waits only where waiting ends soon (a worker is starting);
-// otherwise says at once that all slots are taken or that no worker is well.
+// Gives each call a worker with a free slot. A call waits only where that ends soon (a worker is starting); otherwise
+// it is refused at once: all slots are taken, or no worker is well.
 import { Abort, type Problem } from '../../problem/problem.ts';
 import { noWorker, saturated, timedOut, workersDoNotStart } from '../problem.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
-import type { FunctionAnswer } from './function-answer.ts';
-import type { Call, Settle, WorkerProcess } from './worker-process.ts';
-import type { CancelReason } from '../worker/protocol.ts';
+import { PendingCall, type Call } from './call.ts';
+import type { WorkerProcess } from './worker-process.ts';
 
 export const SLOTS_PER_WORKER = 64;
 
 export type PoolOptions = Omit<SupervisorOptions, 'onChange' | 'onUnread'>;
 
-export type RunningCall = {
-  readonly answer: Promise<FunctionAnswer>;
-  cancel(reason: CancelReason): void;
-};
-
-type Waiting = {
-  readonly call: Call;
-  readonly settle: Settle;
-  readonly moved: boolean;
-  readonly deadline: number;
-  readonly timer: NodeJS.Timeout;
-  /** Set when a worker took it. */
-  cancel: ((reason: CancelReason) => void) | undefined;
-};
+type Waiting = { readonly pending: PendingCall; readonly timer: NodeJS.Timeout };
 
 export class WorkerPool {
   #current: Supervisor | undefined;
@@ -39,9 +25,7 @@ export class WorkerPool {
         if (this.#current === next) this.#serveWaiting();
         if (next.workers.size === 0) this.#old.delete(next);
       },
-      onUnread: (call, timeoutMs, settle, moved) => {
-        moved.cancel = this.#place(call, timeoutMs, settle, true);
-      },
+      onUnread: (pending) => this.#place(pending),
     });
     await next.start();
     if (next.cannotStart) {
@@ -79,50 +63,38 @@ export class WorkerPool {
     return this.#current ? [...this.#current.workers] : [];
   }
 
-  /** Throws what a request would be answered with now; asked before its body is read. */
+  /** Throws if a call would be refused now; asked before the body of a request is read. */
   assertRoom(): void {
     if (this.#pick() || this.#mayWait()) return;
     throw this.#refusal();
   }
 
-  run(call: Call): RunningCall {
-    let resolve: Settle['resolve'] = () => {};
-    let reject: Settle['reject'] = () => {};
-    const answer = new Promise<FunctionAnswer>((yes, no) => {
-      resolve = yes;
-      reject = no;
-    });
-    return { answer, cancel: this.#place(call, call.timeoutMs, { resolve, reject }) };
+  run(call: Call): PendingCall {
+    const pending = new PendingCall(call);
+    this.#place(pending);
+    return pending;
   }
 
-  /** Hands it to a worker, or lets it wait for one, or refuses it; returns how to cancel it wherever it is. */
-  #place(call: Call, timeoutMs: number, settle: Settle, moved = false): (reason: CancelReason) => void {
+  /** Hands it to a worker, lets it wait for one, or refuses it. */
+  #place(pending: PendingCall): void {
     const worker = this.#pick();
-    if (worker) return worker.run(call, timeoutMs, settle, moved);
-    if (!this.#mayWait()) {
-      settle.reject(this.#refusal());
-      return () => {};
-    }
+    if (worker) worker.run(pending);
+    else if (this.#mayWait()) this.#wait(pending);
+    else pending.reject(this.#refusal());
+  }
+
+  #wait(pending: PendingCall): void {
+    const leave = (reason: Problem | Abort): void => {
+      clearTimeout(waiting.timer);
+      this.#waiting = this.#waiting.filter((one) => one !== waiting);
+      pending.reject(reason);
+    };
     const waiting: Waiting = {
-      call,
-      settle,
-      moved,
-      deadline: performance.now() + timeoutMs,
-      cancel: undefined,
-      timer: setTimeout(() => {
-        this.#leave(waiting);
-        settle.reject(timedOut(call.timeoutMs));
-      }, timeoutMs),
+      pending,
+      timer: setTimeout(() => leave(timedOut(pending.call.timeoutMs)), pending.remainingMs),
     };
     this.#waiting.push(waiting);
-    return (reason) => {
-      if (waiting.cancel) {
-        waiting.cancel(reason);
-        return;
-      }
-      this.#leave(waiting);
-      settle.reject(new Abort(reason));
-    };
+    pending.cancel = (reason) => leave(new Abort(reason));
   }
 
   #retire(supervisor: Supervisor | undefined): void {
@@ -131,35 +103,22 @@ export class WorkerPool {
     supervisor.retire();
   }
 
-  #leave(waiting: Waiting): void {
-    clearTimeout(waiting.timer);
-    this.#waiting = this.#waiting.filter((one) => one !== waiting);
-  }
-
   #serveWaiting(): void {
     while (this.#waiting.length > 0) {
       const worker = this.#pick();
       if (!worker) break;
       const next = this.#waiting.shift();
-      if (!next) break;
-      clearTimeout(next.timer);
-      next.cancel = worker.run(
-        next.call,
-        Math.max(1, next.deadline - performance.now()),
-        next.settle,
-        next.moved,
-      );
+      clearTimeout(next?.timer);
+      if (next) worker.run(next.pending);
     }
-    if (this.#waiting.length === 0 || this.#isStarting()) return;
-    const refused = this.#waiting;
-    this.#waiting = [];
-    for (const { timer, settle } of refused) {
+    if (this.#isStarting()) return;
+    for (const { pending, timer } of this.#waiting.splice(0)) {
       clearTimeout(timer);
-      settle.reject(this.#refusal());
+      pending.reject(this.#refusal());
     }
   }
 
-  /** The least occupied worker; one whose event loop stands still only when there is no other. */
+  /** The least occupied worker; one whose event loop is blocked only when there is no other. */
   #pick(): WorkerProcess | undefined {
     let best: WorkerProcess | undefined;
     for (const worker of this.#current?.workers ?? []) {

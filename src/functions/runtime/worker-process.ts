@@ -1,11 +1,11 @@
-// One worker process seen from the server: its socket, the requests it holds, its health. It has four states,
-// starting → ready → retiring → dead, and is never reused: what goes wrong in it ends with it.
+// One worker process seen from the server: its socket, the calls it runs, its health. A worker is never reused:
+// what goes wrong in it ends with it.
 import type { ChildProcess } from 'node:child_process';
 import { Duplex } from 'node:stream';
 import type { Log } from '../../log/log.ts';
-import type { Abort, Problem } from '../../problem/problem.ts';
-import { AnswerStream, parseHead, type FunctionAnswer } from './function-answer.ts';
-import { badAnswer, badJson, handlerThrew, handlerUnloadable, timedOut, workerDied } from '../problem.ts';
+import { AnswerStream, parseHead } from './function-answer.ts';
+import { functionFailed, timedOut, workerDied } from '../problem.ts';
+import type { PendingCall } from './call.ts';
 import { spawnWorker } from './spawn-worker.ts';
 import { WorkerHealth } from './worker-health.ts';
 import { logLine, logStreams, type Redact } from './worker-log.ts';
@@ -30,8 +30,6 @@ const LEAK_GRACE_MS = 5_000;
 const MAX_LEAKED = 64;
 const EXIT_GRACE_MS = 2_000;
 const LOAD_TIMEOUT_MS = 10_000;
-/** Node fires at once when it is asked to wait longer. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export type WorkerOptions = {
   readonly runtime: string;
@@ -49,43 +47,34 @@ export type WorkerOptions = {
 export type WorkerEvents = {
   onReady(): void;
   onExit(): void;
-  /** It should be replaced: its requests may end, new ones should go elsewhere. */
+  /** It should be replaced: its calls may end, new ones should go elsewhere. */
   onTired(reason: string): void;
+  /** A slot is free. */
   onFree(): void;
-  /** It died before it read this request: another worker may run it. */
-  onUnread(call: Call, timeoutMs: number, settle: Settle, moved: Moved): void;
+  /** It died before it read this call: another worker may run it. */
+  onUnread(pending: PendingCall): void;
 };
 
-/** Follows a request to the worker it moved to. */
-export type Moved = {
-  cancel: (reason: CancelReason) => void;
-  /** Only once: should a request be what kills workers after all, it must not go through all of them. */
-  once: boolean;
-};
+/** Which states may follow each. */
+const NEXT_STATES = {
+  /** The process is up, but has not said that it is configured. */
+  starting: ['ready', 'retiring', 'dead'],
+  /** Takes calls. */
+  ready: ['retiring', 'dead'],
+  /** Takes no new calls; ends with the last of those it runs. */
+  retiring: ['dead'],
+  dead: [],
+} as const;
+export type WorkerState = keyof typeof NEXT_STATES;
 
-/** A request as the server hands it over; everything but the head's text is bytes. */
-export type Call = {
-  readonly functionName: string;
-  readonly requestId: string;
-  /** JSON text of a RequestHead. */
-  readonly head: string;
-  readonly body: Buffer;
-  readonly mayServe: boolean;
-  readonly timeoutMs: number;
-};
-
-export type Settle = { resolve(answer: FunctionAnswer): void; reject(reason: Problem | Abort): void };
-
-type Held = {
-  readonly call: Call;
-  readonly settle: Settle;
+/** A call that this worker runs. */
+type Running = {
+  readonly pending: PendingCall;
   stream: AnswerStream | undefined;
-  /** Answered already (deadline), but the handler goes on. */
-  leaked: boolean;
   cancelled: boolean;
+  /** Its deadline passed, so the caller has an answer and the slot is free, but the handler goes on. */
+  leaked: boolean;
   timer: NodeJS.Timeout | undefined;
-  readonly deadline: number;
-  readonly moved: Moved;
 };
 
 export class WorkerProcess {
@@ -97,11 +86,12 @@ export class WorkerProcess {
   readonly #options: WorkerOptions;
   readonly #events: WorkerEvents;
   readonly #writer: FrameWriter;
-  readonly #held = new Map<number, Held>();
+  readonly #running = new Map<number, Running>();
   readonly #loads = new Map<number, (loaded: Loaded) => void>();
   readonly #exited: Promise<void>;
-  #state: 'starting' | 'ready' | 'retiring' | 'dead' = 'starting';
-  #live = 0;
+  #state: WorkerState = 'starting';
+  /** Calls that have a slot: those that run, except the leaked. */
+  #inFlight = 0;
   #leaked = 0;
   #nextId = 0;
   readonly #health: WorkerHealth;
@@ -112,7 +102,7 @@ export class WorkerProcess {
     this.child = spawnWorker({ ...options, root: options.settings.root });
     this.#health = new WorkerHealth({
       memoryMb: options.memoryMb,
-      isBusy: () => this.#held.size > 0,
+      isBusy: () => this.#running.size > 0,
       ping: () => {
         this.#writer.send(TO_WORKER.ping, 0);
         return this.#nextId;
@@ -136,31 +126,33 @@ export class WorkerProcess {
     });
     const channel = this.child.stdio[3];
     if (!(channel instanceof Duplex)) throw new Error('a worker has no channel');
-    // Requests that arrive in one turn come from many sockets; they leave together after the turn.
+    // Calls of one turn of the event loop come from many sockets; setImmediate gathers them into one write.
     this.#writer = new FrameWriter(channel, setImmediate);
     const reader = new FrameReader((type, id, payload) => this.#onFrame(type, id, payload));
     channel.on('data', (chunk: Buffer) => {
       try {
         reader.push(chunk);
       } catch (error) {
-        options.log.error({ err: error, worker: this.child.pid }, 'a function worker spoke nonsense');
+        options.log.error(
+          { err: error, worker: this.child.pid },
+          'a function worker sent an unreadable frame',
+        );
         this.kill();
       }
     });
     channel.on('error', () => {
-      // The exit that follows is what counts.
+      // The exit of the process follows, and is handled.
     });
     logStreams(options.log, options.redact, this.child);
     this.#writer.send(TO_WORKER.configure, 0, toJson(options.settings));
   }
 
-  get state(): 'starting' | 'ready' | 'retiring' | 'dead' {
+  get state(): WorkerState {
     return this.#state;
   }
 
-  /** Requests that hold a slot. */
   get inFlight(): number {
-    return this.#live;
+    return this.#inFlight;
   }
 
   /** False while its event loop does not answer. */
@@ -172,76 +164,75 @@ export class WorkerProcess {
     return this.#health.rssBytes;
   }
 
-  /** Hands a request over. `timeoutMs` is what is left of the function's timeout. */
-  run(call: Call, timeoutMs: number, settle: Settle, wasMoved = false): (reason: CancelReason) => void {
-    this.#nextId = (this.#nextId + 1) >>> 0;
-    const id = this.#nextId;
-    const moved: Moved = { cancel: (reason) => this.#cancel(id, held, reason), once: wasMoved };
-    const held: Held = {
-      call,
-      settle,
+  run(pending: PendingCall): void {
+    const id = this.#newId();
+    const running: Running = {
+      pending,
       stream: undefined,
-      leaked: false,
       cancelled: false,
+      leaked: false,
       timer: undefined,
-      deadline: performance.now() + timeoutMs,
-      moved,
     };
-    held.timer = setTimeout(() => this.#onDeadline(id, held), Math.min(timeoutMs, LONGEST_TIMER_MS));
-    this.#held.set(id, held);
-    this.#live++;
-    this.#writer.send(TO_WORKER.request, id, ...withHead(Buffer.from(call.head), call.body));
+    pending.cancel = (reason) => this.#cancel(id, running, reason);
+    running.timer = setTimeout(() => this.#onDeadline(id, running), pending.remainingMs);
+    this.#running.set(id, running);
+    this.#inFlight++;
+    const { head, body } = pending.call;
+    this.#writer.send(TO_WORKER.request, id, ...withHead(Buffer.from(head), body));
     this.#health.watch();
-    return (reason) => moved.cancel(reason);
   }
 
-  /** Imports a handler ahead of its first request. */
+  /** Imports a handler ahead of its first call. */
   async load(name: string): Promise<Loaded> {
     this.loading = name;
-    this.#nextId = (this.#nextId + 1) >>> 0;
-    const id = this.#nextId;
-    let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<Loaded>((resolve) => {
-      timer = setTimeout(() => {
-        const message = `loading took longer than ${LOAD_TIMEOUT_MS / 1000} s`;
-        resolve({ name, ms: LOAD_TIMEOUT_MS, failure: { kind: 'load', message } });
-        this.#health.expectPong();
-      }, LOAD_TIMEOUT_MS);
-    });
-    const loaded = await Promise.race([
-      new Promise<Loaded>((resolve) => {
-        this.#loads.set(id, resolve);
-        this.#writer.send(TO_WORKER.load, id, Buffer.from(name));
-      }),
-      timeout,
-      this.#exited.then((): Loaded => {
-        return { name, ms: 0, failure: { kind: 'load', message: 'the worker died while loading it' } };
-      }),
-    ]);
+    const id = this.#newId();
+    const { promise, resolve } = Promise.withResolvers<Loaded>();
+    const fail = (message: string, ms: number): void =>
+      resolve({ name, ms, failure: { kind: 'load', message } });
+    const timer = setTimeout(() => {
+      fail(`loading took longer than ${LOAD_TIMEOUT_MS / 1000} s`, LOAD_TIMEOUT_MS);
+      this.#health.expectPong();
+    }, LOAD_TIMEOUT_MS);
+    void this.#exited.then(() => fail('the worker died while loading it', 0));
+    this.#loads.set(id, resolve);
+    this.#writer.send(TO_WORKER.load, id, Buffer.from(name));
+    const loaded = await promise;
     clearTimeout(timer);
     this.#loads.delete(id);
+    // Of a dead worker, this names what killed it.
     if (this.#state !== 'dead') this.loading = undefined;
     return loaded;
   }
 
-  /** Takes no new requests; ends when those it holds have ended. */
+  /** Takes no new calls; ends when those it runs have ended. */
   retire(): void {
-    if (this.#state === 'dead' || this.#state === 'retiring') return;
-    this.#state = 'retiring';
-    this.#endIfIdle();
+    if (this.#enter('retiring')) this.#endIfIdle();
   }
 
   kill(): void {
     if (this.#state !== 'dead') this.child.kill('SIGKILL');
   }
 
-  /** Ends it now: in peace if it can, by force if it does not. */
+  /** Cancels what it runs and ends it, by force if it does not follow. */
   async stop(): Promise<void> {
     if (this.#state === 'dead') return;
-    this.#state = 'retiring';
-    for (const [id, held] of this.#held) this.#cancel(id, held, 'shutdown');
+    this.#enter('retiring');
+    for (const [id, running] of this.#running) this.#cancel(id, running, 'shutdown');
     this.#shutDown();
     await this.#exited;
+  }
+
+  /** False when that state cannot follow the present one. */
+  #enter(state: WorkerState): boolean {
+    const next: readonly WorkerState[] = NEXT_STATES[this.#state];
+    if (!next.includes(state)) return false;
+    this.#state = state;
+    return true;
+  }
+
+  #newId(): number {
+    this.#nextId = (this.#nextId + 1) >>> 0;
+    return this.#nextId;
   }
 
   #shutDown(): void {
@@ -250,43 +241,33 @@ export class WorkerProcess {
   }
 
   #endIfIdle(): void {
-    if (this.#state === 'retiring' && this.#live === 0) this.#shutDown();
+    if (this.#state === 'retiring' && this.#inFlight === 0) this.#shutDown();
   }
 
   #onFrame(type: number, id: number, payload: Buffer): void {
     switch (type) {
       case FROM_WORKER.answer: {
-        const held = this.#take(id);
-        if (!held || held.leaked) return;
+        const running = this.#take(id);
+        if (!running || running.leaked) return;
         const { head, body } = splitHead(payload);
         const { status, headers, bodyless } = parseHead(head);
-        held.settle.resolve({ status, headers, body: bodyless ? undefined : body });
+        running.pending.resolve({ status, headers, body: bodyless ? undefined : body });
         return;
       }
       case FROM_WORKER.head: {
-        const held = this.#held.get(id);
-        if (!held || held.leaked || held.stream) return;
-        const { status, headers } = parseHead(payload);
-        held.stream = new AnswerStream(
-          (bytes) => {
-            const credit = Buffer.allocUnsafe(4);
-            credit.writeUInt32LE(bytes, 0);
-            this.#writer.send(TO_WORKER.credit, id, credit);
-          },
-          () => this.#cancel(id, held, 'client-gone'),
-        );
-        held.settle.resolve({ status, headers, body: held.stream });
+        const running = this.#running.get(id);
+        if (running && !running.leaked && !running.stream) this.#beginStream(id, running, payload);
         return;
       }
       case FROM_WORKER.chunk:
-        this.#held.get(id)?.stream?.receive(payload);
+        this.#running.get(id)?.stream?.receive(payload);
         return;
       case FROM_WORKER.end:
         this.#take(id)?.stream?.complete();
         return;
       case FROM_WORKER.failed: {
-        const held = this.#take(id);
-        if (held) this.#onFailure(held, fromJson<Failure>(payload));
+        const running = this.#take(id);
+        if (running) this.#onFailure(running, fromJson<Failure>(payload));
         return;
       }
       case FROM_WORKER.log:
@@ -305,127 +286,124 @@ export class WorkerProcess {
         this.#events.onTired('an exception escaped its handler');
         return;
       case FROM_WORKER.ready:
-        if (this.#state !== 'starting') return;
-        this.#state = 'ready';
+        if (!this.#enter('ready')) return;
         this.readyAt = performance.now();
         this.#events.onReady();
     }
   }
 
-  /** Ends the bookkeeping of a request; its slot is free unless it was already. */
-  #take(id: number): Held | undefined {
-    const held = this.#held.get(id);
-    if (!held) return undefined;
-    this.#held.delete(id);
-    clearTimeout(held.timer);
-    if (held.leaked) this.#leaked--;
+  #beginStream(id: number, running: Running, payload: Buffer): void {
+    const { status, headers } = parseHead(payload);
+    running.stream = new AnswerStream(
+      (bytes) => {
+        const credit = Buffer.allocUnsafe(4);
+        credit.writeUInt32LE(bytes, 0);
+        this.#writer.send(TO_WORKER.credit, id, credit);
+      },
+      () => this.#cancel(id, running, 'client-gone'),
+    );
+    running.pending.resolve({ status, headers, body: running.stream });
+  }
+
+  /** Forgets a call that has ended; its slot is free unless it was already. */
+  #take(id: number): Running | undefined {
+    const running = this.#running.get(id);
+    if (!running) return undefined;
+    this.#running.delete(id);
+    clearTimeout(running.timer);
+    if (running.leaked) this.#leaked--;
     else this.#release();
-    return held;
+    return running;
   }
 
   #release(): void {
-    this.#live--;
+    this.#inFlight--;
     if (this.#state === 'ready') this.#events.onFree();
     else this.#endIfIdle();
   }
 
-  #onFailure(held: Held, { kind, message, stack }: Failure): void {
-    const { call, settle } = held;
-    const shown = this.#options.showErrors ? this.#options.redact(stack ?? message) : undefined;
-    if (kind !== 'bad-json' && !held.stream) {
-      this.#options.log.error(
-        {
-          requestId: call.requestId,
-          function: call.functionName,
-          error: this.#options.redact(stack ?? message),
-        },
+  #onFailure({ pending, stream, leaked }: Running, { kind, message, stack }: Failure): void {
+    const { log, redact, showErrors } = this.#options;
+    const { requestId, functionName } = pending.call;
+    const error = redact(stack ?? message);
+    if (kind !== 'bad-json' && !stream) {
+      log.error(
+        { requestId, function: functionName, error },
         kind === 'load' ? 'the function could not be loaded' : 'the function failed',
       );
     }
-    if (held.leaked) return;
-    if (held.stream) {
-      held.stream.destroy(new Error('the function failed while streaming'));
-      return;
-    }
-    if (kind === 'bad-json') settle.reject(badJson(message));
-    else if (kind === 'load') settle.reject(handlerUnloadable(shown));
-    else if (kind === 'bad-answer') settle.reject(badAnswer(shown));
-    else settle.reject(handlerThrew(shown));
+    if (leaked) return;
+    if (stream) stream.destroy(new Error('the function failed while streaming'));
+    else pending.reject(functionFailed(kind, message, showErrors ? error : undefined));
   }
 
-  #onDeadline(id: number, held: Held): void {
-    const { call, settle } = held;
+  #onDeadline(id: number, running: Running): void {
+    const { pending, stream } = running;
+    const { requestId, functionName, timeoutMs } = pending.call;
     this.#options.log.warn(
-      { requestId: call.requestId, function: call.functionName, timeoutMs: call.timeoutMs },
+      { requestId, function: functionName, timeoutMs },
       'the function exceeded its timeout',
     );
-    if (held.stream) held.stream.destroy(new Error('the function exceeded its timeout'));
-    else settle.reject(timedOut(call.timeoutMs));
-    this.#tellCancel(id, 'deadline');
-    held.leaked = true;
+    if (stream) stream.destroy(new Error('the function exceeded its timeout'));
+    else pending.reject(timedOut(timeoutMs));
+    this.#sendCancel(id, 'deadline');
+    running.leaked = true;
     this.#leaked++;
     this.#release();
     this.#health.expectPong();
-    held.timer = setTimeout(() => {
-      if (this.#held.has(id)) this.#events.onTired(`${call.functionName} goes on after its timeout`);
+    running.timer = setTimeout(() => {
+      if (this.#running.has(id)) this.#events.onTired(`${functionName} goes on after its timeout`);
     }, LEAK_GRACE_MS);
-    held.timer.unref();
+    running.timer.unref();
     if (this.#leaked >= MAX_LEAKED) this.#events.onTired('too many handlers go on after their timeout');
   }
 
   /** The caller is gone: the handler is told, and keeps its slot until it ends or its deadline passes. */
-  #cancel(id: number, held: Held, reason: CancelReason): void {
-    if (held.cancelled || held.leaked || this.#held.get(id) !== held) return;
-    held.cancelled = true;
-    this.#tellCancel(id, reason);
+  #cancel(id: number, running: Running, reason: CancelReason): void {
+    if (running.cancelled || running.leaked || this.#running.get(id) !== running) return;
+    running.cancelled = true;
+    this.#sendCancel(id, reason);
   }
 
-  #tellCancel(id: number, reason: CancelReason): void {
+  #sendCancel(id: number, reason: CancelReason): void {
     this.#writer.send(TO_WORKER.cancel, id, Buffer.of(CANCEL_REASONS.indexOf(reason)));
   }
 
   async #giveToken(id: number): Promise<void> {
-    const held = this.#held.get(id);
-    // A worker may only ask for a request it holds, of a function that may have it.
-    if (!held?.call.mayServe) return;
+    const call = this.#running.get(id)?.pending.call;
+    // A worker may only ask for a call it runs, of a function that may have a token.
+    if (!call?.mayServe) return;
     try {
-      const token = await this.#options.serviceToken();
-      this.#writer.send(TO_WORKER.token, id, Buffer.from(token));
+      this.#writer.send(TO_WORKER.token, id, Buffer.from(await this.#options.serviceToken()));
     } catch (error) {
-      this.#options.log.error(
-        { err: error, requestId: held.call.requestId },
-        'no service token could be made',
-      );
+      this.#options.log.error({ err: error, requestId: call.requestId }, 'no service token could be made');
     }
   }
 
   #onExit(code: number | null, signal: NodeJS.Signals | null): void {
-    if (this.#state === 'dead') return;
     const wanted = this.#state === 'retiring';
-    this.#state = 'dead';
+    if (!this.#enter('dead')) return;
     this.#health.end();
-    const held = [...this.#held.values()];
-    const unread = [...this.#held].flatMap(([id, one]) =>
-      id > this.#health.lastRead && !one.leaked && !one.moved.once ? [one] : [],
-    );
-    this.#held.clear();
-    const lost = held.filter((one) => !one.leaked && !unread.includes(one));
-    this.#live = 0;
+    const running = [...this.#running];
+    this.#running.clear();
+    this.#inFlight = 0;
+    for (const [, { timer }] of running) clearTimeout(timer);
+    const unanswered = running.filter(([, { leaked }]) => !leaked);
+    const isUnread = ([id, { pending }]: [number, Running]): boolean =>
+      id > this.#health.lastRead && !pending.moved;
+    const lost = unanswered.filter((one) => !isUnread(one));
     if (!wanted || lost.length > 0) {
-      this.#options.log.error(
-        { worker: this.child.pid, code, signal, requests: lost.map(({ call }) => call.requestId) },
-        'a function worker died',
-      );
+      const requests = lost.map(([, { pending }]) => pending.call.requestId);
+      this.#options.log.error({ worker: this.child.pid, code, signal, requests }, 'a function worker died');
     }
-    for (const one of held) {
-      clearTimeout(one.timer);
-      if (one.leaked || unread.includes(one)) continue;
-      if (one.stream) one.stream.destroy(new Error('the worker died'));
-      else one.settle.reject(workerDied());
+    for (const [, { stream, pending }] of lost) {
+      if (stream) stream.destroy(new Error('the worker died'));
+      else pending.reject(workerDied());
     }
     this.#events.onExit();
-    for (const { call, deadline, settle, moved } of unread) {
-      this.#events.onUnread(call, Math.max(1, deadline - performance.now()), settle, moved);
+    for (const [, { pending }] of unanswered.filter(isUnread)) {
+      pending.moved = true;
+      this.#events.onUnread(pending);
     }
   }
 }

@@ -1,0 +1,69 @@
+// One state of the code: which functions are served, and what the workers that run them are started with.
+import { availableParallelism } from 'node:os';
+import type { CodeFunction, Config } from '../config/config.ts';
+import { Problem } from '../problem/problem.ts';
+import { secretValues } from './runtime/env.ts';
+import { fingerprint } from './sources/dev-sources.ts';
+
+const MAX_WORKERS = 4;
+const DEFAULT_MEMORY_MB = 512;
+
+/** A declared function; its `env` travels with each request, so it is encoded once. */
+export type ServedFunction = { readonly fn: CodeFunction; readonly envJson: string };
+
+export type Generation = {
+  readonly functions: ReadonlyMap<string, ServedFunction>;
+  /** What log lines and errors must not show. */
+  readonly secrets: readonly string[];
+  /** Equal when the same workers can serve both. */
+  readonly key: string;
+};
+
+export const NO_FUNCTIONS: Generation = { functions: new Map(), secrets: [], key: '' };
+
+/** The settings of requests (env, timeout, auth_required) are no part of the key: they change without new workers. */
+export async function readGeneration(config: Config, root: string): Promise<Generation> {
+  const { functions } = config;
+  const secrets = [...secretValues(config)].sort();
+  const files = functions.map(({ name, file }) => ({ name, file }));
+  return {
+    functions: new Map(functions.map((fn) => [fn.name, { fn, envJson: JSON.stringify(fn.env) }])),
+    secrets,
+    key: JSON.stringify([root, files, secrets, await fingerprint(root, functions)]),
+  };
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Worker processes: min(4, CPUs), unless the operator asks for fewer. */
+export function workersFrom(env: Environment): number {
+  const most = Math.min(MAX_WORKERS, availableParallelism());
+  const wanted = wholeNumber(env, 'SVC_FUNCTIONS_WORKERS', 1, {
+    code: 'bad_workers',
+    hint: 'It must be a whole number, 1 or more.',
+  });
+  return Math.min(wanted ?? most, most);
+}
+
+/** JavaScript heap of one worker, in megabytes. */
+export function memoryFrom(env: Environment): number {
+  return (
+    wholeNumber(env, 'SVC_FUNCTIONS_MEMORY_MB', 32, {
+      code: 'bad_memory',
+      hint: 'It must be a whole number of megabytes, 32 or more.',
+    }) ?? DEFAULT_MEMORY_MB
+  );
+}
+
+function wholeNumber(
+  env: Environment,
+  name: string,
+  least: number,
+  { code, hint }: { code: string; hint: string },
+): number | undefined {
+  const text = env[name];
+  if (!text) return undefined;
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= least) return value;
+  throw new Problem(code, 500, `${name} is ${JSON.stringify(text)}`, { hint });
+}

@@ -1,0 +1,97 @@
+// Answers of `/functions/v1`: what the function returned, or an error in the dialect of this API.
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FeatureContext } from '../../http/feature.ts';
+import { databaseFailure, failureProblem } from '../../postgres/pg-error.ts';
+import { Abort, Problem } from '../../problem/problem.ts';
+import { toWire } from '../problem.ts';
+import type { FunctionAnswer } from '../runtime/function-answer.ts';
+
+const ONE_WRITE_BYTES = 16 * 1024;
+
+export async function respond(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { status, headers, body }: FunctionAnswer,
+): Promise<FastifyReply> {
+  const fields: Record<string, string | string[]> = {};
+  for (const [name, value] of headers) fields[name] = typeof value === 'string' ? value : [...value];
+  const { raw } = reply;
+  // The function's own `vary` must not hide that the answer depends on the origin.
+  const vary = raw.getHeader('vary');
+  if (typeof vary === 'string' && typeof fields['vary'] === 'string') fields['vary'] += `, ${vary}`;
+  if (body && !(body instanceof Readable)) fields['content-length'] = String(body.length);
+  // Before hijacking: a head that Node refuses can still be answered with an error.
+  raw.writeHead(status, fields);
+  reply.hijack();
+  if (!(body instanceof Readable)) {
+    if (!body) raw.end();
+    // Node joins head and body into one write only when the body is text; latin1 keeps every byte as it is.
+    else if (body.length <= ONE_WRITE_BYTES) raw.end(body.toString('latin1'), 'latin1');
+    else raw.end(body);
+    return reply;
+  }
+  if (request.method === 'HEAD') {
+    body.destroy();
+    raw.end();
+    return reply;
+  }
+  // A stream of events may send nothing for a while; the client should have the head at once.
+  raw.flushHeaders();
+  const announced = fields['content-length'];
+  try {
+    if (typeof announced === 'string') await pipeline(body, exactly(Number(announced)), raw);
+    else await pipeline(body, raw);
+  } catch {
+    // The client left, or the function failed midway (and was logged): a broken connection is all that can tell.
+    raw.destroy();
+  }
+  return reply;
+}
+
+/** A body longer or shorter than announced would desynchronise the connection: clients could read it as another answer. */
+function exactly(bytes: number): (source: AsyncIterable<Buffer>) => AsyncGenerator<Buffer> {
+  return async function* count(source) {
+    let left = bytes;
+    for await (const chunk of source) {
+      left -= chunk.length;
+      if (left < 0) throw new Error('the function sent more than its content-length');
+      yield chunk;
+    }
+    if (left > 0) throw new Error('the function sent less than its content-length');
+  };
+}
+
+export function answerError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { log }: FeatureContext,
+): FastifyReply {
+  if (error instanceof Problem) {
+    return answerProblem(request, reply, error);
+  }
+  if (error instanceof Abort) {
+    return answerProblem(request, reply, new Problem('aborted', 503, 'The request was given up'));
+  }
+  // Fastify's own refusals (a malformed content type) are the caller's doing.
+  if (error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number') {
+    if (error.statusCode < 500) {
+      return answerProblem(request, reply, new Problem('bad_request', error.statusCode, error.message));
+    }
+  }
+  const failure = databaseFailure(error);
+  if (failure) {
+    log.error({ err: error, requestId: request.id }, failure.message);
+    return answerProblem(request, reply, failureProblem(failure, error));
+  }
+  log.error({ err: error, requestId: request.id }, 'fault');
+  const hint = `The log has more under request id ${request.id}.`;
+  return answerProblem(request, reply, new Problem('internal_error', 500, 'Internal server error', { hint }));
+}
+
+export function answerProblem(request: FastifyRequest, reply: FastifyReply, problem: Problem): FastifyReply {
+  request.scope.errorCode = problem.code;
+  return reply.code(problem.status).headers(problem.headers).send(toWire(problem));
+}

@@ -1,0 +1,132 @@
+// `/functions/v1/<name>`: who calls, which function, is there room, run it, answer.
+import { METHODS } from 'node:http';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { CodeFunction } from '../../config/config.ts';
+import { readBody } from '../../http/body.ts';
+import type { FeatureContext } from '../../http/feature.ts';
+import { resolveFunctionCaller, type Caller } from '../../identity/caller.ts';
+import { Abort } from '../../problem/problem.ts';
+import type { Admission } from '../admission.ts';
+import type { ServedFunction } from '../generation.ts';
+import { bodyTooSlow, functionNotFound, signInRequired } from '../problem.ts';
+import type { Call } from '../runtime/call.ts';
+import type { WorkerPool } from '../runtime/worker-pool.ts';
+import type { CallerClaims, RequestHead } from '../worker/protocol.ts';
+import { answerError, answerProblem, respond } from './respond.ts';
+
+/** What requests are served with. */
+export type Service = {
+  readonly find: (name: string) => ServedFunction | undefined;
+  readonly admission: Admission;
+  readonly pool: WorkerPool;
+};
+
+export function addRoutes(app: FastifyInstance, context: FeatureContext, service: Service): void {
+  app.setErrorHandler((error, request, reply) => answerError(error, request, reply, context));
+  app.setNotFoundHandler((request, reply) => answerProblem(request, reply, functionNotFound('')));
+  const handler = (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
+    invoke(context, service, request, reply);
+  const known = new Set(app.supportedMethods);
+  for (const method of METHODS) {
+    // CONNECT asks for a tunnel; Node never delivers it as a request.
+    if (!known.has(method) && method !== 'CONNECT') app.addHttpMethod(method, { hasBody: true });
+  }
+  // The handler decides what a body is, so Fastify must not refuse a content type it cannot read (or misses, for
+  // QUERY). The worker gets the headers as they arrived, from rawHeaders.
+  app.addHook('onRequest', (request, _reply, done) => {
+    request.raw.headers['content-type'] = 'application/octet-stream';
+    done();
+  });
+  const config = { deadline: 'none' as const };
+  app.all('/:name', { config }, handler);
+  app.all('/:name/*', { config }, handler);
+}
+
+async function invoke(
+  context: FeatureContext,
+  { find, admission, pool }: Service,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const name = functionName(request.params);
+  const declared = find(name);
+  if (!declared) throw functionNotFound(name);
+  const { fn, envJson } = declared;
+  const caller = await readCaller(context, request);
+  if (fn.authRequired && !caller.user) throw signInRequired();
+  pool.assertRoom();
+  const release = admission.accept();
+  reply.raw.once('close', release);
+  const body = await readWholeBody(context, request);
+  const call: Call = {
+    functionName: name,
+    requestId: request.id,
+    head: encodeHead(request, name, caller, fn, envJson),
+    body,
+    mayServe: fn.authRequired,
+    timeoutMs: fn.timeoutMs,
+  };
+  const { scope } = request;
+  if (scope.aborted) throw new Abort(scope.aborted);
+  const running = pool.run(call);
+  scope.cancel = () => running.cancel(scope.aborted ?? 'client-gone');
+  return await respond(request, reply, await running.answer);
+}
+
+function functionName(params: unknown): string {
+  return typeof params === 'object' && params !== null && 'name' in params ? String(params.name) : '';
+}
+
+/** No API key is needed; only a valid token makes a user. */
+async function readCaller(context: FeatureContext, request: FastifyRequest): Promise<Caller> {
+  const { authorization } = request.headers;
+  return resolveFunctionCaller(await context.credentials.read({ authorization }));
+}
+
+async function readWholeBody(context: FeatureContext, request: FastifyRequest): Promise<Buffer> {
+  const { headers, raw } = request;
+  if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) {
+    return Buffer.alloc(0);
+  }
+  const { maxBodyBytes, timeouts } = context.snapshot().config.server;
+  let timer: NodeJS.Timeout | undefined;
+  const tooSlow = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(bodyTooSlow()), timeouts.requestMs);
+  });
+  try {
+    return await Promise.race([readBody(raw, maxBodyBytes, headers['content-length']), tooSlow]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function encodeHead(
+  request: FastifyRequest,
+  functionName: string,
+  { user, token }: Caller,
+  fn: CodeFunction,
+  envJson: string,
+): string {
+  const url = request.raw.url ?? '';
+  const mark = url.indexOf('?');
+  const claims: CallerClaims | null =
+    user && token !== null
+      ? {
+          ...(user.sub === null ? {} : { sub: user.sub }),
+          role: user.role,
+          ...(user.email === null ? {} : { email: user.email }),
+          jwt: token,
+        }
+      : null;
+  const head: Omit<RequestHead, 'env'> = {
+    functionName,
+    requestId: request.id,
+    method: request.method,
+    path: mark < 0 ? url : url.slice(0, mark),
+    rawQuery: mark < 0 ? '' : url.slice(mark + 1),
+    rawHeaders: request.raw.rawHeaders,
+    claims,
+    mayServe: fn.authRequired,
+  };
+  return `${JSON.stringify(head).slice(0, -1)},"env":${envJson}}`;
+}

@@ -1,0 +1,43 @@
+// Where the code of a configuration is: the project's own folder, or the unpacked bundle that the file names.
+import type { Config } from '../../config/config.ts';
+import { Problem } from '../../problem/problem.ts';
+import { openBundle, type OpenBundle } from './bundle-store.ts';
+
+/** `bundle` is its pointer; undefined when the sources themselves run. */
+export type CodeFolder = { readonly root: string; readonly bundle: string | undefined };
+
+export class CodeFolders {
+  readonly #useBundles: boolean;
+  /** At most two: the one that is served, and the one that a check opened for the reload after it. */
+  #bundles: OpenBundle[] = [];
+
+  constructor(mode: 'development' | 'production') {
+    this.#useBundles = mode === 'production';
+  }
+
+  /** Fetches and verifies the bundle unless it is open already. */
+  async open({ functionsBundle: pointer, source, providers }: Config): Promise<CodeFolder> {
+    if (this.#useBundles && pointer !== undefined) {
+      let bundle = this.#bundles.find((one) => one.pointer === pointer);
+      if (!bundle) {
+        bundle = await openBundle(pointer, { directory: source.directory, provider: providers.storage });
+        this.#bundles.push(bundle);
+      }
+      return { root: bundle.root, bundle: pointer };
+    }
+    if (source.directory === undefined) {
+      throw new Problem('no_bundle', 500, 'A configuration from elsewhere needs its functions in a bundle', {
+        hint: 'Make one with `svc bundle` and keep functions_bundle in the file.',
+      });
+    }
+    return { root: source.directory, bundle: undefined };
+  }
+
+  /** Removes every other bundle from the disk. */
+  async keepOnly(...folders: ReadonlyArray<CodeFolder | undefined>): Promise<void> {
+    const kept = new Set(folders.map((folder) => folder?.bundle));
+    const closed = this.#bundles.filter(({ pointer }) => !kept.has(pointer));
+    this.#bundles = this.#bundles.filter(({ pointer }) => kept.has(pointer));
+    for (const bundle of closed) await bundle.close();
+  }
+}
