@@ -1,6 +1,5 @@
-// The archive format of bundles and deployments: gzipped tar (ustar, with pax headers for long paths), so that
-// `tar tzf` shows what is inside. Only plain files; order, times, owners and modes are fixed, so that the same
-// files make the same bytes.
+// The archive format of bundles and deployments: gzipped tar (ustar, with pax headers for long paths), which
+// `tar tzf` can list. Plain files only; order, times, owners and modes are fixed, so the same files give the same bytes.
 import { createReadStream } from 'node:fs';
 import { mkdir, open } from 'node:fs/promises';
 import { dirname, join, normalize, sep } from 'node:path';
@@ -17,6 +16,7 @@ export type ArchiveEntry = {
 export type UnpackLimits = { readonly maxBytes: number; readonly maxEntries: number };
 
 const BLOCK = 512;
+const MAX_PAX_BYTES = 64 * 1024;
 const DEFAULT_LIMITS: UnpackLimits = { maxBytes: 2 * 1024 ** 3, maxEntries: 200_000 };
 /** Byte 9 of a gzip stream names the operating system; this is "unknown". */
 const GZIP_OS_BYTE = 9;
@@ -42,21 +42,21 @@ async function* tar(entries: readonly ArchiveEntry[]): AsyncGenerator<Buffer> {
     if (Buffer.byteLength(path) > 100) {
       const record = paxRecord('path', path);
       yield header('././@PaxHeader', record.length, 'x');
-      yield padded(record);
+      yield record;
+      yield padding(record.length);
       yield header(Buffer.from(path).subarray(0, 100).toString('latin1'), size, '0');
     } else yield header(path, size, '0');
     if (Buffer.isBuffer(content)) yield content;
     else {
       let read = 0;
-      for await (const chunk of createReadStream(content.file)) {
-        const bytes: Buffer = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk));
-        read += bytes.length;
-        yield bytes;
+      const chunks: AsyncIterable<Buffer> = createReadStream(content.file);
+      for await (const chunk of chunks) {
+        read += chunk.length;
+        yield chunk;
       }
       if (read !== size) throw new Error(`${content.file} changed while it was being packed`);
     }
-    const rest = size % BLOCK;
-    if (rest > 0) yield Buffer.alloc(BLOCK - rest);
+    yield padding(size);
   }
   yield Buffer.alloc(BLOCK * 2);
 }
@@ -78,68 +78,68 @@ function header(name: string, size: number, type: '0' | 'x'): Buffer {
   return block;
 }
 
+/** `<length> <key>=<value>\n`, where the length counts its own digits. */
 function paxRecord(key: string, value: string): Buffer {
   const rest = ` ${key}=${value}\n`;
-  let length = Buffer.byteLength(rest);
-  // The length counts its own digits.
-  while (length !== Buffer.byteLength(rest) + String(length).length) {
-    length = Buffer.byteLength(rest) + String(length).length;
-  }
+  const bytes = Buffer.byteLength(rest);
+  const length = bytes + String(bytes + String(bytes).length).length;
   return Buffer.from(`${length}${rest}`);
 }
 
-function padded(content: Buffer): Buffer {
-  const rest = content.length % BLOCK;
-  return rest === 0 ? content : Buffer.concat([content, Buffer.alloc(BLOCK - rest)]);
-}
+/** Contents fill whole blocks. */
+const paddingOf = (size: number): number => (BLOCK - (size % BLOCK)) % BLOCK;
+const padding = (size: number): Buffer => Buffer.alloc(paddingOf(size));
 
-/** Unpacks into an empty directory; anything but plain files inside of it is refused. */
+/** Unpacks into an empty directory and returns the paths; anything but plain files inside of it is refused. */
 export async function unpack(
   archive: Readable,
   directory: string,
   limits: UnpackLimits = DEFAULT_LIMITS,
 ): Promise<string[]> {
-  const reader = new BlockReader(archive.pipe(createGunzip()));
-  // An error of the source would otherwise be nobody's.
-  archive.on('error', (error) => reader.fail(error));
+  const gunzip = archive.pipe(createGunzip());
+  // `pipe` does not pass errors on.
+  archive.on('error', (error) => gunzip.destroy(error));
+  const reader = new Reader(gunzip);
   const paths: string[] = [];
   let bytes = 0;
   let longPath: string | undefined;
   try {
     for (;;) {
-      const block = await reader.take(BLOCK);
-      if (!block || block.every((byte) => byte === 0)) return paths;
+      const block = await reader.exactly(BLOCK);
+      if (block.every((byte) => byte === 0)) return paths;
       const { name, size, type } = parseHeader(block);
       bytes += size;
       if (bytes > limits.maxBytes) throw unreadable('it unpacks to more than is sensible');
       if (type === 'x') {
-        if (size > 64 * 1024) throw unreadable('a header is too long');
+        if (size > MAX_PAX_BYTES) throw unreadable('a header is too long');
         longPath = paxPath(await reader.exactly(size));
-        await reader.skipPadding(size);
-        continue;
+      } else {
+        const path = longPath ?? name;
+        longPath = undefined;
+        if (type !== '0' && type !== '\0') throw unreadable(`${JSON.stringify(path)} is no plain file`);
+        if (paths.length >= limits.maxEntries) throw unreadable('it has more files than is sensible');
+        await writeEntry(reader, inside(directory, path), size);
+        paths.push(path);
       }
-      const path = longPath ?? name;
-      longPath = undefined;
-      if (type !== '0' && type !== '\0') throw unreadable(`${JSON.stringify(path)} is no plain file`);
-      if (paths.length >= limits.maxEntries) throw unreadable('it has more files than is sensible');
-      const target = inside(directory, path);
-      await mkdir(dirname(target), { recursive: true });
-      // `wx`: an entry must not write over, or through, what an earlier one left.
-      const file = await open(target, 'wx', 0o644);
-      try {
-        for (let left = size; left > 0;) {
-          const chunk = await reader.some(left);
-          left -= chunk.length;
-          await file.write(chunk);
-        }
-      } finally {
-        await file.close();
-      }
-      await reader.skipPadding(size);
-      paths.push(path);
+      await reader.exactly(paddingOf(size));
     }
   } finally {
     archive.destroy();
+  }
+}
+
+async function writeEntry(reader: Reader, target: string, size: number): Promise<void> {
+  await mkdir(dirname(target), { recursive: true });
+  // `wx`: an entry must not write over, or through, what an earlier one left.
+  const file = await open(target, 'wx', 0o644);
+  try {
+    for (let left = size; left > 0;) {
+      const chunk = await reader.some(left);
+      left -= chunk.length;
+      await file.write(chunk);
+    }
+  } finally {
+    await file.close();
   }
 }
 
@@ -184,66 +184,38 @@ function unreadable(reason: string): Problem {
   return new Problem('bad_archive', 400, `The archive cannot be unpacked: ${reason}`);
 }
 
-/** Pulls exact amounts out of a stream of chunks. */
-class BlockReader {
-  readonly #source: Readable;
+/** Takes a stream in pieces of a wanted size. */
+class Reader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
 
   constructor(source: Readable) {
-    this.#source = source;
     this.#chunks = source[Symbol.asyncIterator]();
   }
 
-  fail(error: Error): void {
-    this.#source.destroy(error);
-  }
-
-  /** Undefined at the end of the stream. */
-  async take(bytes: number): Promise<Buffer | undefined> {
-    while (this.#rest.length < bytes) {
-      const next = await this.#next();
-      if (!next) {
-        if (this.#rest.length === 0) return undefined;
-        throw unreadable('it is cut off');
-      }
-      this.#rest = this.#rest.length === 0 ? next : Buffer.concat([this.#rest, next]);
-    }
-    const taken = this.#rest.subarray(0, bytes);
-    this.#rest = this.#rest.subarray(bytes);
-    return taken;
-  }
-
   async exactly(bytes: number): Promise<Buffer> {
-    const taken = await this.take(bytes);
-    if (!taken) throw unreadable('it is cut off');
-    return taken;
+    const pieces: Buffer[] = [];
+    for (let left = bytes; left > 0;) {
+      const piece = await this.some(left);
+      pieces.push(piece);
+      left -= piece.length;
+    }
+    return Buffer.concat(pieces);
   }
 
-  /** Whatever is there, at most this. */
+  /** At least one byte, at most this many. */
   async some(most: number): Promise<Buffer> {
-    if (this.#rest.length === 0) {
-      const next = await this.#next();
-      if (!next) throw unreadable('it is cut off');
-      this.#rest = next;
-    }
+    while (this.#rest.length === 0) this.#rest = await this.#next();
     const taken = this.#rest.subarray(0, most);
     this.#rest = this.#rest.subarray(taken.length);
     return taken;
   }
 
-  async skipPadding(size: number): Promise<void> {
-    const rest = size % BLOCK;
-    if (rest > 0) await this.exactly(BLOCK - rest);
-  }
-
-  async #next(): Promise<Buffer | undefined> {
-    try {
-      const { done, value } = await this.#chunks.next();
-      return done ? undefined : value;
-    } catch (cause) {
-      if (cause instanceof Problem) throw cause;
+  async #next(): Promise<Buffer> {
+    const next = await this.#chunks.next().catch((cause: unknown) => {
       throw unreadable(cause instanceof Error ? cause.message : String(cause));
-    }
+    });
+    if (next.done) throw unreadable('it is cut off');
+    return next.value;
   }
 }
