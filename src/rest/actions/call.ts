@@ -1,11 +1,9 @@
 // GET, HEAD and POST of a function.
-import { readBody } from '../../http/body.ts';
-import { ResultRow, runStatements, usesResponseSettings, type Bindings, type Exchange } from '../exchange.ts';
-import type { ExposedRoutine } from '../plan/relation.ts';
-import type { CallPlan } from '../plan/plan.ts';
+import type { Exchange } from '../exchange.ts';
+import { findRoutine } from '../plan/exposed.ts';
+import type { CallPlan, PlanNode } from '../plan/plan.ts';
 import {
   argumentTexts,
-  findRoutine,
   needsRecord,
   originOfCall,
   planCallByGet,
@@ -13,119 +11,133 @@ import {
   planSingleObject,
 } from '../plan/plan-call.ts';
 import { planRead } from '../plan/plan-read.ts';
-import { badBody, loginRequired, maxAffectedOnSingle, methodNotForRoutine, notSingular } from '../problem.ts';
+import { badBody, loginRequired, maxAffectedOnSingle, methodNotForRoutine } from '../problem.ts';
+import { readBytes } from '../request/body-bytes.ts';
 import { bodyFormat, EMPTY_OBJECT, readPayload, type Payload } from '../request/body.ts';
-import { checkEncoding, decodeBody } from '../request/content-encoding.ts';
-import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
-import { toPage, type Page } from '../request/page.ts';
-import { appliedHeader, checkStrict } from '../request/preferences.ts';
+import { negotiateRows } from '../request/media-type.ts';
+import { pageCounts, toPage } from '../request/page.ts';
+import { affectedLimit, appliedHeader, checkStrict } from '../request/preferences.ts';
 import type { Query } from '../request/query.ts';
-import { contentRange, pageStatus } from '../respond/content-range.ts';
-import { respond } from '../respond/respond.ts';
+import { contentRange } from '../respond/content-range.ts';
+import { pageAnswer } from '../respond/page-answer.ts';
+import { legacyWarnings } from '../respond/warnings.ts';
 import { renderCall } from '../sql/render-call.ts';
-import type { ResultStatement } from '../sql/render-read.ts';
-import type { Check } from '../sql/render-result.ts';
-import { explainedBody, renderExplain } from './explain.ts';
-import { isServed, legacyWarnings, pageCounts, pageShape, resourceName } from './read.ts';
+import type { ReadShape } from '../sql/render-read.ts';
+import { checksOf } from '../sql/render-result.ts';
+import type { Action, Plan } from './action.ts';
 
-type PreparedCall = {
+type PlannedCall = Plan & {
   readonly call: CallPlan;
-  readonly media: MediaType;
-  readonly statement: ResultStatement;
-  readonly isReadOnly: boolean;
+  readonly node: PlanNode;
+  readonly shape: ReadShape;
   readonly applied: string | undefined;
   readonly warnings: readonly string[];
 };
 
-export async function call(exchange: Exchange): Promise<void> {
-  const { request, exposed, plans, reply } = exchange;
-  const { parsed, method } = request;
-  const page = toPage({
-    limit: parsed.rootLimit,
-    offset: parsed.rootOffset,
-    rangeHeader: method === 'GET' ? request.headers.range : undefined,
-    defaultLimit: undefined,
-  });
-  checkRoutine(exchange);
-  const payload = method === 'POST' ? await readCallBody(exchange) : EMPTY_OBJECT;
-  const routine = findRoutine(exposed, request.schema, resourceName(request.resource));
-  const bodyShape = `${routine && needsRecord(routine, payload) ? 'r' : ''}${JSON.stringify(payload.keys)}`;
-  const key = `call\n${method}\n${request.schema}\n${request.path}\n${pageShape(page)}\n${request.accept ?? ''}\n${request.preferHeader}\n${bodyShape}\n${parsed.shape}`;
-  const plan = plans.get(exposed, key, () => prepare(exchange, payload, page));
-  const bindings: Bindings = {
-    values: parsed.values,
-    page,
-    body: payload.bytes,
-    fields: plan.call.fromBody ? [] : argumentTexts(plan.call, payload),
-  };
-  const [result] = await runStatements(exchange, [plan.statement], bindings, { readOnly: plan.isReadOnly });
-  const { media } = plan;
-  if (media.kind === 'plan') {
-    const body = explainedBody(result, media);
-    return respond(reply, request, { status: 200, contentType: contentType(media), body }, undefined);
-  }
-  const row = new ResultRow(result, plan.statement.columns);
-  const rows = row.number('page') ?? 0;
-  const { isSetOf, returns } = plan.call.routine;
-  if (returns.kind === 'void' && !isSetOf) {
-    return respond(
-      reply,
-      request,
-      {
-        status: 204,
-        contentRange: contentRange(0, 1, request.preferences.count === undefined ? undefined : 1),
-        applied: plan.applied,
-        warnings: plan.warnings,
+export const CALL: Action<PlannedCall> = {
+  page({ request: { parsed, method, headers, schema, resource }, exposed, caller }) {
+    const page = toPage({
+      limit: parsed.rootLimit,
+      offset: parsed.rootOffset,
+      rangeHeader: method === 'GET' ? headers.range : undefined,
+      defaultLimit: undefined,
+    });
+    const routine = findRoutine(exposed, schema, resource.name);
+    if (routine?.volatility === 'volatile' && method !== 'POST') {
+      throw methodNotForRoutine(method, 'OPTIONS,POST');
+    }
+    if (routine?.authRequired && caller.role !== 'service_role' && caller.user === null)
+      throw loginRequired();
+    return page;
+  },
+
+  payload: (exchange) => (exchange.request.method === 'POST' ? receive(exchange) : undefined),
+
+  payloadShape({ request, exposed }, payload) {
+    const routine = findRoutine(exposed, request.schema, request.resource.name);
+    return `${routine && needsRecord(routine, payload) ? 'r' : ''}${JSON.stringify(payload.keys)}`;
+  },
+
+  plan({ request, exposed, context }, payload, page) {
+    const { preferences } = request;
+    const { call, query } = planCall({ request, exposed }, payload);
+    const { routine } = call;
+    const { node, legacyNames } = planRead(exposed, originOfCall(exposed, routine), query);
+    const media = negotiateRows(request.accept, context.dev);
+    checkStrict(preferences);
+    const maxAffected = affectedLimit(preferences);
+    if (maxAffected !== undefined && !routine.isSetOf) throw maxAffectedOnSingle();
+    const isReadOnly = routine.volatility !== 'volatile';
+    return {
+      call,
+      node,
+      media,
+      isReadOnly,
+      shape: {
+        media,
+        withBody: request.method !== 'HEAD',
+        ...pageCounts(page),
+        total: preferences.count === undefined || !routine.isSetOf ? undefined : 'exact',
+        withResponseSettings: exposed.usesResponseSettings,
+        // What a volatile function has written is undone when its result is not what was asked for.
+        checks: checksOf({
+          singular: media.kind === 'singular' && routine.isSetOf && !isReadOnly,
+          maxAffected,
+        }),
       },
-      row,
-    );
-  }
-  if (media.kind === 'singular' && isSetOf && rows !== 1) throw notSingular(rows);
-  const total = request.preferences.count === undefined ? undefined : (row.number('total') ?? rows);
-  return respond(
-    reply,
-    request,
-    {
-      status: pageStatus(
-        page.offset,
-        rows,
-        total,
-        true,
-        plan.applied === undefined ? {} : { 'preference-applied': plan.applied },
-      ),
-      contentType: contentType(media),
+      applied: appliedHeader(preferences, {
+        maxAffected: preferences.handling === 'strict' ? maxAffected : undefined,
+      }),
+      warnings: legacyWarnings(legacyNames),
+    };
+  },
+
+  sql: ({ call, node, shape }) => ({ statement: renderCall(call, node, shape) }),
+
+  fields: ({ call }, payload) => (call.fromBody ? [] : argumentTexts(call, payload)),
+
+  answer({ request: { preferences } }, { call: { routine }, media, applied, warnings }, { row, page }) {
+    const isCounted = preferences.count !== undefined;
+    if (routine.returns.kind === 'void' && !routine.isSetOf) {
+      return { status: 204, contentRange: contentRange(0, 1, isCounted ? 1 : undefined), applied, warnings };
+    }
+    const rows = row.number('page') ?? 0;
+    return pageAnswer({
+      media,
       body: row.bytes('body'),
-      contentRange: contentRange(page.offset, rows, total),
-      applied: plan.applied,
-      warnings: plan.warnings,
-    },
-    row,
-  );
+      offset: page.offset,
+      rows,
+      isSet: routine.isSetOf,
+      total: isCounted ? (row.number('total') ?? rows) : undefined,
+      isExact: true,
+      contentLocation: undefined,
+      applied,
+      warnings,
+    });
+  },
+};
+
+function planCall(
+  { request, exposed }: Pick<Exchange, 'request' | 'exposed'>,
+  payload: Payload,
+): { readonly call: CallPlan; readonly query: Query } {
+  const { parsed, preferences, schema, method } = request;
+  const { query } = parsed;
+  const { name } = request.resource;
+  if (method !== 'POST') return planCallByGet(exposed, schema, name, query, parsed.values);
+  const call = preferences.singleObject
+    ? planSingleObject(exposed, schema, name)
+    : planCallByPost(exposed, schema, name, query.columns ?? payload.keys, payload);
+  return { call, query };
 }
 
-/** Before the body is read: what the method and the caller alone decide. */
-function checkRoutine({ request, exposed, caller }: Exchange): void {
-  const routine = findRoutine(exposed, request.schema, resourceName(request.resource));
-  if (!routine) return;
-  if (routine.volatility === 'volatile' && request.method !== 'POST') {
-    throw methodNotForRoutine(request.method, 'OPTIONS,POST');
-  }
-  if (routine.authRequired && caller.role !== 'service_role' && caller.user === null) throw loginRequired();
-}
-
-async function readCallBody({ request, body, context }: Exchange): Promise<Payload> {
-  const { headers } = request;
-  const maxBytes = context.snapshot().config.server.maxBodyBytes;
-  const encoding = headers['content-encoding'];
-  checkEncoding(encoding);
-  const received = await readBody(body, maxBytes, headers['content-length']);
-  const bytes = encoding === undefined ? received : await decodeBody(received, encoding, maxBytes);
+async function receive({ request, body, context }: Exchange): Promise<Payload> {
+  const { headers, preferences } = request;
+  const bytes = await readBytes(body, headers, context.snapshot().config.server.maxBodyBytes);
   if (bytes.length === 0) return EMPTY_OBJECT;
   const format = bodyFormat(headers['content-type']);
-  if (request.preferences.singleObject && format === 'json') {
-    // Any JSON will do; PostgreSQL reads it.
-    return { ...EMPTY_OBJECT, bytes };
-  }
+  // Any JSON will do for a single json parameter, so PostgreSQL reads it.
+  if (preferences.singleObject && format === 'json') return { ...EMPTY_OBJECT, bytes };
   const payload = readPayload(bytes, format);
   if (!payload.isArray) return payload;
   if (format === 'csv' && payload.rows > 0) return firstRow(payload);
@@ -139,67 +151,4 @@ function firstRow({ bytes }: Payload): Payload {
   const rows: unknown = JSON.parse(bytes.toString('utf8'));
   const first: unknown = Array.isArray(rows) ? rows[0] : undefined;
   return readPayload(Buffer.from(JSON.stringify(first)), 'json');
-}
-
-function prepare({ request, exposed, context }: Exchange, payload: Payload, page: Page): PreparedCall {
-  const { parsed, preferences, schema, method } = request;
-  const name = resourceName(request.resource);
-  const isPost = method === 'POST';
-  let plan: CallPlan;
-  let query: Query = parsed.query;
-  if (!isPost) {
-    ({ call: plan, query } = planCallByGet(exposed, schema, name, query, parsed.values));
-  } else if (preferences.singleObject) {
-    plan = planSingleObject(exposed, schema, name);
-  } else {
-    plan = planCallByPost(exposed, schema, name, query.columns ?? payload.keys, payload);
-  }
-  const { routine } = plan;
-  const { node, legacyNames } = planRead(exposed, originOfCall(exposed, routine), query);
-  const media = negotiate(request.accept, (one) => isServed(one, context.dev));
-  checkStrict(preferences);
-  const checksAffected = preferences.maxAffected !== undefined && preferences.handling !== 'lenient';
-  if (checksAffected && !routine.isSetOf) throw maxAffectedOnSingle();
-  const isReadOnly = routine.volatility !== 'volatile';
-  const { limit, offset } = pageCounts(page);
-  const statement = renderCall(plan, node, {
-    media,
-    withBody: method !== 'HEAD',
-    limit,
-    offset,
-    tellCut: false,
-    total: preferences.count === undefined || !routine.isSetOf ? undefined : 'exact',
-    withResponseSettings: usesResponseSettings(exposed),
-    isSingleRow: false,
-    checks: checksOf(routine, media, checksAffected ? preferences.maxAffected : undefined, isReadOnly),
-  });
-  return {
-    call: plan,
-    media,
-    statement: media.kind === 'plan' ? renderExplain(statement, media) : statement,
-    isReadOnly,
-    applied:
-      request.preferHeader === ''
-        ? undefined
-        : appliedHeader(preferences, {
-            resolution: false,
-            missing: false,
-            return: false,
-            maxAffected: preferences.handling === 'strict',
-          }),
-    warnings: legacyWarnings(legacyNames),
-  };
-}
-
-/** What has been written is undone when the result is not what was asked for. */
-function checksOf(
-  routine: ExposedRoutine,
-  media: MediaType,
-  maxAffected: number | undefined,
-  isReadOnly: boolean,
-): Check[] {
-  const checks: Check[] = [];
-  if (media.kind === 'singular' && routine.isSetOf && !isReadOnly) checks.push({ kind: 'singular' });
-  if (maxAffected !== undefined) checks.push({ kind: 'max-affected', most: maxAffected });
-  return checks;
 }

@@ -1,8 +1,11 @@
-// GET and HEAD of the root: the OpenAPI document of what this caller may use, asked of the database as the caller.
-import { runStatements, type Exchange } from '../exchange.ts';
-import { openApi } from '../openapi.ts';
+// GET and HEAD of the root: the OpenAPI document of what this caller may use. Which rights the caller has is asked of
+// the database, as the caller.
+import { openApi, type RelationRights } from '../openapi.ts';
+import type { ExposedRelation, ExposedRoutine } from '../plan/relation.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
-import { respond } from '../respond/respond.ts';
+import { EVERYTHING } from '../request/page.ts';
+import { FIELD } from '../request/slots.ts';
+import type { Action, Plan } from './action.ts';
 
 const OPENAPI: MediaType = { kind: 'openapi' };
 
@@ -14,54 +17,61 @@ const RIGHTS = `SELECT
   (SELECT json_agg(p.proname) FROM pg_catalog.pg_proc p
    WHERE p.pronamespace = $2::regnamespace AND p.proname = ANY ($3::text[]) AND has_function_privilege(p.oid, 'EXECUTE'))`;
 
-export async function describe(exchange: Exchange): Promise<void> {
-  const { request, exposed, context, reply } = exchange;
-  const media = negotiate(request.accept, ({ kind }) => kind === 'openapi' || kind === 'json', OPENAPI);
-  const relations = [...exposed.relations.values()].filter((one) => one.schema === request.schema);
-  const routines = [...exposed.routines.values()].filter((one) => one.schema === request.schema);
-  const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
-  const names = relations.map(({ schema, name }) => `${quoted(schema)}.${quoted(name)}`);
-  const [result] = await runStatements(
-    exchange,
-    [{ text: RIGHTS, slots: [0, 1, 2] }],
-    {
-      values: [arrayText(names), quoted(request.schema), arrayText(routines.map((routine) => routine.name))],
-    },
-    { readOnly: true },
-  );
-  const [rights, callable] = result?.rows[0] ?? [];
-  const mayUse = toRights(rights);
-  const mayCall = new Set(toNames(callable));
-  const { project } = context.snapshot().config;
-  const document = openApi({
-    title: project.name ?? 'Data API',
-    description: project.description,
-    serverUrl: `${context.baseUrl() ?? ''}/rest/v1`,
-    relations: relations.flatMap((relation, index) => {
-      const [select, insert, update, remove] = mayUse.get(names[index] ?? '') ?? [];
-      if (!select && !insert && !update && !remove) return [];
-      return [
-        {
-          relation,
-          select: select === true,
-          insert: insert === true,
-          update: update === true,
-          delete: remove === true,
-        },
-      ];
-    }),
-    routines: routines.filter((routine) => mayCall.has(routine.name)),
-  });
-  return respond(
-    reply,
-    request,
-    {
+type Description = Plan & {
+  readonly relations: readonly ExposedRelation[];
+  readonly routines: readonly ExposedRoutine[];
+  /** Schema and name of each relation as SQL. */
+  readonly names: readonly string[];
+  readonly schema: string;
+};
+
+export const DESCRIBE: Action<Description> = {
+  page: () => EVERYTHING,
+
+  plan({ request, exposed }) {
+    const { schema } = request;
+    const media = negotiate(request.accept, ({ kind }) => kind === 'openapi' || kind === 'json', OPENAPI);
+    const relations = [...exposed.relations.values()].filter((one) => one.schema === schema);
+    const routines = [...exposed.routines.values()].filter((one) => one.schema === schema);
+    const names = relations.map((one) => `${quoted(schema)}.${quoted(one.name)}`);
+    return { media, isReadOnly: true, relations, routines, names, schema };
+  },
+
+  sql: () => ({ statement: { text: RIGHTS, slots: [FIELD, FIELD - 1, FIELD - 2], columns: [] } }),
+
+  fields: ({ names, schema, routines }) => [
+    arrayText(names),
+    quoted(schema),
+    arrayText(routines.map((routine) => routine.name)),
+  ],
+
+  answer({ context }, { media, relations, routines, names }, { results }) {
+    const [rights, callable] = results[0]?.rows[0] ?? [];
+    const mayUse = toRights(rights);
+    const mayCall = new Set(toNames(callable));
+    const { project } = context.snapshot().config;
+    const document = openApi({
+      title: project.name ?? 'Data API',
+      description: project.description,
+      serverUrl: `${context.baseUrl() ?? ''}/rest/v1`,
+      relations: relations.flatMap((relation, index): RelationRights[] => {
+        const rightsOf = mayUse.get(names[index] ?? '') ?? [];
+        if (!rightsOf.includes(true)) return [];
+        const may = (at: number): boolean => rightsOf[at] === true;
+        return [{ relation, select: may(0), insert: may(1), update: may(2), delete: may(3) }];
+      }),
+      routines: routines.filter((routine) => mayCall.has(routine.name)),
+    });
+    return {
       status: 200,
       contentType: contentType(media.kind === 'json' ? media : OPENAPI),
       body: JSON.stringify(document),
-    },
-    undefined,
-  );
+    };
+  },
+};
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
 }
 
 function arrayText(names: readonly string[]): string {

@@ -1,9 +1,8 @@
 // OPTIONS: which methods a resource has, from what the catalog says and not from privileges.
 import type { Exchange } from '../exchange.ts';
+import { findRelation, findRoutine } from '../plan/exposed.ts';
 import type { ExposedRelation } from '../plan/relation.ts';
-import { findRoutine } from '../plan/plan-call.ts';
 import { routineNotFound } from '../problem.ts';
-import { findRelation } from './read.ts';
 
 /** Needs no key: what it tells is the API's, not a caller's. */
 export async function options({

@@ -1,163 +1,129 @@
 // POST, PATCH, PUT and DELETE of a relation.
-import { unreachable } from '../../lib/assert.ts';
 import { readBody } from '../../http/body.ts';
-import { ResultRow, runStatements, usesResponseSettings, type Exchange } from '../exchange.ts';
+import { unreachable } from '../../lib/assert.ts';
+import { findRelation } from '../plan/exposed.ts';
+import type { PlanNode } from '../plan/plan.ts';
 import { originOf, planRead } from '../plan/plan-read.ts';
-import { planDelete, planInsert, planPut, planUpdate, type WritePlan } from '../plan/plan-write.ts';
+import { planWrite, type WriteKind, type WritePlan } from '../plan/plan-write.ts';
 import type { ExposedRelation } from '../plan/relation.ts';
 import { invalidJson, pageOnPut } from '../problem.ts';
 import { bodyFormat, EMPTY_OBJECT, readPayload, type Payload } from '../request/body.ts';
-import { checkEncoding, decodeBody } from '../request/content-encoding.ts';
-import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
-import { appliedHeader, checkStrict, type Preferences } from '../request/preferences.ts';
-import { respond } from '../respond/respond.ts';
-import { renderWrite } from '../sql/render-write.ts';
-import type { ResultStatement } from '../sql/render-read.ts';
-import type { Check } from '../sql/render-result.ts';
-import { explainedBody, renderExplain } from './explain.ts';
-import { findRelation, isServed, legacyWarnings, resourceName } from './read.ts';
+import { readBytes } from '../request/body-bytes.ts';
+import { contentType, negotiateRows } from '../request/media-type.ts';
+import { EVERYTHING } from '../request/page.ts';
+import { appliedHeader, affectedLimit, checkStrict, type Preferences } from '../request/preferences.ts';
+import type { Query } from '../request/query.ts';
+import { legacyWarnings } from '../respond/warnings.ts';
+import type { ResultRow } from '../run/result-row.ts';
+import { checksOf } from '../sql/render-result.ts';
+import { renderWrite, type WriteShape } from '../sql/render-write.ts';
+import type { Action, Plan } from './action.ts';
+import type { Exchange } from '../exchange.ts';
 
-type PreparedWrite = {
+type PlannedWrite = Plan & {
   readonly relation: ExposedRelation;
-  readonly media: MediaType;
-  readonly statement: ResultStatement;
+  readonly write: WritePlan;
+  readonly node: PlanNode;
+  readonly shape: WriteShape;
   readonly applied: string | undefined;
   readonly warnings: readonly string[];
 };
 
-export async function write(exchange: Exchange, action: WriteAction): Promise<void> {
-  const { request, exposed, plans, reply } = exchange;
-  const { parsed, preferences } = request;
-  if (action === 'put' && (parsed.rootLimit !== undefined || parsed.rootOffset !== undefined)) {
-    throw pageOnPut();
-  }
-  const payload = await readWriteBody(exchange, action);
-  const bodyShape = `${payload.isArray ? 'a' : 'o'}${payload.uniform ? '' : 'u'}${payload.rows > 1 ? '+' : ''}${JSON.stringify(payload.keys)}`;
-  const key = `write\n${request.method}\n${request.schema}\n${request.path}\n${request.accept ?? ''}\n${request.preferHeader}\n${bodyShape}\n${parsed.shape}`;
-  const plan = plans.get(exposed, key, () => prepare(exchange, action, payload));
-  const [result] = await runStatements(
-    exchange,
-    [plan.statement],
-    { values: parsed.values, body: payload.bytes },
-    { readOnly: false },
-  );
-  if (plan.media.kind === 'plan') {
-    const body = explainedBody(result, plan.media);
-    return respond(reply, request, { status: 200, contentType: contentType(plan.media), body }, undefined);
-  }
-  const row = new ResultRow(result, plan.statement.columns);
-  const affected = row.number('page') ?? affectedRows(result?.tag ?? '');
-  const isShown = preferences.return === 'representation';
-  return respond(
-    reply,
-    request,
-    {
-      status: statusOf(exchange, action, payload, row),
-      contentType: isShown ? contentType(plan.media) : undefined,
-      body: isShown ? row.bytes('body') : undefined,
-      contentRange: rangeOf(action, affected, preferences),
-      location: affected === 1 ? locationOf(plan.relation, row) : undefined,
-      applied: plan.applied,
-      warnings: plan.warnings,
+export const WRITES: Readonly<Record<WriteKind, Action<PlannedWrite>>> = {
+  insert: writing('insert'),
+  update: writing('update'),
+  put: writing('put'),
+  delete: writing('delete'),
+};
+
+function writing(kind: WriteKind): Action<PlannedWrite> {
+  return {
+    page({ request: { parsed } }) {
+      if (kind === 'put' && (parsed.rootLimit !== undefined || parsed.rootOffset !== undefined)) {
+        throw pageOnPut();
+      }
+      return EVERYTHING;
     },
-    row,
-  );
+
+    payload: (exchange) => receive(exchange, kind),
+
+    payloadShape(_exchange, { isArray, uniform, rows, keys }) {
+      return `${isArray ? 'a' : 'o'}${uniform ? '' : 'u'}${rows > 1 ? '+' : ''}${JSON.stringify(keys)}`;
+    },
+
+    plan({ request, exposed, context }, payload) {
+      const { preferences, parsed } = request;
+      const relation = findRelation(exposed, request.schema, request.resource.name);
+      const shown = kind === 'insert' ? withoutRootConditions(parsed.query) : parsed.query;
+      const { node, legacyNames } = planRead(exposed, originOf(relation), shown);
+      const write = planWrite(kind, relation, parsed.query, payload, preferences);
+      checkStrict(preferences);
+      const media = negotiateRows(request.accept, context.dev);
+      const isUpsert = write.kind === 'insert' && write.conflict !== undefined;
+      const { resolution, missing, handling, maxAffected } = preferences;
+      return {
+        relation,
+        write,
+        node,
+        media,
+        isReadOnly: false,
+        shape: {
+          media,
+          withBody: preferences.return === 'representation',
+          withResponseSettings: exposed.usesResponseSettings,
+          checks: checksOf({
+            put: kind === 'put',
+            singular: media.kind === 'singular',
+            maxAffected: affectedLimit(preferences),
+          }),
+          withLocation:
+            kind === 'insert' && preferences.return === 'headers-only' && relation.primaryKey.length > 0,
+          countInserted: write.kind === 'insert' && write.conflict?.action === 'merge',
+        },
+        applied: appliedHeader(preferences, {
+          resolution: kind === 'insert' && isUpsert ? resolution : undefined,
+          missing: kind === 'insert' || kind === 'update' ? missing : undefined,
+          return: preferences.return,
+          maxAffected: kind !== 'put' && handling === 'strict' ? maxAffected : undefined,
+        }),
+        warnings: legacyWarnings(legacyNames),
+      };
+    },
+
+    sql: ({ relation, write, node, shape }) => ({ statement: renderWrite(relation, write, node, shape) }),
+
+    answer({ request: { preferences } }, plan, { row, results, payload }) {
+      const affected = row.number('page') ?? affectedRows(results[0]?.tag ?? '');
+      const isShown = preferences.return === 'representation';
+      return {
+        status: statusOf(kind, preferences, payload, row),
+        contentType: isShown ? contentType(plan.media) : undefined,
+        body: isShown ? row.bytes('body') : undefined,
+        contentRange: rangeOf(kind, affected, preferences),
+        location: affected === 1 ? locationOf(plan.relation, row) : undefined,
+        applied: plan.applied,
+        warnings: plan.warnings,
+      };
+    },
+  };
 }
 
-async function readWriteBody({ request, body, context }: Exchange, action: WriteAction): Promise<Payload> {
-  const { headers } = request;
-  const maxBytes = context.snapshot().config.server.maxBodyBytes;
-  // Also for DELETE, whose body means nothing: unread bytes would be taken for the next request.
-  const encoding = headers['content-encoding'];
-  if (action !== 'delete') checkEncoding(encoding);
-  const received = await readBody(body, maxBytes, headers['content-length']);
-  if (action === 'delete') return EMPTY_OBJECT;
-  const bytes = encoding === undefined ? received : await decodeBody(received, encoding, maxBytes);
-  const format = bodyFormat(headers['content-type']);
+async function receive({ request, body, context }: Exchange, kind: WriteKind): Promise<Payload> {
+  const { maxBodyBytes } = context.snapshot().config.server;
+  if (kind === 'delete') {
+    // Unread bytes would be taken for the next request.
+    await readBody(body, maxBodyBytes, request.headers['content-length']);
+    return EMPTY_OBJECT;
+  }
+  const bytes = await readBytes(body, request.headers, maxBodyBytes);
+  const format = bodyFormat(request.headers['content-type']);
   if (bytes.length === 0) throw invalidJson();
   return readPayload(bytes, format);
 }
 
-function prepare(
-  { request, exposed, context }: Exchange,
-  action: WriteAction,
-  payload: Payload,
-): PreparedWrite {
-  const { parsed, preferences } = request;
-  const relation = findRelation(exposed, request.schema, resourceName(request.resource));
-  const { query } = parsed;
-  const shownQuery =
-    action === 'insert' ? { ...query, conditions: query.conditions.filter(isEmbedded) } : query;
-  const { node, legacyNames } = planRead(exposed, originOf(relation), shownQuery);
-  const plan = planOf(action, relation, query, payload, preferences);
-  checkStrict(preferences);
-  const media = negotiate(request.accept, (one) => isServed(one, context.dev));
-  const statement = renderWrite(relation, plan, node, {
-    media,
-    withBody: preferences.return === 'representation',
-    limit: undefined,
-    offset: undefined,
-    tellCut: false,
-    total: undefined,
-    withResponseSettings: usesResponseSettings(exposed),
-    isSingleRow: false,
-    checks: checksOf(action, media, preferences),
-    withLocation:
-      action === 'insert' && preferences.return === 'headers-only' && relation.primaryKey.length > 0,
-    countInserted: plan.kind === 'insert' && plan.conflict?.action === 'merge',
-  });
-  return {
-    relation,
-    media,
-    statement: media.kind === 'plan' ? renderExplain(statement, media) : statement,
-    applied:
-      request.preferHeader === ''
-        ? undefined
-        : appliedHeader(preferences, {
-            resolution: plan.kind === 'insert' && plan.conflict !== undefined && action === 'insert',
-            missing: action === 'insert' || action === 'update',
-            return: true,
-            maxAffected: action !== 'put' && preferences.handling === 'strict',
-          }),
-    warnings: legacyWarnings(legacyNames),
-  };
-}
-
-export type WriteAction = 'insert' | 'update' | 'put' | 'delete';
-
-function isEmbedded({ path }: { readonly path: readonly string[] }): boolean {
-  return path.length > 0;
-}
-
-function planOf(
-  action: WriteAction,
-  relation: ExposedRelation,
-  query: Parameters<typeof planInsert>[1],
-  payload: Payload,
-  preferences: Preferences,
-): WritePlan {
-  switch (action) {
-    case 'insert':
-      return planInsert(relation, query, payload, preferences);
-    case 'update':
-      return planUpdate(relation, query, payload, preferences);
-    case 'put':
-      return planPut(relation, query, payload);
-    case 'delete':
-      return planDelete(query);
-    default:
-      return unreachable(action);
-  }
-}
-
-function checksOf(action: string, media: MediaType, preferences: Preferences): Check[] {
-  const checks: Check[] = [];
-  if (action === 'put') checks.push({ kind: 'put' });
-  if (media.kind === 'singular') checks.push({ kind: 'singular' });
-  if (preferences.maxAffected !== undefined && preferences.handling !== 'lenient') {
-    checks.push({ kind: 'max-affected', most: preferences.maxAffected });
-  }
-  return checks;
+/** Filters of an insert are about what is embedded: there are no rows of its own to choose from. */
+function withoutRootConditions(query: Query): Query {
+  return { ...query, conditions: query.conditions.filter(({ path }) => path.length > 0) };
 }
 
 /** `INSERT 0 3`, `UPDATE 3`, `DELETE 3`: the number is the last word. */
@@ -166,29 +132,26 @@ function affectedRows(tag: string): number {
   return tag.startsWith('SELECT') || Number.isNaN(number) ? 0 : number;
 }
 
-function statusOf({ request }: Exchange, action: WriteAction, payload: Payload, row: ResultRow): number {
-  const isShown = request.preferences.return === 'representation';
-  switch (action) {
-    case 'insert': {
-      if (request.preferences.resolution !== 'merge-duplicates') return 201;
-      const inserted = row.text('inserted');
-      if (payload.rows === 0) return 200;
-      return inserted === undefined || Number(inserted) > 0 ? 201 : 200;
-    }
+function statusOf(kind: WriteKind, preferences: Preferences, payload: Payload, row: ResultRow): number {
+  const isShown = preferences.return === 'representation';
+  switch (kind) {
+    case 'insert':
+      if (preferences.resolution !== 'merge-duplicates') return 201;
+      return payload.rows > 0 && (row.number('inserted') ?? 1) > 0 ? 201 : 200;
     case 'put':
       if (!isShown) return 204;
-      return Number(row.text('inserted') ?? '0') > 0 ? 201 : 200;
+      return (row.number('inserted') ?? 0) > 0 ? 201 : 200;
     case 'update':
     case 'delete':
       return isShown ? 200 : 204;
     default:
-      return unreachable(action);
+      return unreachable(kind);
   }
 }
 
-function rangeOf(action: WriteAction, affected: number, { count }: Preferences): string | undefined {
+function rangeOf(kind: WriteKind, affected: number, { count }: Preferences): string | undefined {
   const total = count === undefined ? '*' : String(affected);
-  switch (action) {
+  switch (kind) {
     case 'put':
       return undefined;
     case 'update':
@@ -197,7 +160,7 @@ function rangeOf(action: WriteAction, affected: number, { count }: Preferences):
     case 'delete':
       return `*/${total}`;
     default:
-      return unreachable(action);
+      return unreachable(kind);
   }
 }
 

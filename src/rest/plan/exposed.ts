@@ -2,9 +2,11 @@
 // the database does not exist here: not as a resource, not in an embed, not in a suggestion.
 import { relationKey, type Catalog, type Relation } from '../../catalog/catalog.ts';
 import type { Snapshot } from '../../http/feature.ts';
+import { relationNotFound } from '../problem.ts';
 import { relationshipsOf } from './find-relationships.ts';
 import type { ExposedRelation, ExposedRoutine } from './relation.ts';
 import type { Relationship } from './relationship.ts';
+import { closest } from './suggest.ts';
 import { withKeys } from './view-keys.ts';
 
 export type Exposed = {
@@ -13,6 +15,8 @@ export type Exposed = {
   readonly routines: ReadonlyMap<string, ExposedRoutine>;
   readonly relationships: ReadonlyMap<string, readonly Relationship[]>;
   readonly catalog: Catalog;
+  /** Some SQL in the database sets headers or the status of the answer. */
+  readonly usesResponseSettings: boolean;
   readonly version: number;
 };
 
@@ -59,6 +63,8 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
     routines,
     relationships: relationshipsOf(relations, routines, catalog),
     catalog,
+    usesResponseSettings:
+      catalog.usedSettings.has('response.headers') || catalog.usedSettings.has('response.status'),
     version,
   };
 }
@@ -73,4 +79,15 @@ function withColumns(relation: Relation, declared: ReadonlySet<string>): Exposed
       relation.columns.filter((column) => !declared.has(column.name)).map((column) => column.name),
     ),
   };
+}
+
+export function findRelation(exposed: Exposed, schema: string, name: string): ExposedRelation {
+  const relation = exposed.relations.get(relationKey(schema, name));
+  if (relation) return relation;
+  const names = [...exposed.relations.values()].filter((one) => one.schema === schema).map((one) => one.name);
+  throw relationNotFound(schema, name, closest(name, names, 0.6));
+}
+
+export function findRoutine(exposed: Exposed, schema: string, name: string): ExposedRoutine | undefined {
+  return exposed.routines.get(relationKey(schema, name));
 }

@@ -1,22 +1,18 @@
 // Calls of SQL functions: which declared function, and where each of its arguments comes from. Every parameter
 // of a GET is an argument or a filter on the result, and only the function's signature can tell which.
-import { relationKey, type Column, type RoutineArg } from '../../catalog/catalog.ts';
-import { badArguments, routineNotFound, syntaxError } from '../problem.ts';
+import type { Column, RoutineArg } from '../../catalog/catalog.ts';
+import { badArguments, routineNotFound } from '../problem.ts';
 import type { Payload } from '../request/body.ts';
 import { fieldText, isScalar } from '../request/json-keys.ts';
 import type { At, Condition, Parameter, Query } from '../request/query.ts';
 import { BODY, FIELD } from '../request/slots.ts';
-import type { Exposed } from './exposed.ts';
+import { findRoutine, type Exposed } from './exposed.ts';
 import type { ExposedRoutine } from './relation.ts';
 import type { CallPlan, PlannedArgument } from './plan.ts';
 import { originOf, type Origin } from './plan-read.ts';
 import { closest } from './suggest.ts';
 
-export function findRoutine(exposed: Exposed, schema: string, name: string): ExposedRoutine | undefined {
-  return exposed.routines.get(relationKey(schema, name));
-}
-
-export type CallByGet = { readonly call: CallPlan; readonly query: Query };
+type CallByGet = { readonly call: CallPlan; readonly query: Query };
 
 export function planCallByGet(
   exposed: Exposed,
@@ -165,11 +161,6 @@ function checkNames(
       : `Unknown arguments: ${unknown.join(', ')}${value === '' ? '' : `; as a filter on the result the value would need an operator`}.`,
     `Perhaps you meant to call the function ${signature(routine)}`,
   );
-}
-
-/** A bare value in the query string of a POST is neither: its arguments are in the body. */
-export function refuseParameter(key: string, value: string): never {
-  throw syntaxError('filter', value, 1, `'${key}' is no filter; arguments of a POST belong into the body`);
 }
 
 function notFound(

@@ -1,12 +1,13 @@
 // Writes, checked against the catalog: which columns, which conflict target, which rows.
 import type { Column } from '../../catalog/catalog.ts';
+import { unreachable } from '../../lib/assert.ts';
 import { badBody, badPutFilters, unknownColumn, whereRequired } from '../problem.ts';
 import type { Payload } from '../request/body.ts';
 import type { Preferences } from '../request/preferences.ts';
 import type { Query, Slot } from '../request/query.ts';
 import type { ExposedRelation } from './relation.ts';
 
-export type Conflict = { readonly columns: readonly string[]; readonly action: 'merge' | 'ignore' };
+type Conflict = { readonly columns: readonly string[]; readonly action: 'merge' | 'ignore' };
 
 export type WriteRows = {
   readonly columns: readonly Column[];
@@ -29,7 +30,31 @@ export type WritePlan =
   | { readonly kind: 'update'; readonly rows: WriteRows }
   | { readonly kind: 'delete' };
 
-export function planInsert(
+export type WriteKind = 'insert' | 'update' | 'put' | 'delete';
+
+export function planWrite(
+  kind: WriteKind,
+  relation: ExposedRelation,
+  query: Query,
+  payload: Payload,
+  preferences: Preferences,
+): WritePlan {
+  switch (kind) {
+    case 'insert':
+      return planInsert(relation, query, payload, preferences);
+    case 'update':
+      return planUpdate(relation, query, payload, preferences);
+    case 'put':
+      return planPut(relation, query, payload);
+    case 'delete':
+      requireFilter(query, 'DELETE');
+      return { kind: 'delete' };
+    default:
+      return unreachable(kind);
+  }
+}
+
+function planInsert(
   relation: ExposedRelation,
   query: Query,
   payload: Payload,
@@ -57,7 +82,7 @@ export function planInsert(
   };
 }
 
-export function planUpdate(
+function planUpdate(
   relation: ExposedRelation,
   query: Query,
   payload: Payload,
@@ -73,12 +98,7 @@ export function planUpdate(
   };
 }
 
-export function planDelete(query: Query): WritePlan {
-  requireFilter(query, 'DELETE');
-  return { kind: 'delete' };
-}
-
-export function planPut(relation: ExposedRelation, query: Query, payload: Payload): InsertPlan {
+function planPut(relation: ExposedRelation, query: Query, payload: Payload): InsertPlan {
   if (!payload.uniform) {
     throw badBody('All object keys must match', 'Send the one row that the URL names.');
   }

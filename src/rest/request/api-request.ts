@@ -6,10 +6,8 @@ import { decode, parseQuery } from './parse-query.ts';
 import { parsePreferences, type Preferences } from './preferences.ts';
 import type { ParsedQuery } from './query.ts';
 
-export type Resource =
-  | { readonly kind: 'root' }
-  | { readonly kind: 'relation'; readonly name: string }
-  | { readonly kind: 'routine'; readonly name: string };
+/** `name` of the root is empty. */
+export type Resource = { readonly kind: 'root' | 'relation' | 'routine'; readonly name: string };
 
 export type Action = 'read' | 'insert' | 'update' | 'put' | 'delete' | 'call' | 'describe' | 'options';
 
@@ -55,7 +53,7 @@ export function readRequest(
       queryText,
       resource.kind === 'routine' ? (isRead ? 'routine-by-get' : 'routine-by-post') : 'relation',
     ),
-    preferences: parsePreferences(preferHeader === '' ? undefined : preferHeader),
+    preferences: parsePreferences(preferHeader),
     preferHeader,
     accept: headers.accept,
     headers,
@@ -63,7 +61,7 @@ export function readRequest(
 }
 
 function readResource(path: string): Resource {
-  if (path === '' || path === '/') return { kind: 'root' };
+  if (path === '' || path === '/') return { kind: 'root', name: '' };
   const trimmed = path.endsWith('/') ? path.slice(1, -1) : path.slice(1);
   const slash = trimmed.indexOf('/');
   if (slash < 0) return { kind: 'relation', name: pathName(trimmed) };

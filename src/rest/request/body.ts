@@ -5,7 +5,7 @@ import { readJsonBody, type JsonBody } from './json-keys.ts';
 
 export type Payload = JsonBody & { readonly bytes: Buffer };
 
-export type BodyFormat = 'json' | 'csv' | 'form';
+type BodyFormat = 'json' | 'csv' | 'form';
 
 export function bodyFormat(contentType: string | undefined): BodyFormat {
   if (contentType === undefined || contentType === '') return 'json';

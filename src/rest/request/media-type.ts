@@ -8,17 +8,28 @@ export type MediaType =
   | { readonly kind: 'csv' }
   | { readonly kind: 'geojson' }
   | { readonly kind: 'openapi' }
-  | {
-      readonly kind: 'plan';
-      readonly format: 'text' | 'json';
-      readonly options: readonly PlanOption[];
-      readonly of: MediaType;
-    };
+  | ExplainMedia;
 
-export type PlanOption = 'analyze' | 'verbose' | 'settings' | 'buffers' | 'wal';
+/** The execution plan of what another media type would answer. */
+export type ExplainMedia = {
+  readonly kind: 'plan';
+  readonly format: 'text' | 'json';
+  readonly options: ReadonlyArray<(typeof PLAN_OPTIONS)[number]>;
+  readonly of: MediaType;
+};
+
 const PLAN_OPTIONS = ['analyze', 'verbose', 'settings', 'buffers', 'wal'] as const;
 
-export const JSON_MEDIA: MediaType = { kind: 'json' };
+const JSON_MEDIA: MediaType = { kind: 'json' };
+
+/** For rows; the execution plan is for the developer alone. */
+export function negotiateRows(accept: string | undefined, isDev: boolean): MediaType {
+  return negotiate(accept, (media) => isRows(media) || (isDev && media.kind === 'plan' && isRows(media.of)));
+}
+
+function isRows({ kind }: MediaType): boolean {
+  return kind === 'json' || kind === 'stripped' || kind === 'singular' || kind === 'csv';
+}
 
 /** `served` says which kinds this resource can answer with, in this mode. */
 export function negotiate(

@@ -1,6 +1,8 @@
 // Which rows were asked for: limit and offset parameters, cut by a Range header, with the default limit where
 // nothing sets an upper bound. One place decides, so that no path can fall back to the default by accident.
 import { rangeNotSatisfiable } from '../problem.ts';
+import { LARGEST_LITERAL, type Count } from './query.ts';
+import { LIMIT, OFFSET } from './slots.ts';
 
 export const DEFAULT_LIMIT = 20;
 
@@ -14,7 +16,7 @@ export type Page = {
 
 export const EVERYTHING: Page = { offset: 0, limit: undefined, isDefault: false };
 
-export type PageRequest = {
+type PageRequest = {
   readonly limit: number | undefined;
   readonly offset: number | undefined;
   readonly rangeHeader: string | undefined;
@@ -49,4 +51,19 @@ export function toPage({ limit, offset, rangeHeader, defaultLimit }: PageRequest
     return { offset: first, limit: Math.max(0, end - first), isDefault: false };
   }
   return { offset: first, limit: defaultLimit, isDefault: defaultLimit !== undefined };
+}
+
+/** The part of a page that decides about the SQL: see Count. */
+export function pageShape({ limit, offset, isDefault }: Page): string {
+  const shown = limit === undefined ? '' : limit <= LARGEST_LITERAL ? String(limit) : '$';
+  return `${shown}${isDefault ? 'd' : ''},${offset > 0 ? '$' : ''}`;
+}
+
+export type PageCounts = { readonly limit: Count | undefined; readonly offset: Count | undefined };
+
+export function pageCounts({ limit, offset }: Page): PageCounts {
+  return {
+    limit: limit === undefined ? undefined : limit <= LARGEST_LITERAL ? { literal: limit } : { slot: LIMIT },
+    offset: offset > 0 ? { slot: OFFSET } : undefined,
+  };
 }

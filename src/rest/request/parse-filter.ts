@@ -1,15 +1,16 @@
 // Filters: `operator.value` with its modifiers, the values of lists, and logic trees. Values leave the text
 // as slots here; nothing that a caller wrote as a value reaches SQL in any other way.
 import { tooDeep } from '../problem.ts';
-import type {
-  CompareOperator,
-  Condition,
-  Filter,
-  Group,
-  IsValue,
-  Operation,
-  SearchOperator,
-  Slot,
+import {
+  COMPARE_OPERATORS,
+  IS_VALUES,
+  SEARCH_OPERATORS,
+  type Condition,
+  type Filter,
+  type Group,
+  type IsValue,
+  type Operation,
+  type Slot,
 } from './query.ts';
 import { Scanner } from './scanner.ts';
 
@@ -22,37 +23,9 @@ type Context = 'whole' | 'term';
 const MAX_LOGIC_DEPTH = 64;
 
 const QUANTIFIABLE = new Set(['eq', 'gte', 'gt', 'lte', 'lt', 'like', 'ilike', 'match', 'imatch']);
-const COMPARE: ReadonlyMap<string, CompareOperator> = new Map(
-  (
-    [
-      'eq',
-      'neq',
-      'gt',
-      'gte',
-      'lt',
-      'lte',
-      'like',
-      'ilike',
-      'match',
-      'imatch',
-      'isdistinct',
-      'cs',
-      'cd',
-      'ov',
-      'sl',
-      'sr',
-      'nxr',
-      'nxl',
-      'adj',
-    ] as const
-  ).map((operator) => [operator, operator]),
-);
-const SEARCH: ReadonlyMap<string, SearchOperator> = new Map(
-  (['fts', 'plfts', 'phfts', 'wfts'] as const).map((operator) => [operator, operator]),
-);
-const IS_VALUES: ReadonlyMap<string, IsValue> = new Map(
-  (['null', 'not_null', 'true', 'false', 'unknown'] as const).map((value) => [value, value]),
-);
+const COMPARE = byName(COMPARE_OPERATORS);
+const SEARCH = byName(SEARCH_OPERATORS);
+const IS = byName(IS_VALUES);
 const HAVING_OPERATORS = new Set([
   'eq',
   'neq',
@@ -66,6 +39,10 @@ const HAVING_OPERATORS = new Set([
   'like',
   'ilike',
 ]);
+
+function byName<T extends string>(names: readonly T[]): ReadonlyMap<string, T> {
+  return new Map(names.map((name) => [name, name]));
+}
 
 const WORD = /[a-z]+/y;
 const QUANTIFIER = /\((any|all)\)/y;
@@ -128,7 +105,7 @@ function isValue(scanner: Scanner): IsValue {
   const match = /[A-Za-z_]+/y;
   match.lastIndex = scanner.at;
   const word = match.exec(scanner.text)?.[0] ?? '';
-  const known = IS_VALUES.get(word.toLowerCase());
+  const known = IS.get(word.toLowerCase());
   if (!known) scanner.fail('null, not_null, true, false or unknown');
   scanner.at += word.length;
   return known;

@@ -6,24 +6,23 @@ import { rangeNotSatisfiable, syntaxError, tooDeep } from '../problem.ts';
 import { parseGroup, parseHaving, parseOperation, type Values } from './parse-filter.ts';
 import { parseNames, parseOrder } from './parse-order.ts';
 import { parseSelect } from './parse-select.ts';
-import type {
-  At,
-  Condition,
-  Count,
-  Filter,
-  OrderTerm,
-  Parameter,
-  ParsedQuery,
-  Query,
-  SelectItem,
+import {
+  LARGEST_LITERAL,
+  type At,
+  type Condition,
+  type Count,
+  type Filter,
+  type OrderTerm,
+  type Parameter,
+  type ParsedQuery,
+  type Query,
+  type SelectItem,
 } from './query.ts';
 import { Scanner } from './scanner.ts';
 
 /** For a relation every unknown parameter is a filter; for a routine only the catalog can tell. */
-export type QueryTarget = 'relation' | 'routine-by-get' | 'routine-by-post';
+type QueryTarget = 'relation' | 'routine-by-get' | 'routine-by-post';
 
-/** Limits up to this are written into the statement, see Count. */
-const LARGEST_LITERAL = 1_000;
 const MAX_PARAMETERS = 1_000;
 
 const ROOT: readonly string[] = [];
@@ -111,7 +110,7 @@ class QueryParser implements Values {
         this.#onConflict = parseNames(value, 'on_conflict parameter');
         return this.#addShape(key, value);
       case 'apikey':
-        // A door key for links that cannot carry headers; it was read before.
+        // Already read: for links, which cannot carry headers.
         return;
       default:
     }

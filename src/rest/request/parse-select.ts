@@ -1,12 +1,12 @@
 // The select grammar: columns, aliases, casts, JSON paths, aggregates, embeds and spreads at any depth.
 import { Scanner } from './scanner.ts';
 import { tooDeep } from '../problem.ts';
-import type { AggregateName, Embed, SelectItem } from './query.ts';
+import { AGGREGATES, type AggregateName, type Embed, type SelectItem } from './query.ts';
 
 export const MAX_DEPTH = 10;
-export const MAX_EMBEDS = 100;
+const MAX_EMBEDS = 100;
 
-const AGGREGATE = /\.(sum|avg|count|max|min)\(\)/y;
+const AGGREGATE = new RegExp(`\\.(${AGGREGATES.join('|')})\\(\\)`, 'y');
 
 export function parseSelect(text: string): readonly SelectItem[] {
   const scanner = new Scanner(text, 'select parameter');
@@ -97,19 +97,6 @@ class SelectParser {
     const match = AGGREGATE.exec(scanner.text);
     if (!match) return undefined;
     scanner.at += match[0].length;
-    return toAggregateName(match[1] ?? '');
-  }
-}
-
-function toAggregateName(text: string): AggregateName | undefined {
-  switch (text) {
-    case 'sum':
-    case 'avg':
-    case 'count':
-    case 'max':
-    case 'min':
-      return text;
-    default:
-      return undefined;
+    return AGGREGATES.find((name) => name === match[1]);
   }
 }

@@ -14,7 +14,7 @@ export type Preferences = {
   readonly invalid: readonly string[];
 };
 
-export const NO_PREFERENCES: Preferences = {
+const NO_PREFERENCES: Preferences = {
   return: undefined,
   count: undefined,
   resolution: undefined,
@@ -27,18 +27,19 @@ export const NO_PREFERENCES: Preferences = {
   invalid: [],
 };
 
-type Draft = { -readonly [K in keyof Preferences]: Preferences[K] };
-
-export function parsePreferences(header: string | undefined): Preferences {
-  if (header === undefined) return NO_PREFERENCES;
-  const preferences: Draft = { ...NO_PREFERENCES };
+export function parsePreferences(header: string): Preferences {
+  if (header === '') return NO_PREFERENCES;
+  const preferences = { ...NO_PREFERENCES };
   const invalid: string[] = [];
-  for (const part of header.split(',')) {
+  // From the last to the first: of several tokens of a family the first one counts.
+  for (const part of header.split(',').toReversed()) {
     const token = part.trim();
-    if (token !== '' && !apply(preferences, token)) invalid.push(token);
+    if (token === '') continue;
+    const choice = read(token);
+    if (choice) Object.assign(preferences, choice);
+    else invalid.unshift(token);
   }
-  preferences.invalid = invalid;
-  return preferences;
+  return { ...preferences, invalid };
 }
 
 export function checkStrict(preferences: Preferences): void {
@@ -47,96 +48,55 @@ export function checkStrict(preferences: Preferences): void {
   }
 }
 
-/** False when the token is not known at all. */
-function apply(preferences: Draft, token: string): boolean {
-  switch (token) {
-    case 'return=minimal':
-      preferences.return ??= 'minimal';
-      return true;
-    case 'return=headers-only':
-      preferences.return ??= 'headers-only';
-      return true;
-    case 'return=representation':
-      preferences.return ??= 'representation';
-      return true;
-    case 'count=exact':
-      preferences.count ??= 'exact';
-      return true;
-    case 'count=planned':
-      preferences.count ??= 'planned';
-      return true;
-    case 'count=estimated':
-      preferences.count ??= 'estimated';
-      return true;
-    case 'count=none':
-      return true;
-    case 'resolution=merge-duplicates':
-      preferences.resolution ??= 'merge-duplicates';
-      return true;
-    case 'resolution=ignore-duplicates':
-      preferences.resolution ??= 'ignore-duplicates';
-      return true;
-    case 'missing=default':
-      preferences.missing ??= 'default';
-      return true;
-    case 'missing=null':
-      preferences.missing ??= 'null';
-      return true;
-    case 'handling=strict':
-      preferences.handling ??= 'strict';
-      return true;
-    case 'handling=lenient':
-      preferences.handling ??= 'lenient';
-      return true;
-    case 'tx=commit':
-      preferences.tx ??= 'commit';
-      return true;
-    case 'tx=rollback':
-      preferences.tx ??= 'rollback';
-      return true;
-    case 'params=single-object':
-      preferences.singleObject = true;
-      return true;
-    default:
-      return applyValued(preferences, token);
-  }
+const CHOICES: ReadonlyMap<string, Partial<Preferences>> = new Map<string, Partial<Preferences>>([
+  ['return=minimal', { return: 'minimal' }],
+  ['return=headers-only', { return: 'headers-only' }],
+  ['return=representation', { return: 'representation' }],
+  ['count=exact', { count: 'exact' }],
+  ['count=planned', { count: 'planned' }],
+  ['count=estimated', { count: 'estimated' }],
+  ['count=none', {}],
+  ['resolution=merge-duplicates', { resolution: 'merge-duplicates' }],
+  ['resolution=ignore-duplicates', { resolution: 'ignore-duplicates' }],
+  ['missing=default', { missing: 'default' }],
+  ['missing=null', { missing: 'null' }],
+  ['handling=strict', { handling: 'strict' }],
+  ['handling=lenient', { handling: 'lenient' }],
+  ['tx=commit', { tx: 'commit' }],
+  ['tx=rollback', { tx: 'rollback' }],
+  ['params=single-object', { singleObject: true }],
+]);
+
+/** What a token asks for; undefined when nobody knows it. */
+function read(token: string): Partial<Preferences> | undefined {
+  const known = CHOICES.get(token);
+  if (known) return known;
+  const [, maxAffected] = /^max-affected=(\d{1,9})$/.exec(token) ?? [];
+  if (maxAffected !== undefined) return { maxAffected: Number(maxAffected) };
+  const zone = token.startsWith('timezone=') ? token.slice('timezone='.length) : '';
+  return zone === '' ? undefined : { timezone: zone };
 }
 
-function applyValued(preferences: Draft, token: string): boolean {
-  if (token.startsWith('max-affected=')) {
-    const text = token.slice('max-affected='.length);
-    if (!/^\d{1,9}$/.test(text)) return false;
-    preferences.maxAffected ??= Number(text);
-    return true;
-  }
-  if (token.startsWith('timezone=')) {
-    const zone = token.slice('timezone='.length);
-    if (zone === '') return false;
-    preferences.timezone ??= zone;
-    return true;
-  }
-  return false;
+/** How many rows a write may change at most; `handling=lenient` makes the limit a mere wish. */
+export function affectedLimit({ maxAffected, handling }: Preferences): number | undefined {
+  return handling === 'lenient' ? undefined : maxAffected;
 }
 
-export type Applied = {
-  readonly resolution: boolean;
-  readonly missing: boolean;
-  readonly return: boolean;
-  readonly maxAffected: boolean;
-};
-
-/** The value of Preference-Applied, undefined when nothing applied. */
-export function appliedHeader(preferences: Preferences, applied: Applied): string | undefined {
-  const parts: string[] = [];
-  if (applied.resolution && preferences.resolution) parts.push(`resolution=${preferences.resolution}`);
-  if (applied.missing && preferences.missing) parts.push(`missing=${preferences.missing}`);
-  if (applied.return && preferences.return) parts.push(`return=${preferences.return}`);
-  if (preferences.count) parts.push(`count=${preferences.count}`);
-  if (preferences.tx) parts.push(`tx=${preferences.tx}`);
-  if (preferences.handling) parts.push(`handling=${preferences.handling}`);
-  if (preferences.timezone !== undefined) parts.push(`timezone=${preferences.timezone}`);
-  if (applied.maxAffected && preferences.maxAffected !== undefined) {
-    parts.push(`max-affected=${preferences.maxAffected}`);
-  }
+/** The value of Preference-Applied, undefined when nothing applied; `own` are those only some requests heed. */
+export function appliedHeader(
+  { count, tx, handling, timezone }: Preferences,
+  own: Partial<Pick<Preferences, 'resolution' | 'missing' | 'return' | 'maxAffected'>> = {},
+): string | undefined {
+  const applied = [
+    ['resolution', own.resolution],
+    ['missing', own.missing],
+    ['return', own.return],
+    ['count', count],
+    ['tx', tx],
+    ['handling', handling],
+    ['timezone', timezone],
+    ['max-affected', own.maxAffected],
+  ] as const;
+  const parts = applied.flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]));
   return parts.length === 0 ? undefined : parts.join(', ');
 }

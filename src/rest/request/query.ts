@@ -12,8 +12,6 @@ export type JsonStep = {
 
 export type FieldPath = { readonly column: string; readonly steps: readonly JsonStep[] };
 
-export type AggregateName = 'sum' | 'avg' | 'count' | 'max' | 'min';
-
 export type SelectItem =
   | { readonly kind: 'star' }
   | {
@@ -35,28 +33,35 @@ export type Embed = {
   readonly select: readonly SelectItem[];
 };
 
-export type CompareOperator =
-  | 'eq'
-  | 'neq'
-  | 'gt'
-  | 'gte'
-  | 'lt'
-  | 'lte'
-  | 'like'
-  | 'ilike'
-  | 'match'
-  | 'imatch'
-  | 'isdistinct'
-  | 'cs'
-  | 'cd'
-  | 'ov'
-  | 'sl'
-  | 'sr'
-  | 'nxr'
-  | 'nxl'
-  | 'adj';
-export type SearchOperator = 'fts' | 'plfts' | 'phfts' | 'wfts';
-export type IsValue = 'null' | 'not_null' | 'true' | 'false' | 'unknown';
+export const COMPARE_OPERATORS = [
+  'eq',
+  'neq',
+  'gt',
+  'gte',
+  'lt',
+  'lte',
+  'like',
+  'ilike',
+  'match',
+  'imatch',
+  'isdistinct',
+  'cs',
+  'cd',
+  'ov',
+  'sl',
+  'sr',
+  'nxr',
+  'nxl',
+  'adj',
+] as const;
+export const SEARCH_OPERATORS = ['fts', 'plfts', 'phfts', 'wfts'] as const;
+export const IS_VALUES = ['null', 'not_null', 'true', 'false', 'unknown'] as const;
+export const AGGREGATES = ['sum', 'avg', 'count', 'max', 'min'] as const;
+
+export type CompareOperator = (typeof COMPARE_OPERATORS)[number];
+export type SearchOperator = (typeof SEARCH_OPERATORS)[number];
+export type IsValue = (typeof IS_VALUES)[number];
+export type AggregateName = (typeof AGGREGATES)[number];
 
 export type Operation =
   | {
@@ -98,7 +103,9 @@ export type OrderTerm = {
   readonly nulls: 'first' | 'last' | undefined;
 };
 
-/** Small limits are part of the shape, because the planner trusts a number more than a parameter. */
+/** Limits up to this are part of the shape and written into the SQL, where PostgreSQL's planner can use them. */
+export const LARGEST_LITERAL = 1_000;
+
 export type Count = { readonly literal: number } | { readonly slot: Slot };
 
 /** What belongs to one embed, or to the root when `path` is empty. */

@@ -5,19 +5,13 @@ import { Problem } from '../../problem/problem.ts';
 import { badRaise, notSingular, putMismatch, tooManyAffected } from '../problem.ts';
 import { CHECK_PREFIX } from '../sql/render-result.ts';
 
-export type ErrorContext = {
-  /** No user token and no secret key: a refused right is then 401, which asks for signing in. */
-  readonly isAnonymous: boolean;
-  /** The statement carries checks on itself. */
-  readonly hasChecks: boolean;
-};
-
-export function fromDatabase(error: pg.DatabaseError, context: ErrorContext): Problem {
+/** `isAnonymous`: no user token and no secret key, so a missing privilege is a 401, which asks for signing in. */
+export function fromDatabase(error: pg.DatabaseError, isAnonymous: boolean): Problem {
   const code = error.code ?? 'XX000';
-  const check = context.hasChecks ? fromCheck(error) : undefined;
+  const check = fromCheck(error);
   if (check) return check;
   if (code === 'PGRST') return fromRaise(error);
-  const status = statusOf(code, error.message, context);
+  const status = statusOf(code, error.message, isAnonymous);
   const headers: Record<string, string> = {};
   if (status === 401) headers['www-authenticate'] = 'Bearer';
   if (status === 503) headers['retry-after'] = '1';
@@ -47,7 +41,7 @@ function fromCheck(error: pg.DatabaseError): Problem | undefined {
   }
 }
 
-function statusOf(code: string, message: string, { isAnonymous }: ErrorContext): number {
+function statusOf(code: string, message: string, isAnonymous: boolean): number {
   const raised = /^PT(\d{3})$/.exec(code);
   if (raised) {
     const status = Number(raised[1]);

@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify';
 import { addVaryByOrigin } from '../../http/cors.ts';
 import type { ApiRequest } from '../request/api-request.ts';
 import { badResponseHeaders, badResponseStatus } from '../problem.ts';
-import type { ResultRow } from '../exchange.ts';
+import type { ResultRow } from '../run/result-row.ts';
 
 /** Up to here a copy as text is cheaper than a second piece in the write. */
 const ONE_WRITE_BYTES = 8_192;
@@ -24,12 +24,7 @@ export type Answer = {
 };
 
 /** Written to the response itself: Fastify's reply would look at each header and at the payload once more. */
-export function respond(
-  reply: FastifyReply,
-  request: ApiRequest,
-  answer: Answer,
-  row: ResultRow | undefined,
-): void {
+export function respond(reply: FastifyReply, request: ApiRequest, answer: Answer, row: ResultRow): void {
   // The deadline may have answered meanwhile.
   if (reply.sent) return;
   const headers: Headers = { 'x-request-id': reply.request.id, vary: VARY };
@@ -40,7 +35,7 @@ export function respond(
   if (answer.applied !== undefined) headers['preference-applied'] = answer.applied;
   if (request.tellSchema && answer.contentType !== undefined) headers['content-profile'] = request.schema;
   if (answer.warnings && answer.warnings.length > 0) headers['warning'] = answer.warnings.join(', ');
-  const status = (row && applySettings(headers, row)) ?? answer.status;
+  const status = applySettings(headers, row) ?? answer.status;
   send(reply, request.method, status, headers, answer.contentType === undefined ? undefined : answer.body);
 }
 

@@ -6,13 +6,13 @@ import { databaseFailure, retryAfter, type DatabaseFailure } from '../../postgre
 import { RowTooLarge } from '../../postgres/wire/wire.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
 import { badBody, AmbiguousEmbed, givenUp, requestDeadline, responseTooLarge } from '../problem.ts';
-import { fromDatabase, type ErrorContext } from './database-problem.ts';
+import { fromDatabase } from './database-problem.ts';
 
 const FALLBACK_HINT = 'See the documentation of the data API for what this code means.';
 
-export function toProblem(error: unknown, context: ErrorContext): Problem | undefined {
+export function toProblem(error: unknown, isAnonymous: boolean): Problem | undefined {
   if (error instanceof Problem) return own(error);
-  if (error instanceof pg.DatabaseError) return fromDatabase(error, context);
+  if (error instanceof pg.DatabaseError) return fromDatabase(error, isAnonymous);
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
   if (error instanceof Abort) return error.reason === 'deadline' ? requestDeadline() : givenUp();
   if (isUnreadableType(error)) {

@@ -2,101 +2,76 @@
 // ambiguous. Simple arguments are parameters of their own, which lets PostgreSQL inline the function.
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { CallPlan, PlanNode, PlannedArgument } from '../plan/plan.ts';
-import type { Count } from '../request/query.ts';
-import { namesIn, qualifiedName } from './render-node.ts';
-import { renderResult, type ReadShape, type ResultStatement } from './render-read.ts';
-import { RESPONSE_SETTINGS, type ResultColumn } from './render-result.ts';
+import type { MediaType } from '../request/media-type.ts';
 import { BODY } from '../request/slots.ts';
+import { namesIn, qualifiedName } from './names.ts';
+import { renderLimits } from './render-node.ts';
+import { renderResult, type ReadShape } from './render-read.ts';
+import { selectResult, type ResultEntry, type ResultStatement } from './render-result.ts';
 import { StatementParts } from './statement.ts';
 
-export type CallShape = ReadShape & {
-  readonly limit: Count | undefined;
-};
-
-export function renderCall(call: CallPlan, node: PlanNode, shape: CallShape): ResultStatement {
+export function renderCall(call: CallPlan, node: PlanNode, shape: ReadShape): ResultStatement {
   const parts = new StatementParts([...namesIn(node), call.routine.name]);
-  const { routine } = call;
+  const { isSetOf, returns } = call.routine;
   const record = call.fromBody ? parts.alias('args') : undefined;
   const invocation = renderInvocation(call, record, parts);
-  const lateral = record === undefined ? '' : `${renderRecord(call, record, parts)}, LATERAL `;
-  const alias = node.name;
+  const body = record === undefined ? undefined : renderRecord(call, record, parts);
+  const alias = quoteIdent(node.name);
 
-  switch (routine.returns.kind) {
-    case 'composite':
-    case 'columns': {
-      const from = `${lateral}${invocation} AS ${quoteIdent(alias)}`;
-      const source = { from, alias, where: [], limit: shape.limit, offset: shape.offset };
-      return renderResult(node, source, { ...shape, isSingleRow: !routine.isSetOf }, parts, '');
-    }
-    case 'record':
-    case 'scalar':
-    case 'void': {
-      if (routine.isSetOf) {
-        const value = routine.returns.kind === 'record' ? 'row' : 'value';
-        const column = parts.alias(value);
-        const rows = `(SELECT ${invocation} AS ${quoteIdent(column)}${record === undefined ? '' : ` FROM ${renderRecord(call, record, parts)}`}) AS ${quoteIdent(alias)}`;
-        return renderSetOfValues(rows, `${quoteIdent(alias)}.${quoteIdent(column)}`, shape, parts);
-      }
-      return renderValue(
-        invocation,
-        record === undefined ? '' : ` FROM ${renderRecord(call, record, parts)}`,
-        shape,
-        parts,
-      );
-    }
+  if (returns.kind === 'composite' || returns.kind === 'columns') {
+    const lateral = body === undefined ? '' : `${body}, LATERAL `;
+    const from = `${lateral}${invocation} AS ${alias}`;
+    const source = { from, alias: node.name, where: [], limit: shape.limit, offset: shape.offset };
+    return renderResult(node, source, { ...shape, isSingleRow: !isSetOf }, parts);
   }
+  const from = body === undefined ? '' : ` FROM ${body}`;
+  if (!isSetOf) return renderValue(invocation, from, shape, parts);
+  const column = quoteIdent(parts.alias(returns.kind === 'record' ? 'row' : 'value'));
+  const rows = `(SELECT ${invocation} AS ${column}${from}) AS ${alias}`;
+  return renderSetOfValues(rows, `${alias}.${column}`, shape, parts);
 }
 
 function renderValue(
   invocation: string,
   from: string,
-  shape: CallShape,
+  shape: ReadShape,
   parts: StatementParts,
 ): ResultStatement {
-  const columns: Array<readonly [ResultColumn, string]> = [];
   const value = quoteIdent(parts.alias('value'));
-  const csv = shape.media.kind === 'csv';
-  const body = csv ? `${value}::text` : `coalesce(to_json(${value})::text, 'null')`;
-  columns.push(['body', body], ['page', '1']);
-  if (shape.withResponseSettings) columns.push(...RESPONSE_SETTINGS);
-  const select = columns.map(([, expression]) => expression).join(', ');
+  const body = shape.media.kind === 'csv' ? `${value}::text` : `coalesce(to_json(${value})::text, 'null')`;
   // OFFSET 0 keeps the call from being written out once for each mention of its value.
   const rows = `(SELECT ${invocation} AS ${value}${from} OFFSET 0) AS ${quoteIdent(parts.alias('call'))}`;
-  return {
-    ...parts.statement(`SELECT ${select} FROM ${rows}`),
-    columns: columns.map(([name]) => name),
-  };
+  return selectResult(
+    parts,
+    shape,
+    [
+      ['body', body],
+      ['page', '1'],
+    ],
+    rows,
+  );
 }
 
 function renderSetOfValues(
   rows: string,
   value: string,
-  shape: CallShape,
+  shape: ReadShape,
   parts: StatementParts,
 ): ResultStatement {
-  const page = parts.alias('page');
-  const item = `${quoteIdent(page)}."item"`;
-  const limit = shape.limit === undefined ? '' : ` LIMIT ${renderPage(shape.limit, parts)}`;
-  const offset = shape.offset === undefined ? '' : ` OFFSET ${renderPage(shape.offset, parts)}`;
-  const columns: Array<readonly [ResultColumn, string]> = [
-    ['body', renderItems(item, shape)],
+  const page = quoteIdent(parts.alias('page'));
+  const entries: ResultEntry[] = [
+    ['body', renderItems(`${page}."item"`, shape.media)],
     ['page', 'count(*)'],
   ];
-  if (shape.total !== undefined) columns.push(['total', `(SELECT count(*) FROM ${rows})`]);
-  if (shape.withResponseSettings) columns.push(...RESPONSE_SETTINGS);
-  const select = columns.map(([, expression]) => expression).join(', ');
-  const text = `SELECT ${select} FROM (SELECT ${value} AS "item" FROM ${rows}${limit}${offset}) AS ${quoteIdent(page)}`;
-  return { ...parts.statement(text), columns: columns.map(([name]) => name) };
+  if (shape.total !== undefined) entries.push(['total', `(SELECT count(*) FROM ${rows})`]);
+  const items = `(SELECT ${value} AS "item" FROM ${rows}${renderLimits(shape, parts)}) AS ${page}`;
+  return selectResult(parts, shape, entries, items);
 }
 
-function renderItems(item: string, { media }: CallShape): string {
-  if (media.kind === 'csv') return `string_agg(${item}::text, E'\\n')`;
-  if (media.kind === 'singular') return `string_agg(to_json(${item})::text, ',')`;
+function renderItems(item: string, { kind }: MediaType): string {
+  if (kind === 'csv') return `string_agg(${item}::text, E'\\n')`;
+  if (kind === 'singular') return `string_agg(to_json(${item})::text, ',')`;
   return `coalesce(json_agg(${item}), '[]')`;
-}
-
-function renderPage(count: Count, parts: StatementParts): string {
-  return 'literal' in count ? String(count.literal) : `${parts.param(count.slot)}::bigint`;
 }
 
 function renderInvocation(call: CallPlan, record: string | undefined, parts: StatementParts): string {

@@ -13,12 +13,10 @@ import type {
 import { samePath } from '../plan/plan.ts';
 import { isToOne } from '../plan/relationship.ts';
 import type { AggregateName, Count, FieldPath } from '../request/query.ts';
+import { embedSource, type Source } from './embed-source.ts';
 import { isSearchVector, renderCast, renderField, renderOperation, renderOrder } from './expressions.ts';
 import type { StatementParts } from './statement.ts';
-
-/** How a column's text becomes JSON outside the database. */
-export type TextForm = 'number' | 'boolean' | 'json' | 'text';
-export type RowColumn = { readonly name: string; readonly form: TextForm };
+import { textFormOf, type RowColumn, type TextForm } from './text-form.ts';
 
 /** One column of a node's result, spreads already dissolved. */
 type OutputColumn = {
@@ -41,15 +39,6 @@ export type Selection = {
   readonly text: string;
   /** Undefined when only the run time knows them. */
   readonly columns: readonly RowColumn[] | undefined;
-};
-
-export type Source = {
-  /** What stands after FROM, alias included. */
-  readonly from: string;
-  readonly alias: string;
-  readonly where: readonly string[];
-  readonly limit?: Count | undefined;
-  readonly offset?: Count | undefined;
 };
 
 /** `SELECT … FROM … WHERE …`, complete with grouping, order and page. */
@@ -88,35 +77,6 @@ function inForm(expression: string, { form }: OutputColumn): string {
   return form === undefined ? `to_json(${expression})` : expression;
 }
 
-const NUMBER_TYPES = new Set(['int2', 'int4', 'int8', 'float4', 'float8', 'numeric']);
-const TEXT_TYPES = new Set([
-  'text',
-  'varchar',
-  'bpchar',
-  'name',
-  'uuid',
-  'bytea',
-  'interval',
-  'time',
-  'timetz',
-  'inet',
-  'cidr',
-  'macaddr',
-  'money',
-  'tsvector',
-]);
-
-function formOf({ field, cast, aggregate }: FieldOutput): TextForm | undefined {
-  if (aggregate) return aggregate.name === 'count' && aggregate.cast === undefined ? 'number' : undefined;
-  if (field === '*' || cast !== undefined || field.path.steps.length > 0) return undefined;
-  const type = field.column?.baseType;
-  if (type === undefined) return undefined;
-  if (NUMBER_TYPES.has(type)) return 'number';
-  if (type === 'bool') return 'boolean';
-  if (type === 'json' || type === 'jsonb') return 'json';
-  return TEXT_TYPES.has(type) || field.column?.enumLabels ? 'text' : undefined;
-}
-
 /** How many rows `renderSelect` would give without its page. */
 export function renderCount(node: PlanNode, source: Source, parts: StatementParts): string {
   if (!node.isGrouped) return `SELECT count(*) FROM ${source.from}${renderWhere(node, source, parts)}`;
@@ -150,32 +110,33 @@ function tail(
   if (!paged) return text;
   const orders = renderOrders(node, source.alias, parts, columns);
   if (orders.length > 0) text += ` ORDER BY ${orders.join(', ')}`;
-  if (source.limit !== undefined) text += ` LIMIT ${renderNumber(source.limit, parts)}`;
-  if (source.offset !== undefined) text += ` OFFSET ${renderNumber(source.offset, parts)}`;
-  return text;
+  return text + renderLimits(source, parts);
+}
+
+export function renderLimits(
+  { limit, offset }: Pick<Source, 'limit' | 'offset'>,
+  parts: StatementParts,
+): string {
+  return (
+    (limit === undefined ? '' : ` LIMIT ${renderNumber(limit, parts)}`) +
+    (offset === undefined ? '' : ` OFFSET ${renderNumber(offset, parts)}`)
+  );
 }
 
 export function renderNumber(count: Count, parts: StatementParts): string {
   return 'literal' in count ? String(count.literal) : `${parts.param(count.slot)}::bigint`;
 }
 
-export function renderWhere(node: PlanNode, source: Source, parts: StatementParts): string {
-  const where = [...source.where, ...conditionsOf(node, source.alias, parts)];
-  return where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`;
-}
-
-function conditionsOf(node: PlanNode, alias: string, parts: StatementParts): string[] {
-  return [
-    ...node.conditions.map((condition) => renderCondition(condition, alias, parts)),
-    ...innerJoins(node, alias, parts),
+function renderWhere(node: PlanNode, source: Source, parts: StatementParts): string {
+  const where = [
+    ...source.where,
+    ...node.conditions.map((condition) => renderCondition(condition, source.alias, parts)),
+    // `!inner`: the parent stays only if the embed has a row, whatever page of it is shown.
+    ...node.embeds
+      .filter((embed) => embed.join === 'inner')
+      .map((embed) => renderExists(embed, source.alias, parts)),
   ];
-}
-
-/** `!inner`: the parent stays only if the embed has a row, whatever page of it is shown. */
-export function innerJoins(node: PlanNode, alias: string, parts: StatementParts): string[] {
-  return node.embeds
-    .filter((embed) => embed.join === 'inner')
-    .map((embed) => renderExists(embed, alias, parts));
+  return where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`;
 }
 
 export function renderCondition(condition: PlannedCondition, alias: string, parts: StatementParts): string {
@@ -262,7 +223,7 @@ function outputColumns(
     name: output.name,
     expression: outputExpression(output, alias),
     aggregate: output.aggregate,
-    form: formOf(output),
+    form: textFormOf(output),
     lifted: undefined,
   }));
   for (const embed of node.embeds) {
@@ -351,101 +312,18 @@ function renderScalar(
     }
   }
   if (orders.length > 0) text += ` ORDER BY ${orders.join(', ')}`;
-  if (source.limit !== undefined) text += ` LIMIT ${renderNumber(source.limit, parts)}`;
-  if (source.offset !== undefined) text += ` OFFSET ${renderNumber(source.offset, parts)}`;
-  return text;
+  return text + renderLimits(source, parts);
 }
 
 /** Whether the embed has a row in the answer: what is spread is grouped by its parent, an embed by itself. */
 function renderExists(embed: PlannedEmbed, alias: string, parts: StatementParts): string {
   const source = embedSource(embed, alias, parts);
-  const { limit } = source;
-  const none = limit !== undefined && 'literal' in limit && limit.literal === 0 ? ' LIMIT 0' : '';
-  const offset = source.offset === undefined ? '' : ` OFFSET ${renderNumber(source.offset, parts)}`;
+  const { limit, offset } = source;
+  const none = limit !== undefined && 'literal' in limit && limit.literal === 0 ? limit : undefined;
   const rows = renderRows(
     embed.kind === 'spread' ? { ...embed.node, isGrouped: false } : embed.node,
     source,
     parts,
   );
-  return `EXISTS (${rows}${none}${offset})`;
-}
-
-/** FROM and join conditions of an embed, seen from a row of its parent. */
-function embedSource(embed: PlannedEmbed, parentAlias: string, parts: StatementParts): Source {
-  const { relationship, node } = embed;
-  const { target, junction, routine, columns } = relationship;
-  const alias = parts.alias(target.name);
-  const on = (left: string, leftColumn: string, right: string, rightColumn: string): string =>
-    `${quoteIdent(left)}.${quoteIdent(leftColumn)} = ${quoteIdent(right)}.${quoteIdent(rightColumn)}`;
-  const page = { limit: node.limit, offset: node.offset };
-  if (routine) {
-    const row = `${quoteIdent(parentAlias)}::${qualifiedName(relationship.source)}`;
-    const call = `${quoteIdent(routine.schema)}.${quoteIdent(routine.name)}(${row})`;
-    return { from: `${call} AS ${quoteIdent(alias)}`, alias, where: [], ...page };
-  }
-  if (junction) {
-    const through = parts.alias(junction.relation.name);
-    return {
-      from: `${qualifiedName(junction.relation)} AS ${quoteIdent(through)}, ${qualifiedName(target)} AS ${quoteIdent(alias)}`,
-      alias,
-      where: [
-        ...junction.sourceColumns.map(([source, own]) => on(through, own, parentAlias, source)),
-        ...junction.targetColumns.map(([own, foreign]) => on(alias, foreign, through, own)),
-      ],
-      ...page,
-    };
-  }
-  // A view has no constraint that promises a single row.
-  const isOne = isToOne(relationship) && target.kind === 'view';
-  const limit = isOne ? oneAtMost(page.limit) : page.limit;
-  return {
-    from: `${qualifiedName(target)} AS ${quoteIdent(alias)}`,
-    alias,
-    where: columns.map(([source, foreign]) => on(alias, foreign, parentAlias, source)),
-    limit,
-    offset: page.offset,
-  };
-}
-
-function oneAtMost(limit: Count | undefined): Count {
-  return limit !== undefined && 'literal' in limit && limit.literal === 0 ? limit : { literal: 1 };
-}
-
-export function qualifiedName({ schema, name }: { readonly schema: string; readonly name: string }): string {
-  return `${quoteIdent(schema)}.${quoteIdent(name)}`;
-}
-
-/** Columns of the root that outputs and joins refer to; undefined when only whole rows are safe. */
-export function neededColumns(node: PlanNode): ReadonlySet<string> | undefined {
-  const needed = new Set<string>();
-  const add = (name: string): boolean => {
-    needed.add(name);
-    return node.relation?.column.has(name) ?? false;
-  };
-  let known = !node.hasUnknownColumns;
-  for (const output of node.outputs) {
-    if (output.field !== '*') known = add(output.field.path.column) && known;
-  }
-  for (const order of node.orders) {
-    if (order.by.kind === 'field') known = add(order.by.field.path.column) && known;
-    if (order.by.kind === 'related') known = addJoin(order.by.embed, add) && known;
-  }
-  for (const embed of node.embeds) known = addJoin(embed, add) && known;
-  return known ? needed : undefined;
-}
-
-function addJoin({ relationship }: PlannedEmbed, add: (name: string) => boolean): boolean {
-  if (relationship.routine) return false;
-  const pairs = relationship.junction?.sourceColumns ?? relationship.columns;
-  return pairs.map(([source]) => add(source)).every(Boolean);
-}
-
-/** Every name of the plan that an invented alias must not take. */
-export function namesIn(node: PlanNode): string[] {
-  return [
-    node.name,
-    ...(node.relation ? [node.relation.name] : []),
-    ...node.outputs.map((output) => output.name),
-    ...node.embeds.flatMap((embed) => [embed.name, ...namesIn(embed.node)]),
-  ];
+  return `EXISTS (${rows}${renderLimits({ limit: none, offset }, parts)})`;
 }

@@ -3,49 +3,46 @@ import { quoteIdent } from '../../postgres/sql.ts';
 import type { PlanNode } from '../plan/plan.ts';
 import type { MediaType } from '../request/media-type.ts';
 import type { Count } from '../request/query.ts';
+import type { Source } from './embed-source.ts';
+import { namesIn, neededColumns, qualifiedName } from './names.ts';
 import {
-  namesIn,
-  neededColumns,
-  qualifiedName,
   renderCount,
   renderNumber,
   renderRows,
   renderSelect,
   type OutputForm,
-  type RowColumn,
   type Selection,
-  type Source,
 } from './render-node.ts';
 import {
   checkedCount,
   renderBody,
-  RESPONSE_SETTINGS,
+  selectResult,
   type Check,
-  type ResultColumn,
+  type ResultEntry,
+  type ResultStatement,
 } from './render-result.ts';
 import { StatementParts, type Statement } from './statement.ts';
+import type { RowColumn } from './text-form.ts';
 
 export type ReadShape = {
   readonly media: MediaType;
   /** HEAD: everything but the body. */
   readonly withBody: boolean;
-  readonly limit: Count | undefined;
-  readonly offset: Count | undefined;
+  readonly limit?: Count | undefined;
+  readonly offset?: Count | undefined;
   /** Say whether the default limit left rows out. */
-  readonly tellCut: boolean;
-  readonly total: 'exact' | 'statistic' | undefined;
+  readonly tellCut?: boolean;
+  readonly total?: 'exact' | 'statistic' | undefined;
   readonly withResponseSettings: boolean;
   /** Rows of a function that returns exactly one. */
-  readonly isSingleRow: boolean;
-  readonly checks: readonly Check[];
+  readonly isSingleRow?: boolean;
+  readonly checks?: readonly Check[];
 };
-
-export type ResultStatement = Statement & { readonly columns: readonly ResultColumn[] };
 
 export function renderRead(node: PlanNode, shape: ReadShape): ResultStatement {
   const parts = new StatementParts(namesIn(node));
   const source = relationSource(node, shape);
-  return renderResult(node, source, shape, parts, '');
+  return renderResult(node, source, shape, parts);
 }
 
 export type RowStatement = Statement & { readonly columns: readonly RowColumn[] };
@@ -73,26 +70,23 @@ export function renderResult(
   source: Source,
   shape: ReadShape,
   parts: StatementParts,
-  prefix: string,
-  extra: ReadonlyArray<readonly [ResultColumn, string]> = [],
+  prefix = '',
+  extra: readonly ResultEntry[] = [],
 ): ResultStatement {
   const { text: rows } = renderPage(node, source, parts, 'rows');
+  const { media, withBody, isSingleRow, checks, total, tellCut } = shape;
   const alias = parts.alias('row');
-  const columns: Array<readonly [ResultColumn, string]> = [];
-  if (shape.withBody)
-    columns.push(['body', renderBody(shape.media, alias, csvHeader(node), shape.isSingleRow)]);
-  columns.push(['page', checkedCount(shape.checks)]);
-  if (shape.total === 'exact') columns.push(['total', renderTotal(node, source, parts)]);
-  if (shape.total === 'statistic') columns.push(['total', renderStatistic(node)]);
-  if (shape.tellCut) columns.push(['cut', renderCut(node, source, parts)]);
-  columns.push(...extra);
-  if (shape.withResponseSettings) columns.push(...RESPONSE_SETTINGS);
-  const select = columns.map(([, expression]) => expression).join(', ');
-  const statement = parts.statement(`${prefix}SELECT ${select} FROM (${rows}) AS ${quoteIdent(alias)}`);
-  return { ...statement, columns: columns.map(([name]) => name) };
+  const entries: ResultEntry[] = [];
+  if (withBody) entries.push(['body', renderBody(media, alias, csvHeader(node), isSingleRow)]);
+  entries.push(['page', checkedCount(checks)]);
+  if (total === 'exact') entries.push(['total', renderTotal(node, source, parts)]);
+  if (total === 'statistic') entries.push(['total', renderStatistic(node)]);
+  if (tellCut) entries.push(['cut', renderCut(node, source, parts)]);
+  entries.push(...extra);
+  return selectResult(parts, shape, entries, `(${rows}) AS ${quoteIdent(alias)}`, prefix);
 }
 
-function relationSource(node: PlanNode, page: Partial<Pick<ReadShape, 'limit' | 'offset'>>): Source {
+function relationSource(node: PlanNode, page: Pick<ReadShape, 'limit' | 'offset'>): Source {
   const { relation, name } = node;
   const from = relation ? `${qualifiedName(relation)} AS ${quoteIdent(name)}` : quoteIdent(name);
   return { from, alias: name, where: [], limit: page.limit, offset: page.offset };

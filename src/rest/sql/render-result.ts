@@ -3,6 +3,7 @@
 import { unreachable } from '../../lib/assert.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { MediaType } from '../request/media-type.ts';
+import type { Statement, StatementParts } from './statement.ts';
 
 /** A check that ends the transaction from inside the statement, so that nothing needs a second round trip. */
 export type Check =
@@ -10,7 +11,47 @@ export type Check =
   | { readonly kind: 'max-affected'; readonly most: number }
   | { readonly kind: 'put' };
 
+/** Of the checks that some requests ask for, those that this one does. */
+export function checksOf(asked: {
+  readonly put?: boolean;
+  readonly singular: boolean;
+  readonly maxAffected: number | undefined;
+}): Check[] {
+  const checks: Check[] = [];
+  if (asked.put) checks.push({ kind: 'put' });
+  if (asked.singular) checks.push({ kind: 'singular' });
+  if (asked.maxAffected !== undefined) checks.push({ kind: 'max-affected', most: asked.maxAffected });
+  return checks;
+}
+
 export type ResultColumn = 'body' | 'page' | 'total' | 'cut' | 'location' | 'inserted' | 'headers' | 'status';
+
+export type ResultStatement = Statement & { readonly columns: readonly ResultColumn[] };
+
+/** A column of the result and its expression. */
+export type ResultEntry = readonly [ResultColumn, string];
+
+/** What functions and triggers want to say about the response; read when everything has run. */
+const RESPONSE_SETTINGS: readonly ResultEntry[] = [
+  ['headers', `nullif(current_setting('response.headers', true), '')`],
+  ['status', `nullif(current_setting('response.status', true), '')`],
+];
+
+/** The whole statement: `SELECT entries FROM from`, after `prefix`. */
+export function selectResult(
+  parts: StatementParts,
+  { withResponseSettings }: { readonly withResponseSettings: boolean },
+  entries: readonly ResultEntry[],
+  from: string,
+  prefix = '',
+): ResultStatement {
+  const all = withResponseSettings ? [...entries, ...RESPONSE_SETTINGS] : entries;
+  const select = all.map(([, expression]) => expression).join(', ');
+  return {
+    ...parts.statement(`${prefix}SELECT ${select} FROM ${from}`),
+    columns: all.map(([name]) => name),
+  };
+}
 
 export const CHECK_PREFIX = 'svc_check:';
 
@@ -19,7 +60,7 @@ export const CHECK_PREFIX = 'svc_check:';
  * a text that is no number raises one that repeats the text: the number of rows comes back inside it. The text
  * depends on an aggregate, so it is evaluated after the statement has run and never while it is planned.
  */
-export function checkedCount(checks: readonly Check[]): string {
+export function checkedCount(checks: readonly Check[] = []): string {
   const cases = checks.map((check) => {
     const failure = `(${quoteLiteral(`${CHECK_PREFIX}${check.kind}:`)} || count(*))::bigint`;
     const failed = check.kind === 'max-affected' ? `count(*) > ${check.most}` : 'count(*) <> 1';
@@ -28,12 +69,12 @@ export function checkedCount(checks: readonly Check[]): string {
   return cases.length === 0 ? 'count(*)' : `CASE ${cases.join(' ')} ELSE count(*) END`;
 }
 
-/** The body as an aggregate over rows called `alias`; undefined when the answer has none. */
+/** The body as an aggregate over rows called `alias`. */
 export function renderBody(
   media: MediaType,
   alias: string,
   csvHeader: readonly string[] | undefined,
-  isSingleRow: boolean,
+  isSingleRow = false,
 ): string {
   const row = quoteIdent(alias);
   switch (media.kind) {
@@ -66,9 +107,3 @@ export function renderBody(
       return unreachable(media);
   }
 }
-
-/** What functions and triggers want to say about the response; read when everything has run. */
-export const RESPONSE_SETTINGS: ReadonlyArray<readonly [ResultColumn, string]> = [
-  ['headers', `nullif(current_setting('response.headers', true), '')`],
-  ['status', `nullif(current_setting('response.status', true), '')`],
-];

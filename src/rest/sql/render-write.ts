@@ -5,9 +5,10 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { ExposedRelation } from '../plan/relation.ts';
 import type { PlanNode } from '../plan/plan.ts';
 import type { InsertPlan, WritePlan, WriteRows } from '../plan/plan-write.ts';
-import { namesIn, neededColumns, qualifiedName, renderCondition } from './render-node.ts';
-import { renderResult, type ReadShape, type ResultStatement } from './render-read.ts';
-import { checkedCount, RESPONSE_SETTINGS, type ResultColumn } from './render-result.ts';
+import { namesIn, neededColumns, qualifiedName } from './names.ts';
+import { renderCondition } from './render-node.ts';
+import { renderResult, type ReadShape } from './render-read.ts';
+import { checkedCount, selectResult, type ResultEntry, type ResultStatement } from './render-result.ts';
 import { BODY } from '../request/slots.ts';
 import { StatementParts } from './statement.ts';
 
@@ -17,7 +18,7 @@ export type WriteShape = ReadShape & {
   readonly countInserted: boolean;
 };
 
-export const INSERTED_SETTING = 'svc.inserted';
+const INSERTED_SETTING = 'svc.inserted';
 
 export function renderWrite(
   relation: ExposedRelation,
@@ -30,7 +31,7 @@ export function renderWrite(
     shape.withBody ||
     shape.withLocation ||
     shape.countInserted ||
-    shape.checks.length > 0 ||
+    (shape.checks ?? []).length > 0 ||
     shape.withResponseSettings;
   const returning = returningColumns(relation, node, shape);
   const statement = renderStatement(relation, write, node, shape, parts, needsResult ? returning : undefined);
@@ -40,23 +41,17 @@ export function renderWrite(
   const source = parts.alias('source');
   const alias = relation.name;
   const prefix = `WITH ${quoteIdent(source)} AS (${statement}) `;
-  const extra = extraColumns(relation, shape);
+  const extra = extraEntries(relation, shape);
   const from = `${quoteIdent(source)} AS ${quoteIdent(alias)}`;
   if (shape.withBody) {
     const shown: PlanNode = { ...node, conditions: [] };
     return renderResult(shown, { from, alias, where: [] }, shape, parts, prefix, extra);
   }
-  const columns: Array<readonly [ResultColumn, string]> = [['page', checkedCount(shape.checks)], ...extra];
-  if (shape.withResponseSettings) columns.push(...RESPONSE_SETTINGS);
-  const select = columns.map(([, expression]) => expression).join(', ');
-  return {
-    ...parts.statement(`${prefix}SELECT ${select} FROM ${from}`),
-    columns: columns.map(([name]) => name),
-  };
+  return selectResult(parts, shape, [['page', checkedCount(shape.checks)], ...extra], from, prefix);
 }
 
-function extraColumns(relation: ExposedRelation, shape: WriteShape): Array<readonly [ResultColumn, string]> {
-  const extra: Array<readonly [ResultColumn, string]> = [];
+function extraEntries(relation: ExposedRelation, shape: WriteShape): ResultEntry[] {
+  const extra: ResultEntry[] = [];
   if (shape.withLocation) {
     const keys = relation.primaryKey.map((key) => `${quoteIdent(relation.name)}.${quoteIdent(key)}::text`);
     extra.push(['location', `(array_agg(json_build_array(${keys.join(', ')})))[1]`]);

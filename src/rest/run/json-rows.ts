@@ -1,7 +1,7 @@
 // JSON of many rows, written from the bytes of the protocol as they arrive. For long lists this is cheaper than
 // json_agg in the database, which builds each row as a composite value first; no JavaScript value is made of any.
 import { BufferPool } from '../../lib/buffer-pool.ts';
-import type { RowColumn, TextForm } from '../sql/render-node.ts';
+import type { RowColumn, TextForm } from '../sql/text-form.ts';
 
 const FIRST_BYTES = 64 * 1024;
 const POOL = new BufferPool(16, 1024 * 1024);

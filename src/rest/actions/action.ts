@@ -1,0 +1,35 @@
+// In what one kind of request differs from another: the parts that the pipeline leaves to reads, writes, calls and
+// the description of the API.
+import type { WireResult } from '../../postgres/wire/wire.ts';
+import type { Exchange } from '../exchange.ts';
+import type { MediaType } from '../request/media-type.ts';
+import type { Payload } from '../request/body.ts';
+import type { Page } from '../request/page.ts';
+import type { Answer } from '../respond/respond.ts';
+import type { ResultRow } from '../run/result-row.ts';
+import type { RequestSql, RunMode } from '../run/run.ts';
+
+/** What a plan says whatever its kind. */
+export type Plan = RunMode & { readonly media: MediaType };
+
+export type Outcome = {
+  /** The first result's one row. */
+  readonly row: ResultRow;
+  readonly results: readonly WireResult[];
+  readonly payload: Payload;
+  readonly page: Page;
+};
+
+export type Action<P extends Plan> = {
+  /** The page asked for. Throws what can be refused before the body is read. */
+  page(exchange: Exchange): Page;
+  /** The body of a request that has one. */
+  payload?(exchange: Exchange): Promise<Payload> | undefined;
+  /** As much of the body as the plan depends on. */
+  payloadShape?(exchange: Exchange, payload: Payload): string;
+  plan(exchange: Exchange, payload: Payload, page: Page): P;
+  sql(plan: P): RequestSql;
+  /** Values of the slots from FIELD on. */
+  fields?(plan: P, payload: Payload): ReadonlyArray<string | null>;
+  answer(exchange: Exchange, plan: P, outcome: Outcome): Answer;
+};

@@ -1,0 +1,67 @@
+// The data API on one screen: parse → plan → sql → run → respond. The request line and headers are parsed already;
+// the files in actions/ say in what reads, writes and calls differ.
+import type { Action, Plan } from './actions/action.ts';
+import { CALL } from './actions/call.ts';
+import { DESCRIBE } from './actions/describe.ts';
+import { options } from './actions/options.ts';
+import { READ } from './actions/read.ts';
+import { WRITES } from './actions/write.ts';
+import type { Exchange } from './exchange.ts';
+import type { ApiRequest } from './request/api-request.ts';
+import { EMPTY_OBJECT } from './request/body.ts';
+import { pageShape, type Page } from './request/page.ts';
+import { explained } from './respond/explained.ts';
+import { respond } from './respond/respond.ts';
+import { ResultRow } from './run/result-row.ts';
+import { run } from './run/run.ts';
+import { explain } from './sql/explain.ts';
+
+export function serve(exchange: Exchange): Promise<void> {
+  const { action } = exchange.request;
+  switch (action) {
+    case 'read':
+      return stages(READ, exchange);
+    case 'call':
+      return stages(CALL, exchange);
+    case 'describe':
+      return stages(DESCRIBE, exchange);
+    case 'options':
+      return options(exchange);
+    default:
+      return stages(WRITES[action], exchange);
+  }
+}
+
+/** Without a body there is no await before the statement is sent: requests of one tick share a write to the socket. */
+async function stages<P extends Plan>(action: Action<P>, exchange: Exchange): Promise<void> {
+  const { request, exposed, plans, reply } = exchange;
+
+  const page = action.page(exchange);
+  const reading = action.payload?.(exchange);
+  const payload = reading ? await reading : EMPTY_OBJECT;
+
+  const key = planKey(request, page, action.payloadShape?.(exchange, payload) ?? '');
+  const { plan, sql } = plans.get(exposed, key, () => {
+    const made = action.plan(exchange, payload, page);
+    const { media } = made;
+    const rendered = action.sql(made);
+    return { plan: made, sql: media.kind === 'plan' ? explain(rendered.statement, media) : rendered };
+  });
+
+  const fields = action.fields?.(plan, payload) ?? [];
+  const results = await run(exchange, sql, plan, { page, payload, fields });
+
+  const row = new ResultRow(results[0], sql.statement.columns);
+  const { media } = plan;
+  const answer =
+    media.kind === 'plan'
+      ? explained(results[0], media)
+      : action.answer(exchange, plan, { row, results, payload, page });
+  respond(reply, request, answer, row);
+}
+
+/** Requests with the same key differ in values only, and share a plan and its SQL. */
+function planKey(request: ApiRequest, page: Page, payloadShape: string): string {
+  const { action, method, schema, path, accept, preferHeader, parsed } = request;
+  return `${action}\n${method}\n${schema}\n${path}\n${pageShape(page)}\n${accept ?? ''}\n${preferHeader}\n${payloadShape}\n${parsed.shape}`;
+}

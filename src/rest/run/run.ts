@@ -1,0 +1,142 @@
+// Runs the statements of a request: as its caller, in one transaction and one round trip.
+import pg from 'pg';
+import type { OnRow, WireResult, WireStatement, WireValue } from '../../postgres/wire/wire.ts';
+import type { Exchange } from '../exchange.ts';
+import { invalidJson, responseTooLarge } from '../problem.ts';
+import { EMPTY_OBJECT, type Payload } from '../request/body.ts';
+import type { Page } from '../request/page.ts';
+import type { Slot } from '../request/query.ts';
+import { BODY, FIELD, LIMIT, OFFSET } from '../request/slots.ts';
+import type { ResultStatement } from '../sql/render-result.ts';
+import type { Statement } from '../sql/statement.ts';
+import { callerSettings } from './caller-settings.ts';
+import { JsonRows, type RowFrame } from './json-rows.ts';
+
+export type RequestSql = {
+  readonly statement: ResultStatement;
+  /** An EXPLAIN of the rows without their page. */
+  readonly estimate?: Statement | undefined;
+  /** The statement returns plain rows, and this process makes the body of them. */
+  readonly list?: List | undefined;
+};
+
+export type List = {
+  readonly frame: RowFrame;
+  /** A little more than the last body, as a guess for the next. */
+  expectedBytes: number;
+};
+
+export type RunMode = {
+  readonly isReadOnly: boolean;
+  /** Asked twice at one time, the statement has one answer. */
+  readonly isRepeatable?: boolean | undefined;
+};
+
+/** What the slots of the statements stand for, beside the values of the query string. */
+export type Bindings = {
+  readonly page: Page;
+  readonly payload: Payload;
+  readonly fields: ReadonlyArray<string | null>;
+};
+
+/** The results in the order of their statements. */
+export function run(
+  exchange: Exchange,
+  { statement, estimate, list }: RequestSql,
+  mode: RunMode,
+  bindings: Bindings,
+): Promise<WireResult[]> {
+  if (list) return runList(exchange, statement, list, bindings);
+  const results = send(exchange, estimate ? [statement, estimate] : [statement], mode, bindings);
+  const { bytes } = bindings.payload;
+  if (bytes === EMPTY_OBJECT.bytes) return results;
+  return results.catch((error: unknown) => {
+    throw isAboutJson(error) && !isJson(bytes) ? invalidJson() : error;
+  });
+}
+
+/** Makes of the rows of a long list the result that a shorter one comes with: one row, its body and the number of rows. */
+async function runList(
+  exchange: Exchange,
+  statement: Statement,
+  list: List,
+  bindings: Bindings,
+): Promise<WireResult[]> {
+  const { maxResponseBytes } = exchange.context.snapshot().config.server;
+  const json = new JsonRows(list.frame, list.expectedBytes);
+  let isTooLarge = false;
+  const onRow = (bytes: Buffer, start: number, end: number): void => {
+    if (isTooLarge) return;
+    json.row(bytes, start, end);
+    if (json.length <= maxResponseBytes) return;
+    isTooLarge = true;
+    // The rows that are still to come would be thrown away.
+    exchange.scope.cancel?.();
+  };
+  try {
+    await send(exchange, [statement], { isReadOnly: true }, bindings, onRow);
+  } catch (error) {
+    if (!isTooLarge) throw error;
+  }
+  if (isTooLarge) throw responseTooLarge(maxResponseBytes);
+  const body = json.finish();
+  list.expectedBytes = body.length + 4096;
+  // Not on 'close': a connection that broke may still have a write under way.
+  exchange.reply.raw.once('finish', () => json.release());
+  return [{ rows: [[body, Buffer.from(String(json.count))]], columns: [], tag: '' }];
+}
+
+function send(
+  exchange: Exchange,
+  statements: readonly Statement[],
+  { isReadOnly, isRepeatable }: RunMode,
+  bindings: Bindings,
+  onRow?: OnRow,
+): Promise<WireResult[]> {
+  const { context, request, scope } = exchange;
+  const maxRowBytes = context.snapshot().config.server.maxResponseBytes;
+  const batch: WireStatement[] = [];
+  for (const { text, slots } of statements) {
+    const values: WireValue[] = [];
+    for (const slot of slots) values.push(valueOf(slot, request.parsed.values, bindings));
+    batch.push({ text, values, onRow, maxRowBytes });
+  }
+  return context.callers.run(callerSettings(exchange), batch, {
+    readOnly: isReadOnly,
+    repeatable: isRepeatable,
+    rollback: request.preferences.tx === 'rollback',
+    cancellable: scope,
+  });
+}
+
+function valueOf(slot: Slot, values: readonly string[], { page, payload, fields }: Bindings): WireValue {
+  if (slot >= 0) return values[slot] ?? null;
+  switch (slot) {
+    case BODY:
+      return payload.bytes;
+    case LIMIT:
+      return String(page.limit ?? 0);
+    case OFFSET:
+      return String(page.offset);
+    default:
+      return fields[FIELD - slot] ?? null;
+  }
+}
+
+/** PostgreSQL parses the body strictly, but a filter on a JSON column fails with the same error. */
+function isAboutJson(error: unknown): boolean {
+  return (
+    error instanceof pg.DatabaseError &&
+    error.code === '22P02' &&
+    error.message.startsWith('invalid input syntax for type json')
+  );
+}
+
+function isJson(bytes: Buffer): boolean {
+  try {
+    JSON.parse(bytes.toString('utf8'));
+    return true;
+  } catch {
+    return false;
+  }
+}
