@@ -2,12 +2,12 @@
 import type { Config } from '../config/config.ts';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
+import { redactor } from '../lib/secret-mask.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
 import { Problem } from '../problem/problem.ts';
 import { Admission } from './admission.ts';
 import { memoryFrom, NO_FUNCTIONS, readGeneration, workersFrom, type Generation } from './generation.ts';
 import { addRoutes } from './http/routes.ts';
-import { redactor } from './runtime/env.ts';
 import { ServiceTokens } from './runtime/service-token.ts';
 import { WorkerPool } from './runtime/worker-pool.ts';
 import { checkFunctions } from './sources/check.ts';

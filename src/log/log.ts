@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import { styleText } from 'node:util';
 import pino, { type DestinationStream, type Logger } from 'pino';
 import pretty from 'pino-pretty';
+import { REDACTED } from '../lib/secret-mask.ts';
 import type { RecentLines } from './recent-lines.ts';
 
 export type Log = Logger;
@@ -42,7 +43,7 @@ export function createLog(options: LogOptions = {}): Log {
   const settings = {
     level: options.level ?? 'info',
     base: null,
-    redact: { paths: SECRET_PATHS, censor: '[redacted]' },
+    redact: { paths: SECRET_PATHS, censor: REDACTED },
     formatters: { level: (label: string) => ({ level: label }) },
     timestamp: pino.stdTimeFunctions.isoTime,
   };

@@ -23,6 +23,7 @@ import {
   rootSchema,
   type SchemaNode,
 } from '../schema/known-keys.ts';
+import { secretMask } from '../../lib/secret-mask.ts';
 import {
   makeMistake,
   type KeyPath,
@@ -54,9 +55,6 @@ export type Tree = {
   readonly substitutions: ReadonlyMap<string, string>;
 };
 
-/** Shorter ones are no secret, and stand in too many words. */
-const SHORTEST_SECRET = 4;
-
 /** Values that aliases may add to what is written out; more than any file repeats by hand. */
 const MOST_REPEATED = 50_000;
 
@@ -87,21 +85,13 @@ export function positionOf({ document }: Tree, { offset }: Span): Position {
 export function mistakeAt(tree: Tree, span: Span, mistake: MistakeText): Mistake {
   const place = { text: tree.document.text, position: positionOf(tree, span), ...span };
   const { message, hint } = mistake;
+  // A message may quote a name from another place of the file: what a variable stands for must not be in it.
+  const mask = secretMask(tree.substitutions);
   return makeMistake(place, {
     ...mistake,
-    message: asWritten(tree, message),
-    hint: hint === undefined ? undefined : asWritten(tree, hint),
+    message: mask(message),
+    hint: hint === undefined ? undefined : mask(hint),
   });
-}
-
-/** Names wander from where they are declared into messages about other places; what variables stood for must not. */
-function asWritten({ substitutions }: Tree, words: string): string {
-  let shown = words;
-  for (const [value, written] of substitutions) {
-    for (const spelling of new Set([value, JSON.stringify(value).slice(1, -1)]))
-      if (shown.includes(spelling)) shown = shown.replaceAll(spelling, () => written);
-  }
-  return shown;
 }
 
 /** A value as a message may show it: quoted, short, and never what a variable stands for. */
@@ -369,8 +359,7 @@ class TreeReader {
       this.#add({ offset: offset + within, length: reference.length }, { ...failure, path });
     }
     const { text, substituted } = interpolated;
-    for (const [value, reference] of interpolated.used)
-      if (value.length >= SHORTEST_SECRET) this.#substitutions.set(value, reference);
+    for (const [value, reference] of interpolated.used) this.#substitutions.set(value, reference);
     // Inside { } YAML demands quotes around a reference, so a quoted one may still stand for a number.
     const reread = substituted
       ? expected === 'number' || expected === 'boolean' || (expected === 'any' && !quoted)

@@ -11,6 +11,7 @@ import { loadConfig, type LoadOptions } from '../../config/load.ts';
 import { renderPath, type Mistake } from '../../config/mistakes/mistake.ts';
 import { keysForRestart } from '../../config/restart-keys.ts';
 import { diffLines } from '../../lib/line-diff.ts';
+import { secretMask } from '../../lib/secret-mask.ts';
 import { SerialQueue } from '../../lib/serial-queue.ts';
 import {
   checkPending,
@@ -188,24 +189,10 @@ async function functionProblem(context: DashboardContext, config: Config): Promi
   }
 }
 
-/** Shorter values would be found in ordinary words. */
-const SHORTEST_SECRET = 6;
-
 /** Puts the references back for the values they stood for: those may be secrets, and a plan is looked at by many. */
 function asWritten(text: string, variables: Variables): (shown: string) => string {
-  const names = new Set([...text.matchAll(/\$\{([A-Za-z_]\w*)/g)].map(([, name]) => name ?? ''));
-  const values = [...names]
-    .map((name) => ({ reference: `\${${name}}`, value: variables[name] ?? '' }))
-    .filter(({ value }) => value.length >= SHORTEST_SECRET)
-    // The longest first: one may contain another.
-    .sort((a, b) => b.value.length - a.value.length);
-  return (shown) =>
-    values.reduce(
-      (result, { value, reference }) =>
-        // As a string constant writes it, too.
-        [value, value.replaceAll("'", "''")].reduce((all, form) => all.split(form).join(reference), result),
-      shown,
-    );
+  const names = Array.from(text.matchAll(/\$\{([A-Za-z_]\w*)/g), ([, name = '']) => name);
+  return secretMask(names.map((name) => [variables[name] ?? '', `\${${name}}`] as const));
 }
 
 const SUPERSEDED: PlanProblem = {
