@@ -34,6 +34,8 @@ const FLOORS: Readonly<Record<string, number>> = {
 const ALLOWED_SIDEWAYS: ReadonlyArray<readonly [from: string, to: string]> = [
   // The log masks secrets with the same tool as everything else.
   ['log', 'lib'],
+  // It asks the server that it started.
+  ['embedded-postgres', 'postgres'],
   // The picture of the catalog is read through the connection next door.
   ['catalog', 'postgres'],
   // The context every feature gets names the caller and the keys.
@@ -71,6 +73,22 @@ test('relative imports carry their extension and no file only re-exports', () =>
     return lines.length > 0 && lines.every((line) => /^export .* from /.test(line));
   });
   expect(barrels).toEqual([]);
+});
+
+/** Beside the one reader: tables that translate SQLSTATEs into the dialect of one API. */
+const KNOW_SQLSTATES: ReadonlySet<string> = new Set([
+  'postgres/pg-error.ts',
+  'rest/respond/database-problem.ts',
+  'storage/problem.ts',
+]);
+
+test('only pg-error and the named tables compare SQLSTATEs', () => {
+  const comparison =
+    /(?:[!=]==\s*|\bcase\s+|startsWith\(\s*)'(?:(?:[0-5]\w|F0|HV|P0|XX)[0-9A-Z]{3}|[02-5]\d|XX)'/;
+  const found = sources()
+    .filter((file) => !KNOW_SQLSTATES.has(file) && comparison.test(readFileSync(join(SRC, file), 'utf8')))
+    .sort();
+  expect(found).toEqual([]);
 });
 
 function allowed(file: string, target: string): boolean {

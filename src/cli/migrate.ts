@@ -2,6 +2,7 @@
 // for deploy scripts and documented in docs/migrations.md.
 import { readFile, writeFile } from 'node:fs/promises';
 import { Command, Option } from 'commander';
+import { hasCode } from '../lib/error-code.ts';
 import { readByHand } from '../migrate/state/by-hand.ts';
 import { locator, toModel } from '../migrate/schema/declared.ts';
 import { readCurrentRun, readTargetRun, withRenamesReversed } from '../migrate/state/history.ts';
@@ -433,7 +434,7 @@ async function pull(
     });
     if (options.out === undefined) return terminal.print(text.trimEnd());
     await writeFile(options.out, text, { flag: 'wx' }).catch((error: unknown) => {
-      if (!isFileThere(error)) throw error;
+      if (!hasCode(error, 'EEXIST')) throw error;
       throw new CommandFailure(
         MIGRATE_EXIT.refused,
         `error: ${options.out} is there already, and pull writes over nothing\n  → Name another file with --out, or move that one away.`,
@@ -445,10 +446,6 @@ async function pull(
   } finally {
     await owner.close();
   }
-}
-
-function isFileThere(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EEXIST';
 }
 
 async function history(options: CommonOptions & { limit: number }, terminal: Terminal): Promise<void> {

@@ -5,6 +5,7 @@ import { constants, readFileSync, renameSync } from 'node:fs';
 import { access, open, readFile, realpath, stat, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
+import { codeOf } from '../lib/error-code.ts';
 import { decodeSource, type Source } from '../config/read/source.ts';
 import { Problem } from '../problem/problem.ts';
 import { fileChanged } from './problem.ts';
@@ -101,8 +102,4 @@ function notWritable(name: string, cause: unknown): Problem<'file_not_writable'>
     details: codeOf(cause),
     hint: 'The service needs to write to the folder of the file. In a container, mount the folder instead of the file.',
   });
-}
-
-function codeOf(cause: unknown): string | undefined {
-  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
 }

@@ -3,7 +3,7 @@
 // that its owner cannot use, else as `postgres`, else as `nobody`. An ordinary user runs it as himself.
 import { lchown, readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 
 export type Account = { readonly uid: number; readonly gid: number };
 

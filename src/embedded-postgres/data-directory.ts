@@ -6,7 +6,7 @@ import { basename, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { must } from '../lib/assert.ts';
 import { giveTo } from './account.ts';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 import { notOurs, occupied, problemFromOutput, wrongVersion } from './problem.ts';
 import { launch, nameOf, type Program } from './program.ts';
 

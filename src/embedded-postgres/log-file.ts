@@ -2,7 +2,7 @@
 // the price is that we cut the file behind its back when it grows.
 import { open, rename, stat, truncate } from 'node:fs/promises';
 import { giveTo, type Account } from './account.ts';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 
 const MAX_BYTES = 4 * 1024 * 1024;
 const LOOK_EVERY_MS = 60_000;

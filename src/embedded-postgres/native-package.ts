@@ -4,7 +4,7 @@
 import { copyFile, lstat, mkdir, readdir, readFile, readlink, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 import { libraryMissing, packageMissing, unsupportedPlatform } from './problem.ts';
 
 export type NativePackage = {

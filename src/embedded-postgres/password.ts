@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { giveTo, type Account } from './account.ts';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 
 export async function readPassword(file: string): Promise<string | undefined> {
   try {

@@ -1,7 +1,7 @@
 // What a running PostgreSQL says about itself in its data directory (postmaster.pid, one fact a line).
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 
 export type PostmasterFile = {
   readonly pid: number;

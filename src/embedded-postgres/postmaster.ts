@@ -5,8 +5,9 @@ import { createServer } from 'node:net';
 import { rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import pg from 'pg';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { must } from '../lib/assert.ts';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 import type { LogFile } from './log-file.ts';
 import { notOurs, portTaken, problemFromOutput, startFailed, stopFailed } from './problem.ts';
 import { postmasterFile, readPostmasterFile, type PostmasterFile } from './postmaster-file.ts';
@@ -117,8 +118,9 @@ export async function askServer(url: string): Promise<ServerAnswer> {
     const row = must(rows[0], 'answer of the server');
     return { kind: 'answers', version: row.version, startedAtSeconds: Number(row.started) };
   } catch (cause) {
-    const code = cause instanceof pg.DatabaseError ? cause.code : undefined;
-    return code === '28P01' ? { kind: 'refuses-password' } : { kind: 'silent', cause };
+    return isDatabaseError(cause, 'invalid_password')
+      ? { kind: 'refuses-password' }
+      : { kind: 'silent', cause };
   } finally {
     await client.end();
   }

@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 
 /** Is the number in use? Also by a process that has ended and that nobody has reaped. */
 export function isTaken(pid: number): boolean {

@@ -1,7 +1,7 @@
 // How initdb and postgres are called: as which user, with which environment, and how they name the data directory.
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { canReach, type Account } from './account.ts';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 import { binary, type NativePackage } from './native-package.ts';
 import { noUnprivilegedUser, notExecutable, unreachableDirectory } from './problem.ts';
 

@@ -8,7 +8,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { giveTo, type Account } from './account.ts';
-import { hasCode } from './error-code.ts';
+import { hasCode } from '../lib/error-code.ts';
 import { alreadyRunning } from './problem.ts';
 import { isAlive, startOf } from './process-table.ts';
 

@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import { styleText } from 'node:util';
 import pino, { type DestinationStream, type Logger } from 'pino';
 import pretty from 'pino-pretty';
+import { hasCode } from '../lib/error-code.ts';
 import { REDACTED } from '../lib/secret-mask.ts';
 import type { RecentLines } from './recent-lines.ts';
 
@@ -80,15 +81,10 @@ function forgetWhatNobodyReads(): void {
     try {
       return writeSync(fd, text, ...rest);
     } catch (error) {
-      if (isBusy(error)) throw error;
+      if (hasCode(error, 'EAGAIN', 'EBUSY')) throw error;
       return Buffer.byteLength(text);
     }
   }) as typeof writeSync;
-}
-
-function isBusy(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  return code === 'EAGAIN' || code === 'EBUSY';
 }
 
 /** `10:31:02 404 GET /rest/v1/todos PGRST205 3.1 ms` */

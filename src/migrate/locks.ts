@@ -3,8 +3,8 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Queryable } from '../postgres/owner-database.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { raw, sql } from '../postgres/sql.ts';
-import { isDatabaseError } from './normalise/shadow-schema.ts';
 import { MigrationRefused, problem } from './problem.ts';
 
 /** ASCII of `svc`, and a number of ours; provisioning has 1. */
@@ -46,16 +46,12 @@ export async function withLockRetries<T>(
     try {
       return await work();
     } catch (error) {
-      if (!isLockFailure(error)) throw error;
+      if (!isDatabaseError(error, 'lock_not_available', 'deadlock_detected')) throw error;
       const wait = Math.min(FIRST_WAIT_MS * 2 ** attempt, LONGEST_WAIT_MS) * (0.5 + Math.random());
       if (Date.now() + wait > deadline) throw await lockProblem(session, tables, settings);
       await sleep(wait);
     }
   }
-}
-
-function isLockFailure(error: unknown): boolean {
-  return isDatabaseError(error) && (error.code === '55P03' || error.code === '40P01');
 }
 
 async function lockProblem(

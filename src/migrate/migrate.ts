@@ -5,11 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
 import { OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { literal, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { readNewNormalForms, writesOfNewNormalForms } from './normalise/normalise.ts';
 import { diff } from './diff/diff.ts';
-import { isDatabaseError } from './normalise/shadow-schema.ts';
 import { executeMetadata, executeOnline, type ExecuteSettings } from './apply/execute.ts';
 import { locator, toModel, type Locate, type SchemaConfig } from './schema/declared.ts';
 import {

@@ -2,7 +2,7 @@
 // caller: what a caller may see is decided by row-level security, and the owner is above it.
 import pg from 'pg';
 import { clientConfig, cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
-import { ConnectionLost, mayHaveHappened, OutcomeUnknown } from './pg-error.ts';
+import { ConnectionLost, isDatabaseError, mayHaveHappened, OutcomeUnknown } from './pg-error.ts';
 import { raw, type Sql } from './sql.ts';
 import { statementName } from './statement-name.ts';
 
@@ -156,7 +156,7 @@ export class OwnerDatabase implements Queryable {
       this.#answeredAt = performance.now();
       return answer;
     } catch (error) {
-      if (error instanceof pg.DatabaseError) this.#answeredAt = performance.now();
+      if (isDatabaseError(error)) this.#answeredAt = performance.now();
       if (!isReadTimeout(error)) throw error;
       // Of those that are idle nobody knows any better.
       for (const client of this.#idle) cutOff(client);

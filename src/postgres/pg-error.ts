@@ -20,6 +20,49 @@ export type DatabaseFailure = {
   readonly hint: string;
 };
 
+/**
+ * SQLSTATEs under the names that PostgreSQL gives them (manual, appendix A); two characters are a whole class. Only
+ * tables that translate codes into the dialect of an API hold codes besides.
+ */
+const SQLSTATE = {
+  data_exception: '22',
+  invalid_text_representation: '22P02',
+  restrict_violation: '23001',
+  foreign_key_violation: '23503',
+  unique_violation: '23505',
+  read_only_sql_transaction: '25006',
+  invalid_sql_statement_name: '26000',
+  invalid_password: '28P01',
+  dependent_objects_still_exist: '2BP01',
+  deadlock_detected: '40P01',
+  syntax_error_or_access_rule_violation: '42',
+  insufficient_privilege: '42501',
+  undefined_object: '42704',
+  duplicate_object: '42710',
+  datatype_mismatch: '42804',
+  duplicate_prepared_statement: '42P05',
+  out_of_memory: '53200',
+  lock_not_available: '55P03',
+  query_canceled: '57014',
+  internal_error: 'XX000',
+} as const;
+
+type Condition = keyof typeof SQLSTATE;
+export type DatabaseError<Code extends string = string> = pg.DatabaseError & { readonly code: Code };
+
+/** Whether the server (or a pooler before it) said this; with conditions, whether it is one of them. */
+export function isDatabaseError(error: unknown): error is DatabaseError;
+export function isDatabaseError<C extends Condition>(
+  error: unknown,
+  ...conditions: readonly C[]
+): error is DatabaseError<`${(typeof SQLSTATE)[C]}${string}`>;
+export function isDatabaseError(error: unknown, ...conditions: readonly Condition[]): boolean {
+  if (!(error instanceof pg.DatabaseError)) return false;
+  const { code } = error;
+  if (code === undefined) return false;
+  return conditions.length === 0 || conditions.some((condition) => code.startsWith(SQLSTATE[condition]));
+}
+
 /** The conversation ended after something had been sent: what the server did with it is not known. */
 export class ConnectionLost extends Error {
   override name = 'ConnectionLost';
@@ -46,7 +89,7 @@ export class DatabaseReadOnly extends Error {
 /** What became of a write that failed. In a READ ONLY transaction 25006 is about the statement, here about the server. */
 export function writeError(error: Error): Error {
   if (mayHaveHappened(error)) return new OutcomeUnknown(error);
-  return error instanceof pg.DatabaseError && error.code === '25006' ? new DatabaseReadOnly(error) : error;
+  return isDatabaseError(error, 'read_only_sql_transaction') ? new DatabaseReadOnly(error) : error;
 }
 
 /** Whether the server may have done what it was given. Its own errors say that it has not, a pooler's do not. */

@@ -1,7 +1,8 @@
 // What one database needs beside the roles: the product's schemas, rights of their owner, and the numbered steps.
 import type { Queryable } from '../postgres/owner-database.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { ident, raw, sql } from '../postgres/sql.ts';
-import { isDenied, isRace } from './errors.ts';
+import { isRace } from './errors.ts';
 import type { Self } from './roles.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
 
@@ -99,7 +100,7 @@ export async function grantQuietFills(db: Queryable): Promise<void> {
     await db.query(raw('grant set on parameter session_replication_role to svc_owner'));
   } catch (error) {
     // Parameters are the cluster's: another database may be granting the same at this moment.
-    if (!isDenied(error) && !isRace(error)) throw error;
+    if (!isDatabaseError(error, 'insufficient_privilege') && !isRace(error)) throw error;
   }
 }
 

@@ -3,8 +3,8 @@
 import pg from 'pg';
 import type { Log } from '../log/log.ts';
 import { clientConfig } from '../postgres/connection.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { Problem } from '../problem/problem.ts';
-import { isLockTimeout } from './errors.ts';
 
 export const LOCK_TIMEOUT_MS = 2_000;
 const BUDGET_MS = 60_000;
@@ -29,7 +29,7 @@ export async function pastLocks<T>(
       try {
         return await work();
       } catch (error) {
-        if (!isLockTimeout(error)) throw error;
+        if (!isDatabaseError(error, 'lock_not_available', 'deadlock_detected')) throw error;
         if (Date.now() > deadline) throw blocked(blockers, error);
         await new Promise((resolve) => setTimeout(resolve, 100 + Math.random() * 400));
       }

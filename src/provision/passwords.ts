@@ -4,10 +4,11 @@ import { createHmac } from 'node:crypto';
 import pg from 'pg';
 import type { Log } from '../log/log.ts';
 import { addressUrl, type DatabaseAddress } from '../postgres/address.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { clientConfig } from '../postgres/connection.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { ident, literal, raw, sql } from '../postgres/sql.ts';
-import { codeOf, isDenied, isRace, pauseOnRace } from './errors.ts';
+import { isRace, pauseOnRace } from './errors.ts';
 import { LOGIN_ROLES, needsSuperuser, type Self } from './roles.ts';
 import { isPasswordOf, scramVerifier } from './scram.ts';
 
@@ -57,7 +58,7 @@ async function loginDiffers(address: DatabaseAddress): Promise<boolean[]> {
         return false;
       } catch (error) {
         // Any other refusal is no matter of the password; who connects later meets it and says it.
-        return codeOf(error) === '28P01';
+        return isDatabaseError(error, 'invalid_password');
       } finally {
         await client.end().catch(() => {});
       }
@@ -82,7 +83,7 @@ export async function syncPasswords(
       }
       return;
     } catch (error) {
-      if (isDenied(error)) throw await needsSuperuser(db, self, error);
+      if (isDatabaseError(error, 'insufficient_privilege')) throw await needsSuperuser(db, self, error);
       if (!isRace(error) || attempt >= MOST_ATTEMPTS) throw error;
       await pauseOnRace();
     }

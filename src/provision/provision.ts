@@ -5,11 +5,11 @@ import { must } from '../lib/assert.ts';
 import { silentLog, type Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
 import { addressUrl, describeAddress, parseAddress, type DatabaseAddress } from '../postgres/address.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { clientConfig, endClient } from '../postgres/connection.ts';
 import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { applySteps, databaseChanges, grantQuietFills, pendingSteps } from './database.ts';
-import { isDenied } from './errors.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
 import { assertOwnSession } from './own-session.ts';
 import { differingPasswords, roleUrl, syncPasswords } from './passwords.ts';
@@ -89,7 +89,7 @@ async function prepare(db: Queryable, self: Self, address: DatabaseAddress, log:
     await grantQuietFills(db);
     return await applySteps(db, patiently);
   } catch (error) {
-    throw isDenied(error) ? await needsSuperuser(db, self, error) : error;
+    throw isDatabaseError(error, 'insufficient_privilege') ? await needsSuperuser(db, self, error) : error;
   }
 }
 

@@ -2,8 +2,9 @@
 // may become `anon`, `authenticated` or `service_role` and nothing else: no request ever runs as a superuser.
 import { Problem } from '../problem/problem.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { ident, raw, sql } from '../postgres/sql.ts';
-import { isDenied, isRace, pauseOnRace } from './errors.ts';
+import { isRace, pauseOnRace } from './errors.ts';
 
 /** The role of SVC_DATABASE_URL, and what matters about its server and database. */
 export type Self = {
@@ -121,7 +122,7 @@ export async function provisionRoles(db: Queryable, self: Self): Promise<void> {
       for (const change of changes) await db.query(raw(change));
       if (attempt > MOST_ATTEMPTS) throw new Error(`the roles do not become what they should: ${changes[0]}`);
     } catch (error) {
-      if (isDenied(error)) throw await needsSuperuser(db, self, error);
+      if (isDatabaseError(error, 'insufficient_privilege')) throw await needsSuperuser(db, self, error);
       if (!isRace(error) || attempt >= MOST_ATTEMPTS) throw error;
       await pauseOnRace();
     }

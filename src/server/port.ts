@@ -1,6 +1,7 @@
 // The port to listen on: what is wrong with one, and whether it is free, asked before anything takes time.
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { codeOf } from '../lib/error-code.ts';
 import { Problem } from '../problem/problem.ts';
 
 /** What a failed listen says to whoever chose the port; undefined for other failures. */
@@ -38,8 +39,4 @@ export async function assertPortFree(host: string, port: number): Promise<void> 
     server.close();
     await once(server, 'close');
   }
-}
-
-function codeOf(cause: unknown): unknown {
-  return cause instanceof Error && 'code' in cause ? cause.code : undefined;
 }

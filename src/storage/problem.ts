@@ -1,8 +1,14 @@
 // Every expected error of the storage API and its wire dialect. The dialect is the clients': nearly every 4xx
 // travels as HTTP 400 with the true status as text in the body, and applications in the field test both.
-import pg from 'pg';
-import { databaseFailure, retryAfter, type DatabaseFailure } from '../postgres/pg-error.ts';
+import {
+  databaseFailure,
+  isDatabaseError,
+  retryAfter,
+  type DatabaseError,
+  type DatabaseFailure,
+} from '../postgres/pg-error.ts';
 import { Abort, Problem, type ProblemMore } from '../problem/problem.ts';
+import { hasCode } from '../lib/error-code.ts';
 
 type Shape = {
   readonly code: string;
@@ -226,10 +232,10 @@ export function toStorageProblem(error: unknown): StorageProblem {
   if (error instanceof StorageProblem) return error;
   if (error instanceof Abort) return error.reason === 'client-gone' ? requestAborted() : deadlinePassed();
   if (error instanceof Problem) return fromProblem(error);
-  if (error instanceof pg.DatabaseError) return fromDatabase(error);
+  if (isDatabaseError(error)) return fromDatabase(error);
   if (isStorageFull(error)) return insufficientStorage({ cause: error });
   // The router looks at the media type before any route does.
-  if (error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+  if (hasCode(error, 'FST_ERR_CTP_INVALID_MEDIA_TYPE')) {
     return invalidContentType();
   }
   const failure = databaseFailure(error);
@@ -246,8 +252,6 @@ function databaseFailed(failure: DatabaseFailure, cause: unknown): StorageProble
   });
 }
 
-/** EFBIG is the limit of a process or a file system on one file. */
-const FULL_CODES: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 /** S3 itself is never full; the stores that speak it have a name each. */
 const FULL_NAMES: ReadonlySet<string> = new Set([
   'InsufficientCapacity',
@@ -261,7 +265,8 @@ const FULL_NAMES: ReadonlySet<string> = new Set([
 export function isStorageFull(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof StorageProblem) return error.code === 'InsufficientStorage';
-  if ('code' in error && FULL_CODES.has(String(error.code))) return true;
+  // EFBIG is the limit of a process or a file system on one file.
+  if (hasCode(error, 'ENOSPC', 'EDQUOT', 'EFBIG')) return true;
   return FULL_NAMES.has(error.name) || statusOf(error) === 507;
 }
 
@@ -288,8 +293,8 @@ function fromProblem(problem: Problem): StorageProblem {
   });
 }
 
-function fromDatabase(error: pg.DatabaseError): StorageProblem {
-  switch (error.code ?? '') {
+function fromDatabase(error: DatabaseError): StorageProblem {
+  switch (error.code) {
     case '42501':
       return /row-level security/.test(error.message) ? policyRefused() : accessDenied();
     case '23505':
@@ -312,7 +317,7 @@ function fromDatabase(error: pg.DatabaseError): StorageProblem {
     default: {
       const failure = databaseFailure(error);
       if (failure && failure.status !== 500) return databaseFailed(failure, error);
-      return databaseError(error.code ?? 'unknown', error);
+      return databaseError(error.code, error);
     }
   }
 }

@@ -1,5 +1,6 @@
 // GET and POST /callback/:provider: where a provider sends the browser back. What fails before the provider has
 // vouched for anybody is only logged; what is decided after that has its own code in the redirect.
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { must } from '../../lib/assert.ts';
 import { Problem } from '../../problem/problem.ts';
@@ -30,7 +31,7 @@ import { chooseTarget, withFragment, withQuery } from '../http/redirect.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
 import { openSession, type TokenResponse } from '../sessions/session.ts';
 import { askedCookie, beganHere, isSameBrowser } from '../http/state-cookie.ts';
-import { findUserById, isUniqueViolation } from '../users/user.ts';
+import { findUserById } from '../users/user.ts';
 
 export async function callback(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const parameters = readParameters(request);
@@ -211,7 +212,9 @@ export async function againOnRace<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      const isRace = isUniqueViolation(error) || (error instanceof Problem && error.code === 'email_exists');
+      const isRace =
+        isDatabaseError(error, 'unique_violation') ||
+        (error instanceof Problem && error.code === 'email_exists');
       if (!isRace || attempt === MAX_ATTEMPTS) throw error;
     }
   }

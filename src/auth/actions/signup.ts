@@ -2,6 +2,7 @@
 // hashes the password, so that its time does not tell whether the address is known.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { randomUUID } from 'node:crypto';
+import { hasCode } from '../../lib/error-code.ts';
 import { must } from '../../lib/assert.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
@@ -31,12 +32,12 @@ import {
   insertEmailIdentity,
   insertEmailUser,
   insertUser,
-  isUniqueViolation,
   syncProviders,
   toUserJson,
   updateUser,
   type UserRow,
 } from '../users/user.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 
 export async function signup(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body } = request;
@@ -327,7 +328,5 @@ function lookalike(entry: Entry, now: Date): Readonly<Record<string, unknown>> {
 }
 
 function isTaken(error: unknown): boolean {
-  return (
-    isUniqueViolation(error) || (error instanceof Error && 'code' in error && error.code === 'email_exists')
-  );
+  return isDatabaseError(error, 'unique_violation') || hasCode(error, 'email_exists');
 }

@@ -1,5 +1,6 @@
 // The user record: reading it with its identities and factors, writing it, and the object clients see.
 import { randomUUID } from 'node:crypto';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql, type Sql, type SqlValue } from '../../postgres/sql.ts';
 import type { JsonObject } from '../fields.ts';
@@ -135,12 +136,8 @@ export async function insertUser(db: Queryable, user: NewUser, now: Date): Promi
 
 /** A lost race for an address is the same answer as a found one. */
 export function takenOr(error: unknown): unknown {
-  if (!isUniqueViolation(error)) return error;
+  if (!isDatabaseError(error, 'unique_violation')) return error;
   return error.constraint === 'users_phone_key' ? phoneExists() : emailExists();
-}
-
-export function isUniqueViolation(error: unknown): error is Error & { constraint: string } {
-  return error instanceof Error && 'code' in error && error.code === '23505' && 'constraint' in error;
 }
 
 export async function insertEmailIdentity(

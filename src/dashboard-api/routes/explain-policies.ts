@@ -1,11 +1,11 @@
 // POST /policies/explain: which policy lets one row through for one caller. The expressions are PostgreSQL's own
 // print of them, run by PostgreSQL as that caller over that row; only how they combine is decided here.
 import type { FastifyRequest } from 'fastify';
-import pg from 'pg';
 import { z } from 'zod';
 import { localBaseUrl } from '../../auth/http/request.ts';
 import { relationKey } from '../../catalog/catalog.ts';
 import type { CallerTransaction } from '../../postgres/pool/caller-pool.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { ident, join, quoteIdent, raw, sql, type Sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { ExposedRelation } from '../../rest/plan/relation.ts';
@@ -101,7 +101,7 @@ async function readRow(
     row = await owner.maybeOne<OneRow>(statement);
   } catch (error) {
     // 22: a text that is no value of the column's type.
-    if (!(error instanceof pg.DatabaseError) || !error.code?.startsWith('22')) throw error;
+    if (!isDatabaseError(error, 'data_exception')) throw error;
     throw badBody(`key: ${error.message}`);
   }
   if (row) return row;
@@ -218,7 +218,7 @@ async function evaluate(
     const value = answer?.['outcome'];
     return { sql: expression, outcome: { kind: value === 't' ? 'true' : value === 'f' ? 'false' : 'null' } };
   } catch (error) {
-    if (!(error instanceof pg.DatabaseError)) throw error;
+    if (!isDatabaseError(error)) throw error;
     return { sql: expression, outcome: { kind: 'error', message: error.message } };
   } finally {
     // Whatever a function did in there is undone, also when it succeeded.

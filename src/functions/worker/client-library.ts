@@ -2,6 +2,7 @@
 // present the publishable key as `apikey`; who they act as is the bearer alone. The secret key never comes here.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { hasCode } from '../../lib/error-code.ts';
 
 const PACKAGE = '@supabase/supabase-js';
 
@@ -51,8 +52,7 @@ export class ClientLibrary {
     try {
       loaded = createRequire(manifest)(PACKAGE);
     } catch (cause) {
-      const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
-      if (code !== 'MODULE_NOT_FOUND') throw cause;
+      if (!hasCode(cause, 'MODULE_NOT_FOUND')) throw cause;
       throw new Error(
         `ctx.client and ctx.serviceClient need ${PACKAGE}, which functions/node_modules does not have. ` +
           `Add it with: npm install --prefix functions ${PACKAGE}@^2.107.0`,

@@ -1,8 +1,8 @@
 // Runs a plan. All that can be one transaction is one; the rest is a list of steps each of which leaves a valid
 // state and can be found again in the catalog, so that after any crash a new plan continues where this one ended.
 import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
+import { isDatabaseError, type DatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import { markSteps } from '../state/state.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
@@ -110,8 +110,8 @@ async function runAll(
   }
 }
 
-function isRetryable(error: { code: string }): boolean {
-  return error.code === '55P03' || error.code === '40P01';
+function isRetryable(error: unknown): boolean {
+  return isDatabaseError(error, 'lock_not_available', 'deadlock_detected');
 }
 
 async function runOne(session: Queryable, step: Step): Promise<void> {
@@ -131,21 +131,21 @@ const VIOLATIONS: Record<string, MigrationProblem['code']> = {
 };
 
 /** What the server says about rows or text is the user's to mend; anything else is a fault and stays one. */
-function refuseStep(step: Step, error: Error & { code: string }): unknown {
-  const detail = 'detail' in error && typeof error.detail === 'string' ? ` (${error.detail})` : '';
-  const hint = 'hint' in error && typeof error.hint === 'string' ? error.hint : null;
-  const code = VIOLATIONS[error.code] ?? (error.code.startsWith('22') ? 'MIG-208' : null);
+function refuseStep(step: Step, error: DatabaseError): unknown {
+  const detail = error.detail === undefined ? '' : ` (${error.detail})`;
+  const hint = error.hint ?? null;
+  const code = VIOLATIONS[error.code] ?? (isDatabaseError(error, 'data_exception') ? 'MIG-208' : null);
   if (code) return new MigrationRefused([problem(code, step.at, `${error.message}${detail}`, hint)]);
-  if (error.code === '2BP01')
+  if (isDatabaseError(error, 'dependent_objects_still_exist'))
     return new MigrationRefused([
       problem('MIG-304', step.at, `${error.message}${detail}`, 'Drop or change what depends on it first.'),
     ]);
-  if (error.code === '53200') {
+  if (isDatabaseError(error, 'out_of_memory')) {
     return new MigrationRefused([
       problem('MIG-401', step.at, error.message, 'Raise max_locks_per_transaction on the server.'),
     ]);
   }
-  if (error.code.startsWith('42'))
+  if (isDatabaseError(error, 'syntax_error_or_access_rule_violation'))
     return new MigrationRefused([
       problem('MIG-101', step.at, `${error.message}${detail}`, hint ?? unknownTypeHint(error)),
     ]);
@@ -261,7 +261,7 @@ async function buildIndex(
     await outsideTransaction(session, step, settings);
   } catch (error) {
     // Cancelled at shutdown: dropping would wait for what the build waited for. The next start finds it.
-    if (!isDatabaseError(error) || error.code === '57014') throw error;
+    if (!isDatabaseError(error) || isDatabaseError(error, 'query_canceled')) throw error;
     // On a connection that is gone, the next start does it.
     await session.query(raw(`drop index concurrently if exists ${name}`)).catch(() => {});
     throw refuseStep(step, error);
@@ -296,7 +296,7 @@ async function fillOrRefuse(
   try {
     await fill(session, action, settings);
   } catch (error) {
-    if (!isDatabaseError(error) || error.code === '57014') throw error;
+    if (!isDatabaseError(error) || isDatabaseError(error, 'query_canceled')) throw error;
     throw refuseStep(step, error);
   }
 }

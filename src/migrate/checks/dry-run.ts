@@ -1,9 +1,9 @@
 // Asks the server what a statement would do by doing it to an empty twin of the table, in a transaction that
 // cannot commit. Even an empty table gets a new file when it would be rewritten, so the answer is this server's own.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { AddColumnChange, Change, TypeChange } from '../diff/change.ts';
-import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 
@@ -78,10 +78,11 @@ async function ask(
   }
 }
 
-function refuseCast(change: TypeChange, error: Error & { code: string }): MigrationProblem {
+function refuseCast(change: TypeChange, error: Error): MigrationProblem {
   const { column, liveColumn } = change;
   const at = `${column.at}.${column.model.using === null ? 'type' : 'using'}`;
-  if (error.code !== '42804' || column.model.using !== null) return problem('MIG-207', at, error.message);
+  if (!isDatabaseError(error, 'datatype_mismatch') || column.model.using !== null)
+    return problem('MIG-207', at, error.message);
   return problem(
     'MIG-207',
     at,

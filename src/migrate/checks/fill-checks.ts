@@ -1,9 +1,9 @@
 // What a backfill would put into the rows there are, held against the rules of the table before a row is written:
 // large tables are filled outside the transaction, where a refusal would come too late to change nothing.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
-import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { count, probeDuplicates } from './duplicates.ts';
@@ -74,7 +74,7 @@ export async function probeFill(
     }
     return problems;
   } catch (error) {
-    if (!isDatabaseError(error) || !error.code.startsWith('22')) throw error;
+    if (!isDatabaseError(error, 'data_exception')) throw error;
     await session.query(raw('rollback to savepoint svc_fill'));
     // Of a column whose type changes, the former values may be the reason; they are asked about by themselves.
     if (live.columns.get(column.name)?.type !== column.type && live.columns.has(column.name)) return [];

@@ -2,9 +2,9 @@
 // kind that the server can compare. Asked before anything is changed, with two empty tables in a transaction that is
 // rolled back.
 import type { Queryable } from '../../postgres/owner-database.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { columnKey, outsideReferences, type Desired, type TypeResolver } from '../schema/desired.ts';
-import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import type { SchemaModel } from '../schema/model.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 
@@ -88,9 +88,9 @@ async function canRefer(session: Queryable, from: string, to: string, searchPath
     await session.query(raw('alter table svc_source add foreign key (key) references svc_target (key)'));
     return true;
   } catch (error) {
-    // 42804: no operator between them. Whatever else is wrong will be said where it belongs.
     if (!isDatabaseError(error)) throw error;
-    return error.code !== '42804';
+    // No operator between them. Whatever else is wrong is reported where it belongs.
+    return !isDatabaseError(error, 'datatype_mismatch');
   } finally {
     await session.query(raw('rollback'));
   }

@@ -1,10 +1,10 @@
 // Looks at the rows before anything is changed: whatever a step could fail on is counted here, with samples, and
 // becomes a refusal that says which line to add. Reads only, in a transaction that is rolled back.
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
-import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
@@ -50,10 +50,10 @@ export async function probe(
       problems.push(...(await probeOne(session, change, retypes)));
     } catch (error) {
       // Over budget: the online form validates instead, and new rows are guarded meanwhile.
-      if (isDatabaseError(error) && error.code === '57014')
+      if (isDatabaseError(error, 'query_canceled'))
         notes.push(`${change.kind}: not probed within ${PROBE_TIMEOUT_MS / 1_000} s`);
       // What the rows cannot be asked about yet (a new function in a check), the step itself will find.
-      else if (!(isDatabaseError(error) && error.code.startsWith('42'))) throw error;
+      else if (!isDatabaseError(error, 'syntax_error_or_access_rule_violation')) throw error;
     } finally {
       await session.query(raw('rollback'));
     }
@@ -303,7 +303,7 @@ async function probeCast(
   } catch (error) {
     if (!isDatabaseError(error)) throw error;
     await session.query(raw('rollback to savepoint svc_cast'));
-    if (!error.code.startsWith('22')) throw error;
+    if (!isDatabaseError(error, 'data_exception')) throw error;
     return [await failingCasts(session, table, column, from, using)];
   }
   const lost = column.model.using === null ? await probeLoss(session, table, live, column, from, at) : [];
@@ -362,7 +362,7 @@ async function unlessUnknown(
   try {
     return await ask();
   } catch (error) {
-    if (!isDatabaseError(error) || !/^(22|42)/.test(error.code)) throw error;
+    if (!isDatabaseError(error, 'data_exception', 'syntax_error_or_access_rule_violation')) throw error;
     await session.query(raw('rollback to savepoint svc_ask'));
     return [];
   }

@@ -1,10 +1,10 @@
 // What the planner must know about the rows before it plans, and how to look at a table under names it does not
 // have yet.
 import type { Queryable } from '../../postgres/owner-database.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import type { Desired } from '../schema/desired.ts';
-import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import { tableKey } from '../schema/model.ts';
 import { ownedOf, type Ownership } from '../schema/managed.ts';
 import { isFilled } from './row-checks.ts';

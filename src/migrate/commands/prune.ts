@@ -1,7 +1,7 @@
 // What left the file and was kept: listing it with its weight, and dropping it when somebody asks by name.
 import type { Queryable } from '../../postgres/owner-database.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
-import { isDatabaseError } from '../normalise/shadow-schema.ts';
 import { SCHEMA_CHANNEL } from '../state/state.ts';
 import { tableKey, type SchemaModel } from '../schema/model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
@@ -172,7 +172,7 @@ async function drop(session: Queryable, one: Retired): Promise<void> {
   try {
     await session.query(raw(statement));
   } catch (error) {
-    if (!isDatabaseError(error) || error.code !== '2BP01') throw error;
+    if (!isDatabaseError(error, 'dependent_objects_still_exist')) throw error;
     const detail = 'detail' in error && typeof error.detail === 'string' ? error.detail : error.message;
     throw new MigrationRefused([problem('MIG-304', one.identity, detail, 'Drop or change these first.')]);
   }

@@ -3,6 +3,7 @@
 // transaction that cannot commit; the real schemas wait meanwhile under another name, invisible to nobody else.
 import { randomBytes } from 'node:crypto';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import {
   createFunctionSql,
@@ -372,15 +373,6 @@ function plainOrQuoted(name: string): string {
 
 function nameOf(table: { readonly schema: string; readonly name: string }): string {
   return `${quoteIdent(table.schema)}.${quoteIdent(table.name)}`;
-}
-
-export function isDatabaseError(error: unknown): error is Error & { readonly code: string } {
-  return (
-    error instanceof Error &&
-    'code' in error &&
-    typeof error.code === 'string' &&
-    /^[0-9A-Z]{5}$/.test(error.code)
-  );
 }
 
 export function shadowOfDesired(table: DesiredTable): ShadowTable {

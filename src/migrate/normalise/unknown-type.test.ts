@@ -1,7 +1,9 @@
+import pg from 'pg';
 import { expect, test } from 'vitest';
 import { unknownTypeHint } from './unknown-type.ts';
 
-const error = (message: string, code = '42704'): Error => Object.assign(new Error(message), { code });
+const error = (message: string, code = '42704'): Error =>
+  Object.assign(new pg.DatabaseError(message, 0, 'error'), { code });
 
 test.each([
   ['vector', 'vector'],

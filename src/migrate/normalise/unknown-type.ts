@@ -1,6 +1,5 @@
 // A type that the server does not know is often one of an extension that nobody has created in this database yet.
-
-const UNDEFINED_OBJECT = '42704';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 
 /** Types of the extensions that come with PostgreSQL, and of those that most servers offer beside them. */
 const TYPES_OF: Readonly<Record<string, readonly string[]>> = {
@@ -25,7 +24,7 @@ const EXTENSION_OF: ReadonlyMap<string, string> = new Map(
 
 /** What to do about an error of the server that says a type does not exist; null for every other error. */
 export function unknownTypeHint(error: Error): string | null {
-  if (!('code' in error) || error.code !== UNDEFINED_OBJECT) return null;
+  if (!isDatabaseError(error, 'undefined_object')) return null;
   const name = /^type "(.+)" does not exist/.exec(error.message)?.[1];
   if (name === undefined) return null;
   const type = name

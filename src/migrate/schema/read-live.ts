@@ -1,6 +1,7 @@
 // Reads what the database has, in a fixed number of set queries. Printed texts depend on session settings, so
 // they are pinned first: two sessions with other time zones or search paths must print the same.
 import { raw, sql } from '../../postgres/sql.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import {
   API_ROLES,
@@ -81,7 +82,7 @@ export async function readLive(
 }
 
 function isCacheLookupFailure(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'XX000';
+  return isDatabaseError(error, 'internal_error');
 }
 
 /** The same inside a transaction that is already open; leaves the print settings pinned. */

@@ -2,10 +2,9 @@
 // read, a place in line behind quick reads on a connection that works already: the server goes from one to the next
 // without waiting for us, and several leave in one write. Everything else waits for a connection of its own.
 // The rules that keep a slow statement from holding up those behind it: docs/decisions/0035; how many read: 0036.
-import pg from 'pg';
 import { Problem } from '../../problem/problem.ts';
 import { openWire, type ConnectionSettings } from '../connection.ts';
-import { ConnectionLost } from '../pg-error.ts';
+import { ConnectionLost, isDatabaseError } from '../pg-error.ts';
 import { Attempt, givenUp, Job, Pace, type Cancellable, type JobOptions } from './job.ts';
 import { PooledConnection } from './pooled-connection.ts';
 import { WaitingList, type Waiting } from './wait-queue.ts';
@@ -306,8 +305,7 @@ export class ConnectionPool {
     }
     if (!job.isShareable) return false;
     const neverStarted = startedAt === 0 && !connection.wire.usable;
-    const wrongCancel =
-      error instanceof pg.DatabaseError && error.code === '57014' && connection.wasCancelled;
+    const wrongCancel = isDatabaseError(error, 'query_canceled') && connection.wasCancelled;
     return neverStarted || wrongCancel;
   }
 

@@ -4,7 +4,7 @@
 // bytes, never decoded.
 import { Buffer } from 'node:buffer';
 import type { ByteStream } from './byte-stream.ts';
-import { ConnectionLost } from '../pg-error.ts';
+import { ConnectionLost, isDatabaseError } from '../pg-error.ts';
 import { FrameReader, FrameWriter, type WireValue } from './frames.ts';
 import { readColumns, readError, readRow } from './messages.ts';
 
@@ -328,8 +328,8 @@ export class Wire {
 }
 
 /** What a statement that runs raises under these codes does not count: it is told apart by when it comes. */
-function isAboutName({ code }: { readonly code?: string | undefined }): boolean {
-  return code === '26000' || code === '42P05';
+function isAboutName(error: Error): boolean {
+  return isDatabaseError(error, 'invalid_sql_statement_name', 'duplicate_prepared_statement');
 }
 
 /** What a batch is told whose connection ended: only those whose turn it was may have been done. */

@@ -1,13 +1,13 @@
 // What PostgreSQL reports, as this API says it: SQLSTATE to status, the checks a statement makes on itself, and
 // the errors that functions raise on purpose.
-import type pg from 'pg';
+import { isDatabaseError, type DatabaseError } from '../../postgres/pg-error.ts';
 import { Problem } from '../../problem/problem.ts';
 import { badRaise, notSingular, putMismatch, tooManyAffected } from '../problem.ts';
 import { CHECK_PREFIX } from '../sql/render-result.ts';
 
 /** `isAnonymous`: no user token and no secret key, so a missing privilege is a 401, which asks for signing in. */
-export function fromDatabase(error: pg.DatabaseError, isAnonymous: boolean): Problem {
-  const code = error.code ?? 'XX000';
+export function fromDatabase(error: DatabaseError, isAnonymous: boolean): Problem {
+  const { code } = error;
   const check = fromCheck(error);
   if (check) return check;
   if (code === 'PGRST') return fromRaise(error);
@@ -25,8 +25,8 @@ export function fromDatabase(error: pg.DatabaseError, isAnonymous: boolean): Pro
 
 const CHECK = new RegExp(`"${CHECK_PREFIX}([a-z-]+):(\\d+)"`);
 
-function fromCheck(error: pg.DatabaseError): Problem | undefined {
-  if (error.code !== '22P02') return undefined;
+function fromCheck(error: DatabaseError): Problem | undefined {
+  if (!isDatabaseError(error, 'invalid_text_representation')) return undefined;
   const match = CHECK.exec(error.message);
   const rows = match?.[2] ?? '';
   switch (match?.[1] ?? '') {
@@ -143,7 +143,7 @@ const DETAIL_HINT =
   "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'.";
 
 /** `RAISE SQLSTATE 'PGRST'` with the whole answer as JSON. */
-function fromRaise(error: pg.DatabaseError): Problem {
+function fromRaise(error: DatabaseError): Problem {
   const body = toObject(error.message);
   if (!body || typeof body['code'] !== 'string' || typeof body['message'] !== 'string') {
     return badRaise(`Invalid JSON value for MESSAGE: '${error.message}'`, MESSAGE_HINT);

@@ -1,8 +1,13 @@
 // Any error as this API writes it: four keys, JSON, the code once more in Proxy-Status so that HEAD shows it too.
-import pg from 'pg';
 import type { FastifyReply } from 'fastify';
+import { hasCode } from '../../lib/error-code.ts';
 import type { Log } from '../../log/log.ts';
-import { databaseFailure, retryAfter, type DatabaseFailure } from '../../postgres/pg-error.ts';
+import {
+  databaseFailure,
+  isDatabaseError,
+  retryAfter,
+  type DatabaseFailure,
+} from '../../postgres/pg-error.ts';
 import { RowTooLarge } from '../../postgres/wire/wire.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
 import { badBody, AmbiguousEmbed, givenUp, requestDeadline, responseTooLarge } from '../problem.ts';
@@ -12,7 +17,7 @@ const FALLBACK_HINT = 'See the documentation of the data API for what this code 
 
 export function toProblem(error: unknown, isAnonymous: boolean): Problem | undefined {
   if (error instanceof Problem) return own(error);
-  if (error instanceof pg.DatabaseError) return fromDatabase(error, isAnonymous);
+  if (isDatabaseError(error)) return fromDatabase(error, isAnonymous);
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
   if (error instanceof Abort) return error.reason === 'deadline' ? requestDeadline() : givenUp();
   if (isUnreadableType(error)) {
@@ -89,5 +94,5 @@ function own(problem: Problem): Problem {
 
 /** The server's own refusal, before the feature sees the request. */
 function isUnreadableType(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE';
+  return hasCode(error, 'FST_ERR_CTP_INVALID_MEDIA_TYPE');
 }

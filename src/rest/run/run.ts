@@ -1,5 +1,5 @@
 // Runs the statements of a request: as its caller, in one transaction and one round trip.
-import pg from 'pg';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { OnRow, WireResult, WireStatement, WireValue } from '../../postgres/wire/wire.ts';
 import type { Exchange } from '../exchange.ts';
 import { invalidJson, responseTooLarge } from '../problem.ts';
@@ -126,8 +126,7 @@ function valueOf(slot: Slot, values: readonly string[], { page, payload, fields 
 /** PostgreSQL parses the body strictly, but a filter on a JSON column fails with the same error. */
 function isAboutJson(error: unknown): boolean {
   return (
-    error instanceof pg.DatabaseError &&
-    error.code === '22P02' &&
+    isDatabaseError(error, 'invalid_text_representation') &&
     error.message.startsWith('invalid input syntax for type json')
   );
 }

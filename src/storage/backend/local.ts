@@ -5,6 +5,7 @@ import { mkdir, open, opendir, rename, rm, stat, link, lstat, type FileHandle } 
 import { randomUUID } from 'node:crypto';
 import { dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
+import { hasCode } from '../../lib/error-code.ts';
 import { releaseBytes } from '../../lib/release-bytes.ts';
 import { Problem } from '../../problem/problem.ts';
 import {
@@ -359,8 +360,4 @@ function isMissing(error: unknown): boolean {
 
 function isFull(error: unknown): boolean {
   return hasCode(error, 'ENOSPC', 'EDQUOT', 'EFBIG');
-}
-
-function hasCode(error: unknown, ...codes: string[]): boolean {
-  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
 }

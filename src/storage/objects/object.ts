@@ -2,6 +2,7 @@
 // before the owner acts. Rehearsals roll back: permission is theirs, the change is ours, and it holds only for the
 // very row that the rehearsal saw.
 import type { CallerPool, CallerSettings } from '../../postgres/pool/caller-pool.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql, type Sql, type SqlValue } from '../../postgres/sql.ts';
 import type { WireStatement, WireValue } from '../../postgres/wire/wire.ts';
@@ -217,7 +218,7 @@ export async function commitAs(
   for (let turn = 0; turn < COMMIT_TURNS; turn++) {
     const replaces = await rehearseUpload(callers, caller, commit, upsert);
     const outcome = await commitObject(owner, commit, replaces).catch((error: unknown): Outcome => {
-      if (!isTaken(error)) throw error;
+      if (!isDatabaseError(error, 'unique_violation')) throw error;
       // A plain upload that lost a race for its name is refused.
       if (!upsert) throw alreadyExists();
       return { kind: 'changed' };
@@ -227,10 +228,6 @@ export async function commitAs(
     await delay(Math.random() * TURN_PAUSE_MS);
   }
   throw lockTimeout();
-}
-
-function isTaken(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
 /**

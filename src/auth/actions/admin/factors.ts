@@ -1,4 +1,5 @@
 // /admin/users/:id/factors: an operator's view of a user's factors, and the way back in for who lost one.
+import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
@@ -6,13 +7,7 @@ import { dropFactor } from '../../users/factor.ts';
 import { parsePathUuid } from '../../fields.ts';
 import { factorNameConflict, factorNotFound, userNotFound, validationFailed } from '../../problem.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
-import {
-  findUserById,
-  isUniqueViolation,
-  toFactorJson,
-  type FactorRow,
-  type UserRow,
-} from '../../users/user.ts';
+import { findUserById, toFactorJson, type FactorRow, type UserRow } from '../../users/user.ts';
 
 export async function listFactors(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const user = await findOwner(auth, request);
@@ -56,7 +51,7 @@ export async function updateFactor(auth: AuthContext, request: AuthRequest): Pro
       });
     });
   } catch (error) {
-    throw isUniqueViolation(error) ? factorNameConflict() : error;
+    throw isDatabaseError(error, 'unique_violation') ? factorNameConflict() : error;
   }
   const updated = await findFactor(auth, request);
   return json(toFactorJson(updated.factor));

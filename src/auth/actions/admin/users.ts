@@ -1,5 +1,6 @@
 // /admin/users: what an operator does to accounts. No mail, no public limits; the secret key is the right.
 import { randomUUID } from 'node:crypto';
+import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import { must } from '../../../lib/assert.ts';
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { sql } from '../../../postgres/sql.ts';
@@ -218,10 +219,8 @@ async function hardDelete(db: Queryable, id: string): Promise<void> {
     await db.query(sql`delete from auth.users where id = ${id}`);
   } catch (error) {
     // RESTRICT has a code of its own since PostgreSQL 18.
-    const isHeld =
-      error instanceof Error && 'code' in error && (error.code === '23503' || error.code === '23001');
-    if (!isHeld) throw error;
-    const table = 'table' in error && typeof error.table === 'string' ? ` (table ${error.table})` : '';
+    if (!isDatabaseError(error, 'foreign_key_violation', 'restrict_violation')) throw error;
+    const table = error.table === undefined ? '' : ` (table ${error.table})`;
     throw conflict(`The user is still referenced by other rows${table}`, error);
   }
 }
