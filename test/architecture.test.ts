@@ -91,6 +91,15 @@ test('only pg-error and the named tables compare SQLSTATEs', () => {
   expect(found).toEqual([]);
 });
 
+test('advisory locks are taken in one place, where each has its number', () => {
+  const found = sources().filter(
+    (file) =>
+      file !== 'postgres/advisory-lock.ts' &&
+      /pg_(?:try_)?advisory_/.test(readFileSync(join(SRC, file), 'utf8')),
+  );
+  expect(found).toEqual([]);
+});
+
 function allowed(file: string, target: string): boolean {
   const from = room(file);
   const to = room(target);

@@ -1,5 +1,6 @@
 // What time does to the tables: expired rows go, a waiting signing key takes over, an old one ends. Small batches,
 // on one instance at a time; missing a turn costs nothing.
+import { tryTransactionLock } from '../postgres/advisory-lock.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import type { AuthContext } from './auth-context.ts';
 
@@ -10,9 +11,6 @@ const DAY_MS = 24 * HOUR_MS;
 /** How long the audit log and delivered mail are kept. */
 const AUDIT_DAYS = 90;
 const MAIL_DAYS = 7;
-
-/** Advisory lock of whoever cleans: the ASCII codes of `svc` as one number (in decimal: PostgreSQL 15 reads no hexadecimal), and a number of ours. */
-const LOCK: Sql = raw('7566947, 20');
 
 export type Maintenance = { close(): Promise<void> };
 
@@ -37,10 +35,7 @@ export async function maintain(auth: AuthContext): Promise<number> {
   const now = auth.now();
   await auth.signingKeys.advance(now, auth.settings().jwtExpirySeconds);
   return await auth.db.transaction(async (db) => {
-    const [lock] = await db.query<{ locked: boolean }>(
-      sql`select pg_try_advisory_xact_lock(${LOCK}) as locked`,
-    );
-    if (!lock?.locked) return 0;
+    if (!(await tryTransactionLock(db, 'authMaintenance'))) return 0;
     let removed = 0;
     for (const { table, key, condition } of expired(now, auth.settings().refreshExpirySeconds)) {
       const rows = await db.query(sql`

@@ -4,22 +4,8 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
-import { raw, sql } from '../postgres/sql.ts';
+import { sql } from '../postgres/sql.ts';
 import { MigrationRefused, problem } from './problem.ts';
-
-/** ASCII of `svc`, and a number of ours; provisioning has 1. */
-const LOCK = { migrate: '7566947, 2', background: '7566947, 3' } as const;
-
-export async function tryLock(session: Queryable, which: keyof typeof LOCK): Promise<boolean> {
-  const [row] = await session.query<{ locked: boolean }>(
-    raw(`select pg_try_advisory_lock(${LOCK[which]}) as locked`),
-  );
-  return row?.locked ?? false;
-}
-
-export async function unlock(session: Queryable, which: keyof typeof LOCK): Promise<void> {
-  await session.query(raw(`select pg_advisory_unlock(${LOCK[which]})`));
-}
 
 const POLL_MIN_MS = 50;
 const POLL_MAX_MS = 100;

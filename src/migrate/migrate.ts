@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
+import { tryLock, unlock } from '../postgres/advisory-lock.ts';
 import { OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { literal, raw, sql } from '../postgres/sql.ts';
@@ -35,7 +36,7 @@ import { readLive } from './schema/read-live.ts';
 import type { SchemaModel } from './schema/model.ts';
 import { prepare, THOROUGH, type MigrationPlan, type Trust } from './make-plan.ts';
 import { MigrationRefused, problem, type MigrationProblem } from './problem.ts';
-import { pause, tryLock, unlock, type LockSettings } from './locks.ts';
+import { pause, type LockSettings } from './locks.ts';
 import type { HazardPolicy } from './plan/hazard-policy.ts';
 import type { PlanSettings } from './plan/step-list.ts';
 import type { NumberedStep } from './plan/step.ts';
@@ -241,7 +242,7 @@ async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
       return { kind: 'superseded', schemaHash, by: fence.current ?? '', replacedAt: fence.replacedAt };
     }
     const since = performance.now();
-    while (!(await tryLock(session, 'background'))) {
+    while (!(await tryLock(session, 'migrateBackground'))) {
       // Somebody still builds this very file's indexes: all that is ours to do is done. Whoever was killed a moment
       // ago holds the lock until the server has noticed.
       const isAlive = performance.now() - since > LAST_BREATH_MS;
@@ -251,7 +252,7 @@ async function lead(session: Queryable, work: Work): Promise<MigrationOutcome> {
     try {
       return await planAndRun(session, work, await readStamp(session));
     } finally {
-      if (!work.background.handedOver) await unlock(session, 'background');
+      if (!work.background.handedOver) await unlock(session, 'migrateBackground');
       // Between the two holders of this lock nobody may take the rest of the plan for left over: the one lock
       // changes hands while the other is still held.
       await work.background.taken;
@@ -503,14 +504,14 @@ async function startLater(
   let over = false;
   let told = false;
   // Nobody else can take it in between: that needs the lock on migrating, which is still ours.
-  await unlock(session, 'background');
+  await unlock(session, 'migrateBackground');
   work.background.handedOver = true;
   work.background.taken = taken.promise;
   const done = work.owner
     .session(async (own): Promise<readonly MigrationProblem[]> => {
       await endWithClient(own);
       const stopCancelling = await cancelOnAbort(own, work);
-      while (!(await tryLock(own, 'background'))) await pause();
+      while (!(await tryLock(own, 'migrateBackground'))) await pause();
       taken.resolve();
       for (const one of urgent) await executeOnline(own, one, settings);
       await endFills(own, urgent);

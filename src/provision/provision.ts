@@ -4,6 +4,7 @@ import pg from 'pg';
 import { must } from '../lib/assert.ts';
 import { silentLog, type Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
+import { tryLock } from '../postgres/advisory-lock.ts';
 import { addressUrl, describeAddress, parseAddress, type DatabaseAddress } from '../postgres/address.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { clientConfig, endClient } from '../postgres/connection.ts';
@@ -24,8 +25,6 @@ export type Provisioned = {
   readonly applied: readonly string[];
 };
 
-/** Key of the advisory lock that serialises provisioning: the ASCII codes of `svc` as one number, and a number of ours. */
-const LOCK: Sql = raw('7566947, 1');
 const LOCK_BUDGET_MS = 60_000;
 const SAY_AFTER_MS = 1_000;
 
@@ -97,8 +96,7 @@ async function acquireLock(db: Queryable, log: Log): Promise<void> {
   const started = Date.now();
   let hasSaid = false;
   for (;;) {
-    const [row] = await db.query<{ locked: boolean }>(sql`select pg_try_advisory_lock(${LOCK}) as locked`);
-    if (row?.locked) return;
+    if (await tryLock(db, 'provision')) return;
     const waited = Date.now() - started;
     if (waited > LOCK_BUDGET_MS) {
       throw new Problem(

@@ -5,8 +5,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.ts';
 import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
+import { tryLock } from '../postgres/advisory-lock.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { sql } from '../postgres/sql.ts';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { changeBucket, createBucket, getBucket, listBuckets } from './actions/buckets.ts';
 import { downloadAs, downloadPublic, downloadSigned } from './actions/download.ts';
@@ -153,10 +153,7 @@ async function mount(
 /** One instance at a time; the others find the lock taken and leave it. */
 async function sweepInTurn(owner: OwnerDatabase, sweep: () => Promise<unknown>): Promise<void> {
   await owner.session(async (session) => {
-    const [row] = await session.query<{ locked: boolean }>(
-      sql`select pg_try_advisory_lock(hashtext('svc.storage.orphans')) as locked`,
-    );
-    if (row?.locked) await sweep();
+    if (await tryLock(session, 'storageOrphans')) await sweep();
   });
 }
 

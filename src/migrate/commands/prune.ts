@@ -1,4 +1,5 @@
 // What left the file and was kept: listing it with its weight, and dropping it when somebody asks by name.
+import { tryLock, unlock } from '../../postgres/advisory-lock.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
@@ -6,7 +7,7 @@ import { SCHEMA_CHANNEL } from '../state/state.ts';
 import { tableKey, type SchemaModel } from '../schema/model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
 import { count } from '../checks/duplicates.ts';
-import { tryLock, unlock, withLockRetries, type LockSettings } from '../locks.ts';
+import { withLockRetries, type LockSettings } from '../locks.ts';
 
 export type Retired = {
   /** As the file would name it: `tables.todos.fields.notes`. */
