@@ -83,7 +83,7 @@ function unreachable(): ApiProblem {
   return new ApiProblem(0, {
     code: 'unreachable',
     message: 'The service does not answer',
-    hint: 'Is it still running? The page tries again by itself.',
+    hint: 'Is it still running? The page keeps trying.',
   });
 }
 

@@ -32,7 +32,7 @@ export function Page() {
   return (
     <Frame
       title="API docs"
-      description="What this caller may use, with calls to copy. The document itself is served at /rest/v1/."
+      description="What this caller may use, with calls to copy. The OpenAPI document is served at /rest/v1/."
       actions={
         <>
           <SegmentedControl
@@ -111,7 +111,7 @@ function DocsView({ docs, language, project }: { docs: Docs; language: Language;
                 </div>
               ),
           )}
-          {groups.every(({ entries }) => entries.length === 0) && <Empty title="Nothing of that name" />}
+          {groups.every(({ entries }) => entries.length === 0) && <Empty title="Nothing with that name" />}
         </div>
       </Stack>
       <EntryDocs

@@ -4,7 +4,8 @@ import { useBlocker } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { ConfigFile, ConfigPlan, FileMistake } from '../../../src/dashboard-api/contract.ts';
 import { ApiProblem, get, send } from '../api.ts';
-import { CodeEditor, type LineMark } from '../parts/code-editor.tsx';
+import { CodeEditor } from '../parts/code-editor.tsx';
+import type { LineMark } from '../parts/code-mirror.tsx';
 import { CopyBlock } from '../parts/copy.tsx';
 import { Page as Frame } from '../parts/page.tsx';
 import { PlanReview } from '../parts/plan-review.tsx';
@@ -100,8 +101,8 @@ function Editor({ file }: { file: ConfigFile }) {
         <Alert color="yellow" title={`${name} was changed meanwhile`} role="alert">
           <Stack gap="xs" align="flex-start">
             <Text size="sm">
-              Somebody has written it after you began to type. Load the new text, then make your change again:
-              what you have typed stays below, to copy from.
+              It was changed after you began to type. Load the new text, then make your change again: what you
+              have typed stays below, to copy from.
             </Text>
             <Button
               size="xs"

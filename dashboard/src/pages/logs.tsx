@@ -31,7 +31,7 @@ export function Page() {
           Logs <StreamState state={stream.state} isPaused={isPaused} />
         </Group>
       }
-      description="The last lines of this instance, kept in memory for this page; other instances and earlier days are where the service’s output is collected."
+      description="The last lines of this instance, kept in memory. For other instances and earlier days, see where the service’s output is collected."
       actions={
         <>
           <Button size="xs" variant="default" onClick={stream.clear}>
@@ -87,7 +87,7 @@ export function Page() {
       {shown.length > 0 ? (
         <LogList lines={shown} />
       ) : stream.lines.length > 0 ? (
-        <Empty title="No line fits">Another level, source or search shows more.</Empty>
+        <Empty title="No line fits">Try another level, source or search.</Empty>
       ) : stream.state === 'connecting' ? (
         <Waiting />
       ) : (

@@ -91,7 +91,7 @@ function OneTable({ table }: { table: TableInfo }) {
     <Stack gap="lg">
       {table.primaryKey.length === 0 ? (
         <Text size="sm" c="dimmed">
-          Without a primary key there is no choosing a row: only the policies are shown.
+          This table has no primary key, so no row can be chosen: only the policies are shown.
         </Text>
       ) : (
         <>

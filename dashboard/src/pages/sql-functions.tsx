@@ -19,7 +19,7 @@ export function Page() {
   return (
     <Frame
       title="SQL functions"
-      description="What stands under rpc: in svc.yaml, called as any caller would call it."
+      description="The functions under rpc: in svc.yaml, called as any caller would call them."
     >
       <Loaded query={functions}>
         {({ functions: all }) => {
@@ -92,7 +92,7 @@ function FunctionList({
         onChange={(event) => setSearch(event.currentTarget.value)}
         data-page-search
       />
-      {found.length === 0 && <Text size="sm">No function of that name</Text>}
+      {found.length === 0 && <Text size="sm">No function with that name</Text>}
       <nav aria-label="SQL functions">
         {found.map((routine) => (
           <NavLink

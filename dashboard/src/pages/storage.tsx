@@ -20,7 +20,7 @@ export function Page() {
   });
   if (search['bucket'] === undefined) {
     return (
-      <Frame title="Storage" description="Buckets are declared in svc.yaml; what is in them is kept here.">
+      <Frame title="Storage" description="Buckets are declared in svc.yaml; their files are managed here.">
         <Loaded query={buckets}>
           {(found) =>
             found.length === 0 ? (

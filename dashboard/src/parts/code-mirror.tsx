@@ -16,9 +16,26 @@ import {
 } from '@codemirror/view';
 import { useEffect, useRef } from 'react';
 import { styleNonce } from '../style-nonce.ts';
-import type { CodeEditorProps, LineMark } from './code-editor.tsx';
 import { darkHighlight } from './dark-highlight.ts';
 import { lightHighlight } from './light-highlight.ts';
+
+/** Something to say about a line, shown below it. */
+export type LineMark = { readonly line: number; readonly message: string };
+
+export type CodeEditorProps = {
+  value: string;
+  onChange?: (text: string) => void;
+  language: 'yaml' | 'sql' | 'javascript' | 'html' | 'json';
+  /** For people who do not see it. */
+  label: string;
+  readOnly?: boolean;
+  minHeight?: number;
+  maxHeight?: number;
+  /** Ctrl-S or Cmd-S inside. */
+  onSave?: () => void;
+  /** The same list as long as nothing changes. */
+  marks?: readonly LineMark[];
+};
 
 export function CodeMirror({
   value,

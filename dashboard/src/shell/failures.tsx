@@ -5,7 +5,7 @@ import { Page } from '../parts/page.tsx';
 
 export function NotFound() {
   return (
-    <Page title="There is no such page">
+    <Page title="Page not found">
       <Text>
         <Anchor renderRoot={(props) => <Link {...props} to="/" />}>Back to the overview</Anchor>
       </Text>

@@ -88,7 +88,7 @@ describe.skipIf(world.skipped)('code functions', () => {
     await type(page, 'Source of hello', `${before}// mine\n`);
     writeFileSync(sourceFile(), `${before}// theirs\n`);
     await page.getByRole('button', { name: 'Save', exact: true }).click();
-    await page.getByText('The file was changed elsewhere meanwhile').waitFor();
+    await page.getByText('The file has been changed elsewhere').waitFor();
     expect(readFileSync(sourceFile(), 'utf8')).toContain('// theirs');
     expect(await page.getByLabel('Source of hello').innerText()).toContain('// mine');
     expect(await page.getByLabel('The file as it is now').innerText()).toContain('// theirs');

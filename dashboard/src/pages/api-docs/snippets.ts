@@ -9,7 +9,7 @@ export type Project = { url: string; publishableKey: string };
 export function setUp({ url, publishableKey }: Project, language: Language): Snippet {
   return language === 'js'
     ? {
-        title: 'Once, at the start',
+        title: 'Once, when the app starts',
         code: [
           `import { createClient } from '@supabase/supabase-js';`,
           '',

@@ -159,7 +159,7 @@ function NewProvider({
         />
         <TextInput
           label="Client id"
-          description="As the provider gave it out"
+          description="As issued by the provider"
           required
           data-autofocus
           value={clientId}

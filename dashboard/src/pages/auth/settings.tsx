@@ -61,7 +61,7 @@ export function Settings({ settings, onReview }: SettingsProps) {
             />
             <TextInput
               label="Refresh token lifetime"
-              description="Signed in for as long as it is used"
+              description="How long a session lasts without being used"
               disabled={!mayWrite}
               value={form.refreshTokenExpiry}
               error={wrong(form.refreshTokenExpiry)}
@@ -72,7 +72,7 @@ export function Settings({ settings, onReview }: SettingsProps) {
         <Section title="Where browsers may be sent after sign-in">
           <TagsInput
             label="Redirect URLs"
-            description="The first one is where those go who asked for none. Enter adds one."
+            description="The first one is used when a sign-in names none. Press Enter to add one."
             placeholder={mayWrite ? 'https://app.example.com' : undefined}
             disabled={!mayWrite}
             value={[...form.redirectUrls]}
@@ -101,8 +101,8 @@ export function Settings({ settings, onReview }: SettingsProps) {
             )}
           </Text>
           <Switch
-            label="Addresses must be confirmed first"
-            description="No session before the link in the mail was followed"
+            label="Require a confirmed address"
+            description="No session until the link in the mail has been followed"
             disabled={!mayWrite}
             checked={form.verifyEmail}
             onChange={(event) => setForm({ ...form, verifyEmail: event.currentTarget.checked })}

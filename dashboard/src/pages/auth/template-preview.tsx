@@ -32,7 +32,7 @@ export function TemplatePreview(wanted: MailPreviewRequest) {
               <Group justify="space-between" wrap="nowrap" align="flex-end">
                 <div>
                   <Text size="xs" c="dimmed">
-                    Somebody would receive, with invented values:
+                    What a recipient would get, with invented values:
                   </Text>
                   <Text fw={600}>{shown.subject}</Text>
                 </div>

@@ -36,7 +36,7 @@ export function FunctionDetail({ name }: { name: string }) {
               <Detail info={info} list={list} />
             ) : (
               <Empty title={`The service has no function ${name}`}>
-                One that was made just now appears here as soon as svc.yaml is read again.
+                A new function appears here as soon as svc.yaml has been read again.
               </Empty>
             )}
           </Frame>

@@ -174,7 +174,7 @@ function ChangedMeanwhile({
     staleTime: 0,
   });
   return (
-    <Alert color="yellow" title="The file was changed elsewhere meanwhile" role="alert">
+    <Alert color="yellow" title="The file has been changed elsewhere" role="alert">
       <Stack gap="xs">
         <Text size="sm">
           Nothing was saved, and what you typed is still below. This is the file as it is now:
@@ -192,7 +192,7 @@ function ChangedMeanwhile({
               />
               <Group gap="xs">
                 <Button size="xs" variant="default" onClick={() => onTheirs(source)}>
-                  Take the file, drop my text
+                  Use the file, discard my text
                 </Button>
                 <Button size="xs" color="red" onClick={() => onMine(source.version)}>
                   Overwrite it with mine

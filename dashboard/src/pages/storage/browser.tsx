@@ -51,7 +51,7 @@ export function Browser({ bucket, place }: { bucket: Bucket; place: Place }) {
       onDrop={drop}
     >
       <Group justify="space-between" mb="sm" gap="xs">
-        <SearchBox label="Names that begin with" value={search} onChange={setSearch} />
+        <SearchBox label="Find names that begin with" value={search} onChange={setSearch} />
         <Group gap="xs">
           {mayWrite && chosen.size > 0 && (
             <Button size="xs" color="red" variant="light" onClick={() => setDoomed([...chosen])}>
@@ -131,7 +131,7 @@ function NothingHere({
   caller: string;
   mayWrite: boolean;
 }) {
-  if (isSearch) return <Empty title="No name begins like that" />;
+  if (isSearch) return <Empty title="No name begins with that" />;
   return (
     <Empty title={caller === 'service' ? 'Nothing here yet' : 'Nothing that this caller may see'}>
       {caller === 'service'

@@ -187,7 +187,7 @@ function Move({ place, name }: { place: Place; name: string }) {
       <Stack gap="xs">
         <TextInput
           label="Name in the bucket"
-          description="Another one moves it; slashes make folders."
+          description="A new name moves it; slashes make folders."
           size="xs"
           spellCheck={false}
           value={to}

@@ -222,8 +222,8 @@ function NewColumnForm({
       <ColumnFields draft={draft} onChange={setDraft} targets={targetsOf(tables)} />
       {needsBackfill && (
         <TextInput
-          label="Value for the rows there are"
-          description="SQL; used once, where the table has rows already"
+          label="Value for existing rows"
+          description="SQL; used once if the table already has rows"
           placeholder="''"
           value={backfill}
           onChange={(event) => setBackfill(event.currentTarget.value)}
@@ -276,7 +276,8 @@ function NewPolicyForm({ table, onWant, onClose }: FormProps & { table: TableInf
     <Form act="Review" canSubmit={operations.length > 0 && !needs} onSubmit={submit} onClose={onClose}>
       {!table.rowSecurity && (
         <Text size="sm" c="dimmed">
-          This is the first policy: it turns row-level security on, and what no policy allows is refused then.
+          This is the first policy: it turns row-level security on, and from then on whatever no policy allows
+          is refused.
         </Text>
       )}
       <Checkbox.Group label="Operations" value={operations} onChange={setOperations}>

@@ -182,7 +182,7 @@ export function TableRows({ table, tables }: { table: TableInfo; tables: readonl
         onConfirm={remove}
       >
         <Stack gap="xs">
-          <Text size="sm">There is no way back. These rows will be deleted:</Text>
+          <Text size="sm">This cannot be undone. These rows will be deleted:</Text>
           <List size="sm">
             {[...selection].slice(0, 5).map(([key, row]) => (
               <List.Item key={key}>{describeRow(table, row)}</List.Item>
@@ -223,7 +223,7 @@ function Referring({ table, tables }: { table: TableInfo; tables: readonly Table
 }
 
 function NoRows({ table, source }: { table: TableInfo; source: RowSource }) {
-  if (source.filters.length > 0) return <Empty title="No row passes the filter" />;
+  if (source.filters.length > 0) return <Empty title="No row matches the filter" />;
   if (source.caller === 'service') return <Empty title={`${table.name} has no rows`} />;
   return (
     <Empty title="This caller sees no rows">

@@ -45,10 +45,10 @@ export function UserListPage() {
           list.users.length === 0 ? (
             settled === '' ? (
               <Empty title="No users yet">
-                They appear here when somebody signs up, or when you make one.
+                Users appear here when somebody signs up, or when you create one.
               </Empty>
             ) : (
-              <Empty title={`Nobody fits “${settled}”`} />
+              <Empty title={`Nobody matches “${settled}”`} />
             )
           ) : (
             <>

@@ -95,14 +95,14 @@ function NewUserForm({ onDone }: { onDone: () => void }) {
             />
             <Switch
               label="The address is confirmed"
-              description="Off: they confirm it themselves before they can sign in, where the file asks for that"
+              description="Off: they must confirm it before they can sign in, if the file requires that"
               checked={isConfirmed}
               onChange={(event) => setConfirmed(event.currentTarget.checked)}
             />
           </>
         ) : (
           <Text size="sm" c="dimmed">
-            Sends them a mail with a link that lets them in to choose a password.
+            Sends them a mail with a link to sign in and choose a password.
           </Text>
         )}
         {creation.isError && <Failure error={creation.error} />}

@@ -128,7 +128,7 @@ function ProfileForm({ user, onDone }: { user: UserDetail; onDone: () => void })
         </SimpleGrid>
         <PasswordInput
           label="New password"
-          description="Empty: it stays. A new one signs them out everywhere."
+          description="Leave empty to keep it. A new one signs them out everywhere."
           autoComplete="new-password"
           value={password}
           onChange={(event) => setPassword(event.currentTarget.value)}

@@ -174,7 +174,7 @@ export function Factors({ user }: { user: UserDetail }) {
         }}
       >
         <Text size="sm">
-          They sign in without it from now on, and can enrol a new one. Do this for somebody who lost their
+          From now on they sign in without it and can enrol a new one. Do this for somebody who lost their
           device, after making sure it is them.
         </Text>
       </Confirm>
