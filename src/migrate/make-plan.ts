@@ -12,8 +12,11 @@ import {
   unmanagedInTheWay,
   withoutRetired,
 } from './plan/dependants.ts';
-import { type Desired, toDesired, typeResolver } from './schema/desired.ts';
-import { diff, type Unmanaged } from './diff/diff.ts';
+import { typeResolver } from './schema/column-types.ts';
+import type { Desired } from './schema/desired.ts';
+import { toDesired } from './schema/to-desired.ts';
+import { diff } from './diff/diff.ts';
+import type { Unmanaged } from './diff/table-diff.ts';
 import type { Live } from './schema/live-schema.ts';
 import { fillsOf, findBegunFills, look, preludeOf } from './checks/table-facts.ts';
 import { refuseHazards } from './checks/hazards.ts';

@@ -1,19 +1,20 @@
 // What the ledger must say once a plan has run: ownership, declarations with their prints, what was retired.
 import type { Hashes } from './normalise/normalise.ts';
 import type { Change } from './diff/change.ts';
-import type { FunctionNormalForm, Desired, DesiredTable } from './schema/desired.ts';
+import type { Desired, DesiredTable } from './schema/desired.ts';
 import type { Difference } from './diff/diff.ts';
 import { type LedgerObjects, type ObjectWrite, STORAGE_POLICIES } from './state/state.ts';
 import {
-  isCanonicalFunction,
-  isKept,
-  isKeptStorage,
-  keep,
-  keepPolicies,
-  sameKept,
-} from './state/normal-forms.ts';
+  isNormalForms,
+  isSignature,
+  isStorageNormalForms,
+  normalFormsOf,
+  policyNormalForms,
+  sameNormalForms,
+} from './normalise/normal-forms.ts';
 import { keyOf, type SchemaModel, tableKey } from './schema/model.ts';
 import type { OwnedTable, Ownership } from './schema/managed.ts';
+import type { Signature } from './schema/relation.ts';
 
 export type LedgerAfter = {
   readonly writes: readonly ObjectWrite[];
@@ -70,9 +71,9 @@ export type LedgerChange = {
   readonly drops: boolean;
 };
 
-function sameCanonical(former: unknown, now: FunctionNormalForm | null): boolean {
-  if (now === null || !isCanonicalFunction(former)) return false;
-  const parts = (one: FunctionNormalForm): string =>
+function sameSignature(former: unknown, now: Signature | null): boolean {
+  if (now === null || !isSignature(former)) return false;
+  const parts = (one: Signature): string =>
     JSON.stringify([one.arguments, one.argumentTypes, one.argumentNames, one.defaults, one.result]);
   return parts(former) === parts(now);
 }
@@ -116,8 +117,8 @@ export function ledgerAfter({
       filling === undefined &&
       gone === undefined &&
       former?.hash === hash &&
-      isKept(former.canonical) &&
-      sameKept(former.canonical, keep(table)) &&
+      isNormalForms(former.canonical) &&
+      sameNormalForms(former.canonical, normalFormsOf(table)) &&
       before !== undefined &&
       JSON.stringify(before) === JSON.stringify(claim);
     if (!same || owned.tables !== objects.ownership.tables) {
@@ -128,7 +129,7 @@ export function ledgerAfter({
         declaredHash: hash,
         definition: {
           ...claim,
-          canonical: keep(table),
+          canonical: normalFormsOf(table),
           ...(filling ? { fills: filling } : {}),
           ...(gone ? { leaving: gone } : {}),
         },
@@ -180,7 +181,7 @@ export function ledgerAfter({
     const hash = unprinted.has(`function ${key}`) ? null : (hashes.functions.get(key) ?? null);
     const former = objects.declared.get(`function ${key}`);
     // An unchanged one prints anew when a function that its defaults call takes other arguments.
-    const same = former?.hash === hash && sameCanonical(former.canonical, fn.normal);
+    const same = former?.hash === hash && sameSignature(former.canonical, fn.normal);
     if (same && objects.ownership.functions.has(key)) continue;
     writes.push({
       identity: `function ${key}`,
@@ -197,12 +198,12 @@ export function ledgerAfter({
     .map((key) => `function ${key}`);
   if (!isLong) for (const key of owned.functions) if (!functions.has(key)) forgotten.add(`function ${key}`);
   const storage = [...difference.storageClaims].sort();
-  const prints = keepPolicies(desired.storagePolicies);
+  const prints = policyNormalForms(desired.storagePolicies);
   const former = objects.declared.get(STORAGE_POLICIES);
   const samePrints =
     hashes.storage === (former?.hash ?? null) &&
     (former === undefined ||
-      (isKeptStorage(former.canonical) &&
+      (isStorageNormalForms(former.canonical) &&
         JSON.stringify(former.canonical.policies) === JSON.stringify(prints)));
   if (
     !samePrints ||

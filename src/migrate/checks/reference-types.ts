@@ -4,7 +4,8 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { raw, sql } from '../../postgres/sql.ts';
-import { columnKey, outsideReferences, type Desired, type TypeResolver } from '../schema/desired.ts';
+import { outsideReferences, type TypeResolver } from '../schema/column-types.ts';
+import { columnKey, type Desired } from '../schema/desired.ts';
 import type { SchemaModel } from '../schema/model.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 

@@ -1,26 +1,29 @@
-// Gives every declaration the server's print of its expressions: from the ledger where nothing changed, from the
-// shadow where something did, and for what is new from the database itself, once it is there.
+// Gives every declaration its normal form, the server's print of its expressions: from the migration state where
+// nothing changed, from the shadow schema where something did, and for what is new from the database once it is built.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { Desired, DesiredFunction, DesiredTable, TypeResolver } from '../schema/desired.ts';
-import { labelled, schemasOf } from '../diff/diff.ts';
-import { readThroughShadow, shadowOfDesired, withNormalForms } from './shadow-schema.ts';
+import type { TypeResolver } from '../schema/column-types.ts';
+import type { Desired, DesiredFunction, DesiredTable } from '../schema/desired.ts';
+import { schemasOf } from '../diff/diff.ts';
+import { labelled } from '../diff/policies.ts';
 import type { Live } from '../schema/live-schema.ts';
+import { type DeclaredRow, type ObjectWrite, STORAGE_POLICIES } from '../state/state.ts';
+import { keyOf, type SchemaModel } from '../schema/model.ts';
+import type { OwnedTable } from '../schema/managed.ts';
+import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import {
   hashBuckets,
   hashFunction,
   hashTable,
-  isCanonicalFunction,
-  isKept,
-  isKeptStorage,
-  keep,
-  restore,
-  restoreStorage,
-} from '../state/normal-forms.ts';
-import { type DeclaredRow, type ObjectWrite, STORAGE_POLICIES } from '../state/state.ts';
-import { keyOf, type SchemaModel } from '../schema/model.ts';
+  isNormalForms,
+  isSignature,
+  isStorageNormalForms,
+  normalFormsOf,
+  readNormalForms,
+  withNormalForms,
+  withPolicyNormalForms,
+} from './normal-forms.ts';
 import type { RelatedDeclarations } from './related.ts';
-import type { OwnedTable } from '../schema/managed.ts';
-import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { normaliseInShadow, withSignature } from './shadow-schema.ts';
 
 /** By `schema.name`; a table and a function may share one. */
 export type Hashes = {
@@ -46,26 +49,29 @@ export function hashDeclarations(
   };
 }
 
-/** Keys of declarations whose print is not known. */
+/** Keys of declarations whose normal form is not known. */
 export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredRow>): Set<string> {
   const changed = new Set<string>();
   for (const [key, hash] of hashes.tables) {
     const row = known.get(`table ${key}`);
-    if (row?.hash !== hash || !isKept(row.canonical)) changed.add(key);
+    if (row?.hash !== hash || !isNormalForms(row.canonical)) changed.add(key);
   }
   for (const [key, hash] of hashes.functions) {
     const row = known.get(`function ${key}`);
-    if (row?.hash !== hash || !isCanonicalFunction(row.canonical)) changed.add(key);
+    if (row?.hash !== hash || !isSignature(row.canonical)) changed.add(key);
   }
   const storage = known.get(STORAGE_POLICIES);
-  if (hashes.storage !== null && (storage?.hash !== hashes.storage || !isKeptStorage(storage.canonical)))
+  if (
+    hashes.storage !== null &&
+    (storage?.hash !== hashes.storage || !isStorageNormalForms(storage.canonical))
+  )
     changed.add(STORAGE_OBJECTS);
   return changed;
 }
 
 export type Normalised = {
   readonly desired: Desired;
-  /** Identities of what is new and was not read by the server; `printNew` completes it after the run. */
+  /** Identities of new declarations the server has not read; `readNewNormalForms` completes them after the run. */
   readonly unread: ReadonlySet<string>;
 };
 
@@ -77,97 +83,96 @@ export async function normalise(
   known: ReadonlyMap<string, DeclaredRow>,
   changed: ReadonlySet<string>,
   fresh: ReadonlySet<string>,
-  neighbourhood: RelatedDeclarations,
+  related: RelatedDeclarations,
 ): Promise<Normalised> {
-  const chosen = neighbourhood.of(changed, fresh);
+  const chosen = related.of(changed, fresh);
   const subset: Desired = {
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
     storagePolicies: chosen.has(STORAGE_OBJECTS) ? declared.storagePolicies : [],
   };
   const isNothing = subset.tables.length + subset.functions.length + subset.storagePolicies.length === 0;
-  const shadow = { ...subset, tables: subset.tables.map(shadowOfDesired) };
   const all = [...new Set([...schemas, ...schemasOf(declared)])];
-  const filled = isNothing ? subset : withNormalForms(subset, await readThroughShadow(session, shadow, all));
-  const tables = new Map(filled.tables.map((table) => [keyOf(table), table]));
-  const functions = new Map(filled.functions.map((fn) => [keyOf(fn), fn]));
-  const unprinted = new Set<string>();
-  const table = (one: DesiredTable): DesiredTable => {
-    const row = known.get(`table ${keyOf(one)}`);
-    const printed = tables.get(keyOf(one));
-    if (printed) return printed;
-    if (!changed.has(keyOf(one)) && isKept(row?.canonical)) return restore(one, row.canonical);
-    unprinted.add(`table ${keyOf(one)}`);
-    return one;
-  };
-  const fn = (one: DesiredFunction): DesiredFunction => {
-    const row = known.get(`function ${keyOf(one)}`);
-    const printed = functions.get(keyOf(one));
-    if (printed) return printed;
-    if (!changed.has(keyOf(one)) && isCanonicalFunction(row?.canonical))
-      return { ...one, normal: row.canonical };
-    unprinted.add(`function ${keyOf(one)}`);
-    return one;
-  };
+  const read = isNothing ? subset : await normaliseInShadow(session, subset, all);
+  const tables = byKey(read.tables);
+  const functions = byKey(read.functions);
+  const unread = new Set<string>();
+  const stored = (identity: string, key: string): unknown =>
+    changed.has(key) ? undefined : known.get(identity)?.canonical;
   const storage = known.get(STORAGE_POLICIES)?.canonical;
   return {
     desired: {
-      tables: declared.tables.map(table),
-      functions: declared.functions.map(fn),
+      tables: declared.tables.map((table): DesiredTable => {
+        const identity = `table ${keyOf(table)}`;
+        const inShadow = tables.get(keyOf(table));
+        if (inShadow) return inShadow;
+        const forms = stored(identity, keyOf(table));
+        if (isNormalForms(forms)) return withNormalForms(table, forms);
+        unread.add(identity);
+        return table;
+      }),
+      functions: declared.functions.map((fn): DesiredFunction => {
+        const identity = `function ${keyOf(fn)}`;
+        const inShadow = functions.get(keyOf(fn));
+        if (inShadow) return inShadow;
+        const signature = stored(identity, keyOf(fn));
+        if (isSignature(signature)) return { ...fn, normal: signature };
+        unread.add(identity);
+        return fn;
+      }),
       storagePolicies:
-        !chosen.has(STORAGE_OBJECTS) && isKeptStorage(storage)
-          ? restoreStorage(declared.storagePolicies, storage)
-          : filled.storagePolicies,
+        !chosen.has(STORAGE_OBJECTS) && isStorageNormalForms(storage)
+          ? withPolicyNormalForms(declared.storagePolicies, storage.policies)
+          : read.storagePolicies,
     },
-    unread: unprinted,
+    unread,
   };
 }
 
-/** What was new has been built: its print is what the database shows now. */
-export function readNewNormalForms(desired: Desired, unprinted: ReadonlySet<string>, live: Live): Desired {
-  if (unprinted.size === 0) return desired;
-  const isNew = (kind: 'table' | 'function', one: { schema: string; name: string }): boolean =>
-    unprinted.has(`${kind} ${keyOf(one)}`);
-  const fresh: Desired = {
-    tables: desired.tables.filter((table) => isNew('table', table)),
-    functions: desired.functions.filter((fn) => isNew('function', fn)),
-    storagePolicies: [],
-  };
-  const printed = withNormalForms(
-    fresh,
-    { tables: live.tables, functions: live.functions, storagePolicies: [] },
-    {
-      index: (_table, index) => index.label,
-      policies: (table) => labelled(table, [], table.policies).map((one) => one.label),
-    },
-  );
-  const tables = new Map(printed.tables.map((table) => [keyOf(table), table]));
-  const functions = new Map(printed.functions.map((fn) => [keyOf(fn), fn]));
+function byKey<T extends { readonly schema: string; readonly name: string }>(
+  list: readonly T[],
+): ReadonlyMap<string, T> {
+  return new Map(list.map((one) => [keyOf(one), one]));
+}
+
+/** What was new has been built: its normal form is what the database shows now. */
+export function readNewNormalForms(desired: Desired, unread: ReadonlySet<string>, live: Live): Desired {
+  if (unread.size === 0) return desired;
   return {
     ...desired,
-    tables: desired.tables.map((table) => tables.get(keyOf(table)) ?? table),
-    functions: desired.functions.map((fn) => functions.get(keyOf(fn)) ?? fn),
+    tables: desired.tables.map((table) => {
+      const built = live.tables.get(keyOf(table));
+      if (!built || !unread.has(`table ${keyOf(table)}`)) return table;
+      const labels = {
+        index: ({ label }: { readonly label: string }) => label,
+        policies: labelled(table, [], table.policies).map((one) => one.label),
+      };
+      return withNormalForms(table, readNormalForms(table, built, labels));
+    }),
+    functions: desired.functions.map((fn) =>
+      unread.has(`function ${keyOf(fn)}`) ? withSignature(fn, live.functions) : fn,
+    ),
   };
 }
 
-/** The ledger's rows of what `printNew` completed. */
+/** The rows of the migration state for what `readNewNormalForms` completed. */
 export function writesOfNewNormalForms(
   desired: Desired,
-  unprinted: ReadonlySet<string>,
+  unread: ReadonlySet<string>,
   hashes: Hashes,
   owned: ReadonlyMap<string, OwnedTable>,
 ): ObjectWrite[] {
   const tables = desired.tables.flatMap((table): ObjectWrite[] => {
     const key = keyOf(table);
     const identity = `table ${key}`;
-    if (!unprinted.has(identity)) return [];
-    const definition = { ...owned.get(key), canonical: keep(table) };
+    if (!unread.has(identity)) return [];
+    const definition = { ...owned.get(key), canonical: normalFormsOf(table) };
     const declared = hashes.tables.get(key) ?? null;
     return [{ identity, kind: 'table', state: 'managed', declaredHash: declared, definition }];
   });
   const functions = desired.functions.flatMap((fn): ObjectWrite[] => {
     const identity = `function ${keyOf(fn)}`;
-    if (!unprinted.has(identity) || fn.normal === null) return [];
+    if (!unread.has(identity) || fn.normal === null) return [];
     const definition = { canonical: fn.normal };
     const declared = hashes.functions.get(keyOf(fn)) ?? null;
     return [{ identity, kind: 'function', state: 'managed', declaredHash: declared, definition }];

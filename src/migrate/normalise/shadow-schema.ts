@@ -1,28 +1,26 @@
-// Lets the server read every declared expression and print it back, so that equality is the server's judgement
-// and never a comparison of somebody's text. The declared tables are built, empty, under their true names in a
-// transaction that cannot commit; the real schemas wait meanwhile under another name, invisible to nobody else.
+// Has the server read every declared expression and print it back, so that equality is the server's judgement and
+// never a comparison of the user's text. The declared tables are built, empty, under their true names in a transaction
+// that cannot commit; the real schemas have another name meanwhile, which no other session sees.
 import { randomBytes } from 'node:crypto';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import {
-  createFunctionSql,
-  type Desired,
-  type DesiredFunction,
-  type DesiredIndex,
-  type DesiredStoragePolicy,
-  type DesiredTable,
-  type Expression,
-} from '../schema/desired.ts';
+import type { Desired, DesiredFunction, DesiredStoragePolicy, DesiredTable } from '../schema/desired.ts';
+import { createFunctionSql } from '../schema/function-sql.ts';
 import type { Live, LiveFunction, LivePolicy, LiveTable } from '../schema/live-schema.ts';
 import { readLiveInside } from '../schema/read-live.ts';
-import { tableKey } from '../schema/model.ts';
-import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
-import { scanSql, wordsOf } from '../schema/sql-text.ts';
-import { unknownTypeHint } from './unknown-type.ts';
-
-/** A piece of SQL text with its origin. */
-export type Piece = { readonly sql: string; readonly written: string; readonly at: string };
+import { keyOf, tableKey } from '../schema/model.ts';
+import { nameOf } from '../schema/qualified-name.ts';
+import { type Check, type Column, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
+import { MigrationRefused, type MigrationProblem } from '../problem.ts';
+import { wordsOf } from '../schema/sql-text.ts';
+import {
+  readNormalForms,
+  readPolicyNormalForms,
+  withNormalForms,
+  withPolicyNormalForms,
+} from './normal-forms.ts';
+import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
 export type ShadowTable = {
   readonly schema: string;
@@ -37,17 +35,11 @@ export type ShadowTable = {
   }>;
   readonly checks: ReadonlyArray<{ readonly label: string; readonly expression: Piece }>;
   readonly indexes: ReadonlyArray<{
+    readonly label: string;
     readonly columns: readonly string[];
     readonly where: Piece;
-    readonly at: string;
   }>;
-  readonly policies: ReadonlyArray<{
-    readonly command: string;
-    readonly permissive: boolean;
-    readonly using: Piece | null;
-    readonly check: Piece | null;
-    readonly at: string;
-  }>;
+  readonly policies: ReadonlyArray<Policy<Piece> & { readonly at: string }>;
   readonly at: string;
 };
 
@@ -57,19 +49,11 @@ export type Shadow = {
   readonly storagePolicies: readonly DesiredStoragePolicy[];
 };
 
-/** The shadow as the catalog shows it, with the waiting schemas' names put right again. */
+/** The shadow as the catalog shows it, with the names of the real schemas put right again. */
 export type ShadowResult = {
   readonly tables: ReadonlyMap<string, LiveTable>;
   readonly functions: ReadonlyMap<string, readonly LiveFunction[]>;
   readonly storagePolicies: readonly LivePolicy[];
-};
-
-type Statement = {
-  readonly sql: string;
-  readonly at: string;
-  readonly piece: Piece | null;
-  /** A function may need another one that comes later; everything else must work at once. */
-  readonly retry: boolean;
 };
 
 const STATEMENT_TIMEOUT = '60s';
@@ -89,14 +73,14 @@ export async function readThroughShadow(
       if (!isDatabaseError(error)) throw error;
       return null;
     }
-    return readPrinted(session, schemas, token);
+    return readResult(session, schemas, token);
   });
   if (whole !== null) return whole;
   // Something does not work. Once more, one by one, to say everything that is wrong and where.
   return inShadow(session, schemas, token, names, async () => {
     const problems = await runOneByOne(session, statements);
     if (problems.length > 0) throw new MigrationRefused(problems);
-    return readPrinted(session, schemas, token);
+    return readResult(session, schemas, token);
   });
 }
 
@@ -109,10 +93,10 @@ async function inShadow<T>(
 ): Promise<T> {
   await session.query(raw('begin'));
   try {
-    // The pill: two equal values under a deferred key. Whatever happens below, COMMIT cannot succeed.
+    // Two equal values under a deferred unique key: whatever happens below, COMMIT cannot succeed.
     await session.query(
-      raw(`create temp table svc_pill (n int unique deferrable initially deferred);
-        insert into svc_pill values (1), (1);
+      raw(`create temp table svc_abort_on_commit (n int unique deferrable initially deferred);
+        insert into svc_abort_on_commit values (1), (1);
         set local statement_timeout = '${STATEMENT_TIMEOUT}';
         set local idle_in_transaction_session_timeout = '${STATEMENT_TIMEOUT}';
         set local check_function_bodies = off;
@@ -124,15 +108,15 @@ async function inShadow<T>(
     const names = new Set(existing.map((row) => row.name));
     const moves = schemas.flatMap((schema, index) => [
       ...(names.has(schema)
-        ? [`alter schema ${quoteIdent(schema)} rename to ${waitingName(token, index)}`]
+        ? [`alter schema ${quoteIdent(schema)} rename to ${realSchema(token, index)}`]
         : []),
       `create schema ${quoteIdent(schema)}`,
     ]);
-    const path = ['public', ...(names.has('public') ? [waitingName(token, schemas.indexOf('public'))] : [])];
+    const path = ['public', ...(names.has('public') ? [realSchema(token, schemas.indexOf('public'))] : [])];
     if (names.has('extensions')) path.push('extensions');
     await session.query(
       raw(
-        `${moves.join(';\n')};\ncreate schema ${twinSchema(token)};\nset local search_path = ${path.map(quoteIdent).join(', ')}`,
+        `${moves.join(';\n')};\ncreate schema ${copySchema(token)};\nset local search_path = ${path.map(quoteIdent).join(', ')}`,
       ),
     );
     await hideFunctions(session, token, functions);
@@ -142,7 +126,7 @@ async function inShadow<T>(
   }
 }
 
-// A function whose signature changes must not be found under its old one, which may even fit a call better.
+// A function whose signature changes must not be found under its old one, which might even match a call better.
 async function hideFunctions(session: Queryable, token: string, functions: readonly string[]): Promise<void> {
   if (functions.length === 0) return;
   const old = await session.query<{ hide: string }>(sql`
@@ -152,16 +136,16 @@ async function hideFunctions(session: Queryable, token: string, functions: reado
   if (old.length > 0) await session.query(raw(old.map((row) => row.hide).join(';\n')));
 }
 
-function waitingName(token: string, index: number): string {
+function realSchema(token: string, index: number): string {
   return `${token}_${index}`;
 }
 
-function twinSchema(token: string): string {
-  return `${token}_twin`;
+function copySchema(token: string): string {
+  return `${token}_copy`;
 }
 
-function buildStatements(shadow: Shadow, token: string): Statement[] {
-  const statements: Statement[] = [];
+function buildStatements(shadow: Shadow, token: string): ShadowStatement[] {
+  const statements: ShadowStatement[] = [];
   const add = (text: string, at: string, piece: Piece | null = null, retry = false): void => {
     statements.push({ sql: text, at, piece, retry });
   };
@@ -170,11 +154,11 @@ function buildStatements(shadow: Shadow, token: string): Statement[] {
     add(`create table ${nameOf(table)} (${columns.join(', ')})`, table.at);
   }
   for (const fn of shadow.functions) add(createFunctionSql(fn), fn.at, null, true);
-  shadow.tables.forEach((table, index) => addExpressions(table, index, add));
+  for (const table of shadow.tables) addExpressions(table, add);
   if (shadow.storagePolicies.length > 0) {
-    const twin = `${twinSchema(token)}.objects`;
-    add(`create table ${twin} (like storage.objects)`, 'storage');
-    shadow.storagePolicies.forEach((policy, index) => addPolicy(twin, policy, index, add));
+    const copy = `${copySchema(token)}.objects`;
+    add(`create table ${copy} (like storage.objects)`, 'storage');
+    shadow.storagePolicies.forEach((policy, index) => addPolicy(copy, policy, index, add));
   }
   // Only with the key can the server know that a group has one value of every other column.
   if (shadow.functions.some((fn) => wordsOf(fn.body).has('group')))
@@ -195,7 +179,7 @@ function buildStatements(shadow: Shadow, token: string): Statement[] {
 
 type Add = (text: string, at: string, piece?: Piece | null) => void;
 
-function addExpressions(table: ShadowTable, tableIndex: number, add: Add): void {
+function addExpressions(table: ShadowTable, add: Add): void {
   const name = nameOf(table);
   for (const column of table.columns) {
     if (column.default === null) continue;
@@ -212,14 +196,13 @@ function addExpressions(table: ShadowTable, tableIndex: number, add: Add): void 
       expression,
     );
   }
-  table.indexes.forEach((index, position) => {
-    const columns = index.columns.map(quoteIdent).join(', ');
+  for (const { label, columns, where } of table.indexes) {
     add(
-      `create index ${shadowIndex(tableIndex, position)} on ${name} (${columns}) where (\n${index.where.sql}\n)`,
-      index.at,
-      index.where,
+      `create index ${label} on ${name} (${columns.map(quoteIdent).join(', ')}) where (\n${where.sql}\n)`,
+      where.at,
+      where,
     );
-  });
+  }
   table.policies.forEach((policy, index) => addPolicy(name, policy, index, add));
 }
 
@@ -228,31 +211,23 @@ function addPolicy(table: string, policy: ShadowTable['policies'][number], index
   const using = policy.using ? ` using (\n${policy.using.sql}\n)` : '';
   const check = policy.check ? ` with check (\n${policy.check.sql}\n)` : '';
   add(
-    `create policy ${shadowPolicy(index)} on ${table} as ${kind} for ${policy.command}${using}${check}`,
+    `create policy ${policyLabel(index)} on ${table} as ${kind} for ${policy.command}${using}${check}`,
     (policy.using ?? policy.check)?.at ?? policy.at,
     policy.using ?? policy.check,
   );
 }
 
-export function shadowIndex(tableIndex: number, position: number): string {
-  return `svc_i_${tableIndex}_${position}`;
-}
-
-export function shadowPolicy(index: number): string {
-  return `p${index}`;
-}
-
 async function runOneByOne(
   session: Queryable,
-  statements: readonly Statement[],
+  statements: readonly ShadowStatement[],
 ): Promise<MigrationProblem[]> {
-  let waiting = [...statements];
+  let pending = [...statements];
   const problems: MigrationProblem[] = [];
   // A function with a default that calls a later function works in the second pass.
   for (let again = true; again;) {
     again = false;
-    const failed: { statement: Statement; error: Error }[] = [];
-    for (const statement of waiting) {
+    const failed: { statement: ShadowStatement; error: Error }[] = [];
+    for (const statement of pending) {
       await session.query(raw('savepoint svc_one'));
       try {
         await session.query(raw(statement.sql));
@@ -264,74 +239,36 @@ async function runOneByOne(
       }
       await session.query(raw('release savepoint svc_one'));
     }
-    const stuck = failed.length === waiting.length || !failed.some((one) => one.statement.retry);
+    const stuck = failed.length === pending.length || !failed.some((one) => one.statement.retry);
     if (stuck || !again) {
       problems.push(...failed.map((one) => toProblem(one.statement, one.error)));
       return withoutConsequences(problems);
     }
-    waiting = failed.map((one) => one.statement);
+    pending = failed.map((one) => one.statement);
   }
   return problems;
 }
 
-// A table that could not be built makes each of its own declarations fail: only the first is news.
-function withoutConsequences(problems: readonly MigrationProblem[]): MigrationProblem[] {
-  const broken = problems.filter((one) => /^tables\.[^.]+$/.test(one.at)).map((one) => one.at);
-  return problems.filter((one) => !broken.some((at) => one.at.startsWith(`${at}.`)));
-}
-
-function toProblem(statement: Statement, error: Error): MigrationProblem {
-  const position = 'position' in error ? Number(error.position) : Number.NaN;
-  const caret = statement.piece ? caretLines(statement, statement.piece, position, error.message) : '';
-  const hint = 'hint' in error && typeof error.hint === 'string' ? error.hint : unknownTypeHint(error);
-  return problem('MIG-101', statement.at, `${error.message}${caret}`, hint);
-}
-
-function caretLines(statement: Statement, piece: Piece, position: number, message: string): string {
-  const offset = offsetOf(statement, piece, position) ?? offsetOfName(piece.written, message);
-  if (offset === null || offset < 0 || offset > piece.written.length) return '';
-  const start = piece.written.lastIndexOf('\n', offset - 1) + 1;
-  const line = piece.written.slice(start).split('\n')[0] ?? '';
-  return `\n    ${line}\n    ${' '.repeat(offset - start)}^`;
-}
-
-// The server counts characters of the whole statement; the user wrote only the expression inside it.
-function offsetOf(statement: Statement, piece: Piece, position: number): number | null {
-  if (Number.isNaN(position) || piece.sql !== piece.written) return null;
-  return position - 1 - statement.sql.indexOf(piece.sql);
-}
-
-// For policies the server gives no position, but it names what it did not find.
-function offsetOfName(written: string, message: string): number | null {
-  const name = /"([^"]+)"|column ([\w.]+) does not|function ([\w.]+)\(/.exec(message);
-  const last = (name?.[1] ?? name?.[2] ?? name?.[3])?.split('.').at(-1);
-  if (last === undefined) return null;
-  const token = scanSql(written).tokens.find(
-    (one) => one.text.toLowerCase() === last.toLowerCase() || one.text === `"${last}"`,
-  );
-  return token?.start ?? null;
-}
-
-async function readPrinted(
+async function readResult(
   session: Queryable,
   schemas: readonly string[],
   token: string,
 ): Promise<ShadowResult> {
-  const twin = twinSchema(token);
-  const live = await readLiveInside(session, [...schemas, twin]);
+  const copy = copySchema(token);
+  const live = await readLiveInside(session, [...schemas, copy]);
   const cleaned = cleanNames(live, schemas, token);
-  const storage = cleaned.tables.get(tableKey(twin, 'objects'));
+  const storage = cleaned.tables.get(tableKey(copy, 'objects'));
   return { tables: cleaned.tables, functions: cleaned.functions, storagePolicies: storage?.policies ?? [] };
 }
 
-// What the declarations do not bring themselves was found in the waiting schemas and prints with their names.
+// What the shadow did not build was found in the real schemas and prints with their temporary names.
 function cleanNames(
   live: Live,
   schemas: readonly string[],
   token: string,
 ): Pick<Live, 'tables' | 'functions'> {
   const names = schemas.map(
-    (schema, index) => [`${waitingName(token, index)}.`, `${plainOrQuoted(schema)}.`] as const,
+    (schema, index) => [`${realSchema(token, index)}.`, `${plainOrQuoted(schema)}.`] as const,
   );
   const clean = (text: string): string =>
     names.reduce((result, [from, to]) => result.replaceAll(from, to), text);
@@ -371,15 +308,38 @@ function plainOrQuoted(name: string): string {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : quoteIdent(name);
 }
 
-function nameOf(table: { readonly schema: string; readonly name: string }): string {
-  return `${quoteIdent(table.schema)}.${quoteIdent(table.name)}`;
-}
-
-export function shadowOfDesired(table: DesiredTable): ShadowTable {
+/** A shadow of the table without its indexes and policies. `text`: an expression in the spelling to be read. */
+export function shadowOf<Text>(
+  table: {
+    readonly schema: string;
+    readonly name: string;
+    readonly keys: readonly Key[];
+    readonly checks: readonly Check<Text>[];
+  },
+  columns: Iterable<Column<Text>>,
+  text: (expression: Text) => Piece,
+): ShadowTable {
   return {
     schema: table.schema,
     name: table.name,
-    primaryKey: table.keys.find((key) => key.kind === 'primary')?.columns ?? [],
+    primaryKey: primaryKeyOf(table),
+    at: table.name,
+    columns: [...columns].map((column) => ({
+      name: column.name,
+      type: column.type,
+      default: column.default === null ? null : text(column.default),
+      at: column.name,
+    })),
+    checks: table.checks.map(({ label, expression }) => ({ label, expression: text(expression) })),
+    indexes: [],
+    policies: [],
+  };
+}
+
+/** `number` keeps the names of indexes apart, which are unique in their schema. */
+function shadowOfDesired(table: DesiredTable, number: number): ShadowTable {
+  return {
+    ...shadowOf(table, [], (expression) => expression),
     at: table.at,
     columns: table.columns.map((column) => ({
       name: column.name,
@@ -387,82 +347,53 @@ export function shadowOfDesired(table: DesiredTable): ShadowTable {
       default: column.default,
       at: column.default?.at ?? column.at,
     })),
-    checks: table.checks,
-    indexes: table.indexes.flatMap((index) =>
-      index.predicate === null
-        ? []
-        : [{ columns: index.columns, where: index.predicate, at: index.predicate.at }],
+    indexes: table.indexes.flatMap(({ columns, predicate }, position) =>
+      predicate === null ? [] : [{ label: indexLabel(number, position), columns, where: predicate }],
     ),
     policies: table.policies,
   };
 }
 
-/** Under which labels the prints of a table's indexes and policies are found. */
-export type PrintLabels = {
-  /** `position`: among the table's partial indexes. */
-  readonly index: (table: number, index: DesiredIndex, position: number) => string;
-  readonly policies: (table: DesiredTable) => readonly string[];
-};
+function indexLabel(table: number, position: number): string {
+  return `svc_i_${table}_${position}`;
+}
 
-const SHADOW_LABELS: PrintLabels = {
-  index: (table, _index, position) => shadowIndex(table, position),
-  policies: (table) => table.policies.map((_policy, index) => shadowPolicy(index)),
-};
+function policyLabel(index: number): string {
+  return `p${index}`;
+}
 
-/** The declarations with the server's prints filled in. */
-export function withNormalForms(
+/** The declarations with the normal forms the server gives them in a shadow schema. */
+export async function normaliseInShadow(
+  session: Queryable,
   desired: Desired,
-  printed: ShadowResult,
-  labels: PrintLabels = SHADOW_LABELS,
-): Desired {
-  const fill = (expression: Expression | null, text: string | null | undefined): Expression | null =>
-    expression === null ? null : { ...expression, normal: text ?? '' };
+  schemas: readonly string[],
+): Promise<Desired> {
+  const shadow = { ...desired, tables: desired.tables.map(shadowOfDesired) };
+  const result = await readThroughShadow(session, shadow, schemas);
   return {
-    tables: desired.tables.map((table, tableIndex) => {
-      const print = printed.tables.get(tableKey(table.schema, table.name));
-      if (!print) return table;
-      const policies = new Map(print.policies.map((policy) => [policy.label, policy]));
-      const indexes = new Map(print.indexes.map((index) => [index.label, index]));
-      const checks = new Map(print.checks.map((check) => [check.label, check]));
-      const policyLabels = labels.policies(table);
-      let partial = 0;
-      return {
-        ...table,
-        columns: table.columns.map((column) => {
-          const found = print.columns.get(column.name);
-          return { ...column, type: found?.type ?? '', default: fill(column.default, found?.default) };
-        }),
-        checks: table.checks.map((check) => ({
-          ...check,
-          expression: { ...check.expression, canonical: checks.get(check.label)?.expression ?? '' },
-        })),
-        indexes: table.indexes.map((index) => {
-          if (index.predicate === null) return index;
-          const found = indexes.get(labels.index(tableIndex, index, partial++));
-          return { ...index, predicate: fill(index.predicate, found?.predicate) };
-        }),
-        policies: table.policies.map((policy, index) => {
-          const found = policies.get(policyLabels[index] ?? '');
-          return {
-            ...policy,
-            using: fill(policy.using, found?.using),
-            check: fill(policy.check, found?.check),
-          };
-        }),
+    tables: desired.tables.map((table, number) => {
+      const built = result.tables.get(keyOf(table));
+      if (!built) return table;
+      const labels = {
+        index: (_index: unknown, position: number) => indexLabel(number, position),
+        policies: table.policies.map((_policy, index) => policyLabel(index)),
       };
+      return withNormalForms(table, readNormalForms(table, built, labels));
     }),
-    functions: desired.functions.map((fn) => {
-      const found = printed.functions.get(tableKey(fn.schema, fn.name))?.[0];
-      if (!found) return fn;
-      const { argumentTypes, argumentNames, defaults, result } = found;
-      return {
-        ...fn,
-        normal: { arguments: found.arguments, argumentTypes, argumentNames, defaults, result },
-      };
-    }),
-    storagePolicies: desired.storagePolicies.map((policy, index) => {
-      const found = printed.storagePolicies.find((one) => one.label === shadowPolicy(index));
-      return { ...policy, using: fill(policy.using, found?.using), check: fill(policy.check, found?.check) };
-    }),
+    functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
+    storagePolicies: withPolicyNormalForms(
+      desired.storagePolicies,
+      readPolicyNormalForms(
+        result.storagePolicies,
+        desired.storagePolicies.map((_policy, index) => policyLabel(index)),
+      ),
+    ),
   };
+}
+
+export function withSignature(fn: DesiredFunction, functions: Live['functions']): DesiredFunction {
+  const found = functions.get(keyOf(fn))?.[0];
+  if (!found) return fn;
+  const { argumentTypes, argumentNames, defaults, result } = found;
+  return { ...fn, normal: { arguments: found.arguments, argumentTypes, argumentNames, defaults, result } };
 }

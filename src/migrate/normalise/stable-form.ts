@@ -1,17 +1,18 @@
-// Two expressions are equal when their second prints are: a few print differently once more after the first time.
+// The stable form: a few expressions change once more when their print is read and printed again, for example after a
+// dump and restore. Where first prints differ, equal second prints decide.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredTable } from '../schema/desired.ts';
-import { sameSignature, schemasOf } from '../diff/diff.ts';
-import { type ShadowResult, readThroughShadow, type ShadowTable } from './shadow-schema.ts';
+import { sameSignature } from '../diff/functions.ts';
+import { schemasOf } from '../diff/diff.ts';
+import { normalFormsOf, withNormalForms } from './normal-forms.ts';
+import type { Piece } from './shadow-errors.ts';
+import { readThroughShadow, shadowOf, type ShadowResult, type ShadowTable } from './shadow-schema.ts';
 import type { Live, LiveTable } from '../schema/live-schema.ts';
-import { keyOf, tableKey } from '../schema/model.ts';
+import { keyOf } from '../schema/model.ts';
 import { MigrationRefused } from '../problem.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 
-/**
- * A few expressions print differently once more after their first print, for example after a dump and restore.
- * Where first prints differ, the second ones of both sides decide; the live text is then taken as the declared one's.
- */
+/** Takes the live text as the normal form of a declaration whose second print equals the live one's. */
 export async function adoptStableForms(
   session: Queryable,
   desired: Desired,
@@ -20,20 +21,19 @@ export async function adoptStableForms(
 ): Promise<Desired> {
   const unsettled = functionsWithOtherSignature(desired, live);
   const suspects = desired.tables.filter((table) => {
-    const found = live.tables.get(tableKey(table.schema, table.name));
+    const found = live.tables.get(keyOf(table));
     return found !== undefined && hasOtherText(table, found);
   });
   if (suspects.length === 0) return desired;
-  const again = await printQuietly(session, suspects.map(reprintable), desired, schemas);
-  const pairs = suspects
-    .map((table) => live.tables.get(tableKey(table.schema, table.name)))
-    .filter((table) => table !== undefined);
-  const liveAgain = await printQuietly(session, pairs.map(shadowOfLive), desired, schemas);
+  const declared = suspects.map((table) => shadowOf(table, table.columns, ({ normal }) => piece(normal)));
+  const again = await readAgain(session, declared, desired, schemas);
+  const pairs = suspects.map((table) => live.tables.get(keyOf(table))).filter((table) => table !== undefined);
+  const liveAgain = await readAgain(session, pairs.map(shadowOfLive), desired, schemas);
   if (again === null || liveAgain === null) return desired;
   return {
     ...desired,
     tables: desired.tables.map((table) => {
-      const key = tableKey(table.schema, table.name);
+      const key = keyOf(table);
       const found = live.tables.get(key);
       const second = again.tables.get(key);
       const liveSecond = liveAgain.tables.get(key);
@@ -71,7 +71,7 @@ function hasOtherText(table: DesiredTable, live: LiveTable): boolean {
   );
 }
 
-async function printQuietly(
+async function readAgain(
   session: Queryable,
   tables: readonly ShadowTable[],
   desired: Desired,
@@ -88,49 +88,20 @@ async function printQuietly(
   }
 }
 
-function piece(text: string): { sql: string; written: string; at: string } {
+function piece(text: string): Piece {
   return { sql: text, written: text, at: '' };
 }
 
-function reprintable(table: DesiredTable): ShadowTable {
-  return {
-    schema: table.schema,
-    name: table.name,
-    primaryKey: table.keys.find((key) => key.kind === 'primary')?.columns ?? [],
-    at: table.at,
-    columns: table.columns.map((column) => ({
-      name: column.name,
-      type: column.type,
-      default: column.default && piece(column.default.normal),
-      at: column.at,
-    })),
-    checks: table.checks.map((check) => ({
-      label: check.label,
-      expression: piece(check.expression.normal),
-    })),
-    indexes: [],
-    policies: [],
-  };
-}
-
 function shadowOfLive(table: LiveTable): ShadowTable {
-  return {
-    schema: table.schema,
-    name: table.name,
-    primaryKey: table.keys.find((key) => key.kind === 'primary')?.columns ?? [],
-    at: table.name,
-    columns: [...table.columns.values()].map((column) => ({
-      name: column.name,
-      type: column.type,
-      default: column.default === null || column.generated ? null : piece(column.default),
-      at: column.name,
-    })),
-    checks: table.checks.map((check) => ({ label: check.label, expression: piece(check.expression) })),
-    indexes: [],
-    policies: [],
-  };
+  const columns = [...table.columns.values()];
+  return shadowOf(
+    table,
+    columns.map((column) => (column.generated ? { ...column, default: null } : column)),
+    piece,
+  );
 }
 
+/** The live text is taken as the declared one's normal form where the second prints are equal. */
 function adopt(
   table: DesiredTable,
   live: LiveTable,
@@ -139,23 +110,21 @@ function adopt(
   unsettled: ReadonlySet<string>,
 ): DesiredTable {
   const isSettled = (text: string): boolean => ![...wordsOf(text)].some((word) => unsettled.has(word));
-  return {
-    ...table,
-    columns: table.columns.map((column) => {
-      const text = live.columns.get(column.name)?.default;
-      const same =
-        text !== undefined &&
-        text !== null &&
-        isSettled(text) &&
-        second.columns.get(column.name)?.default === liveSecond.columns.get(column.name)?.default;
-      return column.default && same ? { ...column, default: { ...column.default, normal: text } } : column;
-    }),
-    checks: table.checks.map((check) => {
-      const find = (one: LiveTable): string | undefined =>
-        one.checks.find((found) => found.label === check.label)?.expression;
-      const text = find(live);
-      const same = text !== undefined && isSettled(text) && find(second) === find(liveSecond);
-      return same ? { ...check, expression: { ...check.expression, normal: text } } : check;
-    }),
+  const adopted = (read: (from: LiveTable) => string | null | undefined): string | null => {
+    const text = read(live);
+    const isSame = typeof text === 'string' && isSettled(text) && read(second) === read(liveSecond);
+    return isSame ? text : null;
   };
+  const forms = normalFormsOf(table);
+  return withNormalForms(table, {
+    ...forms,
+    columns: forms.columns.map(([type, text], n) => {
+      const name = table.columns[n]?.name ?? '';
+      return [type, adopted((from) => from.columns.get(name)?.default) ?? text];
+    }),
+    checks: forms.checks.map((text, n) => {
+      const label = table.checks[n]?.label;
+      return adopted((from) => from.checks.find((one) => one.label === label)?.expression) ?? text;
+    }),
+  });
 }

@@ -1,8 +1,7 @@
 // Which changes cannot be made before the columns beside have been swapped in: whatever stands on a retyped column,
 // and whatever names something that waits. Names are compared as words; taking too much only delays.
 import type { Change } from '../diff/change.ts';
-import type { DesiredForeignKey, DesiredTable, Expression } from '../schema/desired.ts';
-import type { LiveForeignKey } from '../schema/live-schema.ts';
+import type { DesiredTable, Expression } from '../schema/desired.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import { columnsKey } from './step-list.ts';
@@ -76,9 +75,9 @@ function withReferences(changes: readonly Change[], online: ReadonlySet<string>)
     if (change.kind !== 'add-foreign-key' && change.kind !== 'drop-foreign-key') return [];
     const { foreignKey } = change;
     const target = tableKey(foreignKey.targetSchema, foreignKey.targetTable);
-    return columnsOf(foreignKey).map((column, n) => [
+    return foreignKey.columns.map((column, n) => [
       columnKeyOf(change.table, column),
-      `${target}.${targetsOf(foreignKey)[n] ?? ''}`,
+      `${target}.${foreignKey.targetColumns[n] ?? ''}`,
     ]);
   });
   const all = new Set(online);
@@ -92,20 +91,12 @@ function withReferences(changes: readonly Change[], online: ReadonlySet<string>)
   return all;
 }
 
-function columnsOf(one: DesiredForeignKey | LiveForeignKey): readonly string[] {
-  return 'columns' in one ? one.columns : [one.column];
-}
-
-function targetsOf(one: DesiredForeignKey | LiveForeignKey): readonly string[] {
-  return 'targetColumns' in one ? one.targetColumns : [one.targetColumn];
-}
-
 function columnKeyOf(table: DesiredTable, column: string): string {
-  return `${tableKey(table.schema, table.name)}.${column}`;
+  return `${keyOf(table)}.${column}`;
 }
 
 function mustDefer(change: Change, names: Names): boolean {
-  if ('table' in change && names.tables.has(tableKey(change.table.schema, change.table.name))) return true;
+  if ('table' in change && names.tables.has(keyOf(change.table))) return true;
   const isOn = (column: string): boolean =>
     'table' in change && names.columns.has(columnKeyOf(change.table, column));
   const says = (...texts: readonly (Expression | string | null | undefined)[]): boolean =>
@@ -152,8 +143,8 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'validate-foreign-key': {
       const target = tableKey(change.foreignKey.targetSchema, change.foreignKey.targetTable);
       return (
-        columnsOf(change.foreignKey).some(isOn) ||
-        targetsOf(change.foreignKey).some((column) => names.columns.has(`${target}.${column}`)) ||
+        change.foreignKey.columns.some(isOn) ||
+        change.foreignKey.targetColumns.some((column) => names.columns.has(`${target}.${column}`)) ||
         names.tables.has(target) ||
         (change.kind === 'add-foreign-key' &&
           (isTaken(change.table, change.foreignKey.label, names) ||
@@ -212,11 +203,11 @@ function mustDefer(change: Change, names: Names): boolean {
 }
 
 function isAccess(table: DesiredTable, names: Names): boolean {
-  return names.access.has(tableKey(table.schema, table.name));
+  return names.access.has(keyOf(table));
 }
 
 function labelKey(table: DesiredTable, label: string): string {
-  return `${tableKey(table.schema, table.name)} ${label}`;
+  return `${keyOf(table)} ${label}`;
 }
 
 function isTaken(table: DesiredTable, label: string, names: Names): boolean {
@@ -225,7 +216,7 @@ function isTaken(table: DesiredTable, label: string, names: Names): boolean {
 
 /** A table has one primary key, whatever it is called. */
 function isSecond({ table, key }: Extract<Change, { kind: 'add-key' }>, names: Names): boolean {
-  return key.kind === 'primary' && names.keyed.has(tableKey(table.schema, table.name));
+  return key.kind === 'primary' && names.keyed.has(keyOf(table));
 }
 
 function hold(names: Names, ...texts: readonly (string | null | undefined)[]): void {
@@ -236,7 +227,7 @@ function remember(change: Change, names: Names): void {
   switch (change.kind) {
     case 'drop-key':
       names.labels.add(labelKey(change.table, change.key.label));
-      if (change.key.kind === 'primary') names.keyed.add(tableKey(change.table.schema, change.table.name));
+      if (change.key.kind === 'primary') names.keyed.add(keyOf(change.table));
       return;
     case 'drop-index':
       names.labels.add(labelKey(change.table, change.index.label));
@@ -258,7 +249,7 @@ function remember(change: Change, names: Names): void {
       names.labels.add(labelKey(change.table, change.foreignKey.label));
       return;
     case 'create-table':
-      names.tables.add(tableKey(change.table.schema, change.table.name));
+      names.tables.add(keyOf(change.table));
       return;
     case 'add-key':
       names.keys.add(columnsKey(keyOf(change.table), change.key.columns));
@@ -268,10 +259,10 @@ function remember(change: Change, names: Names): void {
       return;
     case 'drop-policy':
       hold(names, change.policy.using, change.policy.check);
-      names.access.add(tableKey(change.table.schema, change.table.name));
+      names.access.add(keyOf(change.table));
       return;
     case 'create-policy':
-      names.access.add(tableKey(change.table.schema, change.table.name));
+      names.access.add(keyOf(change.table));
       return;
     case 'drop-storage-policy':
       hold(names, change.policy.using, change.policy.check);

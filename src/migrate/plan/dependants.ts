@@ -3,7 +3,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Change, DropRetiredChange } from '../diff/change.ts';
 import type { Desired } from '../schema/desired.ts';
-import { type Rebuild, rebuildKey } from '../diff/diff.ts';
+import { type Rebuild, rebuildKey } from '../diff/table-diff.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';

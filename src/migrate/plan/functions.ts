@@ -1,7 +1,8 @@
 // Functions as statements: created before their body can be checked, checked when all they name is there.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
-import { createFunctionSql, type DesiredFunction } from '../schema/desired.ts';
+import type { DesiredFunction } from '../schema/desired.ts';
+import { createFunctionSql } from '../schema/function-sql.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 import { onFunction, type StepList } from './step-list.ts';
 import { wordsOf } from '../schema/sql-text.ts';

@@ -2,7 +2,7 @@
 // rewrite under a strong lock takes the form that does not, and moves out of the blocking transaction.
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
-import { trackCall } from '../diff/diff.ts';
+import { trackCall } from '../diff/references.ts';
 import { keyOf } from '../schema/model.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './online-type-change.ts';
 import {

@@ -1,5 +1,6 @@
-// The database's structure as comparable values. The same shapes come from the catalog (live) and, through
-// elaboration, from the file; every text in them is the server's own print.
+// The database's structure as the catalog shows it. Every expression is the server's own print.
+import type { OnDelete } from './model.ts';
+import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
 export type Live = {
   readonly tables: ReadonlyMap<string, LiveTable>;
@@ -18,7 +19,7 @@ export type LiveTable = {
   readonly name: string;
   readonly partitioned: boolean;
   readonly rowSecurity: boolean;
-  /** Its owner is held to the policies, too; the file cannot ask for that, and svc works as the owner. */
+  /** The policies bind the owner too. The file cannot ask for that, and svc works as the owner. */
   readonly rowSecurityForced: boolean;
   /** The three API roles have exactly what they should, and PUBLIC nothing. */
   readonly granted: 'api' | 'none' | 'other';
@@ -33,84 +34,44 @@ export type LiveTable = {
   readonly triggers: readonly LiveTrigger[];
 };
 
-export type LiveColumn = {
-  readonly name: string;
+export type LiveColumn = Column<string> & {
   readonly number: number;
-  readonly type: string;
   readonly category: string;
-  readonly notNull: boolean;
-  readonly default: string | null;
-  /** An owned sequence feeds it: serial, or an identity column, which counts as the same. */
-  readonly serial: boolean;
   readonly identity: boolean;
   readonly sequence: string | null;
   readonly sequenceGranted: boolean;
   readonly generated: boolean;
 };
 
-export type LiveKey = {
-  readonly label: string;
-  readonly kind: 'primary' | 'unique';
-  readonly columns: readonly string[];
-  /** Deferrable, or with other attributes the file cannot say. */
+export type LiveKey = Key & {
+  /** Deferrable, or with other attributes the file cannot express. */
   readonly special: boolean;
 };
 
-export type LiveForeignKey = {
-  readonly label: string;
-  readonly columns: readonly string[];
-  readonly targetSchema: string;
-  readonly targetTable: string;
-  readonly targetColumns: readonly string[];
-  readonly onDelete: 'cascade' | 'restrict' | 'set_null' | 'other';
+export type LiveForeignKey = ForeignKey<OnDelete | 'other'> & {
   readonly validated: boolean;
-  /** False when somebody turned its triggers off, or declared it NOT ENFORCED: no row is checked. */
+  /** False when its triggers are disabled or it is NOT ENFORCED: no row is checked. */
   readonly enforced: boolean;
   readonly special: boolean;
 };
 
-export type LiveCheck = {
-  readonly label: string;
-  readonly columns: readonly string[];
-  readonly expression: string;
-  readonly validated: boolean;
-  readonly enforced: boolean;
-};
+export type LiveCheck = Check<string> & { readonly validated: boolean; readonly enforced: boolean };
 
-export type LiveIndex = {
-  readonly label: string;
-  readonly columns: readonly string[];
-  readonly unique: boolean;
-  readonly predicate: string | null;
+export type LiveIndex = Index<string> & {
   readonly valid: boolean;
-  /** Expressions, sort orders, operator classes, INCLUDE and other methods: nothing the file can say. */
+  /** Expressions, sort orders, operator classes, INCLUDE or another method: nothing the file can express. */
   readonly special: boolean;
 };
 
-export type Command = 'select' | 'insert' | 'update' | 'delete' | 'all';
-
-export type LivePolicy = {
-  readonly label: string;
-  readonly command: Command;
-  readonly permissive: boolean;
-  readonly roles: string;
-  readonly using: string | null;
-  readonly check: string | null;
-};
+export type LivePolicy = Policy<string> & { readonly label: string; readonly roles: string };
 
 export type LiveTrigger = { readonly label: string; readonly definition: string; readonly enabled: boolean };
 
-export type LiveFunction = {
+export type LiveFunction = Signature & {
   readonly oid: string;
   readonly schema: string;
   readonly name: string;
-  /** As `pg_get_function_arguments` prints: names, types and defaults. */
-  readonly arguments: string;
   readonly identityArguments: string;
-  readonly argumentTypes: readonly string[];
-  readonly argumentNames: readonly string[];
-  readonly defaults: number;
-  readonly result: string;
   readonly language: string;
   readonly volatility: string;
   readonly definer: boolean;

@@ -5,7 +5,6 @@ import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import {
   API_ROLES,
-  type Command,
   type Live,
   type LiveCheck,
   type LiveColumn,
@@ -41,6 +40,7 @@ import {
   type Which,
 } from './live-queries.ts';
 import { tableKey } from './model.ts';
+import type { Command } from './relation.ts';
 
 const PINS: ReadonlyArray<readonly [string, string]> = [
   ['search_path', 'pg_catalog'],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bodyLiteral } from './desired.ts';
+import { bodyLiteral } from './function-sql.ts';
 
 test.each([
   'select 1',

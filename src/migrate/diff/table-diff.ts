@@ -1,0 +1,48 @@
+// What the comparison of one table works with and what it fills in.
+import type { Change } from './change.ts';
+import type { DesiredTable } from '../schema/desired.ts';
+import type { LiveTable } from '../schema/live-schema.ts';
+import type { OwnedTable, Ownership } from '../schema/managed.ts';
+
+/** Something the database has on a managed table that the file does not declare and the engine did not make. */
+export type Unmanaged = {
+  readonly table: string;
+  readonly what: 'column' | 'constraint' | 'index' | 'policy' | 'function';
+  readonly name: string;
+};
+
+/** What of a table is the file's, by the labels it has or will have. */
+export type Claim = {
+  closed: boolean;
+  readonly columns: string[];
+  readonly constraints: string[];
+  readonly indexes: string[];
+  readonly policies: string[];
+};
+
+/** Objects that must be dropped and made again because something they depend on changes: keys of `rebuildKey`. */
+export type Rebuild = ReadonlySet<string>;
+
+/** A function goes by its oid, as `label` of no table. */
+export function rebuildKey(
+  kind: 'policy' | 'check' | 'index' | 'default' | 'function',
+  table: string,
+  label: string,
+): string {
+  return `${kind} ${table} ${label}`;
+}
+
+export type TableDiff = {
+  readonly table: DesiredTable;
+  readonly live: LiveTable;
+  /** `schema.table` */
+  readonly key: string;
+  readonly owned: OwnedTable;
+  readonly ownership: Ownership;
+  readonly rebuild: Rebuild;
+  /** `schema.table.column` of all tables whose foreign keys must be dropped meanwhile. */
+  readonly unsettled: ReadonlySet<string>;
+  readonly changes: Change[];
+  readonly unmanaged: Unmanaged[];
+  readonly claim: Claim;
+};

@@ -1,0 +1,146 @@
+// The server's prints of a declaration's expressions, as the migration state keeps them beside the declaration's hash:
+// an unchanged declaration need not be read by the server again.
+import { createHash } from 'node:crypto';
+import type { TypeResolver } from '../schema/column-types.ts';
+import type { DesiredIndex, DesiredPolicy, DesiredTable, Expression } from '../schema/desired.ts';
+import type { LivePolicy, LiveTable } from '../schema/live-schema.ts';
+import type { BucketModel, FunctionModel, TableModel } from '../schema/model.ts';
+import type { Signature } from '../schema/relation.ts';
+
+/**
+ * Everything a table's normal forms depend on: the declaration, the types taken from other tables, and whether its
+ * policies are part of a ring.
+ */
+export function hashTable(table: TableModel, resolve: TypeResolver, inRing: boolean): string {
+  return sha256([table, table.columns.map(resolve), inRing]);
+}
+
+export function hashFunction(fn: FunctionModel): string {
+  return sha256(fn);
+}
+
+export function hashBuckets(buckets: readonly BucketModel[], inRing: boolean): string {
+  return sha256([buckets, inRing]);
+}
+
+function sha256(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('hex');
+}
+
+/** Each list in the order of the declarations. */
+export type NormalForms = {
+  /** Type and default. */
+  readonly columns: ReadonlyArray<readonly [string, string | null]>;
+  readonly checks: readonly string[];
+  /** Predicates. */
+  readonly indexes: ReadonlyArray<string | null>;
+  readonly policies: PolicyNormalForms;
+};
+
+/** USING and WITH CHECK. */
+type PolicyNormalForms = ReadonlyArray<readonly [string | null, string | null]>;
+
+/** The policies of all buckets, which the state keeps as one object. */
+export type StorageNormalForms = { readonly policies: PolicyNormalForms };
+
+export function normalFormsOf(table: DesiredTable): NormalForms {
+  return {
+    columns: table.columns.map((column) => [column.type, column.default?.normal ?? null]),
+    checks: table.checks.map((check) => check.expression.normal),
+    indexes: table.indexes.map((index) => index.predicate?.normal ?? null),
+    policies: policyNormalForms(table.policies),
+  };
+}
+
+export function policyNormalForms(policies: readonly DesiredPolicy[]): PolicyNormalForms {
+  return policies.map((policy) => [policy.using?.normal ?? null, policy.check?.normal ?? null]);
+}
+
+/** Under which labels the built indexes and policies are found. */
+export type BuiltLabels = {
+  readonly index: (index: DesiredIndex, position: number) => string;
+  readonly policies: readonly string[];
+};
+
+/** The normal forms of a declared table, read from the table that was built of it. */
+export function readNormalForms(table: DesiredTable, built: LiveTable, labels: BuiltLabels): NormalForms {
+  const indexes = new Map(built.indexes.map((index) => [index.label, index]));
+  const checks = new Map(built.checks.map((check) => [check.label, check]));
+  return {
+    columns: table.columns.map(({ name }) => {
+      const column = built.columns.get(name);
+      return [column?.type ?? '', column?.default ?? null];
+    }),
+    checks: table.checks.map(({ label }) => checks.get(label)?.expression ?? ''),
+    indexes: table.indexes.map((index, n) => indexes.get(labels.index(index, n))?.predicate ?? null),
+    policies: readPolicyNormalForms(built.policies, labels.policies),
+  };
+}
+
+export function readPolicyNormalForms(
+  built: readonly LivePolicy[],
+  labels: readonly string[],
+): PolicyNormalForms {
+  const policies = new Map(built.map((policy) => [policy.label, policy]));
+  return labels.map((label) => {
+    const policy = policies.get(label);
+    return [policy?.using ?? null, policy?.check ?? null];
+  });
+}
+
+export function withNormalForms(table: DesiredTable, forms: NormalForms): DesiredTable {
+  return {
+    ...table,
+    columns: table.columns.map((column, n) => {
+      const [type, text] = forms.columns[n] ?? ['', null];
+      return { ...column, type, default: column.default && withNormal(column.default, text) };
+    }),
+    checks: table.checks.map((check, n) => ({
+      ...check,
+      expression: withNormal(check.expression, forms.checks[n]),
+    })),
+    indexes: table.indexes.map((index, n) => ({
+      ...index,
+      predicate: index.predicate && withNormal(index.predicate, forms.indexes[n]),
+    })),
+    policies: withPolicyNormalForms(table.policies, forms.policies),
+  };
+}
+
+export function withPolicyNormalForms<P extends DesiredPolicy>(
+  policies: readonly P[],
+  forms: PolicyNormalForms,
+): P[] {
+  return policies.map((policy, n) => {
+    const [using, check] = forms[n] ?? [null, null];
+    return {
+      ...policy,
+      using: policy.using && withNormal(policy.using, using),
+      check: policy.check && withNormal(policy.check, check),
+    };
+  });
+}
+
+function withNormal(expression: Expression, text: string | null | undefined): Expression {
+  return { ...expression, normal: text ?? '' };
+}
+
+export function sameNormalForms(a: NormalForms, b: NormalForms): boolean {
+  return (['columns', 'checks', 'indexes', 'policies'] as const).every(
+    (part) => JSON.stringify(a[part]) === JSON.stringify(b[part]),
+  );
+}
+
+// The guards below judge what an earlier version may have stored.
+
+export function isNormalForms(value: unknown): value is NormalForms {
+  return isStorageNormalForms(value) && 'columns' in value;
+}
+
+export function isStorageNormalForms(value: unknown): value is StorageNormalForms {
+  return typeof value === 'object' && value !== null && 'policies' in value;
+}
+
+export function isSignature(value: unknown): value is Signature {
+  return typeof value === 'object' && value !== null && 'argumentTypes' in value && 'result' in value;
+}

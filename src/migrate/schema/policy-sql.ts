@@ -1,0 +1,78 @@
+// Policies as the file means them: one clause per command, caller helpers evaluated once, buckets apart.
+import { quoteLiteral } from '../../postgres/sql.ts';
+import { expression, type DesiredPolicy, type DesiredStoragePolicy, type Expression } from './desired.ts';
+import type { PolicyModel } from './model.ts';
+import type { Command } from './relation.ts';
+import { holdsSubSelect, wrapCallerHelpers } from './sql-text.ts';
+
+const ALL_OPERATIONS = 4;
+
+export function toPolicies(policy: PolicyModel, inRing: boolean): DesiredPolicy[] {
+  const commands: readonly Command[] =
+    new Set(policy.operations).size === ALL_OPERATIONS ? ['all'] : [...new Set(policy.operations)];
+  return commands.map((command) => {
+    const clauses = clausesOf(policy, command);
+    const { using, check } = inRing && mayCloseRing(command, clauses) ? clauses : withCallerOnce(clauses);
+    return { command, permissive: policy.permissive, using, check, name: policy.name, at: policy.at };
+  });
+}
+
+type Clauses = { readonly using: Expression | null; readonly check: Expression | null };
+
+// A table that is met again is read there, so its insert and delete policies play no part. Where PostgreSQL looks into
+// the policy anyway, one more sub-select that reads nothing makes no difference.
+function mayCloseRing(command: Command, { using, check }: Clauses): boolean {
+  if (command === 'insert' || command === 'delete') return false;
+  return ![using, check].some((one) => one !== null && holdsSubSelect(one.sql));
+}
+
+function withCallerOnce({ using, check }: Clauses): Clauses {
+  return {
+    using: using && { ...using, sql: wrapCallerHelpers(using.sql) },
+    check: check && { ...check, sql: wrapCallerHelpers(check.sql) },
+  };
+}
+
+function clausesOf(policy: PolicyModel, command: Command): Clauses {
+  const clause = (key: 'using' | 'withCheck' | 'check'): Expression | null => {
+    const text = policy[key];
+    return text === null
+      ? null
+      : expression(text, `${policy.at}.${key === 'withCheck' ? 'with_check' : key}`);
+  };
+  const visible = clause('using') ?? clause('check');
+  switch (command) {
+    case 'select':
+    case 'delete':
+      return { using: visible, check: null };
+    case 'insert':
+      return { using: null, check: clause('withCheck') ?? clause('check') ?? clause('using') };
+    case 'update':
+    case 'all': {
+      const written = clause('withCheck') ?? clause('check');
+      // Without WITH CHECK the server applies USING to new rows too, so repeating it would only be noise.
+      return { using: visible, check: written && written.sql === visible?.sql ? null : written };
+    }
+  }
+}
+
+export function toStoragePolicies(
+  bucket: string,
+  policy: PolicyModel,
+  inRing: boolean,
+): DesiredStoragePolicy[] {
+  return toPolicies(policy, inRing).flatMap((one) => {
+    if (one.using === null && one.check === null) return [];
+    const using = one.using && inBucket(bucket, policy.permissive, one.using);
+    const check = one.check && inBucket(bucket, policy.permissive, one.check);
+    return [{ ...one, using, check, bucket }];
+  });
+}
+
+// In a restrictive policy the condition is negated: with AND it would hide every other bucket.
+function inBucket(bucket: string, permissive: boolean, expression: Expression): Expression {
+  const condition = permissive
+    ? `bucket_id = ${quoteLiteral(bucket)} and`
+    : `bucket_id <> ${quoteLiteral(bucket)} or`;
+  return { ...expression, sql: `${condition} (\n${expression.sql}\n)` };
+}

@@ -1,0 +1,167 @@
+// From the model to the desired schema.
+import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
+import { isSerial, type TypeResolver } from './column-types.ts';
+import { defaultSql, isArray } from './default-sql.ts';
+import {
+  expression,
+  type Desired,
+  type DesiredCheck,
+  type DesiredColumn,
+  type DesiredForeignKey,
+  type DesiredKey,
+  type DesiredTable,
+} from './desired.ts';
+import { toDesiredFunction } from './function-sql.ts';
+import {
+  checkLabel,
+  foreignKeyLabel,
+  indexLabel,
+  primaryKeyLabel,
+  uniqueLabel,
+  type CheckRole,
+} from './label.ts';
+import { keyOf, type ColumnModel, type SchemaModel, type TableModel } from './model.ts';
+import { STORAGE_OBJECTS } from './policy-rings.ts';
+import { toPolicies, toStoragePolicies } from './policy-sql.ts';
+
+/**
+ * `inRings`: tables whose policies stay as written. `only`: the tables wanted, by `schema.table`; functions and storage
+ * policies are few and always included.
+ */
+export function toDesired(
+  model: SchemaModel,
+  resolve: TypeResolver,
+  inRings: ReadonlySet<string>,
+  only: ReadonlySet<string> | null = null,
+): Desired {
+  const tables = model.tables.filter((table) => only === null || only.has(keyOf(table)));
+  return {
+    tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)))),
+    functions: model.functions.map(toDesiredFunction),
+    storagePolicies: model.buckets.flatMap((bucket) =>
+      bucket.policies.flatMap((policy) =>
+        toStoragePolicies(bucket.name, policy, inRings.has(STORAGE_OBJECTS)),
+      ),
+    ),
+  };
+}
+
+function toTable(table: TableModel, resolve: TypeResolver, inRing: boolean): DesiredTable {
+  const columns = table.columns.map((column) => toColumn(column, resolve));
+  const typeOf = new Map(columns.map((column) => [column.name, column.typeSql]));
+  return {
+    schema: table.schema,
+    name: table.name,
+    model: table,
+    columns,
+    keys: toKeys(table),
+    foreignKeys: table.columns.flatMap((column) => toForeignKey(table, column)),
+    checks: table.columns.flatMap((column) => toChecks(table, column, typeOf.get(column.name) ?? '')),
+    indexes: table.indexes.map((index) => ({
+      columns: index.columns,
+      unique: index.unique,
+      predicate: index.where === null ? null : expression(index.where, `${index.at}.where`),
+      label: index.name ?? indexLabel(table.name, index.columns, index.unique, index.where),
+      at: index.at,
+    })),
+    policies: typeof table.rls === 'string' ? [] : table.rls.flatMap((policy) => toPolicies(policy, inRing)),
+    references: table.columns.flatMap((column) =>
+      column.ref ? [{ column: column.name, ...column.ref }] : [],
+    ),
+    rowSecurity: typeof table.rls !== 'string',
+    at: table.at,
+  };
+}
+
+function toColumn(column: ColumnModel, resolve: TypeResolver): DesiredColumn {
+  const typeSql = resolve(column);
+  const serial = isSerial(column);
+  const text = column.default === null ? null : defaultSql(column.default, typeSql);
+  return {
+    name: column.name,
+    typeSql,
+    type: '',
+    serial,
+    notNull: column.required || column.primaryKey || serial,
+    default:
+      text === null || serial ? null : { sql: text, written: text, at: `${column.at}.default`, normal: '' },
+    model: column,
+    at: column.at,
+  };
+}
+
+function toKeys(table: TableModel): DesiredKey[] {
+  const primary = table.columns.filter((column) => column.primaryKey).map((column) => column.name);
+  const keys: DesiredKey[] = [];
+  if (primary.length > 0) {
+    keys.push({ kind: 'primary', columns: primary, label: primaryKeyLabel(table.name), at: table.at });
+  }
+  for (const column of table.columns) {
+    if (!column.unique) continue;
+    keys.push({
+      kind: 'unique',
+      columns: [column.name],
+      label: uniqueLabel(table.name, [column.name]),
+      at: `${column.at}.unique`,
+    });
+  }
+  return keys;
+}
+
+function toForeignKey(table: TableModel, column: ColumnModel): DesiredForeignKey[] {
+  const target = column.foreignKey;
+  if (!target) return [];
+  return [
+    {
+      column: column.name,
+      columns: [column.name],
+      targetSchema: target.schema,
+      targetTable: target.table,
+      targetColumn: target.column,
+      targetColumns: [target.column],
+      onDelete: target.onDelete,
+      label: foreignKeyLabel(table.name, column.name),
+      at: `${column.at}.foreign_key`,
+    },
+  ];
+}
+
+function toChecks(table: TableModel, column: ColumnModel, type: string): DesiredCheck[] {
+  const name = quoteIdent(column.name);
+  const checks: DesiredCheck[] = [];
+  const add = (role: CheckRole, sql: string, written: string, key: string): void => {
+    const label = checkLabel(table.name, column.name, role);
+    checks.push({
+      role,
+      column: column.name,
+      columns: [column.name],
+      label,
+      expression: { sql, written, at: `${column.at}.${key}`, normal: '' },
+    });
+  };
+  if (column.enum !== null) {
+    const values = column.enum.map((value) => quoteLiteral(value)).join(', ');
+    const sql = isArray(type) ? `${name} <@ array[${values}]::${type}` : `${name} in (${values})`;
+    add('enum', sql, `[${column.enum.join(', ')}]`, 'enum');
+  }
+  if (column.pattern !== null)
+    add('pattern', `${name} ~ ${quoteLiteral(column.pattern)}`, column.pattern, 'pattern');
+  const bounds: string[] = [];
+  if (column.min !== null) bounds.push(`${name} >= (${number(column.min)})`);
+  if (column.max !== null) bounds.push(`${name} <= (${number(column.max)})`);
+  if (bounds.length > 0) {
+    add(
+      'range',
+      bounds.join(' and '),
+      `${column.min ?? ''}..${column.max ?? ''}`,
+      column.min === null ? 'max' : 'min',
+    );
+  }
+  if (column.check !== null) add('check', column.check, column.check, 'check');
+  return checks;
+}
+
+// A bound is digits in the file; anything else is quoted and left to the server to refuse.
+function number(text: string): string {
+  return /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? text : quoteLiteral(text);
+}
