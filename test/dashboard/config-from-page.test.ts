@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ConfigApplied, ConfigFile } from '../../src/dashboard-api/contract.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { provision } from '../../src/provision/provision.ts';
+import { createDatabase, templateDatabase, type TestDatabase } from '../support/database.ts';
 import { startSvc, type SvcProcess } from '../support/svc-process.ts';
 import { copyTodoProject, type TodoProject } from '../support/todo-project.ts';
 
@@ -25,7 +26,9 @@ let svc: SvcProcess | undefined;
 
 beforeEach(async () => {
   project = copyTodoProject();
-  database = await createDatabase();
+  database = await createDatabase({
+    template: await templateDatabase('provisioned', async (url) => void (await provision(url))),
+  });
 });
 afterEach(async () => {
   await svc?.stop();

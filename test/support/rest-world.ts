@@ -1,6 +1,7 @@
 // The data API over a database of its own: provisioned, filled by the given SQL, everything in it declared.
 import { SignJWT } from 'jose';
 import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
 import pg from 'pg';
 import { introspect } from '../../src/catalog/introspect.ts';
 import type { Config, SqlFunction, Table } from '../../src/config/config.ts';
@@ -62,6 +63,8 @@ export type RestWorld = {
   /** A token as the auth API would issue it. */
   token(claims?: Record<string, unknown>): Promise<string>;
   send(path: string, init?: Sent): Promise<Answer>;
+  /** Of clients to the server. */
+  connections(): Promise<number>;
   close(): Promise<void>;
 };
 
@@ -143,6 +146,7 @@ export async function createRestWorld(options: RestWorldOptions): Promise<RestWo
         .setIssuedAt()
         .sign(secret),
     send: (path, init) => send(`${restUrl}${path}`, init),
+    connections: () => promisify(app.server.server.getConnections.bind(app.server.server))(),
     async close() {
       await app.server.close();
       callers.destroy();
