@@ -3,7 +3,6 @@
 import type { Column } from '../../catalog/catalog.ts';
 import { relationKey } from '../../catalog/catalog.ts';
 import { unreachable } from '../../lib/assert.ts';
-import type { Problem } from '../../problem/problem.ts';
 import {
   duplicateEmbed,
   havingNeedsAggregate,
@@ -85,15 +84,11 @@ export function originOf(relation: ExposedRelation): Origin {
   return { schema: relation.schema, name: relation.name, relation, columns: relation.column };
 }
 
-type DraftEmbed = {
-  readonly kind: Embed['kind'];
-  readonly name: string;
-  readonly target: string;
-  readonly hasAlias: boolean;
-  readonly join: Embed['join'];
-  readonly relationship: PlannedEmbed['relationship'];
-  readonly draft: Draft;
-};
+type DraftEmbed = Omit<PlannedEmbed, 'node'> & { readonly draft: Draft };
+
+function finished({ draft, ...embed }: DraftEmbed): PlannedEmbed {
+  return { ...embed, node: draft.finish() };
+}
 
 class Draft {
   readonly #exposed: Exposed;
@@ -129,10 +124,10 @@ class Draft {
         const { alias, path, cast, aggregate } = item;
         if (this.#isLegacyCount(path, aggregate)) {
           this.#outputs.push(countOutput(alias ?? 'count', cast));
-          return;
+        } else {
+          const name = alias ?? aggregate?.name ?? outputName(path);
+          this.#outputs.push({ name, field: this.field(path), cast, aggregate });
         }
-        const name = alias ?? aggregate?.name ?? outputName(path);
-        this.#outputs.push({ name, field: this.field(path), cast, aggregate });
         return;
       }
       case 'embed':
@@ -145,19 +140,11 @@ class Draft {
   }
 
   #star(): void {
-    const columns = this.#origin.columns;
-    if (!columns) {
-      this.#hasUnknownColumns = true;
-      return;
-    }
-    for (const column of columns.values()) {
-      const path = { column: column.name, steps: [] };
-      this.#outputs.push({
-        name: column.name,
-        field: { path, column },
-        cast: undefined,
-        aggregate: undefined,
-      });
+    const { columns } = this.#origin;
+    if (!columns) this.#hasUnknownColumns = true;
+    for (const name of columns?.keys() ?? []) {
+      const field = this.field({ column: name, steps: [] });
+      this.#outputs.push({ name, field, cast: undefined, aggregate: undefined });
     }
   }
 
@@ -219,11 +206,6 @@ class Draft {
     return this.#embeds.find((one) => one.target === name);
   }
 
-  /** For whoever wrote the target's name where its alias belongs. */
-  #notEmbedded(name: string): Problem {
-    return notEmbedded(name, this.embedByTarget(name)?.name);
-  }
-
   field(path: FieldPath): Field {
     const { relation, columns, name } = this.#origin;
     if (relation?.hidden.has(path.column)) throw undefinedColumn(name, path.column);
@@ -244,42 +226,44 @@ class Draft {
     // With an alias only the alias is the embed: the target may be the name of a column, as in `owner:owner_id(…)`.
     const embed = this.embed(path.column);
     if (!embed) return undefined;
-    const asksForNone = (operation.value === 'null') !== negated;
     return {
       kind: 'exists',
-      negated: asksForNone,
+      negated: (operation.value === 'null') !== negated,
       get embed(): PlannedEmbed {
-        return embed.draft.asEmbed(embed);
+        return finished(embed);
       },
     };
   }
 
   order({ relation, path, direction, nulls }: OrderTerm): PlannedOrder {
-    if (relation !== undefined) {
-      const embed = this.embed(relation);
-      if (!embed) throw this.#notEmbedded(relation);
-      if (!isToOne(embed.relationship)) throw relatedOrderImpossible(this.#origin.name, embed.name);
-      const field = embed.draft.fieldByOutput(path);
-      return {
-        by: {
-          kind: 'related',
-          field,
-          get embed(): PlannedEmbed {
-            return embed.draft.asEmbed(embed);
-          },
-        },
-        direction,
-        nulls,
-      };
-    }
+    return {
+      by: relation === undefined ? this.#orderBy(path) : this.#relatedOrder(relation, path),
+      direction,
+      nulls,
+    };
+  }
+
+  #relatedOrder(relation: string, path: FieldPath): PlannedOrder['by'] {
+    const embed = this.embed(relation);
+    // Whoever wrote the target's name where its alias belongs reads so.
+    if (!embed) throw notEmbedded(relation, this.embedByTarget(relation)?.name);
+    if (!isToOne(embed.relationship)) throw relatedOrderImpossible(this.#origin.name, embed.name);
+    return {
+      kind: 'related',
+      field: embed.draft.fieldByOutput(path),
+      get embed(): PlannedEmbed {
+        return finished(embed);
+      },
+    };
+  }
+
+  #orderBy(path: FieldPath): PlannedOrder['by'] {
     if (path.steps.length === 0 && this.#aggregateNames().has(path.column)) {
-      return { by: { kind: 'output', name: path.column, isAggregate: true }, direction, nulls };
+      return { kind: 'output', name: path.column, isAggregate: true };
     }
     const grouped = this.#castOutput(path);
-    if (grouped !== undefined) {
-      return { by: { kind: 'output', name: grouped, isAggregate: false }, direction, nulls };
-    }
-    return { by: { kind: 'field', field: this.field(path) }, direction, nulls };
+    if (grouped !== undefined) return { kind: 'output', name: grouped, isAggregate: false };
+    return { kind: 'field', field: this.field(path) };
   }
 
   /** In a grouped result a column that is selected with a cast exists only as that. */
@@ -322,11 +306,6 @@ class Draft {
     return names;
   }
 
-  asEmbed(embed: DraftEmbed): PlannedEmbed {
-    const { kind, name, target, hasAlias, join, relationship } = embed;
-    return { kind, name, target, hasAlias, join, relationship, node: this.finish() };
-  }
-
   /** Called when all parameters are handed out; the same node every time. */
   finish(): PlanNode {
     this.#finished ??= {
@@ -334,7 +313,7 @@ class Draft {
       relation: this.#origin.relation,
       hasUnknownColumns: this.#hasUnknownColumns,
       outputs: this.#outputs,
-      embeds: this.#embeds.map((embed) => embed.draft.asEmbed(embed)),
+      embeds: this.#embeds.map(finished),
       conditions: this.conditions,
       orders: this.orders,
       having: this.having,

@@ -1,6 +1,7 @@
 // What is going to happen, as a tree checked against the catalog and still without SQL. Values stay slots.
 import type { Column } from '../../catalog/catalog.ts';
-import type { AggregateName, Count, FieldPath, Operation, Slot } from '../request/query.ts';
+import type { AggregateName } from '../request/operators.ts';
+import type { Count, FieldPath, Operation, Slot } from '../request/query.ts';
 import type { ExposedRelation, ExposedRoutine } from './relation.ts';
 import type { Relationship } from './relationship.ts';
 

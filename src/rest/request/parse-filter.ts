@@ -1,17 +1,8 @@
 // Filters: `operator.value` with its modifiers, the values of lists, and logic trees. Values leave the text
 // as slots here; nothing that a caller wrote as a value reaches SQL in any other way.
 import { tooDeep } from '../problem.ts';
-import {
-  COMPARE_OPERATORS,
-  IS_VALUES,
-  SEARCH_OPERATORS,
-  type Condition,
-  type Filter,
-  type Group,
-  type IsValue,
-  type Operation,
-  type Slot,
-} from './query.ts';
+import { COMPARE, IS, isOperator, SEARCH, type IsValue } from './operators.ts';
+import type { Condition, Filter, Group, Operation, Slot } from './query.ts';
 import { Scanner } from './scanner.ts';
 
 /** Where values go: `take` returns the slot. */
@@ -23,9 +14,6 @@ type Context = 'whole' | 'term';
 const MAX_LOGIC_DEPTH = 64;
 
 const QUANTIFIABLE = new Set(['eq', 'gte', 'gt', 'lte', 'lt', 'like', 'ilike', 'match', 'imatch']);
-const COMPARE = byName(COMPARE_OPERATORS);
-const SEARCH = byName(SEARCH_OPERATORS);
-const IS = byName(IS_VALUES);
 const HAVING_OPERATORS = new Set([
   'eq',
   'neq',
@@ -39,10 +27,6 @@ const HAVING_OPERATORS = new Set([
   'like',
   'ilike',
 ]);
-
-function byName<T extends string>(names: readonly T[]): ReadonlyMap<string, T> {
-  return new Map(names.map((name) => [name, name]));
-}
 
 const WORD = /[a-z]+/y;
 const QUANTIFIER = /\((any|all)\)/y;
@@ -63,8 +47,7 @@ function operation(scanner: Scanner, values: Values, context: Context): Operatio
   const word = WORD.exec(scanner.text)?.[0] ?? '';
   scanner.at += word.length;
 
-  const compare = COMPARE.get(word);
-  if (compare) {
+  if (isOperator(COMPARE, word)) {
     let quantifier: 'any' | 'all' | undefined;
     if (scanner.char === '(' && QUANTIFIABLE.has(word)) {
       QUANTIFIER.lastIndex = scanner.at;
@@ -75,24 +58,23 @@ function operation(scanner: Scanner, values: Values, context: Context): Operatio
     }
     scanner.expect('.');
     const text = value(scanner, context);
-    const pattern = compare === 'like' || compare === 'ilike';
+    const pattern = word === 'like' || word === 'ilike';
     return {
       kind: 'compare',
-      operator: compare,
+      operator: word,
       quantifier,
       slot: values.take(pattern ? text.replaceAll('*', '%') : text),
     };
   }
 
-  const search = SEARCH.get(word);
-  if (search) {
+  if (isOperator(SEARCH, word)) {
     let language: string | undefined;
     if (scanner.eat('(')) {
       language = scanner.type();
       scanner.expect(')');
     }
     scanner.expect('.');
-    return { kind: 'search', operator: search, language, slot: values.take(value(scanner, context)) };
+    return { kind: 'search', operator: word, language, slot: values.take(value(scanner, context)) };
   }
 
   if (word === 'in' && scanner.eat('.')) return { kind: 'in', slot: values.take(list(scanner, context)) };
@@ -105,10 +87,10 @@ function isValue(scanner: Scanner): IsValue {
   const match = /[A-Za-z_]+/y;
   match.lastIndex = scanner.at;
   const word = match.exec(scanner.text)?.[0] ?? '';
-  const known = IS.get(word.toLowerCase());
-  if (!known) scanner.fail('null, not_null, true, false or unknown');
+  const folded = word.toLowerCase();
+  if (!isOperator(IS, folded)) scanner.fail('null, not_null, true, false or unknown');
   scanner.at += word.length;
-  return known;
+  return folded;
 }
 
 function value(scanner: Scanner, context: Context): string {

@@ -1,7 +1,8 @@
 // The select grammar: columns, aliases, casts, JSON paths, aggregates, embeds and spreads at any depth.
 import { Scanner } from './scanner.ts';
 import { tooDeep } from '../problem.ts';
-import { AGGREGATES, type AggregateName, type Embed, type SelectItem } from './query.ts';
+import { AGGREGATES, type AggregateName } from './operators.ts';
+import type { Embed, SelectItem } from './query.ts';
 
 export const MAX_DEPTH = 10;
 const MAX_EMBEDS = 100;

@@ -1,5 +1,6 @@
 // What a query string says, before anybody looks at the catalog. Values are not in it: they sit in a list of
 // their own, and a Slot is a place in that list. Two requests that differ in values only have equal trees.
+import type { AggregateName, CompareOperator, IsValue, SearchOperator } from './operators.ts';
 
 /** Index into the request's values. */
 export type Slot = number;
@@ -32,36 +33,6 @@ export type Embed = {
   readonly join: 'inner' | 'left';
   readonly select: readonly SelectItem[];
 };
-
-export const COMPARE_OPERATORS = [
-  'eq',
-  'neq',
-  'gt',
-  'gte',
-  'lt',
-  'lte',
-  'like',
-  'ilike',
-  'match',
-  'imatch',
-  'isdistinct',
-  'cs',
-  'cd',
-  'ov',
-  'sl',
-  'sr',
-  'nxr',
-  'nxl',
-  'adj',
-] as const;
-export const SEARCH_OPERATORS = ['fts', 'plfts', 'phfts', 'wfts'] as const;
-export const IS_VALUES = ['null', 'not_null', 'true', 'false', 'unknown'] as const;
-export const AGGREGATES = ['sum', 'avg', 'count', 'max', 'min'] as const;
-
-export type CompareOperator = (typeof COMPARE_OPERATORS)[number];
-export type SearchOperator = (typeof SEARCH_OPERATORS)[number];
-export type IsValue = (typeof IS_VALUES)[number];
-export type AggregateName = (typeof AGGREGATES)[number];
 
 export type Operation =
   | {

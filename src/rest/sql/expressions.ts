@@ -1,9 +1,10 @@
 // Fields, casts, aggregates and conditions as SQL text. Names are quoted by the two functions of postgres/sql.ts;
-// values are parameters; keywords come from the tables here and never from the request.
+// values are parameters; keywords come from tables and never from the request.
 import { unreachable } from '../../lib/assert.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Field, PlannedOrder } from '../plan/plan.ts';
-import type { CompareOperator, IsValue, Operation, SearchOperator } from '../request/query.ts';
+import { COMPARE, IS, SEARCH } from '../request/operators.ts';
+import type { Operation } from '../request/query.ts';
 import type { StatementParts } from './statement.ts';
 
 export function renderField({ path, column }: Field, alias: string): string {
@@ -57,43 +58,6 @@ function renderType(type: string): string {
   const folded = type.toLowerCase();
   return WORD_TYPES.has(folded) ? folded : quoteIdent(folded);
 }
-
-const COMPARE: Record<CompareOperator, string> = {
-  eq: '=',
-  neq: '<>',
-  gt: '>',
-  gte: '>=',
-  lt: '<',
-  lte: '<=',
-  like: 'LIKE',
-  ilike: 'ILIKE',
-  match: '~',
-  imatch: '~*',
-  isdistinct: 'IS DISTINCT FROM',
-  cs: '@>',
-  cd: '<@',
-  ov: '&&',
-  sl: '<<',
-  sr: '>>',
-  nxr: '&<',
-  nxl: '&>',
-  adj: '-|-',
-};
-
-const IS: Record<IsValue, string> = {
-  null: 'NULL',
-  not_null: 'NOT NULL',
-  true: 'TRUE',
-  false: 'FALSE',
-  unknown: 'UNKNOWN',
-};
-
-const SEARCH: Record<SearchOperator, string> = {
-  fts: 'to_tsquery',
-  plfts: 'plainto_tsquery',
-  phfts: 'phraseto_tsquery',
-  wfts: 'websearch_to_tsquery',
-};
 
 export function renderOperation(
   expression: string,

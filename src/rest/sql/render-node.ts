@@ -12,7 +12,8 @@ import type {
 } from '../plan/plan.ts';
 import { samePath } from '../plan/plan.ts';
 import { isToOne } from '../plan/relationship.ts';
-import type { AggregateName, Count, FieldPath } from '../request/query.ts';
+import type { AggregateName } from '../request/operators.ts';
+import type { Count, FieldPath } from '../request/query.ts';
 import { embedSource, type Source } from './embed-source.ts';
 import { isSearchVector, renderCast, renderField, renderOperation, renderOrder } from './expressions.ts';
 import type { StatementParts } from './statement.ts';
