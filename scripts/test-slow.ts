@@ -25,6 +25,7 @@ const LONG = [
   'test/migrate/round-trip.prop.test.ts',
   'test/migrate/chains.prop.test.ts',
   'test/migrate/crash.test.ts',
+  'test/rest/attack/injection.test.ts',
   'test/rest/conformance/generated.test.ts',
   'test/storage/failure/killed.test.ts',
 ];

@@ -9,7 +9,7 @@ export type RelationRights = {
   readonly delete: boolean;
 };
 
-export type OpenApiInput = {
+type OpenApiInput = {
   readonly title: string;
   readonly description: string | undefined;
   /** URL of the API itself, `…/rest/v1`. */
@@ -60,106 +60,71 @@ const ERROR_SCHEMA: Schema = {
   required: ['code', 'message', 'details', 'hint'],
 };
 
-const text = (description: string): Schema => ({ description, schema: { type: 'string' } });
-const PARAMETERS: Schema = {
-  select: {
-    name: 'select',
-    in: 'query',
-    ...text('Columns, embeds and aggregates: id,title,author:users(name)'),
-  },
-  order: { name: 'order', in: 'query', ...text('column.asc|desc.nullsfirst|nullslast, comma separated') },
-  limit: {
-    name: 'limit',
-    in: 'query',
-    description: 'Most rows; lists have 20 when neither limit nor Range is sent.',
-    schema: { type: 'integer', minimum: 0 },
-  },
-  offset: {
-    name: 'offset',
-    in: 'query',
-    description: 'Rows to skip.',
-    schema: { type: 'integer', minimum: 0 },
-  },
-  or: { name: 'or', in: 'query', ...text('(column.operator.value,and(…),…)') },
-  on_conflict: {
-    name: 'on_conflict',
-    in: 'query',
-    ...text('Columns of the unique key that an upsert looks at'),
-  },
-  prefer: {
-    name: 'Prefer',
-    in: 'header',
-    ...text('return, count, resolution, missing, max-affected, tx, timezone'),
-  },
-  range: { name: 'Range', in: 'header', ...text('Rows, from zero and inclusive: 0-9') },
-};
+const text: Schema = { type: 'string' };
+const number: Schema = { type: 'integer', minimum: 0 };
+const PARAMETERS: Schema = Object.fromEntries(
+  (
+    [
+      ['select', 'query', text, 'Columns, embeds and aggregates: id,title,author:users(name)'],
+      ['order', 'query', text, 'column.asc|desc.nullsfirst|nullslast, comma separated'],
+      ['limit', 'query', number, 'Most rows; lists have 20 when neither limit nor Range is sent.'],
+      ['offset', 'query', number, 'Rows to skip.'],
+      ['or', 'query', text, '(column.operator.value,and(…),…)'],
+      ['on_conflict', 'query', text, 'Columns of the unique key that an upsert looks at'],
+      ['Prefer', 'header', text, 'return, count, resolution, missing, max-affected, tx, timezone'],
+      ['Range', 'header', text, 'Rows, from zero and inclusive: 0-9'],
+    ] as const
+  ).map(([name, place, schema, description]) => [
+    name.toLowerCase(),
+    { name, in: place, description, schema },
+  ]),
+);
 
 const parameter = (name: string): Schema => ({ $ref: `#/components/parameters/${name}` });
 const json = (schema: Schema): Schema => ({ 'application/json': { schema } });
 const FAILED: Schema = { $ref: '#/components/responses/error' };
 
 function relationPath({ relation, ...may }: RelationRights): Schema {
-  const { name, comment } = relation;
-  const rows: Schema = { type: 'array', items: { $ref: `#/components/schemas/${name}` } };
-  const tags = [name];
+  const { name, comment, insertable, updatable, deletable } = relation;
+  const row: Schema = { $ref: `#/components/schemas/${name}` };
+  const rows: Schema = { type: 'array', items: row };
   const filters = relation.columns.map((column) => ({
     name: column.name,
     in: 'query',
     description: `operator.value, for example eq.1 (${column.type})`,
     schema: { type: 'string' },
   }));
-  const body: Schema = {
-    content: json({ oneOf: [{ $ref: `#/components/schemas/${name}` }, rows] }),
-  };
+  const body: Schema = { requestBody: { content: json({ oneOf: [row, rows] }) } };
   const shown: Schema = { description: 'With return=representation', content: json(rows) };
-  return {
-    ...(comment ? { description: comment } : {}),
-    ...(may.select
-      ? {
-          get: {
-            tags,
-            parameters: [
-              ...['select', 'order', 'limit', 'offset', 'or', 'prefer', 'range'].map(parameter),
-              ...filters,
-            ],
-            responses: {
-              '200': { description: 'Rows', content: json(rows) },
-              '206': { description: 'Some of the rows', content: json(rows) },
-              default: FAILED,
-            },
-          },
-        }
-      : {}),
-    ...(may.insert && relation.insertable
-      ? {
-          post: {
-            tags,
-            parameters: ['select', 'on_conflict', 'prefer'].map(parameter),
-            requestBody: body,
-            responses: { '201': shown, default: FAILED },
-          },
-        }
-      : {}),
-    ...(may.update && relation.updatable
-      ? {
-          patch: {
-            tags,
-            parameters: [...['select', 'or', 'prefer'].map(parameter), ...filters],
-            requestBody: body,
-            responses: { '200': shown, '204': { description: 'Changed' }, default: FAILED },
-          },
-        }
-      : {}),
-    ...(may.delete && relation.deletable
-      ? {
-          delete: {
-            tags,
-            parameters: [...['select', 'or', 'prefer'].map(parameter), ...filters],
-            responses: { '200': shown, '204': { description: 'Deleted' }, default: FAILED },
-          },
-        }
-      : {}),
-  };
+  const operation = (parameters: readonly Json[], responses: Schema, rest: Schema = {}): Schema => ({
+    tags: [name],
+    parameters,
+    ...rest,
+    responses: { ...responses, default: FAILED },
+  });
+  const named = (...names: string[]): Schema[] => names.map(parameter);
+  const path: Record<string, Json> = {};
+  if (comment) path['description'] = comment;
+  if (may.select) {
+    path['get'] = operation(
+      [...named('select', 'order', 'limit', 'offset', 'or', 'prefer', 'range'), ...filters],
+      {
+        '200': { description: 'Rows', content: json(rows) },
+        '206': { description: 'Some of the rows', content: json(rows) },
+      },
+    );
+  }
+  if (may.insert && insertable) {
+    path['post'] = operation(named('select', 'on_conflict', 'prefer'), { '201': shown }, body);
+  }
+  const chosen = [...named('select', 'or', 'prefer'), ...filters];
+  if (may.update && updatable) {
+    path['patch'] = operation(chosen, { '200': shown, '204': { description: 'Changed' } }, body);
+  }
+  if (may.delete && deletable) {
+    path['delete'] = operation(chosen, { '200': shown, '204': { description: 'Deleted' } });
+  }
+  return path;
 }
 
 function routinePath(routine: Routine, schemas: Readonly<Record<string, Json>>): Schema {

@@ -4,6 +4,7 @@ import { isDatabaseError, type DatabaseError } from '../../postgres/pg-error.ts'
 import { Problem } from '../../problem/problem.ts';
 import { badRaise, notSingular, putMismatch, tooManyAffected } from '../problem.ts';
 import { CHECK_PREFIX } from '../sql/render-result.ts';
+import { isHeader } from './header.ts';
 
 /** `isAnonymous`: no user token and no secret key, so a missing privilege is a 401, which asks for signing in. */
 export function fromDatabase(error: DatabaseError, isAnonymous: boolean): Problem {
@@ -53,32 +54,27 @@ function statusOf(code: string, message: string, isAnonymous: boolean): number {
       return message.startsWith('ON CONFLICT DO UPDATE') ? 409 : 500;
     case '22023':
       return /^role .* does not exist$/.test(message) ? 401 : 400;
-    case '23503':
-    case '23505':
-      return 409;
-    case '25006':
-      return 405;
     case '42501':
       return isAnonymous ? 401 : 403;
     case '42883':
       return message.startsWith('function xmlagg(') ? 406 : 404;
-    case '42P01':
-      return 404;
-    case '42P17':
-    case '53400':
-      return 500;
-    case '57P01':
-    case '57P02':
-    case '57P03':
-      return 503;
-    case 'P0001':
-      return 400;
     default:
-      return STATUS_BY_CLASS[code.slice(0, 2)] ?? 400;
+      return STATUS[code] ?? STATUS[code.slice(0, 2)] ?? 400;
   }
 }
 
-const STATUS_BY_CLASS: Readonly<Record<string, number>> = {
+/** By SQLSTATE, or by its class where the code itself is not named. */
+const STATUS: Readonly<Record<string, number>> = {
+  '23503': 409,
+  '23505': 409,
+  '25006': 405,
+  '42P01': 404,
+  '42P17': 500,
+  '53400': 500,
+  '57P01': 503,
+  '57P02': 503,
+  '57P03': 503,
+  P0001: 400,
   '08': 503,
   '09': 500,
   '0L': 403,
@@ -159,15 +155,9 @@ function fromRaise(error: DatabaseError): Problem {
     details: text(body['details']),
     hint: text(body['hint']),
     headers: Object.fromEntries(
-      Object.entries(headers)
-        .filter(([name, value]) => isHeader(name, value))
-        .map(([name, value]) => [name, String(value)]),
+      Object.entries(headers).flatMap(([name, value]) => (isHeader(name, value) ? [[name, value]] : [])),
     ),
   });
-}
-
-function isHeader(name: string, value: unknown): boolean {
-  return /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(name) && typeof value === 'string' && !/[\r\n\0]/.test(value);
 }
 
 function toObject(value: unknown): Record<string, unknown> | undefined {
