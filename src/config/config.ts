@@ -1,15 +1,29 @@
 // The configuration as everything else reads it: defaults filled in, durations in milliseconds, sizes in bytes.
-// Made from svc.yaml by `load.ts` and by nothing else; a value of this type has passed every check that needs
-// no database.
+// Only `load.ts` makes one, so a value of this type has passed every check that needs no database.
+// What is a setting has the type that its schema gives it; here are the shapes that normalise.ts makes.
 import type { Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
-import type { ForeignKey } from './schema/reference.ts';
+import type { RawOAuthProvider } from './schema/auth.ts';
+import type { RawCodeFunction } from './schema/functions.ts';
+import type { ForeignKey, QualifiedName } from './schema/reference.ts';
+import type { SvcFile } from './schema/schema.ts';
+import type { RawS3Store } from './schema/settings.ts';
+import type { RawBucket, RawIndex, RawPolicy } from './schema/tables.ts';
+
+type Immutable<T> = { readonly [Key in keyof T]: Immutable<T[Key]> };
+
+/** An entry of a list or map, with the place of its declaration. */
+type Declared<T> = Immutable<T> & { readonly position: Position };
 
 export type Config = {
-  readonly project: Project;
-  readonly database: { readonly pool: PoolSettings };
-  readonly server: ServerSettings;
-  readonly providers: Providers;
+  readonly project: Immutable<SvcFile['project']>;
+  readonly database: Immutable<SvcFile['database']>;
+  readonly server: Immutable<SvcFile['server']>;
+  readonly providers: {
+    /** Undefined when absent or null: no mail is sent. */
+    readonly email: EmailProvider | undefined;
+    readonly storage: StorageProvider;
+  };
   readonly auth: AuthConfig;
   /** In file order, as are all lists below. */
   readonly tables: readonly Table[];
@@ -17,66 +31,21 @@ export type Config = {
   readonly rpc: readonly SqlFunction[];
   readonly functions: readonly CodeFunction[];
   /** Objects of the database that are served without being managed. */
-  readonly expose: ExposedObjects;
+  readonly expose: {
+    readonly relations: ReadonlyArray<QualifiedName & { readonly columns?: readonly string[] | undefined }>;
+    readonly routines: ReadonlyArray<QualifiedName & { readonly authRequired: boolean }>;
+  };
   readonly functionsBundle: string | undefined;
-  readonly migrations: MigrationSettings;
+  readonly migrations: Immutable<SvcFile['migrations']>;
   readonly source: Source;
 };
 
-export type Project = {
-  readonly name: string | undefined;
-  readonly description: string | undefined;
-  readonly cloudProjectId: string | undefined;
-};
-
-export type PoolSettings = { readonly max: number; readonly min: number; readonly idleTimeoutMs: number };
-
-export type ServerSettings = {
-  readonly port: number;
-  /** Bytes a request that is no upload may carry. */
-  readonly maxBodyBytes: number;
-  /** Bytes an answer of the data API may have. */
-  readonly maxResponseBytes: number;
-  readonly maxLimit: number;
-  readonly cors: { readonly origins: readonly string[] };
-  readonly timeouts: {
-    readonly requestMs: number;
-    readonly dbQueryMs: number;
-    readonly uploadMs: number;
-    readonly shutdownMs: number;
-  };
-};
-
-export type Providers = {
-  /** Undefined when absent or null: no mail is sent. */
-  readonly email: EmailProvider | undefined;
-  readonly storage: StorageProvider;
-};
-
-export type EmailProvider = {
-  readonly type: 'resend' | 'ses' | 'smtp';
-  readonly apiKey: string | undefined;
-  readonly defaultFromEmail: string;
-  /** Only with `smtp`: `smtp://user:password@host:587`. */
-  readonly url: string | undefined;
-  /** Only with `ses`. */
-  readonly region: string | undefined;
-};
+export type EmailProvider = Immutable<NonNullable<SvcFile['providers']['email']>>;
 
 export type StorageProvider =
-  | {
-      readonly type: 'local';
-      /** Directory; undefined takes `.svc/storage` beside the file. */
-      readonly path: string | undefined;
-    }
-  | {
-      readonly type: 's3';
-      readonly bucket: string;
-      readonly region: string | undefined;
-      readonly accessKeyId: string | undefined;
-      readonly secretAccessKey: string | undefined;
-      readonly endpoint: string | undefined;
-    };
+  /** Without a path: `.svc/storage` beside the file. */
+  | { readonly type: 'local'; readonly path: string | undefined }
+  | ({ readonly type: 's3' } & Immutable<RawS3Store>);
 
 export type AuthConfig = {
   readonly jwtExpirySeconds: number;
@@ -84,7 +53,7 @@ export type AuthConfig = {
   readonly allowSignup: boolean;
   readonly allowAnonymous: boolean;
   readonly redirectUrls: readonly string[];
-  /** Undefined when there is no `auth.email` block: the one-time-password endpoint is then not mounted. */
+  /** Undefined without an `auth.email` block: the one-time-password endpoint is then not mounted. */
   readonly email: AuthEmail | undefined;
   readonly oauth: readonly OAuthProvider[];
 };
@@ -102,21 +71,8 @@ export type EmailTemplate = {
   readonly position: Position;
 };
 
-export type OAuthProvider = {
-  /** Keys the built-in implementation, for example `google`. */
-  readonly name: string;
-  readonly clientId: string;
-  readonly clientSecret: string;
-  readonly redirectUrl: string;
-  /** For providers that are not built in: the OIDC issuer. */
-  readonly issuer: string | undefined;
-  /** Base URL of a self-hosted or tenant-bound provider. */
-  readonly url: string | undefined;
-  readonly scopes: readonly string[] | undefined;
-  /** Whether accounts without an address may sign in; undefined leaves it to the provider. */
-  readonly emailOptional?: boolean | undefined;
-  readonly position: Position;
-};
+/** The name is that of a built-in provider, for example `google`, or any other with an `issuer`. */
+export type OAuthProvider = Declared<RawOAuthProvider & { name: string }>;
 
 export type Table = {
   readonly schema: string;
@@ -157,7 +113,7 @@ export type Field = {
   readonly position: Position;
 };
 
-/** A default as written. What it means in SQL depends on the column's type and is decided by the migration engine. */
+/** A default as written. What it means in SQL depends on the column's type; the migration engine decides. */
 export type Default =
   /** `text` is the scalar's source text, so `1.10` stays `1.10`; `quoted` tells `"1"` from `1`. */
   | {
@@ -173,35 +129,11 @@ export type Default =
 
 export type StorageRef = { readonly bucket: string; readonly onDelete: 'cascade' | 'keep' };
 
-export type Index = {
-  readonly name: string | undefined;
-  readonly columns: readonly string[];
-  readonly unique: boolean;
-  readonly where: string | undefined;
-  readonly position: Position;
-};
+export type Index = Declared<RawIndex>;
+export type Policy = Declared<RawPolicy>;
 
-export const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
-export type Operation = (typeof OPERATIONS)[number];
-
-export type Policy = {
-  readonly name: string | undefined;
-  readonly operations: readonly Operation[];
-  readonly type: 'permissive' | 'restrictive';
-  readonly using: string | undefined;
-  readonly withCheck: string | undefined;
-  readonly check: string | undefined;
-  readonly position: Position;
-};
-
-export type Bucket = {
-  readonly name: string;
-  readonly public: boolean;
-  readonly maxSizeBytes: number;
-  /** Allowed MIME types, `image/*` included; empty allows all. */
-  readonly types: readonly string[];
+export type Bucket = Declared<Omit<RawBucket, 'rls'> & { name: string }> & {
   readonly rls: readonly Policy[];
-  readonly position: Position;
 };
 
 export type SqlFunction = {
@@ -227,39 +159,4 @@ export type SqlFunctionArg = {
   readonly position: Position;
 };
 
-export type CodeFunction = {
-  readonly name: string;
-  readonly runtime: 'node';
-  /** Path relative to the directory of the file. */
-  readonly file: string;
-  readonly authRequired: boolean;
-  readonly timeoutMs: number;
-  /** Values with their `${SVC_ENV_…}` references substituted. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly position: Position;
-};
-
-export type ExposedObjects = {
-  readonly relations: ReadonlyArray<{
-    readonly schema: string;
-    readonly name: string;
-    /** Undefined: all of them. */
-    readonly columns?: readonly string[] | undefined;
-  }>;
-  readonly routines: ReadonlyArray<{
-    readonly schema: string;
-    readonly name: string;
-    readonly authRequired: boolean;
-  }>;
-};
-
-export type MigrationSettings = {
-  /** What a removed table or column becomes when nobody says otherwise. */
-  readonly drop: 'retire' | 'refuse' | 'drop';
-  /** Retired objects younger than this are not pruned unless named. */
-  readonly pruneAfterMs: number;
-  readonly lockTimeoutMs: number;
-  readonly lockBudgetMs: number;
-  readonly bootBudgetMs: number;
-  readonly maxWriteBlockMs: number;
-};
+export type CodeFunction = Declared<RawCodeFunction & { name: string }>;

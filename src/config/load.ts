@@ -68,7 +68,7 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
 function readBodyFiles(file: SvcFile, directory: string | undefined): Map<string, string> {
   const bodies = new Map<string, string>();
   if (directory === undefined) return bodies;
-  for (const template of Object.values(file.auth?.email?.templates ?? {})) {
+  for (const template of Object.values(file.auth.email?.templates ?? {})) {
     if (template.body_file !== undefined)
       bodies.set(template.body_file, readFileSync(join(directory, template.body_file), 'utf8'));
   }

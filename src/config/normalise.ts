@@ -1,36 +1,15 @@
-// SvcFile (as written, checked) → Config (as read by everything else): defaults, units, positions.
-import { parseBytes } from '../lib/bytes.ts';
-import { parseDuration } from '../lib/duration.ts';
+// The checked file → Config: adds to each declaration its name and place, and reads the literals of defaults
+// from the tree, which keeps their digits.
 import { must } from '../lib/assert.ts';
-import type {
-  ExposedObjects,
-  AuthConfig,
-  Bucket,
-  CodeFunction,
-  Config,
-  Default,
-  Field,
-  MigrationSettings,
-  Policy,
-  Providers,
-  ServerSettings,
-  SqlFunction,
-  Table,
-} from './config.ts';
+import type { AuthConfig, Config, Default, Field, Policy, SqlFunction, Table } from './config.ts';
 import { decimalDigits } from './schema/scalar.ts';
 import { locate, placeAt, positionOf, toJson, type Tree } from './read/tree.ts';
 import type { KeyPath, Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import { toForeignKey, toQualified } from './schema/reference.ts';
-import type {
-  RawBucket,
-  RawCodeFunction,
-  RawField,
-  RawPolicy,
-  RawSqlFunction,
-  RawTable,
-  SvcFile,
-} from './schema/schema.ts';
+import type { RawSqlFunction } from './schema/functions.ts';
+import type { SvcFile } from './schema/schema.ts';
+import type { RawField, RawPolicy, RawTable } from './schema/tables.ts';
 
 export type NormaliseOptions = {
   readonly source: Source;
@@ -38,110 +17,75 @@ export type NormaliseOptions = {
   readonly bodyFiles: ReadonlyMap<string, string>;
 };
 
-export function normalise(tree: Tree, file: SvcFile, options: NormaliseOptions): Config {
+export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: NormaliseOptions): Config {
+  const { project, database, server, providers, expose, migrations } = file;
+  const { pool } = database;
+  const store = providers.storage;
   const at = (path: KeyPath): Position => positionOf(tree, locate(tree, path, 'key'));
-  const pool = file.database?.pool;
   return {
-    project: {
-      name: file.project?.name,
-      description: file.project?.description,
-      cloudProjectId: file.project?.cloud?.project_id,
+    project,
+    database: { pool: { ...pool, min: Math.min(pool.min, pool.max) } },
+    server,
+    providers: {
+      email: providers.email ?? undefined,
+      storage:
+        store?.type === 's3' && store.s3
+          ? { type: 's3', ...store.s3 }
+          : { type: 'local', path: store?.local?.path },
     },
-    database: {
-      pool: {
-        max: pool?.max ?? 20,
-        min: Math.min(pool?.min ?? 5, pool?.max ?? 20),
-        idleTimeoutMs: ms(pool?.idle_timeout, '300s'),
-      },
+    auth: toAuth(file, bodyFiles, at),
+    tables: Object.entries(file.tables).map(([name, table]) => toTable(tree, name, table, at)),
+    storage: Object.entries(file.storage).map(([name, bucket]) => ({
+      ...bucket,
+      name,
+      rls: toPolicies(bucket.rls, ['storage', name, 'rls'], at),
+      position: at(['storage', name]),
+    })),
+    rpc: Object.entries(file.rpc).map(([name, fn]) => toSqlFunction(tree, name, fn, at)),
+    functions: Object.entries(file.functions).map(([name, fn]) => ({
+      ...fn,
+      name,
+      position: at(['functions', name]),
+    })),
+    expose: {
+      relations: expose.relations.map((one) =>
+        typeof one === 'string' ? toQualified(one) : { ...toQualified(one.name), columns: one.columns },
+      ),
+      routines: expose.functions.map((one) =>
+        typeof one === 'string'
+          ? { ...toQualified(one), authRequired: false }
+          : { ...toQualified(one.name), authRequired: one.auth_required },
+      ),
     },
-    server: toServer(file),
-    providers: toProviders(file),
-    auth: toAuth(file, options, at),
-    tables: Object.entries(file.tables ?? {}).map(([name, table]) => toTable(tree, name, table, at)),
-    storage: Object.entries(file.storage ?? {}).map(([name, bucket]) => toBucket(name, bucket ?? {}, at)),
-    rpc: Object.entries(file.rpc ?? {}).map(([name, fn]) => toSqlFunction(tree, name, fn, at)),
-    functions: Object.entries(file.functions ?? {}).map(([name, fn]) => toCodeFunction(name, fn, at)),
-    expose: toExposed(file),
     functionsBundle: file.functions_bundle,
-    migrations: toMigrations(file),
-    source: options.source,
+    migrations,
+    source,
   };
 }
 
 type At = (path: KeyPath) => Position;
 
-function toServer({ server }: SvcFile): ServerSettings {
+function toAuth({ auth }: SvcFile, bodyFiles: ReadonlyMap<string, string>, at: At): AuthConfig {
   return {
-    port: server?.port ?? 8080,
-    maxBodyBytes: bytes(server?.max_body_size, '1MB'),
-    maxResponseBytes: bytes(server?.max_response_size, '100MB'),
-    maxLimit: server?.max_limit ?? 100,
-    cors: { origins: server?.cors?.origins ?? [] },
-    timeouts: {
-      requestMs: ms(server?.timeouts?.request, '30s'),
-      dbQueryMs: ms(server?.timeouts?.db_query, '10s'),
-      uploadMs: ms(server?.timeouts?.upload, '5m'),
-      shutdownMs: ms(server?.timeouts?.shutdown, '30s'),
-    },
-  };
-}
-
-function toProviders({ providers }: SvcFile): Providers {
-  const email = providers?.email;
-  const storage = providers?.storage;
-  return {
-    email: email
+    jwtExpirySeconds: Math.round(auth.jwt_expiry / 1000),
+    refreshTokenExpirySeconds: Math.round(auth.refresh_token_expiry / 1000),
+    allowSignup: auth.allow_signup,
+    allowAnonymous: auth.allow_anonymous,
+    redirectUrls: auth.redirect_urls,
+    email: auth.email
       ? {
-          type: email.type,
-          apiKey: email.api_key,
-          defaultFromEmail: email.default_from_email,
-          url: email.url,
-          region: email.region,
-        }
-      : undefined,
-    storage:
-      storage?.type === 's3' && storage.s3
-        ? {
-            type: 's3',
-            bucket: storage.s3.bucket,
-            region: storage.s3.region,
-            accessKeyId: storage.s3.access_key_id,
-            secretAccessKey: storage.s3.secret_access_key,
-            endpoint: storage.s3.endpoint,
-          }
-        : { type: 'local', path: storage?.local?.path },
-  };
-}
-
-function toAuth({ auth }: SvcFile, { bodyFiles }: NormaliseOptions, at: At): AuthConfig {
-  return {
-    jwtExpirySeconds: Math.round(ms(auth?.jwt_expiry, '15m') / 1000),
-    refreshTokenExpirySeconds: Math.round(ms(auth?.refresh_token_expiry, '7d') / 1000),
-    allowSignup: auth?.allow_signup ?? true,
-    allowAnonymous: auth?.allow_anonymous ?? true,
-    redirectUrls: auth?.redirect_urls ?? [],
-    email: auth?.email
-      ? {
-          verifyEmail: auth.email.verify_email ?? false,
-          templates: Object.entries(auth.email.templates ?? {}).map(([name, template]) => ({
+          verifyEmail: auth.email.verify_email,
+          templates: Object.entries(auth.email.templates).map(([name, { subject, body, body_file }]) => ({
             name,
-            subject: template.subject,
-            body:
-              template.body ??
-              (template.body_file === undefined ? undefined : bodyFiles.get(template.body_file)),
+            subject,
+            body: body ?? (body_file === undefined ? undefined : bodyFiles.get(body_file)),
             position: at(['auth', 'email', 'templates', name]),
           })),
         }
       : undefined,
-    oauth: Object.entries(auth?.oauth ?? {}).map(([name, provider]) => ({
+    oauth: Object.entries(auth.oauth).map(([name, provider]) => ({
+      ...provider,
       name,
-      clientId: provider.client_id,
-      clientSecret: provider.client_secret,
-      redirectUrl: provider.redirect_url,
-      issuer: provider.issuer,
-      url: provider.url,
-      scopes: provider.scopes,
-      emailOptional: provider.email_optional,
       position: at(['auth', 'oauth', name]),
     })),
   };
@@ -150,17 +94,14 @@ function toAuth({ auth }: SvcFile, { bodyFiles }: NormaliseOptions, at: At): Aut
 function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
   const path = ['tables', name];
   return {
-    schema: table.schema ?? 'public',
+    schema: table.schema,
     name,
     renamedFrom: table.renamed_from,
-    protect: table.protect ?? false,
+    protect: table.protect,
     fields: table.fields.map((field, index) => toField(tree, field, [...path, 'fields', index], at)),
     primaryKey: table.fields.filter((field) => field.primary_key).map((field) => field.name),
-    indexes: (table.indexes ?? []).map((index, number) => ({
-      name: index.name,
-      columns: index.columns,
-      unique: index.unique ?? false,
-      where: index.where,
+    indexes: table.indexes.map((index, number) => ({
+      ...index,
       position: at([...path, 'indexes', number]),
     })),
     rls:
@@ -174,26 +115,27 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
 }
 
 function toField(tree: Tree, field: RawField, path: KeyPath, at: At): Field {
+  const { name, type, required, unique, enum: values, pattern, min, max, check, backfill, using } = field;
   return {
-    name: field.name,
-    type: field.type,
-    primaryKey: field.primary_key ?? false,
-    required: field.required ?? false,
-    unique: field.unique ?? false,
+    name,
+    type,
+    primaryKey: field.primary_key,
+    required,
+    unique,
     default: toDefault(tree, field.default, [...path, 'default']),
-    enum: field.enum,
-    pattern: field.pattern,
-    min: field.min === undefined ? undefined : (decimalDigits(field.min) ?? field.min),
-    max: field.max === undefined ? undefined : (decimalDigits(field.max) ?? field.max),
-    check: field.check,
+    enum: values,
+    pattern,
+    min: min === undefined ? undefined : (decimalDigits(min) ?? min),
+    max: max === undefined ? undefined : (decimalDigits(max) ?? max),
+    check,
     foreignKey: field.foreign_key ? toForeignKey(field.foreign_key) : undefined,
     ref:
       field.ref === undefined
         ? undefined
-        : { bucket: field.ref.replace(/^storage\./, ''), onDelete: field.on_delete ?? 'keep' },
+        : { bucket: field.ref.replace(/^storage\./, ''), onDelete: field.on_delete },
     renamedFrom: field.renamed_from,
-    backfill: field.backfill,
-    using: field.using,
+    backfill,
+    using,
     position: at(path),
   };
 }
@@ -217,91 +159,30 @@ function toDefault(tree: Tree, value: unknown, path: KeyPath): Default | undefin
 
 function toPolicies(policies: readonly RawPolicy[], path: KeyPath, at: At): Policy[] {
   return policies.map((policy, index) => ({
-    name: policy.name,
+    ...policy,
     operations: [...new Set(policy.operations)],
-    type: policy.type ?? 'permissive',
-    using: policy.using,
-    withCheck: policy.with_check,
-    check: policy.check,
     position: at([...path, index]),
   }));
 }
 
-function toBucket(name: string, bucket: RawBucket, at: At): Bucket {
-  const path = ['storage', name];
-  return {
-    name,
-    public: bucket.public ?? false,
-    maxSizeBytes: bytes(bucket.max_size, '50MB'),
-    types: bucket.types ?? [],
-    rls: toPolicies(bucket.rls ?? [], [...path, 'rls'], at),
-    position: at(path),
-  };
-}
-
 function toSqlFunction(tree: Tree, name: string, fn: RawSqlFunction, at: At): SqlFunction {
+  const { description, language, volatility, security, args, returns, body } = fn;
   const path = ['rpc', name];
   return {
     name,
     renamedFrom: fn.renamed_from,
-    description: fn.description,
-    authRequired: fn.auth_required ?? false,
-    language: fn.language ?? 'plpgsql',
-    volatility: fn.volatility ?? 'volatile',
-    security: fn.security ?? 'invoker',
-    args: (fn.args ?? []).map((arg, index) => ({
-      name: arg.name,
-      type: arg.type,
-      required: arg.required ?? false,
+    description,
+    authRequired: fn.auth_required,
+    language,
+    volatility,
+    security,
+    args: args.map((arg, index) => ({
+      ...arg,
       default: toDefault(tree, arg.default, [...path, 'args', index, 'default']),
       position: at([...path, 'args', index]),
     })),
-    returns: fn.returns.type,
-    body: fn.body,
+    returns: returns.type,
+    body,
     position: at(path),
   };
-}
-
-function toCodeFunction(name: string, fn: RawCodeFunction, at: At): CodeFunction {
-  return {
-    name,
-    runtime: fn.runtime,
-    file: fn.file,
-    authRequired: fn.auth_required ?? false,
-    timeoutMs: ms(fn.timeout, '30s'),
-    env: Object.fromEntries(Object.entries(fn.env ?? {}).map(([key, value]) => [key, String(value)])),
-    position: at(['functions', name]),
-  };
-}
-
-function toExposed({ expose }: SvcFile): ExposedObjects {
-  return {
-    relations: (expose?.relations ?? []).map((one) =>
-      typeof one === 'string' ? toQualified(one) : { ...toQualified(one.name), columns: one.columns },
-    ),
-    routines: (expose?.functions ?? []).map((one) =>
-      typeof one === 'string'
-        ? { ...toQualified(one), authRequired: false }
-        : { ...toQualified(one.name), authRequired: one.auth_required ?? false },
-    ),
-  };
-}
-
-function toMigrations({ migrations }: SvcFile): MigrationSettings {
-  return {
-    drop: migrations?.drop ?? 'retire',
-    pruneAfterMs: ms(migrations?.prune_after, '7d'),
-    lockTimeoutMs: ms(migrations?.lock_timeout, '300ms'),
-    lockBudgetMs: ms(migrations?.lock_budget, '60s'),
-    bootBudgetMs: ms(migrations?.boot_budget, '60s'),
-    maxWriteBlockMs: ms(migrations?.max_write_block, '100ms'),
-  };
-}
-
-function ms(text: string | undefined, fallback: string): number {
-  return must(parseDuration(text ?? fallback), 'a checked duration');
-}
-
-function bytes(text: string | undefined, fallback: string): number {
-  return must(parseBytes(text ?? fallback), 'a checked size');
 }

@@ -1,11 +1,7 @@
 // A complete configuration for worlds that are made without a file; each says only what it varies.
-import type {
-  AuthConfig,
-  Config,
-  MigrationSettings,
-  Providers,
-  ServerSettings,
-} from '../../src/config/config.ts';
+import type { AuthConfig, Config } from '../../src/config/config.ts';
+
+type ServerSettings = Config['server'];
 
 export type ConfigOverrides = Partial<Omit<Config, 'server' | 'providers' | 'auth' | 'migrations'>> & {
   /** Undefined takes the default here, so that a world can hand its own options on. */
@@ -14,9 +10,9 @@ export type ConfigOverrides = Partial<Omit<Config, 'server' | 'providers' | 'aut
   } & {
     readonly timeouts?: { readonly [Key in keyof ServerSettings['timeouts']]?: number | undefined };
   };
-  readonly providers?: Partial<Providers>;
+  readonly providers?: Partial<Config['providers']>;
   readonly auth?: Partial<AuthConfig>;
-  readonly migrations?: Partial<MigrationSettings>;
+  readonly migrations?: Partial<Config['migrations']>;
 };
 
 const SERVER = {

@@ -68,6 +68,11 @@ export class CheckContext {
     return scalar?.substituted ? scalar.written : name;
   }
 
+  /** False for a key whose value is only its default. */
+  isWritten(path: KeyPath): boolean {
+    return placeAt(this.#tree, path) !== undefined;
+  }
+
   scalar(path: KeyPath): ScalarText | undefined {
     return placeAt(this.#tree, path)?.scalar;
   }

@@ -8,12 +8,10 @@ type Entry = string | { readonly name: string };
 
 export function checkExposed(context: CheckContext): void {
   const { expose, tables, rpc } = context.file;
-  const managedTables = Object.entries(tables ?? {}).map(
-    ([name, table]) => `${table.schema ?? 'public'}.${name}`,
-  );
-  const managedFunctions = Object.keys(rpc ?? {}).map((name) => `public.${name}`);
-  checkEntries(context, ['expose', 'relations'], expose?.relations ?? [], new Set(managedTables), 'tables');
-  checkEntries(context, ['expose', 'functions'], expose?.functions ?? [], new Set(managedFunctions), 'rpc');
+  const managedTables = Object.entries(tables).map(([name, table]) => `${table.schema}.${name}`);
+  const managedFunctions = Object.keys(rpc).map((name) => `public.${name}`);
+  checkEntries(context, ['expose', 'relations'], expose.relations, new Set(managedTables), 'tables');
+  checkEntries(context, ['expose', 'functions'], expose.functions, new Set(managedFunctions), 'rpc');
 }
 
 function checkEntries(

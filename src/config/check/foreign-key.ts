@@ -1,7 +1,7 @@
 // Foreign keys: the target must exist and be unique, and a type that follows its target must end somewhere.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { toForeignKey } from '../schema/reference.ts';
-import type { RawField, RawTable } from '../schema/schema.ts';
+import type { RawField, RawTable } from '../schema/tables.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 
 /** Tables by `schema.name`, with their columns by name: looked up once per foreign key. */
@@ -15,8 +15,8 @@ export type TableEntry = {
 
 export function tablesOf(context: CheckContext): Tables {
   return new Map(
-    Object.entries(context.file.tables ?? {}).map(([name, table]) => [
-      `${table.schema ?? 'public'}.${name}`,
+    Object.entries(context.file.tables).map(([name, table]) => [
+      `${table.schema}.${name}`,
       { name, table, columns: new Map(table.fields.map((field) => [field.name, field])) },
     ]),
   );
@@ -117,7 +117,7 @@ function isUnique(table: RawTable, column: string): boolean {
   const key = table.fields.filter((field) => field.primary_key);
   if (key.length === 1 && key[0]?.name === column) return true;
   if (table.fields.some((field) => field.name === column && field.unique)) return true;
-  return (table.indexes ?? []).some(
+  return table.indexes.some(
     (index) => index.unique && !index.where && index.columns.length === 1 && index.columns[0] === column,
   );
 }

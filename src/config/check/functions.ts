@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { mentionsServiceClient } from './service-client.ts';
-import type { RawSqlFunction } from '../schema/schema.ts';
+import type { RawSqlFunction } from '../schema/functions.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './default.ts';
 import { checkName, checkRenames } from './name.ts';
@@ -17,9 +17,9 @@ const KNOWN_TYPE =
   /^(record|text|varchar|character varying|char|bool(ean)?|small(int)?|int(eger|[248])?|bigint|numeric|decimal|real|float[48]?|double precision|uuid|jsonb?|date|time(stamp)?(tz)?( with(out)? time zone)?|interval|bytea|inet|cidr)(\s*\(.*\))?(\[\])*$/i;
 
 export function checkSqlFunctions(context: CheckContext): void {
-  const entries = Object.entries(context.file.rpc ?? {});
+  const entries = Object.entries(context.file.rpc);
   const tables = new Set(
-    Object.entries(context.file.tables ?? {}).map(([name, table]) => `${table.schema ?? 'public'}.${name}`),
+    Object.entries(context.file.tables).map(([name, table]) => `${table.schema}.${name}`),
   );
   for (const [name, fn] of entries) {
     if (context.isFull) return;
@@ -49,7 +49,7 @@ function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): vo
 }
 
 function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
-  const args = fn.args ?? [];
+  const { args } = fn;
   if (args.length > MOST_ARGUMENTS) {
     context.report({
       code: 'bad-value',
@@ -111,7 +111,7 @@ function nameParts(text: string): string[] {
 
 export function checkCodeFunctions(context: CheckContext): void {
   const isBundled = context.file.functions_bundle !== undefined;
-  for (const [name, fn] of Object.entries(context.file.functions ?? {})) {
+  for (const [name, fn] of Object.entries(context.file.functions)) {
     if (context.isFull) return;
     const path = ['functions', name];
     if (!/^[A-Za-z0-9][\w-]{0,62}$/.test(name)) {
@@ -134,7 +134,7 @@ export function checkCodeFunctions(context: CheckContext): void {
     }
     // Sources that are in a bundle need not be here.
     if (isBundled || !checkReferencedFile(context, [...path, 'file'], fn.file)) continue;
-    if (fn.auth_required !== true) checkPublicSource(context, [...path, 'file'], fn.file);
+    if (!fn.authRequired) checkPublicSource(context, [...path, 'file'], fn.file);
   }
 }
 

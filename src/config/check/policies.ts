@@ -1,6 +1,6 @@
 // Row-level security policies of tables and buckets: which conditions an operation needs and which it ignores.
 import type { KeyPath } from '../mistakes/mistake.ts';
-import type { RawPolicy } from '../schema/schema.ts';
+import type { RawPolicy } from '../schema/tables.ts';
 import type { CheckContext } from './context.ts';
 import { checkName } from './name.ts';
 import { familyOf } from './type-family.ts';
@@ -38,14 +38,14 @@ export function checkPolicies(
       });
     }
     checkConditions(context, at, policy);
-    for (const key of ['using', 'with_check', 'check'] as const) {
-      checkOwner(context, [...at, key], policy[key], columns);
-    }
+    checkOwner(context, [...at, 'using'], policy.using, columns);
+    checkOwner(context, [...at, 'with_check'], policy.withCheck, columns);
+    checkOwner(context, [...at, 'check'], policy.check, columns);
   });
 }
 
 function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy): void {
-  const { using, with_check: withCheck, check } = policy;
+  const { using, withCheck, check } = policy;
   if (using === undefined && withCheck === undefined && check === undefined) {
     context.report({
       code: 'missing-key',

@@ -1,5 +1,4 @@
 // Everything that is not schema: pool, origins, providers, auth.
-import { parseDuration } from '../../lib/duration.ts';
 import { MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../schema/names.ts';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { type CheckContext, didYouMean } from './context.ts';
@@ -18,16 +17,17 @@ export function checkSettings(context: CheckContext): void {
 
 function checkServer(context: CheckContext): void {
   const { database, server } = context.file;
-  const pool = database?.pool;
-  if (pool?.max !== undefined && pool.min !== undefined && pool.min > pool.max) {
+  const { min, max } = database.pool;
+  const path = ['database', 'pool', 'min'];
+  if (min > max && context.isWritten(path) && context.isWritten(['database', 'pool', 'max'])) {
     context.report({
       code: 'conflict',
-      path: ['database', 'pool', 'min'],
-      message: `min (${pool.min}) is greater than max (${pool.max})`,
+      path,
+      message: `min (${min}) is greater than max (${max})`,
       hint: 'min is how many connections stay open when idle.',
     });
   }
-  server?.cors?.origins?.forEach((origin, index) => {
+  server.cors.origins.forEach((origin, index) => {
     const path: KeyPath = ['server', 'cors', 'origins', index];
     if (origin === '*' || origin === 'null' || isOrigin(origin)) return;
     const whole = URL.canParse(origin) ? new URL(origin).origin : 'null';
@@ -51,8 +51,8 @@ function isOrigin(text: string): boolean {
 }
 
 function checkProviders(context: CheckContext): void {
-  const { email, storage } = context.file.providers ?? {};
-  if (email?.type === 'resend' && email.api_key === undefined)
+  const { email, storage } = context.file.providers;
+  if (email?.type === 'resend' && email.apiKey === undefined)
     missingBeside(context, ['providers', 'email'], 'api_key', 'Write api_key: ${RESEND_API_KEY}.');
   if (email?.type === 'smtp' && email.url === undefined) {
     const hint = 'Write url: ${SMTP_URL}, for example smtp://user:password@host:587.';
@@ -74,21 +74,21 @@ function checkProviders(context: CheckContext): void {
   }
   if (storage?.type === 's3' && !storage.s3)
     missingBeside(context, ['providers', 'storage'], 's3', 'Write s3: { bucket: …, region: … }.');
-  const { access_key_id: id, secret_access_key: secret, endpoint } = storage?.s3 ?? {};
-  if ((id === undefined) !== (secret === undefined)) {
+  const { s3 } = storage ?? {};
+  if (s3 && (s3.accessKeyId === undefined) !== (s3.secretAccessKey === undefined)) {
     missingBeside(
       context,
       ['providers', 'storage', 's3'],
-      id === undefined ? 'access_key_id' : 'secret_access_key',
+      s3.accessKeyId === undefined ? 'access_key_id' : 'secret_access_key',
       'Give both, or neither to take the credentials of the environment.',
     );
   }
-  if (endpoint !== undefined && !isHttpUrl(endpoint)) {
+  if (s3?.endpoint !== undefined && !isHttpUrl(s3.endpoint)) {
     const path = ['providers', 'storage', 's3', 'endpoint'];
     context.report({
       code: 'bad-value',
       path,
-      message: `${context.quote(path, endpoint)} is not a URL`,
+      message: `${context.quote(path, s3.endpoint)} is not a URL`,
       hint: 'For example https://store.example.com:9000.',
     });
   }
@@ -107,7 +107,7 @@ function missingBeside(context: CheckContext, path: KeyPath, key: string, hint: 
 
 function checkTokens(context: CheckContext): void {
   const { auth } = context.file;
-  if (auth?.refresh_tokens !== undefined) {
+  if (auth.refresh_tokens !== undefined) {
     context.report({
       code: 'deprecated',
       path: ['auth', 'refresh_tokens'],
@@ -117,10 +117,9 @@ function checkTokens(context: CheckContext): void {
       part: 'key',
     });
   }
-  if (auth?.jwt_expiry === undefined) return;
   const path = ['auth', 'jwt_expiry'];
-  const shown = context.quote(path, auth.jwt_expiry);
-  const expiry = parseDuration(auth.jwt_expiry) ?? 0;
+  const expiry = auth.jwt_expiry;
+  const shown = context.quote(path, expiry);
   if (expiry < SHORTEST_TOKEN_MS) {
     context.report({
       code: 'bad-value',
@@ -141,7 +140,7 @@ function checkTokens(context: CheckContext): void {
 
 function checkMail(context: CheckContext): void {
   const { auth, providers } = context.file;
-  if (auth?.email?.verify_email && !providers?.email && !context.broken.touches(['providers', 'email'])) {
+  if (auth.email?.verify_email && !providers.email && !context.broken.touches(['providers', 'email'])) {
     context.report({
       code: 'conflict',
       path: ['auth', 'email', 'verify_email'],
@@ -150,7 +149,7 @@ function checkMail(context: CheckContext): void {
     });
   }
   const kinds = new Map<string, string>();
-  for (const [name, template] of Object.entries(auth?.email?.templates ?? {})) {
+  for (const [name, template] of Object.entries(auth.email?.templates ?? {})) {
     if (context.isFull) return;
     const path = ['auth', 'email', 'templates', name];
     const kind = MAIL_TEMPLATES.get(name);
@@ -196,7 +195,7 @@ function checkMail(context: CheckContext): void {
 }
 
 function checkOAuth(context: CheckContext): void {
-  for (const [name, provider] of Object.entries(context.file.auth?.oauth ?? {})) {
+  for (const [name, provider] of Object.entries(context.file.auth.oauth)) {
     if (context.isFull) return;
     const path = ['auth', 'oauth', name];
     if (!OAUTH_PROVIDERS.has(name) && provider.issuer === undefined) {
@@ -227,7 +226,7 @@ function checkOAuth(context: CheckContext): void {
         hint: 'For example https://login.example.com.',
       });
     }
-    checkCallback(context, [...path, 'redirect_url'], name, provider.redirect_url);
+    checkCallback(context, [...path, 'redirect_url'], name, provider.redirectUrl);
   }
 }
 

@@ -4,7 +4,7 @@ import type { CheckContext } from './context.ts';
 import { checkPolicies } from './policies.ts';
 
 export function checkBuckets(context: CheckContext): void {
-  for (const [name, bucket] of Object.entries(context.file.storage ?? {})) {
+  for (const [name, bucket] of Object.entries(context.file.storage)) {
     if (context.isFull) return;
     const path = ['storage', name];
     if (RESERVED_BUCKETS.has(name)) {
@@ -24,6 +24,6 @@ export function checkBuckets(context: CheckContext): void {
         part: 'key',
       });
     }
-    if (bucket?.rls) checkPolicies(context, [...path, 'rls'], bucket.rls);
+    checkPolicies(context, [...path, 'rls'], bucket.rls);
   }
 }

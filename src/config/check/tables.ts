@@ -2,7 +2,7 @@
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { compareDecimals, type Decimal } from '../schema/decimal.ts';
 import { toDecimal } from '../schema/scalar.ts';
-import type { RawField, RawTable } from '../schema/schema.ts';
+import type { RawField, RawTable } from '../schema/tables.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault, isCall } from './default.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
@@ -19,14 +19,14 @@ const MOST_COLUMNS = 1600;
 const MOST_INDEX_COLUMNS = 32;
 
 export function checkTables(context: CheckContext): void {
-  const entries = Object.entries(context.file.tables ?? {});
+  const entries = Object.entries(context.file.tables);
   const tables = tablesOf(context);
   const indexNames = new Map<string, string>();
   for (const [name, table] of entries) {
     if (context.isFull) return;
     const path = ['tables', name];
     checkName(context, path, name, 'key');
-    checkSchema(context, [...path, 'schema'], table.schema ?? 'public');
+    checkSchema(context, [...path, 'schema'], table.schema);
     checkFields(context, tables, path, table);
     checkIndexes(context, path, table, indexNames);
     if (table.rls === undefined) reportOpen(context, name);
@@ -174,7 +174,7 @@ function checkType(context: CheckContext, { type }: RawField, path: KeyPath): vo
 
 function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
   if (field.ref === undefined) {
-    if (field.on_delete === undefined || context.broken.covers([...at, 'ref'])) return;
+    if (!context.isWritten([...at, 'on_delete']) || context.broken.covers([...at, 'ref'])) return;
     context.report({
       code: 'conflict',
       path: [...at, 'on_delete'],
@@ -188,7 +188,7 @@ function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
   }
   const path = [...at, 'ref'];
   const bucket = /^storage\.(.+)$/.exec(field.ref)?.[1];
-  const buckets = Object.keys(context.file.storage ?? {});
+  const buckets = Object.keys(context.file.storage);
   if (bucket === undefined) {
     context.report({
       code: 'bad-value',
@@ -301,7 +301,7 @@ function checkIndexes(
   const [, tableName] = path;
   const columns = new Set(table.fields.map((field) => field.name));
   const seen = new Set<string>();
-  (table.indexes ?? []).forEach((index, number) => {
+  table.indexes.forEach((index, number) => {
     const at: KeyPath = [...path, 'indexes', number];
     const listed = new Set<string>();
     index.columns.forEach((column, position) => {
@@ -335,7 +335,7 @@ function checkIndexes(
         hint: 'Name fewer columns.',
       });
     }
-    const shape = JSON.stringify([index.columns, index.unique ?? false, index.where?.trim() ?? null]);
+    const shape = JSON.stringify([index.columns, index.unique, index.where?.trim() ?? null]);
     if (seen.has(shape)) {
       context.report({
         code: 'duplicate',
@@ -372,7 +372,7 @@ function checkIndexName(
 ): void {
   if (name === undefined) return;
   checkName(context, path, name);
-  const key = `${table.schema ?? 'public'}.${name}`;
+  const key = `${table.schema}.${name}`;
   const other = indexNames.get(key);
   if (other !== undefined) {
     context.report({

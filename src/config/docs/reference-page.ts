@@ -1,6 +1,7 @@
 // docs/configuration.md, made from the schema. `npm run docs` writes it, a test compares it.
 import { EXAMPLES } from './reference-examples.ts';
-import { describeSchema, SQL_MEDIA_TYPE, UNIT } from '../schema/schema.ts';
+import { SQL_MEDIA_TYPE, UNIT } from '../schema/kinds.ts';
+import { describeSchema } from '../schema/schema.ts';
 
 type Node = Record<string, unknown>;
 

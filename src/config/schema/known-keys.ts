@@ -1,7 +1,8 @@
 // Looking things up in the schema by path: which keys may stand there, and what kind of scalar. Reads the JSON
 // Schema made from it, so that there is one list only.
 import type { KeyPath } from '../mistakes/mistake.ts';
-import { describeSchema, SQL_MEDIA_TYPE } from './schema.ts';
+import { SQL_MEDIA_TYPE } from './kinds.ts';
+import { describeSchema } from './schema.ts';
 
 /** A node of the JSON Schema; undefined where the schema has nothing to say. */
 export type SchemaNode = Readonly<Record<string, unknown>> | undefined;

@@ -1,23 +1,24 @@
 // References to tables, columns and objects of the database, as the file writes them.
-import type { RawField } from './schema.ts';
+import type { RawField } from './tables.ts';
 
-export type OnDelete = 'cascade' | 'restrict' | 'set_null';
+export type QualifiedName = { readonly schema: string; readonly name: string };
 
 export type ForeignKey = {
   readonly schema: string;
   readonly table: string;
   readonly column: string;
-  readonly onDelete: OnDelete;
+  readonly onDelete: 'cascade' | 'restrict' | 'set_null';
 };
 
+/** `table.column` or `schema.table.column`. */
 export function toForeignKey(foreignKey: NonNullable<RawField['foreign_key']>): ForeignKey {
   const parts = foreignKey.references.split('.');
   const [schema = 'public', table = '', column = ''] = parts.length === 2 ? ['public', ...parts] : parts;
-  return { schema, table, column, onDelete: foreignKey.on_delete ?? 'restrict' };
+  return { schema, table, column, onDelete: foreignKey.on_delete };
 }
 
-/** `name` is of `public`; only the first dot separates, since names may hold dots and schemas rarely do. */
-export function toQualified(written: string): { schema: string; name: string } {
+/** A bare name is one of `public`; only the first dot separates, since names may hold dots and schemas rarely do. */
+export function toQualified(written: string): QualifiedName {
   const dot = written.indexOf('.');
   if (dot < 0) return { schema: 'public', name: written };
   return { schema: written.slice(0, dot), name: written.slice(dot + 1) };

@@ -1,0 +1,97 @@
+// SQL functions, code functions, and what the database has of its own that is served.
+import { z } from 'zod';
+import { anyDefault, choice, flag, list, named, section, sqlBody, text, timer } from './kinds.ts';
+
+const sqlFunction = z.strictObject({
+  description: text('Shown in the API description').optional(),
+  auth_required: flag('Refuse callers who are not signed in'),
+  language: z.enum(['sql', 'plpgsql']).default('plpgsql').meta({ description: 'Language of the body' }),
+  volatility: choice('Stable and immutable functions can be called by GET too', [
+    'volatile',
+    'stable',
+    'immutable',
+  ]),
+  security: choice('`definer` runs with the owner’s rights, past row-level security', ['invoker', 'definer']),
+  args: list(
+    'Arguments, called by name',
+    z.strictObject({
+      name: text('Argument name'),
+      type: text('PostgreSQL type'),
+      required: flag('A call without it is answered 400'),
+      default: anyDefault,
+    }),
+  ),
+  returns: z
+    .strictObject({
+      type: text('A type, `record`, `setof <table>` or `void`', 'integer', 'setof todos', 'void'),
+    })
+    .meta({ description: 'Result' }),
+  body: sqlBody('Function body: what stands between the dollar quotes'),
+  renamed_from: text('Earlier name of the function').optional(),
+});
+
+const codeFunction = z
+  .strictObject({
+    runtime: z.enum(['node']).meta({ description: 'The only runtime' }),
+    file: text('Handler, relative to svc.yaml', 'functions/hello.js'),
+    auth_required: flag('Answer 401 to callers who are not signed in, before the handler runs'),
+    timeout: timer('Deadline of one request', '30s'),
+    env: z
+      .record(
+        z.string().regex(/^[A-Za-z_]\w*$/, 'is not a variable name'),
+        z.union([z.string(), z.number(), z.boolean()]),
+      )
+      .prefault({})
+      .meta({ description: 'Values of `ctx.env`: literals or `${SVC_ENV_NAME}` references' }),
+  })
+  .transform(({ auth_required: authRequired, timeout: timeoutMs, env, ...same }) => ({
+    ...same,
+    authRequired,
+    timeoutMs,
+    env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, String(value)])),
+  }));
+
+const objectName = z.string().min(1, 'must not be empty');
+
+export const expose = section(
+  'Objects that exist in the database already and are served as they are; svc never creates or changes them. Their rights are the database’s own grants',
+  {
+    relations: list(
+      'Views, and tables of others, by `name` or `schema.name`',
+      z.union([
+        objectName,
+        z.strictObject({
+          name: text('`name` or `schema.name`'),
+          columns: z
+            .array(z.string())
+            .min(1, 'must name at least one column')
+            .meta({ description: 'Only these columns; all when absent' })
+            .optional(),
+        }),
+      ]),
+      [['monthly_totals', 'reporting.invoices']],
+    ),
+    functions: list(
+      'SQL functions, by `name` or `schema.name`',
+      z.union([
+        objectName,
+        z.strictObject({
+          name: text('`name` or `schema.name`'),
+          auth_required: flag('Refuse callers who are not signed in'),
+        }),
+      ]),
+    ),
+  },
+);
+
+export const rpc = named('SQL functions by name, at /rest/v1/rpc/<name>', sqlFunction);
+export const functions = named('Code functions by name, at /functions/v1/<name>', codeFunction);
+
+export const functionsBundle = z
+  .string()
+  .regex(/^(s3:\/\/[^/]+\/.+|[^:]+)#[0-9a-f]{64}$/, 'must look like s3://<bucket>/<key>#<sha256>')
+  .meta({ description: 'Built code functions, written by `svc bundle`' })
+  .optional();
+
+export type RawSqlFunction = z.infer<typeof sqlFunction>;
+export type RawCodeFunction = z.infer<typeof codeFunction>;

@@ -1,0 +1,127 @@
+// Settings of the service itself. What a section becomes here is what the rest of the program reads.
+import { z } from 'zod';
+import { choice, count, duration, flag, list, secret, section, size, text, timer } from './kinds.ts';
+
+export const project = section('About the project', {
+  name: text('Display name').optional(),
+  description: text('A sentence about the project').optional(),
+  cloud: section('Managed cloud', {
+    project_id: text('Written by `svc deploy`; not for editing by hand').optional(),
+  }),
+}).transform(({ name, description, cloud }) => ({ name, description, cloudProjectId: cloud.project_id }));
+
+export const database = section('Database access; the connection string is SVC_DATABASE_URL', {
+  pool: section('Connection pool of each instance', {
+    max: count('Most connections for requests', { absent: 20, least: 1, most: 10_000 }),
+    min: count('Connections kept open when idle', { absent: 5, least: 0, most: 10_000 }),
+    idle_timeout: timer('After this an idle connection above `min` is closed', '300s'),
+  }).transform(({ max, min, idle_timeout: idleTimeoutMs }) => ({
+    max,
+    min,
+    idleTimeoutMs,
+  })),
+});
+
+export const server = section('HTTP server', {
+  port: count('Listen port; SVC_PORT and --port win', { absent: 8080, least: 0, most: 65_535 }),
+  max_body_size: size('Largest request body that is no upload', '1MB'),
+  max_response_size: size(
+    'Largest answer of the data API; one that would be larger ends in an error',
+    '100MB',
+  ),
+  max_limit: count('Accepted for compatibility; not enforced on REST queries', { absent: 100, least: 0 }),
+  cors: section('Cross-origin access', {
+    origins: list('Origins that browsers may call from; `["*"]` allows all', text('Origin'), [
+      ['https://app.example.com'],
+    ]),
+  }),
+  timeouts: section('Deadlines', {
+    request: timer('Deadline of a request', '30s'),
+    db_query: timer('Deadline of a statement in the database', '10s'),
+    upload: timer('Deadline of an upload', '5m'),
+    shutdown: timer('How long requests in flight get to end at shutdown', '30s'),
+  }).transform(({ request, db_query, upload, shutdown }) => ({
+    requestMs: request,
+    dbQueryMs: db_query,
+    uploadMs: upload,
+    shutdownMs: shutdown,
+  })),
+}).transform(({ max_body_size, max_response_size, max_limit, ...same }) => ({
+  ...same,
+  maxBodyBytes: max_body_size,
+  maxResponseBytes: max_response_size,
+  maxLimit: max_limit,
+}));
+
+const s3Store = z
+  .strictObject({
+    bucket: text('Bucket of the store'),
+    region: text('Region').optional(),
+    access_key_id: secret('Credentials; usually `${…}`').optional(),
+    secret_access_key: secret('Credentials; usually `${…}`').optional(),
+    endpoint: text('URL of an S3-compatible store').optional(),
+  })
+  .meta({ description: 'With `type: s3`' })
+  .transform(({ bucket, region, access_key_id, secret_access_key, endpoint }) => ({
+    bucket,
+    region,
+    accessKeyId: access_key_id,
+    secretAccessKey: secret_access_key,
+    endpoint,
+  }));
+
+export type RawS3Store = z.infer<typeof s3Store>;
+
+export const providers = section('Outside services', {
+  email: z
+    .strictObject({
+      type: z.enum(['resend', 'ses', 'smtp']).meta({ description: 'Who sends the mail' }),
+      api_key: secret('Key of the provider; usually `${…}`').optional(),
+      default_from_email: text('Sender address', 'App <no-reply@example.com>'),
+      url: secret('With `smtp`: `smtp://user:password@host:587`; usually `${…}`').optional(),
+      region: text('With `ses`: AWS region').optional(),
+    })
+    .transform(({ api_key: apiKey, default_from_email: defaultFromEmail, ...same }) => ({
+      ...same,
+      apiKey,
+      defaultFromEmail,
+    }))
+    .nullable()
+    .meta({ description: 'Outgoing mail; `null` or absent sends none' })
+    .optional(),
+  storage: z
+    .strictObject({
+      type: z.enum(['local', 's3']).meta({ description: 'Where objects are kept' }),
+      local: z
+        .strictObject({
+          path: text('Directory').meta({ description: 'Directory', default: '.svc/storage' }).optional(),
+        })
+        .meta({ description: 'With `type: local`' })
+        .optional(),
+      s3: s3Store.optional(),
+    })
+    .meta({ description: 'Object store; a local directory when absent' })
+    .optional(),
+});
+
+export const migrations = section('How schema changes are applied', {
+  drop: choice(
+    'What removing a table or column from this file does: it is kept out of sight, refused, or dropped (what holds values only when allowed by name)',
+    ['retire', 'refuse', 'drop'],
+  ),
+  prune_after: duration('Retired objects younger than this are not pruned unless named', '7d', { least: 0 }),
+  lock_timeout: timer('How long a step waits for a lock before it steps back and tries again', '300ms'),
+  lock_budget: timer('How long it tries in all', '60s'),
+  boot_budget: timer(
+    'How long a start waits for work that blocks nobody, such as unique indexes; then that goes on in the background',
+    '60s',
+  ),
+  max_write_block: timer('Steps that would block writes longer run online instead', '100ms'),
+}).transform(({ drop, prune_after, lock_timeout, lock_budget, boot_budget, max_write_block }) => ({
+  drop,
+  pruneAfterMs: prune_after,
+  lockTimeoutMs: lock_timeout,
+  lockBudgetMs: lock_budget,
+  bootBudgetMs: boot_budget,
+  maxWriteBlockMs: max_write_block,
+}));

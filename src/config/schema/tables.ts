@@ -1,0 +1,136 @@
+// Tables and buckets, with the row-level security policies that both have.
+import { z } from 'zod';
+import {
+  anyDefault,
+  asWritten,
+  bound,
+  choice,
+  flag,
+  list,
+  named,
+  size,
+  sqlExpression,
+  text,
+} from './kinds.ts';
+
+export const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
+export type Operation = (typeof OPERATIONS)[number];
+
+const policy = z
+  .strictObject({
+    name: text(
+      'Label of the policy in the database; made from table, number and operation when absent',
+    ).optional(),
+    operations: z
+      .array(z.enum(OPERATIONS))
+      .min(1, 'must name at least one operation')
+      .meta({ description: 'What the policy is about', examples: [['select', 'update']] }),
+    type: choice('Permissive policies are joined by OR; every restrictive one must hold as well', [
+      'permissive',
+      'restrictive',
+    ]),
+    using: sqlExpression('SQL condition on rows that are seen or affected').optional(),
+    with_check: sqlExpression('SQL condition on rows as they are written').optional(),
+    check: sqlExpression(
+      'Stands for `using` (select, delete), `with_check` (insert) or both (update) where those are absent',
+    ).optional(),
+  })
+  .meta({ description: 'One row-level security policy' })
+  .transform(({ with_check: withCheck, ...same }) => ({ ...same, withCheck }));
+
+const foreignKey = z
+  .strictObject({
+    references: text('`table.column` or `schema.table.column`', 'lists.id', 'auth.users.id'),
+    on_delete: z
+      .enum(['cascade', 'restrict', 'set_null'])
+      .default('restrict')
+      .meta({ description: 'What happens to this row when the referenced one is deleted' }),
+  })
+  .meta({ description: 'Reference to another table' });
+
+const field = z.strictObject({
+  name: text('Column name'),
+  type: text(
+    'PostgreSQL type. May be left out beside `foreign_key`: the type then follows the referenced column',
+    ...['text', 'uuid', 'timestamptz', 'bigserial', 'numeric(10,2)', 'text[]'],
+  ).optional(),
+  primary_key: flag('Part of the primary key; several make a composite one, in this order'),
+  required: flag('NOT NULL'),
+  unique: flag('UNIQUE'),
+  default: anyDefault,
+  enum: z
+    .array(asWritten())
+    .min(1, 'must list at least one value')
+    .meta({ description: 'The only values allowed' })
+    .optional(),
+  pattern: text('Regular expression (PostgreSQL’s) that text must match').optional(),
+  min: bound('Least value allowed').optional(),
+  max: bound('Greatest value allowed').optional(),
+  check: sqlExpression('Any SQL condition on the row').optional(),
+  foreign_key: foreignKey.optional(),
+  ref: text('The column holds the path of a stored object: `storage.<bucket>`', 'storage.avatars').optional(),
+  on_delete: z
+    .enum(['cascade', 'keep'])
+    .default('keep')
+    .meta({ description: 'Only with `ref`: whether the object is deleted with the row' }),
+  renamed_from: text(
+    'Earlier name of the column; its data is kept. Harmless once the rename is done',
+  ).optional(),
+  backfill: sqlExpression(
+    'SQL value for existing rows, used once when the column becomes required',
+  ).optional(),
+  using: sqlExpression('SQL expression that converts existing values when the type changes').optional(),
+});
+
+const index = z.strictObject({
+  columns: z
+    .array(text('Column name'))
+    .min(1, 'must name at least one column')
+    .meta({ description: 'Columns, in order' }),
+  unique: flag('No two rows with equal values'),
+  where: sqlExpression('SQL condition: only matching rows are indexed').optional(),
+  name: text('Label of the index; made from table and columns when absent').optional(),
+});
+
+const table = z.strictObject({
+  schema: text('PostgreSQL schema').default('public').meta({ description: 'PostgreSQL schema' }),
+  fields: z
+    .array(field)
+    .min(1, 'must declare at least one column')
+    .meta({ description: 'Columns. None is added by itself' }),
+  indexes: list('Indexes beside those of keys', index),
+  rls: z
+    .union([z.literal(false), z.array(policy)])
+    .meta({
+      description:
+        'Row-level security policies. An empty list closes the table; `false` leaves it open on purpose; without the key it is open and warned about',
+    })
+    .optional(),
+  renamed_from: text('Earlier name of the table; its data is kept').optional(),
+  protect: flag('Never pruned and never rewritten, whatever is allowed elsewhere'),
+});
+
+const bucket = z
+  .strictObject({
+    public: flag('Anybody may download by URL'),
+    max_size: size('Largest upload', '50MB'),
+    types: list(
+      'Allowed MIME types; an empty list allows all',
+      z.string().regex(/^[\w.+-]+\/(\*|[\w.+-]+)$/, 'is not a MIME type such as image/png or image/*'),
+      [['image/*', 'application/pdf']],
+    ),
+    rls: list('Policies on the bucket’s objects; without any, only the secret key has access', policy),
+  })
+  .transform(({ max_size: maxSizeBytes, ...same }) => ({ ...same, maxSizeBytes }));
+
+export const tables = named('Tables by name', table);
+export const storage = named(
+  'Buckets by name; they exist only here',
+  bucket.nullable().transform((found) => found ?? bucket.parse({})),
+);
+
+export type RawTable = z.infer<typeof table>;
+export type RawField = z.infer<typeof field>;
+export type RawPolicy = z.infer<typeof policy>;
+export type RawBucket = z.infer<typeof bucket>;
+export type RawIndex = z.infer<typeof index>;
