@@ -10,7 +10,7 @@ import type { Variables } from './read/interpolate.ts';
 import { renderPath, inOrder, type Mistake } from './mistakes/mistake.ts';
 import { normalise } from './normalise.ts';
 import type { SvcFile } from './schema/schema.ts';
-import { readTree } from './read/tree.ts';
+import { readTree } from './read/read-tree.ts';
 import { BrokenPaths, usablePart, withoutMissingTwins } from './check/usable-part.ts';
 import { validate } from './check/validate.ts';
 

@@ -57,6 +57,10 @@ export class CheckContext {
     this.#mistakes.push(mistakeAt(this.#tree, span, { code, path, message, hint: text, severity }));
   }
 
+  reportTwice(path: KeyPath, message: string): void {
+    this.report({ code: 'duplicate', path, message, hint: 'Remove one of the two.' });
+  }
+
   /** A value of the file as a message may show it. */
   quote(path: KeyPath, value: unknown): string {
     return quote(this.#tree, path, value);

@@ -64,12 +64,7 @@ function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction
     const at: KeyPath = [...path, 'args', index];
     checkName(context, [...at, 'name'], arg.name);
     if (seen.has(arg.name)) {
-      context.report({
-        code: 'duplicate',
-        path: [...at, 'name'],
-        message: `the argument ${arg.name} is declared twice`,
-        hint: 'Remove one of the two.',
-      });
+      context.reportTwice([...at, 'name'], `the argument ${arg.name} is declared twice`);
     }
     seen.add(arg.name);
     checkDefault(context, [...at, 'default'], arg.type, arg.default);

@@ -30,12 +30,7 @@ export function checkPolicies(
     }
     const twice = policy.operations.findIndex((one, n) => policy.operations.indexOf(one) !== n);
     if (twice >= 0) {
-      context.report({
-        code: 'duplicate',
-        path: [...at, 'operations', twice],
-        message: `${policy.operations[twice]} is listed twice`,
-        hint: 'Remove one of the two.',
-      });
+      context.reportTwice([...at, 'operations', twice], `${policy.operations[twice]} is listed twice`);
     }
     checkConditions(context, at, policy);
     checkOwner(context, [...at, 'using'], policy.using, columns);

@@ -92,12 +92,7 @@ function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table
     const nameAt = [...at, 'name'];
     checkName(context, nameAt, field.name);
     if (seen.has(field.name)) {
-      context.report({
-        code: 'duplicate',
-        path: nameAt,
-        message: `the column ${field.name} is declared twice in ${path[1]}`,
-        hint: 'Remove one of the two.',
-      });
+      context.reportTwice(nameAt, `the column ${field.name} is declared twice in ${path[1]}`);
     }
     seen.add(field.name);
     if (SYSTEM_COLUMNS.has(field.name) || TRANSIENT_COLUMN.test(field.name)) {
@@ -269,12 +264,7 @@ function checkEnum(context: CheckContext, field: RawField, type: string | undefi
   for (const [index, value] of field.enum.entries()) {
     const path = [...at, 'enum', index];
     if (values.has(value)) {
-      context.report({
-        code: 'duplicate',
-        path,
-        message: `${context.quote(path, value)} is listed twice`,
-        hint: 'Remove one of the two.',
-      });
+      context.reportTwice(path, `${context.quote(path, value)} is listed twice`);
       return;
     }
     values.add(value);
@@ -318,12 +308,7 @@ function checkIndexes(
               : (didYouMean(column, columns) ?? `Its columns: ${[...columns].slice(0, 20).join(', ')}.`),
         });
       } else if (listed.has(column)) {
-        context.report({
-          code: 'duplicate',
-          path: columnAt,
-          message: `the index has ${column} twice`,
-          hint: 'Remove one of the two.',
-        });
+        context.reportTwice(columnAt, `the index has ${column} twice`);
       }
       listed.add(column);
     });
@@ -337,12 +322,7 @@ function checkIndexes(
     }
     const shape = JSON.stringify([index.columns, index.unique, index.where?.trim() ?? null]);
     if (seen.has(shape)) {
-      context.report({
-        code: 'duplicate',
-        path: at,
-        message: 'the same index is declared twice',
-        hint: 'Remove one of the two.',
-      });
+      context.reportTwice(at, 'the same index is declared twice');
     }
     seen.add(shape);
     const [only] = index.columns;

@@ -1,0 +1,315 @@
+// YAML document → tree, with variables substituted. Aliases are expanded here and counted, so that a few bytes
+// cannot become a gigabyte; merge keys (`<<`) work.
+import {
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  visit,
+  type Alias,
+  type Node,
+  type Scalar,
+  type YAMLMap,
+} from 'yaml';
+import { makeMistake, type KeyPath, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
+import {
+  childSchema,
+  expectsScalar,
+  isOptionalContainer,
+  isSql,
+  rootSchema,
+  type SchemaNode,
+} from '../schema/known-keys.ts';
+import { readPlain, toValue, type ScalarText } from '../schema/scalar.ts';
+import { DEEPEST, type SvcDocument } from './document.ts';
+import { interpolate, type Variables } from './interpolate.ts';
+import { positionOf, type Place, type Span, type Tree } from './tree.ts';
+
+/** Values that aliases may add to what is written out; more than any file repeats by hand. */
+const MOST_REPEATED = 50_000;
+
+export function readTree(document: SvcDocument, variables: Variables): Tree {
+  return new TreeReader(document, variables).read();
+}
+
+type Read = { readonly value: unknown; readonly place: Place };
+type Entry = { readonly key: Scalar; readonly node: unknown };
+type Context = { readonly schema: SchemaNode; readonly path: KeyPath; readonly key: Span | undefined };
+
+class TreeReader {
+  readonly #document: SvcDocument;
+  readonly #variables: Variables;
+  readonly #mistakes: Mistake[] = [];
+  readonly #substitutions = new Map<string, string>();
+  readonly #targets = new Map<Alias, Node>();
+  /** Collections around the node being read: one that comes again inside of itself has no end. */
+  readonly #around = new Set<unknown>();
+  /** How many aliases are being expanded inside of each other. */
+  #expanding = 0;
+  #repeated = 0;
+
+  constructor(document: SvcDocument, variables: Variables) {
+    this.#document = document;
+    this.#variables = variables;
+  }
+
+  read(): Tree {
+    this.#resolveAliases();
+    const { contents } = this.#document.yaml;
+    const { value, place } = this.#read(contents, { schema: rootSchema(), path: [], key: undefined });
+    return {
+      document: this.#document,
+      value,
+      root: { ...place, value: FIRST_CHARACTER },
+      mistakes: this.#mistakes,
+      substitutions: this.#substitutions,
+    };
+  }
+
+  /** An alias means the last anchor of its name before it. One walk, because asking each alias is a walk each. */
+  #resolveAliases(): void {
+    const anchors = new Map<string, Node>();
+    visit(this.#document.yaml, {
+      Node: (_key, node) => {
+        if (isAlias(node)) {
+          const target = anchors.get(node.source);
+          if (target) this.#targets.set(node, target);
+        } else if (node.anchor !== undefined) anchors.set(node.anchor, node);
+      },
+    });
+  }
+
+  #read(node: unknown, context: Context): Read {
+    if (isAlias(node)) return this.#readAlias(node, context);
+    if (this.#expanding > 0 && !this.#mayRepeat(node, context.path)) return absent(context);
+    if (isScalar(node)) return this.#readScalar(node, context);
+    if (!isMap(node) && !isSeq(node)) return absent(context);
+    if (this.#around.size >= DEEPEST) {
+      this.#report(node, {
+        code: 'yaml',
+        path: context.path.slice(0, DEEPEST / 10),
+        message: `values are nested more than ${DEEPEST} levels deep`,
+        hint: 'Is a bracket left open?',
+      });
+      return absent(context);
+    }
+    this.#around.add(node);
+    const read = isMap(node) ? this.#readMap(node, context) : this.#readList(node.items, node, context);
+    this.#around.delete(node);
+    return read;
+  }
+
+  /** Reports once when aliases become too much, and says no from then on. */
+  #mayRepeat(node: unknown, path: KeyPath): boolean {
+    this.#repeated += 1;
+    if (this.#repeated === MOST_REPEATED + 1) {
+      this.#report(node, {
+        code: 'yaml',
+        path,
+        message: `aliases (*name) expand to more than ${MOST_REPEATED} values`,
+        hint: 'Write the repeated parts out, or use fewer aliases.',
+      });
+    }
+    return this.#repeated <= MOST_REPEATED;
+  }
+
+  #readAlias(alias: Alias, context: Context): Read {
+    const target = this.#targets.get(alias);
+    if (!target || this.#around.has(target)) {
+      this.#report(alias, {
+        code: 'yaml',
+        path: context.path,
+        message: target
+          ? 'this alias stands inside of what it stands for'
+          : `there is no anchor &${alias.source} before this`,
+        hint: target
+          ? 'Write the value out.'
+          : 'A value that starts with * needs quotes, unless it is an alias.',
+      });
+      return absent(context);
+    }
+    this.#expanding += 1;
+    const read = this.#read(target, context);
+    this.#expanding -= 1;
+    return read;
+  }
+
+  #readMap(node: YAMLMap, { schema, path, key }: Context): Read {
+    const value: Record<string, unknown> = {};
+    const children = new Map<string, Place>();
+    for (const [name, entry] of this.#entries(node, path, new Set())) {
+      const child: Context = {
+        schema: childSchema(schema, name),
+        path: [...path, name],
+        key: spanOf(entry.key),
+      };
+      const read = this.#read(entry.node, child);
+      children.set(name, read.place);
+      const isAbsent = read.value === undefined || (read.value === null && isOptionalContainer(child.schema));
+      if (!isAbsent) value[name] = read.value;
+    }
+    return { value, place: { key, value: valueSpan(node, key), scalar: undefined, isList: false, children } };
+  }
+
+  #readList(items: readonly unknown[], node: Node, { schema, path, key }: Context): Read {
+    const value: unknown[] = [];
+    const children = new Map<string, Place>();
+    items.forEach((item, index) => {
+      const read = this.#read(item, {
+        schema: childSchema(schema, index),
+        path: [...path, index],
+        key: undefined,
+      });
+      children.set(String(index), read.place);
+      value.push(read.value);
+    });
+    return { value, place: { key, value: valueSpan(node, key), scalar: undefined, isList: true, children } };
+  }
+
+  /** The pairs of a map by their key as written; merged ones stand behind its own. */
+  #entries(node: YAMLMap, path: KeyPath, merging: Set<YAMLMap>): Map<string, Entry> {
+    const entries = new Map<string, Entry>();
+    const merged: unknown[] = [];
+    for (const pair of node.items) {
+      const key = isAlias(pair.key) ? this.#targets.get(pair.key) : pair.key;
+      if (!isScalar(key)) {
+        this.#report(pair.key, {
+          code: 'bad-value',
+          path,
+          message: 'a key is a plain word here',
+          hint: 'A key that starts with { or [ or ? needs quotes.',
+        });
+        continue;
+      }
+      const name = typeof key.value === 'string' ? key.value : (key.source ?? String(key.value));
+      if (name === '<<' && key.type === 'PLAIN') {
+        merged.push(pair.value);
+        continue;
+      }
+      const first = entries.get(name);
+      if (name === '__proto__') {
+        this.#report(key, {
+          code: 'reserved-name',
+          path: [...path, name],
+          message: 'nothing can be called __proto__',
+          hint: 'Choose another name.',
+        });
+      } else if (first) {
+        const { line } = this.#document.lines.linePos(spanOf(first.key).offset);
+        this.#report(key, {
+          code: 'duplicate',
+          path: [...path, name],
+          message: `the key ${JSON.stringify(name)} is here twice; line ${line} has it first`,
+          hint: 'Merge the two, or rename one.',
+        });
+      } else entries.set(name, { key, node: pair.value });
+    }
+    for (const source of merged) this.#merge(entries, source, path, merging);
+    return entries;
+  }
+
+  #merge(entries: Map<string, Entry>, source: unknown, path: KeyPath, merging: Set<YAMLMap>): void {
+    const node = isAlias(source) ? this.#targets.get(source) : source;
+    if (isSeq(node)) {
+      for (const item of node.items) if (!isSeq(item)) this.#merge(entries, item, path, merging);
+      return;
+    }
+    if (isMap(node) && !this.#mayRepeat(source, path)) return;
+    if (!isMap(node) || merging.has(node) || this.#around.size + merging.size > DEEPEST) {
+      this.#report(source, {
+        code: 'yaml',
+        path: [...path, '<<'],
+        message: '<< takes a map, or a list of maps, that does not contain this one',
+        hint: 'For example <<: *name.',
+      });
+      return;
+    }
+    merging.add(node);
+    for (const [name, entry] of this.#entries(node, path, merging))
+      if (!entries.has(name)) entries.set(name, entry);
+    merging.delete(node);
+  }
+
+  #readScalar(node: Scalar, { schema, path, key }: Context): Read {
+    const source = typeof node.value === 'string' ? node.value : (node.source ?? '');
+    const quoted = node.type !== undefined && node.type !== 'PLAIN';
+    const expected = expectsScalar(schema);
+    if (node.tag !== undefined && node.tag !== 'tag:yaml.org,2002:str') {
+      this.#report(node, {
+        code: 'yaml',
+        path,
+        message: `tags such as ${node.tag.replace('tag:yaml.org,2002:', '!!')} mean nothing here`,
+        hint: 'Remove it.',
+      });
+      return absent({ schema, path, key }, spanOf(node));
+    }
+    const interpolated = source.includes('${')
+      ? interpolate(source, this.#variables, {
+          sql: isSql(schema),
+          functionEnv: path[0] === 'functions' && path[2] === 'env',
+        })
+      : { text: source, substituted: false, used: new Map<string, string>(), failures: [] };
+    for (const { reference, ...failure } of interpolated.failures) {
+      const { offset, length } = spanOf(node);
+      const within = Math.max(0, this.#document.text.slice(offset, offset + length).indexOf(reference));
+      this.#add({ offset: offset + within, length: reference.length }, { ...failure, path });
+    }
+    const { text, substituted } = interpolated;
+    for (const [value, reference] of interpolated.used) this.#substitutions.set(value, reference);
+    // Inside { } YAML demands quotes around a reference, so a quoted one may still stand for a number.
+    const reread = substituted
+      ? expected === 'number' || expected === 'boolean' || (expected === 'any' && !quoted)
+      : !quoted && node.tag === undefined;
+    const read = reread ? readPlain(text) : { kind: 'string' as const, text };
+    const asWritten = expected === 'written' && read.kind !== 'null';
+    const scalar: ScalarText = {
+      kind: asWritten ? 'string' : read.kind,
+      text: asWritten ? text : read.text,
+      quoted,
+      written: source,
+      substituted,
+    };
+    const span = spanOf(node);
+    const place: Place = {
+      key,
+      // Nothing is written: point at the key.
+      value: span.length === 0 && key ? key : span,
+      scalar,
+      isList: false,
+      children: NO_CHILDREN,
+    };
+    return { value: interpolated.failures.length > 0 ? undefined : toValue(scalar), place };
+  }
+
+  #report(node: unknown, mistake: MistakeText): void {
+    this.#add(isNode(node) ? spanOf(node) : FIRST_CHARACTER, mistake);
+  }
+
+  #add(span: Span, mistake: MistakeText): void {
+    const document = this.#document;
+    const position = positionOf({ document }, span);
+    this.#mistakes.push(makeMistake({ text: document.text, position, ...span }, mistake));
+  }
+}
+
+const FIRST_CHARACTER: Span = { offset: 0, length: 1 };
+const NO_CHILDREN: ReadonlyMap<string, Place> = new Map();
+
+function absent({ key }: Context, span: Span = key ?? FIRST_CHARACTER): Read {
+  return {
+    value: undefined,
+    place: { key, value: span, scalar: undefined, isList: false, children: NO_CHILDREN },
+  };
+}
+
+function spanOf(node: Node): Span {
+  const [start = 0, end = start] = node.range ?? [];
+  return { offset: start, length: end - start };
+}
+
+/** A block begins on the next line: its key says better what is meant. */
+function valueSpan(node: Node, key: Span | undefined): Span {
+  const isBlock = (isMap(node) || isSeq(node)) && !node.flow;
+  return isBlock && key ? key : spanOf(node);
+}
