@@ -1,6 +1,6 @@
 // Settings of the service itself. What a section becomes here is what the rest of the program reads.
 import { z } from 'zod';
-import { choice, count, duration, flag, list, secret, section, size, text, timer } from './kinds.ts';
+import { choice, count, duration, list, secret, section, size, text, timer } from './kinds.ts';
 
 export const project = section('About the project', {
   name: text('Display name').optional(),

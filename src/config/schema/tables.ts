@@ -52,7 +52,12 @@ const field = z.strictObject({
   name: text('Column name'),
   type: text(
     'PostgreSQL type. May be left out beside `foreign_key`: the type then follows the referenced column',
-    ...['text', 'uuid', 'timestamptz', 'bigserial', 'numeric(10,2)', 'text[]'],
+    'text',
+    'uuid',
+    'timestamptz',
+    'bigserial',
+    'numeric(10,2)',
+    'text[]',
   ).optional(),
   primary_key: flag('Part of the primary key; several make a composite one, in this order'),
   required: flag('NOT NULL'),
