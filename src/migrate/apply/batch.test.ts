@@ -7,7 +7,7 @@ function steps(...said: readonly (readonly [sql: string, part?: TablePart])[]): 
     const step: Step = {
       sql,
       lane: 'metadata',
-      phase: 30,
+      stage: 'columns',
       identity: sql,
       at: sql,
       sign: '+',

@@ -62,7 +62,7 @@ export async function executeMetadata(
 const COMMIT: Step = {
   sql: 'commit',
   lane: 'metadata',
-  phase: 999,
+  stage: 'retire',
   identity: '',
   at: '',
   sign: '~',

@@ -74,7 +74,7 @@ export type Change =
     }
   | DropRetiredChange
   | { readonly kind: 'grant-function'; readonly fn: DesiredFunction; readonly live: LiveFunction }
-  | { readonly kind: 'drop-function' | 'retire-function'; readonly live: LiveFunction }
+  | { readonly kind: 'drop-function'; readonly live: LiveFunction }
   | {
       readonly kind: 'create-storage-policy';
       readonly policy: DesiredPolicy;

@@ -1,93 +1,164 @@
-// Who may do what, as statements: grants, policies, retirement, and the triggers that follow storage references.
+// Who may do what, as statements: schemas, grants, row-level security, policies, and the triggers that follow
+// references to stored objects.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import type { Change, DropRetiredChange } from '../diff/change.ts';
-import type { DesiredTable } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import { trackCall } from '../diff/references.ts';
 import { referenceTriggerLabels } from '../schema/label.ts';
-import { keyOf, tableKey } from '../schema/model.ts';
-import { grantSequence } from './columns.ts';
+import { keyOf } from '../schema/model.ts';
+import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { nameOf } from '../schema/qualified-name.ts';
-import { onTable, type StepList } from './step-list.ts';
-import { PHASE } from './step.ts';
+import { primaryKeyOf } from '../schema/relation.ts';
+import { grantSequence } from './columns.ts';
+import { type ChangeOf, onTable, type Planners, type StepList } from './step-list.ts';
 
-export function retireTable(steps: StepList, live: LiveTable): void {
-  const name = nameOf(live);
-  const drops = live.foreignKeys.map(
-    (one) => `; alter table ${name} drop constraint if exists ${quoteIdent(one.label)}`,
-  );
-  steps.add({
-    // Its foreign keys must go: rows nobody sees any more would block deletes elsewhere.
-    sql: `revoke all on ${name} from anon, authenticated, service_role, public${drops.join('')}`,
-    phase: PHASE.retire,
-    identity: `tables.${live.name}`,
-    table: keyOf(live),
-    sign: '-',
-    summary: `table ${live.name} retired, data kept`,
-    hazards: ['BREAKS_OLD_CODE'],
-  });
-}
+export const ACCESS: Planners<
+  | 'create-schema'
+  | 'grant-schema'
+  | 'grant-table'
+  | 'enable-rls'
+  | 'disable-rls'
+  | 'unforce-rls'
+  | 'create-policy'
+  | 'drop-policy'
+  | 'create-storage-policy'
+  | 'drop-storage-policy'
+  | 'add-reference'
+  | 'suspend-reference'
+  | 'drop-reference'
+> = {
+  'create-schema': (steps, { schema }) => {
+    steps.add({
+      sql: `create schema if not exists ${quoteIdent(schema)}`,
+      stage: 'schemas',
+      identity: `schemas.${schema}`,
+      summary: `schema ${schema}`,
+    });
+  },
+  'grant-schema': (steps, { schema }) => {
+    steps.add({
+      sql: `grant usage on schema ${quoteIdent(schema)} to anon, authenticated, service_role`,
+      stage: 'schemas',
+      identity: `schemas.${schema}`,
+      sign: '~',
+      summary: `usage of schema ${schema} for the API roles`,
+    });
+  },
+  'grant-table': grantTable,
+  'enable-rls': (steps, { table, live }) => {
+    steps.add({
+      ...onTable(table),
+      sql: `alter table ${nameOf(table)} enable row level security`,
+      stage: 'row-security',
+      sign: '~',
+      summary: 'row-level security on',
+      hazards: live ? ['AUTHZ_NARROW'] : [],
+    });
+  },
+  'disable-rls': (steps, { table }) => {
+    steps.add({
+      ...onTable(table),
+      sql: `alter table ${nameOf(table)} disable row level security`,
+      stage: 'row-security',
+      sign: '~',
+      summary: 'row-level security OFF: open to every key holder',
+      hazards: ['AUTHZ_OPEN'],
+    });
+  },
+  'unforce-rls': (steps, { table }) => {
+    steps.add({
+      ...onTable(table),
+      sql: `alter table ${nameOf(table)} no force row level security`,
+      stage: 'row-security',
+      sign: '~',
+      summary: 'row-level security no longer forced on the owner',
+      hazards: ['AUTHZ_CHANGE'],
+    });
+  },
+  'create-policy': (steps, change) => {
+    createPolicy(steps, nameOf(change.table), keyOf(change.table), change.table.at, change);
+  },
+  'drop-policy': (steps, { table, policy }) => {
+    steps.add({
+      ...onTable(table),
+      identity: `${table.at}.rls`,
+      sql: `drop policy ${quoteIdent(policy.label)} on ${nameOf(table)}`,
+      stage: 'drop-dependants',
+      sign: '-',
+      summary: `policy ${policy.label} (${policy.command})`,
+      hazards: ['AUTHZ_CHANGE'],
+    });
+  },
+  'create-storage-policy': (steps, change) => {
+    createPolicy(steps, STORAGE_OBJECTS, STORAGE_OBJECTS, `storage.${change.bucket}`, {
+      ...change,
+      replaces: null,
+    });
+  },
+  'drop-storage-policy': (steps, { policy }) => {
+    steps.add({
+      identity: 'storage.rls',
+      sql: `drop policy ${quoteIdent(policy.label)} on ${STORAGE_OBJECTS}`,
+      stage: 'drop-dependants',
+      table: STORAGE_OBJECTS,
+      sign: '-',
+      summary: `storage policy ${policy.label}`,
+      hazards: ['AUTHZ_CHANGE'],
+    });
+  },
+  'add-reference': addReference,
+  // PostgreSQL changes no type below a trigger that names the column.
+  'suspend-reference': (steps, { table, reference: { column } }) => {
+    const labels = referenceTriggerLabels(column);
+    steps.add({
+      ...onTable(table),
+      sql: [labels.row, labels.truncate]
+        .map((label) => `drop trigger if exists ${quoteIdent(label)} on ${nameOf(table)}`)
+        .join('; '),
+      stage: 'drop-dependants',
+      sign: '~',
+      summary: `reference triggers of ${column} step aside`,
+    });
+  },
+  'drop-reference': (steps, { table, live, trigger: { label, definition } }) => {
+    const column = /track_ref\('((?:[^']|'')*)'/.exec(definition)?.[1]?.replaceAll("''", "'");
+    const forget =
+      column === undefined || !live
+        ? ''
+        : `; select storage.forget_refs(${live.oid}::oid, ${quoteLiteral(column)})`;
+    steps.add({
+      ...onTable(table),
+      sql: `drop trigger ${quoteIdent(label)} on ${nameOf(table)}${forget}`,
+      stage: 'drop-dependants',
+      sign: '-',
+      summary: `reference trigger ${label}`,
+    });
+  },
+};
 
-export function dropRetired(steps: StepList, { what, home, label }: DropRetiredChange): void {
-  const name = nameOf(home);
-  const base = {
-    identity: `tables.${home.name}`,
-    table: tableKey(home.schema, home.name),
-    sign: '-',
-    summary: `${what} ${label} of ${home.name}, in the way of a change`,
-  } as const;
-  if (what === 'default') {
-    const alter = `alter table ${name} alter column ${quoteIdent(label)}`;
-    steps.add({ ...base, sql: `${alter} drop default`, phase: PHASE.clear });
-    // Without it no row could be written to the table it is in.
-    steps.add({ ...base, sql: `${alter} drop not null`, phase: PHASE.retire });
-    return;
-  }
-  const sql = {
-    policy: `drop policy ${quoteIdent(label)} on ${name}`,
-    check: `alter table ${name} drop constraint ${quoteIdent(label)}`,
-    'foreign key': `alter table ${name} drop constraint ${quoteIdent(label)}`,
-    index: `drop index ${quoteIdent(home.schema)}.${quoteIdent(label)}`,
-  }[what];
-  steps.add({ ...base, sql, phase: PHASE.clear });
-}
-
-/** What the three API roles may do with a table; rows are the policies' business. */
-export function grantTablesSql(tables: readonly string[]): string {
-  const names = tables.join(', ');
-  return `revoke all on ${names} from public, anon, authenticated, service_role; grant select, insert, update, delete on ${names} to anon, authenticated; grant all on ${names} to service_role`;
-}
-
-export function grantTable(steps: StepList, table: DesiredTable, live: LiveTable | null): void {
+function grantTable(steps: StepList, { table, live }: ChangeOf<'grant-table'>): void {
   const name = nameOf(table);
-  const sequences = live
-    ? table.columns.filter(
-        (column) =>
-          column.serial &&
-          live.columns.get(column.name)?.serial &&
-          live.columns.get(column.name)?.sequenceGranted === false,
-      )
-    : [];
   steps.add({
     ...onTable(table),
     table: null,
     sql: grantTablesSql([name]),
     part: live ? undefined : { kind: 'grant', table: name },
-    phase: PHASE.grants,
+    stage: 'grants',
     sign: live ? '~' : '+',
     summary: 'grants of the API roles',
     hazards: live ? ['AUTHZ_CHANGE'] : [],
   });
-  for (const column of sequences) grantSequence(steps, table, column);
+  for (const column of table.columns) {
+    const found = live?.columns.get(column.name);
+    if (column.serial && found?.serial && !found.sequenceGranted) grantSequence(steps, { table, column });
+  }
 }
 
-export function createPolicy(
+function createPolicy(
   steps: StepList,
   relation: string,
   table: string,
-  change: Pick<Extract<Change, { kind: 'create-policy' }>, 'policy' | 'label' | 'replaces'>,
   identity: string,
+  { policy, label, replaces }: Pick<ChangeOf<'create-policy'>, 'policy' | 'label' | 'replaces'>,
 ): void {
-  const { policy, label, replaces } = change;
   const using = policy.using ? ` using (\n${policy.using.sql}\n)` : '';
   const check = policy.check ? ` with check (\n${policy.check.sql}\n)` : '';
   const written = [policy.using?.written, policy.check && `check ${policy.check.written}`]
@@ -96,74 +167,39 @@ export function createPolicy(
   steps.add({
     identity: `${identity}.rls`,
     at: policy.at,
-    table: table === 'storage.objects' || 'live' in change ? table : null,
+    table,
     sql: `create policy ${quoteIdent(label)} on ${relation} as ${policy.permissive ? 'permissive' : 'restrictive'} for ${policy.command} to anon, authenticated${using}${check}`,
-    phase: PHASE.policies,
+    stage: 'policies',
     sign: replaces ? '~' : '+',
     summary: `policy ${policy.command} ${written}`,
     hazards: ['AUTHZ_CHANGE'],
   });
 }
 
-export function addReference(
-  steps: StepList,
-  table: DesiredTable,
-  column: string,
-  call: string,
-  change: Extract<Change, { kind: 'add-reference' }>,
-): void {
-  const { reference } = change;
+function addReference(steps: StepList, { table, live, reference }: ChangeOf<'add-reference'>): void {
+  const { column, bucket, cascade } = reference;
   const labels = referenceTriggerLabels(column);
   const name = nameOf(table);
-  const key = table.keys.find((one) => one.kind === 'primary')?.columns ?? [];
+  const key = primaryKeyOf(table);
   const watched = [...new Set([column, ...key])].map(quoteIdent).join(', ');
   const keyArray = `array[${key.map((one) => quoteLiteral(one)).join(', ')}]::text[]`;
   steps.add({
     identity: `${table.at}.fields.${column}.ref`,
-    table: change.live ? keyOf(table) : null,
+    table: live ? keyOf(table) : null,
     sql: [
       `drop trigger if exists ${quoteIdent(labels.row)} on ${name}`,
       `drop trigger if exists ${quoteIdent(labels.truncate)} on ${name}`,
-      `create trigger ${quoteIdent(labels.row)} after insert or delete or update of ${watched} on ${name} for each row execute function ${call}`,
+      `create trigger ${quoteIdent(labels.row)} after insert or delete or update of ${watched} on ${name} for each row execute function ${trackCall(table, reference)}`,
       `create trigger ${quoteIdent(labels.truncate)} before truncate on ${name} for each statement execute function storage.truncate_refs(${quoteLiteral(column)})`,
-      `select storage.adopt_refs(${quoteLiteral(name)}::regclass, ${quoteLiteral(column)}, ${quoteLiteral(reference.bucket)}, ${quoteLiteral(reference.cascade ? 'cascade' : 'keep')}, ${keyArray})`,
+      `select storage.adopt_refs(${quoteLiteral(name)}::regclass, ${quoteLiteral(column)}, ${quoteLiteral(bucket)}, ${quoteLiteral(cascade ? 'cascade' : 'keep')}, ${keyArray})`,
     ].join('; '),
-    phase: PHASE.references,
-    summary: `reference ${column} → storage.${reference.bucket}${reference.cascade ? ' cascade' : ''}`,
+    stage: 'references',
+    summary: `reference ${column} → storage.${bucket}${cascade ? ' cascade' : ''}`,
   });
 }
 
-/** PostgreSQL changes no type below a trigger that names the column. */
-export function liftReference(steps: StepList, table: DesiredTable, column: string): void {
-  const labels = referenceTriggerLabels(column);
-  steps.add({
-    ...onTable(table),
-    sql: [labels.row, labels.truncate]
-      .map((label) => `drop trigger if exists ${quoteIdent(label)} on ${nameOf(table)}`)
-      .join('; '),
-    phase: PHASE.clear,
-    sign: '~',
-    summary: `reference triggers of ${column} step aside`,
-  });
-}
-
-export function dropReference(
-  steps: StepList,
-  table: DesiredTable,
-  live: LiveTable | null,
-  label: string,
-  definition: string,
-): void {
-  const column = /track_ref\('((?:[^']|'')*)'/.exec(definition)?.[1]?.replaceAll("''", "'");
-  const forget =
-    column === undefined || !live
-      ? ''
-      : `; select storage.forget_refs(${live.oid}::oid, ${quoteLiteral(column)})`;
-  steps.add({
-    ...onTable(table),
-    sql: `drop trigger ${quoteIdent(label)} on ${nameOf(table)}${forget}`,
-    phase: PHASE.clear,
-    sign: '-',
-    summary: `reference trigger ${label}`,
-  });
+/** What the three API roles may do with a table; rows are the policies' business. */
+export function grantTablesSql(tables: readonly string[]): string {
+  const names = tables.join(', ');
+  return `revoke all on ${names} from public, anon, authenticated, service_role; grant select, insert, update, delete on ${names} to anon, authenticated; grant all on ${names} to service_role`;
 }

@@ -1,7 +1,6 @@
-// Tables and columns as statements: making them, changing their type, default and NOT NULL, and filling rows in
+// Tables and columns as statements: making them, changing their type, default and NOT NULL, and backfilling rows in
 // batches where one statement would hold writers too long.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import type { TypeChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
@@ -9,132 +8,182 @@ import { keyOf } from '../schema/model.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 import {
   alterColumn,
+  type ChangeOf,
   onColumn,
+  type Planners,
   REWRITE_ROWS_PER_MS,
   SCAN_ROWS_PER_MS,
   type StepList,
   usingOf,
 } from './step-list.ts';
-import { type Hazard, PHASE } from './step.ts';
+import type { Hazard, Stage } from './step.ts';
 
-export function createTable(steps: StepList, table: DesiredTable): void {
+export const COLUMNS: Planners<
+  | 'create-table'
+  | 'add-column'
+  | 'change-type'
+  | 'set-default'
+  | 'drop-default'
+  | 'make-serial'
+  | 'drop-serial'
+  | 'grant-sequence'
+  | 'set-not-null'
+  | 'drop-not-null'
+  | 'resume-backfill'
+> = {
+  'create-table': createTable,
+  'add-column': addColumn,
+  'change-type': changeType,
+  'set-default': (steps, { table, column }) => {
+    steps.add({
+      ...onColumn(table, column),
+      sql: `${alterColumn(table, column)} set default ${column.default?.sql ?? 'null'}`,
+      stage: 'defaults',
+      sign: '~',
+      summary: `column ${column.name} default ${column.default?.written ?? ''}`,
+    });
+  },
+  'drop-default': (steps, { table, column, liveColumn }) => {
+    steps.add({
+      ...onColumn(table, column),
+      sql: `${alterColumn(table, column)} drop default`,
+      stage: 'drop-dependants',
+      sign: '-',
+      summary: `column ${column.name} default ${liveColumn.default ?? ''}`,
+    });
+  },
+  'make-serial': makeSerial,
+  'drop-serial': (steps, { table, column, liveColumn }) => {
+    const alter = alterColumn(table, column);
+    steps.add({
+      ...onColumn(table, column),
+      sql: liveColumn.identity
+        ? `${alter} drop identity`
+        : `${alter} drop default; drop sequence if exists ${liveColumn.sequence ?? ''}`,
+      stage: 'drop-dependants',
+      sign: '-',
+      summary: `column ${column.name} no longer serial`,
+    });
+  },
+  'grant-sequence': grantSequence,
+  'set-not-null': (steps, change) => setNotNull(steps, change),
+  'drop-not-null': (steps, { table, column }) => {
+    steps.add({
+      ...onColumn(table, column),
+      sql: `${alterColumn(table, column)} drop not null`,
+      // After `drop-keys`: a primary key keeps its columns NOT NULL.
+      stage: 'columns',
+      sign: '~',
+      summary: `column ${column.name} no longer required`,
+    });
+  },
+  'resume-backfill': (steps, change) => backfill(steps, change, change.value),
+};
+
+/** A column of a table; `live` is null for a table that this run creates. */
+type On = {
+  readonly table: DesiredTable;
+  readonly live: LiveTable | null;
+  readonly column: DesiredColumn;
+};
+
+function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void {
   const columns = table.columns.map((column) => {
-    const type = column.serial ? (column.model.type ?? column.typeSql) : column.typeSql;
-    return { name: column.name, sql: `${quoteIdent(column.name)} ${type}`, notNull: column.notNull };
+    const sql = `${quoteIdent(column.name)} ${createdType(column)}`;
+    return { name: column.name, sql, notNull: column.notNull };
   });
   const clauses = columns.map((column) => `${column.sql}${column.notNull ? ' not null' : ''}`);
   steps.add({
     sql: `create table ${nameOf(table)} (${clauses.join(', ')})`,
     part: { kind: 'table', table: nameOf(table), columns },
-    phase: PHASE.columns,
+    stage: 'columns',
     identity: table.at,
     summary: `table ${table.name} (${table.columns.length} columns)`,
   });
   for (const column of table.columns) {
-    if (column.serial) grantSequence(steps, table, column);
+    if (column.serial) grantSequence(steps, { table, column });
     if (column.default === null) continue;
     steps.add({
       ...onColumn(table, column),
       table: null,
       sql: `${alterColumn(table, column)} set default ${column.default.sql}`,
       part: { kind: 'default', table: nameOf(table), column: column.name, sql: column.default.sql },
-      phase: PHASE.defaults,
+      stage: 'defaults',
       summary: `column ${column.name} default ${column.default.written}`,
     });
   }
 }
 
-export function grantSequence(steps: StepList, table: DesiredTable, column: DesiredColumn): void {
+export function grantSequence(steps: StepList, { table, column }: Pick<On, 'table' | 'column'>): void {
   steps.add({
     ...onColumn(table, column),
     table: null,
     sql: `do ${quoteLiteral(
       `begin execute 'grant usage, select on sequence ' || pg_get_serial_sequence(${quoteLiteral(nameOf(table))}, ${quoteLiteral(column.name)}) || ' to anon, authenticated, service_role'; end`,
     )}`,
-    phase: PHASE.grants,
+    stage: 'grants',
     summary: `sequence of ${column.name} for the API roles`,
   });
 }
 
-export function addColumn(
-  steps: StepList,
-  table: DesiredTable,
-  live: LiveTable | null,
-  column: DesiredColumn,
-): void {
-  const identity = column.at;
-  const type = column.serial ? (column.model.type ?? column.typeSql) : column.typeSql;
-  const filled = steps.facts.nonEmpty.has(keyOf(table));
-  const rewrites = filled && steps.facts.rewriting.has(identity);
+/** `serial` and its like make the sequence, too. */
+function createdType(column: DesiredColumn): string {
+  return column.serial ? (column.model.type ?? column.typeSql) : column.typeSql;
+}
+
+function addColumn(steps: StepList, change: ChangeOf<'add-column'>): void {
+  const { table, live, column } = change;
+  const hasRows = steps.facts.nonEmpty.has(keyOf(table));
+  const rewrites = hasRows && steps.facts.rewriting.has(column.at);
   const add = `alter table ${nameOf(table)} add column ${quoteIdent(column.name)}`;
-  const describe = `column ${column.name} ${column.typeSql}`;
-  const backfill = filled ? column.model.backfill : null;
-  const value =
-    backfill ?? (rewrites && !steps.isSmall(live, REWRITE_ROWS_PER_MS) ? volatileValue(table, column) : null);
-  if (column.serial && value !== null) {
-    steps.add({
-      ...onColumn(table, column),
-      sql: `${add} ${column.typeSql}`,
-      phase: PHASE.columns,
-      summary: describe,
-    });
-    makeSerial(steps, table, column);
-    planBackfill(steps, table, live, column, value);
-    setNotNull(steps, table, live, column, value);
-    return;
-  }
+  const summary = `column ${column.name} ${column.typeSql}`;
+  const inBatches = rewrites && !steps.isSmall(live, REWRITE_ROWS_PER_MS);
+  const value = (hasRows ? column.model.backfill : null) ?? (inBatches ? volatileValue(table, column) : null);
   if (value !== null) {
-    steps.add({
-      ...onColumn(table, column),
-      sql: `${add} ${column.typeSql}`,
-      phase: PHASE.columns,
-      summary: describe,
-    });
-    if (column.default) {
+    steps.add({ ...onColumn(table, column), sql: `${add} ${column.typeSql}`, stage: 'columns', summary });
+    if (column.serial) makeSerial(steps, change);
+    else if (column.default) {
       steps.add({
         ...onColumn(table, column),
         sql: `${alterColumn(table, column)} set default ${column.default.sql}`,
-        phase: PHASE.defaults,
+        stage: 'defaults',
         summary: `column ${column.name} default ${column.default.written}`,
       });
     }
-    planBackfill(steps, table, live, column, value);
-    if (column.notNull) setNotNull(steps, table, live, column, value);
+    backfill(steps, change, value);
+    if (column.notNull) setNotNull(steps, change, value);
     return;
   }
   const hazards: Hazard[] = [];
   if (rewrites) hazards.push('REWRITE');
-  else if (filled && column.default !== null && isStable(column.default.sql)) hazards.push('SEMANTIC');
+  else if (hasRows && column.default !== null && isStable(column.default.sql)) hazards.push('SEMANTIC');
   const withDefault = column.default === null ? '' : ` default ${column.default.sql}`;
   steps.add({
     ...onColumn(table, column),
-    sql: `${add} ${type}${withDefault}${column.notNull ? ' not null' : ''}`,
-    // Behind the functions: adding the default later would leave the rows that are there without it.
-    phase: column.default === null ? PHASE.columns : PHASE.defaultedColumns,
-    summary: `${describe}${column.notNull ? ' required' : ''}${column.default ? ` default ${column.default.written}` : ''}`,
+    sql: `${add} ${createdType(column)}${withDefault}${column.notNull ? ' not null' : ''}`,
+    stage: column.default === null ? 'columns' : 'columns-with-default',
+    summary: `${summary}${column.notNull ? ' required' : ''}${column.default ? ` default ${column.default.written}` : ''}`,
     rewrites,
     estimateMs: rewrites ? steps.estimate(live, REWRITE_ROWS_PER_MS) : 1,
     hazards,
   });
-  if (column.serial) grantSequence(steps, table, column);
+  if (column.serial) grantSequence(steps, { table, column });
 }
 
-export function planBackfill(
+function backfill(
   steps: StepList,
-  table: DesiredTable,
-  live: LiveTable | null,
-  column: DesiredColumn,
+  { table, live, column }: On,
   value: string,
-  phase: number = PHASE.fill,
+  stage: Stage = 'backfill',
 ): void {
   const small = steps.isSmall(live, REWRITE_ROWS_PER_MS);
   const name = quoteIdent(column.name);
   const update = `update ${nameOf(table)} set ${name} = (\n${value}\n) where ${name} is null`;
-  const quiet = steps.facts.mayQuiet && mayFillQuietly(table, live, column);
+  const quiet = steps.facts.mayQuiet && mayBeQuiet({ table, live, column });
   steps.add({
     ...onColumn(table, column),
     sql: small && quiet ? quietly(update) : update,
-    phase,
+    stage,
     sign: '~',
     summary: `fill ${column.name}`,
     lane: small ? 'metadata' : 'online',
@@ -148,8 +197,8 @@ export function planBackfill(
   });
 }
 
-/** The same switch that keeps triggers quiet turns foreign keys and storage references off. */
-function mayFillQuietly(table: DesiredTable, live: LiveTable | null, column: DesiredColumn): boolean {
+/** The setting that keeps triggers quiet turns foreign keys and storage references off as well. */
+function mayBeQuiet({ table, live, column }: On): boolean {
   return (
     !table.references.some((one) => one.column === column.name) &&
     !table.foreignKeys.some((one) => one.column === column.name) &&
@@ -161,8 +210,8 @@ function quietly(update: string): string {
   return `set local session_replication_role = replica; ${update}; set local session_replication_role = origin`;
 }
 
-export function makeSerial(steps: StepList, table: DesiredTable, column: DesiredColumn): void {
-  const sequence = `${quoteIdent(table.schema)}.${quoteIdent(sequenceLabel(table.name, column.name))}`;
+function makeSerial(steps: StepList, { table, column }: Pick<On, 'table' | 'column'>): void {
+  const sequence = sequenceOf(table, column);
   const name = quoteIdent(column.name);
   steps.add({
     ...onColumn(table, column),
@@ -171,14 +220,14 @@ export function makeSerial(steps: StepList, table: DesiredTable, column: Desired
       `select setval(${quoteLiteral(sequence)}, coalesce((select max(${name}) from ${nameOf(table)}), 0) + 1, false)`,
       `${alterColumn(table, column)} set default nextval(${quoteLiteral(sequence)}::regclass)`,
     ].join('; '),
-    phase: PHASE.defaults,
+    stage: 'defaults',
     sign: '~',
     summary: `column ${column.name} serial`,
   });
-  grantSequence(steps, table, column);
+  grantSequence(steps, { table, column });
 }
 
-export function changeType(steps: StepList, change: TypeChange): void {
+function changeType(steps: StepList, change: ChangeOf<'change-type'>): void {
   const { table, live, column, liveColumn } = change;
   const rewrites = steps.facts.rewriting.has(column.at);
   const using = usingOf(steps, column);
@@ -189,7 +238,7 @@ export function changeType(steps: StepList, change: TypeChange): void {
   steps.add({
     ...onColumn(table, column),
     sql: `${alterColumn(table, column)} type ${column.typeSql}${using === null ? '' : ` using (\n${using}\n)`}${widenSequence(change)}`,
-    phase: PHASE.types,
+    stage: 'types',
     sign: '~',
     summary: `column ${column.name} ${liveColumn.type} → ${column.type}`,
     rewrites,
@@ -200,29 +249,25 @@ export function changeType(steps: StepList, change: TypeChange): void {
 }
 
 /** A serial's sequence would end where the old type did; an identity column's follows by itself. */
-function widenSequence({ column, liveColumn }: TypeChange): string {
+function widenSequence({ column, liveColumn }: ChangeOf<'change-type'>): string {
   const follows = column.serial && liveColumn.serial && !liveColumn.identity && liveColumn.sequence !== null;
   return follows ? `; alter sequence ${liveColumn.sequence} as ${column.typeSql}` : '';
 }
 
-export function setNotNull(
-  steps: StepList,
-  table: DesiredTable,
-  live: LiveTable | null,
-  column: DesiredColumn,
-  filling?: string,
-): void {
+/** `filling`: the value with which the same change backfills the rows already. */
+function setNotNull(steps: StepList, on: On, filling?: string): void {
+  const { table, live, column } = on;
   const set = `${alterColumn(table, column)} set not null`;
   const summary = `column ${column.name} required`;
-  const waits = live?.columns.has(column.name) && steps.facts.toBackfill.has(column.at);
+  const hasNulls = live?.columns.has(column.name) && steps.facts.toBackfill.has(column.at);
   const begun = steps.facts.begunBackfills.get(column.at);
-  const value = filling ?? begun ?? (waits ? column.model.backfill : null) ?? null;
-  if (value !== null && filling === undefined) planBackfill(steps, table, live, column, value);
+  const value = filling ?? begun ?? (hasNulls ? column.model.backfill : null) ?? null;
+  if (value !== null && filling === undefined) backfill(steps, on, value);
   if (steps.isSmall(live, value === null ? SCAN_ROWS_PER_MS : REWRITE_ROWS_PER_MS)) {
     steps.add({
       ...onColumn(table, column),
       sql: set,
-      phase: PHASE.notNull,
+      stage: 'not-null',
       sign: '~',
       summary,
       scans: true,
@@ -233,22 +278,20 @@ export function setNotNull(
   }
   // A valid CHECK lets SET NOT NULL skip its scan, so writers are never held while rows are read.
   const guard = quoteIdent(transientLabel('nn', column.at));
-  const online = { ...onColumn(table, column), lane: 'online', sign: '~' } as const;
+  const online = { ...onColumn(table, column), lane: 'online', stage: 'not-null', sign: '~' } as const;
   steps.add({
     ...online,
-    // While rows are still being filled, the guard would refuse an update of any row not reached yet.
+    // During the backfill the guard would refuse an update of any row not reached yet.
     lane: value === null ? 'metadata' : 'online',
     sql: `alter table ${nameOf(table)} drop constraint if exists ${guard}, add constraint ${guard} check (${quoteIdent(column.name)} is not null) not valid`,
-    phase: PHASE.notNull,
     summary: `${summary}: guard for new rows`,
     hazards: ['DATA_DEPENDENT'],
   });
-  // What was written between the fill and the guard.
-  if (value !== null) planBackfill(steps, table, live, column, value, PHASE.notNull + 1);
+  // Rows written between the backfill and the guard.
+  if (value !== null) backfill(steps, on, value, 'not-null');
   steps.add({
     ...online,
     sql: `alter table ${nameOf(table)} validate constraint ${guard}`,
-    phase: PHASE.notNull + 2,
     summary: `${summary}: check rows`,
     lock: 'ShareUpdateExclusive',
     scans: true,
@@ -258,18 +301,18 @@ export function setNotNull(
   steps.add({
     ...online,
     sql: `${set}; alter table ${nameOf(table)} drop constraint ${guard}`,
-    phase: PHASE.notNull + 3,
     summary,
     hazards: ['NON_TX'],
   });
 }
 
 function volatileValue(table: DesiredTable, column: DesiredColumn): string | null {
-  if (column.serial) {
-    const sequence = `${quoteIdent(table.schema)}.${quoteIdent(sequenceLabel(table.name, column.name))}`;
-    return `nextval(${quoteLiteral(sequence)}::regclass)`;
-  }
+  if (column.serial) return `nextval(${quoteLiteral(sequenceOf(table, column))}::regclass)`;
   return column.default?.sql ?? null;
+}
+
+function sequenceOf(table: DesiredTable, column: DesiredColumn): string {
+  return nameOf({ schema: table.schema, name: sequenceLabel(table.name, column.name) });
 }
 
 function isStable(text: string): boolean {

@@ -1,27 +1,61 @@
 // Keys, checks, foreign keys and indexes as statements. On a large table they are built and validated while others
 // write; only the last, short step takes a strong lock.
 import { quoteIdent } from '../../postgres/sql.ts';
-import type { Change } from '../diff/change.ts';
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { nameOf } from '../schema/qualified-name.ts';
-import { BUILD_ROWS_PER_MS, onTable, SCAN_ROWS_PER_MS, type StepList } from './step-list.ts';
-import { type Hazard, type Lane, PHASE } from './step.ts';
+import {
+  BUILD_ROWS_PER_MS,
+  type ChangeOf,
+  onTable,
+  type Planners,
+  SCAN_ROWS_PER_MS,
+  type StepList,
+} from './step-list.ts';
+import type { Hazard, Lane, Stage } from './step.ts';
 
-export function addKey(steps: StepList, { table, live, key }: Extract<Change, { kind: 'add-key' }>): void {
+export const CONSTRAINTS: Planners<
+  | 'add-key'
+  | 'drop-key'
+  | 'add-check'
+  | 'drop-check'
+  | 'validate-check'
+  | 'add-foreign-key'
+  | 'drop-foreign-key'
+  | 'validate-foreign-key'
+  | 'add-index'
+  | 'drop-index'
+> = {
+  'add-key': addKey,
+  'drop-key': (steps, { table, key }) => {
+    const what = `${key.kind} key (${key.columns.join(', ')})`;
+    dropConstraint(steps, table, key.label, what, 'drop-keys', ['BREAKS_OLD_CODE']);
+  },
+  'add-check': addCheck,
+  'drop-check': (steps, { table, check: { label } }) =>
+    dropConstraint(steps, table, label, `check ${label}`, 'drop-keys'),
+  'validate-check': (steps, change) => validate(steps, change, change.check.label, 'check'),
+  'add-foreign-key': addForeignKey,
+  'drop-foreign-key': (steps, { table, foreignKey: { label } }) =>
+    dropConstraint(steps, table, label, `foreign key ${label}`, 'drop-dependants'),
+  'validate-foreign-key': (steps, change) => validate(steps, change, change.foreignKey.label, 'foreign key'),
+  'add-index': addIndex,
+  'drop-index': dropIndex,
+};
+
+function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): void {
   const words = key.kind === 'primary' ? 'primary key' : 'unique';
   const columns = key.columns.map(quoteIdent).join(', ');
   const summary = `${words} (${key.columns.join(', ')})`;
   const label = quoteIdent(key.label);
-  const base = { identity: key.at, at: key.at, table: live ? keyOf(table) : null, summary };
+  const base = { identity: key.at, table: live ? keyOf(table) : null, summary, stage: 'keys' } as const;
   if (steps.isSmall(live, BUILD_ROWS_PER_MS)) {
     const constraint = `constraint ${label} ${words} (${columns})`;
     steps.add({
       ...base,
       sql: `alter table ${nameOf(table)} add ${constraint}`,
       part: live ? undefined : { kind: 'key', table: nameOf(table), sql: constraint },
-      phase: PHASE.keys,
       scans: live !== null,
       estimateMs: steps.estimate(live, BUILD_ROWS_PER_MS),
       hazards: live ? ['DATA_DEPENDENT'] : [],
@@ -32,7 +66,6 @@ export function addKey(steps: StepList, { table, live, key }: Extract<Change, { 
     ...base,
     sql: `create unique index concurrently ${label} on ${nameOf(table)} (${columns})`,
     lane: 'concurrent',
-    phase: PHASE.keys,
     summary: `${summary}: build index`,
     lock: 'ShareUpdateExclusive',
     estimateMs: steps.estimate(live, BUILD_ROWS_PER_MS),
@@ -43,84 +76,73 @@ export function addKey(steps: StepList, { table, live, key }: Extract<Change, { 
     ...base,
     sql: `alter table ${nameOf(table)} add constraint ${label} ${words} using index ${label}`,
     lane: 'concurrent',
-    phase: PHASE.keys + 1,
     hazards: ['NON_TX'],
   });
 }
 
-export function addCheck(
-  steps: StepList,
-  { table, live, check, replaces }: Extract<Change, { kind: 'add-check' }>,
-): void {
+function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
+  const { table, live, check, replaces } = change;
+  const { at } = check.expression;
+  const what = `${check.role} of ${check.column}`;
   if (replaces) {
     steps.add({
-      ...onTable(table),
-      identity: check.expression.at,
+      identity: at,
+      table: keyOf(table),
       sql: `alter table ${nameOf(table)} drop constraint ${quoteIdent(replaces.label)}`,
-      phase: PHASE.clear,
+      stage: 'drop-dependants',
       sign: '-',
-      summary: `${check.role} of ${check.column} (replaced)`,
+      summary: `${what} (replaced)`,
     });
   }
   const small = steps.isSmall(live, SCAN_ROWS_PER_MS);
   const constraint = `constraint ${quoteIdent(check.label)} check (\n${check.expression.sql}\n)`;
   steps.add({
-    identity: check.expression.at,
+    identity: at,
     table: live ? keyOf(table) : null,
     sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
     part: live ? undefined : { kind: 'check', table: nameOf(table), sql: constraint },
-    phase: PHASE.checks,
+    stage: 'checks',
     sign: replaces ? '~' : '+',
-    summary: `${check.role} of ${check.column}: ${check.expression.written}`,
+    summary: `${what}: ${check.expression.written}`,
     scans: small && live !== null,
     estimateMs: small ? steps.estimate(live, SCAN_ROWS_PER_MS) : 1,
     hazards: live ? ['DATA_DEPENDENT'] : [],
   });
-  if (!small)
-    validate(steps, table, live, check.label, `${check.role} of ${check.column}`, check.expression.at);
+  if (!small) validate(steps, change, check.label, what, at);
 }
 
-export function addForeignKey(
-  steps: StepList,
-  { table, live, foreignKey }: Extract<Change, { kind: 'add-foreign-key' }>,
-): void {
+function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): void {
+  const { table, live, foreignKey } = change;
+  const { at, column, targetSchema, targetTable, targetColumn } = foreignKey;
   const small = steps.isSmall(live, SCAN_ROWS_PER_MS);
   const action = foreignKey.onDelete === 'set_null' ? 'set null' : foreignKey.onDelete;
-  const target = nameOf({ schema: foreignKey.targetSchema, name: foreignKey.targetTable });
-  const keyLane = steps.laneOfKey(tableKey(foreignKey.targetSchema, foreignKey.targetTable), [
-    foreignKey.targetColumn,
-  ]);
+  const target = nameOf({ schema: targetSchema, name: targetTable });
+  const keyLane = steps.laneOfKey(tableKey(targetSchema, targetTable), [targetColumn]);
   const isLate = keyLane === 'concurrent';
-  const constraint = `constraint ${quoteIdent(foreignKey.label)} foreign key (${quoteIdent(foreignKey.column)}) references ${target} (${quoteIdent(foreignKey.targetColumn)}) on delete ${action}`;
+  const constraint = `constraint ${quoteIdent(foreignKey.label)} foreign key (${quoteIdent(column)}) references ${target} (${quoteIdent(targetColumn)}) on delete ${action}`;
+  const hazards: Hazard[] = live ? ['DATA_DEPENDENT'] : [];
   steps.add({
-    identity: foreignKey.at,
+    identity: at,
     table: live ? keyOf(table) : null,
     sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
     part: live || keyLane ? undefined : { kind: 'reference', table: nameOf(table), target, sql: constraint },
     lane: isLate ? 'concurrent' : 'metadata',
-    phase: PHASE.foreignKeys,
-    summary: `foreign key ${foreignKey.column} → ${foreignKey.targetTable}.${foreignKey.targetColumn} on delete ${action}`,
+    stage: 'foreign-keys',
+    summary: `foreign key ${column} → ${targetTable}.${targetColumn} on delete ${action}`,
     lock: 'ShareRowExclusive',
     scans: small && live !== null,
     estimateMs: small ? steps.estimate(live, SCAN_ROWS_PER_MS) : 1,
-    hazards: [...(live ? (['DATA_DEPENDENT'] as const) : []), ...(isLate ? (['NON_TX'] as const) : [])],
+    hazards: isLate ? [...hazards, 'NON_TX'] : hazards,
   });
-  if (!small)
-    validate(
-      steps,
-      table,
-      live,
-      foreignKey.label,
-      `foreign key ${foreignKey.column}`,
-      foreignKey.at,
-      isLate ? 'concurrent' : 'online',
-    );
+  if (!small) {
+    const lane = isLate ? 'concurrent' : 'online';
+    validate(steps, change, foreignKey.label, `foreign key ${column}`, at, lane);
+  }
 }
 
-export function validate(
+function validate(
   steps: StepList,
-  table: DesiredTable,
-  live: LiveTable | null,
+  { table, live }: { readonly table: DesiredTable; readonly live: LiveTable | null },
   label: string,
   what: string,
   at: string = table.at,
@@ -131,7 +153,7 @@ export function validate(
     table: keyOf(table),
     sql: `alter table ${nameOf(table)} validate constraint ${quoteIdent(label)}`,
     lane,
-    phase: PHASE.foreignKeys,
+    stage: 'foreign-keys',
     sign: '~',
     summary: `${what}: check rows`,
     lock: 'ShareUpdateExclusive',
@@ -141,22 +163,16 @@ export function validate(
   });
 }
 
-export function dropConstraint(
+function dropConstraint(
   steps: StepList,
   table: DesiredTable,
   label: string,
-  what: string,
-  hazards: readonly Hazard[],
+  summary: string,
+  stage: Stage,
+  hazards: readonly Hazard[] = [],
 ): void {
-  steps.add({
-    ...onTable(table),
-    sql: `alter table ${nameOf(table)} drop constraint ${quoteIdent(label)}`,
-    // Foreign keys before the keys they stand on.
-    phase: what.startsWith('foreign') ? PHASE.clear : PHASE.clear + 1,
-    sign: '-',
-    summary: what,
-    hazards,
-  });
+  const sql = `alter table ${nameOf(table)} drop constraint ${quoteIdent(label)}`;
+  steps.add({ ...onTable(table), sql, stage, sign: '-', summary, hazards });
 }
 
 /** Whether a foreign key can refer to what this index keeps unique. */
@@ -164,23 +180,18 @@ export function isKeyIndex(index: DesiredIndex): boolean {
   return index.unique && index.predicate === null;
 }
 
-export function addIndex(
-  steps: StepList,
-  { table, live, index }: Extract<Change, { kind: 'add-index' }>,
-): void {
+function addIndex(steps: StepList, { table, live, index }: ChangeOf<'add-index'>): void {
   const small = steps.isSmall(live, BUILD_ROWS_PER_MS);
   const columns = index.columns.map(quoteIdent).join(', ');
   const where = index.predicate === null ? '' : ` where (\n${index.predicate.sql}\n)`;
-  const shape = `${quoteIdent(index.label)} on ${nameOf(table)} (${columns})${where}`;
   const unique = index.unique ? 'unique ' : '';
   const hazards: Hazard[] = live && index.unique ? ['DATA_DEPENDENT'] : [];
   steps.add({
     identity: index.at,
     table: live ? keyOf(table) : null,
-    sql: `create ${unique}index ${small ? '' : 'concurrently '}${shape}`,
+    sql: `create ${unique}index ${small ? '' : 'concurrently '}${quoteIdent(index.label)} on ${nameOf(table)} (${columns})${where}`,
     lane: small ? 'metadata' : index.unique ? 'concurrent' : 'background',
-    // A foreign key may stand on it.
-    phase: isKeyIndex(index) ? PHASE.keys + 1 : PHASE.indexes,
+    stage: isKeyIndex(index) ? 'keys' : 'indexes',
     summary: `${unique}index (${index.columns.join(', ')})${index.predicate ? ` where ${index.predicate.written}` : ''}`,
     lock: small ? 'Share' : 'ShareUpdateExclusive',
     scans: live !== null,
@@ -190,26 +201,20 @@ export function addIndex(
   });
 }
 
-export function dropIndex(
-  steps: StepList,
-  table: DesiredTable,
-  live: LiveTable | null,
-  label: string,
-  valid: boolean,
-): void {
+function dropIndex(steps: StepList, { table, live, index }: ChangeOf<'drop-index'>): void {
+  const { label, valid } = index;
   const small = steps.isSmall(live, BUILD_ROWS_PER_MS);
-  const name = `${quoteIdent(table.schema)}.${quoteIdent(label)}`;
+  const name = nameOf({ schema: table.schema, name: label });
   steps.add({
     identity: `${table.at}.indexes`,
     table: keyOf(table),
     sql: small ? `drop index ${name}` : `drop index concurrently if exists ${name}`,
     lane: small ? 'metadata' : 'concurrent',
-    // Behind the foreign keys that stand on it.
-    phase: PHASE.clear + 1,
+    stage: 'drop-keys',
     sign: '-',
     summary: `index ${label}${valid ? '' : ' (half built)'}`,
     lock: small ? 'AccessExclusive' : 'ShareUpdateExclusive',
-    hazards: ['INDEX_DROPPED', ...(small ? [] : (['NON_TX'] as const))],
+    hazards: small ? ['INDEX_DROPPED'] : ['INDEX_DROPPED', 'NON_TX'],
     action: small ? { kind: 'sql' } : { kind: 'drop-index', schema: table.schema, label },
   });
 }

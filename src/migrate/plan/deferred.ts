@@ -194,7 +194,6 @@ function mustDefer(change: Change, names: Names): boolean {
     }
     // A policy that waits may still call it.
     case 'drop-function':
-    case 'retire-function':
       return true;
     case 'create-storage-policy':
     case 'drop-storage-policy':

@@ -20,7 +20,6 @@ import {
   usingOf,
 } from './step-list.ts';
 import { type HazardPolicy, isAllowed } from './hazard-policy.ts';
-import { PHASE } from './step.ts';
 import { deferredChanges } from './deferred.ts';
 
 export type OnlineTypeChange = {
@@ -111,7 +110,7 @@ function dropLeftover(steps: StepList, live: LiveTable, column: string): void {
       `drop function if exists ${functionName(column)}()`,
       `alter table ${nameOf(live)} drop column ${quoteIdent(column)}`,
     ].join('; '),
-    phase: PHASE.clear,
+    stage: 'drop-dependants',
     sign: '-',
     summary: `column ${column} of a type change that is no longer wanted`,
   });
@@ -156,7 +155,7 @@ function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
       `alter table ${name} add constraint ${quoteIdent(one.proof)} check (${proofOf(one)}) not valid`,
     ].join('; '),
     lane: 'shadow',
-    phase: PHASE.columns,
+    stage: 'columns',
     sign: '~',
     summary: `column ${column.name} ${liveColumn.type} → ${column.type}: a new column beside, kept in step`,
     hazards: ['NON_TX'],
@@ -180,7 +179,7 @@ function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
     ...base,
     // The trigger computes the value; an update that changes nothing is enough.
     sql: `update ${nameOf(table)} set ${name} = ${name} where ${name} is null${where === undefined ? '' : ` and ${where}`}`,
-    phase: PHASE.fill,
+    stage: 'backfill',
     summary: `column ${column.name}: fill the new column in batches`,
     lock: 'RowExclusive',
     scans: true,
@@ -199,7 +198,7 @@ function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
   steps.add({
     ...base,
     sql: `alter table ${nameOf(table)} validate constraint ${quoteIdent(one.proof)}`,
-    phase: PHASE.notNull,
+    stage: 'not-null',
     summary: `column ${column.name}: prove that every row has its new value`,
     lock: 'ShareUpdateExclusive',
     scans: true,
@@ -230,7 +229,7 @@ function cutover(steps: StepList, one: OnlineTypeChange): void {
     steps.add({
       ...onColumn(table, column),
       sql: statements.join('; '),
-      phase: PHASE.types,
+      stage: 'types',
       sign: '~',
       summary: `column ${column.name} ${liveColumn.type} → ${column.type}: put the new column in place`,
       hazards: ['DATA_DEPENDENT'],
@@ -288,7 +287,7 @@ function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], waiting: 
       ...base,
       sql: `create ${one.unique ? 'unique ' : ''}index concurrently ${quoteIdent(label)} on ${nameOf(table)} (${columns.join(', ')})`,
       lane: 'shadow',
-      phase: PHASE.indexes,
+      stage: 'indexes',
       summary: `${what}: build for the new type`,
       lock: 'ShareUpdateExclusive',
       scans: true,
@@ -314,7 +313,7 @@ function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], waiting: 
             : `alter table ${nameOf(table)} add constraint ${quoteIdent(one.label)} ${words} using index ${quoteIdent(label)}`,
         ].join('; '),
         // Once every column has its name, and before a foreign key needs it.
-        phase: PHASE.types + 1,
+        stage: 'types',
         summary: `${what}: put in place`,
       }),
     );

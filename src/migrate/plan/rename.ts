@@ -16,7 +16,7 @@ import { tableKey, type SchemaModel, type TableModel } from '../schema/model.ts'
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
-import { PHASE, type Step } from './step.ts';
+import type { Step } from './step.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
 
 export type Renames = {
@@ -301,7 +301,7 @@ class RenamePlan {
     this.steps.push({
       sql: text,
       lane: 'metadata',
-      phase: PHASE.rename,
+      stage: 'rename',
       identity: at,
       at,
       sign: '~',

@@ -1,11 +1,11 @@
-// Where a plan is written: drafts of steps with what they leave unsaid filled in, and the sizes that decide which
-// form a step takes.
+// Collects the steps of a plan, fills in what a draft leaves out, and knows the sizes that decide which form a step takes.
 import { quoteIdent } from '../../postgres/sql.ts';
-import type { DesiredColumn, DesiredFunction, DesiredTable } from '../schema/desired.ts';
+import type { Change } from '../diff/change.ts';
+import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import { nameOf } from '../schema/qualified-name.ts';
-import { LANES, type Hazard, type Lane, type Lock, type Step } from './step.ts';
+import { LANES, STAGES, type Hazard, type Lane, type Lock, type Stage, type Step } from './step.ts';
 
 export type PlanSettings = {
   /** How long writers may be held, in milliseconds; what would take longer goes online. */
@@ -16,14 +16,15 @@ export type PlanSettings = {
 
 /** What only the server knows about a change; asked before planning. */
 export type TableFacts = {
-  /** Changes that would rewrite their table: keys of `columnIdentity`. */
+  /** Columns whose change would rewrite their table, by place in the file. */
   readonly rewriting: ReadonlySet<string>;
+  /** Tables with rows, by `schema.table`. */
   readonly nonEmpty: ReadonlySet<string>;
   /** Columns that must be NOT NULL and hold nulls now, with a backfill to fill them. */
   readonly toBackfill: ReadonlySet<string>;
-  /** Fills that an earlier run began: the value by column. */
+  /** Backfills that an earlier run began: the value by column. */
   readonly begunBackfills: ReadonlyMap<string, string>;
-  /** This role may keep triggers quiet while it fills. */
+  /** This role may keep triggers quiet during a backfill. */
   readonly mayQuiet: boolean;
   /** Columns whose values may lose something by their change of type. */
   readonly losing: ReadonlySet<string>;
@@ -32,7 +33,7 @@ export type TableFacts = {
   readonly searchPath: string;
 };
 
-// Rows a millisecond on two plain vCPUs; deliberately low, so that "small" is small everywhere.
+// On two plain vCPUs; deliberately low, so that "small" is small everywhere.
 export const SCAN_ROWS_PER_MS = 5_000;
 export const BUILD_ROWS_PER_MS = 1_000;
 export const REWRITE_ROWS_PER_MS = 200;
@@ -45,9 +46,19 @@ export function estimateRows(live: LiveTable): number {
     : live.bytes / BYTES_PER_ROW;
 }
 
+type OfKind<C, Kind> = C extends { readonly kind: infer Kinds } ? (Kind extends Kinds ? C : never) : never;
+
+/** The change of a kind. */
+export type ChangeOf<Kind extends Change['kind']> = OfKind<Change, Kind>;
+
+/** By kind of change: what adds its steps. */
+export type Planners<Kinds extends Change['kind']> = {
+  readonly [Kind in Kinds]: (steps: StepList, change: ChangeOf<Kind>) => void;
+};
+
 export type Draft = {
   readonly sql: string;
-  readonly phase: number;
+  readonly stage: Stage;
   readonly identity: string;
   readonly at?: string | undefined;
   readonly sign?: Step['sign'] | undefined;
@@ -68,11 +79,11 @@ export class StepList {
   readonly #settings: PlanSettings;
   readonly #newKeys: ReadonlyMap<string, KeyLane>;
   readonly #steps: Step[] = [];
-  #waits = false;
+  #deferred = false;
 
   /** `newKeys`: keys of this plan that are made by themselves, by `columnsKey`. */
-  constructor(foresight: TableFacts, settings: PlanSettings, newKeys: ReadonlyMap<string, KeyLane>) {
-    this.facts = foresight;
+  constructor(facts: TableFacts, settings: PlanSettings, newKeys: ReadonlyMap<string, KeyLane>) {
+    this.facts = facts;
     this.#settings = settings;
     this.#newKeys = newKeys;
   }
@@ -82,31 +93,26 @@ export class StepList {
     return this.#newKeys.get(columnsKey(table, columns)) ?? null;
   }
 
+  /** Sorting is stable: steps of one lane and stage keep the order in which they were added. */
   ordered(): Step[] {
-    return this.#steps
-      .map((step, index) => ({ step, index }))
-      .sort(
-        (a, b) =>
-          LANES.indexOf(a.step.lane) - LANES.indexOf(b.step.lane) ||
-          a.step.phase - b.step.phase ||
-          a.index - b.index,
-      )
-      .map(({ step }) => step);
+    const rank = ({ lane, stage }: Step): number =>
+      LANES.indexOf(lane) * STAGES.length + STAGES.indexOf(stage);
+    return this.#steps.toSorted((a, b) => rank(a) - rank(b));
   }
 
-  /** Steps of a change that waits for the columns beside: they become part of the swap, or follow it. */
+  /** Steps of a deferred change: they become part of the cutover, or follow it. */
   whileDeferred(plan: () => void): void {
-    this.#waits = true;
+    this.#deferred = true;
     plan();
-    this.#waits = false;
+    this.#deferred = false;
   }
 
   add(draft: Draft): void {
     const lane = draft.lane ?? 'metadata';
     this.#steps.push({
       sql: draft.sql,
-      lane: this.#waits ? WAITING_LANE[lane] : lane,
-      phase: draft.phase,
+      lane: this.#deferred ? DEFERRED_LANE[lane] : lane,
+      stage: draft.stage,
       identity: draft.identity,
       at: draft.at ?? draft.identity,
       sign: draft.sign ?? '+',
@@ -119,7 +125,7 @@ export class StepList {
       hazards: draft.hazards ?? [],
       action: draft.action ?? { kind: 'sql' },
       part: draft.part,
-      deferred: this.#waits,
+      deferred: this.#deferred,
     });
   }
 
@@ -139,7 +145,7 @@ export function columnsKey(table: string, columns: readonly string[]): string {
   return JSON.stringify([table, columns]);
 }
 
-const WAITING_LANE: Record<Lane, Lane> = {
+const DEFERRED_LANE: Record<Lane, Lane> = {
   metadata: 'cutover',
   online: 'background',
   concurrent: 'background',
@@ -152,9 +158,9 @@ export function isSmall(live: LiveTable | null, rate: number, settings: PlanSett
   return live === null || settings.direct || estimateRows(live) / rate <= settings.maxWriteBlockMs;
 }
 
-/** How the values become those of the new type, where that must be said. */
+/** The USING clause of a type change, where it needs one. */
 export function usingOf(steps: StepList, column: DesiredColumn): string | null {
-  // Without saying it, values that do not fit are refused; with it, they are cut.
+  // An implicit cast refuses values that do not fit; an explicit one truncates them.
   const cast = steps.facts.losing.has(column.at) ? `${quoteIdent(column.name)}::${column.typeSql}` : null;
   return column.model.using ?? cast;
 }
@@ -172,8 +178,4 @@ export function onTable(table: DesiredTable): { identity: string; table: string 
 
 export function onColumn(table: DesiredTable, column: DesiredColumn): { identity: string; table: string } {
   return { identity: column.at, table: keyOf(table) };
-}
-
-export function onFunction(fn: DesiredFunction): { identity: string } {
-  return { identity: fn.at };
 }

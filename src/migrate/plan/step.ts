@@ -1,24 +1,20 @@
-// One statement of a plan with everything a person or the gate needs to know about it before it runs.
+// One statement of a plan, with all that a person or the hazard policy must know before it runs.
 
 export type Hazard =
   | 'DATA_LOSS'
   | 'DATA_DEPENDENT'
   | 'REWRITE'
-  | 'LONG_LOCK'
-  | 'WRITE_BLOCK'
   | 'BREAKS_OLD_CODE'
   | 'AUTHZ_OPEN'
   | 'AUTHZ_CHANGE'
   | 'AUTHZ_NARROW'
   | 'SEMANTIC'
-  | 'FOREIGN_DEP'
   | 'INDEX_BUILD'
   | 'INDEX_DROPPED'
   | 'NON_TX';
 
 export type Lock =
   | 'none'
-  | 'AccessShare'
   | 'RowExclusive'
   | 'ShareUpdateExclusive'
   | 'Share'
@@ -26,19 +22,19 @@ export type Lock =
   | 'AccessExclusive';
 
 /**
- * `metadata`: one transaction for all. `online`: a transaction of its own, while others write. `concurrent`: outside
- * any transaction. A start waits for these three up to its budget; the rest is done while the server serves:
- * `beside` prepares what `swap` puts in place in one transaction, and `background` follows.
+ * In the order in which they run. `metadata`: one transaction for all. `online`: a transaction each, while others write.
+ * `concurrent`: outside any transaction. A start waits for these three up to its budget; the rest is done while the
+ * server serves: `shadow` builds columns of a new type beside the old ones, `cutover` puts them in place in one
+ * transaction, and `background` follows.
  */
-export type Lane = 'metadata' | 'online' | 'concurrent' | 'shadow' | 'cutover' | 'background';
+export const LANES = ['metadata', 'online', 'concurrent', 'shadow', 'cutover', 'background'] as const;
 
-/** In the order in which they run. */
-export const LANES: readonly Lane[] = ['metadata', 'online', 'concurrent', 'shadow', 'cutover', 'background'];
+export type Lane = (typeof LANES)[number];
 
 export type Step = {
   readonly sql: string;
   readonly lane: Lane;
-  readonly phase: number;
+  readonly stage: Stage;
   /** `tables.todos.fields.title`; also what allow flags name. */
   readonly identity: string;
   /** Where in the file. */
@@ -53,9 +49,9 @@ export type Step = {
   readonly estimateMs: number;
   readonly hazards: readonly Hazard[];
   readonly action: Action;
-  /** What it is of a table, or for one, that this very run makes. */
+  /** The part it makes of a table, or of what a table needs, that this run creates. */
   readonly part?: TablePart | undefined;
-  /** Part of the swap, or possible only after it. */
+  /** Part of the cutover, or possible only after it. */
   readonly deferred: boolean;
 };
 
@@ -95,34 +91,44 @@ export type Action =
       readonly table: string;
       readonly column: string;
       readonly value: string;
-      /** Rows that need a value at all; the others are left alone. */
+      /** Restricts it to rows that need a value. */
       readonly where?: string | undefined;
-      /** The database's own triggers stay quiet: filling a column is no update anybody made. */
+      /** Triggers of the database do not fire: a backfill is no update that anybody made. */
       readonly quiet: boolean;
     };
 
-/** Order inside the metadata transaction. */
-export const PHASE = {
-  rename: 1,
-  schema: 10,
-  clear: 20,
-  clearFunction: 25,
-  columns: 30,
-  types: 35,
-  functions: 40,
-  defaultedColumns: 45,
-  defaults: 50,
-  fill: 55,
-  keys: 60,
-  checks: 62,
-  notNull: 64,
-  foreignKeys: 70,
-  indexes: 80,
-  policies: 90,
-  rowSecurity: 91,
-  grants: 95,
-  references: 97,
-  bodies: 100,
-  dropFunctions: 125,
-  retire: 130,
-} as const;
+/** The order inside a lane; steps of one stage keep the order in which they were planned. */
+export const STAGES = [
+  'rename',
+  'schemas',
+  /** Policies, checks, defaults, triggers and foreign keys: before the columns, keys and functions they depend on. */
+  'drop-dependants',
+  'drop-keys',
+  'drop-former-functions',
+  'columns',
+  /** Keys that move to a column of the new type among them, before a foreign key refers to them. */
+  'types',
+  /** Their arguments and results may be rows of the tables; their bodies are checked last. */
+  'functions',
+  /** A default may call one of the functions. Added later, it would leave the existing rows without it. */
+  'columns-with-default',
+  'defaults',
+  'backfill',
+  /** Unique indexes among them: a foreign key may refer to one. */
+  'keys',
+  'checks',
+  'not-null',
+  'foreign-keys',
+  'indexes',
+  /** Before anybody has a grant: a new table is never readable without its policies. */
+  'policies',
+  'row-security',
+  'grants',
+  'references',
+  'function-bodies',
+  /** Nothing calls them any more. */
+  'drop-functions',
+  'retire',
+] as const;
+
+export type Stage = (typeof STAGES)[number];
