@@ -1,0 +1,213 @@
+// Declarations and the database they describe, without PostgreSQL: the normal form of an expression is its own text.
+import { configOf } from './config-of.ts';
+import { labelled } from '../../src/migrate/diff/policies.ts';
+import { trackCall } from '../../src/migrate/diff/references.ts';
+import { normalFormsOf, withNormalForms } from '../../src/migrate/normalise/normal-forms.ts';
+import { typeResolver } from '../../src/migrate/schema/column-types.ts';
+import { toModel } from '../../src/migrate/schema/declared.ts';
+import type {
+  Desired,
+  DesiredFunction,
+  DesiredPolicy,
+  DesiredTable,
+  Expression,
+} from '../../src/migrate/schema/desired.ts';
+import { referenceTriggerLabels, storagePolicyLabel } from '../../src/migrate/schema/label.ts';
+import type { Live, LiveFunction, LivePolicy, LiveTable } from '../../src/migrate/schema/live-schema.ts';
+import type { Ownership } from '../../src/migrate/schema/managed.ts';
+import { keyOf } from '../../src/migrate/schema/model.ts';
+import { toDesired } from '../../src/migrate/schema/to-desired.ts';
+
+/** What a file declares. */
+export function declared(yaml: string): Desired {
+  const model = toModel(configOf(yaml));
+  const desired = toDesired(model, typeResolver(model, new Map()), new Set());
+  return {
+    tables: desired.tables.map((table) =>
+      withNormalForms(table, {
+        ...normalFormsOf(table),
+        columns: table.columns.map((column) => [column.typeSql, column.default?.sql ?? null]),
+        checks: table.checks.map(({ expression }) => expression.sql),
+        indexes: table.indexes.map(({ predicate }) => predicate?.sql ?? null),
+        policies: table.policies.map(({ using, check }) => [using?.sql ?? null, check?.sql ?? null]),
+      }),
+    ),
+    functions: desired.functions.map((fn) => ({ ...fn, normal: signatureOf(fn) })),
+    storagePolicies: desired.storagePolicies.map((policy) => ({
+      ...policy,
+      using: normalised(policy.using),
+      check: normalised(policy.check),
+    })),
+  };
+}
+
+function normalised(expression: Expression | null): Expression | null {
+  return expression && { ...expression, normal: expression.sql };
+}
+
+function signatureOf({ model }: DesiredFunction): NonNullable<DesiredFunction['normal']> {
+  return {
+    arguments: model.args.map((arg) => `${arg.name} ${arg.type}`).join(', '),
+    argumentTypes: model.args.map((arg) => arg.type),
+    argumentNames: model.args.map((arg) => arg.name),
+    defaults: model.args.filter((arg) => arg.default !== null || !arg.required).length,
+    result: model.returns,
+  };
+}
+
+/** The database after a run with these declarations. `rows`: in every table. */
+export function databaseOf(desired: Desired, rows = 0): Live {
+  const numbers = new Map<string, number>();
+  return {
+    tables: new Map(desired.tables.map((table, n) => [keyOf(table), tableOf(table, rows, `${n + 1}`)])),
+    functions: new Map(desired.functions.map((fn, n) => [keyOf(fn), [functionOf(fn, `${n + 1001}`)]])),
+    schemas: new Map(
+      ['public', ...desired.tables.map((table) => table.schema)].map((name) => [
+        name,
+        { name, usageGranted: true },
+      ]),
+    ),
+    storagePolicies: desired.storagePolicies.map((policy) => {
+      const kind = `${policy.bucket} ${policy.command}`;
+      const number = (numbers.get(kind) ?? 0) + 1;
+      numbers.set(kind, number);
+      return policyOf(policy, storagePolicyLabel(policy.bucket, number, policy.command));
+    }),
+    serverVersion: 180_000,
+  };
+}
+
+function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
+  const repeatsKey = (index: DesiredTable['indexes'][number]): boolean =>
+    index.unique &&
+    index.predicate === null &&
+    table.keys.some((key) => key.kind === 'unique' && key.columns.join() === index.columns.join());
+  return {
+    oid,
+    schema: table.schema,
+    name: table.name,
+    partitioned: false,
+    rowSecurity: table.rowSecurity,
+    rowSecurityForced: false,
+    granted: 'api',
+    estimatedRows: rows,
+    bytes: rows * 100,
+    columns: new Map(
+      table.columns.map(({ name, type, notNull, serial, ...column }, n) => [
+        name,
+        {
+          name,
+          type,
+          notNull,
+          serial,
+          default: column.default?.normal ?? null,
+          number: n + 1,
+          category: 'S',
+          identity: false,
+          sequence: serial ? `${table.schema}.${table.name}_${name}_seq` : null,
+          sequenceGranted: true,
+          generated: false,
+        },
+      ]),
+    ),
+    keys: table.keys.map(({ label, kind, columns }) => ({ label, kind, columns, special: false })),
+    foreignKeys: table.foreignKeys.map((one) => ({
+      ...one,
+      validated: true,
+      enforced: true,
+      special: false,
+    })),
+    checks: table.checks.map(({ label, columns, expression }) => ({
+      label,
+      columns,
+      expression: expression.normal,
+      validated: true,
+      enforced: true,
+    })),
+    indexes: table.indexes
+      .filter((index) => !repeatsKey(index))
+      .map(({ label, columns, unique, predicate }) => ({
+        label,
+        columns,
+        unique,
+        predicate: predicate?.normal ?? null,
+        valid: true,
+        special: false,
+      })),
+    policies: labelled(table, [], table.policies).map(({ policy, label }) => policyOf(policy, label)),
+    triggers: table.references.flatMap((reference) => {
+      const labels = referenceTriggerLabels(reference.column);
+      const definition = `… execute function ${trackCall(table, reference)}`;
+      return [
+        { label: labels.row, definition, enabled: true },
+        { label: labels.truncate, definition: '', enabled: true },
+      ];
+    }),
+  };
+}
+
+function policyOf({ command, permissive, using, check }: DesiredPolicy, label: string): LivePolicy {
+  const roles = 'anon,authenticated';
+  return {
+    label,
+    command,
+    permissive,
+    roles,
+    using: using?.normal ?? null,
+    check: check?.normal ?? null,
+  };
+}
+
+function functionOf(fn: DesiredFunction, oid: string): LiveFunction {
+  const signature = signatureOf(fn);
+  return {
+    ...signature,
+    oid,
+    schema: fn.schema,
+    name: fn.name,
+    identityArguments: signature.arguments,
+    language: fn.model.language,
+    volatility: { volatile: 'v', stable: 's', immutable: 'i' }[fn.model.volatility],
+    definer: fn.model.definer,
+    settings: fn.model.definer ? ['search_path=public, pg_temp'] : [],
+    body: fn.body,
+    granted: true,
+  };
+}
+
+/** The migration state after a run with these declarations. */
+export function ownedAfter(desired: Desired): Ownership {
+  const live = databaseOf(desired);
+  return {
+    ...NOTHING_OWNED,
+    tables: new Map(
+      [...live.tables].map(([key, table]) => [
+        key,
+        {
+          columns: [...table.columns.keys()],
+          constraints: [...table.keys, ...table.foreignKeys, ...table.checks].map((one) => one.label),
+          indexes: table.indexes.map((one) => one.label),
+          policies: table.policies.map((one) => one.label),
+        },
+      ]),
+    ),
+    functions: new Set(live.functions.keys()),
+    storagePolicies: new Set(live.storagePolicies.map((one) => one.label)),
+  };
+}
+
+export const NOTHING_OWNED: Ownership = {
+  tables: new Map(),
+  retiredTables: new Map(),
+  retiredColumns: new Set(),
+  functions: new Set(),
+  retiredFunctions: new Set(),
+  storagePolicies: new Set(),
+};
+
+/** The same database with one of its tables changed. */
+export function withTable(live: Live, key: string, change: (table: LiveTable) => Partial<LiveTable>): Live {
+  const table = live.tables.get(key);
+  if (!table) throw new Error(`no table ${key}`);
+  return { ...live, tables: new Map([...live.tables, [key, { ...table, ...change(table) }]]) };
+}
