@@ -323,7 +323,8 @@ describe('checks', () => {
 describe('foreign keys', () => {
   const file = (field: string, idType = 'bigint'): string =>
     `tables:\n  lists:\n    fields: [{ name: id, type: ${idType}, primary_key: true }]\n${table('todos', [field])}`;
-  const list = (more = ''): string => `{ name: list, type: bigint, foreign_key: { references: lists.id${more} } }`;
+  const list = (more = ''): string =>
+    `{ name: list, type: bigint, foreign_key: { references: lists.id${more} } }`;
   test.each<Case>([
     ['added', file('{ name: list, type: bigint }'), file(list()), ['add-foreign-key todos_list_fkey']],
     ['removed', file(list()), file('{ name: list, type: bigint }'), ['drop-foreign-key todos_list_fkey']],
