@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
 import { tryLock, unlock } from '../postgres/advisory-lock.ts';
-import { OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
+import { inTransaction, OwnerDatabase, type Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { literal, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
@@ -298,9 +298,7 @@ async function planAndRun(session: Queryable, work: Work, stamp: Stamp | null): 
   if (plan.problems.length > 0) return refused(schemaHash, plan, plan.problems, locate);
   if (plan.steps.length === 0) {
     const run = stamp?.schemaHash === schemaHash ? null : await recordQuietRun(session, work, stamp);
-    await session.query(raw('begin'));
-    await writeObjects(session, run ?? '0', plan.writes, plan.forgotten);
-    await session.query(raw('commit'));
+    await inTransaction(session, {}, () => writeObjects(session, run ?? '0', plan.writes, plan.forgotten));
     await stampNow(session, work, plan, true, plan.catalogStamp);
     return { kind: 'unchanged', schemaHash, plan };
   }

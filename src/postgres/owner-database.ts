@@ -3,7 +3,7 @@
 import pg from 'pg';
 import { clientConfig, cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
 import { ConnectionLost, isDatabaseError, mayHaveHappened, OutcomeUnknown } from './pg-error.ts';
-import { raw, type Sql } from './sql.ts';
+import { join, literal, raw, sql, type Sql } from './sql.ts';
 import { statementName } from './statement-name.ts';
 
 export type Row = Record<string, unknown>;
@@ -17,7 +17,6 @@ export interface Queryable {
   query<R extends Row = Row>(statement: Sql, name?: string): Promise<R[]>;
 }
 
-const BEGIN = raw('begin');
 const COMMIT = raw('commit');
 const ROLLBACK = raw('rollback');
 const PROBE = raw('select 1');
@@ -82,14 +81,17 @@ export class OwnerDatabase implements Queryable {
     return row;
   }
 
-  /** Commits when `work` returns, rolls back when it throws. */
-  async transaction<T>(work: (transaction: Queryable) => Promise<T>): Promise<T> {
+  /** Commits when `work` returns, rolls back when it throws. The settings end with the transaction. */
+  async transaction<T>(
+    work: (transaction: Queryable) => Promise<T>,
+    settings: LocalSettings = {},
+  ): Promise<T> {
     const client = await this.#pool.connect();
     client.on('error', ignore);
     const transaction = this.#onClient(client);
     let broken = false;
     try {
-      await transaction.query(BEGIN);
+      await transaction.query(begin(settings));
       const result = await work(transaction);
       await transaction.query(COMMIT).catch(unknownOutcome);
       return result;
@@ -163,6 +165,57 @@ export class OwnerDatabase implements Queryable {
       throw new StatementSilent(error);
     }
   }
+}
+
+/** What `set local` is given: constants, and SQL where PostgreSQL wants a list of names. */
+export type LocalSettings = Readonly<Record<string, string | number | Sql>>;
+
+/**
+ * A transaction on a session that is used for more: commits when `work` returns, rolls back when it throws. The
+ * settings end with the transaction.
+ */
+export async function inTransaction<T>(
+  session: Queryable,
+  settings: LocalSettings,
+  work: () => Promise<T>,
+): Promise<T> {
+  return await endedBy(session, COMMIT, settings, work);
+}
+
+/** The same, but nothing that `work` does remains. */
+export async function inDiscardedTransaction<T>(
+  session: Queryable,
+  settings: LocalSettings,
+  work: () => Promise<T>,
+): Promise<T> {
+  return await endedBy(session, ROLLBACK, settings, work);
+}
+
+async function endedBy<T>(
+  session: Queryable,
+  end: Sql,
+  settings: LocalSettings,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    await session.query(begin(settings));
+    const result = await work();
+    await session.query(end);
+    return result;
+  } catch (error) {
+    // On a connection that is gone there is nothing to roll back; the error that says so is the first one.
+    await session.query(ROLLBACK).catch(() => {});
+    throw error;
+  }
+}
+
+/** One round trip for all. */
+function begin(settings: LocalSettings): Sql {
+  const assignments = Object.entries(settings).map(
+    ([name, value]) =>
+      sql`set local ${raw(name)} = ${typeof value === 'object' ? value : literal(String(value))}`,
+  );
+  return join([raw('begin'), ...assignments], '; ');
 }
 
 /** The server did not say how the statement ended: whether a write was done is not known. */

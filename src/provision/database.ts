@@ -1,5 +1,5 @@
 // What one database needs beside the roles: the product's schemas, rights of their owner, and the numbered steps.
-import type { Queryable } from '../postgres/owner-database.ts';
+import { inTransaction, type Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { ident, raw, sql } from '../postgres/sql.ts';
 import { isRace } from './errors.ts';
@@ -48,7 +48,7 @@ async function look(db: Queryable): Promise<Found> {
 /** Ids of the steps that were not applied yet. */
 export async function pendingSteps(db: Queryable): Promise<string[]> {
   const { step_table } = await look(db);
-  const done = step_table === null ? [] : await asOwner(db, readSteps);
+  const done = step_table === null ? [] : await asOwner(db, () => readSteps(db));
   return PROVISION_STEPS.map((step) => step.id).filter((id) => !done.includes(id));
 }
 
@@ -105,17 +105,8 @@ export async function grantQuietFills(db: Queryable): Promise<void> {
 }
 
 /** One transaction as svc_owner, whatever the administrator's role inherits. */
-async function asOwner<T>(db: Queryable, work: (db: Queryable) => Promise<T>): Promise<T> {
-  await db.query(raw('begin'));
-  try {
-    await db.query(raw('set local role svc_owner'));
-    const result = await work(db);
-    await db.query(raw('commit'));
-    return result;
-  } catch (error) {
-    await db.query(raw('rollback'));
-    throw error;
-  }
+async function asOwner<T>(db: Queryable, work: () => Promise<T>): Promise<T> {
+  return await inTransaction(db, { role: 'svc_owner' }, work);
 }
 
 /** Rights of the API roles on what the product provisions; ordinary tables get theirs from the migration. */

@@ -123,18 +123,19 @@ type PolicyRow = {
 };
 
 async function readPolicies({ owner }: DashboardContext, relation: ExposedRelation): Promise<PolicyRow[]> {
-  return await owner.transaction(async (transaction) => {
-    // Printed so that every name means the same under whatever search path the caller has.
-    await transaction.query(raw(`set local search_path = ''`));
-    return await transaction.query<PolicyRow>(sql`
+  // Printed so that every name means the same under whatever search path the caller has.
+  return await owner.transaction(
+    (transaction) =>
+      transaction.query<PolicyRow>(sql`
       select p.polname as name, p.polpermissive as permissive,
         case p.polcmd
           when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' when 'd' then 'delete' else 'all'
         end as operation,
         pg_get_expr(p.polqual, p.polrelid) as using, pg_get_expr(p.polwithcheck, p.polrelid) as "withCheck"
       from pg_policy p where p.polrelid = ${relationName(relation)}::regclass
-      order by p.polname`);
-  });
+      order by p.polname`),
+    { search_path: '' },
+  );
 }
 
 type Question = {

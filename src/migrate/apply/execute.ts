@@ -2,7 +2,7 @@
 // state and can be found again in the catalog, so that after any crash a new plan continues where this one ended.
 import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError, type DatabaseError } from '../../postgres/pg-error.ts';
-import type { Queryable } from '../../postgres/owner-database.ts';
+import { inTransaction, type LocalSettings, type Queryable } from '../../postgres/owner-database.ts';
 import { markSteps } from '../state/state.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
@@ -32,14 +32,15 @@ export async function executeMetadata(
     session,
     steps.map(({ step }) => step),
   );
-  await withLockRetries(session, locked.tables, settings, async () => {
+  const local = {
+    ...localSettings(settings),
+    statement_timeout: METADATA_STATEMENT_TIMEOUT_MS,
+    check_function_bodies: 'off',
+    client_min_messages: 'error',
+  };
+  await withLockRetries(session, locked.tables, settings, () => {
     const started = Date.now();
-    await session.query(raw('begin'));
-    try {
-      await session.query(
-        raw(`set local lock_timeout = ${settings.lockTimeoutMs}; set local statement_timeout = ${METADATA_STATEMENT_TIMEOUT_MS};
-          set local search_path = ${settings.searchPath}; set local timezone = 'UTC'; set local check_function_bodies = off; set local client_min_messages = error`),
-      );
+    return inTransaction(session, local, async () => {
       for (const statement of locked.statements) await session.query(raw(statement));
       await runAll(session, steps, settings);
       await record();
@@ -51,12 +52,17 @@ export async function executeMetadata(
         Date.now() - started,
       );
       await settings.onStatement?.(COMMIT);
-      await session.query(raw('commit'));
-    } catch (error) {
-      await session.query(raw('rollback'));
-      throw error;
-    }
+    });
   });
+}
+
+/** Names mean the same in every step, and no statement waits long for a lock: others would queue behind it. */
+function localSettings(settings: ExecuteSettings): LocalSettings {
+  return {
+    lock_timeout: settings.lockTimeoutMs,
+    search_path: raw(settings.searchPath),
+    timezone: 'UTC',
+  };
 }
 
 const COMMIT: Step = {
@@ -215,21 +221,9 @@ async function act(session: Queryable, step: Step, settings: ExecuteSettings): P
     case 'backfill':
       return fillOrRefuse(session, step, action, settings);
     case 'sql':
-      await withLockRetries(session, step.table ? [step.table] : [], settings, async () => {
-        await session.query(raw('begin'));
-        try {
-          await session.query(
-            raw(
-              `set local lock_timeout = ${settings.lockTimeoutMs}; set local search_path = ${settings.searchPath}; set local timezone = 'UTC'`,
-            ),
-          );
-          await runOne(session, step);
-          await session.query(raw('commit'));
-        } catch (error) {
-          await session.query(raw('rollback'));
-          throw error;
-        }
-      });
+      await withLockRetries(session, step.table ? [step.table] : [], settings, () =>
+        inTransaction(session, localSettings(settings), () => runOne(session, step)),
+      );
   }
 }
 
@@ -322,29 +316,24 @@ async function fill(
       from pg_class c where c.oid = ${quoteLiteral(table)}::regclass`),
   );
   const pages = Number(size?.pages ?? 0);
+  const local = {
+    ...localSettings(settings),
+    lock_timeout: 1_000,
+    ...(action.quiet ? { session_replication_role: 'replica' } : {}),
+  };
   let step = FIRST_BATCH_PAGES;
   for (let from = 0; from <= pages;) {
     const range = size?.parts ? 'true' : `ctid >= '(${from},0)'::tid and ctid < '(${from + step},0)'::tid`;
     const started = Date.now();
-    await withLockRetries(session, [`${action.schema}.${action.table}`], settings, async () => {
-      await session.query(raw('begin'));
-      try {
-        await session.query(
-          raw(
-            `set local lock_timeout = 1000; set local search_path = ${settings.searchPath}; set local timezone = 'UTC'${action.quiet ? '; set local session_replication_role = replica' : ''}`,
-          ),
-        );
+    await withLockRetries(session, [`${action.schema}.${action.table}`], settings, () =>
+      inTransaction(session, local, async () => {
         const needy =
           action.where === undefined ? `${column} is null` : `${column} is null and (${action.where})`;
         await session.query(
           raw(`update ${table} set ${column} = (\n${action.value}\n) where ${needy} and ${range}`),
         );
-        await session.query(raw('commit'));
-      } catch (error) {
-        await session.query(raw('rollback'));
-        throw error;
-      }
-    });
+      }),
+    );
     if (size?.parts) return;
     from += step;
     const took = Math.max(Date.now() - started, 1);

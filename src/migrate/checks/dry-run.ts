@@ -2,7 +2,7 @@
 // cannot commit. Even an empty table gets a new file when it would be rewritten, so the answer is this server's own.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
-import type { Queryable } from '../../postgres/owner-database.ts';
+import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { AddColumnChange, Change, TypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
@@ -23,18 +23,14 @@ export async function foretell(
   const rewriting = new Set<string>();
   const problems: MigrationProblem[] = [];
   if (asked.length === 0) return { rewriting, problems };
-  await session.query(raw('begin'));
-  try {
-    await session.query(raw(`set local search_path = ${searchPath}; set local timezone = 'UTC'`));
+  await inDiscardedTransaction(session, { search_path: raw(searchPath), timezone: 'UTC' }, async () => {
     for (const change of asked) {
       if (change.live === null) continue;
       const answer = await ask(session, change, change.live);
       if (answer.rewrites) rewriting.add(change.column.at);
       if (answer.problem) problems.push(answer.problem);
     }
-  } finally {
-    await session.query(raw('rollback'));
-  }
+  });
   return { rewriting, problems };
 }
 

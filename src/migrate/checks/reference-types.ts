@@ -1,7 +1,7 @@
 // The types of columns that refer to others: taken over where the file leaves them out, and where it does not, of a
 // kind that the server can compare. Asked before anything is changed, with two empty tables in a transaction that is
 // rolled back.
-import type { Queryable } from '../../postgres/owner-database.ts';
+import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { outsideReferences, type TypeResolver } from '../schema/column-types.ts';
@@ -80,19 +80,17 @@ export async function incompatibleReferences(
 }
 
 async function canRefer(session: Queryable, from: string, to: string, searchPath: string): Promise<boolean> {
-  await session.query(raw('begin'));
   try {
-    await session.query(raw(`set local search_path = ${searchPath}`));
-    await session.query(
-      raw(`create temp table svc_target (key ${to} unique); create temp table svc_source (key ${from})`),
-    );
-    await session.query(raw('alter table svc_source add foreign key (key) references svc_target (key)'));
+    await inDiscardedTransaction(session, { search_path: raw(searchPath) }, async () => {
+      await session.query(
+        raw(`create temp table svc_target (key ${to} unique); create temp table svc_source (key ${from})`),
+      );
+      await session.query(raw('alter table svc_source add foreign key (key) references svc_target (key)'));
+    });
     return true;
   } catch (error) {
     if (!isDatabaseError(error)) throw error;
     // No operator between them. Whatever else is wrong is reported where it belongs.
     return !isDatabaseError(error, 'datatype_mismatch');
-  } finally {
-    await session.query(raw('rollback'));
   }
 }

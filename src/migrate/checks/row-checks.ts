@@ -2,7 +2,7 @@
 // becomes a refusal that says which line to add. Reads only, in a transaction that is rolled back.
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
-import type { Queryable } from '../../postgres/owner-database.ts';
+import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
@@ -35,27 +35,22 @@ export async function probe(
   const asked = changes.filter(
     (change) => isProbed(change) && !(change.kind === 'set-not-null' && filled.has(change.column.at)),
   );
+  const settings = { statement_timeout: PROBE_TIMEOUT_MS, search_path: raw(searchPath), timezone: 'UTC' };
   for (const change of asked) {
-    await session.query(raw('begin'));
     try {
-      await session.query(
-        raw(
-          `set local statement_timeout = ${PROBE_TIMEOUT_MS}; set local search_path = ${searchPath}; set local timezone = 'UTC'`,
-        ),
-      );
-      if ('table' in change) {
-        const first = prelude(change.table.schema, change.table.name);
-        if (first !== '') await session.query(raw(first));
-      }
-      problems.push(...(await probeOne(session, change, retypes)));
+      await inDiscardedTransaction(session, settings, async () => {
+        if ('table' in change) {
+          const first = prelude(change.table.schema, change.table.name);
+          if (first !== '') await session.query(raw(first));
+        }
+        problems.push(...(await probeOne(session, change, retypes)));
+      });
     } catch (error) {
       // Over budget: the online form validates instead, and new rows are guarded meanwhile.
       if (isDatabaseError(error, 'query_canceled'))
         notes.push(`${change.kind}: not probed within ${PROBE_TIMEOUT_MS / 1_000} s`);
       // What the rows cannot be asked about yet (a new function in a check), the step itself will find.
       else if (!isDatabaseError(error, 'syntax_error_or_access_rule_violation')) throw error;
-    } finally {
-      await session.query(raw('rollback'));
     }
   }
   return { problems, notes };

@@ -1,6 +1,6 @@
 // What the planner must know about the rows before it plans, and how to look at a table under names it does not
 // have yet.
-import type { Queryable } from '../../postgres/owner-database.ts';
+import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
@@ -58,18 +58,17 @@ export async function look(
     if (change.kind !== 'add-column' && change.kind !== 'set-not-null') continue;
     if (!change.live) continue;
     const { table } = change;
-    await session.query(raw('begin'));
     try {
-      const first = prelude(table.schema, table.name);
-      if (first !== '') await session.query(raw(first));
-      if (await isFilled(session, table)) nonEmpty.add(tableKey(table.schema, table.name));
-      if (change.kind === 'set-not-null' && change.column.model.backfill !== null)
-        toFill.add(change.column.at);
+      await inDiscardedTransaction(session, {}, async () => {
+        const first = prelude(table.schema, table.name);
+        if (first !== '') await session.query(raw(first));
+        if (await isFilled(session, table)) nonEmpty.add(tableKey(table.schema, table.name));
+        if (change.kind === 'set-not-null' && change.column.model.backfill !== null)
+          toFill.add(change.column.at);
+      });
     } catch (error) {
       if (!isDatabaseError(error)) throw error;
       nonEmpty.add(tableKey(table.schema, table.name));
-    } finally {
-      await session.query(raw('rollback'));
     }
   }
   return { nonEmpty, toBackfill: toFill };

@@ -1,6 +1,6 @@
 // What left the file and was kept: listing it with its weight, and dropping it when somebody asks by name.
 import { tryLock, unlock } from '../../postgres/advisory-lock.ts';
-import type { Queryable } from '../../postgres/owner-database.ts';
+import { inTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { SCHEMA_CHANNEL } from '../state/state.ts';
@@ -99,19 +99,12 @@ export async function prune(session: Queryable, request: PruneRequest): Promise<
       session,
       chosen.map((one) => tableKey(one.schema, one.table)),
       request.locks,
-      async () => {
-        await session.query(raw('begin'));
-        try {
-          await session.query(raw(`set local lock_timeout = ${request.locks.lockTimeoutMs}`));
+      () =>
+        inTransaction(session, { lock_timeout: request.locks.lockTimeoutMs }, async () => {
           for (const one of [...chosen].sort((a, b) => Number(b.column !== null) - Number(a.column !== null)))
             await drop(session, one);
           await session.query(sql`select pg_notify(${SCHEMA_CHANNEL}, '')`);
-          await session.query(raw('commit'));
-        } catch (error) {
-          await session.query(raw('rollback'));
-          throw error;
-        }
-      },
+        }),
     );
     return { dropped: chosen, problems: [] };
   } catch (error) {

@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
-import type { Queryable } from '../../postgres/owner-database.ts';
+import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredFunction, DesiredStoragePolicy, DesiredTable } from '../schema/desired.ts';
 import { createFunctionSql } from '../schema/function-sql.ts';
 import type { Live, LiveFunction, LivePolicy, LiveTable } from '../schema/live-schema.ts';
@@ -91,16 +91,17 @@ async function inShadow<T>(
   functions: readonly string[],
   work: () => Promise<T>,
 ): Promise<T> {
-  await session.query(raw('begin'));
-  try {
+  const settings = {
+    statement_timeout: STATEMENT_TIMEOUT,
+    idle_in_transaction_session_timeout: STATEMENT_TIMEOUT,
+    check_function_bodies: 'off',
+    client_min_messages: 'error',
+  };
+  return await inDiscardedTransaction(session, settings, async () => {
     // Two equal values under a deferred unique key: whatever happens below, COMMIT cannot succeed.
     await session.query(
       raw(`create temp table svc_abort_on_commit (n int unique deferrable initially deferred);
-        insert into svc_abort_on_commit values (1), (1);
-        set local statement_timeout = '${STATEMENT_TIMEOUT}';
-        set local idle_in_transaction_session_timeout = '${STATEMENT_TIMEOUT}';
-        set local check_function_bodies = off;
-        set local client_min_messages = error`),
+        insert into svc_abort_on_commit values (1), (1)`),
     );
     const existing = await session.query<{ name: string }>(
       sql`select nspname as name from pg_namespace where nspname = any (${[...schemas, 'extensions']})`,
@@ -121,9 +122,7 @@ async function inShadow<T>(
     );
     await hideFunctions(session, token, functions);
     return await work();
-  } finally {
-    await session.query(raw('rollback'));
-  }
+  });
 }
 
 // A function whose signature changes must not be found under its old one, which might even match a call better.

@@ -1,7 +1,7 @@
 // Declared renames. They are the first statements of a run, and of its rehearsal, so that everything after them
 // sees the new names as the server itself prints them. Labels made from an old name follow.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
-import type { Queryable } from '../../postgres/owner-database.ts';
+import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Live, LiveTable } from '../schema/live-schema.ts';
 import {
   checkLabel,
@@ -63,16 +63,12 @@ export async function underNewNames<T>(
 ): Promise<T> {
   if (renames.length === 0) return look();
   const tables = [...new Set(renames.flatMap((step) => (step.table === null ? [] : [step.table])))];
-  return withLockRetries(session, tables, locks, async () => {
-    await session.query(raw('begin'));
-    try {
-      await session.query(raw(`set local lock_timeout = ${locks.lockTimeoutMs}`));
+  return withLockRetries(session, tables, locks, () =>
+    inDiscardedTransaction(session, { lock_timeout: locks.lockTimeoutMs }, async () => {
       for (const step of renames) await session.query(raw(step.sql));
       return await look();
-    } finally {
-      await session.query(raw('rollback'));
-    }
-  });
+    }),
+  );
 }
 
 class RenamePlan {
