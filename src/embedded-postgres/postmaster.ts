@@ -1,10 +1,10 @@
 // A running PostgreSQL: starting one, finding one that outlived its svc, and stopping either.
 // It runs in a session of its own, so Ctrl-C in the terminal reaches svc alone, which drains its requests first.
 import type { ChildProcess } from 'node:child_process';
-import { createServer } from 'node:net';
 import { rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import pg from 'pg';
+import { freePort } from '../lib/free-port.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { must } from '../lib/assert.ts';
 import { hasCode } from '../lib/error-code.ts';
@@ -208,16 +208,4 @@ function send(pid: number, signal: NodeJS.Signals): boolean {
     }
     throw error;
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((done, fail) => {
-    server.once('error', fail);
-    server.listen(0, '127.0.0.1', done);
-  });
-  const address = server.address();
-  await new Promise((done) => server.close(done));
-  if (address === null || typeof address === 'string') throw new Error('a TCP server without a port');
-  return address.port;
 }

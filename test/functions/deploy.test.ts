@@ -14,10 +14,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../../src/lib/free-port.ts';
 import { generateApiKeys } from '../../src/identity/api-key.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { processesBelow } from '../support/process-environment.ts';
-import { freePort, runSvc } from '../support/svc-process.ts';
+import { runSvc } from '../support/svc-process.ts';
 import { until } from './world.ts';
 
 const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));

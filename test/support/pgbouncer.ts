@@ -5,7 +5,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from './svc-process.ts';
+import { freePort } from '../../src/lib/free-port.ts';
 
 export type PgBouncer = {
   /** The address with its host and port replaced by the pooler's. */

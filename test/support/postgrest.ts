@@ -1,8 +1,8 @@
 // The real PostgREST as a process, over a database that the product provisioned: the other side of comparisons.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../../src/lib/free-port.ts';
 import { JWT_SECRET } from './rest-world.ts';
 
 export type PostgrestProcess = {
@@ -66,12 +66,4 @@ async function untilReady(url: string, child: ChildProcess, log: () => string): 
     if (Date.now() > deadline) throw new Error(`PostgREST did not start: ${log()}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

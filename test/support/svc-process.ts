@@ -1,8 +1,8 @@
 // A real svc process, started from the command line as a user would, waited for by its own `/ready`.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../../src/lib/free-port.ts';
 
 export const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
 
@@ -107,15 +107,4 @@ async function untilReady(url: string, child: ChildProcess, output: () => string
     if (Date.now() > deadline) throw new Error(`svc was not ready within two minutes:\n${output()}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }

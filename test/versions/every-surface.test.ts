@@ -12,9 +12,10 @@ import pg from 'pg';
 import { SMTPServer } from 'smtp-server';
 import { Upload } from 'tus-js-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { freePort } from '../../src/lib/free-port.ts';
 import { generateApiKeys } from '../../src/identity/api-key.ts';
 import { startFreshCluster, type FreshCluster } from '../support/fresh-cluster.ts';
-import { freePort, LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
+import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 
 const keys = generateApiKeys();
 const DEPLOY_TOKEN = 'a-deploy-token-that-only-tests-know';
