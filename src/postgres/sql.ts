@@ -54,6 +54,11 @@ export function literal(text: string): Sql {
   return new Sql([quoteLiteral(text)]);
 }
 
+/** A timestamp as clients read it: ISO 8601 in UTC with milliseconds. */
+export function isoTimestamp(column: string): Sql {
+  return raw(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`);
+}
+
 export function join(parts: readonly Sql[], separator = ', '): Sql {
   return new Sql(parts.flatMap((part, index) => (index === 0 ? part.chunks : [separator, ...part.chunks])));
 }

@@ -1,7 +1,7 @@
 // Buckets through the API: read as projected from the file, and every change refused with the reason.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { raw, sql } from '../../postgres/sql.ts';
+import { isoTimestamp, raw, sql } from '../../postgres/sql.ts';
 import { findBucket } from '../objects/bucket.ts';
 import { closedCaller, during } from '../http/caller.ts';
 import { readAs } from '../objects/object.ts';
@@ -15,12 +15,9 @@ import {
 import { readJson } from '../http/request-body.ts';
 import type { StorageContext } from '../storage-context.ts';
 
-const TIME = (column: string): string =>
-  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-const BUCKET_JSON =
-  raw(`json_build_object('id', id, 'name', name, 'owner', coalesce(owner::text, ''), 'public', public,
+const BUCKET_JSON = sql`json_build_object('id', id, 'name', name, 'owner', coalesce(owner::text, ''), 'public', public,
   'type', type, 'file_size_limit', file_size_limit, 'allowed_mime_types', allowed_mime_types,
-  'created_at', ${TIME('created_at')}, 'updated_at', ${TIME('updated_at')})`);
+  'created_at', ${isoTimestamp('created_at')}, 'updated_at', ${isoTimestamp('updated_at')})`;
 
 const listQuery = z.object({
   limit: z.coerce.number().int().min(1).max(10_000).default(1000),

@@ -3,7 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Caller } from '../../identity/caller.ts';
-import { raw, sql, type Sql } from '../../postgres/sql.ts';
+import { isoTimestamp, raw, sql, type Sql } from '../../postgres/sql.ts';
 import { closedCaller, during } from '../http/caller.ts';
 import { readAs } from '../objects/object.ts';
 import { invalidParameter } from '../problem.ts';
@@ -32,9 +32,6 @@ const listBody = z.object({
     .default({ column: 'name', order: 'asc' }),
   exactMatch: z.boolean().default(false),
 });
-
-const ISO = (expression: string): string =>
-  `to_char(${expression} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
 export async function listV1(
   context: StorageContext,
@@ -76,8 +73,8 @@ export async function listV1(
       select row_number() over (order by ${ordering}) as position, * from entries
       order by ${ordering} limit ${Math.min(body.limit, V1_MAX_LIMIT)} offset ${body.offset}
     )
-    select coalesce(json_agg(json_build_object('name', name, 'id', id, 'updated_at', ${raw(ISO('updated_at'))},
-      'created_at', ${raw(ISO('created_at'))}, 'last_accessed_at', ${raw(ISO('last_accessed_at'))},
+    select coalesce(json_agg(json_build_object('name', name, 'id', id, 'updated_at', ${isoTimestamp('updated_at')},
+      'created_at', ${isoTimestamp('created_at')}, 'last_accessed_at', ${isoTimestamp('last_accessed_at')},
       'metadata', metadata) order by position), '[]') from page`;
   const [json = '[]'] = await readAs(
     context.callers,
@@ -193,8 +190,8 @@ export async function listPage(
     context.callers,
     caller,
     sql`select json_build_object('name', name, 'id', id, 'ms', ms, 'metadata', metadata,
-      'updated_at', ${raw(ISO('updated_at'))}, 'created_at', ${raw(ISO('created_at'))},
-      'last_accessed_at', ${raw(ISO('last_accessed_at'))}) from (${statement}) page`,
+      'updated_at', ${isoTimestamp('updated_at')}, 'created_at', ${isoTimestamp('created_at')},
+      'last_accessed_at', ${isoTimestamp('last_accessed_at')}) from (${statement}) page`,
   );
   const found = rows.map((json) => JSON.parse(json) as Entry);
   return { page: found.slice(0, wanted.limit), hasNext: found.length > wanted.limit };

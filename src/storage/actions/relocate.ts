@@ -11,7 +11,7 @@ import { requireBucket, type Bucket } from '../objects/bucket.ts';
 import { closedCaller, during, ownerOf } from '../http/caller.ts';
 import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../objects/content-type.ts';
 import { readMetadataHeader } from '../uploads/incoming.ts';
-import { parseObjectPath, type Address } from '../objects/object-path.ts';
+import { isFolderPlaceholder, parseObjectPath, type Address } from '../objects/object-path.ts';
 import {
   abandonVersion,
   asUuid,
@@ -221,7 +221,7 @@ async function copyBytes(
 /** The destination's own rules: without them a detour through a lax bucket would defeat a strict one. */
 function checkFits(source: StoredObject, destination: Bucket): void {
   const { contentType, size } = fileFacts(source);
-  if (source.name.endsWith('.emptyFolderPlaceholder') && size === 0) return;
+  if (isFolderPlaceholder(source.name) && size === 0) return;
   checkDeclaredType(contentType, destination.types);
   if (size > destination.maxBytes) throw tooLarge();
 }

@@ -12,7 +12,7 @@ import { closedCaller, during, ownerOf } from '../http/caller.ts';
 import { checkDeclaredType, checkSniffedType, SNIFF_BYTES } from '../objects/content-type.ts';
 import { Meter, readMetadata } from '../uploads/incoming.ts';
 import { abandonVersion, commitAs, rehearseUpload } from '../objects/object.ts';
-import { isObjectPath, parseObjectPath } from '../objects/object-path.ts';
+import { isFolderPlaceholder, isObjectPath, parseObjectPath } from '../objects/object-path.ts';
 import { accessDenied, isStorageFull, StorageProblem } from '../problem.ts';
 import { fileMetadata, probedMetadata } from '../uploads/receive.ts';
 import {
@@ -440,7 +440,7 @@ async function open(context: StorageContext, id: string, readGrant: GrantReader)
 }
 
 function rulesFor(bucket: Bucket, name: string): { maxBytes: number; types: readonly string[] } {
-  return name.endsWith('.emptyFolderPlaceholder')
+  return isFolderPlaceholder(name)
     ? { maxBytes: 0, types: [] }
     : { maxBytes: bucket.maxBytes, types: bucket.types };
 }

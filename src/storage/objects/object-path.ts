@@ -13,6 +13,11 @@ const MAX_BUCKET_LENGTH = 100;
 const PATH_CHARACTERS = /^[A-Za-z0-9_/!\-.*'() &$@=;:+,?]+$/;
 const BUCKET_CHARACTERS = /^[A-Za-z0-9_!\-.*'() &$@=;:+,?]+$/;
 
+/** Dashboards keep an empty folder alive with an object of this name: without bytes, whatever the bucket's rules. */
+export function isFolderPlaceholder(name: string): boolean {
+  return name.endsWith('.emptyFolderPlaceholder');
+}
+
 export function isObjectPath(name: string): name is ObjectPath {
   if (name.length === 0 || name.length > MAX_PATH_BYTES || !PATH_CHARACTERS.test(name)) return false;
   if (name.startsWith('/') || name.endsWith('/')) return false;

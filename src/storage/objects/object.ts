@@ -4,7 +4,7 @@
 import type { CallerPool, CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
-import { raw, sql, type Sql, type SqlValue } from '../../postgres/sql.ts';
+import { isoTimestamp, raw, sql, type Sql, type SqlValue } from '../../postgres/sql.ts';
 import type { WireStatement, WireValue } from '../../postgres/wire/wire.ts';
 import { isHeaderValue } from './content-type.ts';
 import type { Address } from './object-path.ts';
@@ -38,16 +38,11 @@ export type StoredObject = {
   readonly last_accessed_at: string;
 };
 
-/** A timestamp as the clients read it: ISO 8601 in UTC with milliseconds. `column` is a name written here in code. */
-function isoTime(column: string): Sql {
-  return raw(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`);
-}
-
 /** One object as JSON text, whitelisted: a column that is not named here is not shown. */
 export const OBJECT_JSON: Sql = sql`json_build_object(
   'name', o.name, 'bucket_id', o.bucket_id, 'owner', o.owner, 'owner_id', o.owner_id, 'version', o.version, 'id', o.id,
-  'updated_at', ${isoTime('o.updated_at')}, 'created_at', ${isoTime('o.created_at')},
-  'last_accessed_at', ${isoTime('o.last_accessed_at')}, 'metadata', o.metadata, 'user_metadata', o.user_metadata)`;
+  'updated_at', ${isoTimestamp('o.updated_at')}, 'created_at', ${isoTimestamp('o.created_at')},
+  'last_accessed_at', ${isoTimestamp('o.last_accessed_at')}, 'metadata', o.metadata, 'user_metadata', o.user_metadata)`;
 
 /** The row, seen by the owner: for public and signed reads, where no policy is asked. */
 export async function findObject(

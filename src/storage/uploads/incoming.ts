@@ -5,6 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import busboy from 'busboy';
 import type { FastifyRequest } from 'fastify';
+import { isFolderPlaceholder } from '../objects/object-path.ts';
 import { Abort } from '../../problem/problem.ts';
 import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../objects/content-type.ts';
 import type { UploadSlots } from './upload-slots.ts';
@@ -274,8 +275,7 @@ export function checkDeclaration(
   name: string,
   limits: { readonly maxBytes: number; readonly types: readonly string[] },
 ): { maxBytes: number; types: readonly string[] } {
-  // Dashboards keep empty folders alive with these; they carry no content and no meaningful type.
-  const placeholder = name.endsWith('.emptyFolderPlaceholder');
+  const placeholder = isFolderPlaceholder(name);
   const maxBytes = placeholder ? 0 : limits.maxBytes;
   const types = placeholder ? [] : limits.types;
   const overhead = upload.exact ? 0 : (MAX_FORM_FIELDS + 1) * MAX_USER_METADATA_BYTES;
