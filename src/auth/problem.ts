@@ -55,8 +55,6 @@ export const noApiKey = (): AuthProblem =>
 export const wrongApiKey = (): AuthProblem => new AuthProblem('no_authorization', 401, 'Invalid API key');
 export const noBearer = (): AuthProblem =>
   new AuthProblem('no_authorization', 401, 'This endpoint requires a valid Bearer token');
-export const secretKeyInBrowser = (): AuthProblem =>
-  new AuthProblem('no_authorization', 401, 'The secret key must not be used in a browser');
 export const anonymousRefused = (): AuthProblem =>
   new AuthProblem('no_authorization', 403, 'Anonymous users cannot use multi-factor authentication');
 export const badJwt = (why: string): AuthProblem => new AuthProblem('bad_jwt', 403, `invalid JWT: ${why}`);
@@ -115,8 +113,6 @@ export const weakPassword = (message: string, reasons: readonly string[]): AuthP
   new AuthProblem('weak_password', 422, message, { reasons });
 export const samePassword = (): AuthProblem =>
   new AuthProblem('same_password', 422, 'New password should be different from the old password.');
-export const reauthenticationNotValid = (): AuthProblem =>
-  new AuthProblem('reauthentication_not_valid', 422, 'Nonce has expired or is invalid');
 export const hashingBusy = (): AuthProblem =>
   new AuthProblem('unexpected_failure', 503, 'Too many sign-ins at once', {
     headers: { 'retry-after': '1' },

@@ -66,13 +66,10 @@ export type SecretKey = { secretKey: string };
 /** As whom rows are read and functions called. In paths: `service`, `anon`, or `user:<uuid>`. */
 export type CallerName = 'service' | 'anon' | `user:${string}`;
 
-/**
- * `/as/<caller>/rest/v1/…`, `/as/<caller>/auth/v1/…`, `/as/<caller>/storage/v1/…`, `/as/<caller>/functions/v1/…`:
- * the APIs themselves, any method, headers, query and body as in the APIs' own documentation, called with the keys
- * and token of that caller, which the page never sees. In `readonly` only GET and HEAD, no functions, and of POST only
- * the lists of storage (`/object/list/<bucket>`).
- */
-export type AsPath = `/as/${CallerName}/${'rest' | 'auth' | 'storage' | 'functions'}/v1/${string}`;
+// `/as/<caller>/rest/v1/…`, `/as/<caller>/auth/v1/…`, `/as/<caller>/storage/v1/…`, `/as/<caller>/functions/v1/…`:
+// the APIs themselves, any method, headers, query and body as in the APIs' own documentation, called with the keys
+// and token of that caller, which the page never sees. In `readonly` only GET and HEAD, no functions, and of POST only
+// the lists of storage (`/object/list/<bucket>`).
 
 /** `GET /tables` */
 export type TableList = { tables: TableInfo[] };

@@ -14,7 +14,7 @@ const POLL_MS = 500;
 const REQUEST_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 600_000;
 
-export const STATUSES = ['building', 'starting', 'watching', 'live', 'failed'] as const;
+const STATUSES = ['building', 'starting', 'watching', 'live', 'failed'] as const;
 export type DeploymentStatus = (typeof STATUSES)[number];
 
 export type Deployment = {

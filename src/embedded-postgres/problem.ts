@@ -107,7 +107,7 @@ export const noUnprivilegedUser = (uid: number, cause: unknown) =>
     cause,
   );
 
-export const namelessUser = (details: string) =>
+const namelessUser = (details: string) =>
   problem(
     'postgres_nameless_user',
     'PostgreSQL does not make a database for a user id that has no name',
@@ -124,7 +124,7 @@ export const unreachableDirectory = (path: string, uid: number, cause?: unknown)
     cause,
   );
 
-export const diskFull = (details: string) =>
+const diskFull = (details: string) =>
   problem(
     'postgres_disk_full',
     'The disk is full: PostgreSQL could not write its files',

@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-export const CORS_METHODS = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD';
+const CORS_METHODS = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD';
 const MAX_AGE_SECONDS = '86400';
 
 const EXPOSED = [

@@ -2,8 +2,8 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Problem } from '../problem/problem.ts';
 
-export const PUBLISHABLE_PREFIX = 'svc_publishable_';
-export const SECRET_PREFIX = 'svc_secret_';
+const PUBLISHABLE_PREFIX = 'svc_publishable_';
+const SECRET_PREFIX = 'svc_secret_';
 
 /** Characters after the prefix; fewer can be guessed. */
 const SHORTEST_KEY = 20;

@@ -29,7 +29,7 @@ export type Verification =
   | { readonly ok: false; readonly fault: TokenFault };
 
 /** Tolerated difference between clocks, in seconds. */
-export const CLOCK_SKEW_SECONDS = 30;
+const CLOCK_SKEW_SECONDS = 30;
 const MAX_REMEMBERED = 5_000;
 /** A token travels in a header; anything longer is not ours. */
 const MAX_TOKEN_LENGTH = 16_384;

@@ -219,7 +219,7 @@ function begin(settings: LocalSettings): Sql {
 }
 
 /** The server did not say how the statement ended: whether a write was done is not known. */
-export class StatementSilent extends ConnectionLost {
+class StatementSilent extends ConnectionLost {
   override name = 'StatementSilent';
 
   constructor(cause: unknown) {

@@ -39,7 +39,6 @@ test('the catalogue', () => {
       "400 415 | invalid_mime_type | Invalid Content-Type header | InvalidMimeType",
       "400 415 | invalid_mime_type | mime type X is not supported | InvalidMimeType",
       "400 415 | invalid_mime_type | mime type Y is not supported: the content was declared as X | InvalidMimeType",
-      "400 423 | ResourceLocked | The resource is locked | ResourceLocked",
       "400 503 | DatabaseReadOnly | The database is in read-only mode | DatabaseReadOnly",
       "400 503 | acquiring_lock_timeout | acquiring lock timeout | LockTimeout",
       "401 401 | Unauthorized | No API key found in request | AccessDenied",

@@ -40,7 +40,7 @@ export const bucketNotFound: Maker = make('NoSuchBucket', 'Bucket not found', 40
 export const objectNotFound: Maker = make('NoSuchKey', 'not_found', 404, 'Object not found');
 /** The row is there and its bytes are not. */
 export const blobNotFound: Maker = make('NoSuchKey', 'Not found', 404, 'The resource was not found');
-export const policyRefused: Maker = make(
+const policyRefused: Maker = make(
   'AccessDenied',
   'Unauthorized',
   403,
@@ -166,13 +166,12 @@ export const unreadableImage: Maker = make(
   400,
   'The source image is invalid or unsupported for rendering',
 );
-export const relatedNotFound: Maker = make(
+const relatedNotFound: Maker = make(
   'InvalidRequest',
   'InvalidRequest',
   404,
   'The related resource does not exist',
 );
-export const resourceLocked: Maker = make('ResourceLocked', 'ResourceLocked', 423, 'The resource is locked');
 export const lockTimeout: Maker = make(
   'LockTimeout',
   'acquiring_lock_timeout',
@@ -183,42 +182,42 @@ export const slowDown = (message = 'Too many connections issued to the database'
   new StorageProblem({ code: 'SlowDown', label: 'too_many_connections', status: 429, http: 429 }, message, {
     headers: { 'retry-after': '1' },
   });
-export const databaseTimeout: Maker = make(
+const databaseTimeout: Maker = make(
   'DatabaseTimeout',
   'DatabaseTimeout',
   544,
   'The connection to the database timed out',
   544,
 );
-export const databaseReadOnly: Maker = make(
+const databaseReadOnly: Maker = make(
   'DatabaseReadOnly',
   'DatabaseReadOnly',
   503,
   'The database is in read-only mode',
 );
-export const databaseError = (sqlstate: string, cause: unknown): StorageProblem =>
+const databaseError = (sqlstate: string, cause: unknown): StorageProblem =>
   new StorageProblem(
     { code: 'DatabaseError', label: 'DatabaseError', status: 500, http: 500 },
     `database error, code: ${sqlstate}`,
     { cause },
   );
 /** The disk, its quota or the store has no room: nothing of the upload is kept, and the same may succeed later. */
-export const insufficientStorage: Maker = make(
+const insufficientStorage: Maker = make(
   'InsufficientStorage',
   'InsufficientStorage',
   507,
   'The storage is full; delete objects or enlarge it, then try again',
   507,
 );
-export const requestAborted: Maker = make('Aborted', 'Request aborted', 499, 'Request aborted', 499);
-export const deadlinePassed: Maker = make(
+const requestAborted: Maker = make('Aborted', 'Request aborted', 499, 'Request aborted', 499);
+const deadlinePassed: Maker = make(
   'RequestTimeout',
   'RequestTimeout',
   408,
   'The request took longer than it may',
   408,
 );
-export const internalError = (cause?: unknown): StorageProblem =>
+const internalError = (cause?: unknown): StorageProblem =>
   new StorageProblem(
     { code: 'InternalError', label: 'Internal', status: 500, http: 500 },
     'Internal Server Error',

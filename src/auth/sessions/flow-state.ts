@@ -84,11 +84,6 @@ export async function insertFlow(db: Queryable, id: string, flow: NewFlow, now: 
       ${flow.linking?.userId ?? null}, ${flow.linking?.sessionId ?? null}, ${flow.emailOptional ?? false}, ${now}, ${now})`);
 }
 
-export async function findFlow(db: Queryable, id: string): Promise<FlowRow | undefined> {
-  const [flow] = await db.query<FlowRow>(sql`select ${COLUMNS} from auth.flow_state where id = ${id}`);
-  return flow;
-}
-
 export type SpentState =
   | { readonly kind: 'flow' | 'used'; readonly flow: FlowRow }
   | { readonly kind: 'unknown' };

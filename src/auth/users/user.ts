@@ -135,7 +135,7 @@ export async function insertUser(db: Queryable, user: NewUser, now: Date): Promi
 }
 
 /** A lost race for an address is the same answer as a found one. */
-export function takenOr(error: unknown): unknown {
+function takenOr(error: unknown): unknown {
   if (!isDatabaseError(error, 'unique_violation')) return error;
   return error.constraint === 'users_phone_key' ? phoneExists() : emailExists();
 }
@@ -273,7 +273,7 @@ export function toUserJson(user: UserRow): UserJson {
   return json;
 }
 
-export function toIdentityJson(identity: IdentityRow): Readonly<Record<string, unknown>> {
+function toIdentityJson(identity: IdentityRow): Readonly<Record<string, unknown>> {
   return {
     identity_id: identity.id,
     id: identity.provider_id,

@@ -7,9 +7,9 @@ import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { databaseFailed } from '../problem.ts';
 
-export const COOKIE = 'svc_dashboard';
+const COOKIE = 'svc_dashboard';
 /** A session ends this long after it was last used, and after a week in any case. */
-export const IDLE_SECONDS = 12 * 3600;
+const IDLE_SECONDS = 12 * 3600;
 const LONGEST_SECONDS = 7 * 24 * 3600;
 /** A use is written down at most this often. */
 const TOUCH_AFTER_MS = 60_000;

@@ -6,7 +6,7 @@ import { Supervisor, type SupervisorOptions } from './supervisor.ts';
 import { PendingCall, type Call } from './call.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
-export const SLOTS_PER_WORKER = 64;
+const SLOTS_PER_WORKER = 64;
 
 export type PoolOptions = Omit<SupervisorOptions, 'onChange' | 'onUnread'>;
 

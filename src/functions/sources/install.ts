@@ -55,7 +55,7 @@ export function requireLockfile(directory: string): void {
   });
 }
 
-export function hasDependencies(folder: string): boolean {
+function hasDependencies(folder: string): boolean {
   const manifest = readManifest(join(folder, 'package.json'));
   if (!manifest) return false;
   return ['dependencies', 'optionalDependencies', 'devDependencies'].some((key) => {

@@ -36,12 +36,3 @@ const NO_OWNED_TABLE: OwnedTable = { columns: [], constraints: [], indexes: [], 
 export function ownedOf(owned: Ownership, key: string): OwnedTable {
   return owned.tables.get(key) ?? owned.retiredTables.get(key) ?? NO_OWNED_TABLE;
 }
-
-export const NOTHING_OWNED: Ownership = {
-  tables: new Map(),
-  retiredTables: new Map(),
-  retiredColumns: new Set(),
-  functions: new Set(),
-  retiredFunctions: new Set(),
-  storagePolicies: new Set(),
-};

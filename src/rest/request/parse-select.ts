@@ -4,7 +4,7 @@ import { tooDeep } from '../problem.ts';
 import { AGGREGATES, type AggregateName } from './operators.ts';
 import type { Embed, SelectItem } from './query.ts';
 
-export const MAX_DEPTH = 10;
+const MAX_DEPTH = 10;
 const MAX_EMBEDS = 100;
 
 const AGGREGATE = new RegExp(`\\.(${AGGREGATES.join('|')})\\(\\)`, 'y');

@@ -172,7 +172,7 @@ export async function listV2(
 }
 
 /** One page of what the caller may see. */
-export async function listPage(
+async function listPage(
   context: StorageContext,
   caller: Caller,
   wanted: Listing,

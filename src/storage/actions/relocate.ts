@@ -152,7 +152,7 @@ type Replacement = {
 };
 
 /** A second object with the bytes of the first, if the caller may read the one and write the other. */
-export async function copyAs(
+async function copyAs(
   context: StorageContext,
   request: FastifyRequest,
   caller: Caller,

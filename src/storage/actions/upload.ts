@@ -28,7 +28,7 @@ export async function upload(
 }
 
 /** One object from one body, if the caller may. */
-export async function uploadAs(
+async function uploadAs(
   context: StorageContext,
   request: FastifyRequest,
   open: () => Promise<IncomingUpload>,

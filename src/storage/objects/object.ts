@@ -278,7 +278,7 @@ export function fileFacts(object: StoredObject): {
 }
 
 /** What PostgreSQL built from `OBJECT_JSON` has this shape by construction. */
-export function parseObject(json: string): StoredObject {
+function parseObject(json: string): StoredObject {
   return JSON.parse(json) as StoredObject;
 }
 

@@ -324,7 +324,7 @@ function readRobots(request: FastifyRequest): string | undefined {
 }
 
 /** A value that will be sent as a header one day, refused when it cannot be; empty counts as absent. */
-export function checkedValue(what: string, value: string | undefined): string | undefined {
+function checkedValue(what: string, value: string | undefined): string | undefined {
   if (value === undefined || value === '') return undefined;
   if (value.length > 1024 || !isHeaderValue(value))
     throw invalidRequest(`${what} cannot be sent as a header`);

@@ -8,7 +8,7 @@ import { jsonOrNull, reserveVersion } from '../objects/object.ts';
 import type { Address } from '../objects/object-path.ts';
 import type { UploadFields } from './incoming.ts';
 
-export const RESUMABLE_LIFE_MS = 24 * 60 * 60_000;
+const RESUMABLE_LIFE_MS = 24 * 60 * 60_000;
 /** A writer that has not been heard of for this long is dead, or as good as. */
 const LEASE_SECONDS = 15;
 

@@ -28,7 +28,7 @@ import {
 } from '../../sessions/session.ts';
 import { isBanned, type UserRow } from '../../users/user.ts';
 
-export const REUSE_INTERVAL_MS = 10_000;
+const REUSE_INTERVAL_MS = 10_000;
 /** Rounds of "somebody was faster": one is usual, more than these is a storm on one session. */
 const MAX_ROUNDS = 20;
 
