@@ -2,7 +2,8 @@
 // implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
 import { ConnectionPool, type ConnectionPoolOptions } from './connection-pool.ts';
 import { mayHaveHappened, OutcomeUnknown, writeError } from '../pg-error.ts';
-import { givenUp, Pace, type Cancellable } from './job.ts';
+import { abortOf, type Cancellable } from './job.ts';
+import { LatencyEstimate } from './latency-estimate.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 import { type Sql, type SqlValue } from '../sql.ts';
 import { statementName } from '../statement-name.ts';
@@ -23,14 +24,14 @@ export type CallerSettings = {
 };
 
 export type RunOptions = {
-  /** READ ONLY: a write in it ends in 25006. When the pool is busy it may run twice, which nobody can tell. */
+  /** READ ONLY: a write in it fails with 25006. When the pool is busy it may run twice, which is not observable. */
   readonly readOnly?: boolean | undefined;
   /**
-   * The statements have one answer at a time, however often they are asked: what waits with the same statements,
-   * values, role, claims and settings is run once, and its answer is everybody's. Only where `readOnly`.
+   * The statements have one answer at a time: identical calls (statements, values, role, claims, settings) that wait
+   * share one run. Only with `readOnly`.
    */
   readonly repeatable?: boolean | undefined;
-  /** Execute, check deferred constraints, then undo everything. */
+  /** Execute, check deferred constraints, then roll back. */
   readonly rollback?: boolean | undefined;
   readonly cancellable?: Cancellable | undefined;
 };
@@ -64,26 +65,26 @@ export class CallerPool {
   ): Promise<WireResult[]> {
     const batch = rollback ? [BEGIN] : [];
     batch.push(this.#settings(caller, readOnly));
-    let pace: Pace | undefined;
+    let latency: LatencyEstimate | undefined;
     let collects = true;
     for (const { text, values, onRow, maxRowBytes } of statements) {
       const known = this.#names.of(text);
-      // Rows that were handed on cannot be taken back, so nothing behind them may fail for want of a name.
+      // Rows handed on cannot be taken back, so nothing after them may fail because its name is unknown.
       const name = collects ? known[caller.role] : undefined;
       batch.push({ text, values, name, onRow, maxRowBytes });
-      pace ??= known.pace;
+      latency ??= known.latency;
       if (onRow) collects = false;
     }
-    // Deferred violations must surface although nothing is kept.
+    // Deferred violations must surface although everything is rolled back.
     if (rollback) batch.push(CHECK_CONSTRAINTS, ROLLBACK);
-    const isShareable = readOnly && collects && !rollback;
+    const isPipelinable = readOnly && collects && !rollback;
     return new Promise((resolve, reject) => {
       this.#connections.run({
         statements: batch,
         isRead: readOnly,
-        isShareable,
-        isRepeatable: isShareable && repeatable,
-        pace: pace ?? new Pace(),
+        isPipelinable,
+        isRepeatable: isPipelinable && repeatable,
+        latency: latency ?? new LatencyEstimate(),
         cancellable,
         settle: (error, results) => {
           if (error) reject(readOnly || rollback ? error : writeError(error));
@@ -104,10 +105,10 @@ export class CallerPool {
   ): Promise<T> {
     const { cancellable } = options;
     const connection = await this.#connections.acquire(cancellable);
-    if (cancellable) cancellable.cancel = () => connection.giveUp();
+    if (cancellable) cancellable.cancel = () => connection.abandon();
     try {
-      if (cancellable?.aborted) throw givenUp(cancellable);
-      // Without names: what has begun here cannot be sent again on another connection.
+      if (cancellable?.aborted) throw abortOf(cancellable);
+      // Without names: what began here cannot be sent again on another connection.
       await connection.wire.run(unnamed([BEGIN, this.#settings(caller, options.readOnly ?? false)]));
       const result = await work({
         query: async (statement) => {
@@ -143,7 +144,7 @@ export class CallerPool {
     return this.#connections.close();
   }
 
-  /** Gives up waiting: running statements are cut off with their connections. */
+  /** Closes at once: running statements are cut off with their connections. */
   destroy(): void {
     this.#connections.destroy();
   }
@@ -169,10 +170,10 @@ export type CallerTransaction = {
 };
 
 /**
- * One name for each role: a cached plan under row security belongs to one role, and a shared name would be planned
- * anew at each switch.
+ * One name for each role: a cached plan under row-level security belongs to one role, and a shared name would be planned
+ * again at each switch.
  */
-type KnownStatement = Readonly<Record<DatabaseRole, string>> & { readonly pace: Pace };
+type KnownStatement = Readonly<Record<DatabaseRole, string>> & { readonly latency: LatencyEstimate };
 
 /** Names of statement texts; bounded, because texts come with request shapes. */
 class StatementNames {
@@ -188,7 +189,7 @@ class StatementNames {
       anon: statementName('anon', text),
       authenticated: statementName('authenticated', text),
       service_role: statementName('service_role', text),
-      pace: new Pace(),
+      latency: new LatencyEstimate(),
     };
     this.#byText.set(text, statement);
     return statement;
@@ -204,7 +205,7 @@ class StatementNames {
       text,
       name: statementName('', text),
       values: [],
-      // What set_config returns is what it was given.
+      // set_config returns what it was given.
       onRow: () => {},
     };
     this.#settings.set(key, statement);

@@ -1,19 +1,20 @@
-// Which connection does what. A job gets an idle connection, a new one, or, when there is none for it and it is a
-// read, a place in line behind quick reads on a connection that works already: the server goes from one to the next
-// without waiting for us, and several leave in one write. Everything else waits for a connection of its own.
-// The rules that keep a slow statement from holding up those behind it: docs/decisions/0035; how many read: 0036.
+// Decides which connection runs what. A job gets an idle connection or a new one. If there is none, a read is pipelined
+// behind quick reads on a busy connection: the server goes from one to the next without waiting for us, and several
+// leave in one write. Everything else waits for a connection of its own.
+// What keeps a slow statement from holding up those behind it: docs/decisions/0035; how many connections read: 0036.
 import { Problem } from '../../problem/problem.ts';
 import { openWire, type ConnectionSettings } from '../connection.ts';
 import { ConnectionLost, isDatabaseError } from '../pg-error.ts';
-import { Attempt, givenUp, Job, Pace, type Cancellable, type JobOptions } from './job.ts';
-import { PooledConnection } from './pooled-connection.ts';
-import { WaitingList, type Waiting } from './wait-queue.ts';
 import type { OnSettled } from '../wire/wire.ts';
+import { abortOf, Job, type Cancellable, type JobOptions } from './job.ts';
+import { LatencyEstimate } from './latency-estimate.ts';
+import { Attempt, PooledConnection } from './pooled-connection.ts';
+import { WaitQueue, type Waiting } from './wait-queue.ts';
 
 export type ConnectionPoolOptions = ConnectionSettings & {
   /** Most connections open at once. */
   readonly max: number;
-  /** Most connections that read at once, those left out that have done so for long. Without it, all. */
+  /** Most connections that read at once, not counting those that have been reading for long. Default: all. */
   readonly maxReading?: number | undefined;
   /** Connections kept open when idle. */
   readonly minIdle: number;
@@ -23,24 +24,23 @@ export type ConnectionPoolOptions = ConnectionSettings & {
   readonly onNotice?: ((message: string) => void) | undefined;
 };
 
-/** Batches under way on one connection. More of them hardly save anything. */
-const LONGEST_LINE = 16;
-/** The same for statements that take so long, in milliseconds, that the way to the server is nothing beside it. */
-const LINE_OF_LONG_ONES = 3;
-const LONG_FOR_A_LINE_MS = 2.5;
-/** A read that takes longer may wait for something else than a processor: others are let in beside it. */
+/** Batches in flight on one connection. More of them save hardly anything. */
+const MAX_PIPELINE_DEPTH = 16;
+/** The same for statements whose mean latency, in milliseconds, makes the network round trip negligible. */
+const MAX_DEPTH_OF_SLOWER = 3;
+const SLOWER_MS = 2.5;
+/** A read that takes longer may be waiting for something other than a processor: others are let in beside it. */
 const LONG_READ_MS = 100;
-const LOOK_EVERY_MS = 10;
-const MOST_ATTEMPTS = 4;
-/** How often the connections that work are looked after. */
-const CLOCK_MS = 250;
-/** How long after its deadline, or after the cancel, the server may take to say that a statement ended. */
+const CHECK_READS_EVERY_MS = 10;
+const MAX_ATTEMPTS = 4;
+const CHECK_BUSY_EVERY_MS = 250;
+/** How long after its deadline, or after its cancel, the server may take to report the end of a statement. */
 const OVERDUE_MS = 3_000;
-/** Looks in a row at which a connection that is overdue had received nothing more. */
-const SILENT_LOOKS = 4;
-/** An answer this young shows that the database answers. */
-const FRESH_ANSWER_MS = 2_000;
-/** With all connections at work, requests get no answer when none has come for so long. */
+/** An overdue connection is dead after this many checks in a row without a byte. */
+const MAX_SILENT_CHECKS = 4;
+/** An answer this recent shows that the database answers. */
+const RECENT_ANSWER_MS = 2_000;
+/** With all connections busy, the database does not answer if no answer has come for this long. */
 const NO_ANSWER_MS = 5_000;
 
 const poolExhausted = (): Problem =>
@@ -53,14 +53,14 @@ export class ConnectionPool {
   readonly #maxReading: number;
   readonly #all: PooledConnection[] = [];
   readonly #idle: PooledConnection[] = [];
-  readonly #waitingReads = new WaitingList();
-  readonly #waitingOthers = new WaitingList();
+  readonly #waitingReads = new WaitQueue();
+  readonly #waitingOthers = new WaitQueue();
   #opening = 0;
   #openingToRead = 0;
   #closed = false;
   readonly #reaper: NodeJS.Timeout;
-  readonly #clock: NodeJS.Timeout;
-  /** `performance.now()` when the server last ended a batch. */
+  readonly #busyTimer: NodeJS.Timeout;
+  /** `performance.now()` when a batch last ended. */
   #answeredAt = Number.NEGATIVE_INFINITY;
   #waitingTimer: NodeJS.Timeout | undefined;
   #readTimer: NodeJS.Timeout | undefined;
@@ -70,42 +70,42 @@ export class ConnectionPool {
     this.#maxReading = Math.min(options.maxReading ?? options.max, options.max);
     this.#reaper = setInterval(() => this.#reap(), Math.min(options.idleTimeoutMs, 30_000));
     this.#reaper.unref();
-    this.#clock = setInterval(() => this.#lookAfterBusy(), CLOCK_MS);
-    this.#clock.unref();
+    this.#busyTimer = setInterval(() => this.#checkBusy(), CHECK_BUSY_EVERY_MS);
+    this.#busyTimer.unref();
   }
 
   get size(): { open: number; idle: number; waiting: number } {
     return { open: this.#all.length, idle: this.#idle.length, waiting: this.#waiting };
   }
 
-  /** Callbacks and no promise of its own: each turn of the microtask queue shows at this rate of requests. */
+  /** Takes callbacks instead of returning a promise: at this rate of requests each turn of the microtask queue shows. */
   run(options: JobOptions): void {
     const { cancellable, settle } = options;
     if (cancellable?.aborted) {
-      settle(givenUp(cancellable), []);
+      settle(abortOf(cancellable), []);
       return;
     }
     this.#seek(this.#waitingFor(new Job(options)));
   }
 
-  /** A connection for one caller alone, until `release`. */
+  /** A connection for one caller's exclusive use, until `release`. */
   acquire(cancellable?: Cancellable): Promise<PooledConnection> {
     return new Promise((grant, refuse) => {
       if (cancellable?.aborted) {
-        refuse(givenUp(cancellable));
+        refuse(abortOf(cancellable));
         return;
       }
       const waiting: Waiting = {
         job: undefined,
-        isGivenUp: false,
+        isAbandoned: false,
         until: this.#deadline(),
-        grant: (connection) => (waiting.isGivenUp ? this.#giveBack(connection) : grant(connection)),
+        grant: (connection) => (waiting.isAbandoned ? this.#giveBack(connection) : grant(connection)),
         refuse,
       };
       if (cancellable) {
         cancellable.cancel = () => {
-          waiting.isGivenUp = true;
-          refuse(givenUp(cancellable));
+          waiting.isAbandoned = true;
+          refuse(abortOf(cancellable));
         };
       }
       this.#seek(waiting);
@@ -131,11 +131,11 @@ export class ConnectionPool {
   }
 
   /**
-   * Whether requests get an answer from the database: seen by what they got of late, or tried on a connection as theirs.
+   * Whether requests get an answer from the database: known from a recent answer, or tried on a connection like theirs.
    */
   async answers(withinMs: number): Promise<boolean> {
     const silentFor = performance.now() - this.#answeredAt;
-    if (silentFor < FRESH_ANSWER_MS) return true;
+    if (silentFor < RECENT_ANSWER_MS) return true;
     if (this.#idle.length === 0 && !this.#mayOpen) return silentFor < NO_ANSWER_MS;
     return await new Promise((resolve) => {
       const attempt: Cancellable = { cancel: undefined };
@@ -146,9 +146,9 @@ export class ConnectionPool {
       this.run({
         statements: [{ text: 'select 1', values: [] }],
         isRead: false,
-        isShareable: false,
+        isPipelinable: false,
         isRepeatable: false,
-        pace: new Pace(),
+        latency: new LatencyEstimate(),
         cancellable: attempt,
         settle: (error) => {
           clearTimeout(timer);
@@ -167,7 +167,7 @@ export class ConnectionPool {
     }
   }
 
-  /** Gives up waiting: running statements are cut off with their connections. */
+  /** Closes at once: running statements are cut off with their connections. */
   destroy(): void {
     this.#stop();
     while (this.#all[0]) this.#discard(this.#all[0]);
@@ -176,7 +176,7 @@ export class ConnectionPool {
   #stop(): void {
     this.#closed = true;
     clearInterval(this.#reaper);
-    clearInterval(this.#clock);
+    clearInterval(this.#busyTimer);
     clearTimeout(this.#waitingTimer);
     clearTimeout(this.#readTimer);
     this.#waitingReads.refuseAll(poolClosed);
@@ -193,7 +193,7 @@ export class ConnectionPool {
       until: this.#deadline(),
       grant: (connection) => this.#start(job, connection),
       refuse: (error) => {
-        if (!job.isUnderWay) job.end(error, []);
+        if (!job.isRunning) job.settle(error, []);
       },
     };
   }
@@ -210,14 +210,15 @@ export class ConnectionPool {
     if (isRead) this.#watchReads();
   }
 
-  /** In line where it may not have a connection of its own. */
+  /** Pipelined where it may not have a connection of its own. */
   #serveRead(waiting: Waiting): boolean {
-    // Those who wait longer come first.
+    // Those that have waited longer come first.
     if (this.#waitingReads.first) return false;
     if (this.#mayRead() && this.#serve(waiting)) return true;
-    const line = waiting.job && !this.#waitingOthers.first ? this.#shortestLine(waiting.job) : undefined;
-    if (line) waiting.grant(line);
-    return line !== undefined;
+    const connection =
+      waiting.job && !this.#waitingOthers.first ? this.#shortestPipeline(waiting.job) : undefined;
+    if (connection) waiting.grant(connection);
+    return connection !== undefined;
   }
 
   /** True when it got a connection or will get the one that is being opened. */
@@ -265,14 +266,14 @@ export class ConnectionPool {
 
   #start(job: Job, connection: PooledConnection): void {
     if (!job.isWanted) {
-      // Given up while the connection was being opened for it.
+      // Its callers left while the connection was being opened.
       if (connection.attempts.length === 0) this.#giveBack(connection);
       return;
     }
     const attempt = new Attempt(job, connection);
     job.started(attempt);
     connection.add(attempt);
-    if (!attempt.isAlone) this.#watchReads();
+    if (!attempt.isFirst) this.#watchReads();
     attempt.batch = connection.wire.send(
       job.statements,
       (error, results) => this.#ended(attempt, error, results),
@@ -281,61 +282,61 @@ export class ConnectionPool {
   }
 
   #ended(attempt: Attempt, error: Error | undefined, results: Parameters<OnSettled>[1]): void {
-    const { job, connection, startedAt, isAlone } = attempt;
+    const { job, connection, startedAt, isFirst } = attempt;
     connection.remove(attempt);
     job.ended(attempt);
     if (startedAt > 0 && connection.wire.usable) {
       this.#answeredAt = performance.now();
-      job.pace.note(this.#answeredAt - startedAt, isAlone);
+      job.latency.record(this.#answeredAt - startedAt, isFirst);
     }
-    const again = error !== undefined && this.#deservesAnother(attempt, error);
-    // The next statement is on its way before the results of this one are looked at.
+    const retries = error !== undefined && this.#mayRetry(attempt, error);
+    // The next statement is sent before the results of this one are handled.
     if (connection.attempts.length === 0) this.release(connection);
-    if (again) this.#seek(this.#waitingFor(job));
-    else job.end(error, results);
+    if (retries) this.#seek(this.#waitingFor(job));
+    else job.settle(error, results);
   }
 
-  /** A read that failed for a reason that was not its own, or anything that did not begin for want of a name. */
-  #deservesAnother({ job, connection, startedAt, isCancelled, batch }: Attempt, error: Error): boolean {
+  /** A read that failed for a reason other than itself, or anything that never began because its name was unknown. */
+  #mayRetry({ job, connection, startedAt, isCancelled, batch }: Attempt, error: Error): boolean {
     if (!job.isWanted || isCancelled || this.#closed) return false;
-    if (job.attempts >= MOST_ATTEMPTS) return false;
+    if (job.attempts >= MAX_ATTEMPTS) return false;
     if (batch?.lostName === true && !job.isNameless) {
       job.isNameless = true;
       return true;
     }
-    if (!job.isShareable) return false;
+    if (!job.isPipelinable) return false;
     const neverStarted = startedAt === 0 && !connection.wire.usable;
     const wrongCancel = isDatabaseError(error, 'query_canceled') && connection.wasCancelled;
     return neverStarted || wrongCancel;
   }
 
-  /** The busy connection with the fewest batches that this job may stand behind. */
-  #shortestLine(job: Job): PooledConnection | undefined {
-    if (!job.isShareable) return undefined;
+  /** The busy connection with the fewest batches behind which this job may be pipelined. */
+  #shortestPipeline(job: Job): PooledConnection | undefined {
+    if (!job.isPipelinable) return undefined;
     const now = performance.now();
     let shortest: PooledConnection | undefined;
-    let length = longestLine(job);
+    let depth = maxDepth(job);
     for (const connection of this.#all) {
-      if (connection.attempts.length >= length || !connection.admits(job, now)) continue;
+      if (connection.attempts.length >= depth || !connection.admits(job, now)) continue;
       shortest = connection;
-      ({ length } = connection.attempts);
+      depth = connection.attempts.length;
     }
     return shortest;
   }
 
-  /** Looks at the lines, and at the reads that wait, as long as there are any. */
+  /** Checks the pipelines and the waiting reads as long as there are any. */
   #watchReads(): void {
     this.#readTimer ??= setTimeout(() => {
       this.#readTimer = undefined;
-      this.#helpHeldUp();
-      this.#letReadsIn();
+      this.#hedge();
+      this.#admitReads();
       const isNeeded = this.#waitingReads.length > 0 || this.#all.some(({ attempts }) => attempts.length > 1);
       if (isNeeded) this.#watchReads();
-    }, LOOK_EVERY_MS);
+    }, CHECK_READS_EVERY_MS);
   }
 
-  /** Reads that wait because others were reading, once those have done so for long. */
-  #letReadsIn(): void {
+  /** Starts reads that waited for others, once those have been reading for long. */
+  #admitReads(): void {
     while (this.#waitingReads.first && this.#mayRead()) {
       if (this.#idle.length === 0 && !this.#mayOpen) return;
       const next = this.#waitingReads.shift();
@@ -343,31 +344,30 @@ export class ConnectionPool {
     }
   }
 
-  /** What stands behind a statement that takes long is tried a second time, on the next connection that is free. */
-  #helpHeldUp(): void {
+  /** Reads behind a late statement are tried a second time, on the next free connection. The first answer counts. */
+  #hedge(): void {
     const now = performance.now();
     for (const connection of this.#all) {
       const [first, ...others] = connection.attempts;
       if (!first || others.length === 0 || !first.isLate(now)) continue;
       if (first.isCancelled && !connection.isCancelling) connection.cancel();
       for (const attempt of others) {
-        if (attempt.isHeldUp || attempt.isCancelled || attempt.job.attempts >= MOST_ATTEMPTS) continue;
-        attempt.isHeldUp = true;
+        if (attempt.isHedged || attempt.isCancelled || attempt.job.attempts >= MAX_ATTEMPTS) continue;
+        attempt.isHedged = true;
         this.#seek(this.#waitingFor(attempt.job));
       }
     }
   }
 
   /**
-   * A cancel may come before the statement it is meant for, so it is repeated. And a server that vanished without a
-   * word never ends what it was given: neither the deadline of the statement nor a cancel reaches it. Its connection
-   * is given up, and with it those that are idle, of which nobody knows any better.
+   * Finds connections whose server has vanished without closing them: neither the deadline of a statement nor a cancel
+   * reaches it. They are closed, and with them the idle ones, about which nothing better is known.
    */
-  #lookAfterBusy(): void {
+  #checkBusy(): void {
     const now = performance.now();
     for (const connection of this.#all.slice()) {
       if (!connection.isOverdue(now, this.#options.statementTimeoutMs ?? 0, OVERDUE_MS)) continue;
-      if (connection.silentLooks < SILENT_LOOKS) continue;
+      if (connection.silentChecks < MAX_SILENT_CHECKS) continue;
       connection.wire.destroy(new ConnectionSilent());
       for (const idle of this.#idle.splice(0)) this.#discard(idle);
     }
@@ -389,20 +389,20 @@ export class ConnectionPool {
       this.#idle.push(connection);
       return;
     }
-    // An even share of the reads that wait, so that the other connections find work too.
+    // An even share of the waiting reads, so that the other connections find work too.
     const readers = Math.min(this.#maxReading, this.#all.length);
     const even = Math.ceil(this.#waitingReads.length / readers);
-    const share = next.job ? Math.min(longestLine(next.job), even) : even;
+    const share = next.job ? Math.min(maxDepth(next.job), even) : even;
     next.grant(connection);
     while (connection.attempts.length > 0 && connection.attempts.length < share) {
       const { first } = this.#waitingReads;
       if (!first?.job || isBefore(this.#waitingOthers.first, first)) return;
-      if (!first.job.isShareable || !connection.admits(first.job, performance.now())) return;
+      if (!first.job.isPipelinable || !connection.admits(first.job, performance.now())) return;
       this.#waitingReads.shift()?.grant(connection);
     }
   }
 
-  /** Whoever waits longest among those that may run now. */
+  /** The longest waiting among those that may run now. */
   #nextWaiting(): Waiting | undefined {
     const other = this.#waitingOthers.first;
     const read = this.#waitingReads.first;
@@ -410,7 +410,7 @@ export class ConnectionPool {
     return this.#waitingOthers.shift();
   }
 
-  /** One timer for all that wait: hardly any ever gets there. */
+  /** One timer for all that wait: hardly any of them times out. */
   #watchWaiting(): void {
     if (this.#waitingTimer) return;
     const ends = [this.#waitingReads.first, this.#waitingOthers.first].flatMap((one) => one?.until ?? []);
@@ -434,7 +434,7 @@ export class ConnectionPool {
       this.#all.push(connection);
       return connection;
     } catch (error) {
-      // Whoever waits for a slot would wait for nothing if nobody tried again.
+      // Otherwise those that wait for a connection might wait for one that nobody opens.
       this.#nextWaiting()?.refuse(toError(error));
       throw error;
     } finally {
@@ -442,7 +442,7 @@ export class ConnectionPool {
     }
   }
 
-  /** A lost connection frees a slot: open a new one for the request that waits longest. */
+  /** Opens a connection in place of a lost one, for the request that has waited longest. */
   #refill(): void {
     if (this.#closed || this.#waiting === 0 || !this.#mayOpen) return;
     this.#open().then(
@@ -469,17 +469,20 @@ export class ConnectionPool {
   }
 }
 
-/** What is not sent may still go elsewhere, and others may join it. */
-function longestLine({ pace }: Job): number {
-  return pace.longMean > LONG_FOR_A_LINE_MS ? LINE_OF_LONG_ONES : LONGEST_LINE;
+/**
+ * Pipeline depth for this statement: smaller when its mean latency is high, because what is still queued can move to
+ * another connection or share its run with others.
+ */
+function maxDepth({ latency }: Job): number {
+  return latency.longMean > SLOWER_MS ? MAX_DEPTH_OF_SLOWER : MAX_PIPELINE_DEPTH;
 }
 
-/** All wait for the same time, so whoever came first ends first. */
+/** All wait equally long, so the order of time-outs is the order of arrival. */
 function isBefore(one: Waiting | undefined, other: Waiting): boolean {
   return one !== undefined && one.until < other.until;
 }
 
-/** The server did not say how its work ended: whether a write was done is not known. */
+/** The server did not report how its work ended: whether a write was done is unknown. */
 export class ConnectionSilent extends ConnectionLost {
   override name = 'ConnectionSilent';
 

@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
-/** The first `length` bytes were read; `isReused`: the next read overwrites them. */
+/** The first `length` bytes have been read; with `isReused` the next read overwrites them. */
 export type OnBytes = (bytes: Buffer, length: number, isReused: boolean) => void;
 
 export type ByteStream = {
@@ -15,8 +15,8 @@ export type ByteStream = {
 const READ_BYTES = 64 * 1024;
 
 /**
- * A socket that reads into one buffer again and again: a new one for each read costs more than many an answer.
- * As long as nobody has called `read` it has 'data' events as any other, with bytes that stay.
+ * A socket that reuses one read buffer: allocating one for each read costs more than a small answer. Until `read` is
+ * called it emits ordinary 'data' events, with bytes that stay valid.
  */
 export function reusingSocket(): ByteStream & { readonly socket: Socket } {
   let take: OnBytes | undefined;

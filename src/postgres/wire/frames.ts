@@ -1,37 +1,37 @@
-// Messages of the PostgreSQL protocol (version 3.0) as bytes: cutting the stream that comes in, and laying out
-// what goes out. What a message means is not decided here.
+// Messages of the PostgreSQL protocol (version 3.0) as bytes: cuts the incoming stream into messages and writes outgoing
+// ones. What a message means is decided elsewhere.
 import { Buffer } from 'node:buffer';
 
 /** A value in text format; a Buffer is taken as the UTF-8 bytes of the text. */
 export type WireValue = string | Buffer | null;
 
-/** A message's body lies between `start` and `end`: most messages are looked at and not kept. */
+/** A message's body lies between `start` and `end` of a shared buffer, because most messages are not kept. */
 export type OnFrame = (type: number, bytes: Buffer, start: number, end: number) => void;
 
 /** Type and length. */
 const HEADER_BYTES = 5;
 
-/** Cuts the byte stream into messages; only a message that lies across two reads is copied. */
+/** Cuts the byte stream into messages. Only a message that spans two reads is copied. */
 export class FrameReader {
   readonly #onFrame: OnFrame;
   readonly #isWanted: (type: number, size: number) => boolean;
   readonly #header = Buffer.alloc(HEADER_BYTES);
-  /** The message whose end has not come yet, once its header has. */
+  /** A message whose header has arrived but not its end. */
   #frame: Buffer | undefined;
-  /** Bytes there are of it. */
+  /** Bytes of it so far. */
   #filled = 0;
-  /** Bytes still to come of a message that is not wanted. */
+  /** Bytes still to come of a message that is skipped. */
   #unwanted = 0;
-  /** Whether the bytes handed out last are only good during the call. */
+  /** Whether the bytes handed out last are only valid during the call. */
   isBorrowed = false;
 
-  /** `isWanted` is asked before room is made for a message that lies across reads; false passes it over. */
+  /** `isWanted` is asked before memory is allocated for a message that spans reads; false skips the message. */
   constructor(onFrame: OnFrame, isWanted: (type: number, size: number) => boolean) {
     this.#onFrame = onFrame;
     this.#isWanted = isWanted;
   }
 
-  /** Takes the first `length` bytes. `isReused`: the next read overwrites them. */
+  /** Takes the first `length` bytes; with `isReused` the next read overwrites them. */
   push(bytes: Buffer, length: number, isReused: boolean): void {
     let at = Math.min(this.#unwanted, length);
     this.#unwanted -= at;
@@ -46,7 +46,7 @@ export class FrameReader {
     if (at < length) this.#continue(bytes, at, length);
   }
 
-  /** Adds to the message that has begun and hands it out when it is whole; where the rest starts. */
+  /** Adds to the unfinished message and hands it out once complete. Answers where the rest starts. */
   #continue(bytes: Buffer, from: number, length: number): number {
     let at = from;
     if (!this.#frame) {
@@ -82,7 +82,7 @@ export class FrameReader {
 /** A batch of statements is mostly a few hundred bytes; one slab serves many of them. */
 const SLAB_BYTES = 64 * 1024;
 
-/** Writes frontend messages one behind the other into a slab. */
+/** Writes frontend messages one after the other into a slab. */
 export class FrameWriter {
   #buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
   /** Where the batch under construction starts. */
@@ -93,7 +93,7 @@ export class FrameWriter {
     const start = this.#open(0x50);
     this.#string(name);
     this.#string(text);
-    // No parameter types: the server infers each from its context, as rest.md asks for filters.
+    // No parameter types: the server infers each from its context, as it does for PostgREST's filters.
     this.#int16(0);
     this.#close(start);
   }
@@ -135,12 +135,12 @@ export class FrameWriter {
     this.#int32(4);
   }
 
-  /** Where the next message starts; only good until `take`. */
+  /** Where the next message starts; valid until `take`. */
   mark(): number {
     return this.#length - this.#start;
   }
 
-  /** Forgets what was written since the mark. */
+  /** Discards what was written since the mark. */
   rewind(mark: number): void {
     this.#length = this.#start + mark;
   }
@@ -151,12 +151,12 @@ export class FrameWriter {
     this.#length += bytes.length;
   }
 
-  /** The bytes written so far; the writer starts anew. */
+  /** Answers the bytes written so far and starts over. */
   take(): Buffer {
     // The socket may keep the slice until it is flushed, so these bytes are never written again.
     const taken = this.#buffer.subarray(this.#start, this.#length);
     this.#start = this.#length;
-    // One large body must not keep its memory for the rest of the connection's life.
+    // One large body must not hold its memory for the rest of the connection's life.
     if (this.#buffer.length > SLAB_BYTES) {
       this.#buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
       this.#start = 0;

@@ -1,4 +1,4 @@
-// What the messages say that are read: a row, the names of its columns, an error.
+// Decodes the messages whose contents matter: a row, the names of its columns, an error.
 import type { Buffer } from 'node:buffer';
 import pg from 'pg';
 

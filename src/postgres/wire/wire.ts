@@ -1,7 +1,6 @@
-// The request path's own conversation with PostgreSQL (protocol 3.0, "Extended Query"). `pg` opens and
-// authenticates the connection; from then on the socket is ours, for three reasons it cannot serve: several
-// statements under one Sync in one write, several such batches on their way at once, and results handed on as
-// bytes, never decoded.
+// The request path's own side of the PostgreSQL protocol (3.0, "Extended Query"). `pg` opens and authenticates the
+// connection; then this class takes over the socket, for three things `pg` does not offer: several statements under one
+// Sync in one write, several such batches in flight, and results handed on as undecoded bytes.
 import { Buffer } from 'node:buffer';
 import type { ByteStream } from './byte-stream.ts';
 import { ConnectionLost, isDatabaseError } from '../pg-error.ts';
@@ -16,11 +15,11 @@ export type WireStatement = {
   /** Text-format parameters. */
   readonly values: readonly WireValue[];
   readonly name?: string | undefined;
-  /** Ask for column names too. Off where the caller knows the shape of the row. */
+  /** Ask for column names too; not needed where the caller knows the shape of the row. */
   readonly describe?: boolean | undefined;
   /** Takes each DataRow as it arrives instead of collecting them. */
   readonly onRow?: OnRow | undefined;
-  /** A row with more bytes is passed over, and the batch ends in `RowTooLarge`. */
+  /** A row with more bytes is skipped, and the batch fails with `RowTooLarge`. */
   readonly maxRowBytes?: number | undefined;
 };
 
@@ -34,10 +33,10 @@ export class RowTooLarge extends Error {
   }
 }
 
-/** The body of a DataRow message, from `start` to before `end`; the bytes are only good during the call. */
+/** The body of a DataRow message, from `start` to before `end`; the bytes are only valid during the call. */
 export type OnRow = (bytes: Buffer, start: number, end: number) => void;
 
-/** Told once: either the results or what went wrong. */
+/** Called once, with either the results or the error. */
 export type OnSettled = (error: Error | undefined, results: WireResult[]) => void;
 
 export type WireResult = {
@@ -48,7 +47,7 @@ export type WireResult = {
   readonly tag: string;
 };
 
-/** Statements under one Sync, from when they are sent until the server is ready for the next. */
+/** Statements under one Sync, from when they are sent until the server is ready for the next batch. */
 export class Batch {
   readonly statements: readonly WireStatement[];
   readonly settle: OnSettled;
@@ -61,11 +60,11 @@ export class Batch {
   /** Statements whose Bind succeeded: the one after them has not begun to run. */
   bound = 0;
   /**
-   * It failed because the server does not know a name that was prepared here, or knows one that was not: somebody
-   * else works on the same session. Nothing of it happened, as all of it is one transaction.
+   * It failed because the server does not know a name that was prepared here, or knows one that was not: somebody else
+   * uses the same session. None of it took effect, because it is one transaction.
    */
   lostName = false;
-  /** `performance.now()` since when it is the server's turn; 0 while other batches are before it. */
+  /** `performance.now()` when its turn at the server began; 0 while other batches are before it. */
   startedAt = 0;
 
   constructor(statements: readonly WireStatement[], settle: OnSettled) {
@@ -87,20 +86,20 @@ export class Wire {
     (type, size) => this.#isWanted(type, size),
   );
   readonly #writer = new FrameWriter();
-  /** What is prepared, and when it was last used, counted in uses. */
+  /** Prepared names and when each was last used, counted in uses. */
   readonly #prepared = new Map<string, { lastUse: number }>();
-  /** Names that batches under way prepare: whether they succeed is not known yet. */
+  /** Names that batches in flight are preparing: whether they succeed is not known yet. */
   readonly #parsing = new Set<string>();
   #uses = 0;
-  /** The first one is the server's work now. */
+  /** The server is running the first one. */
   readonly #batches: Batch[] = [];
   #isWriteDue = false;
   #failure: Error | undefined;
-  /** A name was lost: prepared statements are no property of this connection, and none is relied on any more. */
+  /** A name was lost: prepared statements do not belong to this connection alone, and none is relied on any more. */
   #isNameless = false;
-  /** Bytes received, for whoever wants to know whether the server has fallen silent. */
+  /** Bytes received, to notice a server that has fallen silent. */
   #received = 0;
-  /** `I` idle, `T` in a transaction, `E` in a failed one: the last ReadyForQuery said so. */
+  /** Of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one. */
   #transactionStatus = 'I';
   readonly #onNotice: (message: string) => void;
 
@@ -120,12 +119,12 @@ export class Wire {
     return this.#failure === undefined;
   }
 
-  /** No batch under way and no transaction open. */
+  /** No batch in flight and no transaction open. */
   get idle(): boolean {
     return this.#batches.length === 0 && this.#transactionStatus === 'I';
   }
 
-  /** What the server works on; undefined when it has nothing to do. */
+  /** The batch the server is running, if any. */
   get busy(): Batch | undefined {
     return this.#batches[0];
   }
@@ -134,13 +133,13 @@ export class Wire {
     return this.#received;
   }
 
-  /** False while another batch prepares one of the names: only its end tells whether the name exists. */
+  /** False while another batch is preparing one of the names: only its end tells whether the name exists. */
   knowsNames(statements: readonly WireStatement[]): boolean {
     if (this.#parsing.size === 0) return true;
     return statements.every(({ name }) => name === undefined || !this.#parsing.has(name));
   }
 
-  /** `send` for those who wait anyway. */
+  /** `send` as a promise. */
   run(statements: readonly WireStatement[]): Promise<WireResult[]> {
     return new Promise((resolve, reject) => {
       this.send(statements, (error, results) => (error ? reject(error) : resolve(results)));
@@ -148,8 +147,8 @@ export class Wire {
   }
 
   /**
-   * Sends all statements under one Sync; outside BEGIN they are one implicit transaction. Where batches are under
-   * way it follows them: an error ends the batch it happens in and no other. `isNameless`: no statement under a name.
+   * Sends all statements under one Sync; outside BEGIN they are one implicit transaction. Behind batches in flight it
+   * waits its turn: an error ends the batch it happens in and no other. `isNameless`: no statement is prepared.
    */
   send(statements: readonly WireStatement[], settle: OnSettled, isNameless = false): Batch | undefined {
     if (this.#failure) {
@@ -171,8 +170,8 @@ export class Wire {
       return undefined;
     }
     if (this.#batches.push(batch) === 1) batch.startedAt = performance.now();
-    // What else comes in this turn of the event loop goes out in the same write; and a server that is woken in the
-    // middle of the turn would take the processor from us.
+    // Everything sent in this turn of the event loop leaves in one write; and a server woken in the middle of the turn
+    // would take the processor from us.
     if (!this.#isWriteDue) {
       this.#isWriteDue = true;
       setImmediate(this.#flush);
@@ -215,12 +214,12 @@ export class Wire {
     return true;
   }
 
-  /** Makes room for the names of this batch that are not prepared yet. */
+  /** Makes room for this batch's names that are not prepared yet. */
   #evict(statements: readonly WireStatement[]): void {
     if (this.#prepared.size + statements.length <= MAX_PREPARED) return;
     const wanted = new Set(statements.map((statement) => statement.name));
     const oldest = [...this.#prepared].toSorted(([, a], [, b]) => a.lastUse - b.lastUse);
-    // Some more than needed, so that not each new statement looks for the oldest again.
+    // Somewhat more than needed, so that not every new statement searches for the oldest again.
     let room = MAX_PREPARED - this.#prepared.size - statements.length - SPARE_PREPARED;
     for (const [name] of oldest) {
       if (room >= 0) return;
@@ -265,7 +264,7 @@ export class Wire {
         batch.columns = [];
         return;
       case 0x31 /* 1 ParseComplete */: {
-        // Only now the name exists on the server; unnamed statements are not in `parsing`.
+        // The name exists on the server from now on; unnamed statements are not in `parsing`.
         const name = batch?.parsing.shift();
         if (name === undefined) return;
         this.#parsing.delete(name);
@@ -278,7 +277,7 @@ export class Wire {
           this.#fail(error);
           return;
         }
-        // Once all of it was executed, only the end of the transaction is missing, and nobody knows it.
+        // Everything was executed, only the outcome of the commit is missing and stays unknown.
         const isDone = batch.results.length === batch.statements.length;
         batch.error ??= isDone && error.code?.startsWith('57P') === true ? lossOf(batch, error) : error;
         if (isAboutName(error) && batch.bound === batch.results.length) this.#loseName(batch);
@@ -312,7 +311,7 @@ export class Wire {
   #end(): void {
     const batch = this.#batches.shift();
     if (!batch) return;
-    // Left over when the batch failed before it got to them.
+    // Left over when the batch failed before reaching them.
     for (const name of batch.parsing) this.#parsing.delete(name);
     const [next] = this.#batches;
     if (next) next.startedAt = performance.now();
@@ -322,17 +321,17 @@ export class Wire {
   #fail(error: Error): void {
     this.#failure ??= error;
     const batches = this.#batches.splice(0);
-    // An error message may have come just before the close (57P01 on shutdown): it says more.
+    // An error message may have arrived just before the close (57P01 on shutdown): it says more.
     for (const batch of batches) batch.settle(batch.error ?? lossOf(batch, error), []);
   }
 }
 
-/** What a statement that runs raises under these codes does not count: it is told apart by when it comes. */
+/** A running statement may raise these codes itself; `bound` tells the two apart. */
 function isAboutName(error: Error): boolean {
   return isDatabaseError(error, 'invalid_sql_statement_name', 'duplicate_prepared_statement');
 }
 
-/** What a batch is told whose connection ended: only those whose turn it was may have been done. */
+/** The error of a batch whose connection ended: only the one whose turn it was may have been executed. */
 function lossOf({ startedAt }: Batch, error: Error): Error {
   if (startedAt === 0 || error instanceof ConnectionLost) return error;
   return new ConnectionLost(`the connection to PostgreSQL was closed: ${error.message}`, { cause: error });
