@@ -1,4 +1,4 @@
-// What `svc dev` prints when it is ready: where it and its dashboard are, both keys, and a line to paste that answers.
+// What `svc dev` prints when it is ready: its addresses, both keys, and a request to try.
 import type { ApiKeys } from '../identity/api-key.ts';
 import type { Project } from './project.ts';
 import type { Terminal } from './terminal.ts';
@@ -34,7 +34,7 @@ export function banner({ project, keys, url, postgresVersion, readyInMs, termina
   return lines.join('\n');
 }
 
-/** Something that answers with more than an empty list: a fresh table has no rows, and policies hide the rest. */
+/** A path that answers with content: a new table has no rows, or none that the policies show. */
 function samplePath({ config }: Project): string {
   const open = config.functions.find(({ authRequired }) => !authRequired);
   return open ? `/functions/v1/${open.name}` : '/auth/v1/settings';

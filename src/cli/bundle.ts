@@ -7,9 +7,7 @@ import { editText } from '../config/edit/edit.ts';
 import { buildBundle } from '../functions/sources/bundle.ts';
 import { storeBundle } from '../functions/sources/bundle-store.ts';
 import { createLog } from '../log/log.ts';
-import { Problem } from '../problem/problem.ts';
-import { loadProject } from './project.ts';
-import { withStandIns } from './stand-ins.ts';
+import { loadProject, requireLocal } from './project.ts';
 import type { Terminal } from './terminal.ts';
 
 type BundleCommandOptions = { config?: string; out: string; verify: boolean; write: boolean };
@@ -30,20 +28,13 @@ export function bundleCommand(terminal: Terminal): Command {
 }
 
 async function bundle(options: BundleCommandOptions, terminal: Terminal): Promise<void> {
-  const { config, env, directory, source } = await loadProject(
-    {
-      config: options.config,
-      mode: 'production',
-      // Building needs no secret: a variable that is only for running gets a value instead of an error.
-      env: withStandIns(options.config, process.env, /^SVC_ENV_/),
-    },
+  const project = await loadProject(
+    // Building needs no secret: a variable that is only for running gets a value instead of an error.
+    { config: options.config, mode: 'production', standIns: /^SVC_ENV_/, env: process.env },
     terminal,
   );
-  if (config.source.directory === undefined) {
-    throw new Problem('remote_config', 500, 'A bundle is made where the sources are', {
-      hint: 'Name the local file with --config.',
-    });
-  }
+  requireLocal(project, 'A bundle is made where the sources are');
+  const { config, env, directory, source } = project;
   const built = await buildBundle({
     directory,
     functions: config.functions,

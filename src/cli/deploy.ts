@@ -1,5 +1,5 @@
-// `svc deploy`: sends the configuration and the sources to a server, which installs, builds, starts and switches.
-// `svc receive`: the server's side, for a machine of one's own.
+// `svc deploy` sends the configuration and the sources to a server, which builds, starts and switches to them.
+// `svc receive` is that server.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,12 +9,10 @@ import { DeployClient } from '../deploy/api.ts';
 import { Receiver } from '../deploy/receiver.ts';
 import { archiveSources } from '../deploy/source-archive.ts';
 import { createLog } from '../log/log.ts';
-import { Problem } from '../problem/problem.ts';
-import { parsePort, requireKeys } from './environment.ts';
-import { CommandFailure, EXIT } from './exit.ts';
-import { loadProject } from './project.ts';
+import { parsePort, requireDatabaseUrl, requireKeys } from './environment.ts';
+import { EXIT, failure } from './exit.ts';
+import { loadProject, requireLocal } from './project.ts';
 import { untilStopped } from './signals.ts';
-import { withStandIns } from './stand-ins.ts';
 import type { Terminal } from './terminal.ts';
 
 const TOKEN_VARIABLE = 'SVC_DEPLOY_TOKEN';
@@ -33,24 +31,21 @@ export function deployCommand(terminal: Terminal): Command {
 }
 
 async function deploy(options: { config?: string; to?: string }, terminal: Terminal): Promise<void> {
-  // The values of variables are the server's: here the file is only checked, there it is read for good.
-  const env = withStandIns(options.config, process.env, /./);
-  const { config, directory, source, files } = await loadProject(
-    { config: options.config, mode: 'production', env },
+  const project = await loadProject(
+    // The values of variables are the server's: here the file is only checked.
+    { config: options.config, mode: 'production', standIns: /./, env: process.env },
     terminal,
   );
-  if (config.source.directory === undefined) {
-    throw new Problem('remote_config', 500, 'A deployment starts where the sources are', {
-      hint: 'Name the local file with --config.',
-    });
-  }
+  requireLocal(project, 'A deployment starts where the sources are');
+  const { config, directory, source, files } = project;
   const to = options.to ?? process.env['SVC_DEPLOY_URL'];
   const token = process.env[TOKEN_VARIABLE];
   if (!to || !token) {
     const missing = to ? TOKEN_VARIABLE : 'the server (--to or SVC_DEPLOY_URL)';
-    throw new CommandFailure(
+    throw failure(
       EXIT.badConfiguration,
-      `error: ${missing} is not set\n  → The server runs \`svc receive\` with the same SVC_DEPLOY_TOKEN; \`svc deploy --help\` has an example.`,
+      `${missing} is not set`,
+      'The server runs `svc receive` with the same SVC_DEPLOY_TOKEN; `svc deploy --help` has an example.',
     );
   }
   const client = new DeployClient(to, token);
@@ -72,13 +67,12 @@ async function deploy(options: { config?: string; to?: string }, terminal: Termi
     const id = await client.upload(projectId, archive.file, archive.sha256);
     const end = await client.follow(projectId, id, (line) => terminal.print(`  ${line}`));
     if (end.status === 'failed') {
-      throw new CommandFailure(
+      throw failure(
         EXIT.problem,
-        `error: the deployment failed: ${end.message ?? 'no reason was given'}\n  → ${
-          end.live === undefined
-            ? 'No release has been live on this server yet, so nothing is being served.'
-            : 'The previous release is still live.'
-        }`,
+        `the deployment failed: ${end.message ?? 'no reason was given'}`,
+        end.live === undefined
+          ? 'No release has been live on this server yet, so nothing is being served.'
+          : 'The previous release is still live.',
       );
     }
     terminal.print(`${terminal.style('green', '✓')} ${id} is live at ${to}`);
@@ -89,7 +83,7 @@ async function deploy(options: { config?: string; to?: string }, terminal: Termi
 
 export function receiveCommand(terminal: Terminal): Command {
   return new Command('receive')
-    .description('take deployments of `svc deploy` on this server, and serve them')
+    .description('receive deployments from `svc deploy` on this server, and serve them')
     .option('-d, --dir <directory>', 'where releases are kept', 'svc-releases')
     .option('-p, --port <port>', 'listen port', parsePort, 8080)
     .option('--host <address>', 'listen address', '0.0.0.0')
@@ -107,9 +101,7 @@ async function receive(
   const stopped = untilStopped(['SIGINT', 'SIGTERM']);
   const { [TOKEN_VARIABLE]: token = '', ...env } = process.env;
   requireKeys(env);
-  if (!env['SVC_DATABASE_URL']) {
-    throw new CommandFailure(EXIT.badConfiguration, 'error: SVC_DATABASE_URL is not set');
-  }
+  requireDatabaseUrl(env);
   const log = createLog({ level: env['SVC_LOG_LEVEL'] });
   const receiver = await Receiver.open({
     directory: resolve(options.dir),

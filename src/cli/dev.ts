@@ -1,4 +1,4 @@
-// `svc dev`: everything for the person at the keyboard. An embedded PostgreSQL unless SVC_DATABASE_URL names
+// `svc dev`: the development server. An embedded PostgreSQL unless SVC_DATABASE_URL names
 // another, keys made and kept in `.env`, migrations at once, and a reload at every change of the file.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,22 +12,21 @@ import { DEV_POLICY } from '../migrate/migrate.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { banner } from './banner.ts';
 import { listenPort, parsePort, publicBaseUrl } from './environment.ts';
-import { CommandFailure } from './exit.ts';
+import { explain } from './exit.ts';
 import { ensureKeys } from './keys-file.ts';
 import { migrator } from './migrator.ts';
 import { loadProject, type Project } from './project.ts';
 import { watchProject, type ProjectChanges } from './project-changes.ts';
 import { untilStopped } from './signals.ts';
-import { renderProblem, type Terminal } from './terminal.ts';
+import type { Terminal } from './terminal.ts';
 import { writeTypes } from './types.ts';
 import { assertPortFree } from '../server/port.ts';
-import { Problem } from '../problem/problem.ts';
 
 type DevOptions = { config?: string; port?: number; host: string; strict?: boolean; types?: string };
 
 export function devCommand(terminal: Terminal): Command {
   return new Command('dev')
-    .description('serve svc.yaml on an embedded PostgreSQL and follow every change of it')
+    .description('serve svc.yaml on an embedded PostgreSQL, and reload it at every change')
     .option('-c, --config <file>', 'the configuration file')
     .option('-p, --port <port>', 'listen port', parsePort)
     .option('--host <address>', 'listen address', 'localhost')
@@ -51,7 +50,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
 
   const stateDirectory = join(project.directory, '.svc');
   const ownUrl = env['SVC_DATABASE_URL'];
-  // Before anything takes time: what is changed while the service starts is taken once it serves.
+  // Before the start, so that what changes meanwhile is applied once the service is up.
   const changes = watchProject(project);
   let postgres: EmbeddedPostgres | undefined;
   let backend: Backend | undefined;
@@ -73,7 +72,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       dashboard: {
         mode: 'readwrite',
         recentLines,
-        // No `reload`: what the dashboard writes, the watch below takes.
+        // No `reload`: the watcher below picks up what the dashboard writes.
         following: {
           variables: () => readModeVariables(project.config.source.directory, 'development', process.env),
           strict: options.strict,
@@ -107,7 +106,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   }
 }
 
-/** A bad file never replaces a good one: it is reported, and the last good one is served on. */
+/** A bad file is reported, and the last good one stays. */
 function followChanges(
   changes: ProjectChanges,
   backend: Backend,
@@ -122,14 +121,8 @@ function followChanges(
       changes.add(next.files);
       terminal.print(`${terminal.style('green', '✓')} ${next.source} reloaded`);
     } catch (error) {
-      terminal.printError(explain(error));
+      terminal.printError(explain(error).report);
       terminal.printError('The last good configuration is still being served.');
     }
   });
-}
-
-function explain(error: unknown): string {
-  if (error instanceof CommandFailure) return error.report;
-  if (error instanceof Problem) return renderProblem(error);
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

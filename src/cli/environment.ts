@@ -4,8 +4,7 @@ import { InvalidArgumentError } from 'commander';
 import type { Config } from '../config/config.ts';
 import { checkApiKeys, type ApiKeys } from '../identity/api-key.ts';
 import { Problem } from '../problem/problem.ts';
-import { CommandFailure, EXIT } from './exit.ts';
-import { renderProblem } from './terminal.ts';
+import { CommandFailure, EXIT, failure, renderProblem } from './exit.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -38,15 +37,12 @@ export function listenPort(option: number | undefined, env: Environment, config:
 export function requireKeys(env: Environment): ApiKeys {
   const publishable = env['SVC_PUBLISHABLE_KEY'];
   const secret = env['SVC_SECRET_KEY'];
-  const missing = [
-    publishable ? undefined : 'SVC_PUBLISHABLE_KEY',
-    secret ? undefined : 'SVC_SECRET_KEY',
-  ].filter((name) => name !== undefined);
   if (!publishable || !secret) {
-    throw new CommandFailure(
+    const missing = ['SVC_PUBLISHABLE_KEY', 'SVC_SECRET_KEY'].filter((name) => !env[name]);
+    throw failure(
       EXIT.badConfiguration,
-      `error: ${missing.join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set\n` +
-        '  → Make a pair with `svc keys` and put it into the environment or .production.env.',
+      `${missing.join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set`,
+      'Make a pair with `svc keys` and put it into the environment or .production.env.',
     );
   }
   const problems = checkApiKeys({ publishable, secret });
@@ -54,6 +50,16 @@ export function requireKeys(env: Environment): ApiKeys {
     throw new CommandFailure(EXIT.badConfiguration, problems.map(renderProblem).join('\n'));
   }
   return { publishable, secret };
+}
+
+export function requireDatabaseUrl(env: Environment): string {
+  const url = env['SVC_DATABASE_URL'];
+  if (url) return url;
+  throw failure(
+    EXIT.badConfiguration,
+    'SVC_DATABASE_URL is not set',
+    'Set it to your PostgreSQL, for example postgres://user:password@host:5432/database. `svc dev` brings its own.',
+  );
 }
 
 /**

@@ -1,4 +1,6 @@
-// How a command ends. Commands throw; only `main.ts` turns what they throw into text and an exit code.
+// How a command ends. Commands throw; `explain` turns whatever was thrown into text and an exit code.
+import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
+import { Problem } from '../problem/problem.ts';
 
 export const EXIT = {
   /** A problem was found: invalid file, refused plan. */
@@ -11,7 +13,7 @@ export const EXIT = {
   badConfiguration: 78,
 } as const;
 
-/** Ends the command with this code. `report` is complete text for the terminal, already explained. */
+/** Ends the command with this code. `report` is complete text for the terminal. */
 export class CommandFailure extends Error {
   readonly exitCode: number;
   readonly report: string;
@@ -22,4 +24,36 @@ export class CommandFailure extends Error {
     this.exitCode = exitCode;
     this.report = report;
   }
+}
+
+/** A failure that one line and a hint explain. */
+export function failure(exitCode: number, message: string, hint?: string): CommandFailure {
+  return new CommandFailure(exitCode, renderProblem({ message, hint, details: undefined }));
+}
+
+export function explain(error: unknown): CommandFailure {
+  if (error instanceof CommandFailure) return error;
+  if (error instanceof Problem) return new CommandFailure(EXIT.badConfiguration, renderProblem(error));
+  const database = databaseFailure(error);
+  if (database) {
+    const said = error instanceof Error && error.message !== '' ? `: ${error.message}` : '';
+    return explain(failureProblem({ ...database, message: database.message + said }, error));
+  }
+  const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return new CommandFailure(
+    EXIT.fault,
+    `${trace}\n\nThis is a fault of svc itself. Please report it with the lines above.`,
+  );
+}
+
+/** What happened, details, and what to do next. */
+export function renderProblem({
+  message,
+  details,
+  hint,
+}: Pick<Problem, 'message' | 'details' | 'hint'>): string {
+  const lines = [`error: ${message}`];
+  if (details) lines.push(`  ${details}`);
+  if (hint) lines.push(`  → ${hint}`);
+  return lines.join('\n');
 }

@@ -2,14 +2,10 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import { readModeVariables } from '../config/read/env-file.ts';
-import { loadConfig } from '../config/load.ts';
-import { readSource } from '../config/read/source.ts';
 import { createFunction } from '../functions/sources/starter.ts';
 import { listenPort } from './environment.ts';
-import { CommandFailure, EXIT } from './exit.ts';
-import { loadProject } from './project.ts';
-import { withStandIns } from './stand-ins.ts';
+import { EXIT, failure } from './exit.ts';
+import { loadProject, readProject } from './project.ts';
 import type { Terminal } from './terminal.ts';
 
 type NewOptions = { config: string; language: 'js' | 'ts'; authRequired?: boolean };
@@ -23,7 +19,7 @@ export function functionsCommand(terminal: Terminal): Command {
 
 function newCommand(terminal: Terminal): Command {
   return new Command('new')
-    .description('write a starter handler and declare it in the file')
+    .description('write a first handler and declare it in svc.yaml')
     .argument('<name>', 'part of the URL: /functions/v1/<name>')
     .option('-c, --config <file>', 'the configuration file', 'svc.yaml')
     .addOption(new Option('-l, --language <language>', 'of the handler').choices(['js', 'ts']).default('js'))
@@ -31,9 +27,10 @@ function newCommand(terminal: Terminal): Command {
     .action(async (name: string, options: NewOptions) => {
       const file = resolve(options.config);
       if (!existsSync(file)) {
-        throw new CommandFailure(
+        throw failure(
           EXIT.badConfiguration,
-          `error: there is no file ${options.config}\n  → Write a first one with \`svc init\`.`,
+          `there is no file ${options.config}`,
+          'Write a first one with `svc init`.',
         );
       }
       const written = createFunction({
@@ -51,15 +48,18 @@ function newCommand(terminal: Terminal): Command {
 
 /** Where `svc dev` listens without --port; what is wrong with the file otherwise is not said here. */
 async function declaredPort(file: string): Promise<number> {
-  const source = await readSource(file, process.cwd());
-  const env = readModeVariables(source.directory, 'development', process.env);
-  const loaded = loadConfig(source, { variables: withStandIns(file, env, /./) });
+  const { env, loaded } = await readProject({
+    config: file,
+    mode: 'development',
+    standIns: /./,
+    env: process.env,
+  });
   return loaded.ok ? listenPort(undefined, env, loaded.config) : 8080;
 }
 
 function listCommand(terminal: Terminal): Command {
   return new Command('list')
-    .description('the declared functions')
+    .description('list the declared functions')
     .option('-c, --config <file>', 'the configuration file')
     .action(async (options: { config?: string }) => {
       const { config } = await loadProject({ ...options, mode: 'development', env: process.env }, terminal);

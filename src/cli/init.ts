@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { CommandFailure, EXIT } from './exit.ts';
+import { EXIT, failure } from './exit.ts';
 import type { Terminal } from './terminal.ts';
 
 const IGNORED = ['.svc/', '.env', '.*.env', 'node_modules/'];
@@ -15,9 +15,10 @@ export function initCommand(terminal: Terminal): Command {
       const folder = resolve(directory);
       const file = join(folder, 'svc.yaml');
       if (existsSync(file)) {
-        throw new CommandFailure(
+        throw failure(
           EXIT.problem,
-          `error: ${file} exists already\n  → Edit it, or choose another directory: svc init <directory>`,
+          `${file} exists already`,
+          'Edit it, or choose another directory: svc init <directory>',
         );
       }
       mkdirSync(folder, { recursive: true });
@@ -29,7 +30,7 @@ export function initCommand(terminal: Terminal): Command {
     });
 }
 
-/** How whoever typed this can type the next command: a package that npx fetched or that is a dependency is not on PATH. */
+/** The command as it can be typed: a package that npx fetched or that is a dependency is not on PATH. */
 function callOf(env: NodeJS.ProcessEnv): string {
   return env['npm_command'] === 'exec' || env['npm_lifecycle_event'] === 'npx' ? 'npx svc' : 'svc';
 }

@@ -8,8 +8,8 @@ import { SigningKeys, STANDBY_MINUTES } from '../identity/signing-keys.ts';
 import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { provision } from '../provision/provision.ts';
-import { requireKeys, type Environment } from './environment.ts';
-import { CommandFailure, EXIT } from './exit.ts';
+import { requireDatabaseUrl, requireKeys, type Environment } from './environment.ts';
+import { EXIT, failure } from './exit.ts';
 import type { Terminal } from './terminal.ts';
 
 /** `environment` is read when a command runs: the process environment, and the env file beside the configuration. */
@@ -36,14 +36,14 @@ export function signingKeyCommands(terminal: Terminal, environment: () => Enviro
     });
   });
   const revoke = new Command('revoke')
-    .description('end a signing key at once: its tokens stop working, sessions go on by refreshing')
+    .description('revoke a signing key at once: its tokens stop working, sessions continue when they refresh')
     .argument('<kid>')
     .action(async (kid: string) => {
       await withKeys(environment(), async (keys) => await keys.revoke(kid));
       terminal.print(`Key ${kid} is revoked.`);
     });
   const importKey = new Command('import')
-    .description('accept tokens of another product: a shared secret (HS256) or a public JWK')
+    .description('accept the tokens of another product, by its shared secret (HS256) or its public JWK')
     .option('--secret-file <path>', 'file with the shared secret')
     .option('--jwk-file <path>', 'file with the public key as a JWK')
     .option(
@@ -55,10 +55,10 @@ export function signingKeyCommands(terminal: Terminal, environment: () => Enviro
       const { secretFile, jwkFile } = options;
       const file = secretFile ?? jwkFile;
       if (file === undefined || (secretFile !== undefined && jwkFile !== undefined)) {
-        throw new CommandFailure(EXIT.misuse, 'error: give either --secret-file or --jwk-file');
+        throw failure(EXIT.misuse, 'Give either --secret-file or --jwk-file');
       }
       const text = (await readFile(file, 'utf8')).trim();
-      const imported = secretFile === undefined ? { jwk: parseJwk(text) } : { sharedSecret: text };
+      const imported = secretFile === undefined ? { jwk: parseJwk(text, file) } : { sharedSecret: text };
       await withKeys(environment(), async (keys) => {
         const roles = parseRoles(options.roles);
         const kid = await keys.importKey(imported, roles);
@@ -68,18 +68,19 @@ export function signingKeyCommands(terminal: Terminal, environment: () => Enviro
   return [rotate, list, revoke, importKey];
 }
 
-/** `svc keys reset`: the way out when the secret that sealed the keyring is lost. */
+/** `svc keys reset`: for when the secret that sealed the keyring is lost. */
 export function keyringResetCommand(terminal: Terminal, environment: () => Environment): Command {
   return new Command('reset')
     .description(
-      'start a new keyring when the secret of the old one is lost: signs everybody out, makes second factors unusable',
+      'make a new keyring when the secret of the old one is lost: signs everybody out, makes second factors unusable',
     )
     .option('--yes', 'really do it')
     .action(async (options: { yes?: boolean }) => {
       if (!options.yes) {
-        throw new CommandFailure(
+        throw failure(
           EXIT.misuse,
-          'error: this signs everybody out and makes every second factor unusable\n  → Add --yes to do it. With the earlier secret at hand, set SVC_SECRET_KEY_PREVIOUS instead.',
+          'this signs everybody out and makes every second factor unusable',
+          'Add --yes to do it. If you still have the earlier secret, set SVC_SECRET_KEY_PREVIOUS instead.',
         );
       }
       await withDatabase(environment(), async (db, env) => {
@@ -104,9 +105,7 @@ async function withDatabase(
   env: Environment,
   work: (db: OwnerDatabase, env: Environment) => Promise<void>,
 ): Promise<void> {
-  const url = env['SVC_DATABASE_URL'];
-  if (!url) throw new CommandFailure(EXIT.badConfiguration, 'error: SVC_DATABASE_URL is not set');
-  const { ownerUrl } = await provision(url);
+  const { ownerUrl } = await provision(requireDatabaseUrl(env));
   const db = new OwnerDatabase({ url: ownerUrl, applicationName: 'svc-keys', max: 2, idleTimeoutMs: 1_000 });
   try {
     await work(db, env);
@@ -128,18 +127,23 @@ function parseRoles(text: string): DatabaseRole[] {
   const roles = text.split(',').map((role) => role.trim());
   const unknown = roles.find((role) => !isDatabaseRole(role));
   if (unknown !== undefined) {
-    throw new CommandFailure(
+    throw failure(
       EXIT.misuse,
-      `error: --roles: ${JSON.stringify(unknown)} is no role\n  → Give one or more of authenticated, anon and service_role, separated by commas.`,
+      `--roles: ${JSON.stringify(unknown)} is not a role`,
+      `Give one or more of authenticated, anon and service_role, separated by commas.`,
     );
   }
   return roles.filter(isDatabaseRole);
 }
 
-function parseJwk(text: string): Record<string, string> {
+function parseJwk(text: string, file: string): Record<string, string> {
   try {
     return JSON.parse(text) as Record<string, string>;
   } catch {
-    throw new CommandFailure(EXIT.problem, 'error: the file holds no JSON');
+    throw failure(
+      EXIT.problem,
+      `${file} does not hold JSON`,
+      'A public key in JWK form looks like {"kty":"EC", …}.',
+    );
   }
 }

@@ -7,7 +7,7 @@ import type { Terminal } from './terminal.ts';
 
 export function keysCommand(terminal: Terminal, environment: () => Environment): Command {
   const command = new Command('keys')
-    .description('make a pair of API keys; with a sub-command, look after the keys that sign tokens')
+    .description('make a pair of API keys; the sub-commands manage the keys that sign tokens')
     .addHelpText(
       'after',
       '\nExample:\n  svc keys >> .production.env\n\nThe publishable key may be in a browser. The secret key bypasses row-level security: keep it on servers.',

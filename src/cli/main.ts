@@ -1,9 +1,8 @@
 // The command line. Only this file reads process.argv and decides the exit code.
 import { Command, CommanderError } from 'commander';
 import { packageVersion } from '../lib/package-version.ts';
-import { Problem } from '../problem/problem.ts';
 import { readVariables } from '../config/read/env-file.ts';
-import { CommandFailure, EXIT } from './exit.ts';
+import { EXIT, explain } from './exit.ts';
 import { bundleCommand } from './bundle.ts';
 import { deployCommand, receiveCommand } from './deploy.ts';
 import { devCommand } from './dev.ts';
@@ -15,8 +14,7 @@ import { serveCommand } from './serve.ts';
 import { typesCommand } from './types.ts';
 import { validateCommand } from './validate.ts';
 import { keysCommand } from './keys.ts';
-import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
-import { processTerminal, renderProblem, type Terminal } from './terminal.ts';
+import { processTerminal, type Terminal } from './terminal.ts';
 
 const terminal = processTerminal(process.env);
 process.exitCode = await run(process.argv, terminal);
@@ -26,7 +24,7 @@ async function run(argv: readonly string[], out: Terminal): Promise<number> {
     await program(out).parseAsync(argv);
     return Number(process.exitCode ?? 0);
   } catch (error) {
-    return explain(error, out);
+    return exitCodeOf(error, out);
   }
 }
 
@@ -64,26 +62,12 @@ function forEachCommand(command: Command, visit: (command: Command) => void): vo
   for (const child of command.commands) forEachCommand(child, visit);
 }
 
-function explain(error: unknown, out: Terminal): number {
+function exitCodeOf(error: unknown, out: Terminal): number {
   if (error instanceof CommanderError) {
     // Commander has printed its message already; help and version are no errors.
     return error.exitCode === 0 ? 0 : EXIT.misuse;
   }
-  if (error instanceof CommandFailure) {
-    out.printError(error.report);
-    return error.exitCode;
-  }
-  if (error instanceof Problem) {
-    out.printError(renderProblem(error));
-    return EXIT.badConfiguration;
-  }
-  const failure = databaseFailure(error);
-  if (failure) {
-    const said = error instanceof Error && error.message !== '' ? `: ${error.message}` : '';
-    out.printError(renderProblem(failureProblem({ ...failure, message: failure.message + said }, error)));
-    return EXIT.badConfiguration;
-  }
-  out.printError(error instanceof Error ? (error.stack ?? error.message) : String(error));
-  out.printError('\nThis is a fault of svc itself. Please report it with the lines above.');
-  return EXIT.fault;
+  const { report, exitCode } = explain(error);
+  out.printError(report);
+  return exitCode;
 }

@@ -1,5 +1,5 @@
-// Which database the commands of `svc migrate` and `svc types` work on: the named one, or the project's own
-// development database, started for as long as the command runs.
+// The database that `svc migrate` and `svc types` work on: that of SVC_DATABASE_URL, or the project's development
+// database, started for as long as the command runs.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { startEmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts';
@@ -9,7 +9,7 @@ import { readPostmasterFile } from '../embedded-postgres/postmaster-file.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { Problem } from '../problem/problem.ts';
 import { provision } from '../provision/provision.ts';
-import { CommandFailure, EXIT } from './exit.ts';
+import { EXIT, failure } from './exit.ts';
 
 type OpenDatabase = { readonly url: string; close(): Promise<void> };
 
@@ -17,9 +17,10 @@ async function openDatabase(url: string | undefined, directory: string): Promise
   if (url) return { url, close: async () => {} };
   const state = join(directory, '.svc');
   if (!existsSync(state)) {
-    throw new CommandFailure(
+    throw failure(
       EXIT.badConfiguration,
-      'error: SVC_DATABASE_URL is not set, and there is no development database here\n  → Set it, or run svc dev first.',
+      'SVC_DATABASE_URL is not set, and there is no development database here',
+      'Set it, or run svc dev first.',
     );
   }
   try {
@@ -63,7 +64,7 @@ export async function withOwner<T>(
   }
 }
 
-/** `svc dev` runs here: its database answers us as well. */
+/** The address of the database that a running `svc dev` has started. */
 async function runningUrl(state: string): Promise<string | null> {
   const postmaster = await readPostmasterFile(join(state, 'postgres'));
   const password = await readPassword(join(state, 'postgres.password'));

@@ -1,5 +1,5 @@
-// Changes of svc.yaml and of the files and variables it is made of. They are kept until somebody takes them, so
-// that none is lost while the service starts.
+// Watches svc.yaml and the files and variables it is made of. Changes are kept until they are taken, so that none
+// is lost while the service starts.
 import { join } from 'node:path';
 import { watch } from 'chokidar';
 import { SerialQueue } from '../lib/serial-queue.ts';
@@ -18,7 +18,7 @@ export function watchProject({ files, directory }: Project): ProjectChanges {
   const variables = [join(directory, '.env'), join(directory, '.development.env')];
   const watcher = watch([...files, ...variables], {
     ignoreInitial: true,
-    // Editors write in several steps; a half-written file is no mistake of the user.
+    // Editors write in several steps: wait until the file is whole.
     awaitWriteFinish: { stabilityThreshold: 60, pollInterval: 20 },
   });
   let take: (() => Promise<void>) | undefined;

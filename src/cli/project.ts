@@ -1,14 +1,13 @@
-// The project a command works on: file read, variables gathered, mistakes shown. Everything after this has a
-// Config that holds.
+// The project a command works on: file read, variables gathered, mistakes shown. Every command reads it here.
 import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
-import { brokenLines, readModeVariables, type Mode } from '../config/read/env-file.ts';
 import { loadConfig, type Loaded } from '../config/load.ts';
 import type { Mistake } from '../config/mistakes/mistake.ts';
 import { renderMistakes } from '../config/mistakes/report.ts';
+import { brokenLines, readModeVariables, type Mode } from '../config/read/env-file.ts';
 import { readSource, type Source } from '../config/read/source.ts';
 import type { Environment } from './environment.ts';
-import { CommandFailure, EXIT } from './exit.ts';
+import { CommandFailure, EXIT, failure } from './exit.ts';
 import type { Terminal } from './terminal.ts';
 
 export type Project = {
@@ -26,6 +25,8 @@ export type ProjectOptions = {
   readonly config?: string | undefined;
   readonly strict?: boolean | undefined;
   readonly mode: Mode;
+  /** Unset variables of these names get a made-up text: where only their names matter. */
+  readonly standIns?: RegExp | undefined;
   /** Whether a variable that the file refers to and nobody has set is a mistake; it is by default. */
   readonly unsetVariables?: 'warn' | undefined;
   /** How the command ends when the file has mistakes. */
@@ -35,12 +36,10 @@ export type ProjectOptions = {
 };
 
 export async function loadProject(options: ProjectOptions, terminal: Terminal): Promise<Project> {
-  const source = await readSource(options.config, process.cwd());
-  const env = readModeVariables(source.directory, options.mode, options.env);
+  const { source, env, loaded, unset } = await readProject(options);
   for (const line of brokenLines(source.directory, options.mode)) {
     terminal.printError(`warning: ${line} sets nothing\n  → A line of an environment file is NAME=value.\n`);
   }
-  const { loaded, unset } = load(source, env, options);
   const report = { file: source.name, text: source.text, color: terminal.color };
   if (!loaded.ok) {
     const errors = loaded.mistakes.filter((mistake) => mistake.severity === 'error').length;
@@ -65,29 +64,57 @@ export async function loadProject(options: ProjectOptions, terminal: Terminal): 
   };
 }
 
-type Read = { readonly loaded: Loaded; readonly unset: readonly Mistake[] };
+/** For commands that work on the sources beside the file. */
+export function requireLocal({ config }: Project, what: string): void {
+  if (config.source.directory !== undefined) return;
+  throw failure(EXIT.badConfiguration, what, 'Name the local file with --config.');
+}
+
+type ReadProject = {
+  readonly source: Source;
+  readonly env: Environment;
+  readonly loaded: Loaded;
+  /** Warnings about variables that nobody has set. */
+  readonly unset: readonly Mistake[];
+};
+
+/** The same without a word about mistakes. */
+export async function readProject(options: ProjectOptions): Promise<ReadProject> {
+  const source = await readSource(options.config, process.cwd());
+  const env = { ...readModeVariables(source.directory, options.mode, options.env) };
+  for (const name of options.standIns ? referencesIn(source) : [])
+    if (options.standIns?.test(name)) env[name] ??= TEXT_STAND_IN;
+  const { strict } = options;
+  const loaded = loadConfig(source, { variables: env, strict });
+  if (loaded.ok || options.unsetVariables !== 'warn') return { source, env, loaded, unset: [] };
+  return { source, env, ...withGuesses(source, env, loaded.mistakes, strict) };
+}
+
+const TEXT_STAND_IN = 'set-where-it-runs';
 
 /** What a key takes cannot be known of a variable: text, a number, a duration, an address. */
-const STAND_INS = ['set-where-it-runs', '1', '30s', 'true', 'https://set.example', 'set@where.example'];
+const STAND_INS = [TEXT_STAND_IN, '1', '30s', 'true', 'https://set.example', 'set@where.example'];
 
-/** With `unsetVariables: 'warn'` a variable that has no value is no reason to fail, and hides no other mistake. */
-function load(source: Source, env: Environment, { strict, unsetVariables }: ProjectOptions): Read {
-  const loaded = loadConfig(source, { variables: env, strict });
-  if (loaded.ok || unsetVariables !== 'warn') return { loaded, unset: [] };
-  const missing = loaded.mistakes.filter(({ code }) => code === 'missing-variable');
-  if (missing.length === 0) return { loaded, unset: [] };
+/** Tries values for the unset variables, so that they are no reason to fail and hide no other mistake. */
+function withGuesses(
+  source: Source,
+  env: Environment,
+  mistakes: readonly Mistake[],
+  strict: boolean | undefined,
+): Pick<ReadProject, 'loaded' | 'unset'> {
+  const refused = { loaded: { ok: false, mistakes }, unset: [] } as const;
+  const missing = mistakes.filter(({ code }) => code === 'missing-variable');
+  if (missing.length === 0) return refused;
   const unset = missing.map((one) => ({ ...one, severity: 'warning' as const }));
-  const names = new Set([...source.text.matchAll(/\$\{([A-Za-z_]\w*)/g)].map(([, name]) => name ?? ''));
   const callbacks = missing
     .filter(({ path }) => path[0] === 'auth' && path.at(-1) === 'redirect_url')
     .map(({ path }) => `https://set.example/auth/v1/callback/${path.at(-2)}`);
-  const standIns = [...STAND_INS, ...callbacks];
-  let values: Environment = { ...Object.fromEntries([...names].map((name) => [name, STAND_INS[0]])), ...env };
+  const names = referencesIn(source).filter((name) => env[name] === undefined);
+  let values: Environment = { ...env, ...Object.fromEntries(names.map((name) => [name, TEXT_STAND_IN])) };
   let best = loadConfig(source, { variables: values, strict });
   for (const name of names) {
-    if (env[name] !== undefined) continue;
-    for (const standIn of standIns) {
-      if (best.ok) return { loaded: best, unset };
+    for (const standIn of [...STAND_INS, ...callbacks]) {
+      if (best.ok) break;
       const variables = { ...values, [name]: standIn };
       const next = loadConfig(source, { variables, strict });
       if (!next.ok && next.mistakes.length >= best.mistakes.length) continue;
@@ -96,11 +123,16 @@ function load(source: Source, env: Environment, { strict, unsetVariables }: Proj
     }
   }
   if (best.ok) return { loaded: best, unset };
-  // What is said about a stand-in is no mistake of the user's.
+  // Mistakes about a stand-in are not the user's.
   const unsetKeys = new Set(missing.map(keyOf));
   const others = best.mistakes.filter((one) => !unsetKeys.has(keyOf(one)));
-  if (!others.some(({ severity }) => severity === 'error')) return { loaded, unset: [] };
+  if (!others.some(({ severity }) => severity === 'error')) return refused;
   return { loaded: { ok: false, mistakes: [...unset, ...others] }, unset: [] };
+}
+
+/** Names of variables that have no default in the file. */
+function referencesIn({ text }: Source): string[] {
+  return [...new Set([...text.matchAll(/\$\{([A-Za-z_]\w*)\}/g)].map(([, name]) => name ?? ''))];
 }
 
 function keyOf({ path }: Mistake): string {

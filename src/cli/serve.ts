@@ -9,8 +9,15 @@ import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
 import { SERVE_POLICY } from '../migrate/migrate.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
-import { listenPort, parsePort, publicBaseUrl, requireKeys, type Environment } from './environment.ts';
-import { CommandFailure, EXIT } from './exit.ts';
+import {
+  listenPort,
+  parsePort,
+  publicBaseUrl,
+  requireDatabaseUrl,
+  requireKeys,
+  type Environment,
+} from './environment.ts';
+import { explain } from './exit.ts';
 import { migrator } from './migrator.ts';
 import { loadProject, type Project } from './project.ts';
 import { untilStopped } from './signals.ts';
@@ -49,7 +56,7 @@ export function serveCommand(terminal: Terminal): Command {
           .choices(['readwrite', 'readonly', 'off'])
           .default('readonly'),
       )
-      // For whoever starts it and holds the other end: a release ends with its receiver.
+      // For `svc receive`, which holds the other end: a release ends with its receiver.
       .addOption(new Option('--until-stdin-ends').hideHelp())
       .action(async (options: ServeOptions) => await serve(options, terminal))
   );
@@ -62,18 +69,11 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
   const project = await load();
   const { env, config } = project;
   const keys = requireKeys(env);
-  const databaseUrl = env['SVC_DATABASE_URL'];
-  if (!databaseUrl) {
-    throw new CommandFailure(
-      EXIT.badConfiguration,
-      'error: SVC_DATABASE_URL is not set\n' +
-        '  → Set it to your PostgreSQL, for example postgres://user:password@host:5432/database. `svc dev` brings its own.',
-    );
-  }
+  const databaseUrl = requireDatabaseUrl(env);
   const deploySeq = options.deploySeq ?? sequenceOf(env);
   let running: Backend | undefined;
   const reloads = new SerialQueue();
-  // One after the other: a reading that took longer must not put an older file back.
+  // One at a time: a slow read must not bring an older file back.
   const reload = (): Promise<void> =>
     reloads.run(async () => {
       const next = await load();
@@ -124,8 +124,10 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
 
   /** SIGHUP reads the file again; a bad one is reported and changes nothing. */
   function reportRefusal(error: unknown): void {
-    const report = error instanceof CommandFailure ? error.report : String(error);
-    log.error({ report }, 'the new configuration was refused; the last good one is still being served');
+    log.error(
+      { report: explain(error).report },
+      'the new configuration was refused; the last good one is still being served',
+    );
   }
 }
 

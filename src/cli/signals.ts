@@ -1,4 +1,4 @@
-// Waiting for the end. The first SIGINT or SIGTERM begins an orderly stop; a second one is impatience.
+// Waits for the signal to stop: the first one begins an orderly stop, a second one ends the process at once.
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
@@ -12,7 +12,7 @@ export function untilStopped(
   return new Promise((resolve) => {
     if (stdin) {
       process.stdin.resume().once('close', () => resolve('stdin'));
-      // An open pipe must not keep a process alive that has ended in every other way.
+      // An open pipe alone must not keep the process running.
       process.stdin.unref();
     }
     let stopping = false;

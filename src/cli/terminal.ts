@@ -1,6 +1,5 @@
 // What commands print. Colour only where a person reads it: a terminal, and no NO_COLOR (https://no-color.org).
 import { inspect } from 'node:util';
-import type { Problem } from '../problem/problem.ts';
 
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
@@ -22,12 +21,4 @@ export function processTerminal(env: NodeJS.ProcessEnv): Terminal {
       return color && codes ? `\u001b[${codes[0]}m${text}\u001b[${codes[1]}m` : text;
     },
   };
-}
-
-/** What, where, what to do. */
-export function renderProblem(problem: Problem): string {
-  const lines = [`error: ${problem.message}`];
-  if (problem.details) lines.push(`  ${problem.details}`);
-  if (problem.hint) lines.push(`  → ${problem.hint}`);
-  return lines.join('\n');
 }

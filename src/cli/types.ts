@@ -12,7 +12,7 @@ import type { Terminal } from './terminal.ts';
 
 export function typesCommand(terminal: Terminal): Command {
   return new Command('types')
-    .description('TypeScript types of the tables and SQL functions, for supabase-js')
+    .description('print the TypeScript types of tables and SQL functions, for supabase-js')
     .option('-c, --config <location>', 'the configuration file')
     .option('--out <file>', 'write to this file instead of the terminal')
     .action(async (options: { config?: string; out?: string }) => {
@@ -31,7 +31,7 @@ export function typesCommand(terminal: Terminal): Command {
     });
 }
 
-/** For `svc dev --types <file>`, after every reload. An unchanged file is not touched, so no build tool wakes up. */
+/** For `svc dev --types <file>`, after every reload. An unchanged file is not written, so build tools stay asleep. */
 export async function writeTypes(file: string, config: Config, catalog: Catalog): Promise<boolean> {
   const text = renderTypes({ config, catalog });
   const before = await readFile(file, 'utf8').catch(() => null);

@@ -34,7 +34,7 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
   const read = readDocument(source.text);
   if (!read.ok) return read;
   const tree = readTree(read.document, options.variables);
-  // Where the structure itself is in doubt, everything else would be about a guess.
+  // With the structure in doubt, every other check would be guessing.
   if (tree.mistakes.some((mistake) => mistake.code === 'yaml'))
     return { ok: false, mistakes: inOrder(tree.mistakes) };
 

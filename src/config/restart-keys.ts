@@ -1,5 +1,5 @@
 // Which keys of svc.yaml a reload applies, and which the service reads at its start only. Every key is in one of the
-// two lists: whoever adds one decides.
+// two lists; a test says which one is missing.
 import type { Config } from './config.ts';
 
 /** By key, what the service was started with. */

@@ -28,7 +28,7 @@ export type Finding = {
 export class CheckContext {
   readonly file: SvcFile;
   readonly options: CheckOptions;
-  /** What the schema refused already: nothing more is to be said about it. */
+  /** What the schema has refused already; checks do not report it again. */
   readonly broken: BrokenPaths;
   readonly #tree: Tree;
   readonly #mistakes: Mistake[] = [];
@@ -44,7 +44,7 @@ export class CheckContext {
     return this.#mistakes;
   }
 
-  /** The file is wrong everywhere: looking further would only take time. */
+  /** More mistakes would not be shown. */
   get isFull(): boolean {
     return this.#mistakes.length > MOST_MISTAKES;
   }

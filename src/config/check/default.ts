@@ -5,7 +5,7 @@ import type { CheckContext } from './context.ts';
 import { didYouMean } from './context.ts';
 import { familyOf, isZoned, type TypeFamily } from './type-family.ts';
 
-/** Words that stand for a call, by the family of types they are a call for; elsewhere they are text. */
+/** Words that stand for a call in columns of a family of types; in other columns they are text. */
 const CALLS: ReadonlyMap<string, TypeFamily> = new Map([
   ['now()', 'time'],
   ['current_date', 'time'],

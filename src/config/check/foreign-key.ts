@@ -122,9 +122,9 @@ function isUnique(table: RawTable, column: string): boolean {
   );
 }
 
-/** A type that follows a type that follows the first one is no type. */
+/** Columns without a type follow each other in a circle, so none has one. */
 export function checkTypeCycles(context: CheckContext, tables: Tables): void {
-  // Chains known to end; without it a long chain would be walked from each of its members.
+  // Columns of chains that were walked already, so that a long chain is not walked from each of its columns.
   const settled = new Set<string>();
   for (const [whole, { name, table }] of tables) {
     table.fields.forEach((field, index) => {
@@ -148,7 +148,7 @@ export function checkTypeCycles(context: CheckContext, tables: Tables): void {
         key = `${next}.${target.column}`;
         current = tables.get(next)?.columns.get(target.column);
       }
-      // Every member of a ring finds it; the first of them has spoken for all.
+      // Reported once, for the first column of the circle.
       for (const member of walked) settled.add(member);
     });
   }

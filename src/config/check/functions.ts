@@ -133,7 +133,7 @@ export function checkCodeFunctions(context: CheckContext): void {
   }
 }
 
-/** The service client acts past every policy, and whoever likes may call a public function. */
+/** The service client bypasses every policy, and anybody may call a public function. */
 function checkPublicSource(context: CheckContext, path: KeyPath, file: string): void {
   const { directory } = context.options;
   if (directory === undefined || !mentionsServiceClient(readFileSync(join(directory, file), 'utf8'))) return;

@@ -1,6 +1,6 @@
-// The one thing that is asked of a handler's source without running it.
+// Whether the source of a code function uses ctx.serviceClient.
 
-/** In code, not in a comment. A name built at run time is not seen here; the worker refuses it then. */
+/** In code, not in a comment. A name built at run time is missed here, and the worker refuses it. */
 export function mentionsServiceClient(source: string): boolean {
   const code = source.replace(
     /("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,

@@ -1,4 +1,4 @@
-// Everything that is not schema: pool, origins, providers, auth.
+// Settings: pool, origins, providers, auth.
 import { MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../schema/names.ts';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { type CheckContext, didYouMean } from './context.ts';
@@ -58,7 +58,7 @@ function checkProviders(context: CheckContext): void {
     const hint = 'Write url: ${SMTP_URL}, for example smtp://user:password@host:587.';
     missingBeside(context, ['providers', 'email'], 'url', hint);
   }
-  // A value without any sign of an address stands for a variable that is set elsewhere.
+  // A value that does not look like an address at all stands in for a variable that is set elsewhere.
   if (
     email?.type === 'smtp' &&
     email.url !== undefined &&

@@ -5,6 +5,7 @@ import { toDecimal } from '../schema/scalar.ts';
 import type { RawField, RawTable } from '../schema/tables.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault, isCall } from './default.ts';
+import { checkIndexes } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, isReservedSchema } from './name.ts';
 import { checkPolicies } from './policies.ts';
@@ -12,11 +13,10 @@ import { familyOf, foreignType } from './type-family.ts';
 
 /** PostgreSQL has columns of these names in every table. */
 const SYSTEM_COLUMNS: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']);
-/** The migration engine's own columns while it retypes or fills one. */
+/** Columns that migrations add for a while when they change a type or backfill. */
 const TRANSIENT_COLUMN = /^svc_(n|o|nn|x)_/;
-/** Limits of PostgreSQL itself. */
+/** Limits of PostgreSQL. */
 const MOST_COLUMNS = 1600;
-const MOST_INDEX_COLUMNS = 32;
 
 export function checkTables(context: CheckContext): void {
   const entries = Object.entries(context.file.tables);
@@ -280,87 +280,4 @@ function checkEnum(context: CheckContext, field: RawField, type: string | undefi
     message: `the default ${context.quote(path, field.default)} is not among the values of enum`,
     hint: () => didYouMean(text, values) ?? 'Add it to enum, or choose another default.',
   });
-}
-
-function checkIndexes(
-  context: CheckContext,
-  path: KeyPath,
-  table: RawTable,
-  indexNames: Map<string, string>,
-): void {
-  const [, tableName] = path;
-  const columns = new Set(table.fields.map((field) => field.name));
-  const seen = new Set<string>();
-  table.indexes.forEach((index, number) => {
-    const at: KeyPath = [...path, 'indexes', number];
-    const listed = new Set<string>();
-    index.columns.forEach((column, position) => {
-      const columnAt = [...at, 'columns', position];
-      if (!columns.has(column)) {
-        if (context.broken.touches([...path, 'fields'])) return;
-        context.report({
-          code: 'unknown-reference',
-          path: columnAt,
-          message: `the table ${tableName} has no column ${context.show(columnAt, column)}`,
-          hint: () =>
-            /[(\s]/.test(column)
-              ? 'An index names columns, not expressions.'
-              : (didYouMean(column, columns) ?? `Its columns: ${[...columns].slice(0, 20).join(', ')}.`),
-        });
-      } else if (listed.has(column)) {
-        context.reportTwice(columnAt, `the index has ${column} twice`);
-      }
-      listed.add(column);
-    });
-    if (index.columns.length > MOST_INDEX_COLUMNS) {
-      context.report({
-        code: 'bad-value',
-        path: [...at, 'columns', MOST_INDEX_COLUMNS],
-        message: `PostgreSQL allows ${MOST_INDEX_COLUMNS} columns in an index; these are ${index.columns.length}`,
-        hint: 'Name fewer columns.',
-      });
-    }
-    const shape = JSON.stringify([index.columns, index.unique, index.where?.trim() ?? null]);
-    if (seen.has(shape)) {
-      context.reportTwice(at, 'the same index is declared twice');
-    }
-    seen.add(shape);
-    const [only] = index.columns;
-    if (index.unique && !index.where && index.columns.length === 1) {
-      const twin = table.fields.find((field) => field.name === only && (field.unique || field.primary_key));
-      const isOnlyKey = twin?.unique ?? table.fields.filter((field) => field.primary_key).length === 1;
-      if (twin && isOnlyKey) {
-        context.report({
-          code: 'duplicate',
-          path: at,
-          message: `${twin.name} is unique already`,
-          severity: 'warning',
-          hint: 'Remove the index.',
-        });
-      }
-    }
-    checkIndexName(context, [...at, 'name'], index.name, { table, tableName: String(tableName), indexNames });
-  });
-}
-
-/** Index names share one namespace with each other, schema by schema. */
-function checkIndexName(
-  context: CheckContext,
-  path: KeyPath,
-  name: string | undefined,
-  { table, tableName, indexNames }: { table: RawTable; tableName: string; indexNames: Map<string, string> },
-): void {
-  if (name === undefined) return;
-  checkName(context, path, name);
-  const key = `${table.schema}.${name}`;
-  const other = indexNames.get(key);
-  if (other !== undefined) {
-    context.report({
-      code: 'duplicate',
-      path,
-      message: `an index of ${other} is called ${context.show(path, name)} already`,
-      hint: 'Names of indexes are unique in their schema: choose another.',
-    });
-  }
-  indexNames.set(key, tableName);
 }

@@ -1,5 +1,5 @@
-// A file with a mistake in one place is still worth looking at in the others. This takes the broken places out,
-// so that cross-checks can run on the rest, and remembers what it took: nothing is to be said about that twice.
+// The part of a file with mistakes that fits the schema, so that the checks over several keys can run on it. What
+// was taken out is remembered, so that no check reports it again.
 import { renderPath, type KeyPath, type Mistake } from '../mistakes/mistake.ts';
 import { svcSchema, type SvcFile } from '../schema/schema.ts';
 import { placeAt, type Tree } from '../read/tree.ts';
@@ -10,7 +10,7 @@ export type UsablePart = {
   readonly broken: BrokenPaths;
 };
 
-/** Each round takes out one layer; no path of the schema is deeper than this. */
+/** Each round may take out one level; no path of the schema is deeper than this. */
 const MOST_ROUNDS = 24;
 
 /** The file without the branches that do not fit the schema; `leftOut` were not even read. */

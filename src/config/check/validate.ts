@@ -1,5 +1,6 @@
 // Schema issues → mistakes: where each one stands, what was expected, and which known word was meant.
 import type { z } from 'zod';
+import { ELSEWHERE, EXAMPLES, LIST_FORMS, SYNONYMS } from './hints.ts';
 import { homeOf, isSecret, knownKeys, schemaAt } from '../schema/known-keys.ts';
 import { MOST_MISTAKES, type KeyPath, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
 import { UNIT } from '../schema/kinds.ts';
@@ -19,7 +20,7 @@ export function validate(tree: Tree): Validated {
   if (parsed.success) return { file: parsed.data, mistakes: [] };
   const mistakes: Mistake[] = [];
   for (const issue of leafIssues(parsed.error.issues)) {
-    // Suggestions cost time; nobody reads the thousandth.
+    // Finding suggestions takes time.
     if (mistakes.length > MOST_MISTAKES) break;
     mistakes.push(...toMistakes(tree, issue));
   }
@@ -28,7 +29,7 @@ export function validate(tree: Tree): Validated {
 
 export type LeafIssue = { readonly issue: Issue; readonly path: KeyPath };
 
-/** Issues with whole paths; of a union the branch that was meant speaks. */
+/** Issues with whole paths; of a union those of the branch that was meant. */
 export function leafIssues(issues: readonly Issue[], base: KeyPath = []): LeafIssue[] {
   return issues.flatMap((issue) => {
     const path = [...base, ...issue.path.filter((part) => typeof part !== 'symbol')];
@@ -82,7 +83,7 @@ function toMistakes(tree: Tree, { issue, path }: LeafIssue): Mistake[] {
   }
 }
 
-/** The key is there, with nothing behind it: that is not quite the same as absent. */
+/** The key is there with nothing behind it, which is not the same as absent. */
 function isEmptyValue(tree: Tree, path: KeyPath): boolean {
   return placeAt(tree, path)?.scalar?.kind === 'null';
 }
@@ -120,68 +121,6 @@ function hintForKey(path: KeyPath, key: string, known: readonly string[]): strin
   return `Known keys: ${known.join(', ')}.`;
 }
 
-/** Keys people look for, with their path, and where it is done instead. */
-const ELSEWHERE: ReadonlyMap<string, string> = new Map([
-  ['views', 'Create views in the database with SQL, and list them under expose.relations.'],
-  ['view', 'Create views in the database with SQL, and list them under expose.relations.'],
-  [
-    'triggers',
-    'This file declares no triggers: create them in the database with SQL; svc leaves them alone.',
-  ],
-  ['extensions', 'Run `create extension …` in the database; its types can then be used here.'],
-  ['enums', 'Allowed values belong to the column: { name: state, type: text, enum: [open, done] }.'],
-  ['types', 'Allowed values belong to the column as enum; other types are created in the database with SQL.'],
-  ['seed', 'This file holds no rows: insert them with SQL, or through /rest/v1 with the secret key.'],
-  ['seeds', 'This file holds no rows: insert them with SQL, or through /rest/v1 with the secret key.'],
-  ['cron', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
-  ['schedules', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
-  ['jobs', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
-  ['realtime', 'There is no realtime service to configure.'],
-  ['webhooks', 'A webhook is received by a function: declare it under functions.'],
-  ['hooks', 'There are no hooks to configure; code goes under functions, SQL under rpc.'],
-  ['env', 'Values of functions belong to functions.<name>.env; others come from the environment as ${NAME}.'],
-  ['policies', 'Policies belong to their table or bucket: tables.<name>.rls.'],
-  ['rls', 'Policies belong to their table or bucket: tables.<name>.rls.'],
-  ['indexes', 'Indexes belong to their table: tables.<name>.indexes.'],
-  ['models', 'Tables are declared under tables.'],
-  ['schema', 'Tables are declared under tables; another schema is tables.<name>.schema.'],
-  ['users', 'Users sign up through /auth/v1, or are made by its admin routes.'],
-  ['cors', 'It belongs elsewhere: server.cors.'],
-  [
-    'server.s3_endpoint',
-    'The S3-protocol endpoint was removed: delete this line, and use the storage API at /storage/v1.',
-  ],
-]);
-
-/** Words of neighbouring products, and of SQL, for what is spelled otherwise here. */
-const SYNONYMS: ReadonlyMap<string, string> = new Map([
-  ['columns', 'fields'],
-  ['policies', 'rls'],
-  ['nullable', 'required'],
-  ['not_null', 'required'],
-  ['pk', 'primary_key'],
-  ['references', 'foreign_key'],
-  ['buckets', 'storage'],
-  ['postgres', 'database'],
-  ['db', 'database'],
-  ['secrets', 'env'],
-  ['read', 'select'],
-  ['write', 'update'],
-  ['bucket_size', 'max_size'],
-  ['file_size_limit', 'max_size'],
-  ['allowed_mime_types', 'types'],
-  ['nodejs', 'node'],
-  ['set null', 'set_null'],
-  ['set-null', 'set_null'],
-  ['return_type', 'returns'],
-  ['returnType', 'returns'],
-  ['arguments', 'args'],
-  ['params', 'args'],
-  ['sql', 'body'],
-  ['path', 'file'],
-  ['entrypoint', 'file'],
-]);
-
 const TYPE_NAMES: ReadonlyMap<string, string> = new Map([
   ['string', 'text'],
   ['number', 'a number'],
@@ -216,41 +155,6 @@ function hintForType(tree: Tree, expected: string, path: KeyPath, value: unknown
       return undefined;
   }
 }
-
-/** What a list looks like where people write a map of names. */
-const LIST_FORMS: ReadonlyMap<string, string> = new Map([
-  [
-    'fields',
-    'Columns are a list: fields: [{ name: id, type: uuid }], or a line `- { name: …, type: … }` for each.',
-  ],
-  ['args', 'Arguments are a list: args: [{ name: a, type: integer }].'],
-  ['rls', 'Policies are a list: rls: [{ operations: [select], using: … }].'],
-  ['indexes', 'Indexes are a list: indexes: [{ columns: [owner_id] }].'],
-  ['enum', 'Values are a list: enum: [open, done].'],
-]);
-
-const EXAMPLES: ReadonlyMap<string, string> = new Map([
-  ['version', 'The file begins with `version: 1`.'],
-  ['fields', 'Declare the columns: fields: [{ name: id, type: uuid, primary_key: true }].'],
-  ['name', 'Each entry needs a name.'],
-  ['type', 'For example type: text.'],
-  ['operations', 'For example operations: [select, insert, update, delete].'],
-  ['references', 'For example references: lists.id.'],
-  ['returns', 'For example returns: { type: integer }.'],
-  ['runtime', 'Write runtime: node.'],
-  ['file', 'For example file: functions/hello.js.'],
-  ['body', 'The body is the text between the dollar quotes of CREATE FUNCTION.'],
-  [
-    'rls',
-    'Write a list of policies, rls: [{ operations: [select], using: … }], [] to close the table, or false to leave it open on purpose.',
-  ],
-  ['columns', 'For example columns: [owner_id, created_at].'],
-  ['client_id', 'The provider shows it where the application is registered.'],
-  ['client_secret', 'The provider shows it where the application is registered; write ${NAME} and set NAME.'],
-  ['redirect_url', 'It is {base_url}/auth/v1/callback/<provider>, registered at the provider.'],
-  ['default_from_email', 'For example default_from_email: App <no-reply@example.com>.'],
-  ['bucket', 'Name the bucket of the store.'],
-]);
 
 function exampleFor(path: KeyPath): string | undefined {
   return EXAMPLES.get(String(path.at(-1)));

@@ -1,9 +1,10 @@
 // docs/configuration.md, made from the schema. `npm run docs` writes it, a test compares it.
 import { EXAMPLES } from './reference-examples.ts';
-import { SQL_MEDIA_TYPE, UNIT } from '../schema/kinds.ts';
+import { UNIT } from '../schema/kinds.ts';
+import { asNode, isSql, unwrap, type SchemaNode } from '../schema/known-keys.ts';
 import { describeSchema } from '../schema/schema.ts';
 
-type Node = Record<string, unknown>;
+type Node = NonNullable<SchemaNode>;
 
 const INTRO = `# svc.yaml
 
@@ -27,16 +28,12 @@ on the first line and run \`svc schema > svc.schema.json\`, and your editor comp
 `;
 
 export function renderReferencePage(): string {
-  const root: Node = describeSchema();
-  const sections = Object.entries(children(root)).map(([key, node]) =>
-    renderSection(key, node, isRequired(root, key)),
-  );
+  const root = describeSchema();
+  const sections = children(root).map(([key, node]) => renderSection(key, node, isRequired(root, key)));
   return `${INTRO}\n${sections.join('\n')}`;
 }
 
 function renderSection(key: string, node: Node, required: boolean): string {
-  const rows: string[] = [];
-  collect(key, node, required, rows);
   return [
     `## ${key}`,
     '',
@@ -44,7 +41,7 @@ function renderSection(key: string, node: Node, required: boolean): string {
     '',
     '| Key | Type | Default | Meaning |',
     '|---|---|---|---|',
-    ...rows,
+    ...rowsOf(key, node, required),
     '',
     '```yaml',
     (EXAMPLES[key] ?? '').trim(),
@@ -53,21 +50,17 @@ function renderSection(key: string, node: Node, required: boolean): string {
   ].join('\n');
 }
 
-function collect(path: string, node: Node, required: boolean, rows: string[]): void {
-  const shape = unwrap(node);
-  const nested = Object.entries(children(shape));
-  const elementOf = object(shape['items']);
-  const named = object(shape['additionalProperties']);
-  rows.push(`| \`${path}\` | ${typeOf(node)} | ${defaultOf(node, required)} | ${meaning(node)} |`);
-  for (const [key, child] of nested) collect(`${path}.${key}`, child, isRequired(shape, key), rows);
-  const entry = elementOf && unwrap(elementOf);
-  if (entry)
-    for (const [key, child] of Object.entries(children(entry)))
-      collect(`${path}[].${key}`, child, isRequired(entry, key), rows);
-  const value = named && unwrap(named);
-  if (value)
-    for (const [key, child] of Object.entries(children(value)))
-      collect(`${path}.<name>.${key}`, child, isRequired(value, key), rows);
+/** A row for the key, and one for each key below it. */
+function rowsOf(path: string, node: Node, required: boolean): string[] {
+  const shape = unwrap(node) ?? {};
+  const below = (at: string, parent: SchemaNode): string[] =>
+    children(parent).flatMap(([key, child]) => rowsOf(`${at}.${key}`, child, isRequired(parent, key)));
+  return [
+    `| \`${path}\` | ${typeOf(node)} | ${defaultOf(node, required)} | ${meaning(node)} |`,
+    ...below(path, shape),
+    ...below(`${path}[]`, unwrap(asNode(shape['items']))),
+    ...below(`${path}.<name>`, unwrap(asNode(shape['additionalProperties']))),
+  ];
 }
 
 function typeOf(node: Node): string {
@@ -76,19 +69,21 @@ function typeOf(node: Node): string {
   if (node['const'] !== undefined) return `\`${JSON.stringify(node['const'])}\``;
   const branches = node['anyOf'];
   if (Array.isArray(branches))
-    return [...new Set(branches.map((branch) => typeOf(object(branch) ?? {})))]
+    return [...new Set(branches.map((branch) => typeOf(asNode(branch) ?? {})))]
       .filter((type) => type !== 'null')
       .join(' or ');
   if (typeof node[UNIT] === 'string') return node[UNIT];
-  if (node['contentMediaType'] === SQL_MEDIA_TYPE) return 'SQL';
+  if (isSql(node)) return 'SQL';
   if (Array.isArray(node['type'])) return node['type'][0] === 'number' ? 'number' : 'text';
   switch (node['type']) {
     case 'string':
       return 'text';
     case 'integer':
       return 'whole number';
-    case 'array':
-      return `list of ${plural(typeOf(unwrap(object(node['items']) ?? {})))}`;
+    case 'array': {
+      const entry = typeOf(unwrap(asNode(node['items'])) ?? {});
+      return `list of ${entry === 'map' ? 'maps' : entry}`;
+    }
     case 'object':
       return node['properties'] ? 'map' : 'map by name';
     default:
@@ -96,46 +91,27 @@ function typeOf(node: Node): string {
   }
 }
 
-function plural(type: string): string {
-  return type === 'map' ? 'maps' : type;
-}
-
 function defaultOf(node: Node, required: boolean): string {
   if (required) return 'required';
-  const value = node['default'];
-  return value === undefined ? '' : `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``;
+  return node['default'] === undefined ? '' : code(node['default']);
 }
 
 function meaning(node: Node): string {
   const examples = node['examples'];
-  const shown = Array.isArray(examples)
-    ? ` E.g. ${examples.map((example) => `\`${typeof example === 'string' ? example : JSON.stringify(example)}\``).join(', ')}.`
-    : '';
+  const shown = Array.isArray(examples) ? ` E.g. ${examples.map(code).join(', ')}.` : '';
   return `${text(node['description'])}.${shown}`.replaceAll('|', '\\|');
 }
 
-/** The branch of a union that has something inside. */
-function unwrap(node: Node): Node {
-  const branches = node['anyOf'];
-  if (!Array.isArray(branches)) return node;
-  return (
-    branches
-      .map((branch) => object(branch) ?? {})
-      .find((branch) => branch['properties'] ?? branch['items'] ?? branch['additionalProperties']) ?? node
-  );
+function code(value: unknown): string {
+  return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``;
 }
 
-function children(node: Node): Record<string, Node> {
-  const properties = object(node['properties']) ?? {};
-  return Object.fromEntries(Object.entries(properties).map(([key, child]) => [key, object(child) ?? {}]));
+function children(node: SchemaNode): [key: string, child: Node][] {
+  return Object.entries(asNode(node?.['properties']) ?? {}).map(([key, child]) => [key, asNode(child) ?? {}]);
 }
 
-function isRequired(node: Node, key: string): boolean {
-  return Array.isArray(node['required']) && node['required'].includes(key);
-}
-
-function object(value: unknown): Node | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined;
+function isRequired(node: SchemaNode, key: string): boolean {
+  return Array.isArray(node?.['required']) && node['required'].includes(key);
 }
 
 function text(value: unknown): string {

@@ -39,7 +39,7 @@ export type Mistake = {
   readonly length: number;
 };
 
-/** A file that is wrong everywhere is the wrong file: more than this many mistakes help nobody. */
+/** No more mistakes than this are shown. */
 export const MOST_MISTAKES = 100;
 
 export type MistakePlace = {
@@ -66,7 +66,7 @@ export function makeMistake(place: MistakePlace, mistake: MistakeText): Mistake 
   return { severity, code, path, message, hint, position: place.position, length };
 }
 
-/** Slow (reads the text up to there): for a file whose lines nobody counted. */
+/** Reads the text up to there; for a file that has no line counter yet. */
 export function positionIn(text: string, offset: number): Position {
   const before = text.slice(0, Math.min(offset, text.length));
   return { line: before.split('\n').length, column: before.length - before.lastIndexOf('\n') };
@@ -80,7 +80,7 @@ export function renderPath(path: KeyPath): string {
   }, '');
 }
 
-/** In the order of the file; of far too many the first ones. */
+/** In the order of the file, at most MOST_MISTAKES of them. */
 export function inOrder(mistakes: readonly Mistake[]): readonly Mistake[] {
   const sorted = [...mistakes].sort(byPosition);
   const last = sorted[MOST_MISTAKES - 1];

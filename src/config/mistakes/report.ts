@@ -9,7 +9,7 @@ export type ReportOptions = {
 };
 
 const LONGEST_LINE = 160;
-/** Of an endless line this much before and behind the fault is looked at. */
+/** How much of a very long line is searched for secrets, on either side of the mistake. */
 const LONGEST_CONTEXT = 2000;
 
 export function renderMistakes(mistakes: readonly Mistake[], options: ReportOptions): string {
@@ -21,8 +21,8 @@ export function renderMistakes(mistakes: readonly Mistake[], options: ReportOpti
 }
 
 /**
- * A report ends in logs and tickets. Secrets belong into variables; one that was written into the file all the same
- * is blotted out, letter for letter so that the caret stays where it is.
+ * Reports end up in logs and tickets, so a secret that was written into the file is masked, letter for letter to
+ * keep the caret in place.
  */
 function withoutSecrets(line: string, { path, position, length }: Mistake): string {
   const start = position.column - 1;
@@ -35,7 +35,7 @@ function withoutSecrets(line: string, { path, position, length }: Mistake): stri
       .slice(near, start + LONGEST_CONTEXT)
       .replaceAll(SECRET_VALUE, blot)
       .replaceAll(PASSWORD_IN_URL, blot);
-  // Values handed to a code function may be anything.
+  // The value of a code function's variable may be a secret, whatever its name.
   if (path[0] !== 'functions' || path[2] !== 'env') return shown;
   return (
     shown.slice(0, start) + blot('', '', shown.slice(start, start + length)) + shown.slice(start + length)

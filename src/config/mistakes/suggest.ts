@@ -1,6 +1,6 @@
-// "Did you mean": the closest of the known words, when it is close enough to be a slip of the fingers.
+// "Did you mean": the closest known word, when it is close enough for a typing error.
 
-/** Comparing grows with the product of both lengths; nobody misspells a word this long. */
+/** The time to compare grows with the product of both lengths. */
 const LONGEST_WORD = 100;
 
 export function closest(word: string, known: readonly string[]): string | undefined {

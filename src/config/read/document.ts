@@ -1,12 +1,12 @@
-// Text → YAML document, syntax checked. Guards against files made to hurt: size, nesting, several documents.
-// Values, variables and places are the business of tree.ts.
+// Text → YAML document, syntax checked. Refuses files that are too large or nested too deeply.
+// read-tree.ts reads values and variables from it.
 import { isMap, LineCounter, parseAllDocuments, type Document } from 'yaml';
 import { formatBytes } from '../../lib/bytes.ts';
 import { makeMistake, positionIn, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
 
-/** A configuration is written by people; a megabyte of it is an accident or an attack. */
+/** Far more than anybody writes by hand. */
 const MOST_BYTES = 1024 * 1024;
-/** Deeper than any key of the schema by far; what parses recursively ends here and not in a stack overflow. */
+/** Far deeper than the schema, and shallow enough for recursive functions not to overflow the stack. */
 export const DEEPEST = 100;
 
 export type SvcDocument = {
@@ -32,7 +32,7 @@ export function readDocument(text: string): ReadDocument {
   if (deep !== undefined) return tooDeep(text, deep);
 
   const lines = new LineCounter();
-  // Keys that are there twice are found by tree.ts: the parser's own search grows with the square of the file.
+  // read-tree.ts finds duplicate keys: the parser's own check takes quadratic time.
   const options = { lineCounter: lines, uniqueKeys: false, prettyErrors: false, logLevel: 'silent' } as const;
   let documents: ReturnType<typeof parseAllDocuments>;
   try {
@@ -59,7 +59,7 @@ export function readDocument(text: string): ReadDocument {
       'Everything belongs into one document: remove the `---` line.',
     );
   }
-  // After the first error of syntax the parser guesses, and its further errors are about the guess.
+  // Only the first syntax error is shown: after it the parser guesses.
   const [error] = yaml.errors;
   if (error) {
     if (error.message.includes('call stack')) return tooDeep(text, error.pos[0]);
@@ -84,7 +84,7 @@ export function readDocument(text: string): ReadDocument {
   return { ok: true, document: { text, yaml, lines } };
 }
 
-/** Of these the parser complains where it gave up, which is a line or more after the bracket. */
+/** The parser reports these where it gave up, which may be lines after the bracket that is open. */
 const FLOW_ERRORS: ReadonlySet<string> = new Set([
   'BAD_INDENT',
   'BLOCK_IN_FLOW',
@@ -124,8 +124,8 @@ function tooDeep(text: string, offset: number): ReadDocument {
 }
 
 /**
- * Where brackets or dashes pile up beyond all use, or undefined. Brackets inside of texts count too, so the limit
- * here is far above the real one, which tree.ts holds to; this one only spares the parser.
+ * Where nesting is too deep to parse, or undefined. Brackets inside of texts count too, so this limit is far above
+ * DEEPEST, which read-tree.ts enforces.
  */
 function firstTooDeep(text: string): number | undefined {
   const spared = DEEPEST * 5;

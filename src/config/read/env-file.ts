@@ -6,12 +6,12 @@ import type { Variables } from './interpolate.ts';
 
 export type Mode = 'development' | 'production';
 
-/** What code functions may see; the only variables of `.env` that production reads. */
+/** Variables for code functions; the only ones of `.env` that production reads. */
 const FUNCTION_VARIABLE = /^SVC_ENV_/;
 
 /**
  * `.env`, then `.<mode>.env` over it, then the shell over both. In production only the functions' variables of
- * `.env` count: it is where `svc dev` keeps a laptop's keys, and those must not start a server.
+ * `.env` count: `svc dev` keeps its keys there, and a server must not start with those.
  */
 export function readModeVariables(directory: string | undefined, mode: Mode, shell: Variables): Variables {
   const general = readVariables(directory, ['.env'], {});
@@ -37,7 +37,7 @@ export function readVariables(
   return merged;
 }
 
-/** Lines of the files that set nothing although they look as if they should; never what is in them. */
+/** Lines of the files that set nothing although they look as if they should, by number: they may hold secrets. */
 export function brokenLines(directory: string | undefined, mode: Mode): string[] {
   if (directory === undefined) return [];
   return ['.env', `.${mode}.env`].flatMap((name) => {

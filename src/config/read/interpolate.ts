@@ -1,5 +1,5 @@
-// `${VAR}` and `${VAR:-default}` in one value. Knows the dollar signs of SQL: `$1`, `$$` and `$body$` are none of
-// our business, and a dollar quote may begin right before a brace.
+// `${VAR}` and `${VAR:-default}` in one value. SQL has dollar signs of its own: `$1`, `$$` and `$body$` are left
+// alone, and a dollar quote may begin right before a brace.
 import { closest } from '../mistakes/suggest.ts';
 
 export type Variables = Readonly<Record<string, string | undefined>>;

@@ -17,7 +17,7 @@ export type Source = {
 
 const DEFAULT_NAMES = ['svc.yaml', 'svc.yml'];
 const FETCH_TIMEOUT_MS = 15_000;
-/** Above the limit of the document itself, so that its own clearer error is the one that shows. */
+/** Above the limit in document.ts, whose error message is clearer. */
 const MOST_BYTES = 2 * 1024 * 1024;
 
 export type ReadOptions = {
@@ -106,7 +106,7 @@ async function* readHttp(location: string, name: string, signal: AbortSignal): A
   const headers: Record<string, string> =
     username === '' ? {} : { authorization: `Basic ${credentials.toString('base64')}` };
   const response = await fetch(url, { signal, headers, redirect: 'follow' });
-  // What a redirect led to counts as well.
+  // A redirect may have led to an address without encryption.
   assertEncrypted(new URL(response.url));
   if (!response.ok) throw unreadable(name, `the server answered ${response.status}`);
   yield* response.body ?? [];
@@ -168,7 +168,7 @@ export function decodeSource(name: string, bytes: Uint8Array): string {
   }
 }
 
-/** Without user, password and query, which are where secrets ride along. */
+/** Without user, password and query, which may hold secrets. */
 function publicName(location: string): string {
   if (!URL.canParse(location) || /^s3:/i.test(location)) return location.replace(/[?#].*$/s, '');
   const { origin, pathname } = new URL(location);
@@ -177,7 +177,7 @@ function publicName(location: string): string {
 
 function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
-  // fetch says no more than "fetch failed"; why is one further down.
+  // fetch only says "fetch failed"; its cause says why.
   return cause.cause instanceof Error ? cause.cause.message : cause.message;
 }
 

@@ -3,7 +3,7 @@
 /** `digits` × 10^`exponent`. */
 export type Decimal = { readonly digits: bigint; readonly exponent: number };
 
-/** More digits than this say the same to any database type, and cost time to compare. */
+/** No database type keeps longer numbers, and comparing them takes time. */
 const MOST_EXPONENT = 20_000;
 
 export function parseDecimal(text: string): Decimal | undefined {

@@ -34,7 +34,7 @@ export function expectsScalar(node: SchemaNode): 'number' | 'boolean' | 'text' |
   return types.includes('string') ? 'text' : 'any';
 }
 
-/** A map or list that may as well be absent: `auth:` with everything under it commented out is no mistake. */
+/** A map or list for which null means absent: `auth:` with everything under it commented out is not a mistake. */
 export function isOptionalContainer(node: SchemaNode): boolean {
   return node?.['type'] === 'object' || node?.['type'] === 'array';
 }
@@ -43,7 +43,7 @@ export function isSql(node: SchemaNode): boolean {
   return node?.['contentMediaType'] === SQL_MEDIA_TYPE;
 }
 
-/** Values that no message and no report may show, wherever they come from. */
+/** A value that no message may show. */
 export function isSecret(node: SchemaNode): boolean {
   return node?.['writeOnly'] === true;
 }
@@ -93,7 +93,7 @@ function scalarTypes(node: SchemaNode): string[] {
 }
 
 /** The branch of a union that has children. */
-function unwrap(node: SchemaNode): SchemaNode {
+export function unwrap(node: SchemaNode): SchemaNode {
   const branches = node?.['anyOf'];
   if (!Array.isArray(branches)) return node;
   return (
@@ -104,7 +104,7 @@ function unwrap(node: SchemaNode): SchemaNode {
   );
 }
 
-function asNode(value: unknown): SchemaNode {
+export function asNode(value: unknown): SchemaNode {
   return isRecord(value) ? value : undefined;
 }
 

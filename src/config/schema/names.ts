@@ -1,4 +1,4 @@
-// Names that are built in elsewhere: OAuth providers and mails, which the file may use, and paths it may not.
+// Built-in names: OAuth providers and mails, which the file may use, and names that buckets may not have.
 
 export const OAUTH_PROVIDERS: ReadonlySet<string> = new Set([
   'apple',

@@ -1,0 +1,91 @@
+// Indexes: their columns must exist, and none may be there twice.
+import type { KeyPath } from '../mistakes/mistake.ts';
+import type { RawTable } from '../schema/tables.ts';
+import { type CheckContext, didYouMean } from './context.ts';
+import { checkName } from './name.ts';
+
+/** PostgreSQL's INDEX_MAX_KEYS. */
+const MOST_INDEX_COLUMNS = 32;
+
+export function checkIndexes(
+  context: CheckContext,
+  path: KeyPath,
+  table: RawTable,
+  indexNames: Map<string, string>,
+): void {
+  const [, tableName] = path;
+  const columns = new Set(table.fields.map((field) => field.name));
+  const seen = new Set<string>();
+  table.indexes.forEach((index, number) => {
+    const at: KeyPath = [...path, 'indexes', number];
+    const listed = new Set<string>();
+    index.columns.forEach((column, position) => {
+      const columnAt = [...at, 'columns', position];
+      if (!columns.has(column)) {
+        if (context.broken.touches([...path, 'fields'])) return;
+        context.report({
+          code: 'unknown-reference',
+          path: columnAt,
+          message: `the table ${tableName} has no column ${context.show(columnAt, column)}`,
+          hint: () =>
+            /[(\s]/.test(column)
+              ? 'An index names columns, not expressions.'
+              : (didYouMean(column, columns) ?? `Its columns: ${[...columns].slice(0, 20).join(', ')}.`),
+        });
+      } else if (listed.has(column)) {
+        context.reportTwice(columnAt, `the index has ${column} twice`);
+      }
+      listed.add(column);
+    });
+    if (index.columns.length > MOST_INDEX_COLUMNS) {
+      context.report({
+        code: 'bad-value',
+        path: [...at, 'columns', MOST_INDEX_COLUMNS],
+        message: `PostgreSQL allows ${MOST_INDEX_COLUMNS} columns in an index; these are ${index.columns.length}`,
+        hint: 'Name fewer columns.',
+      });
+    }
+    const shape = JSON.stringify([index.columns, index.unique, index.where?.trim() ?? null]);
+    if (seen.has(shape)) {
+      context.reportTwice(at, 'the same index is declared twice');
+    }
+    seen.add(shape);
+    const [only] = index.columns;
+    if (index.unique && !index.where && index.columns.length === 1) {
+      const twin = table.fields.find((field) => field.name === only && (field.unique || field.primary_key));
+      const isOnlyKey = twin?.unique ?? table.fields.filter((field) => field.primary_key).length === 1;
+      if (twin && isOnlyKey) {
+        context.report({
+          code: 'duplicate',
+          path: at,
+          message: `${twin.name} is unique already`,
+          severity: 'warning',
+          hint: 'Remove the index.',
+        });
+      }
+    }
+    checkIndexName(context, [...at, 'name'], index.name, { table, tableName: String(tableName), indexNames });
+  });
+}
+
+/** Index names share one namespace with each other, schema by schema. */
+function checkIndexName(
+  context: CheckContext,
+  path: KeyPath,
+  name: string | undefined,
+  { table, tableName, indexNames }: { table: RawTable; tableName: string; indexNames: Map<string, string> },
+): void {
+  if (name === undefined) return;
+  checkName(context, path, name);
+  const key = `${table.schema}.${name}`;
+  const other = indexNames.get(key);
+  if (other !== undefined) {
+    context.report({
+      code: 'duplicate',
+      path,
+      message: `an index of ${other} is called ${context.show(path, name)} already`,
+      hint: 'Names of indexes are unique in their schema: choose another.',
+    });
+  }
+  indexNames.set(key, tableName);
+}
