@@ -21,7 +21,7 @@ export function deployCommand(terminal: Terminal): Command {
   return new Command('deploy')
     .description('send svc.yaml and the functions to a server and switch to them')
     .option('-c, --config <file>', 'the configuration file')
-    .option('--to <url>', 'the server; SVC_DEPLOY_URL by default')
+    .option('--to <url>', 'the address of the server (default: SVC_DEPLOY_URL)')
     .addHelpText(
       'after',
       `\nThe server runs \`svc receive\` and shares ${TOKEN_VARIABLE} with you. Example:\n` +

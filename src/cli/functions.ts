@@ -12,7 +12,7 @@ type NewOptions = { config: string; language: 'js' | 'ts'; authRequired?: boolea
 
 export function functionsCommand(terminal: Terminal): Command {
   return new Command('functions')
-    .description('code functions')
+    .description('write and list code functions')
     .addCommand(newCommand(terminal))
     .addCommand(listCommand(terminal));
 }

@@ -45,7 +45,7 @@ export function serveCommand(terminal: Terminal): Command {
       .option('--strict', 'refuse to start with an open table (no rls key)')
       .option(
         '--deploy-seq <number>',
-        'grows with every deployment; an older number does not migrate',
+        'number of this deployment; one that is lower than the last does not migrate',
         parseSequence,
       )
       .addOption(
