@@ -238,6 +238,15 @@ tables:
     editText(text, { kind: 'set', path: ['tables', 'b', 'rls', 0, 'using'], value: 'false' }),
   ).toThrow(/cannot be edited here/);
   expect(editText(text, { kind: 'set', path: ['tables', 'b', 'rls'], value: [] })).toContain('rls: []');
+  const more = { operations: ['insert'], with_check: 'true' };
+  for (const table of ['a', 'b']) {
+    expect(() => editText(text, { kind: 'append', path: ['tables', table, 'rls'], value: more })).toThrow(
+      /cannot be edited here/,
+    );
+  }
+  expect(() => editText(text, { kind: 'set', path: ['tables', 'a', 'rls'], value: [] })).toThrow(
+    /cannot be edited here/,
+  );
 });
 
 test('a place that is not there, and a file that cannot be read, are said', () => {

@@ -2,7 +2,17 @@
 // output would lose indentation, spacing in brackets, blank lines, the column of comments and CRLF, so the new
 // text is cut into the old one, and the library's output is only the fallback.
 import { isDeepStrictEqual } from 'node:util';
-import { isAlias, isMap, isNode, isScalar, isSeq, parseDocument, type Document, type Node } from 'yaml';
+import {
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  parseDocument,
+  visit,
+  type Document,
+  type Node,
+} from 'yaml';
 import { Problem } from '../../problem/problem.ts';
 import { loadConfig, type LoadOptions } from '../load.ts';
 import { renderPath, type KeyPath, type Mistake } from '../mistakes/mistake.ts';
@@ -51,20 +61,25 @@ function applyEdit(text: string, edit: ConfigEdit): string {
     });
   }
   const change = toChange(document, document.contents, edit);
-  if (change) {
-    const changed = document.clone();
-    applyChange(changed, change);
-    const wanted = valueOf(changed);
-    // Text is trusted only as far as it can be shown right: it must say exactly what was asked for.
-    for (const make of [() => cut(text, change), () => changed.toString({ lineWidth: 0 })]) {
-      const made = make();
-      if (made !== undefined && wanted !== undefined && isDeepStrictEqual(valueOf(parse(made)), wanted))
-        return made;
-    }
-  }
+  const changed = change && changedText(text, document, change);
+  if (changed !== undefined) return changed;
   throw new Problem('config_not_editable', 409, `${renderPath(edit.path)} cannot be edited here`, {
     hint: 'Change svc.yaml by hand.',
   });
+}
+
+function changedText(text: string, document: Document, change: Change): string | undefined {
+  const changed = document.clone();
+  applyChange(changed, change);
+  const wanted = valueOf(changed);
+  if (wanted === undefined) return undefined;
+  // Text is trusted only as far as it can be shown right: it must say exactly what was asked for.
+  const says = (made: string | undefined): made is string =>
+    made !== undefined && isDeepStrictEqual(valueOf(parse(made)), wanted);
+  const spliced = cut(text, change);
+  if (says(spliced)) return spliced;
+  const rewritten = changed.toString({ lineWidth: 0 });
+  return says(rewritten) ? rewritten : undefined;
 }
 
 function parse(text: string): Document {
@@ -96,7 +111,7 @@ function toChange(document: Document, root: Node, edit: ConfigEdit): Change | un
   const rest = path.slice(keys.length);
   const isThere = document.hasIn([...keys, ...rest]);
   const isWhole = rest.length === 0;
-  if (isAlias(node) && !isWhole) return undefined;
+  if (isAlias(node) && (!isWhole || edit.kind === 'append')) return undefined;
   const noSuchPlace = new Problem('no_such_place', 404, `There is no ${renderPath(path)} in svc.yaml`);
   if (path.length === 0 || path.includes('__proto__')) throw noSuchPlace;
   if (edit.kind === 'delete' || edit.kind === 'rename') {
@@ -110,7 +125,9 @@ function toChange(document: Document, root: Node, edit: ConfigEdit): Change | un
     });
   }
   if (edit.kind === 'append' && isWhole && isSeq(node))
-    return { kind: 'push', found: { ...found, node }, value: edit.value };
+    return isShared(document, node)
+      ? undefined
+      : { kind: 'push', found: { ...found, node }, value: edit.value };
   const isNull = isScalar(node) && node.value === null;
   if (isWhole ? edit.kind === 'append' && !isNull : !(isMap(node) || isNull)) throw noSuchPlace;
   if (rest.some((step) => typeof step === 'number')) throw noSuchPlace;
@@ -130,6 +147,13 @@ function toChange(document: Document, root: Node, edit: ConfigEdit): Change | un
 
 function nest(steps: KeyPath, value: unknown): unknown {
   return steps.reduceRight((inner, step) => ({ [step]: inner }), value);
+}
+
+/** True when an alias stands for the node as well. */
+function isShared(document: Document, { anchor }: Found['node']): boolean {
+  let shared = false;
+  visit(document, { Alias: (_key, { source }) => void (shared ||= source === anchor) });
+  return shared;
 }
 
 /** The deepest node on the path that is there. */
