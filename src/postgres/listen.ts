@@ -5,7 +5,11 @@ import type { Log } from '../log/log.ts';
 import { clientConfig, cutOff, endClient, type ConnectionSettings } from './connection.ts';
 import { quoteIdent } from './sql.ts';
 
-export type Listener = { close(): Promise<void> };
+export type Listener = {
+  /** Resolves when the handlers have had every notification sent before the call. */
+  caughtUp(): Promise<void>;
+  close(): Promise<void>;
+};
 
 export type ListenHandlers = {
   readonly onNotification: (channel: string, payload: string) => void;
@@ -94,6 +98,10 @@ export async function listen(
   await tryConnect();
 
   return {
+    async caughtUp() {
+      // The server sends what is pending before it ends a statement. A lost connection reports `onReconnect` instead.
+      await client?.query('select 1').catch(() => {});
+    },
     async close() {
       closed = true;
       clearTimeout(retry);

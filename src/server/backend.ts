@@ -1,10 +1,8 @@
-// A running backend: database prepared, schema migrated, HTTP open. Start, reload and stop are here, in the
-// order in which they must happen; what each does is next door.
+// A running backend: database prepared, schema migrated, HTTP open. Start and stop are here, in the order in which
+// they must happen; what a start and a reload do with the file is in served-config.ts.
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { checkPasswordHashing } from '../auth/users/password.ts';
-import type { Catalog } from '../catalog/catalog.ts';
-import { introspect } from '../catalog/introspect.ts';
 import type { Config } from '../config/config.ts';
 import { keysForRestart } from '../config/restart-keys.ts';
 import type { FeatureContext, Snapshot } from '../http/feature.ts';
@@ -14,34 +12,21 @@ import { Keyring, keyringSecrets } from '../identity/keyring.ts';
 import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
-import { SerialQueue } from '../lib/serial-queue.ts';
 import type { Log } from '../log/log.ts';
 import { SCHEMA_CHANNEL } from '../migrate/state/state.ts';
-import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import { DatabaseClock } from '../postgres/database-clock.ts';
-import { listen, LISTENER_NAME, type Listener } from '../postgres/listen.ts';
-import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
-import { maxReading } from '../postgres/reading.ts';
+import { listen, LISTENER_NAME } from '../postgres/listen.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { provision } from '../provision/provision.ts';
 import { assertRequestSession } from '../provision/request-session.ts';
-import { syncBuckets } from '../storage/objects/bucket.ts';
 import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
 import { createMounts, type DashboardOptions } from './mounts.ts';
 import { Persistent } from './persistent.ts';
-import { PROBE_TIMEOUT_MS, readiness } from './readiness.ts';
-
-/**
- * Connections of the product's own statements, beside `database.pool.max` for callers. What waits for a lock in one
- * part of the product must not stop the others.
- */
-const OWNER_CONNECTIONS = 5;
-const STORAGE_CONNECTIONS = 3;
-/** The product's own statements are short. Whoever needs longer is stuck, and says so while somebody still waits. */
-const OWNER_DEADLINES = { statementTimeoutMs: 15_000, lockTimeoutMs: 5_000 };
-/** Reading the catalog of a large database takes its time. */
-const CATALOG_TIMEOUT_MS = 60_000;
+import { openDatabases, type Databases } from './databases.ts';
+import { readiness } from './readiness.ts';
+import { ServedConfig } from './served-config.ts';
 
 export type BackendOptions = {
   readonly config: Config;
@@ -74,53 +59,45 @@ export type Backend = {
 export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config } = options;
   checkPasswordHashing();
-  const database = await provision(options.databaseUrl, log);
-  await assertRequestSession(database.authenticatorUrl, config.server.timeouts.dbQueryMs);
-  if (database.applied.length > 0) log.info({ steps: database.applied }, 'provisioned the database');
-
-  const { pool } = config.database;
-  const openOwner = (
-    applicationName: string,
-    max: number,
-    deadlines: Pick<OwnerSettings, 'statementTimeoutMs' | 'lockTimeoutMs'>,
-  ): OwnerDatabase =>
-    new OwnerDatabase({
-      url: database.ownerUrl,
-      applicationName,
-      max,
-      idleTimeoutMs: pool.idleTimeoutMs,
-      ...deadlines,
-    });
-  const owner = openOwner('svc', OWNER_CONNECTIONS, OWNER_DEADLINES);
-  const storageOwner = openOwner('svc-storage', STORAGE_CONNECTIONS, OWNER_DEADLINES);
-  const catalogOwner = openOwner('svc-catalog', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS });
-  const probe = openOwner('svc-probe', 1, { statementTimeoutMs: PROBE_TIMEOUT_MS });
-  // Migrations bound their waits themselves, and some of their work takes as long as it takes.
-  const migrationOwner = openOwner('svc-migrate', OWNER_CONNECTIONS, {});
-  const owners = [owner, storageOwner, catalogOwner, probe, migrationOwner];
-  const callers = new CallerPool({
-    url: database.authenticatorUrl,
-    applicationName: 'svc-request',
-    max: pool.max,
-    maxReading: await maxReading(owner),
-    minIdle: pool.min,
-    idleTimeoutMs: pool.idleTimeoutMs,
-    statementTimeoutMs: config.server.timeouts.dbQueryMs,
-  });
-  const keyring = await openKeyring(owner, owners, options);
-  const signingKeys: SigningKeys = new SigningKeys(owner, keyring.box('signing keys'), () =>
-    verifier.forget(),
-  );
-  const clock = new DatabaseClock(owner, log);
-  const verifier: TokenVerifier = new TokenVerifier(signingKeys, () =>
-    Math.floor(clock.now().getTime() / 1000),
-  );
+  const provisioned = await provision(options.databaseUrl, log);
+  await assertRequestSession(provisioned.authenticatorUrl, config.server.timeouts.dbQueryMs);
+  if (provisioned.applied.length > 0) log.info({ steps: provisioned.applied }, 'provisioned the database');
+  const databases = await openDatabases(provisioned, config);
+  const { owner, callers } = databases;
+  const { clock, keyring, signingKeys, verifier, keysReload } = await openIdentity(databases, options);
 
   let phase: 'starting' | 'serving' | 'draining' = 'starting';
-  let snapshot: Snapshot | undefined;
+  let app: App | undefined;
+  const stopping = new AbortController();
+  const functions = new Functions({
+    publishableKey: options.keys.publishable,
+    loopbackUrl: () => loopbackUrl(must(app, 'the listening server')),
+    mode: options.dev ? 'development' : 'production',
+  });
+  const served = new ServedConfig({
+    databases,
+    functions,
+    log,
+    migrate: (next) => options.migrate(databases.migration, next, stopping.signal),
+    listen: () =>
+      listen(
+        { url: provisioned.ownerUrl, applicationName: LISTENER_NAME },
+        [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
+        {
+          onNotification: (channel) =>
+            channel === SIGNING_KEYS_CHANNEL ? keysReload.ask() : served.schemaChanged(),
+          onReconnect: () => {
+            served.schemaChanged();
+            keysReload.ask();
+          },
+        },
+        log,
+      ),
+  });
+  const current = (): Config => served.config ?? config;
   const jobs: Array<() => void> = [];
   const context: FeatureContext = {
-    snapshot: () => must(snapshot, 'the snapshot'),
+    snapshot: () => served.snapshot,
     callers,
     owner,
     credentials: new CredentialReader(options.keys, verifier),
@@ -129,46 +106,10 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     env: options.env,
     log,
     now: clock.now,
-    baseUrl: () =>
-      typeof options.baseUrl === 'function' ? options.baseUrl(snapshot?.config ?? config) : options.baseUrl,
+    baseUrl: () => (typeof options.baseUrl === 'function' ? options.baseUrl(current()) : options.baseUrl),
     whenServing: (work) => void (phase === 'serving' ? work() : jobs.push(work)),
     dev: options.dev,
   };
-  let app: App | undefined;
-  const functions = new Functions({
-    publishableKey: options.keys.publishable,
-    loopbackUrl: () => loopbackUrl(must(app, 'the listening server')),
-    mode: options.dev ? 'development' : 'production',
-  });
-  let listener: Listener | undefined;
-  const stopping = new AbortController();
-
-  const swap = (next: Config, catalog: Catalog): void => {
-    snapshot = { config: next, catalog, version: (snapshot?.version ?? 0) + 1 };
-  };
-  const readCatalog = (next: Config): Promise<Catalog> => introspect(catalogOwner, exposedSchemas(next));
-
-  // One at a time: a reload must not overtake another, nor a catalog refresh put an older file back.
-  const queue = new SerialQueue();
-  // Whoever heard of a change, or may have missed one, must see it in the end: a database that has just come back may
-  // fail the first who asks.
-  const catalogRefresh = new Persistent(
-    () =>
-      queue.run(async () => {
-        const { config: current } = must(snapshot, 'the snapshot');
-        swap(current, await readCatalog(current));
-      }),
-    (error) =>
-      log.error({ err: error, job: 'catalog' }, 'could not read the catalog again; trying until it succeeds'),
-  );
-  const keysReload = new Persistent(
-    () => signingKeys.reload(),
-    (error) =>
-      log.error(
-        { err: error, job: 'signing keys' },
-        'could not read the signing keys again; trying until it succeeds',
-      ),
-  );
 
   const stop = async (): Promise<void> => {
     if (phase === 'draining') return;
@@ -176,55 +117,32 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     // Index builds in the background end here, and the next start continues them.
     stopping.abort();
     clock.close();
-    catalogRefresh.close();
     keysReload.close();
-    await listener?.close();
-    if (app) await drain(app, functions, snapshot?.config.server.timeouts.shutdownMs ?? 0, log);
+    await served.close();
+    if (app) await drain(app, functions, served.config?.server.timeouts.shutdownMs ?? 0, log);
     // Whatever still runs a statement now is past the shutdown window.
-    callers.destroy();
-    await Promise.all(owners.map((one) => one.close()));
+    await databases.close();
   };
 
   try {
     app = await createApp({
       log,
       context,
-      mounts: createMounts({ ...options, functions, storageOwner }),
+      mounts: createMounts({ ...options, functions, storageOwner: databases.storage }),
       health: {
         phase: () => phase,
-        database: readiness({ probe, owners: [owner, storageOwner], callers }),
+        database: readiness({ probe: databases.probe, owners: [owner, databases.storage], callers }),
         functionsWell: () => functions.well(),
       },
-      cors: () => ({
-        origins: (snapshot?.config ?? config).server.cors.origins,
-        allowLoopback: options.dev,
-      }),
-      timeouts: () => (snapshot?.config ?? config).server.timeouts,
+      cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
+      timeouts: () => current().server.timeouts,
     });
     // Open before the migration: a platform that waits for `/live` must not kill a long one.
     await openPort(app, options.host, options.port);
     await clock.start();
-    await queue.run(async () => {
-      await functions.check(config);
-      await options.migrate(migrationOwner, config, stopping.signal);
-      await syncBuckets(owner, config);
-      await functions.reload(config);
-      // Before the keys and the catalog are read: a change right after the reading is then heard of.
-      listener = await listen(
-        { url: database.ownerUrl, applicationName: LISTENER_NAME },
-        [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
-        {
-          onNotification: (channel) => (channel === SIGNING_KEYS_CHANNEL ? keysReload : catalogRefresh).ask(),
-          onReconnect: () => {
-            catalogRefresh.ask();
-            keysReload.ask();
-          },
-        },
-        log,
-      );
-      await signingKeys.load();
-      swap(config, await readCatalog(config));
-    });
+    await served.follow(config);
+    // After the listener of `follow` is there: a change right after this reading is then heard of.
+    await signingKeys.load();
     phase = 'serving';
     for (const begin of jobs.splice(0)) begin();
     callers.warm().catch((error: unknown) => log.warn({ err: error }, 'could not open connections ahead'));
@@ -235,30 +153,51 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
 
   return {
     url: listenUrl(app, options.host),
-    snapshot: () => must(snapshot, 'the snapshot'),
-    reload: (next) =>
-      queue.run(async () => {
-        await functions.check(next);
-        await options.migrate(migrationOwner, next, stopping.signal);
-        await syncBuckets(owner, next);
-        await functions.reload(next);
-        swap(next, await readCatalog(next));
-        const keys = keysForRestart(config, next).filter(
-          // A port that was given otherwise has nothing to do with the file.
-          (key) => key !== 'server.port' || options.port === config.server.port,
-        );
-        if (keys.length > 0) log.warn({ keys }, 'these keys of the file have changed and wait for a restart');
-      }),
+    snapshot: () => served.snapshot,
+    async reload(next) {
+      await served.follow(next);
+      const keys = keysForRestart(config, next).filter(
+        // A port that was given otherwise has nothing to do with the file.
+        (key) => key !== 'server.port' || options.port === config.server.port,
+      );
+      if (keys.length > 0) log.warn({ keys }, 'these keys of the file have changed and wait for a restart');
+    },
     stop,
   };
 }
 
+type Identity = {
+  readonly clock: DatabaseClock;
+  readonly keyring: Keyring;
+  readonly signingKeys: SigningKeys;
+  readonly verifier: TokenVerifier;
+  readonly keysReload: Persistent;
+};
+
+/** What tells who calls. The keys are not loaded yet. */
+async function openIdentity(databases: Databases, options: BackendOptions): Promise<Identity> {
+  const { log } = options;
+  const keyring = await openKeyring(databases, options);
+  const clock = new DatabaseClock(databases.owner, log);
+  const signingKeys: SigningKeys = new SigningKeys(databases.owner, keyring.box('signing keys'), () =>
+    verifier.forget(),
+  );
+  const verifier: TokenVerifier = new TokenVerifier(signingKeys, () =>
+    Math.floor(clock.now().getTime() / 1000),
+  );
+  const keysReload = new Persistent(
+    () => signingKeys.reload(),
+    (error) =>
+      log.error(
+        { err: error, job: 'signing keys' },
+        'could not read the signing keys again; trying until it succeeds',
+      ),
+  );
+  return { clock, keyring, signingKeys, verifier, keysReload };
+}
+
 /** In development a lost secret costs test accounts; in production it must not sign everybody out unasked. */
-async function openKeyring(
-  owner: OwnerDatabase,
-  owners: readonly OwnerDatabase[],
-  { keys, env, dev }: BackendOptions,
-): Promise<Keyring> {
+async function openKeyring(databases: Databases, { keys, env, dev }: BackendOptions): Promise<Keyring> {
   try {
     const secrets = keyringSecrets({
       secretKey: keys.secret,
@@ -266,9 +205,9 @@ async function openKeyring(
       encryptionKey: env['SVC_AUTH_ENCRYPTION_KEY'],
       previousEncryptionKey: env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS'],
     });
-    return await Keyring.open(owner, secrets, dev ? 'replace' : 'refuse');
+    return await Keyring.open(databases.owner, secrets, dev ? 'replace' : 'refuse');
   } catch (error) {
-    await Promise.all(owners.map((one) => one.close()));
+    await databases.close();
     throw error;
   }
 }
@@ -276,13 +215,6 @@ async function openKeyring(
 /** A name for this process in locks and history. */
 export function instanceName(): string {
   return `${process.pid}-${randomUUID().slice(0, 8)}`;
-}
-
-function exposedSchemas(config: Config): string[] {
-  const { relations, routines } = config.expose;
-  const others = new Set([...config.tables, ...relations, ...routines].map((one) => one.schema));
-  others.delete('public');
-  return ['public', ...[...others].sort()];
 }
 
 async function openPort(app: App, host: string, port: number): Promise<void> {

@@ -1,0 +1,107 @@
+// From a configuration to the snapshot that requests see: the steps of a start and of every reload, one at a time. A
+// reload must not overtake another one, nor may a new reading of the catalog put an older file back.
+import { introspect } from '../catalog/introspect.ts';
+import type { Config } from '../config/config.ts';
+import type { Functions } from '../functions/functions.ts';
+import type { Snapshot } from '../http/feature.ts';
+import { must } from '../lib/assert.ts';
+import { SerialQueue } from '../lib/serial-queue.ts';
+import type { Log } from '../log/log.ts';
+import type { Listener } from '../postgres/listen.ts';
+import { syncBuckets } from '../storage/objects/bucket.ts';
+import type { Databases } from './databases.ts';
+import { Persistent } from './persistent.ts';
+
+export type ServedConfigOptions = {
+  readonly databases: Databases;
+  readonly functions: Functions;
+  readonly log: Log;
+  /** Makes the database follow the file, or reports what is pending. */
+  readonly migrate: (config: Config) => Promise<void>;
+  /** Called at the first `follow`: the caller reports changes of the schema with `schemaChanged` from then on. */
+  readonly listen: () => Promise<Listener>;
+};
+
+export class ServedConfig {
+  readonly #options: ServedConfigOptions;
+  readonly #queue = new SerialQueue();
+  readonly #refresh: Persistent;
+  #snapshot: Snapshot | undefined;
+  #listener: Listener | undefined;
+  /** Changes heard of, and how many of them the last reading of the catalog has seen. */
+  #changes = 0;
+  #changesSeen = 0;
+
+  constructor(options: ServedConfigOptions) {
+    this.#options = options;
+    // A database that has just come back may fail the first who asks.
+    this.#refresh = new Persistent(
+      () => this.#queue.run(() => this.#readAgain()),
+      (error) =>
+        options.log.error(
+          { err: error, job: 'catalog' },
+          'could not read the catalog again; trying until it succeeds',
+        ),
+    );
+  }
+
+  get snapshot(): Snapshot {
+    return must(this.#snapshot, 'the snapshot');
+  }
+
+  /** Undefined until the first `follow` has ended. */
+  get config(): Config | undefined {
+    return this.#snapshot?.config;
+  }
+
+  /** When a step fails, the former snapshot stays. */
+  follow(config: Config): Promise<void> {
+    const { databases, functions, migrate } = this.#options;
+    return this.#queue.run(async () => {
+      await functions.check(config);
+      await migrate(config);
+      await syncBuckets(databases.owner, config);
+      await functions.reload(config);
+      await this.#hearChanges();
+      await this.#readCatalog(config);
+    });
+  }
+
+  /** Somebody may have changed the schema: the catalog is read again, unless that happens anyway. */
+  schemaChanged(): void {
+    this.#changes += 1;
+    this.#refresh.ask();
+  }
+
+  async close(): Promise<void> {
+    this.#refresh.close();
+    await this.#listener?.close();
+  }
+
+  /**
+   * Before the catalog is read, so that no later change is missed. Everything announced so far is heard of first: the
+   * reading that follows has seen it, our own migration above all.
+   */
+  async #hearChanges(): Promise<void> {
+    if (this.#listener) await this.#listener.caughtUp();
+    else this.#listener = await this.#options.listen();
+  }
+
+  async #readAgain(): Promise<void> {
+    if (this.#changesSeen < this.#changes) await this.#readCatalog(this.snapshot.config);
+  }
+
+  async #readCatalog(config: Config): Promise<void> {
+    const changes = this.#changes;
+    const catalog = await introspect(this.#options.databases.catalog, exposedSchemas(config));
+    this.#changesSeen = changes;
+    this.#snapshot = { config, catalog, version: (this.#snapshot?.version ?? 0) + 1 };
+  }
+}
+
+function exposedSchemas(config: Config): string[] {
+  const { relations, routines } = config.expose;
+  const others = new Set([...config.tables, ...relations, ...routines].map((one) => one.schema));
+  others.delete('public');
+  return ['public', ...[...others].sort()];
+}
