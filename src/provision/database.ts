@@ -2,7 +2,7 @@
 import { inTransaction, type Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { ident, raw, sql } from '../postgres/sql.ts';
-import { isRace } from './errors.ts';
+import { isRace } from './cluster-race.ts';
 import type { Self } from './roles.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
 
@@ -88,10 +88,10 @@ export async function applySteps(
 }
 
 /**
- * Filling a column is no update of the application's: its triggers stay quiet where svc_owner may silence them. An
- * administrator who may not grant this goes without; the plan then says where triggers would fire.
+ * Lets svc_owner backfill columns without firing the application's triggers. Where the administrator may not grant
+ * this, plans report the triggers that would fire.
  */
-export async function grantQuietFills(db: Queryable): Promise<void> {
+export async function grantQuietBackfills(db: Queryable): Promise<void> {
   const [row] = await db.query<{ has: boolean; may: boolean }>(sql`
     select has_parameter_privilege('svc_owner', 'session_replication_role', 'set') as has,
       has_parameter_privilege(current_user, 'session_replication_role', 'set with grant option') as may`);
@@ -99,7 +99,7 @@ export async function grantQuietFills(db: Queryable): Promise<void> {
   try {
     await db.query(raw('grant set on parameter session_replication_role to svc_owner'));
   } catch (error) {
-    // Parameters are the cluster's: another database may be granting the same at this moment.
+    // Parameters belong to the cluster, and a project in another database may be granting the same right now.
     if (!isDatabaseError(error, 'insufficient_privilege') && !isRace(error)) throw error;
   }
 }

@@ -1,5 +1,5 @@
-// Patience with locks: a statement that waits gives up soon, so that nobody queues behind it, comes back until its
-// time is over, and meanwhile the log says whom it waits for.
+// Waiting for locks without blocking others: a statement gives up after a short lock_timeout, so that nobody queues
+// behind it, and is tried again for a minute. The log names the sessions that hold the locks.
 import pg from 'pg';
 import type { Log } from '../log/log.ts';
 import { clientConfig } from '../postgres/connection.ts';
@@ -12,7 +12,7 @@ const LOOK_EVERY_MS = 500;
 
 type Blocker = { pid: number; application_name: string; usename: string | null; state: string | null };
 
-/** Runs `work`, which leaves nothing behind when it fails, on the session `pid` until no lock is in its way. */
+/** Repeats `work`, which runs on the session `pid` and rolls back when it fails, until no lock is in its way. */
 export async function pastLocks<T>(
   { url, pid, log }: { readonly url: string; readonly pid: number; readonly log: Log },
   work: () => Promise<T>,
@@ -39,7 +39,7 @@ export async function pastLocks<T>(
   }
 }
 
-/** Looks from a session of its own: the one that waits cannot. */
+/** On a session of its own, because the one that waits cannot ask. */
 function startWatch(
   url: string,
   pid: number,
@@ -61,7 +61,7 @@ function startWatch(
       );
       if (rows.length > 0) onBlocked(rows);
     } catch {
-      // Without this session we still wait and give up in time; only the names are missing.
+      // Not needed for waiting: only the names of the sessions are then missing.
       client = undefined;
     }
   };

@@ -1,5 +1,5 @@
-// Whether the connection is a session of our own. Locks, notifications and migrations need one, and so do deadlines: a
-// pooler that shares sessions between transactions would take a lock on one and release it on another.
+// Detects a transaction pooler, which may run each transaction on another session. Locks, notifications, migrations and
+// deadlines need one session: a lock taken on one could never be released on another.
 import type pg from 'pg';
 import { Problem } from '../problem/problem.ts';
 
@@ -7,13 +7,13 @@ const ROUNDS = 3;
 
 /** `client` is connected; `open` opens another one to the same address. */
 export async function assertOwnSession(client: pg.Client, open: () => Promise<pg.Client>): Promise<void> {
-  // A pooler gives key data of its own.
+  // A pooler invents the process id that it sends at the start.
   if ((await backendOf(client)) === processOf(client)) return;
   const other = await open();
   try {
     for (let round = 0; round < ROUNDS; round++) {
       const before = await backendOf(client);
-      // Takes the session that is free, which is the one that was ours if it is not ours alone.
+      // Occupies a free session: the one we have just used, if a pooler lent it to us.
       await other.query('begin');
       await backendOf(other);
       const after = await backendOf(client);

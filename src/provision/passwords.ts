@@ -8,12 +8,11 @@ import { isDatabaseError } from '../postgres/pg-error.ts';
 import { clientConfig } from '../postgres/connection.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { ident, literal, raw, sql } from '../postgres/sql.ts';
-import { isRace, pauseOnRace } from './errors.ts';
-import { LOGIN_ROLES, needsSuperuser, type Self } from './roles.ts';
+import { untilNoRace } from './cluster-race.ts';
+import { LOGIN_ROLES } from './roles.ts';
 import { isPasswordOf, scramVerifier } from './scram.ts';
 
 type LoginRole = (typeof LOGIN_ROLES)[number];
-const MOST_ATTEMPTS = 40;
 
 /** The connection string for a login role; without a password when the given one has none. */
 export function roleUrl(address: DatabaseAddress, role: LoginRole): string {
@@ -45,7 +44,7 @@ async function storedDiffers(db: Queryable, address: DatabaseAddress): Promise<b
   });
 }
 
-/** Who may not read what is stored tries. Where the server asks for no password, none can be wrong. */
+/** Tries to log in, where this role may not read what is stored. A server that asks for no password accepts any. */
 async function loginDiffers(address: DatabaseAddress): Promise<boolean[]> {
   return await Promise.all(
     LOGIN_ROLES.map(async (role) => {
@@ -57,7 +56,7 @@ async function loginDiffers(address: DatabaseAddress): Promise<boolean[]> {
         await client.connect();
         return false;
       } catch (error) {
-        // Any other refusal is no matter of the password; who connects later meets it and says it.
+        // Any other refusal is not about the password, and is reported by the connection that is used later.
         return isDatabaseError(error, 'invalid_password');
       } finally {
         await client.end().catch(() => {});
@@ -66,31 +65,18 @@ async function loginDiffers(address: DatabaseAddress): Promise<boolean[]> {
   );
 }
 
-export async function syncPasswords(
-  db: Queryable,
-  self: Self,
-  address: DatabaseAddress,
-  log: Log,
-): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
+export async function syncPasswords(db: Queryable, address: DatabaseAddress, log: Log): Promise<void> {
+  await untilNoRace(async () => {
     const differing = await differingPasswords(db, address);
-    if (differing.length === 0) return;
-    await warnOthers(db, differing, log);
-    try {
-      for (const role of differing) {
-        const verifier = scramVerifier(rolePassword(address, role) ?? '');
-        await db.query(sql`alter role ${ident(role)} password ${literal(verifier)}`);
-      }
-      return;
-    } catch (error) {
-      if (isDatabaseError(error, 'insufficient_privilege')) throw await needsSuperuser(db, self, error);
-      if (!isRace(error) || attempt >= MOST_ATTEMPTS) throw error;
-      await pauseOnRace();
+    if (differing.length > 0) await warnOthers(db, differing, log);
+    for (const role of differing) {
+      const verifier = scramVerifier(rolePassword(address, role) ?? '');
+      await db.query(sql`alter role ${ident(role)} password ${literal(verifier)}`);
     }
-  }
+  });
 }
 
-/** The roles are the cluster's: a project of another database that knows another password is locked out by ours. */
+/** Roles belong to the cluster: projects in other databases that derive another password can no longer log in. */
 async function warnOthers(db: Queryable, roles: readonly LoginRole[], log: Log): Promise<void> {
   const others = await db.query<{ datname: string }>(sql`
     select distinct datname::text from pg_stat_activity

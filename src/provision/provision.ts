@@ -10,7 +10,7 @@ import { isDatabaseError } from '../postgres/pg-error.ts';
 import { clientConfig, endClient } from '../postgres/connection.ts';
 import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
-import { applySteps, databaseChanges, grantQuietFills, pendingSteps } from './database.ts';
+import { applySteps, databaseChanges, grantQuietBackfills, pendingSteps } from './database.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
 import { assertOwnSession } from './own-session.ts';
 import { differingPasswords, roleUrl, syncPasswords } from './passwords.ts';
@@ -32,7 +32,7 @@ const SAY_AFTER_MS = 1_000;
 export async function provision(url: string, log: Log = silentLog): Promise<Provisioned> {
   const address = parseAddress(url);
   const client = new pg.Client(clientConfig({ url, applicationName: 'svc-provision' }));
-  // A lost connection rejects the statement under way, which says it.
+  // A lost connection also rejects the statement under way, which reports it.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -66,7 +66,7 @@ export async function provision(url: string, log: Log = silentLog): Promise<Prov
   }
 }
 
-/** A start that finds everything in place changes nothing, and waits for nobody. */
+/** The usual start: everything is in place, nothing is changed, no lock is taken. */
 async function isReady(db: Queryable, self: Self, address: DatabaseAddress): Promise<boolean> {
   if ((await roleChanges(db, self)).length > 0) return false;
   if ((await databaseChanges(db, self)).length > 0) return false;
@@ -81,11 +81,11 @@ async function prepare(db: Queryable, self: Self, address: DatabaseAddress, log:
   const pid = must(session, 'our own session').pid;
   const patiently = <T>(work: () => Promise<T>): Promise<T> =>
     pastLocks({ url: addressUrl(address, address.user, address.password), pid, log }, work);
-  await provisionRoles(db, self);
-  await syncPasswords(db, self, address, log);
   try {
+    await provisionRoles(db, self);
+    await syncPasswords(db, address, log);
     for (const change of await databaseChanges(db, self)) await patiently(() => db.query(raw(change)));
-    await grantQuietFills(db);
+    await grantQuietBackfills(db);
     return await applySteps(db, patiently);
   } catch (error) {
     throw isDatabaseError(error, 'insufficient_privilege') ? await needsSuperuser(db, self, error) : error;

@@ -1,5 +1,5 @@
-// What requests run as, read back from a session as theirs: whatever led to it, an address, a pooler or roles that were
-// there before, no request is served on a session that may be more than the three roles of callers.
+// Checks a session opened as requests open theirs: its user may become the three roles of callers and nothing more,
+// whatever the address, a pooler or roles that existed before made of it.
 import pg from 'pg';
 import { clientConfig } from '../postgres/connection.ts';
 import { quoteIdent } from '../postgres/sql.ts';

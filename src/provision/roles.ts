@@ -2,9 +2,8 @@
 // may become `anon`, `authenticated` or `service_role` and nothing else: no request ever runs as a superuser.
 import { Problem } from '../problem/problem.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
-import { isDatabaseError } from '../postgres/pg-error.ts';
 import { ident, raw, sql } from '../postgres/sql.ts';
-import { isRace, pauseOnRace } from './errors.ts';
+import { untilNoRace } from './cluster-race.ts';
 
 /** The role of SVC_DATABASE_URL, and what matters about its server and database. */
 export type Self = {
@@ -32,8 +31,8 @@ const ROLES: ReadonlyArray<{ readonly name: string; readonly attributes: readonl
   { name: 'authenticator', attributes: ['noinherit', 'login'] },
 ];
 export const LOGIN_ROLES = ['svc_owner', 'authenticator'] as const;
+const MOST_PASSES = 10;
 const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
-const MOST_ATTEMPTS = 40;
 
 /** Refuses a connection string that cannot do what start-up needs, naming each missing right. */
 export async function checkRights(db: Queryable): Promise<Self> {
@@ -110,23 +109,16 @@ export async function roleChanges(db: Queryable, self: Self): Promise<string[]> 
   return changes;
 }
 
-/**
- * Makes the roles what they have to be. They belong to the cluster while our lock belongs to the database, so a
- * project in another database may be doing the same: whoever loses a race looks again at what is left to do.
- */
+/** Makes the roles what they have to be, and looks again whether they are. */
 export async function provisionRoles(db: Queryable, self: Self): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    const changes = await roleChanges(db, self);
-    if (changes.length === 0) return;
-    try {
+  await untilNoRace(async () => {
+    for (let pass = 1; ; pass++) {
+      const changes = await roleChanges(db, self);
+      if (changes.length === 0) return;
+      if (pass > MOST_PASSES) throw new Error(`the roles do not become what they should: ${changes[0]}`);
       for (const change of changes) await db.query(raw(change));
-      if (attempt > MOST_ATTEMPTS) throw new Error(`the roles do not become what they should: ${changes[0]}`);
-    } catch (error) {
-      if (isDatabaseError(error, 'insufficient_privilege')) throw await needsSuperuser(db, self, error);
-      if (!isRace(error) || attempt >= MOST_ATTEMPTS) throw error;
-      await pauseOnRace();
     }
-  }
+  });
 }
 
 /** What this role may not do itself, as statements that a superuser runs once. */

@@ -1,6 +1,6 @@
-// Answers to requests that no feature sees, because they are not HTTP or because their head is too large. The parser
-// gives up before there is a request, so the answer is written to the socket; it says what it is in the same form as
-// all others, and a page of an allowed origin may read it: without that a browser shows a network failure.
+// Answers to what the HTTP parser refuses: invalid HTTP, a head that is too large or too slow. There is no request yet,
+// so the answer is written to the socket, with the same JSON as other errors, and with CORS headers: without them a
+// browser would show a network failure.
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { allowedOrigin, type CorsPolicy } from '../http/cors.ts';
@@ -11,7 +11,7 @@ const LINGER_MS = 5_000;
 type ParserError = Error & { readonly code?: string | undefined; readonly rawPacket?: unknown };
 
 export function refuseEarly(error: ParserError, socket: Socket, policy: CorsPolicy): void {
-  // Nothing can be said to somebody who has gone, nor in the middle of an answer.
+  // The client is gone, or an answer is under way that must not be mixed with another.
   if (error.code === 'ECONNRESET' || !socket.writable || isAnswering(socket)) {
     socket.destroy();
     return;
@@ -30,21 +30,21 @@ export function refuseEarly(error: ParserError, socket: Socket, policy: CorsPoli
     'Connection: close',
     ...readableBy(originIn(error.rawPacket), policy).map(([name, value]) => `${name}: ${value}`),
   ];
-  // What is still on its way is passed over for a moment: closing at once would take the answer back.
+  // What still arrives is read for a moment: closing at once would reset the connection before the answer is read.
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   timer.unref();
   socket.once('close', () => clearTimeout(timer)).resume();
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
 }
 
-/** Node keeps the answer that has the connection under this name. */
+/** Node keeps the response that owns the connection under this name. */
 function isAnswering(socket: Socket): boolean {
   return '_httpMessage' in socket && socket._httpMessage !== null && socket._httpMessage !== undefined;
 }
 
 /**
- * A large head comes in many packets, and only the last is here: who asks is often not known. What is said then is
- * the same for everybody, so any page may read it where pages are allowed at all.
+ * Only the last packet of a large head is here, so the origin is often unknown. The answer is the same for everybody;
+ * where any page is allowed, every page may read it.
  */
 function readableBy(
   origin: string | undefined,
@@ -88,7 +88,7 @@ function problemOf({ code }: ParserError): Pick<Problem, 'code' | 'status' | 'me
   }
 }
 
-/** What arrived last is all there is to look at. */
+/** Of the last packet, which is all there is. */
 function originIn(packet: unknown): string | undefined {
   const text = Buffer.isBuffer(packet) ? packet.toString('latin1') : '';
   return /^origin:[ \t]*([\x21-\x7e]+)[ \t]*\r?$/im.exec(text)?.[1];

@@ -1,10 +1,10 @@
-// The requests being answered now, for whoever has to end them: the clock, and the shutdown.
+// The requests being answered now, for the deadline clock and the shutdown.
 import type { RequestScope } from '../http/request-scope.ts';
 
 /**
- * A list in which each request knows its place. A Set would do, but V8 gives a Set that is added to and deleted from
- * one table after the other, each pointing at the next: once one of them has grown old, no request that was ever in a
- * later one can be collected with the young.
+ * A list in which each request knows its index. Not a Set: V8 rehashes a Set with many additions and deletions into new
+ * tables, each referenced by the one before. Once an old one is promoted, the requests in later ones are no longer
+ * collected with the young generation.
  */
 export class InFlight implements Iterable<RequestScope> {
   readonly #scopes: RequestScope[] = [];
@@ -17,7 +17,7 @@ export class InFlight implements Iterable<RequestScope> {
     scope.place = this.#scopes.push(scope) - 1;
   }
 
-  /** Harmless when it is not in the list any more. */
+  /** Does nothing when it is not in the list. */
   delete(scope: RequestScope): void {
     const { place } = scope;
     if (this.#scopes[place] !== scope) return;
@@ -27,7 +27,7 @@ export class InFlight implements Iterable<RequestScope> {
     last.place = place;
   }
 
-  /** From the last to the first: whoever ends a request takes it out on the way. */
+  /** From last to first, so that a request may be deleted while it is visited. */
   *[Symbol.iterator](): Iterator<RequestScope> {
     for (let at = this.#scopes.length - 1; at >= 0; at--) {
       const scope = this.#scopes[at];

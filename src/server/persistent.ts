@@ -1,5 +1,5 @@
-// Work that must succeed in the end: asked for once, tried until it has. What is asked for while it runs is one more
-// run, however often it was asked, because the one under way may have looked too early.
+// Work that is repeated until it succeeds. Requests that come while it runs are answered by one more run, because the
+// one under way may have looked too early.
 
 const SHORTEST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 15_000;

@@ -1,10 +1,10 @@
-// The port to listen on: what is wrong with one, and whether it is free, asked before anything takes time.
+// Whether the port is free, checked before anything that takes time, and what a failed listen means.
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { codeOf } from '../lib/error-code.ts';
 import { Problem } from '../problem/problem.ts';
 
-/** What a failed listen says to whoever chose the port; undefined for other failures. */
+/** Undefined for failures that are not about the choice of the port. */
 export function portProblem(cause: unknown, port: number): Problem | undefined {
   const code = codeOf(cause);
   if (code === 'EADDRINUSE') {
@@ -22,7 +22,7 @@ export function portProblem(cause: unknown, port: number): Problem | undefined {
   return undefined;
 }
 
-/** Throws when somebody listens there; that it stays free is known only when we do. */
+/** Throws when somebody listens there. Only our own listen makes sure that it stays free. */
 export async function assertPortFree(host: string, port: number): Promise<void> {
   if (port === 0) return;
   for (const address of host === 'localhost' ? ['127.0.0.1', '::1'] : [host]) {
@@ -33,7 +33,7 @@ export async function assertPortFree(host: string, port: number): Promise<void> 
     } catch (cause) {
       const problem = portProblem(cause, port);
       if (problem) throw problem;
-      // An address that this machine does not have is found where it matters.
+      // Another failure, such as an address this machine does not have, is reported by the real listen.
       continue;
     }
     server.close();

@@ -1,4 +1,4 @@
-// Whether the database serves requests, asked by `/ready`: what requests use must answer, and it must take writes.
+// The database part of `/ready`: every pool that requests use must answer, and the database must take writes.
 import type { CallerPool } from '../postgres/pool/caller-pool.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -15,7 +15,7 @@ export type ReadinessSources = {
   readonly callers: CallerPool;
 };
 
-/** Probes that come while one is under way share its answer: a flood of them costs nothing. */
+/** Probes that arrive while one is under way share its answer, so a flood of them costs nothing. */
 export function readiness(sources: ReadinessSources): () => Promise<DatabaseState> {
   let asking: Promise<DatabaseState> | undefined;
   return () =>
@@ -41,7 +41,7 @@ async function stateOf(probe: OwnerDatabase): Promise<DatabaseState> {
   return row?.writable === true ? 'ready' : 'database read-only';
 }
 
-/** `otherwise` when it fails or takes longer. */
+/** Resolves to `otherwise` when `work` fails or takes longer. */
 async function within<T>(ms: number, work: Promise<T>, otherwise: T): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<T>((resolve) => {
