@@ -1,4 +1,4 @@
-// What the database has, as the data API needs it: an immutable picture, replaced as a whole after a change.
+// The database as the data API needs it: an immutable snapshot, replaced as a whole after a change.
 
 export type Catalog = {
   /** Exposed schemas, `public` first. */

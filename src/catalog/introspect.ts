@@ -1,5 +1,5 @@
-// Reads the catalog of the exposed schemas in one query and one round trip. Knows nothing of svc.yaml: which
-// of these relations a caller may name is decided by the one who combines this picture with the file.
+// Reads the catalog of the exposed schemas in one query and one round trip. Which of these relations a caller may name
+// is decided where this snapshot is combined with the file.
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import {
@@ -33,7 +33,7 @@ export async function introspect(db: Queryable, schemas: readonly string[]): Pro
 
 const SERVER_VERSION = `current_setting('server_version_num')::int as server_version`;
 
-// Partitions are parts of their parent and not resources of their own (relispartition).
+// Partitions (relispartition) are parts of their parent, not resources.
 const RELATIONS = `(
   select json_agg(json_build_object(
     'schema', n.nspname,
@@ -159,9 +159,8 @@ const ROUTINES = `(
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
 ) as routines`;
 
-// Names of settings that occur in any text of the database that runs on behalf of a request. A name put together
-// at run time cannot be found: a call whose setting is no plain constant stands for all of them, and so does
-// `'request.'` or `'response.'` as a whole word.
+// Names of settings in any SQL text that may run on behalf of a request. A name built at run time cannot be found, so a
+// call whose setting is no plain constant counts for all of them, and so does `'request.'` or `'response.'` alone.
 const USED_SETTINGS = `(
   with texts as (
     select prosrc as body from pg_proc p join pg_namespace n on n.oid = p.pronamespace

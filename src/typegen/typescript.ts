@@ -1,5 +1,5 @@
-// TypeScript types of the backend in the shape supabase-js takes: `createClient<Database>(…)`. Made from the
-// catalog, narrowed to what the file declares: what was retired is not in them.
+// TypeScript types of the backend in the shape supabase-js takes: `createClient<Database>(…)`. Made from the catalog,
+// limited to what the file declares: nothing retired is in them.
 import type { Catalog, Column, Relation, Routine } from '../catalog/catalog.ts';
 import { relationKey } from '../catalog/catalog.ts';
 import type { Config, Field, SqlFunction, Table } from '../config/config.ts';
@@ -97,7 +97,7 @@ function valueType(column: Column, field: Field): string {
 
 const NUMBERS = new Set(['int2', 'int4', 'int8', 'float4', 'float8', 'numeric', 'oid']);
 
-/** What arrives as JSON: everything that is no number, boolean or JSON is text. */
+/** The type in an answer's JSON: all but numbers, booleans and JSON are text. */
 function scalarType(base: string): string {
   if (base.startsWith('_')) return `${scalarType(base.slice(1))}[]`;
   if (NUMBERS.has(base)) return 'number';

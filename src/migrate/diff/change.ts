@@ -1,5 +1,5 @@
-// One difference between the file and the database, at the grain in which people think of it. A change says
-// what must become true; which statements do it, and under which locks, the planner decides.
+// One difference between the file and the database, as a person would name it. A change says what must become true; the
+// plan decides which statements do it, and under which locks.
 import type {
   DesiredCheck,
   DesiredColumn,
@@ -35,7 +35,7 @@ export type Change =
   | (OnColumn & { readonly kind: 'make-serial' | 'drop-serial' | 'grant-sequence' })
   | (OnTable & { readonly kind: 'retire-column'; readonly liveColumn: LiveColumn })
   | (OnColumn & {
-      /** A fill that an earlier run began. */
+      /** A backfill that an earlier run began. */
       readonly kind: 'resume-backfill';
       readonly value: string;
     })
@@ -65,7 +65,7 @@ export type Change =
   | (OnTable & { readonly kind: 'drop-policy'; readonly policy: LivePolicy; readonly replaced: boolean })
   | (OnTable & { readonly kind: 'add-reference'; readonly reference: DesiredReference })
   | (OnTable & { readonly kind: 'drop-reference'; readonly trigger: LiveTrigger })
-  /** Its triggers step aside while the type of a column they watch changes; the rows they track stay known. */
+  /** Drops its triggers while the type of a column they watch changes; the rows they track stay recorded. */
   | (OnTable & { readonly kind: 'suspend-reference'; readonly reference: DesiredReference })
   | {
       readonly kind: 'create-function' | 'replace-function' | 'recreate-function';
@@ -83,7 +83,7 @@ export type Change =
     }
   | { readonly kind: 'drop-storage-policy'; readonly policy: LivePolicy };
 
-/** Something of what is retired that stands on what changes or goes; should it come back, the file says it again. */
+/** Something retired that depends on what changes or goes. If its table comes back, the file declares it again. */
 export type DropRetiredChange = {
   readonly kind: 'drop-retired';
   readonly what: 'policy' | 'check' | 'index' | 'default' | 'foreign key';

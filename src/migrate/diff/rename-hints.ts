@@ -1,4 +1,4 @@
-// Renames that nobody declared: only ever a hint, because a removal keeps the data.
+// Renames that nobody declared. Only ever hints, because a removal keeps the data.
 import type { Change } from './change.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { Live } from '../schema/live-schema.ts';
@@ -8,8 +8,8 @@ import { type MigrationProblem, problem } from '../problem.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 
 /**
- * A declared table that is gone while a table nobody declared has its constraints or indexes. Making it anew would fail
- * over the first of their names, or leave the rows behind.
+ * A declared table is gone, and a table nobody declared has its constraints or indexes. Creating it again would fail over
+ * the first of their names, or leave the rows behind.
  */
 export function renamedByHand(changes: readonly Change[], live: Live, owned: Ownership): MigrationProblem[] {
   return changes.flatMap((change) => {
@@ -37,7 +37,7 @@ export function renamedByHand(changes: readonly Change[], live: Live, owned: Own
   });
 }
 
-/** A column gone and one come with the same type in one table: perhaps a rename nobody declared. */
+/** A table loses one column and gains another of the same type: perhaps a rename. */
 export function renameHints(changes: readonly Change[]): MigrationProblem[] {
   const hints: MigrationProblem[] = [];
   for (const gone of changes) {
@@ -62,10 +62,10 @@ export function renameHints(changes: readonly Change[]): MigrationProblem[] {
   return [...hints, ...tableRenameHints(changes)];
 }
 
-/** Of the columns of both tables, how many must be the same for a new table to look like a removed one. */
+/** The share of equal columns that makes a new table look like a removed one. */
 const SAME_COLUMNS = 0.75;
 
-/** The same for tables: people rename a table and a column of it in one go. */
+/** The same for tables. Not all columns need be equal: people rename a table and a column of it in one go. */
 function tableRenameHints(changes: readonly Change[]): MigrationProblem[] {
   return changes.flatMap((come) => {
     if (come.kind !== 'create-table') return [];

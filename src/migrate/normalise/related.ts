@@ -1,6 +1,6 @@
-// Which declarations must be read by the server together: those asked for, and whatever they name or are named by.
-// What is not built beside them is still found in the live schema, but under `public.` only what is built can be
-// found. Taking too much costs time, never truth. The policies of all buckets are one declaration.
+// Which declarations the server must read together: those asked for, what they name, and what names them. What the
+// shadow does not build is still found in the live schema, but not under `public.`. Including too much only costs time.
+// The policies of all buckets are one declaration.
 import { quoteLiteral } from '../../postgres/sql.ts';
 import {
   tableKey,
@@ -13,10 +13,10 @@ import {
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 
-/** Nothing can name the policies of the buckets. */
+/** `name` is null for the policies of the buckets: nothing can name them. */
 type Item = { readonly key: string; readonly name: string | null; readonly text: () => string };
 
-/** Looking for so many names one by one is dearer than reading the text. */
+/** Above this, reading the text into words is faster than searching it for each name. */
 const FEW_NAMES = 20;
 
 export class RelatedDeclarations {
@@ -41,26 +41,26 @@ export class RelatedDeclarations {
     ];
   }
 
-  /** `deferred`: changed, but built only when something else here names them. */
-  of(changed: ReadonlySet<string>, deferred: ReadonlySet<string> = new Set()): Set<string> {
-    const chosen = new Set([...changed].filter((key) => !deferred.has(key)));
+  /** `fresh`: changed, but built only when something else here names them. */
+  of(changed: ReadonlySet<string>, fresh: ReadonlySet<string> = new Set()): Set<string> {
+    const chosen = new Set([...changed].filter((key) => !fresh.has(key)));
     if (changed.size === 0 || chosen.size === this.#items.length) return chosen;
     const names = new Set(
       this.#items.flatMap((item) => (item.name !== null && changed.has(item.key) ? [item.name] : [])),
     );
     for (const item of this.#items) {
-      if (chosen.has(item.key) || deferred.has(item.key)) continue;
+      if (chosen.has(item.key) || fresh.has(item.key)) continue;
       if (this.#mentions(item, names)) chosen.add(item.key);
     }
     const byName = new Map<string, Item[]>();
     for (const item of this.#items)
       if (item.name !== null) byName.set(item.name, [...(byName.get(item.name) ?? []), item]);
-    const waiting = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#wordsOf(item));
-    for (let words = waiting.pop(); words !== undefined; words = waiting.pop()) {
+    const unread = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#wordsOf(item));
+    for (let words = unread.pop(); words !== undefined; words = unread.pop()) {
       for (const named of [...words].flatMap((word) => byName.get(word) ?? [])) {
         if (chosen.has(named.key)) continue;
         chosen.add(named.key);
-        waiting.push(this.#wordsOf(named));
+        unread.push(this.#wordsOf(named));
       }
     }
     return chosen;
@@ -69,7 +69,7 @@ export class RelatedDeclarations {
   #mentions(item: Item, names: ReadonlySet<string>): boolean {
     if (names.size <= FEW_NAMES) {
       const text = this.#textOf(item);
-      // A quote within a name is written twice.
+      // SQL text doubles a quote inside a name, so it cannot be searched for.
       if (![...names].some((name) => name.includes('"') || text.includes(name.toLowerCase()))) return false;
     }
     for (const word of this.#wordsOf(item)) if (names.has(word)) return true;
@@ -107,7 +107,7 @@ function textsOfPolicy(policy: PolicyModel): (string | null)[] {
 }
 
 function textOfDefault(value: DefaultModel | null): string | null {
-  // A plain value may hold an apostrophe, which must not open a string that hides what comes after it.
+  // Quoted, because an apostrophe in a plain value would open a string that hides what follows.
   if (value?.kind === 'literal') return quoteLiteral(value.text);
   return value?.kind === 'sql' ? value.text : null;
 }

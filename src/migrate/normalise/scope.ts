@@ -1,5 +1,5 @@
 // Which part of the database a plan has to look at. When the catalog is as the last verified run left it, a table
-// whose declaration did not change cannot differ; only what changed, and what stands on it, is read and compared.
+// whose declaration did not change cannot differ; only what changed, and what depends on it, is read and compared.
 import { keyOf, tableKey, type SchemaModel } from '../schema/model.ts';
 import type { RelatedDeclarations } from './related.ts';
 import type { Ownership } from '../schema/managed.ts';
@@ -12,16 +12,16 @@ export function scopeOf(
   model: SchemaModel,
   changed: ReadonlySet<string>,
   owned: Ownership,
-  neighbourhood: RelatedDeclarations,
+  related: RelatedDeclarations,
 ): Scope {
-  const scope = neighbourhood.of(changed);
-  // Its policies are read every time, and it is no table of the file.
+  const scope = related.of(changed);
+  // It is no table of the file, and its policies are read every time.
   scope.delete(STORAGE_OBJECTS);
   const wanted = new Set(model.tables.map(keyOf));
   for (const [key, table] of owned.tables) if (!wanted.has(key) || table.fills) scope.add(key);
   for (const table of model.tables) {
     for (const { foreignKey, renamedFrom } of table.columns) {
-      // A foreign key steps aside when the column or the key it points at changes.
+      // A foreign key is dropped meanwhile when the column or key it refers to changes.
       const refers = foreignKey && changed.has(tableKey(foreignKey.schema, foreignKey.table));
       if (refers || renamedFrom !== null) scope.add(keyOf(table));
     }

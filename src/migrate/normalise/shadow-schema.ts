@@ -76,7 +76,7 @@ export async function readThroughShadow(
     return readResult(session, schemas, token);
   });
   if (whole !== null) return whole;
-  // Something does not work. Once more, one by one, to say everything that is wrong and where.
+  // Something failed. Once more, one by one, to report everything that is wrong and where.
   return inShadow(session, schemas, token, names, async () => {
     const problems = await runOneByOne(session, statements);
     if (problems.length > 0) throw new MigrationRefused(problems);
@@ -159,7 +159,7 @@ function buildStatements(shadow: Shadow, token: string): ShadowStatement[] {
     add(`create table ${copy} (like storage.objects)`, 'storage');
     shadow.storagePolicies.forEach((policy, index) => addPolicy(copy, policy, index, add));
   }
-  // Only with the key can the server know that a group has one value of every other column.
+  // GROUP BY the primary key makes the other columns functionally dependent, which the server knows only with the key.
   if (shadow.functions.some((fn) => wordsOf(fn.body).has('group')))
     for (const table of shadow.tables) {
       if (table.primaryKey.length > 0)
@@ -222,7 +222,7 @@ async function runOneByOne(
 ): Promise<MigrationProblem[]> {
   let pending = [...statements];
   const problems: MigrationProblem[] = [];
-  // A function with a default that calls a later function works in the second pass.
+  // A function whose default calls a later function succeeds in the second pass.
   for (let again = true; again;) {
     again = false;
     const failed: { statement: ShadowStatement; error: Error }[] = [];
@@ -307,7 +307,7 @@ function plainOrQuoted(name: string): string {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : quoteIdent(name);
 }
 
-/** A shadow of the table without its indexes and policies. `text`: an expression in the spelling to be read. */
+/** A shadow without indexes and policies. `text`: the spelling of an expression that the server is to read. */
 export function shadowOf<Text>(
   table: {
     readonly schema: string;

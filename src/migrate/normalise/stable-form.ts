@@ -42,7 +42,7 @@ export async function adoptStableForms(
   };
 }
 
-// What calls one of these is printed here as a call of the new one, which the live text is not.
+// A call of one of these prints here as a call of the new function, which the live text does not mean.
 function functionsWithOtherSignature(desired: Desired, live: Live): ReadonlySet<string> {
   return new Set(
     desired.functions
@@ -82,7 +82,7 @@ async function readAgain(
       ...new Set([...schemas, ...schemasOf(desired)]),
     ]);
   } catch (error) {
-    // What cannot be read back alone stays a difference.
+    // What cannot be read on its own stays a difference.
     if (error instanceof MigrationRefused) return null;
     throw error;
   }

@@ -1,7 +1,7 @@
-// A type that the server does not know is often one of an extension that nobody has created in this database yet.
+// A type the server does not know often belongs to an extension that this database does not have yet.
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 
-/** Types of the extensions that come with PostgreSQL, and of those that most servers offer beside them. */
+/** Types of the extensions that come with PostgreSQL, and of others that most servers offer. */
 const TYPES_OF: Readonly<Record<string, readonly string[]>> = {
   citext: ['citext'],
   cube: ['cube'],
@@ -22,7 +22,7 @@ const EXTENSION_OF: ReadonlyMap<string, string> = new Map(
   Object.entries(TYPES_OF).flatMap(([extension, types]) => types.map((type) => [type, extension])),
 );
 
-/** What to do about an error of the server that says a type does not exist; null for every other error. */
+/** The remedy for an error that says a type does not exist; null for every other error. */
 export function unknownTypeHint(error: Error): string | null {
   if (!isDatabaseError(error, 'undefined_object')) return null;
   const name = /^type "(.+)" does not exist/.exec(error.message)?.[1];

@@ -1,28 +1,28 @@
-// Which changes cannot be made before the columns beside have been swapped in: whatever stands on a retyped column,
-// and whatever names something that waits. Names are compared as words; taking too much only delays.
+// Which changes must wait for the cutover of a type change that is made online: whatever depends on the column, and
+// whatever names something deferred. Names are compared as words; deferring too much only delays.
 import type { Change } from '../diff/change.ts';
 import type { DesiredTable, Expression } from '../schema/desired.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import { columnsKey } from './step-list.ts';
 
-/** `online`: `schema.table.column` of the columns that are made anew beside the old ones. */
+/** `online`: the columns whose type changes online, as `schema.table.column`. */
 export function deferredChanges(
   changes: readonly Change[],
   online: ReadonlySet<string>,
 ): ReadonlySet<Change> {
-  const waiting = new Set<Change>();
-  if (online.size === 0) return waiting;
+  const deferred = new Set<Change>();
+  if (online.size === 0) return deferred;
   const columns = withReferences(changes, online);
-  const retypes = changes.flatMap((change) =>
+  const typeChanges = changes.flatMap((change) =>
     change.kind === 'change-type' && columns.has(columnKeyOf(change.table, change.column.name))
       ? [change]
       : [],
   );
   const names: Names = {
     columns,
-    words: new Set(retypes.map((change) => change.column.name)),
-    rowTypes: new Set(retypes.map((change) => change.table.name)),
+    words: new Set(typeChanges.map((change) => change.column.name)),
+    rowTypes: new Set(typeChanges.map((change) => change.table.name)),
     tables: new Set(),
     keys: new Set(),
     access: new Set(),
@@ -31,42 +31,42 @@ export function deferredChanges(
     keyed: new Set(),
     storage: false,
   };
-  // What waits makes what names it wait.
-  for (let before = -1; before !== waiting.size;) {
-    before = waiting.size;
+  // Deferring one change may defer what names it.
+  for (let before = -1; before !== deferred.size;) {
+    before = deferred.size;
     for (const change of changes) {
-      if (waiting.has(change) || !mustDefer(change, names)) continue;
-      waiting.add(change);
+      if (deferred.has(change) || !mustDefer(change, names)) continue;
+      deferred.add(change);
       remember(change, names);
     }
   }
-  return waiting;
+  return deferred;
 }
 
 type Names = {
   readonly columns: Set<string>;
-  /** Columns and functions that wait, as they appear in SQL text. */
+  /** Deferred columns and functions, as SQL text names them. */
   readonly words: Set<string>;
-  /** Tables they are in: a function may return their rows. */
+  /** The columns' tables: a function may return their rows. */
   readonly rowTypes: Set<string>;
-  /** New tables that wait. */
+  /** Deferred new tables. */
   readonly tables: Set<string>;
-  /** New keys that wait: nothing can refer to them before. */
+  /** Deferred new keys, by `columnsKey`: nothing can refer to them before. */
   readonly keys: Set<string>;
-  /** Tables whose policies and grants wait: all of one table change together, or a gap could open. */
+  /** Tables whose policies and grants are deferred: all of one table change together, or a gap could open. */
   readonly access: Set<string>;
-  /** What the expressions name that stay until then: no type changes below them. */
+  /** Words of the expressions that stay until the cutover: no type of what they name can change before. */
   readonly held: Set<string>;
-  /** What goes with something that waits, and is still there under this name till then. */
+  /** Labels that are in use until the cutover. */
   readonly labels: Set<string>;
-  /** Tables whose primary key goes with something that waits. */
+  /** Tables whose primary key is dropped in the cutover. */
   readonly keyed: Set<string>;
   storage: boolean;
 };
 
-/** Both ends of a foreign key change their type in the same moment. */
+/** Both ends of a foreign key must change their type together. */
 function withReferences(changes: readonly Change[], online: ReadonlySet<string>): Set<string> {
-  const retyped = new Set(
+  const changing = new Set(
     changes.flatMap((change) =>
       change.kind === 'change-type' ? [columnKeyOf(change.table, change.column.name)] : [],
     ),
@@ -84,8 +84,8 @@ function withReferences(changes: readonly Change[], online: ReadonlySet<string>)
   for (let before = 0; before !== all.size;) {
     before = all.size;
     for (const [a, b] of pairs) {
-      if (all.has(a) && retyped.has(b)) all.add(b);
-      if (all.has(b) && retyped.has(a)) all.add(a);
+      if (all.has(a) && changing.has(b)) all.add(b);
+      if (all.has(b) && changing.has(a)) all.add(a);
     }
   }
   return all;
@@ -108,7 +108,7 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'grant-schema':
     case 'retire-table':
     case 'retire-column':
-    // Nobody uses it any more, so it may go at once.
+    // Nothing uses it any more.
     case 'drop-retired':
       return false;
     case 'create-table':
@@ -192,7 +192,7 @@ function mustDefer(change: Change, names: Names): boolean {
       const words = wordsOf(`${change.fn.head}\n${change.fn.body}\n${change.live?.body ?? ''}`);
       return says(change.fn.head, change.fn.body) || [...words].some((word) => names.rowTypes.has(word));
     }
-    // A policy that waits may still call it.
+    // A deferred policy may still call it.
     case 'drop-function':
       return true;
     case 'create-storage-policy':
@@ -213,7 +213,7 @@ function isTaken(table: DesiredTable, label: string, names: Names): boolean {
   return names.labels.has(labelKey(table, label));
 }
 
-/** A table has one primary key, whatever it is called. */
+/** A table can have only one primary key, whatever its label. */
 function isSecond({ table, key }: Extract<Change, { kind: 'add-key' }>, names: Names): boolean {
   return key.kind === 'primary' && names.keyed.has(keyOf(table));
 }

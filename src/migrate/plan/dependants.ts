@@ -1,4 +1,4 @@
-// What stands on a thing that changes: ours steps aside and comes back, anything else stops the plan.
+// What depends on something that changes: ours is dropped and made again, anything else stops the plan.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Change, DropRetiredChange } from '../diff/change.ts';
@@ -10,11 +10,11 @@ import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 
 export type Dependants = {
-  /** What must step aside while what it stands on changes. */
+  /** What must be dropped while something it depends on changes. */
   readonly rebuild: Rebuild;
-  /** Whose these are, and whose foreign keys point at what changes. */
+  /** The tables these belong to, and those with foreign keys to what changes. */
   readonly tables: ReadonlySet<string>;
-  /** What PostgreSQL changes nothing below: it steps aside, or the plan stops. */
+  /** Dependants that make PostgreSQL refuse the change: they are dropped, or the plan stops. */
   readonly holding: readonly Holding[];
 };
 
@@ -28,8 +28,8 @@ type Holding = {
 type DependantKind = 'policy' | 'check' | 'index' | 'default' | 'function' | 'reference' | 'other';
 
 /**
- * Policies, checks, partial indexes, defaults and functions with defaults, and the tables with foreign keys. A function
- * cannot be replaced by one with other arguments before everything that calls it by name has let go of it.
+ * Policies, checks, partial indexes, defaults, functions with defaults, and tables with foreign keys. A function cannot
+ * be dropped for one with other arguments while anything still depends on it.
  */
 export async function findDependants(session: Queryable, changes: readonly Change[]): Promise<Dependants> {
   const roots = changes.flatMap((change) => {
@@ -88,7 +88,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
   return {
     rebuild: new Set(rows.map(keyOfRow).filter((key) => key !== null)),
-    // The policies of buckets are looked at every time.
+    // The policies of buckets are compared every time.
     tables: new Set(
       rows.map((row) => row.table).filter((table) => table !== '' && table !== STORAGE_OBJECTS),
     ),
@@ -103,8 +103,8 @@ export async function findDependants(session: Queryable, changes: readonly Chang
 }
 
 /**
- * What is retired must hinder nobody: whatever of it stands on a function that goes or is made anew, on a column whose
- * type changes, or on a key that goes.
+ * What is retired must block nothing: it is dropped where it depends on a function that goes or is made again, on a
+ * column whose type changes, or on a key that goes.
  */
 export async function retiredInTheWay(
   session: Queryable,
@@ -182,7 +182,7 @@ export async function retiredInTheWay(
     .map(({ what, schema, name, label }) => ({ kind: 'drop-retired', what, home: { schema, name }, label }));
 }
 
-/** What of these the run does not drop with what is retired. */
+/** The dependants that the run does not drop with what is retired. */
 export function withoutRetired(
   holding: readonly Holding[],
   retired: readonly DropRetiredChange[],
@@ -198,13 +198,13 @@ export function withoutRetired(
 type Dependant = { readonly at: string; readonly what: string; readonly on: string };
 
 /**
- * What is over a column whose type changes and not ours to drop: views, and whatever else PostgreSQL changes no type
- * below. `beside`: columns whose change does not touch the old column, or is refused for these reasons already.
+ * What depends on a column whose type changes and is not ours to drop: views, and all else that makes PostgreSQL refuse
+ * the change. `isOnline`: columns whose change does not touch the old column, or is refused for these reasons already.
  */
 export async function foreignDependants(
   session: Queryable,
   changes: readonly Change[],
-  beside: (column: string) => boolean,
+  isOnline: (column: string) => boolean,
 ): Promise<Dependant[]> {
   const found: Dependant[] = [];
   for (const change of changes) {
@@ -219,7 +219,7 @@ export async function foreignDependants(
       left join pg_attrdef f on d.classid = 'pg_attrdef'::regclass and f.oid = d.objid
       left join pg_attribute g on g.attrelid = f.adrelid and g.attnum = f.adnum
       where d.refclassid = 'pg_class'::regclass and d.refobjid = ${change.live.oid}::oid and d.refobjsubid = ${change.liveColumn.number}
-        and (r.oid is not null or not ${beside(change.column.at)} and (
+        and (r.oid is not null or not ${isOnline(change.column.at)} and (
           (not t.tgisinternal and t.tgname not like 'svc\\_ref\\_%' and t.tgname not like '~svc\\_n\\_%')
           or (g.attgenerated <> '' and g.attnum <> d.refobjsubid)
           or (d.classid = 'pg_class'::regclass and d.objid = d.refobjid and d.objsubid > 0)
@@ -231,14 +231,14 @@ export async function foreignDependants(
   return found;
 }
 
-/** What nobody declared, over what changes: it does not step aside. */
+/** What the file does not declare and depends on what changes: nobody drops it. */
 export function strangersInTheWay(
   holding: readonly Holding[],
   changes: readonly Change[],
 ): MigrationProblem[] {
-  const stepping = new Set(changes.flatMap(stepsAside));
+  const dropped = new Set(changes.flatMap(droppedBy));
   return holding
-    .filter(({ key }) => key === null || !stepping.has(key))
+    .filter(({ key }) => key === null || !dropped.has(key))
     .map(({ at, what }) =>
       what.startsWith('policy ')
         ? problem(
@@ -256,7 +256,7 @@ export function strangersInTheWay(
     );
 }
 
-function stepsAside(change: Change): string[] {
+function droppedBy(change: Change): string[] {
   const table = 'table' in change ? keyOf(change.table) : '';
   switch (change.kind) {
     case 'drop-policy':

@@ -1,6 +1,6 @@
-// A type change of a large table without a long lock: a new column beside the old one, a trigger that keeps it in
-// step, a fill in batches, indexes built concurrently, and one short transaction that puts the new column in the
-// old one's place. Everything before that transaction is found again in the catalog, so a new start continues.
+// A type change of a large table without a long lock: a shadow column of the new type, a trigger that keeps it up to date,
+// a backfill in batches, indexes built concurrently, and one short transaction, the cutover, that puts it in place of the
+// old column. Everything before the cutover is found again in the catalog, so a new start continues there.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
@@ -24,7 +24,7 @@ import { deferredChanges } from './deferred.ts';
 
 export type OnlineTypeChange = {
   readonly change: TypeChange & { readonly live: LiveTable };
-  /** The new column, until it gets the old one's name. */
+  /** The name of the new column until the cutover. */
   readonly shadowColumn: string;
   /** The check that proves every row has its value. */
   readonly proof: string;
@@ -34,10 +34,10 @@ export type OnlineTypeChange = {
 export type OnlineTypeChanges = {
   /** By `tables.todos.fields.title`. */
   readonly columns: ReadonlyMap<string, OnlineTypeChange>;
-  /** Type changes that must take the lock after all, and why. */
+  /** Type changes that cannot be made online, and why. */
   readonly inTheWay: ReadonlyMap<string, readonly string[]>;
   readonly deferred: ReadonlySet<Change>;
-  /** Columns beside that no type change of this file wants any more. */
+  /** Shadow columns that no type change of this file needs any more. */
   readonly leftovers: ReadonlyArray<{ readonly live: LiveTable; readonly column: string }>;
 };
 
@@ -56,12 +56,12 @@ export async function chooseOnline(
     const { live, column } = change;
     if (isSmall(live, REWRITE_ROWS_PER_MS, settings) || isAllowed(settings, 'rewrite', column.at)) continue;
     const identity = JSON.stringify([column.at, column.typeSql, column.model.using, valueOfNulls(change)]);
-    const beside = transientLabel('n', identity);
+    const shadowColumn = transientLabel('n', identity);
     const proof = transientLabel('ng', identity);
     const large = { ...change, live };
-    const facts = await readColumnFacts(session, large, changes, { column: beside, proof }, mayQuiet);
+    const facts = await readColumnFacts(session, large, changes, { column: shadowColumn, proof }, mayQuiet);
     if (facts.inTheWay.length > 0) inTheWay.set(column.at, facts.inTheWay);
-    else columns.set(column.at, { change: large, shadowColumn: beside, proof, facts });
+    else columns.set(column.at, { change: large, shadowColumn, proof, facts });
   }
   const wanted = new Set([...columns.values()].map((one) => one.shadowColumn));
   return {
@@ -79,7 +79,7 @@ export async function chooseOnline(
   };
 }
 
-/** What rows without a value get while the column becomes required in the same run. */
+/** What rows without a value get when the same run makes the column required. */
 function valueOfNulls({ column, liveColumn }: TypeChange): string | null {
   return column.notNull && !liveColumn.notNull ? column.model.backfill : null;
 }
@@ -116,8 +116,8 @@ function dropLeftover(steps: StepList, live: LiveTable, column: string): void {
   });
 }
 
-function functionName(beside: string): string {
-  return `svc_meta.${quoteIdent(beside)}`;
+function functionName(shadowColumn: string): string {
+  return `svc_meta.${quoteIdent(shadowColumn)}`;
 }
 
 /** The value of the new column, as text over a row of the table. */
@@ -127,11 +127,11 @@ function castOf({ column }: TypeChange): string {
 
 function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
   if (one.facts.begun) return;
-  const { change, shadowColumn: beside } = one;
+  const { change, shadowColumn } = one;
   const { table, column, liveColumn } = change;
   const name = nameOf(table);
   const row = `from (select new.*) as ${quoteIdent(table.name)}`;
-  const target = `new.${quoteIdent(beside)}`;
+  const target = `new.${quoteIdent(shadowColumn)}`;
   const using = usingOf(steps, column);
   const copy =
     using === null
@@ -141,16 +141,16 @@ function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
   const whenNull =
     nulls === null ? '' : ` if ${target} is null then ${target} := (select (\n${nulls}\n) ${row}); end if;`;
   const body = `#variable_conflict use_column\nbegin ${copy}${whenNull} return new; end`;
-  const trigger = quoteIdent(copyTrigger(beside));
+  const trigger = quoteIdent(copyTrigger(shadowColumn));
   steps.add({
     ...onColumn(table, column),
     sql: [
-      `alter table ${name} add column ${quoteIdent(beside)} ${column.typeSql}`,
-      // The cast of a writer in another time zone must give what the fill gives.
-      `create or replace function ${functionName(beside)}() returns trigger language plpgsql security definer set search_path = ${steps.facts.searchPath} set timezone = 'UTC' as ${quoteLiteral(body)}`,
-      `revoke all on function ${functionName(beside)}() from public`,
-      `create trigger ${trigger} before insert or update on ${name} for each row execute function ${functionName(beside)}()`,
-      // It must also follow rows that replication or the fill itself writes.
+      `alter table ${name} add column ${quoteIdent(shadowColumn)} ${column.typeSql}`,
+      // A writer in another time zone must get the same cast as the backfill.
+      `create or replace function ${functionName(shadowColumn)}() returns trigger language plpgsql security definer set search_path = ${steps.facts.searchPath} set timezone = 'UTC' as ${quoteLiteral(body)}`,
+      `revoke all on function ${functionName(shadowColumn)}() from public`,
+      `create trigger ${trigger} before insert or update on ${name} for each row execute function ${functionName(shadowColumn)}()`,
+      // It must also fire for rows that replication or the backfill writes.
       `alter table ${name} enable always trigger ${trigger}`,
       `alter table ${name} add constraint ${quoteIdent(one.proof)} check (${proofOf(one)}) not valid`,
     ].join('; '),
@@ -162,22 +162,22 @@ function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
   });
 }
 
-function proofOf({ change, shadowColumn: beside }: OnlineTypeChange): string {
-  const filled = `${quoteIdent(beside)} is not null`;
+function proofOf({ change, shadowColumn }: OnlineTypeChange): string {
+  const filled = `${quoteIdent(shadowColumn)} is not null`;
   return change.column.notNull ? filled : `${filled} or (\n${castOf(change)}\n) is null`;
 }
 
 function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
   if (one.facts.proven) return;
-  const { change, shadowColumn: beside } = one;
+  const { change, shadowColumn } = one;
   const { table, live, column } = change;
-  const name = quoteIdent(beside);
+  const name = quoteIdent(shadowColumn);
   const base = { ...onColumn(table, column), lane: 'shadow', sign: '~' } as const;
   const everyRow = column.model.using !== null || valueOfNulls(change) !== null;
   const where = everyRow ? undefined : `${quoteIdent(column.name)} is not null`;
   steps.add({
     ...base,
-    // The trigger computes the value; an update that changes nothing is enough.
+    // The trigger computes the value, so an update that changes nothing is enough.
     sql: `update ${nameOf(table)} set ${name} = ${name} where ${name} is null${where === undefined ? '' : ` and ${where}`}`,
     stage: 'backfill',
     summary: `column ${column.name}: fill the new column in batches`,
@@ -189,7 +189,7 @@ function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
       kind: 'backfill',
       schema: table.schema,
       table: table.name,
-      column: beside,
+      column: shadowColumn,
       value: name,
       where,
       quiet: steps.facts.mayQuiet,
@@ -208,16 +208,16 @@ function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
 }
 
 function cutover(steps: StepList, one: OnlineTypeChange): void {
-  const { change, shadowColumn: beside, facts } = one;
+  const { change, shadowColumn, facts } = one;
   const { table, column, liveColumn } = change;
   const name = nameOf(table);
   const former = quoteIdent(column.name);
-  const temporary = quoteIdent(beside);
+  const temporary = quoteIdent(shadowColumn);
   const statements = [
-    // Whatever happened before: without the proof the old values stay.
+    // Without the proof, the old column stays, whatever happened before.
     `do ${quoteLiteral(`begin if not exists (select from pg_constraint where conrelid = ${quoteLiteral(name)}::regclass and conname = ${quoteLiteral(one.proof)} and convalidated) then raise exception 'not every row has its new value yet'; end if; end`)}`,
-    `drop trigger ${quoteIdent(copyTrigger(beside))} on ${name}`,
-    `drop function ${functionName(beside)}()`,
+    `drop trigger ${quoteIdent(copyTrigger(shadowColumn))} on ${name}`,
+    `drop function ${functionName(shadowColumn)}()`,
     ...(column.notNull ? [`alter table ${name} alter column ${temporary} set not null`] : []),
     `alter table ${name} drop constraint ${quoteIdent(one.proof)}`,
     ...moveSequence(one),
@@ -237,16 +237,16 @@ function cutover(steps: StepList, one: OnlineTypeChange): void {
   );
 }
 
-/** The numbers go on where they were. */
-function moveSequence({ change, shadowColumn: beside, facts }: OnlineTypeChange): string[] {
+/** The sequence continues where it was. */
+function moveSequence({ change, shadowColumn, facts }: OnlineTypeChange): string[] {
   const { table, column, liveColumn } = change;
   if (!column.serial || !liveColumn.serial) return [];
   const name = nameOf(table);
-  const temporary = quoteIdent(beside);
+  const temporary = quoteIdent(shadowColumn);
   if (facts.identity) {
     const { identity } = facts;
     const former = `${quoteIdent(identity.schema)}.${quoteIdent(identity.sequence)}`;
-    const aside = transientLabel('o', beside);
+    const aside = transientLabel('o', shadowColumn);
     return [
       `alter sequence ${former} rename to ${quoteIdent(aside)}`,
       `alter table ${name} alter column ${temporary} add generated ${identity.kind} as identity (${identity.options})`,
@@ -261,14 +261,14 @@ function moveSequence({ change, shadowColumn: beside, facts }: OnlineTypeChange)
   ];
 }
 
-/** Keys and plain indexes over the columns: built beside, and given the old names in the swap. */
-function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], waiting: ReadonlySet<Change>): void {
+/** Keys and plain indexes on the columns: built on the shadow columns, renamed in the cutover. */
+function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], deferred: ReadonlySet<Change>): void {
   const [first] = group;
   if (!first) return;
   const { table, live } = first.change;
-  const besides = new Map(group.map((one) => [one.change.column.name, one.shadowColumn]));
+  const shadows = new Map(group.map((one) => [one.change.column.name, one.shadowColumn]));
   const gone = new Set(
-    [...waiting].flatMap((change) => {
+    [...deferred].flatMap((change) => {
       if (!('table' in change) || keyOf(change.table) !== keyOf(table)) return [];
       if (change.kind === 'drop-key') return [change.key.label];
       return change.kind === 'drop-index' ? [change.index.label] : [];
@@ -277,10 +277,10 @@ function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], waiting: 
   const kept = [
     ...live.keys.map((key) => ({ ...key, unique: true, key: key.kind as string | null })),
     ...live.indexes.filter(isPlain).map((index) => ({ ...index, key: null })),
-  ].filter((one) => one.columns.some((column) => besides.has(column)) && !gone.has(one.label));
+  ].filter((one) => one.columns.some((column) => shadows.has(column)) && !gone.has(one.label));
   for (const one of kept) {
-    const label = transientLabel('i', JSON.stringify([one.label, ...besides.values()]));
-    const columns = one.columns.map((column) => quoteIdent(besides.get(column) ?? column));
+    const label = transientLabel('i', JSON.stringify([one.label, ...shadows.values()]));
+    const columns = one.columns.map((column) => quoteIdent(shadows.get(column) ?? column));
     const what = one.key === null ? `index ${one.label}` : `${one.key} key (${one.columns.join(', ')})`;
     const base = { identity: table.at, table: keyOf(table), sign: '~' } as const;
     steps.add({
@@ -297,9 +297,9 @@ function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], waiting: 
     });
     const words = one.key === 'primary' ? 'primary key' : 'unique';
     const index = `${quoteIdent(table.schema)}.${quoteIdent(label)}`;
-    // An index keeps the names its columns had when it was built.
+    // An index keeps the column names of the time when it was built.
     const renames = one.columns.flatMap((column) => {
-      const built = besides.get(column);
+      const built = shadows.get(column);
       if (built === undefined) return [];
       return [`alter table ${index} rename column ${quoteIdent(built)} to ${quoteIdent(column)}`];
     });
@@ -312,7 +312,6 @@ function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], waiting: 
             ? `alter index ${index} rename to ${quoteIdent(one.label)}`
             : `alter table ${nameOf(table)} add constraint ${quoteIdent(one.label)} ${words} using index ${quoteIdent(label)}`,
         ].join('; '),
-        // Once every column has its name, and before a foreign key needs it.
         stage: 'types',
         summary: `${what}: put in place`,
       }),
@@ -320,7 +319,7 @@ function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], waiting: 
   }
 }
 
-/** Whether this role may keep triggers quiet while it fills a column. */
+/** Whether this role may keep triggers quiet during a backfill. */
 export async function readMayQuiet(session: Queryable): Promise<boolean> {
   const [row] = await session.query<{ may: boolean }>(
     raw(`select has_parameter_privilege('session_replication_role', 'set') as may`),

@@ -1,5 +1,5 @@
-// Declared renames. They are the first statements of a run, and of its rehearsal, so that everything after them
-// sees the new names as the server itself prints them. Labels made from an old name follow.
+// Declared renames. They are the first statements of a run, and of everything a plan tries out, so that what follows sees
+// the new names as the server prints them. Labels made from an old name are renamed, too.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Live, LiveTable } from '../schema/live-schema.ts';
@@ -22,10 +22,10 @@ import { withLockRetries, type LockSettings } from '../locks.ts';
 export type Renames = {
   readonly steps: readonly Step[];
   readonly problems: readonly MigrationProblem[];
-  /** Live and owned state as they will be after the steps. */
+  /** The live schema and what is owned, as they will be after the steps. */
   readonly live: Live;
   readonly owned: Ownership;
-  /** Ledger identities that go away under their old names. */
+  /** Identities of the migration state that end with the old names. */
   readonly forgotten: readonly string[];
 };
 
@@ -54,19 +54,19 @@ export async function planRenames(
   return { steps, problems, live: renamed, owned: plan.ownership(), forgotten: plan.forgotten };
 }
 
-/** What `look` reads, it reads in a catalog where everything has its new name already; rolled back. */
+/** Runs `read` where everything has its new name already; rolled back. */
 export async function underNewNames<T>(
   session: Queryable,
   renames: readonly Step[],
   locks: LockSettings,
-  look: () => Promise<T>,
+  read: () => Promise<T>,
 ): Promise<T> {
-  if (renames.length === 0) return look();
+  if (renames.length === 0) return read();
   const tables = [...new Set(renames.flatMap((step) => (step.table === null ? [] : [step.table])))];
   return withLockRetries(session, tables, locks, () =>
     inDiscardedTransaction(session, { lock_timeout: locks.lockTimeoutMs }, async () => {
       for (const step of renames) await session.query(raw(step.sql));
-      return await look();
+      return await read();
     }),
   );
 }
@@ -110,7 +110,7 @@ class RenamePlan {
       const oldKey = tableKey(model.schema, oldName);
       const old = this.#live.tables.get(oldKey);
       if (old && found && this.#owned.tables.has(oldKey)) this.#bothExist(model.at, oldName, model.name);
-      // Done by hand already: then only the ledger must follow.
+      // Already renamed by hand: only the migration state must follow.
       if (!old && found && this.#owned.tables.has(oldKey) && !this.#owned.tables.has(key))
         this.#renameTableOwnership(oldKey, key);
       if (old && !found) {
@@ -159,7 +159,7 @@ class RenamePlan {
     return columns;
   }
 
-  // A label that PostgreSQL or the engine made from an old name is made again from the new one; others are kept.
+  // A label that was made from an old name is made from the new one; others are kept.
   #labels(
     model: TableModel,
     found: LiveTable,
@@ -230,13 +230,13 @@ class RenamePlan {
 
   #renameTableOwnership(oldKey: string, key: string): void {
     this.forgotten.push(`table ${oldKey}`);
-    // A table that comes back under another name is still one that was retired, with all it had.
+    // A retired table that comes back under another name keeps what is known of it.
     for (const tables of [this.#tables, this.#retiredTables]) {
       const owned = tables.get(oldKey);
       tables.delete(oldKey);
       if (owned) tables.set(key, owned);
     }
-    // Columns retired under the old table name stay retired: their names move with the table.
+    // Columns retired under the old table name stay retired under the new one.
     for (const column of this.#owned.retiredColumns) {
       if (!column.startsWith(`${oldKey}.`)) continue;
       this.forgotten.push(`column ${column}`);

@@ -35,7 +35,7 @@ export type Step = {
   readonly sql: string;
   readonly lane: Lane;
   readonly stage: Stage;
-  /** `tables.todos.fields.title`; also what allow flags name. */
+  /** `tables.todos.fields.title`; `--allow` flags name it, too. */
   readonly identity: string;
   /** Where in the file. */
   readonly at: string;
@@ -80,7 +80,7 @@ export type TablePart =
   | { readonly kind: 'grant'; readonly table: string }
   | { readonly kind: 'function'; readonly name: string };
 
-/** What the executor must do beside sending the text. */
+/** What the executor must do besides sending the text. */
 export type Action =
   | { readonly kind: 'sql' }
   | { readonly kind: 'build-index'; readonly schema: string; readonly label: string }

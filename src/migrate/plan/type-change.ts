@@ -1,5 +1,5 @@
-// What the catalog knows about a column whose type is to change beside the old one: what would be lost with the old
-// column, what a new one must be given again, and how far an earlier run got.
+// What the catalog says about a column whose type is to change online: what would be lost with the old column, what the
+// new one must be given again, and how far an earlier run got.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, quoteLiteral, sql } from '../../postgres/sql.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
@@ -11,12 +11,12 @@ import { nameOf } from '../schema/qualified-name.ts';
 import { alterColumn } from './step-list.ts';
 
 export type ColumnFacts = {
-  /** What the new column would not come by again; empty when the online way is open. */
+  /** What the new column could not get back; empty when the change can be made online. */
   readonly inTheWay: readonly string[];
   /** Statements that give the new column, under its final name, the old one's comment, grants and statistics. */
   readonly restore: readonly string[];
   readonly identity: Identity | null;
-  /** The new column is there, with its trigger. */
+  /** The shadow column and its trigger exist. */
   readonly begun: boolean;
   /** Every row is proven to have its value. */
   readonly proven: boolean;
@@ -30,16 +30,16 @@ export type Identity = {
   readonly schema: string;
 };
 
-/** Sorts behind every name a trigger usually has: it must see what the others made of the row. */
-export function copyTrigger(beside: string): string {
-  return `~${beside}`;
+/** Sorts after the usual names of triggers: it must see the row as the others leave it. */
+export function copyTrigger(shadowColumn: string): string {
+  return `~${shadowColumn}`;
 }
 
 export async function readColumnFacts(
   session: Queryable,
   change: TypeChange & { readonly live: LiveTable },
   changes: readonly Change[],
-  beside: { readonly column: string; readonly proof: string },
+  shadow: { readonly column: string; readonly proof: string },
   mayQuiet: boolean,
 ): Promise<ColumnFacts> {
   const { live, liveColumn } = change;
@@ -52,13 +52,13 @@ export async function readColumnFacts(
             || case when x.is_grantable then ' with grant option' else '' end)) from aclexplode(a.attacl) x), '[]') as grants,
       case when a.attstattarget >= 0 then a.attstattarget::int end as statistics,
       array(select o from unnest(a.attoptions) o) as options,
-      exists (select from pg_attribute b where b.attrelid = a.attrelid and b.attname = ${beside.column} and not b.attisdropped) as begun,
-      exists (select from pg_constraint k where k.conrelid = a.attrelid and k.conname = ${beside.proof} and k.convalidated) as proven
+      exists (select from pg_attribute b where b.attrelid = a.attrelid and b.attname = ${shadow.column} and not b.attisdropped) as begun,
+      exists (select from pg_constraint k where k.conrelid = a.attrelid and k.conname = ${shadow.proof} and k.convalidated) as proven
     from pg_attribute a where a.attrelid = ${live.oid}::oid and a.attnum = ${liveColumn.number}`);
   const triggers = await session.query<{ name: string; late: boolean }>(sql`
     select t.tgname as name, not fires as late from (
       select t.tgname, t.tgtype & 16 <> 0 and t.tgenabled = any (${mayQuiet ? ['A', 'R'] : ['A', 'O']}) as fires,
-        t.tgtype & 3 = 3 and t.tgtype & 20 <> 0 and t.tgenabled in ('O', 'A') and t.tgname collate "C" > ${copyTrigger(beside.column)} as late
+        t.tgtype & 3 = 3 and t.tgtype & 20 <> 0 and t.tgenabled in ('O', 'A') and t.tgname collate "C" > ${copyTrigger(shadow.column)} as late
       from pg_trigger t where t.tgrelid = ${live.oid}::oid and not t.tgisinternal
         and t.tgname not like 'svc\\_ref\\_%' and t.tgname not like '~svc\\_n\\_%') t
     where fires or late order by 1`);
@@ -116,7 +116,7 @@ const DEPENDANTS = sql`
   left join pg_class h on h.oid = coalesce(k.conrelid, i.indrelid, p.polrelid, t.tgrelid)
   left join pg_namespace hn on hn.oid = h.relnamespace`;
 
-/** Whether the plan makes it again for the new column, or it follows by itself. */
+/** Whether the plan makes it again for the new column, or PostgreSQL moves it along. */
 function isHandled(
   one: Dependant,
   { live, liveColumn }: TypeChange & { readonly live: LiveTable },
@@ -141,7 +141,7 @@ function isHandled(
         test(change) === label,
     );
   switch (one.class) {
-    // Views are refused with a code of their own.
+    // Views are refused with an error of their own.
     case 'pg_rewrite':
       return true;
     case 'pg_attrdef':
@@ -189,7 +189,7 @@ function isHandled(
   }
 }
 
-/** An index that its columns say all about. */
+/** An index fully described by its columns. */
 export function isPlain(index: LiveTable['indexes'][number]): boolean {
   return index.valid && !index.special && index.predicate === null;
 }

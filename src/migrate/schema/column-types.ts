@@ -25,7 +25,7 @@ const SERIALS: Record<string, string> = {
   serial2: 'smallint',
 };
 
-/** A column's type as sent to the server, taken over from the referenced column where it has none of its own. */
+/** A column's type as sent to the server. */
 export type TypeResolver = (column: ColumnModel) => string;
 
 // Follows references column by column. A cycle without any declared type has no answer: the file check reports it, here

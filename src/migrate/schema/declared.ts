@@ -1,4 +1,4 @@
-// The part of the configuration the engine works on, and where each thing stands in the file.
+// From the configuration to the model, and the position of each declaration in the file.
 import type { Config, Default, Field, Index, Policy, SqlFunction, Table } from '../../config/config.ts';
 import type { Position } from '../../config/mistakes/mistake.ts';
 import type {

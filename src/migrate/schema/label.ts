@@ -1,8 +1,8 @@
 // Labels of constraints, indexes, policies and sequences: a pure function of table and column names, so the same
-// file gives the same labels on every database. They follow PostgreSQL's own habits where it has one.
+// file gives the same labels on every database. They follow PostgreSQL's conventions where it has one.
 import { createHash } from 'node:crypto';
 
-// NAMEDATALEN - 1. The server cuts longer names silently, so this must never be left to it.
+// NAMEDATALEN - 1. The server truncates longer names silently, which could make two of them equal.
 const MAX_BYTES = 63;
 
 export type CheckRole = 'enum' | 'pattern' | 'range' | 'check';
@@ -37,7 +37,7 @@ export function policyLabel(table: string, number: number, command: string): str
   return fit(table, `p${number}_${command}`);
 }
 
-/** Only policies with this prefix are ever touched on `storage.objects`. */
+/** The engine touches only policies with this prefix on `storage.objects`. */
 export const STORAGE_POLICY_PREFIX = 'svc_';
 
 export function storagePolicyLabel(bucket: string, number: number, command: string): string {
@@ -53,14 +53,14 @@ export function referenceTriggerLabels(column: string): { readonly row: string; 
 }
 
 /**
- * Labels that exist only in the middle of a change; recovery knows them by their prefix. `nn`: the guard of a NOT
- * NULL. `n`, `ng`, `i`, `o`: column beside, the proof that it is complete, its indexes, its former sequence.
+ * Labels that exist only during a change; recovery finds them by their prefix. `nn`: the guard of a NOT NULL. `n`, `ng`,
+ * `i`, `o`: a shadow column, the proof that it is complete, its indexes, the sequence of the old column.
  */
 export function transientLabel(kind: 'nn' | 'x' | 'n' | 'ng' | 'i' | 'o', identity: string): string {
   return `svc_${kind}_${shortHash(identity, 8)}`;
 }
 
-/** A column, index or check that an online type change has beside the declared ones until it swaps them. */
+/** A column, index or check that an online type change has until its cutover. */
 export function isTransient(label: string): boolean {
   return /^svc_(?:n|ng|i)_[0-9a-f]{8}$/.test(label);
 }

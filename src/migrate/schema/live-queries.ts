@@ -1,7 +1,14 @@
-// The catalog queries of the introspection and the shapes of their rows. What is the same for many objects, such as
-// an access list or a set of roles, is spelled out once for all that share it: per object it would be most of the time.
+// The catalog queries behind the live schema and the shapes of their rows. What many objects share, such as an access
+// list or a set of roles, is spelled out once for all of them: per object it would take most of the time.
 import { raw, sql, type Sql } from '../../postgres/sql.ts';
-import { API_ROLES } from './live-schema.ts';
+import {
+  API_ROLES,
+  type LiveColumn,
+  type LiveIndex,
+  type LivePolicy,
+  type LiveTable,
+  type LiveTrigger,
+} from './live-schema.ts';
 
 /** Which relations: a condition on `c` (pg_class) and `n` (its pg_namespace). */
 export type Which = Sql;
@@ -9,7 +16,7 @@ export type Which = Sql;
 const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`);
 
-// Owner's full set minus what the service role has must be nothing; the two callers have exactly the four verbs.
+// `everything`: what the owner has by default, which the service role must have, too.
 export function relationsQuery(which: Which): Sql {
   return sql`with relation as materialized (
     select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.relforcerowsecurity, c.reltuples, c.relowner, c.relacl, coalesce(c.relacl::text, '') as access
@@ -60,7 +67,7 @@ export function sequencesQuery(which: Which): Sql {
 export function constraintsQuery(which: Which): Sql {
   return sql`select k.conrelid::text as relation, k.conname as label, k.contype as type, k.conkey::int[] as columns, k.convalidated as validated,
     k.condeferrable as deferrable, k.confdeltype as "onDelete", k.confupdtype as "onUpdate", k.confmatchtype as match,
-    case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as expression, k.connoinherit as "noInherit",
+    case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as expression,
     tn.nspname as "targetSchema", tc.relname as "targetTable", k.confrelid::text as target, k.confkey::int[] as "targetColumns",
     coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true) and not exists (select from pg_trigger t
       where k.contype = 'f' and t.tgconstraint = k.oid and t.tgenabled in ('D', 'R')) as enforced
@@ -69,7 +76,7 @@ export function constraintsQuery(which: Which): Sql {
   where ${which} and ${ONLY_TABLES} and k.contype in ('p', 'u', 'f', 'c') and k.conparentid = 0 order by k.conrelid, k.conname`;
 }
 
-/** Names of the columns of tables that are only pointed at. */
+/** Column names of tables that only foreign keys refer to. */
 export function columnNamesQuery(relations: readonly string[]): Sql {
   return sql`select attrelid::text as relation, attnum as number, attname as name from pg_attribute
     where attrelid = any (${[...relations]}::oid[]) and attnum > 0 and not attisdropped`;
@@ -96,7 +103,9 @@ export function policiesQuery(which: Which): Sql {
     select l.polroles, case when l.polroles = '{0}' then 'public'
       else (select string_agg(r.rolname, ',' order by r.rolname) from pg_roles r where r.oid = any (l.polroles)) end as roles
     from (select distinct polroles from policy) l
-  ) select p.polrelid::text as relation, p.polname as label, p.polcmd as command, p.polpermissive as permissive, s.roles,
+  ) select p.polrelid::text as relation, p.polname as label, 
+    case p.polcmd when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' when 'd' then 'delete' else 'all' end as command,
+    p.polpermissive as permissive, s.roles,
     pg_get_expr(p.polqual, p.polrelid) as using, pg_get_expr(p.polwithcheck, p.polrelid) as check, p.storage
   from policy p join spelled s on s.polroles = p.polroles order by p.polname`;
 }
@@ -127,93 +136,47 @@ export function namespacesQuery(schemas: readonly string[]): Sql {
     from pg_namespace n where n.nspname = any (${[...schemas]})`;
 }
 
-export type RelationRow = {
-  oid: string;
-  schema: string;
-  name: string;
-  partitioned: boolean;
-  rowSecurity: boolean;
-  rowSecurityForced: boolean;
-  estimatedRows: number;
-  bytes: number;
-  grants: string;
-  everything: string;
+export type RelationRow = Omit<
+  LiveTable,
+  'granted' | 'columns' | 'keys' | 'foreignKeys' | 'checks' | 'indexes' | 'policies' | 'triggers'
+> & { readonly grants: string; readonly everything: string };
+
+type OfRelation = { readonly relation: string };
+
+export type ColumnRow = OfRelation & Omit<LiveColumn, 'serial' | 'sequence' | 'sequenceGranted'>;
+
+/** Columns by their numbers. */
+export type ConstraintRow = OfRelation & {
+  readonly label: string;
+  readonly type: string;
+  readonly columns: number[] | null;
+  readonly validated: boolean;
+  readonly enforced: boolean;
+  readonly deferrable: boolean;
+  readonly onDelete: string;
+  readonly onUpdate: string;
+  readonly match: string;
+  readonly expression: string | null;
+  readonly targetSchema: string | null;
+  readonly targetTable: string | null;
+  readonly target: string;
+  readonly targetColumns: number[] | null;
 };
 
-export type ColumnRow = {
-  relation: string;
-  name: string;
-  number: number;
-  type: string;
-  category: string;
-  notNull: boolean;
-  default: string | null;
-  identity: boolean;
-  generated: boolean;
+export type IndexRow = OfRelation & Omit<LiveIndex, 'columns'> & { readonly columns: number[] };
+
+/** `storage`: on the table of all buckets' objects. */
+export type PolicyRow = OfRelation & LivePolicy & { readonly storage: boolean };
+
+export type TriggerRow = OfRelation & LiveTrigger;
+
+export type SequenceRow = OfRelation & {
+  readonly number: number;
+  readonly name: string;
+  readonly auto: boolean;
+  readonly granted: number;
 };
 
-export type ConstraintRow = {
-  relation: string;
-  label: string;
-  type: string;
-  columns: number[] | null;
-  validated: boolean;
-  enforced: boolean;
-  deferrable: boolean;
-  onDelete: string;
-  onUpdate: string;
-  match: string;
-  expression: string | null;
-  noInherit: boolean;
-  targetSchema: string | null;
-  targetTable: string | null;
-  target: string;
-  targetColumns: number[] | null;
-};
+export type NamespaceRow = { readonly name: string; readonly granted: number };
 
-export type IndexRow = {
-  relation: string;
-  label: string;
-  columns: number[];
-  unique: boolean;
-  predicate: string | null;
-  valid: boolean;
-  special: boolean;
-};
-
-export type PolicyRow = {
-  relation: string;
-  label: string;
-  command: string;
-  permissive: boolean;
-  roles: string;
-  using: string | null;
-  check: string | null;
-  storage: boolean;
-};
-
-export type TriggerRow = { relation: string; label: string; definition: string; enabled: boolean };
-
-export type FunctionRow = {
-  oid: string;
-  schema: string;
-  name: string;
-  arguments: string;
-  identityArguments: string;
-  argumentTypes: string[];
-  argumentNames: string[];
-  defaults: number;
-  result: string;
-  language: string;
-  volatility: string;
-  definer: boolean;
-  settings: string[];
-  body: string;
-  granted: boolean;
-};
-
-export type SequenceRow = { relation: string; number: number; name: string; auto: boolean; granted: number };
-
-export type NamespaceRow = { name: string; granted: number };
-
-export type ColumnNameRow = { relation: string; number: number; name: string };
+export type ColumnNameRow = OfRelation & { readonly number: number; readonly name: string };

@@ -1,11 +1,11 @@
-// What the ledger says the engine made or took over. Only owned things are ever removed; anything else the
-// database holds is somebody's own and is reported, never touched.
+// What the engine made or took over, as the migration state records it. Only owned things are ever removed; anything else
+// in the database is reported and left alone.
 
 export type Ownership = {
   readonly tables: ReadonlyMap<string, OwnedTable>;
   /**
-   * `schema.table` of tables that left the file and were kept, with all that was the file's of them: should one come
-   * back, whatever it still has and the file no longer says must go.
+   * By `schema.table`: tables that left the file and were kept, with all the file declared of them. When one comes back,
+   * what it still has and the file no longer declares must go.
    */
   readonly retiredTables: ReadonlyMap<string, OwnedTable>;
   /** `schema.table.column`, likewise. */
@@ -22,17 +22,17 @@ export type OwnedTable = {
   readonly indexes: readonly string[];
   readonly policies: readonly string[];
   /**
-   * It came with the database, no API role could reach it, and the file has no `rls` key for it: nobody asked for it
-   * to be opened, so it stays closed until the file says something about it.
+   * It came with the database, no API role could reach it, and the file has no `rls` key for it: it stays closed until
+   * the file says who may see it.
    */
   readonly closed?: boolean | undefined;
-  /** Columns whose rows were being filled when the last run ended, with the value each row gets. */
+  /** Columns whose backfill had not ended when the last run did, with the value each row gets. */
   readonly fills?: Readonly<Record<string, string>> | undefined;
 };
 
 const NO_OWNED_TABLE: OwnedTable = { columns: [], constraints: [], indexes: [], policies: [] };
 
-/** What is the file's of a table, whether it is declared now or was once. */
+/** What is owned of a table that is or once was declared. */
 export function ownedOf(owned: Ownership, key: string): OwnedTable {
   return owned.tables.get(key) ?? owned.retiredTables.get(key) ?? NO_OWNED_TABLE;
 }

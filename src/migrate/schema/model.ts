@@ -1,5 +1,5 @@
-// What svc.yaml says about the database, as plain JSON values: a run keeps it in the ledger, and `down` plans
-// from such a kept model. Knows neither YAML nor PostgreSQL; expressions are text as the user wrote it.
+// What svc.yaml declares about the database, as plain JSON: every run stores it, and `down` plans from a stored one.
+// Expressions are text as the user wrote it.
 
 export type SchemaModel = {
   readonly tables: readonly TableModel[];
@@ -12,7 +12,7 @@ export type TableModel = {
   readonly name: string;
   readonly renamedFrom: string | null;
   readonly protect: boolean;
-  /** `absent`: no `rls` key. `off`: said out loud. A list, even an empty one, turns row-level security on. */
+  /** `absent`: no `rls` key. `off`: `rls: false`. A list, even an empty one, turns row-level security on. */
   readonly rls: 'absent' | 'off' | readonly PolicyModel[];
   readonly columns: readonly ColumnModel[];
   readonly indexes: readonly IndexModel[];
@@ -22,7 +22,7 @@ export type TableModel = {
 
 export type ColumnModel = {
   readonly name: string;
-  /** Null: it follows the referenced column. */
+  /** Null: the type of the referenced column. */
   readonly type: string | null;
   readonly primaryKey: boolean;
   readonly required: boolean;

@@ -1,8 +1,7 @@
-// Which tables must keep the expressions of their policies as they were written. PostgreSQL expands the policies of a
-// table that is read inside a policy, and says 42P17 when it meets a table it is expanding already, but only looks
-// into policies that hold a sub-select. So `(select auth.uid())` in place of `auth.uid()` can turn a table at which
-// it used to stop into the one that closes a ring. A table that no chain of readings leads back to cannot be met
-// again: there the two are equal. Functions are out of it, because their bodies are expanded for themselves.
+// Which tables must keep their policies as written. When a policy reads a table, PostgreSQL expands that table's policies
+// as well, but only those with a sub-select, and fails with 42P17 (infinite recursion) when it meets a table again. So
+// writing `(select auth.uid())` for `auth.uid()` may close a ring that was open. Tables that no chain of policies leads
+// back to cannot be met again: there the two mean the same. Function bodies are expanded separately and play no part.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { keyOf, type PolicyModel, type SchemaModel, tableKey } from './model.ts';
@@ -12,12 +11,12 @@ import { relationsIn } from './sql-text.ts';
 /** The one table that the policies of all buckets are on. */
 export const STORAGE_OBJECTS = 'storage.objects';
 
-/** A view, a table that is not in the file, a policy that is not: it may lead anywhere. */
+/** A view, a table or a policy that is not in the file: it may lead anywhere. */
 const ANYTHING = '';
 
 /**
  * Tables, `storage.objects` among them, that a chain of policies may lead back to.
- * `strangers`: tables with policies of somebody else that read something.
+ * `strangers`: tables with policies that are not the file's and read something.
  */
 export function tablesInRings(model: SchemaModel, strangers: ReadonlySet<string>): Set<string> {
   const reads = readingsOf(model, strangers);
@@ -59,12 +58,12 @@ function targetsIn(text: string, known: ReadonlySet<string>): string[] {
 
 function leadsBack(start: string, reads: ReadonlyMap<string, ReadonlySet<string>>): boolean {
   const seen = new Set<string>();
-  const waiting = [...(reads.get(start) ?? [])];
-  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+  const pending = [...(reads.get(start) ?? [])];
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     if (next === start || next === ANYTHING) return true;
     if (seen.has(next)) continue;
     seen.add(next);
-    waiting.push(...(reads.get(next) ?? []));
+    pending.push(...(reads.get(next) ?? []));
   }
   return false;
 }

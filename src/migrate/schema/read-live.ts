@@ -1,20 +1,15 @@
-// Reads what the database has, in a fixed number of set queries. Printed texts depend on session settings, so
-// they are pinned first: two sessions with other time zones or search paths must print the same.
+// Reads the live schema in a fixed number of queries. Printed texts depend on session settings, which are pinned first:
+// sessions with other time zones or search paths must print the same.
 import { raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import {
   API_ROLES,
   type Live,
-  type LiveCheck,
   type LiveColumn,
   type LiveForeignKey,
   type LiveFunction,
-  type LiveIndex,
-  type LiveKey,
-  type LivePolicy,
   type LiveTable,
-  type LiveTrigger,
 } from './live-schema.ts';
 import {
   columnNamesQuery,
@@ -30,7 +25,6 @@ import {
   type ColumnNameRow,
   type ColumnRow,
   type ConstraintRow,
-  type FunctionRow,
   type IndexRow,
   type NamespaceRow,
   type PolicyRow,
@@ -39,8 +33,7 @@ import {
   type TriggerRow,
   type Which,
 } from './live-queries.ts';
-import { tableKey } from './model.ts';
-import type { Command } from './relation.ts';
+import { keyOf } from './model.ts';
 
 const PINS: ReadonlyArray<readonly [string, string]> = [
   ['search_path', 'pg_catalog'],
@@ -54,7 +47,7 @@ const PINS: ReadonlyArray<readonly [string, string]> = [
   ['jit', 'off'],
 ];
 
-/** For the rest of the transaction: prints are comparable. */
+/** Makes prints comparable for the rest of the transaction. */
 export async function pinPrinting(session: Queryable): Promise<void> {
   const settings = PINS.map(([name, value]) => `set_config('${name}', '${value}', true)`);
   await session.query(raw(`select ${settings.join(', ')}`));
@@ -63,7 +56,7 @@ export async function pinPrinting(session: Queryable): Promise<void> {
 /** Only these tables, by `schema.table`. */
 export type Part = ReadonlySet<string>;
 
-/** A consistent picture of its own. The deparser reads the newest catalog, hence the retry. */
+/** One snapshot. The functions that print expressions read the newest catalog regardless, hence the retry. */
 export async function readLive(
   session: Queryable,
   schemas: readonly string[],
@@ -103,7 +96,7 @@ export async function readLiveInside(
   const indexes = await session.query<IndexRow>(indexesQuery(which));
   const policies = await session.query<PolicyRow>(policiesQuery(which));
   const triggers = await session.query<TriggerRow>(triggersQuery(which));
-  const functions = await session.query<FunctionRow>(functionsQuery(schemas));
+  const functions = await session.query<LiveFunction>(functionsQuery(schemas));
   const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
 
   const columnsOf = groupBy(columns, (row) => row.relation);
@@ -117,12 +110,15 @@ export async function readLiveInside(
     namesOf: await readNames(session, columnsOf, constraints),
   };
   return {
-    tables: new Map(relations.map((row) => [tableKey(row.schema, row.name), toTable(row, rows)])),
-    functions: groupBy(functions.map(toFunction), (row) => tableKey(row.schema, row.name)),
+    tables: new Map(relations.map((row) => [keyOf(row), toTable(row, rows)])),
+    functions: groupBy(
+      functions.map((fn) => ({ ...fn, body: fn.body.trimEnd() })),
+      (row) => keyOf(row),
+    ),
     schemas: new Map(
       namespaces.map((row) => [row.name, { name: row.name, usageGranted: row.granted === API_ROLES.length }]),
     ),
-    storagePolicies: policies.filter((row) => row.storage).map(toPolicy),
+    storagePolicies: policies.filter((row) => row.storage),
     serverVersion: server?.version ?? 0,
   };
 }
@@ -142,7 +138,7 @@ type TableRows = {
   readonly indexes: ReadonlyMap<string, readonly IndexRow[]>;
   readonly policies: ReadonlyMap<string, readonly PolicyRow[]>;
   readonly triggers: ReadonlyMap<string, readonly TriggerRow[]>;
-  /** Column names by relation and number, those of foreign keys' targets included. */
+  /** Column names by relation and number, those of tables that foreign keys refer to included. */
   readonly namesOf: ReadonlyMap<string, ReadonlyMap<number, string>>;
 };
 
@@ -154,50 +150,49 @@ async function readNames(
   const targets = constraints.filter((row) => row.type === 'f').map((row) => row.target);
   const outside = [...new Set(targets)].filter((relation) => !columns.has(relation));
   const more = outside.length === 0 ? [] : await session.query<ColumnNameRow>(columnNamesQuery(outside));
-  const toNames = (rows: readonly { number: number; name: string }[]): Map<number, string> =>
-    new Map(rows.map((row) => [row.number, row.name]));
   return new Map(
     [...columns, ...groupBy(more, (row) => row.relation)].map(([relation, rows]) => [
       relation,
-      toNames(rows),
+      new Map(rows.map((row) => [row.number, row.name])),
     ]),
   );
 }
 
-/** Names of columns by number; of the table itself unless another relation is named. */
-type Names = (numbers: readonly number[] | null, relation?: string) => string[];
-
 const CALLER_VERBS = 'DELETE,INSERT,SELECT,UPDATE';
 
-function toTable(row: RelationRow, rows: TableRows): LiveTable {
+function toTable({ grants, everything, ...row }: RelationRow, rows: TableRows): LiveTable {
   const names = (numbers: readonly number[] | null, relation: string = row.oid): string[] =>
     (numbers ?? []).map((number) => rows.namesOf.get(relation)?.get(number) ?? '');
-  const api = `anon:${CALLER_VERBS} authenticated:${CALLER_VERBS} service_role:${row.everything}`;
+  const api = `anon:${CALLER_VERBS} authenticated:${CALLER_VERBS} service_role:${everything}`;
   const columns = (rows.columns.get(row.oid) ?? []).map((column) =>
     toColumn(column, rows.sequences.get(`${row.oid} ${column.number}`)),
   );
   const constraints = rows.constraints.get(row.oid) ?? [];
+  const ofType = (...types: string[]): ConstraintRow[] =>
+    constraints.filter(({ type }) => types.includes(type));
   return {
-    oid: row.oid,
-    schema: row.schema,
-    name: row.name,
-    partitioned: row.partitioned,
-    rowSecurity: row.rowSecurity,
-    rowSecurityForced: row.rowSecurityForced,
-    granted: row.grants === api ? 'api' : row.grants === '' ? 'none' : 'other',
-    estimatedRows: row.estimatedRows,
-    bytes: row.bytes,
+    ...row,
+    granted: grants === api ? 'api' : grants === '' ? 'none' : 'other',
     columns: new Map(columns.map((column) => [column.name, column])),
-    keys: constraints.filter((k) => k.type === 'p' || k.type === 'u').map((k) => toKey(k, names)),
-    foreignKeys: constraints.filter((k) => k.type === 'f').map((k) => toForeignKey(k, names)),
-    checks: constraints.filter((k) => k.type === 'c').map((k) => toCheck(k, names)),
-    indexes: (rows.indexes.get(row.oid) ?? []).map((i) => toIndex(i, names)),
-    policies: (rows.policies.get(row.oid) ?? []).map(toPolicy),
-    triggers: (rows.triggers.get(row.oid) ?? []).map(({ label, definition, enabled }): LiveTrigger => ({
-      label,
-      definition,
-      enabled,
+    keys: ofType('p', 'u').map((key) => ({
+      label: key.label,
+      kind: key.type === 'p' ? 'primary' : 'unique',
+      columns: names(key.columns),
+      special: key.deferrable,
     })),
+    foreignKeys: ofType('f').map((key) =>
+      toForeignKey(key, names(key.columns), names(key.targetColumns, key.target)),
+    ),
+    checks: ofType('c').map(({ label, columns: numbers, expression, validated, enforced }) => ({
+      label,
+      columns: names(numbers),
+      expression: expression ?? '',
+      validated,
+      enforced,
+    })),
+    indexes: (rows.indexes.get(row.oid) ?? []).map((index) => ({ ...index, columns: names(index.columns) })),
+    policies: rows.policies.get(row.oid) ?? [],
+    triggers: rows.triggers.get(row.oid) ?? [],
   };
 }
 
@@ -212,21 +207,12 @@ function toColumn(row: ColumnRow, sequence: SequenceRow | undefined): LiveColumn
     type: row.type,
     category: row.category,
     notNull: row.notNull,
+    identity: row.identity,
+    generated: row.generated,
     default: serial ? null : row.default,
     serial,
-    identity: row.identity,
     sequence: sequence?.name ?? null,
     sequenceGranted: row.identity || sequence?.granted === SEQUENCE_GRANTS,
-    generated: row.generated,
-  };
-}
-
-function toKey(row: ConstraintRow, names: Names): LiveKey {
-  return {
-    label: row.label,
-    kind: row.type === 'p' ? 'primary' : 'unique',
-    columns: names(row.columns),
-    special: row.deferrable,
   };
 }
 
@@ -238,50 +224,18 @@ const ON_DELETE: Record<string, LiveForeignKey['onDelete']> = {
   n: 'set_null',
 };
 
-function toForeignKey(row: ConstraintRow, names: Names): LiveForeignKey {
+function toForeignKey(row: ConstraintRow, columns: string[], targetColumns: string[]): LiveForeignKey {
   return {
     label: row.label,
-    columns: names(row.columns),
+    columns,
     targetSchema: row.targetSchema ?? '',
     targetTable: row.targetTable ?? '',
-    targetColumns: names(row.targetColumns, row.target),
+    targetColumns,
     onDelete: ON_DELETE[row.onDelete] ?? 'other',
     validated: row.validated,
     enforced: row.enforced,
     special: row.deferrable || (row.onUpdate !== 'a' && row.onUpdate !== 'r') || row.match !== 's',
   };
-}
-
-function toCheck(row: ConstraintRow, names: Names): LiveCheck {
-  return {
-    label: row.label,
-    columns: names(row.columns),
-    expression: row.expression ?? '',
-    validated: row.validated,
-    enforced: row.enforced,
-  };
-}
-
-function toIndex(row: IndexRow, names: Names): LiveIndex {
-  const { label, unique, predicate, valid, special } = row;
-  return { label, columns: names(row.columns), unique, predicate, valid, special };
-}
-
-const COMMANDS: Record<string, Command> = { r: 'select', a: 'insert', w: 'update', d: 'delete', '*': 'all' };
-
-function toPolicy(row: PolicyRow): LivePolicy {
-  return {
-    label: row.label,
-    command: COMMANDS[row.command] ?? 'all',
-    permissive: row.permissive,
-    roles: row.roles,
-    using: row.using,
-    check: row.check,
-  };
-}
-
-function toFunction(row: FunctionRow): LiveFunction {
-  return { ...row, body: row.body.trimEnd() };
 }
 
 function groupBy<T>(rows: readonly T[], key: (row: T) => string): Map<string, T[]> {

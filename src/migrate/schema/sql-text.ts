@@ -1,5 +1,5 @@
-// Reads SQL text only as far as its tokens: enough to see that an expression stays inside its parentheses, to
-// find names in it, and to wrap the caller helpers. What the text means is for the server to say.
+// Reads SQL text as tokens: enough to see that an expression stays inside its parentheses, to find names in it, and to
+// wrap the caller helpers. Its meaning is left to the server.
 
 export type Token = {
   readonly kind: 'word' | 'quoted' | 'string' | 'number' | 'comment' | 'space' | 'symbol';
@@ -98,22 +98,22 @@ export function wordsOf(text: string): Set<string> {
   for (const token of scanSql(text).tokens) {
     if (token.kind === 'word') words.add(token.text.toLowerCase());
     if (token.kind === 'quoted') words.add(token.text.slice(1, -1).replaceAll('""', '"'));
-    // A body in a string (a plpgsql EXECUTE) still names things.
+    // SQL in a string (EXECUTE in plpgsql) names things as well.
     if (token.kind === 'string')
       for (const word of token.text.match(/[\p{L}_][\p{L}\p{N}_$]*/gu) ?? []) words.add(word);
   }
   return words;
 }
 
-/** Whether PostgreSQL surely finds a sub-select in this expression. */
+/** Whether this expression certainly has a sub-select. */
 export function holdsSubSelect(text: string): boolean {
   const solid = solidTokens(text);
   return solid.some((token, index) => token.text === '(' && wordOf(solid[index + 1]) === 'select');
 }
 
 /**
- * Names that stand where a sub-select reads a relation, each as its parts; null for one that cannot be told. Takes a
- * name too many rather than one too few.
+ * The relations that sub-selects read, each as the parts of its name; null for one that cannot be read. Rather one too
+ * many than one too few.
  */
 export function relationsIn(text: string): (readonly string[] | null)[] {
   if (!/select|table/i.test(text)) return [];
@@ -150,12 +150,12 @@ const ENDS_FROM = new Set(
     ' ',
   ),
 );
-/** Calls whose arguments are parted by FROM. */
+/** Calls with a FROM between their arguments. */
 const WITH_FROM_INSIDE = new Set(['extract', 'substring', 'trim', 'overlay', 'position']);
 
 type Level = { inFrom: boolean; awaits: boolean; readonly isCall: boolean };
 
-/** Where the items of FROM begin, by the number of the token. */
+/** The numbers of the tokens with which the items of FROM begin. */
 function fromItems(solid: readonly Token[]): number[] {
   const items: number[] = [];
   const levels: Level[] = [];
@@ -200,7 +200,7 @@ const PER_STATEMENT = new Set(['uid', 'is_authenticated', 'is_anonymous', 'role'
 
 /**
  * `auth.uid()` becomes `(select auth.uid())`: PostgreSQL then evaluates it once per statement instead of once per
- * row. A call that already stands behind `select` is left alone, and so is one that a FROM reads.
+ * row. A call right after `select`, or one that a FROM reads, is left alone.
  */
 export function wrapCallerHelpers(text: string): string {
   const { tokens, fault } = scanSql(text);
@@ -230,7 +230,7 @@ export function wrapCallerHelpers(text: string): string {
   return result + text.slice(copied);
 }
 
-/** The other way round, on the server's printed form, for text a person will read. */
+/** The reverse, on the server's printed form, for text that a person will read. */
 export function unwrapCallerHelpers(text: string): string {
   return text.replace(/(?<!\b(?:FROM|JOIN|LATERAL) )\( ?SELECT (auth\.(\w+)\(\)) AS \2\)/g, '$1');
 }
