@@ -31,6 +31,19 @@ export async function introspect(db: Queryable, schemas: readonly string[]): Pro
   };
 }
 
+function columnNames(relation: string, numbers: string): string {
+  return `(select json_agg(a.attname order by u.position) from unnest(${numbers}) with ordinality as u(number, position)
+    join pg_attribute a on a.attrelid = ${relation} and a.attnum = u.number)`;
+}
+
+const RELATION_KINDS_SQL = `('r', 'v', 'm', 'f', 'p')`;
+
+/** `schema.name` of the relation that a composite type is the row of. */
+function relationOf(type: string): string {
+  return `(select rn.nspname || '.' || rc.relname from pg_class rc join pg_namespace rn on rn.oid = rc.relnamespace
+    where rc.oid = ${type}.typrelid and rc.relkind in ${RELATION_KINDS_SQL})`;
+}
+
 const SERVER_VERSION = `current_setting('server_version_num')::int as server_version`;
 
 // Partitions (relispartition) are parts of their parent, not resources.
@@ -63,11 +76,8 @@ const RELATIONS = `(
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     ),
     'keys', (
-      select json_agg(json_build_object('type', k.contype, 'columns', (
-        select json_agg(a.attname order by u.position)
-        from unnest(k.conkey) with ordinality as u(attnum, position)
-        join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum
-      )) order by k.contype, k.conname)
+      select json_agg(json_build_object('type', k.contype, 'columns', ${columnNames('k.conrelid', 'k.conkey')})
+        order by k.contype, k.conname)
       from pg_constraint k
       where k.conrelid = c.oid and k.contype in ('p', 'u')
     ),
@@ -92,18 +102,10 @@ const RELATIONS = `(
     'foreignKeys', (
       select json_agg(json_build_object(
         'constraint', k.conname,
-        'columns', (
-          select json_agg(a.attname order by u.position)
-          from unnest(k.conkey) with ordinality as u(attnum, position)
-          join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum
-        ),
+        'columns', ${columnNames('k.conrelid', 'k.conkey')},
         'targetSchema', tn.nspname,
         'targetName', tc.relname,
-        'targetColumns', (
-          select json_agg(a.attname order by u.position)
-          from unnest(k.confkey) with ordinality as u(attnum, position)
-          join pg_attribute a on a.attrelid = k.confrelid and a.attnum = u.attnum
-        )
+        'targetColumns', ${columnNames('k.confrelid', 'k.confkey')}
       ) order by k.conname)
       from pg_constraint k
       join pg_class tc on tc.oid = k.confrelid
@@ -114,7 +116,7 @@ const RELATIONS = `(
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   where n.nspname = any (wanted.schemas)
-    and c.relkind in ('r', 'v', 'm', 'f', 'p')
+    and c.relkind in ${RELATION_KINDS_SQL}
     and not c.relispartition
 ) as relations`;
 
@@ -129,20 +131,14 @@ const ROUTINES = `(
     'returnType', format_type(p.prorettype, null),
     'returnBaseType', rt.typname,
     'returnKind', rt.typtype,
-    'returnRelation', (
-      select rn.nspname || '.' || rc.relname from pg_class rc join pg_namespace rn on rn.oid = rc.relnamespace
-      where rc.oid = rt.typrelid and rc.relkind in ('r', 'v', 'm', 'f', 'p')
-    ),
+    'returnRelation', ${relationOf('rt')},
     'defaults', p.pronargdefaults,
     'args', (
       select json_agg(json_build_object(
         'name', coalesce(p.proargnames[i], ''),
         'type', format_type(t.oid, null),
         'baseType', base.typname,
-        'relation', (
-          select an.nspname || '.' || ac.relname from pg_class ac join pg_namespace an on an.oid = ac.relnamespace
-          where ac.oid = t.typrelid and ac.relkind in ('r', 'v', 'm', 'f', 'p')
-        ),
+        'relation', ${relationOf('t')},
         'mode', coalesce(p.proargmodes[i]::text, 'i')
       ) order by i)
       from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as x(type_oid, i)

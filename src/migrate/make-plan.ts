@@ -10,7 +10,6 @@ import {
   retiredInTheWay,
   strangersInTheWay,
   unmanagedInTheWay,
-  withoutRetired,
 } from './plan/dependants.ts';
 import { typeResolver } from './schema/column-types.ts';
 import type { Desired } from './schema/desired.ts';
@@ -173,7 +172,7 @@ export async function prepare(
     ...lost,
     ...refuseHazards(steps, changes, online.inTheWay, held, options, options),
     ...unmanagedInTheWay(await renamed(() => foreignDependants(session, changes, isBeside))),
-    ...strangersInTheWay(withoutRetired(holding, retired), changes),
+    ...strangersInTheWay(holding, changes),
   ]);
   return {
     schemaHash: hashModel(model),

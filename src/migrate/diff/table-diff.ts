@@ -20,15 +20,13 @@ export type Claim = {
   readonly policies: string[];
 };
 
+export type RebuildKind = 'policy' | 'check' | 'index' | 'default' | 'function';
+
 /** Objects that must be dropped and made again because something they depend on changes: keys of `rebuildKey`. */
 export type Rebuild = ReadonlySet<string>;
 
 /** A function goes by its oid, as `label` of no table. */
-export function rebuildKey(
-  kind: 'policy' | 'check' | 'index' | 'default' | 'function',
-  table: string,
-  label: string,
-): string {
+export function rebuildKey(kind: RebuildKind, table: string, label: string): string {
   return `${kind} ${table} ${label}`;
 }
 

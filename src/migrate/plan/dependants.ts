@@ -3,6 +3,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Change, DropRetiredChange } from '../diff/change.ts';
 import type { Desired } from '../schema/desired.ts';
+import { droppedKeys } from '../diff/dropped.ts';
 import { type Rebuild, rebuildKey } from '../diff/table-diff.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
@@ -170,7 +171,7 @@ export async function retiredInTheWay(
     }),
   );
   const isRetired = (row: (typeof rows)[number]): boolean => {
-    const key = tableKey(row.schema, row.name);
+    const key = keyOf(row);
     if (retiring.has(key) || (owned.retiredTables.has(key) && !declared.has(key))) return true;
     if (row.what !== 'default') return false;
     const column = `${key}.${row.label}`;
@@ -180,19 +181,6 @@ export async function retiredInTheWay(
   return rows
     .filter(isRetired)
     .map(({ what, schema, name, label }) => ({ kind: 'drop-retired', what, home: { schema, name }, label }));
-}
-
-/** The dependants that the run does not drop with what is retired. */
-export function withoutRetired(
-  holding: readonly Holding[],
-  retired: readonly DropRetiredChange[],
-): readonly Holding[] {
-  const gone = new Set(
-    retired.flatMap(({ what, home, label }) =>
-      what === 'foreign key' ? [] : [rebuildKey(what, tableKey(home.schema, home.name), label)],
-    ),
-  );
-  return holding.filter(({ key }) => key === null || !gone.has(key));
 }
 
 type Dependant = { readonly at: string; readonly what: string; readonly on: string };
@@ -236,7 +224,7 @@ export function strangersInTheWay(
   holding: readonly Holding[],
   changes: readonly Change[],
 ): MigrationProblem[] {
-  const dropped = new Set(changes.flatMap(droppedBy));
+  const dropped = droppedKeys(changes);
   return holding
     .filter(({ key }) => key === null || !dropped.has(key))
     .map(({ at, what }) =>
@@ -254,29 +242,6 @@ export function strangersInTheWay(
             'Drop it first and create it again afterwards.',
           ),
     );
-}
-
-function droppedBy(change: Change): string[] {
-  const table = 'table' in change ? keyOf(change.table) : '';
-  switch (change.kind) {
-    case 'drop-policy':
-      return [rebuildKey('policy', table, change.policy.label)];
-    case 'drop-storage-policy':
-      return [rebuildKey('policy', STORAGE_OBJECTS, change.policy.label)];
-    case 'drop-check':
-      return [rebuildKey('check', table, change.check.label)];
-    case 'add-check':
-      return change.replaces ? [rebuildKey('check', table, change.replaces.label)] : [];
-    case 'drop-default':
-      return [rebuildKey('default', table, change.column.name)];
-    case 'drop-index':
-      return [rebuildKey('index', table, change.index.label)];
-    case 'recreate-function':
-    case 'drop-function':
-      return change.live ? [rebuildKey('function', '', change.live.oid)] : [];
-    default:
-      return [];
-  }
 }
 
 export function unmanagedInTheWay(dependants: readonly Dependant[]): MigrationProblem[] {

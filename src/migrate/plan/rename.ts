@@ -12,7 +12,7 @@ import {
   uniqueLabel,
 } from '../schema/label.ts';
 import { readLiveInside } from '../schema/read-live.ts';
-import { tableKey, type SchemaModel, type TableModel } from '../schema/model.ts';
+import { keyOf, tableKey, type SchemaModel, type TableModel } from '../schema/model.ts';
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
@@ -102,7 +102,7 @@ class RenamePlan {
   }
 
   table(model: TableModel): void {
-    const key = tableKey(model.schema, model.name);
+    const key = keyOf(model);
     let found = this.#live.tables.get(key);
     const oldName = model.renamedFrom;
     const labels = new Map<string, string>();
@@ -149,10 +149,10 @@ class RenamePlan {
       }
       columns.set(oldName, column.name);
       this.#add(
-        `alter table ${quoteIdent(model.schema)}.${quoteIdent(model.name)} rename column ${quoteIdent(oldName)} to ${quoteIdent(column.name)}`,
+        `alter table ${nameOf(model)} rename column ${quoteIdent(oldName)} to ${quoteIdent(column.name)}`,
         column.at,
         `column ${oldName} → ${column.name}`,
-        tableKey(found.schema, found.name),
+        keyOf(found),
       );
       if (this.#retiredColumns.delete(`${key}.${oldName}`)) this.forgotten.push(`column ${key}.${oldName}`);
     }
@@ -166,7 +166,7 @@ class RenamePlan {
     columns: ReadonlyMap<string, string>,
     labels: Map<string, string>,
   ): void {
-    const table = `${quoteIdent(model.schema)}.${quoteIdent(model.name)}`;
+    const table = nameOf(model);
     const now = (name: string): string => columns.get(name) ?? name;
     const constraint = (label: string, before: string, after: string): void => {
       if (label !== before || before === after) return;

@@ -3,10 +3,10 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, quoteLiteral, sql } from '../../postgres/sql.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
+import { type Dropped, droppedBy } from '../diff/dropped.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { isTransient } from '../schema/label.ts';
-import { tableKey } from '../schema/model.ts';
-import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { keyOf } from '../schema/model.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 import { alterColumn } from './step-list.ts';
 
@@ -123,23 +123,11 @@ function isHandled(
   changes: readonly Change[],
 ): boolean {
   const label = one.label ?? '';
-  const here = one.home === tableKey(live.schema, live.name);
-  const isDropped = changes.some(
-    (change) =>
-      change.kind === 'drop-retired' &&
-      change.label === one.label &&
-      tableKey(change.home.schema, change.home.name) === one.home,
-  );
-  if (isDropped) return true;
-  const planned = (test: (change: Change) => string | undefined): boolean =>
-    changes.some(
-      (change) =>
-        'live' in change &&
-        change.live !== null &&
-        'columns' in change.live &&
-        tableKey(change.live.schema, change.live.name) === one.home &&
-        test(change) === label,
-    );
+  const here = one.home === keyOf(live);
+  const isDropped = (kind: Dropped['kind']): boolean =>
+    changes
+      .map(droppedBy)
+      .some((gone) => gone?.kind === kind && gone.table === one.home && gone.label === label);
   switch (one.class) {
     // Views are refused with an error of their own.
     case 'pg_rewrite':
@@ -147,45 +135,37 @@ function isHandled(
     case 'pg_attrdef':
       return one.own;
     case 'pg_policy':
-      if (one.home === STORAGE_OBJECTS) {
-        return changes.some(
-          (change) => change.kind === 'drop-storage-policy' && change.policy.label === label,
-        );
-      }
-      return planned((change) => (change.kind === 'drop-policy' ? change.policy.label : undefined));
+      return isDropped('policy');
     case 'pg_trigger':
       return label.startsWith('svc_ref_') && here;
     case 'pg_class': {
       if (one.kind === 'S') return liveColumn.serial;
       const index = here ? live.indexes.find((found) => found.label === label) : undefined;
-      if (isTransient(label) || (index && isPlain(index))) return true;
-      return planned((change) => (change.kind === 'drop-index' ? change.index.label : undefined));
+      return isTransient(label) || (index !== undefined && isPlain(index)) || isDropped('index');
     }
     case 'pg_constraint':
-      if (one.kind === 'n' || isTransient(label)) return true;
-      if (one.kind === 'f') {
-        const retired = changes.some(
-          (change) =>
-            change.kind === 'retire-table' && tableKey(change.live.schema, change.live.name) === one.home,
-        );
-        return (
-          retired ||
-          planned((change) => (change.kind === 'drop-foreign-key' ? change.foreignKey.label : undefined))
-        );
-      }
-      if (one.kind === 'c') {
-        return planned((change) => {
-          if (change.kind === 'drop-check') return change.check.label;
-          return change.kind === 'add-check' ? change.replaces?.label : undefined;
-        });
-      }
-      if (one.kind !== 'p' && one.kind !== 'u') return false;
-      return (
-        live.keys.some((key) => key.label === label && !key.special && !one.odd) ||
-        planned((change) => (change.kind === 'drop-key' ? change.key.label : undefined))
-      );
+      return isTransient(label) || isConstraintHandled(one.kind);
     default:
       return false;
+  }
+
+  function isConstraintHandled(type: string | null): boolean {
+    switch (type) {
+      case 'n':
+        return true;
+      case 'f':
+        return (
+          isDropped('foreign key') ||
+          changes.some((change) => change.kind === 'retire-table' && keyOf(change.live) === one.home)
+        );
+      case 'c':
+        return isDropped('check');
+      case 'p':
+      case 'u':
+        return isDropped('key') || live.keys.some((key) => key.label === label && !key.special && !one.odd);
+      default:
+        return false;
+    }
   }
 }
 

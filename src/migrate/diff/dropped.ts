@@ -1,0 +1,52 @@
+// What a change takes away, so that others can tell whether something in their way is gone by then.
+import { keyOf } from '../schema/model.ts';
+import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import type { Change } from './change.ts';
+import { rebuildKey, type RebuildKind } from './table-diff.ts';
+
+export type Dropped = {
+  readonly kind: RebuildKind | 'key' | 'foreign key';
+  /** `schema.table`; empty for a function. */
+  readonly table: string;
+  readonly label: string;
+};
+
+export function droppedBy(change: Change): Dropped | null {
+  const table = 'table' in change ? keyOf(change.table) : '';
+  switch (change.kind) {
+    case 'drop-policy':
+      return { kind: 'policy', table, label: change.policy.label };
+    case 'drop-storage-policy':
+      return { kind: 'policy', table: STORAGE_OBJECTS, label: change.policy.label };
+    case 'drop-check':
+      return { kind: 'check', table, label: change.check.label };
+    case 'add-check':
+      return change.replaces && { kind: 'check', table, label: change.replaces.label };
+    case 'drop-default':
+      return { kind: 'default', table, label: change.column.name };
+    case 'drop-index':
+      return { kind: 'index', table, label: change.index.label };
+    case 'drop-key':
+      return { kind: 'key', table, label: change.key.label };
+    case 'drop-foreign-key':
+      return { kind: 'foreign key', table, label: change.foreignKey.label };
+    case 'drop-retired':
+      return { kind: change.what, table: keyOf(change.home), label: change.label };
+    case 'recreate-function':
+    case 'drop-function':
+      return change.live && { kind: 'function', table, label: change.live.oid };
+    default:
+      return null;
+  }
+}
+
+/** As `rebuildKey`s: what the changes drop of what can be rebuilt. */
+export function droppedKeys(changes: readonly Change[]): ReadonlySet<string> {
+  return new Set(
+    changes.flatMap((change) => {
+      const one = droppedBy(change);
+      if (one === null || one.kind === 'key' || one.kind === 'foreign key') return [];
+      return [rebuildKey(one.kind, one.table, one.label)];
+    }),
+  );
+}
