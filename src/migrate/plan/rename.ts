@@ -17,6 +17,7 @@ import type { OwnedTable, Ownership } from '../schema/managed.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import type { Step } from './step.ts';
+import { stepOf } from './step-list.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
 
 export type Renames = {
@@ -293,23 +294,13 @@ class RenamePlan {
     );
   }
 
-  #add(text: string, at: string, summary: string, table: string | null): void {
-    this.steps.push({
-      sql: text,
-      lane: 'metadata',
+  #add(sql: string, at: string, summary: string, table: string | null): void {
+    const base = {
       stage: 'rename',
-      identity: at,
-      at,
       sign: '~',
-      summary: `rename ${summary}`,
-      table,
       lock: 'AccessExclusive',
-      rewrites: false,
-      scans: false,
-      estimateMs: 1,
       hazards: ['BREAKS_OLD_CODE'],
-      action: { kind: 'sql' },
-      deferred: false,
-    });
+    } as const;
+    this.steps.push(stepOf({ ...base, sql, identity: at, summary: `rename ${summary}`, table }));
   }
 }

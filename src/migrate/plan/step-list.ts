@@ -5,7 +5,7 @@ import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import { nameOf } from '../schema/qualified-name.ts';
-import { LANES, STAGES, type Hazard, type Lane, type Lock, type Stage, type Step } from './step.ts';
+import { LANES, STAGES, type Lane, type Step } from './step.ts';
 
 export type PlanSettings = {
   /** How long writers may be held, in milliseconds; what would take longer goes online. */
@@ -56,23 +56,26 @@ export type Planners<Kinds extends Change['kind']> = {
   readonly [Kind in Kinds]: (steps: StepList, change: ChangeOf<Kind>) => void;
 };
 
-export type Draft = {
-  readonly sql: string;
-  readonly stage: Stage;
-  readonly identity: string;
-  readonly at?: string | undefined;
-  readonly sign?: Step['sign'] | undefined;
-  readonly summary: string;
-  readonly table?: string | null | undefined;
-  readonly lane?: Lane | undefined;
-  readonly lock?: Lock | undefined;
-  readonly rewrites?: boolean | undefined;
-  readonly scans?: boolean | undefined;
-  readonly estimateMs?: number | undefined;
-  readonly hazards?: readonly Hazard[] | undefined;
-  readonly action?: Step['action'] | undefined;
-  readonly part?: Step['part'];
-};
+/** A step that leaves out what is usual. */
+export type Draft = Pick<Step, 'sql' | 'stage' | 'identity' | 'summary'> & Partial<Omit<Step, 'deferred'>>;
+
+export function stepOf(draft: Draft, deferred = false): Step {
+  const lane = draft.lane ?? 'metadata';
+  return {
+    at: draft.identity,
+    sign: '+',
+    table: null,
+    lock: draft.table ? 'AccessExclusive' : 'none',
+    rewrites: false,
+    scans: false,
+    hazards: [],
+    action: { kind: 'sql' },
+    ...draft,
+    lane: deferred ? DEFERRED_LANE[lane] : lane,
+    estimateMs: Math.max(1, Math.round(draft.estimateMs ?? 1)),
+    deferred,
+  };
+}
 
 export class StepList {
   readonly facts: TableFacts;
@@ -108,25 +111,7 @@ export class StepList {
   }
 
   add(draft: Draft): void {
-    const lane = draft.lane ?? 'metadata';
-    this.#steps.push({
-      sql: draft.sql,
-      lane: this.#deferred ? DEFERRED_LANE[lane] : lane,
-      stage: draft.stage,
-      identity: draft.identity,
-      at: draft.at ?? draft.identity,
-      sign: draft.sign ?? '+',
-      summary: draft.summary,
-      table: draft.table ?? null,
-      lock: draft.lock ?? (draft.table ? 'AccessExclusive' : 'none'),
-      rewrites: draft.rewrites ?? false,
-      scans: draft.scans ?? false,
-      estimateMs: Math.max(1, Math.round(draft.estimateMs ?? 1)),
-      hazards: draft.hazards ?? [],
-      action: draft.action ?? { kind: 'sql' },
-      part: draft.part,
-      deferred: this.#deferred,
-    });
+    this.#steps.push(stepOf(draft, this.#deferred));
   }
 
   estimate(live: LiveTable | null, rate: number): number {
