@@ -1,10 +1,10 @@
 // Which changes must wait for the cutover of a type change that is made online: whatever depends on the column, and
 // whatever names something deferred. Names are compared as words; deferring too much only delays.
 import type { Change } from '../diff/change.ts';
-import type { DesiredTable, Expression } from '../schema/desired.ts';
+import type { DesiredFunction, DesiredTable, Expression } from '../schema/desired.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql-text.ts';
-import { columnsKey } from './step-list.ts';
+import { type ChangeOf, columnsKey } from './step-list.ts';
 
 /** `online`: the columns whose type changes online, as `schema.table.column`. */
 export function deferredChanges(
@@ -140,17 +140,8 @@ function mustDefer(change: Change, names: Names): boolean {
       return change.key.columns.some(isOn);
     case 'add-foreign-key':
     case 'drop-foreign-key':
-    case 'validate-foreign-key': {
-      const target = tableKey(change.foreignKey.targetSchema, change.foreignKey.targetTable);
-      return (
-        change.foreignKey.columns.some(isOn) ||
-        change.foreignKey.targetColumns.some((column) => names.columns.has(`${target}.${column}`)) ||
-        names.tables.has(target) ||
-        (change.kind === 'add-foreign-key' &&
-          (isTaken(change.table, change.foreignKey.label, names) ||
-            names.keys.has(columnsKey(target, [change.foreignKey.targetColumn]))))
-      );
-    }
+    case 'validate-foreign-key':
+      return change.foreignKey.columns.some(isOn) || isTargetDeferred(change, names);
     case 'add-check':
       return (
         isOn(change.check.column) ||
@@ -169,7 +160,6 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'drop-index':
       return change.index.columns.some(isOn) || says(change.index.predicate);
     case 'create-policy':
-      return isAccess(change.table, names) || says(change.policy.using, change.policy.check);
     case 'drop-policy':
       return isAccess(change.table, names) || says(change.policy.using, change.policy.check);
     case 'enable-rls':
@@ -188,10 +178,8 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'create-function':
     case 'replace-function':
     case 'recreate-function':
-    case 'grant-function': {
-      const words = wordsOf(`${change.fn.head}\n${change.fn.body}\n${change.live?.body ?? ''}`);
-      return says(change.fn.head, change.fn.body) || [...words].some((word) => names.rowTypes.has(word));
-    }
+    case 'grant-function':
+      return says(change.fn.head, change.fn.body) || namesRowType(change, names);
     // A deferred policy may still call it.
     case 'drop-function':
       return true;
@@ -199,6 +187,24 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'drop-storage-policy':
       return names.storage || says(change.policy.using, change.policy.check);
   }
+}
+
+type ForeignKeyChange = ChangeOf<'add-foreign-key' | 'drop-foreign-key' | 'validate-foreign-key'>;
+
+function isTargetDeferred(change: ForeignKeyChange, names: Names): boolean {
+  const { targetSchema, targetTable, targetColumns, label } = change.foreignKey;
+  const target = tableKey(targetSchema, targetTable);
+  if (names.tables.has(target)) return true;
+  if (targetColumns.some((column) => names.columns.has(`${target}.${column}`))) return true;
+  return (
+    change.kind === 'add-foreign-key' &&
+    (isTaken(change.table, label, names) || names.keys.has(columnsKey(target, targetColumns)))
+  );
+}
+
+function namesRowType({ fn, live }: Extract<Change, { fn: DesiredFunction }>, names: Names): boolean {
+  const words = wordsOf(`${fn.head}\n${fn.body}\n${live?.body ?? ''}`);
+  return [...words].some((word) => names.rowTypes.has(word));
 }
 
 function isAccess(table: DesiredTable, names: Names): boolean {
