@@ -5,13 +5,13 @@ import { randomBytes } from 'node:crypto';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type { Desired, DesiredFunction, DesiredStoragePolicy, DesiredTable } from '../schema/desired.ts';
+import type { Desired, DesiredFunction, DesiredStoragePolicy } from '../schema/desired.ts';
 import { createFunctionSql } from '../schema/function-sql.ts';
 import type { Live, LiveFunction, LivePolicy, LiveTable } from '../schema/live-schema.ts';
 import { readLiveInside } from '../schema/read-live.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { nameOf } from '../schema/qualified-name.ts';
-import { type Check, type Column, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
+import { type Check, type Index, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import {
@@ -22,23 +22,18 @@ import {
 } from './normal-forms.ts';
 import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
+/** What the shadow needs of a table. A declared table is one. */
 export type ShadowTable = {
   readonly schema: string;
   readonly name: string;
-  /** Columns; empty where there is none. */
-  readonly primaryKey: readonly string[];
+  readonly keys: readonly Key[];
   readonly columns: ReadonlyArray<{
     readonly name: string;
-    readonly type: string;
+    readonly typeSql: string;
     readonly default: Piece | null;
-    readonly at: string;
   }>;
-  readonly checks: ReadonlyArray<{ readonly label: string; readonly expression: Piece }>;
-  readonly indexes: ReadonlyArray<{
-    readonly label: string;
-    readonly columns: readonly string[];
-    readonly where: Piece;
-  }>;
+  readonly checks: ReadonlyArray<Pick<Check<Piece>, 'label' | 'expression'>>;
+  readonly indexes: ReadonlyArray<Pick<Index<Piece>, 'columns' | 'predicate'>>;
   readonly policies: ReadonlyArray<Policy<Piece> & { readonly at: string }>;
   readonly at: string;
 };
@@ -149,11 +144,11 @@ function buildStatements(shadow: Shadow, token: string): ShadowStatement[] {
     statements.push({ sql: text, at, piece, retry });
   };
   for (const table of shadow.tables) {
-    const columns = table.columns.map((column) => `${quoteIdent(column.name)} ${column.type}`);
+    const columns = table.columns.map((column) => `${quoteIdent(column.name)} ${column.typeSql}`);
     add(`create table ${nameOf(table)} (${columns.join(', ')})`, table.at);
   }
   for (const fn of shadow.functions) add(createFunctionSql(fn), fn.at, null, true);
-  for (const table of shadow.tables) addExpressions(table, add);
+  shadow.tables.forEach((table, number) => addExpressions(table, number, add));
   if (shadow.storagePolicies.length > 0) {
     const copy = `${copySchema(token)}.objects`;
     add(`create table ${copy} (like storage.objects)`, 'storage');
@@ -162,11 +157,8 @@ function buildStatements(shadow: Shadow, token: string): ShadowStatement[] {
   // GROUP BY the primary key makes the other columns functionally dependent, which the server knows only with the key.
   if (shadow.functions.some((fn) => wordsOf(fn.body).has('group')))
     for (const table of shadow.tables) {
-      if (table.primaryKey.length > 0)
-        add(
-          `alter table ${nameOf(table)} add primary key (${table.primaryKey.map(quoteIdent).join(', ')})`,
-          table.at,
-        );
+      const key = primaryKeyOf(table).map(quoteIdent);
+      if (key.length > 0) add(`alter table ${nameOf(table)} add primary key (${key.join(', ')})`, table.at);
     }
   if (shadow.functions.length > 0) {
     // With every table in place the bodies of SQL functions can be read too.
@@ -178,13 +170,13 @@ function buildStatements(shadow: Shadow, token: string): ShadowStatement[] {
 
 type Add = (text: string, at: string, piece?: Piece | null) => void;
 
-function addExpressions(table: ShadowTable, add: Add): void {
+function addExpressions(table: ShadowTable, number: number, add: Add): void {
   const name = nameOf(table);
   for (const column of table.columns) {
     if (column.default === null) continue;
     add(
       `alter table ${name} alter column ${quoteIdent(column.name)} set default ${column.default.sql}`,
-      column.at,
+      column.default.at,
       column.default,
     );
   }
@@ -195,13 +187,14 @@ function addExpressions(table: ShadowTable, add: Add): void {
       expression,
     );
   }
-  for (const { label, columns, where } of table.indexes) {
+  table.indexes.forEach(({ columns, predicate }, position) => {
+    if (predicate === null) return;
     add(
-      `create index ${label} on ${name} (${columns.map(quoteIdent).join(', ')}) where (\n${where.sql}\n)`,
-      where.at,
-      where,
+      `create index ${indexLabel(number, position)} on ${name} (${columns.map(quoteIdent).join(', ')}) where (\n${predicate.sql}\n)`,
+      predicate.at,
+      predicate,
     );
-  }
+  });
   table.policies.forEach((policy, index) => addPolicy(name, policy, index, add));
 }
 
@@ -307,52 +300,7 @@ function plainOrQuoted(name: string): string {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : quoteIdent(name);
 }
 
-/** A shadow without indexes and policies. `text`: the spelling of an expression that the server is to read. */
-export function shadowOf<Text>(
-  table: {
-    readonly schema: string;
-    readonly name: string;
-    readonly keys: readonly Key[];
-    readonly checks: readonly Check<Text>[];
-  },
-  columns: Iterable<Column<Text>>,
-  text: (expression: Text) => Piece,
-): ShadowTable {
-  return {
-    schema: table.schema,
-    name: table.name,
-    primaryKey: primaryKeyOf(table),
-    at: table.name,
-    columns: [...columns].map((column) => ({
-      name: column.name,
-      type: column.type,
-      default: column.default === null ? null : text(column.default),
-      at: column.name,
-    })),
-    checks: table.checks.map(({ label, expression }) => ({ label, expression: text(expression) })),
-    indexes: [],
-    policies: [],
-  };
-}
-
 /** `number` keeps the names of indexes apart, which are unique in their schema. */
-function shadowOfDesired(table: DesiredTable, number: number): ShadowTable {
-  return {
-    ...shadowOf(table, [], (expression) => expression),
-    at: table.at,
-    columns: table.columns.map((column) => ({
-      name: column.name,
-      type: column.typeSql,
-      default: column.default,
-      at: column.default?.at ?? column.at,
-    })),
-    indexes: table.indexes.flatMap(({ columns, predicate }, position) =>
-      predicate === null ? [] : [{ label: indexLabel(number, position), columns, where: predicate }],
-    ),
-    policies: table.policies,
-  };
-}
-
 function indexLabel(table: number, position: number): string {
   return `svc_i_${table}_${position}`;
 }
@@ -367,8 +315,7 @@ export async function normaliseInShadow(
   desired: Desired,
   schemas: readonly string[],
 ): Promise<Desired> {
-  const shadow = { ...desired, tables: desired.tables.map(shadowOfDesired) };
-  const result = await readThroughShadow(session, shadow, schemas);
+  const result = await readThroughShadow(session, desired, schemas);
   return {
     tables: desired.tables.map((table, number) => {
       const built = result.tables.get(keyOf(table));

@@ -6,10 +6,11 @@ import { sameSignature } from '../diff/functions.ts';
 import { schemasOf } from '../diff/diff.ts';
 import { normalFormsOf, withNormalForms } from './normal-forms.ts';
 import type { Piece } from './shadow-errors.ts';
-import { readThroughShadow, shadowOf, type ShadowResult, type ShadowTable } from './shadow-schema.ts';
+import { readThroughShadow, type ShadowResult, type ShadowTable } from './shadow-schema.ts';
 import type { Live, LiveTable } from '../schema/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import { MigrationRefused } from '../problem.ts';
+import type { Check, Column } from '../schema/relation.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 
 /** Takes the live text as the normal form of a declaration whose second print equals the live one's. */
@@ -25,10 +26,10 @@ export async function adoptStableForms(
     return found !== undefined && hasOtherText(table, found);
   });
   if (suspects.length === 0) return desired;
-  const declared = suspects.map((table) => shadowOf(table, table.columns, ({ normal }) => piece(normal)));
+  const declared = suspects.map((table) => respelled(table, table.columns, ({ normal }) => normal));
   const again = await readAgain(session, declared, desired, schemas);
   const pairs = suspects.map((table) => live.tables.get(keyOf(table))).filter((table) => table !== undefined);
-  const liveAgain = await readAgain(session, pairs.map(shadowOfLive), desired, schemas);
+  const liveAgain = await readAgain(session, pairs.map(respelledLive), desired, schemas);
   if (again === null || liveAgain === null) return desired;
   return {
     ...desired,
@@ -88,17 +89,34 @@ async function readAgain(
   }
 }
 
-function piece(text: string): Piece {
-  return { sql: text, written: text, at: '' };
+function respelledLive(table: LiveTable): ShadowTable {
+  const columns = [...table.columns.values()].map((column) =>
+    column.generated ? { ...column, default: null } : column,
+  );
+  return respelled(table, columns, (text) => text);
 }
 
-function shadowOfLive(table: LiveTable): ShadowTable {
-  const columns = [...table.columns.values()];
-  return shadowOf(
-    table,
-    columns.map((column) => (column.generated ? { ...column, default: null } : column)),
-    piece,
-  );
+/** The table without its indexes and policies, its expressions as the server printed them. */
+function respelled<Text>(
+  table: Pick<ShadowTable, 'schema' | 'name' | 'keys'> & { readonly checks: readonly Check<Text>[] },
+  columns: readonly Column<Text>[],
+  printOf: (expression: Text) => string,
+): ShadowTable {
+  const piece = (expression: Text): Piece => ({ sql: printOf(expression), written: '', at: '' });
+  return {
+    schema: table.schema,
+    name: table.name,
+    keys: table.keys,
+    columns: columns.map((column) => ({
+      name: column.name,
+      typeSql: column.type,
+      default: column.default === null ? null : piece(column.default),
+    })),
+    checks: table.checks.map(({ label, expression }) => ({ label, expression: piece(expression) })),
+    indexes: [],
+    policies: [],
+    at: '',
+  };
 }
 
 /** The live text is taken as the declared one's normal form where the second prints are equal. */
