@@ -1,5 +1,5 @@
-// One release on the server: unpacked, its functions built, then a `svc serve` of its own on a loopback port.
-// Knows nothing of who else serves; switching traffic is the receiver's.
+// One release on the server: an archive is unpacked and its functions bundled, then a `svc serve` of its own runs on a
+// loopback port. It knows nothing of other releases.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createReadStream, existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -28,6 +28,8 @@ export type ReleaseOptions = {
   readonly onLine: (line: string) => void;
   /** The service's own log, as it is written. */
   readonly onOutput: (text: string) => void;
+  /** Its process ended, for whatever reason. */
+  readonly onExit: () => void;
 };
 
 const PROBE_MS = 250;
@@ -96,7 +98,7 @@ export class Release {
 
   /** Starts it and waits until it is ready. What fails leaves nothing running. */
   async start(): Promise<void> {
-    const { directory, env, launcher } = this.#options;
+    const { directory, env, launcher, onOutput, onExit } = this.#options;
     this.#port = await freePort();
     this.#output = '';
     const child = spawn(
@@ -111,18 +113,19 @@ export class Release {
         '127.0.0.1',
         '--port',
         String(this.#port),
-        // The receiver's end of this pipe closes with it, however it ends: nobody could reach the release any more.
+        // The pipe closes when the receiver ends, however it does; nobody could reach the release any more.
         '--until-stdin-ends',
       ],
       { cwd: directory, env: definedOnly(env), stdio: ['pipe', 'pipe', 'pipe'] },
     );
     this.#child = child;
+    child.once('exit', onExit);
     child.stdin.on('error', () => {});
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8');
       stream.on('data', (text: string) => {
         this.#output = (this.#output + text).slice(-KEPT_OUTPUT);
-        this.#options.onOutput(text);
+        onOutput(text);
       });
     }
     const deadline = performance.now() + READY_TIMEOUT_MS;
@@ -145,7 +148,7 @@ export class Release {
       await response.arrayBuffer();
       return response.ok;
     } catch {
-      // Not listening (any more); the caller decides what that means.
+      // Not listening; the caller knows whether it should be.
       return false;
     }
   }
@@ -157,10 +160,6 @@ export class Release {
     const ended = once(child, 'exit');
     child.kill('SIGTERM');
     await ended;
-  }
-
-  whenEnded(act: () => void): void {
-    this.#child?.once('exit', act);
   }
 
   async remove(): Promise<void> {
