@@ -1,9 +1,8 @@
-// Which user PostgreSQL runs as. It refuses user id 0, so when svc runs as root the database runs as somebody else:
-// as the owner of the data or the project when that is an ordinary user, so that `sudo svc dev` leaves nothing behind
-// that its owner cannot use, else as `postgres`, else as `nobody`. An ordinary user runs it as himself.
+// Which user PostgreSQL runs as. It refuses to run as root, so then the owner of the data or of the project runs it
+// (`sudo svc dev` must leave nothing behind that its owner cannot use), else `postgres`, else `nobody`.
 import { lchown, readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { hasCode } from '../lib/error-code.ts';
+import { ifThere } from './if-there.ts';
 
 export type Account = { readonly uid: number; readonly gid: number };
 
@@ -11,7 +10,7 @@ const NOBODY: Account = { uid: 65534, gid: 65534 };
 
 export const isRoot = (): boolean => process.platform !== 'win32' && process.getuid?.() === 0;
 
-/** The user to run PostgreSQL as; undefined is "as ourselves". */
+/** The user to run PostgreSQL as; undefined: the one who runs svc. */
 export async function chooseAccount(
   dataDirectory: string,
   projectDirectory: string,
@@ -20,7 +19,7 @@ export async function chooseAccount(
   const owner = await ordinaryOwner(projectDirectory);
   return (
     (await ordinaryOwner(dataDirectory)) ??
-    // initdb refuses to work for a user id without a name, as the owners of mounted folders in containers often are.
+    // initdb refuses a user id without a name, and the owner of a folder mounted into a container often has none.
     (owner && (await hasName(owner)) ? owner : undefined) ??
     (await accountNamed('postgres')) ??
     (await accountNamed('nobody')) ??
@@ -28,23 +27,18 @@ export async function chooseAccount(
   );
 }
 
-/** Owner of a path, unless it is root's or not there. */
+/** Owner of a path; undefined when it is root's or not there. */
 export async function ordinaryOwner(path: string): Promise<Account | undefined> {
-  try {
-    const { uid, gid } = await stat(path);
-    return uid === 0 ? undefined : { uid, gid };
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return undefined;
-    throw error;
-  }
+  const found = await ifThere(stat(path));
+  return found && found.uid !== 0 ? { uid: found.uid, gid: found.gid } : undefined;
 }
 
-/** Gives a file we made to an account. Never through a symbolic link, which could lead to a file of the system. */
+/** Gives a file we made to an account. Not through a symbolic link, which could lead to a file of the system. */
 export async function giveTo(path: string, account: Account | undefined): Promise<void> {
   if (account !== undefined) await lchown(path, account.uid, account.gid);
 }
 
-/** May this account enter every folder on the way to a path, and the path itself? Access lists are not looked at. */
+/** May this account enter every folder on the way to a path, and the path itself? By mode bits, not access lists. */
 export async function canReach(account: Account, path: string): Promise<boolean> {
   for (let at = resolve(path); ; at = dirname(at)) {
     const { uid, gid, mode } = await stat(at);
@@ -63,7 +57,7 @@ async function hasName(account: Account): Promise<boolean> {
   return (await users()).some(({ uid }) => uid === account.uid);
 }
 
-/** The ordinary users. Node can switch to a user by name but not look one up without switching. */
+/** The ordinary users. Node itself cannot look one up. */
 async function users(): Promise<readonly (Account & { readonly name: string })[]> {
   const text = await readFile('/etc/passwd', 'utf8').catch(() => '');
   return text

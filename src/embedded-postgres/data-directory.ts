@@ -1,5 +1,5 @@
-// Making the data directory, so that it is there whole or not at all: initdb works in a folder beside the final
-// place, which is renamed when everything is done. A crash in between leaves a folder that the next start removes.
+// Makes the data directory, whole or not at all: initdb works in a folder beside the final place, which is renamed at
+// the end. A crash in between leaves a folder that the next start removes.
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { must } from '../lib/assert.ts';
 import { giveTo } from './account.ts';
 import { hasCode } from '../lib/error-code.ts';
+import { ifThere } from './if-there.ts';
 import { notOurs, occupied, problemFromOutput, wrongVersion } from './problem.ts';
 import { launch, nameOf, type Program } from './program.ts';
 
@@ -41,7 +42,7 @@ async function moveInPlace(fresh: string, dataDirectory: string): Promise<void> 
   }
 }
 
-/** Removes what interrupted first starts left; only for the holder of the project's lock. */
+/** Removes what interrupted first starts left. Only the holder of the project's lock may. */
 export async function removeHalfMade(dataDirectory: string): Promise<void> {
   const parent = dirname(dataDirectory);
   for (const name of await readdir(parent)) {
@@ -52,19 +53,17 @@ export async function removeHalfMade(dataDirectory: string): Promise<void> {
   }
 }
 
-/** Is there a data directory? One that this svc cannot use is a problem, not a "no". */
+/** Throws for a data directory that this svc cannot use. */
 export async function hasDataDirectory(dataDirectory: string, program: Program): Promise<boolean> {
-  try {
-    const { uid } = await stat(dataDirectory);
-    const us = program.account?.uid ?? process.getuid?.() ?? uid;
-    if (uid !== us) throw notOurs(dataDirectory, uid, us);
-    const major = (await readFile(join(dataDirectory, 'PG_VERSION'), 'utf8')).trim();
-    if (major !== program.native.major) throw wrongVersion(dataDirectory, major, program.native.major);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false;
-    throw error;
+  const found = await ifThere(stat(dataDirectory));
+  if (!found) return false;
+  const us = program.account?.uid ?? process.getuid?.() ?? found.uid;
+  if (found.uid !== us) throw notOurs(dataDirectory, found.uid, us);
+  const major = (await ifThere(readFile(join(dataDirectory, 'PG_VERSION'), 'utf8')))?.trim();
+  if (major !== undefined && major !== program.native.major) {
+    throw wrongVersion(dataDirectory, major, program.native.major);
   }
+  return major !== undefined;
 }
 
 /**
@@ -91,7 +90,7 @@ async function runInitdb(program: Program, fresh: string, sync: boolean): Promis
       ...(sync ? [] : ['--no-sync']),
     ],
     cwd: fresh,
-    // Ctrl-C in the terminal is for svc, which lets this end and then stops; it takes less than a second.
+    // Ctrl-C in the terminal reaches svc alone, which lets initdb end (in less than a second) and then stops.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });

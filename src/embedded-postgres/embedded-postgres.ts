@@ -1,9 +1,9 @@
-// The development PostgreSQL of one project: made at the first start, kept in the project's `.svc` folder, found
-// again after any kind of end. It knows nothing of roles, schemas or migrations: whoever gets its URL does the rest.
+// The development PostgreSQL of one project: made at the first start, kept in the project's `.svc` folder, found again
+// however svc or the server ended. Roles, schemas and migrations are for whoever gets its URL.
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Log } from '../log/log.ts';
-import { chooseAccount, giveTo, isRoot, ordinaryOwner } from './account.ts';
+import { chooseAccount, giveTo, isRoot, ordinaryOwner, type Account } from './account.ts';
 import { createDataDirectory, hasDataDirectory, removeHalfMade } from './data-directory.ts';
 import { keepShort, openLogFile } from './log-file.ts';
 import { findNativePackage, type NativePackage } from './native-package.ts';
@@ -41,60 +41,59 @@ export type EmbeddedPostgres = {
   /** The server was left running by an earlier svc. */
   readonly adopted: boolean;
   readonly pid: number;
-  /** Ends the server and gives the project free; may be called more than once. */
+  /** Ends the server and releases the project; may be called more than once. */
   stop(): Promise<void>;
+};
+
+/** What every step of a start works with. */
+type Project = {
+  readonly program: Program;
+  readonly durability: Durability;
+  /** Whom our files should belong to when root works in a user's project. */
+  readonly owner: Account | undefined;
+  readonly dataDirectory: string;
+  readonly passwordFile: string;
+  readonly logFile: string;
 };
 
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const dir = resolve(options.dir);
-  const places = {
-    dir,
-    dataDirectory: join(dir, 'postgres'),
-    passwordFile: join(dir, 'postgres.password'),
-    logFile: join(dir, 'postgres.log'),
-  };
-  const durability = options.durability ?? 'durable';
   const owner = await makeFolder(dir);
   const lock = await acquireProjectLock(dir, owner);
   try {
-    const account = await chooseAccount(places.dataDirectory, dirname(dir));
-    const native = await usableNative(options.native ?? (await findNativePackage()), account, dir);
-    const program: Program = { native, account };
-    const password = await prepareData(program, places, durability, owner);
+    const project = await openProject(dir, owner, options);
+    const password = await prepareData(project);
     const urlOf = (port: number) => `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+    const left = await takeOver(project, urlOf);
+    const server = left ?? (await startServer(project, urlOf));
+    const adopted = left !== undefined;
+    options.log.debug({ pid: server.pid, port: server.port, adopted }, 'PostgreSQL is ready');
 
-    const left = await takeOver(program, places.dataDirectory, urlOf);
-    const server = left ?? (await startServer(program, places, durability, owner, urlOf));
-    options.log.debug(
-      { pid: server.pid, port: server.port, adopted: left !== undefined },
-      'PostgreSQL is ready',
-    );
-
-    const endShortening = keepShort(places.logFile);
+    const endShortening = keepShort(project.logFile);
     const endWatch = watchFor(server.pid, () =>
       options.log.error(
         { pid: server.pid },
-        `PostgreSQL ended unexpectedly: see ${places.logFile}, start svc again`,
+        `PostgreSQL ended unexpectedly: see ${project.logFile}, start svc again`,
       ),
     );
-    // The last resort when svc ends without stopping us: a signal is all that can be sent from there.
-    const lastResort = () => signalQuietly(server.pid);
-    process.once('exit', lastResort);
+    // When svc ends without stopping the server: an exit hook can do no more than send a signal.
+    const signalServer = () => signalQuietly(server.pid);
+    process.once('exit', signalServer);
     let stopping: Promise<void> | undefined;
     const stop = async () => {
       endShortening();
       endWatch();
       try {
-        await stopPostmaster(program, places.dataDirectory, server.pid, durability);
+        await stopPostmaster(project.program, project.dataDirectory, server.pid, project.durability);
       } finally {
-        process.removeListener('exit', lastResort);
+        process.removeListener('exit', signalServer);
         await lock.release();
       }
     };
     return {
       url: urlOf(server.port),
-      version: native.version,
-      adopted: left !== undefined,
+      version: project.program.native.version,
+      adopted,
       pid: server.pid,
       stop: () => (stopping ??= stop()),
     };
@@ -104,17 +103,8 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   }
 }
 
-type Places = {
-  readonly dir: string;
-  readonly dataDirectory: string;
-  readonly passwordFile: string;
-  readonly logFile: string;
-};
-
-type Owner = Awaited<ReturnType<typeof ordinaryOwner>>;
-
 /** Makes `.svc`, and finds whom our files should belong to: when root works in a user's project, that user. */
-async function makeFolder(dir: string): Promise<Owner> {
+async function makeFolder(dir: string): Promise<Account | undefined> {
   await mkdir(dir, { recursive: true });
   const { uid } = await stat(dir);
   if (!isRoot()) {
@@ -127,33 +117,41 @@ async function makeFolder(dir: string): Promise<Owner> {
   return owner;
 }
 
-/** Data directory and password, made when this is the first start. Answers the password. */
-async function prepareData(
-  program: Program,
-  places: Places,
-  durability: Durability,
-  owner: Owner,
-): Promise<string> {
-  await removeHalfMade(places.dataDirectory);
-  const known = await readPassword(places.passwordFile);
-  if (await hasDataDirectory(places.dataDirectory, program)) {
-    if (known === undefined) throw passwordLost(places.passwordFile, places.dataDirectory);
+async function openProject(
+  dir: string,
+  owner: Account | undefined,
+  { native, durability }: EmbeddedPostgresOptions,
+): Promise<Project> {
+  const dataDirectory = join(dir, 'postgres');
+  const account = await chooseAccount(dataDirectory, dirname(dir));
+  return {
+    program: { native: await usableNative(native ?? (await findNativePackage()), account, dir), account },
+    durability: durability ?? 'durable',
+    owner,
+    dataDirectory,
+    passwordFile: join(dir, 'postgres.password'),
+    logFile: join(dir, 'postgres.log'),
+  };
+}
+
+/** Data directory and password, made when this is the first start. Returns the password. */
+async function prepareData(project: Project): Promise<string> {
+  const { program, dataDirectory, passwordFile } = project;
+  await removeHalfMade(dataDirectory);
+  const known = await readPassword(passwordFile);
+  if (await hasDataDirectory(dataDirectory, program)) {
+    if (known === undefined) throw passwordLost(passwordFile, dataDirectory);
     return known;
   }
   // The password comes first: a crash in between leaves a password without data, which the next start uses.
-  const password = known ?? (await createPassword(places.passwordFile, owner));
-  await createDataDirectory(program, {
-    dataDirectory: places.dataDirectory,
-    password,
-    sync: durability === 'durable',
-  });
+  const password = known ?? (await createPassword(passwordFile, project.owner));
+  await createDataDirectory(program, { dataDirectory, password, sync: project.durability === 'durable' });
   return password;
 }
 
-/** A server that outlived its svc is used as it is when it is surely ours and current, and ended otherwise. */
+/** A server that outlived its svc is used again when it is surely ours and current, and stopped otherwise. */
 async function takeOver(
-  program: Program,
-  dataDirectory: string,
+  { program, dataDirectory }: Project,
   urlOf: (port: number) => string,
 ): Promise<Postmaster | undefined> {
   const found = await findPostmaster(dataDirectory);
@@ -173,42 +171,36 @@ async function takeOver(
   return undefined;
 }
 
-async function startServer(
-  program: Program,
-  places: Places,
-  durability: Durability,
-  owner: Owner,
-  urlOf: (port: number) => string,
-): Promise<Postmaster> {
-  const log = await openLogFile(places.logFile, owner);
+async function startServer(project: Project, urlOf: (port: number) => string): Promise<Postmaster> {
+  const { program, durability, dataDirectory, passwordFile, logFile } = project;
+  const log = await openLogFile(logFile, project.owner);
   try {
-    const { dataDirectory } = places;
     const server = await startPostmaster(program, { dataDirectory, durability, log });
     const answer = await askServer(urlOf(server.port));
     if (answer.kind === 'answers') return server;
     await stopPostmaster(program, dataDirectory, server.pid, durability);
-    if (answer.kind === 'refuses-password') throw passwordLost(places.passwordFile, dataDirectory);
-    throw startFailed('it does not answer on its port', places.logFile, answer.cause);
+    if (answer.kind === 'refuses-password') throw passwordLost(passwordFile, dataDirectory);
+    throw startFailed('it does not answer on its port', logFile, answer.cause);
   } finally {
     await log.close();
   }
 }
 
-/** An adopted server is no child of ours and announces nothing, so both kinds are looked at. */
-function watchFor(pid: number, ended: () => void): () => void {
+/** Calls when the process ends, child of ours or adopted: an adopted one announces nothing. The result ends the watch. */
+function watchFor(pid: number, onEnd: () => void): () => void {
   let watching = true;
-  const timer = setInterval(() => {
-    void isAlive(pid).then((alive) => {
-      // The answer may come after a stop has begun.
-      if (alive || !watching) return;
-      end();
-      ended();
-    });
-  }, 1000);
   const end = () => {
     watching = false;
     clearInterval(timer);
   };
+  const timer = setInterval(() => {
+    void isAlive(pid).then((alive) => {
+      // The watch may have been ended in the meantime.
+      if (alive || !watching) return;
+      end();
+      onEnd();
+    });
+  }, 1000);
   timer.unref();
   return end;
 }

@@ -1,8 +1,8 @@
-// PostgreSQL's own log. It writes straight to the file, so a killed svc does not take the log with it;
-// the price is that we cut the file behind its back when it grows.
+// PostgreSQL's own log. The server writes straight to the file, so that its log survives a killed svc; when the file
+// grows too long, we empty it under the running server.
 import { open, rename, stat, truncate } from 'node:fs/promises';
 import { giveTo, type Account } from './account.ts';
-import { hasCode } from '../lib/error-code.ts';
+import { ifThere } from './if-there.ts';
 
 const MAX_BYTES = 4 * 1024 * 1024;
 const LOOK_EVERY_MS = 60_000;
@@ -18,7 +18,7 @@ export type LogFile = {
 
 export async function openLogFile(path: string, owner: Account | undefined): Promise<LogFile> {
   if ((await sizeOf(path)) > MAX_BYTES) await rename(path, `${path}.1`);
-  // Append: the next write after a cut goes to the new end, not behind a hole.
+  // Append mode: after the file is emptied, the next write goes to its new end and leaves no hole.
   const file = await open(path, 'a+', 0o600);
   await giveTo(path, owner);
   const from = (await file.stat()).size;
@@ -36,26 +36,21 @@ export async function openLogFile(path: string, owner: Account | undefined): Pro
   };
 }
 
-/** Empties the log whenever it has grown too long; returns how to end that. */
+/** Empties the log whenever it is too long; the result ends that. */
 export function keepShort(path: string): () => void {
-  const timer = setInterval(() => void cut(path), LOOK_EVERY_MS);
+  const timer = setInterval(() => void empty(path), LOOK_EVERY_MS);
   timer.unref();
   return () => clearInterval(timer);
 }
 
-export async function cut(path: string, maxBytes: number = MAX_BYTES): Promise<void> {
+async function empty(path: string): Promise<void> {
   try {
-    if ((await sizeOf(path)) > maxBytes) await truncate(path);
+    if ((await sizeOf(path)) > MAX_BYTES) await truncate(path);
   } catch {
-    // A log that cannot be cut is no reason to disturb the server; the next start rotates it.
+    // No reason to disturb the server; the next start rotates the log.
   }
 }
 
 async function sizeOf(path: string): Promise<number> {
-  try {
-    return (await stat(path)).size;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return 0;
-    throw error;
-  }
+  return (await ifThere(stat(path)))?.size ?? 0;
 }

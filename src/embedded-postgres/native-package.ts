@@ -1,10 +1,10 @@
-// The PostgreSQL binaries that npm installed for this platform: where they are, and making them usable.
-// npm cannot carry symbolic links, so the package lists its library links in a file and makes them in an install
-// script; where install scripts are off, we make them at first use.
-import { copyFile, lstat, mkdir, readdir, readFile, readlink, symlink } from 'node:fs/promises';
+// The PostgreSQL binaries that npm installed for this platform. npm cannot carry symbolic links, so the package lists
+// its library links in a file and makes them in an install script; where scripts are off, we make them at first use.
+import { cp, lstat, readFile, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { hasCode } from '../lib/error-code.ts';
+import { ifThere } from './if-there.ts';
 import { libraryMissing, packageMissing, unsupportedPlatform } from './problem.ts';
 
 export type NativePackage = {
@@ -57,11 +57,11 @@ export function binary(native: NativePackage, name: 'initdb' | 'postgres' | 'pg_
 
 type Link = { readonly target: string; readonly path: string };
 
-/** The links that the package wants and that are not there. */
+/** Links that the package lists and that are not there. */
 export async function missingLinks(native: NativePackage): Promise<readonly Link[]> {
   const missing: Link[] = [];
   for (const link of await listedLinks(native)) {
-    if (!(await exists(link.path))) missing.push(link);
+    if (!(await ifThere(lstat(link.path)))) missing.push(link);
   }
   return missing;
 }
@@ -79,55 +79,26 @@ export async function hydrate(native: NativePackage): Promise<void> {
 
 /** Copies the binaries, with their links made, to a folder that exists and is empty. */
 export async function copyNative(native: NativePackage, to: string): Promise<void> {
-  await copyFolder(native.root, to);
+  // Static libraries are for compiling extensions, not for running a server.
+  const filter = (path: string): boolean => !path.endsWith('.a');
+  await cp(native.root, to, { recursive: true, verbatimSymlinks: true, filter });
   await hydrate({ ...native, root: to });
 }
 
-async function copyFolder(from: string, to: string): Promise<void> {
-  for (const entry of await readdir(from, { withFileTypes: true })) {
-    const source = join(from, entry.name);
-    const target = join(to, entry.name);
-    if (entry.isDirectory()) {
-      await mkdir(target, { recursive: true, mode: 0o755 });
-      await copyFolder(source, target);
-    } else if (entry.isSymbolicLink()) {
-      await symlink(await readlink(source), target);
-    } else if (!entry.name.endsWith('.a')) {
-      // Static libraries serve those who compile extensions, not those who run a server.
-      await copyFile(source, target);
-    }
-  }
-}
-
 async function listedLinks(native: NativePackage): Promise<readonly Link[]> {
-  let text: string;
-  try {
-    text = await readFile(join(native.root, 'pg-symlinks.json'), 'utf8');
-  } catch (error) {
-    // Windows has no links to make, hence no list.
-    if (hasCode(error, 'ENOENT')) return [];
-    throw error;
-  }
+  const text = await ifThere(readFile(join(native.root, 'pg-symlinks.json'), 'utf8'));
+  // Windows has no links to make, hence no list.
+  if (text === undefined) return [];
   const list: unknown = JSON.parse(text);
   if (!Array.isArray(list)) throw libraryMissing('pg-symlinks.json is not a list');
   return list.map((item: unknown) => {
     if (typeof item !== 'object' || item === null || !('source' in item) || !('target' in item)) {
       throw libraryMissing('pg-symlinks.json has an entry without source and target');
     }
-    // Paths in the list start at the package's folder, whose `native` we may have copied elsewhere.
+    // Paths in the list start at the package's folder; we may have copied its `native` elsewhere.
     const path = resolve(native.root, relative('native', String(item.target)));
     if (!path.startsWith(native.root))
       throw libraryMissing(`pg-symlinks.json leads outside: ${basename(path)}`);
     return { path, target: relative(dirname(String(item.target)), String(item.source)) };
   });
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await lstat(path);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false;
-    throw error;
-  }
 }

@@ -3,15 +3,10 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { giveTo, type Account } from './account.ts';
-import { hasCode } from '../lib/error-code.ts';
+import { ifThere } from './if-there.ts';
 
 export async function readPassword(file: string): Promise<string | undefined> {
-  try {
-    return (await readFile(file, 'utf8')).trim() || undefined;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return undefined;
-    throw error;
-  }
+  return (await ifThere(readFile(file, 'utf8')))?.trim() || undefined;
 }
 
 export async function createPassword(file: string, owner: Account | undefined): Promise<string> {

@@ -1,7 +1,7 @@
 // What a running PostgreSQL says about itself in its data directory (postmaster.pid, one fact a line).
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { hasCode } from '../lib/error-code.ts';
+import { ifThere } from './if-there.ts';
 
 export type PostmasterFile = {
   readonly pid: number;
@@ -24,12 +24,8 @@ export function parsePostmasterFile(text: string): PostmasterFile | undefined {
 }
 
 export async function readPostmasterFile(dataDirectory: string): Promise<PostmasterFile | undefined> {
-  try {
-    return parsePostmasterFile(await readFile(postmasterFile(dataDirectory), 'utf8'));
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return undefined;
-    throw error;
-  }
+  const text = await ifThere(readFile(postmasterFile(dataDirectory), 'utf8'));
+  return text === undefined ? undefined : parsePostmasterFile(text);
 }
 
 export const postmasterFile = (dataDirectory: string): string => join(dataDirectory, 'postmaster.pid');

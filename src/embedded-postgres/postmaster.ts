@@ -1,5 +1,5 @@
-// A running PostgreSQL: starting one, finding one that outlived its svc, and stopping either.
-// It runs in a session of its own, so Ctrl-C in the terminal reaches svc alone, which drains its requests first.
+// A running PostgreSQL: starting one, finding one that outlived its svc, stopping either. It has a session of its own,
+// so Ctrl-C in the terminal reaches svc alone, which drains its requests first.
 import type { ChildProcess } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -20,10 +20,13 @@ export type Durability = 'durable' | 'throwaway';
 export type Postmaster = { readonly pid: number; readonly port: number };
 
 const PORT_ATTEMPTS = 5;
-// Crash recovery of a development database; a server that says nothing for so long is stuck.
+/** Long enough for crash recovery; a server that is not ready by then is stuck. */
 const START_WITHIN_MS = 60_000;
-const FAST_STOP_WITHIN_MS = 10_000;
-const IMMEDIATE_STOP_WITHIN_MS = 5_000;
+/** PostgreSQL's modes of shutdown. */
+const SHUTDOWN = {
+  fast: { signal: 'SIGINT', withinMs: 10_000 },
+  immediate: { signal: 'SIGQUIT', withinMs: 5_000 },
+} as const;
 
 const SETTINGS: readonly string[] = [
   'listen_addresses=127.0.0.1',
@@ -46,9 +49,9 @@ const THROWAWAY: readonly string[] = [
   'full_page_writes=off',
   'synchronous_commit=off',
   'autovacuum_naptime=1h',
-  // Several test files at once, each with pools of its own.
+  // Several test files run at once, each with pools of its own.
   'max_connections=400',
-  // Makes CREATE DATABASE from a template cheap to write: no checkpoint has to reach the disk.
+  // CREATE DATABASE from a template is cheap when no checkpoint has to reach the disk.
   'max_wal_size=4GB',
   'checkpoint_timeout=1h',
 ];
@@ -66,30 +69,30 @@ export async function startPostmaster(program: Program, request: StartRequest): 
     const child = await spawnPostmaster(program, request, port);
     if (await isReady(child, request.dataDirectory)) return { pid: must(child.pid, 'process id'), port };
     said = await request.log.tail();
-    // Between our look at the port and the server's bind anybody may have taken it.
+    // Somebody may have taken the port since we found it free.
     if (!/could not bind|Address already in use/.test(said)) throw problemFromOutput(said, request.log.path);
   }
   throw portTaken(PORT_ATTEMPTS, said.trim().split('\n').at(-1) ?? '');
 }
 
-/** The server of this data directory when one runs, whoever started it. Clears away what a dead one left. */
+/** The server that runs in this data directory, whoever started it. Clears away what a dead one left. */
 export async function findPostmaster(dataDirectory: string): Promise<PostmasterFile | undefined> {
   const found = await readPostmasterFile(dataDirectory);
   if (found === undefined) return undefined;
   if (await isAlive(found.pid)) {
     const works = await worksIn(found.pid, dataDirectory);
-    // macOS tells the program but not the directory: the path in the file then has to be ours.
+    // macOS tells the program of a process but not its directory, so there the path in the file has to be ours.
     const samePath = process.platform === 'linux' || resolve(found.dataDirectory) === resolve(dataDirectory);
     if (works !== false && samePath) return found;
   }
   await endOrphans(dataDirectory);
-  // A stranger has the number now, or nobody reaped the dead server: PostgreSQL takes either for a living one and
-  // would refuse to start. Otherwise the file stays, for PostgreSQL's own check of the shared memory it names.
+  // Another process has the id now, or nobody reaped the dead server. PostgreSQL takes either for a living server and
+  // would refuse to start. Otherwise the file stays: PostgreSQL checks the shared memory that it names.
   if (isTaken(found.pid)) await rm(postmasterFile(dataDirectory), { force: true });
   return undefined;
 }
 
-/** Waits while a found server is still starting or recovering; undefined when it never gets there. */
+/** Waits while a found server still starts or recovers; undefined when it never gets ready. */
 export async function whenReady(dataDirectory: string, pid: number): Promise<PostmasterFile | undefined> {
   const answer = await until(START_WITHIN_MS, async () => {
     if (!(await isAlive(pid))) return 'gone';
@@ -107,7 +110,7 @@ export type ServerAnswer =
 
 export async function askServer(url: string): Promise<ServerAnswer> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 });
-  // A connection that breaks while idle reports here; the query below reports its own failure.
+  // Without a listener, a connection that breaks while idle would end the process.
   client.on('error', () => undefined);
   try {
     await client.connect();
@@ -126,30 +129,23 @@ export async function askServer(url: string): Promise<ServerAnswer> {
   }
 }
 
-/** Fast shutdown: open transactions are rolled back, everything is written. Harder when that takes too long. */
+/** Fast shutdown (open transactions are rolled back, everything is written), then immediate if that takes too long. */
 export async function stopPostmaster(
   program: Program,
   dataDirectory: string,
   pid: number,
   durability: Durability,
 ): Promise<void> {
-  const steps: readonly { readonly signal: NodeJS.Signals; readonly withinMs: number }[] =
-    durability === 'durable'
-      ? [
-          { signal: 'SIGINT', withinMs: FAST_STOP_WITHIN_MS },
-          { signal: 'SIGQUIT', withinMs: IMMEDIATE_STOP_WITHIN_MS },
-        ]
-      : [{ signal: 'SIGQUIT', withinMs: IMMEDIATE_STOP_WITHIN_MS }];
-  for (const { signal, withinMs } of steps) {
-    if (process.platform === 'win32')
-      await askToStop(program, dataDirectory, signal === 'SIGINT' ? 'fast' : 'immediate');
+  for (const mode of durability === 'durable' ? (['fast', 'immediate'] as const) : (['immediate'] as const)) {
+    const { signal, withinMs } = SHUTDOWN[mode];
+    if (process.platform === 'win32') await askToStop(program, dataDirectory, mode);
     else if (!send(pid, signal)) return;
     if (await until(withinMs, async () => ((await isAlive(pid)) ? undefined : true))) return;
   }
   throw stopFailed(pid);
 }
 
-/** Server processes whose postmaster was killed. They end by themselves, unless they are busy. */
+/** Ends server processes whose postmaster was killed. They end by themselves, unless they are busy. */
 async function endOrphans(dataDirectory: string): Promise<void> {
   const gone = async (withinMs: number) =>
     until(withinMs, async () => ((await processesIn(dataDirectory)).length === 0 ? true : undefined), 50);
@@ -187,7 +183,11 @@ async function isReady(child: ChildProcess, dataDirectory: string): Promise<bool
   throw startFailed(`it was not ready within ${START_WITHIN_MS / 1000} seconds`, undefined);
 }
 
-async function askToStop(program: Program, dataDirectory: string, mode: 'fast' | 'immediate'): Promise<void> {
+async function askToStop(
+  program: Program,
+  dataDirectory: string,
+  mode: keyof typeof SHUTDOWN,
+): Promise<void> {
   const child = await launch(program, {
     name: 'pg_ctl',
     args: ['stop', '-D', dataDirectory, '-m', mode, '--no-wait'],

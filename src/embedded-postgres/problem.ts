@@ -1,34 +1,16 @@
-// Everything that can keep the development PostgreSQL from running, each with what to do about it.
-// None of these reaches the wire: they are printed by the command that tried to start the database.
+// What can keep the development PostgreSQL from running, each with what to do about it. None of these reaches the wire:
+// the command that tried to start the database prints them.
 import { Problem } from '../problem/problem.ts';
 
 const OWN_SERVER = 'set SVC_DATABASE_URL to a PostgreSQL server of your own';
 
-export type EmbeddedPostgresProblemCode =
-  | 'postgres_package_missing'
-  | 'postgres_unsupported_platform'
-  | 'postgres_library_missing'
-  | 'postgres_not_executable'
-  | 'postgres_already_running'
-  | 'postgres_not_ours'
-  | 'postgres_wrong_version'
-  | 'postgres_folder_occupied'
-  | 'postgres_no_unprivileged_user'
-  | 'postgres_nameless_user'
-  | 'postgres_unreachable_directory'
-  | 'postgres_disk_full'
-  | 'postgres_port_taken'
-  | 'postgres_password_lost'
-  | 'postgres_start_failed'
-  | 'postgres_stop_failed';
-
 function problem(
-  code: EmbeddedPostgresProblemCode,
+  code: `postgres_${string}`,
   message: string,
   details: string | undefined,
   hint: string,
   cause?: unknown,
-): Problem<EmbeddedPostgresProblemCode> {
+): Problem {
   return new Problem(code, 503, message, { details, hint, cause });
 }
 
@@ -165,8 +147,8 @@ export const stopFailed = (pid: number) =>
     `Look at what it waits for, or end process ${pid} yourself.`,
   );
 
-/** What initdb or postgres printed before it gave up, turned into the problem a person can act on. */
-export function problemFromOutput(output: string, logFile?: string): Problem<EmbeddedPostgresProblemCode> {
+/** The problem behind what initdb or postgres printed before it gave up. */
+export function problemFromOutput(output: string, logFile?: string): Problem {
   const lines = output
     .split('\n')
     .map((line) => line.trim())

@@ -1,17 +1,17 @@
-// Who a process id is. Ids are reused, so a number alone never says that "the process that wrote this file still
-// runs"; a number with its start time does. Linux answers from /proc, macOS from ps; elsewhere only the number counts.
+// Which process a process id is. Ids are reused, so only an id and a start time together tell whether the process that
+// wrote a file still runs. Linux answers from /proc, macOS from ps; elsewhere the id has to do.
 import { execFile } from 'node:child_process';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { hasCode } from '../lib/error-code.ts';
 
-/** Is the number in use? Also by a process that has ended and that nobody has reaped. */
+/** Is the id in use, if only by a process that has ended and was not reaped? */
 export function isTaken(pid: number): boolean {
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // Somebody else's process: it exists, and we may not signal it.
+    // It exists and is somebody else's.
     return hasCode(error, 'EPERM');
   }
 }
@@ -20,17 +20,17 @@ export function isTaken(pid: number): boolean {
 export async function isAlive(pid: number): Promise<boolean> {
   if (!isTaken(pid)) return false;
   if (process.platform !== 'linux') return true;
-  // In a container without an init process nobody reaps orphans, and signal 0 reaches them for ever.
+  // In a container without an init process nobody reaps orphans; signal 0 reaches them for ever.
   const state = (await linuxStat(pid))?.[0];
   return state !== undefined && state !== 'Z' && state !== 'X';
 }
 
-/** A text that differs for two processes which had the same id; empty where the system does not tell. */
+/** A text that differs between two processes with the same id; empty where the system does not tell. */
 export async function startOf(pid: number): Promise<string> {
   if (process.platform === 'linux') {
     const ticks = (await linuxStat(pid))?.[19];
     if (ticks === undefined) return '';
-    // Ticks count from boot, so the boot is part of the answer.
+    // Ticks count from boot.
     const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '');
     return `${boot.trim()}:${ticks}`;
   }
@@ -38,17 +38,17 @@ export async function startOf(pid: number): Promise<string> {
   return '';
 }
 
-/** Is this process a PostgreSQL process at work in this data directory? `undefined`: the system does not tell. */
+/** Is this a PostgreSQL process at work in this data directory? `undefined`: the system does not tell. */
 export async function worksIn(pid: number, dataDirectory: string): Promise<boolean | undefined> {
   if (process.platform === 'linux') {
-    // Every process of a cluster has the data directory as its working directory. Comparing inodes, not paths, holds
-    // when the project was moved, and tells a copied project (with a copied postmaster.pid) from the original.
+    // Every process of a cluster works in its data directory. Inodes, unlike paths, stay the same when the project is
+    // moved, and tell a copied project (with a copied postmaster.pid) from the original.
     try {
       const [works, directory] = await Promise.all([stat(`/proc/${pid}/cwd`), stat(dataDirectory)]);
       const name = await readFile(`/proc/${pid}/comm`, 'utf8');
       return works.ino === directory.ino && works.dev === directory.dev && name.trim() === 'postgres';
     } catch {
-      // Gone, or somebody else's: either way not the process we are looking for.
+      // Gone, or somebody else's: not the process we look for.
       return false;
     }
   }

@@ -17,9 +17,9 @@ export type Invocation = {
 };
 
 /**
- * How the program should call its own data directory. A project may lie below a folder that only root may enter
- * (/root is one). Node enters the working directory before it gives up root's rights, and Linux lets a process
- * reopen the directory it is in under the name /proc/self/cwd whatever lies above, so this name always works.
+ * The path by which the program should name its data directory. The project may lie below a folder that only root may
+ * enter (such as /root). Node enters the working directory before it gives up root's rights, and Linux lets a process
+ * open the directory it is in as /proc/self/cwd, whatever lies above.
  */
 export async function nameOf(dataDirectory: string, account: Account | undefined): Promise<string> {
   if (account === undefined || (await canReach(account, dataDirectory))) return dataDirectory;
@@ -50,9 +50,9 @@ export async function launch(program: Program, call: Invocation): Promise<ChildP
   return child;
 }
 
-/** Nothing of the user's environment: PGPORT or PGOPTIONS would reconfigure the server, and secrets do not belong in it. */
+/** Nothing of the user's: PGPORT or PGOPTIONS would reconfigure the server, and secrets do not belong in it. */
 function environment(): NodeJS.ProcessEnv {
-  // English messages, because some of them are recognised; UTC, because initdb would write the local zone down.
+  // English messages, because we recognise some of them; UTC, because initdb would write the local zone down.
   const fixed = { LC_ALL: 'C', TZ: 'UTC' };
   if (process.platform !== 'win32') return { ...fixed, PATH: '/usr/bin:/bin' };
   const root = String.raw`C:\Windows`;

@@ -1,14 +1,13 @@
-// One svc per project folder. Whoever wants the folder puts up a claim, a file named after its process (id, start
-// time, a random token), and only then looks for other claims. Of two that come at once at least one sees the other,
-// so two never hold; a claim is only ever removed by its maker or when its process is gone, and no name is used
-// twice, so clearing up after a killed svc cannot hit a living one. A single lock file has no such safe takeover.
-// It does not see into other machines or containers that share the folder.
+// One svc per project folder. Each starter first writes a claim, a file named after its process (id, start time, a
+// random token), and then looks for other claims: of two at once at least one sees the other, so two never hold. No
+// name is used twice, so clearing up after a killed svc cannot remove a living claim; a single lock file has no such
+// safe takeover. Claims of other machines or containers that share the folder are not understood.
 import { createHash, randomBytes, randomInt } from 'node:crypto';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { giveTo, type Account } from './account.ts';
-import { hasCode } from '../lib/error-code.ts';
+import { ifThere } from './if-there.ts';
 import { alreadyRunning } from './problem.ts';
 import { isAlive, startOf } from './process-table.ts';
 
@@ -38,13 +37,13 @@ export async function acquireProjectLock(dir: string, owner: Account | undefined
       await release();
       throw error;
     }
-    // The rival saw us too and steps back as we do; whoever returns first finds the place free.
+    // The rival may have seen us and stepped back too; the random wait lets one of us come first.
     await release();
     await delay(randomInt(4 * attempt + 4));
   }
 }
 
-/** A living claim that is not ours, one that is held if there is one. Clears away the claims of the dead. */
+/** Another living claim, preferably one that is held. Removes the claims of dead processes. */
 async function findRival(dir: string, mine: string): Promise<Claim | undefined> {
   let rival: Claim | undefined;
   for (const name of await readdir(dir)) {
@@ -70,17 +69,12 @@ function parseClaim(dir: string, name: string): Claim | undefined {
 async function isLive(claim: Claim): Promise<boolean> {
   if (!(await isAlive(claim.pid))) return false;
   const startDigest = await digestOfStart(claim.pid);
-  // Without a start time the number has to do.
+  // Without a start time the process id has to do.
   return startDigest === '' || claim.startDigest === '' || startDigest === claim.startDigest;
 }
 
 async function isHeld(claim: Claim): Promise<boolean> {
-  try {
-    return (await readFile(claim.file, 'utf8')) === HELD;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false;
-    throw error;
-  }
+  return (await ifThere(readFile(claim.file, 'utf8'))) === HELD;
 }
 
 async function digestOfStart(pid: number): Promise<string> {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Looks again and again until there is an answer; undefined when the time is over. */
+/** Asks again and again until there is an answer; undefined when the time is over. */
 export async function until<T>(
   withinMs: number,
   look: () => Promise<T | undefined>,

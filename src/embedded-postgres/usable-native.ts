@@ -1,11 +1,12 @@
-// Binaries that the database's user can execute. Mostly those in node_modules as they are. They are copied when that
-// user cannot reach them (root's private folders), or when library links are missing and node_modules is read-only.
+// Binaries that the database's user can execute: those in node_modules, or a copy when that user cannot reach them
+// (root's private folders) or when library links are missing and node_modules is read-only.
 import { createHash, randomBytes } from 'node:crypto';
 import { chmod, lstat, mkdir, readdir, readFile, realpath, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { canReach, isRoot, type Account } from './account.ts';
 import { hasCode } from '../lib/error-code.ts';
+import { ifThere } from './if-there.ts';
 import { binary, copyNative, hydrate, missingLinks, type NativePackage } from './native-package.ts';
 import { unreachableDirectory } from './problem.ts';
 
@@ -15,7 +16,7 @@ export async function usableNative(
   native: NativePackage,
   account: Account | undefined,
   dir: string,
-  // As root the copy is for another user, so it goes where everybody may read and only root may write.
+  // Root copies for another user, so the copy goes where everybody may read and only root may write.
   bases: readonly string[] = isRoot() ? ['/var/cache/svc', join(tmpdir(), 'svc-postgres')] : [dir],
 ): Promise<NativePackage> {
   const reachable = account === undefined || (await canReach(account, binary(native, 'postgres')));
@@ -53,8 +54,8 @@ async function copyBelow(
 
   const name = `postgres-${native.packageVersion}-${await fingerprint(native)}`;
   const root = join(base, name);
-  // Whatever is in a folder that only we can write was put there whole by the rename below.
-  if (await isDirectory(root)) return { ...native, root };
+  // Only we can write here, so what is here was put in place whole by the rename below.
+  if ((await ifThere(lstat(root)))?.isDirectory()) return { ...native, root };
 
   await removeAbandoned(base);
   const draft = join(base, `.${name}.${randomBytes(6).toString('hex')}`);
@@ -65,15 +66,15 @@ async function copyBelow(
     await rename(draft, root);
   } catch (error) {
     await rm(draft, { recursive: true, force: true });
-    // Another starter was faster; its copy is as good as ours.
+    // Another starter was faster; its copy will do.
     if (!hasCode(error, 'ENOTEMPTY', 'EEXIST')) throw error;
   }
   return { ...native, root };
 }
 
 /**
- * Nobody else can put, move or replace anything here: the folder is a real one of ours that others may not write, and
- * so is every folder above, a shared one like /tmp excepted when it is sticky (there nobody moves others' things).
+ * Can nobody else put, move or replace anything here? The folder must be a real one of ours that others may not write,
+ * and so must every folder above; one like /tmp will do if it is sticky, which keeps others from moving our things.
  */
 async function isOnlyOurs(base: string): Promise<boolean> {
   const us = process.getuid?.() ?? 0;
@@ -87,7 +88,7 @@ async function isOnlyOurs(base: string): Promise<boolean> {
   }
 }
 
-/** Changes when the binaries do; the server's bytes and the size of everything else stand for the whole. */
+/** Changes when the binaries do: made from the server's bytes and the sizes of the libraries. */
 async function fingerprint(native: NativePackage): Promise<string> {
   const hash = createHash('sha256');
   hash.update(await readFile(binary(native, 'postgres')));
@@ -101,10 +102,11 @@ async function fingerprint(native: NativePackage): Promise<string> {
 
 async function openToAll(folder: string): Promise<void> {
   await chmod(folder, 0o755);
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) await openToAll(path);
-    else if (entry.isFile()) await chmod(path, ((await lstat(path)).mode & 0o111) === 0 ? 0o644 : 0o755);
+  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
+    if (entry.isSymbolicLink()) continue;
+    const path = join(entry.parentPath, entry.name);
+    // Folders are executable too.
+    await chmod(path, ((await lstat(path)).mode & 0o111) === 0 ? 0o644 : 0o755);
   }
 }
 
@@ -114,14 +116,5 @@ async function removeAbandoned(base: string): Promise<void> {
     const path = join(base, name);
     const age = Date.now() - (await lstat(path)).mtimeMs;
     if (age > ABANDONED_AFTER_MS) await rm(path, { recursive: true, force: true });
-  }
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  try {
-    return (await lstat(path)).isDirectory();
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false;
-    throw error;
   }
 }

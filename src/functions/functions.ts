@@ -34,6 +34,8 @@ export type FunctionsStatus = {
   readonly workers: ReadonlyArray<{
     readonly pid: number | undefined;
     readonly state: string;
+    /** False while its event loop is blocked. */
+    readonly responsive: boolean;
     readonly inFlight: number;
     readonly readyMs: number | undefined;
   }>;
@@ -130,6 +132,7 @@ export class Functions {
       workers: this.#pool.workers.map((worker) => ({
         pid: worker.child.pid,
         state: worker.state,
+        responsive: worker.responsive,
         inFlight: worker.inFlight,
         readyMs: worker.readyAt === undefined ? undefined : worker.readyAt - worker.startedAt,
       })),
@@ -216,6 +219,7 @@ export class Functions {
 
   async #onSourceChange(): Promise<void> {
     const { log } = this.#serving.context;
+    log.debug('the sources of functions changed');
     const before = this.#served.key;
     try {
       await this.refresh();

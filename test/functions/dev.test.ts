@@ -89,17 +89,25 @@ test('dev: a change of the sources during a change of the file does not put the 
     'svc.yaml': `version: 1\nfunctions:\n${a}`,
     'functions/a.js': "import { word } from './word.js';\nexport default async () => ({ body: word });\n",
     'functions/word.js': word('one'),
-    // Takes its time to load, so that the other change falls in between.
+    // Loads when the test says so: the other change falls in between.
     'functions/late.js': `
-      import { writeFileSync } from 'node:fs';
-      writeFileSync(new URL('../loading', import.meta.url), '');
-      await new Promise((resolve) => setTimeout(resolve, 1000));
+      import { existsSync, writeFileSync } from 'node:fs';
+      const file = (name) => new URL('../' + name, import.meta.url);
+      writeFileSync(file('loading'), '');
+      while (!existsSync(file('go'))) await new Promise((resolve) => setTimeout(resolve, 10));
       export default async () => ({ body: 'late' });`,
   });
-  svc = await startSvc({ command: 'dev', config, env: { SVC_DATABASE_URL: database.url } });
+  const env = { SVC_DATABASE_URL: database.url, SVC_LOG_LEVEL: 'debug' };
+  svc = await startSvc({ command: 'dev', config, env });
+  const changes = (): number => (svc?.output() ?? '').split('the sources of functions changed').length - 1;
+  // The watch calls once when it begins.
+  await until('the sources are watched', () => changes() > 0);
   write({ 'svc.yaml': `version: 1\nfunctions:\n${a}  late: { runtime: node, file: functions/late.js }\n` });
   await until('the new function is being loaded', () => existsSync(join(root, 'loading')));
+  const before = changes();
   write({ 'functions/word.js': word('second') });
+  await until('the change is noticed', () => changes() > before);
+  write({ go: '' });
   await answers('late', 'late');
   // Follows all that came before it.
   write({ 'functions/word.js': word('third') });

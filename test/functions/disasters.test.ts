@@ -42,6 +42,8 @@ const pids = (w: World): number[] =>
     .workers.map(({ pid }) => pid ?? 0)
     .sort((a, b) => a - b);
 
+const isStuck = ({ responsive }: { responsive: boolean }): boolean => !responsive;
+
 const statuses = (replies: readonly Reply[]): Record<number, number> => {
   const counts: Record<number, number> = {};
   for (const { status } of replies) counts[status] = (counts[status] ?? 0) + 1;
@@ -144,8 +146,8 @@ test('a tight loop is ended at its deadline, and its worker is recovered', async
   });
   const before = pids(w);
   const spinning = w.call('spin?now=1');
-  // The other worker serves on while one is stuck.
-  await delay(1_200);
+  await until('one worker is stuck', () => w.functions.status().workers.some(isStuck));
+  // The other one serves on.
   const meanwhile = await Promise.all(Array.from({ length: 20 }, () => w.call('ok')));
   expect(statuses(meanwhile)).toEqual({ 200: 20 });
   expect((await spinning).status).toBe(504);
@@ -201,15 +203,23 @@ test('memory outside the JavaScript heap counts too', async () => {
   const w = await start({
     files: {
       'functions/hold.js': `
+        import { existsSync } from 'node:fs';
         const held = [];
-        export default async () => { for (let n = 0; n < 6; n++) held.push(Buffer.alloc(20 * 1024 * 1024, 1)); await new Promise((r) => setTimeout(r, 1500)); return {}; };`,
+        export default async () => {
+          for (let n = 0; n < 6; n++) held.push(Buffer.alloc(20 * 1024 * 1024, 1));
+          while (!existsSync('open')) await new Promise((r) => setTimeout(r, 5));
+          return {};
+        };`,
       'functions/ok.js': OK,
     },
     size: 1,
     memoryMb: 64,
   });
   const [before] = pids(w);
-  expect((await w.call('hold')).status).toBe(200);
+  const holding = w.call('hold');
+  await until('the memory is noticed', () => w.logText().includes('it is above its memory limit'));
+  w.write({ open: '' });
+  expect((await holding).status).toBe(200);
   await until('the worker is replaced', () => {
     const [now] = pids(w);
     return now !== undefined && now !== before;
@@ -457,8 +467,8 @@ test('requests that a stuck worker never read are run by another one', async () 
     size: 1,
   });
   const spinning = w.call('spin?now=1');
-  // Past the first ping, so that what follows is known to be unread.
-  await delay(700);
+  // A ping has gone unanswered, so what follows is known to be unread.
+  await until('the worker is stuck', () => w.functions.status().workers.some(isStuck));
   const replies = await Promise.all(Array.from({ length: 10 }, () => w.call('ok')));
   expect((await spinning).status).toBe(504);
   expect(statuses(replies)).toEqual({ 200: 10 });

@@ -1,0 +1,111 @@
+// Sends an answer as frames: whole where it is short, in chunks at the pace of the client where it is not.
+import type { Invocation } from './invocation.ts';
+import {
+  CHUNK_BYTES,
+  FROM_WORKER,
+  STREAM_WINDOW_BYTES,
+  toJson,
+  withHead,
+  type FrameWriter,
+} from './protocol.ts';
+import { BadAnswer, type Answer } from './response.ts';
+
+/** Throws what the stream of the body throws. */
+export async function sendAnswer(writer: FrameWriter, invocation: Invocation, answer: Answer): Promise<void> {
+  const { body } = answer;
+  if (body.kind === 'none') sendWhole(writer, invocation, answer, undefined);
+  else if (body.kind === 'stream') await sendStream(writer, invocation, answer, chunksOf(body.chunks));
+  else if (body.bytes.length <= STREAM_WINDOW_BYTES) sendWhole(writer, invocation, answer, body.bytes);
+  else {
+    const length: readonly [string, string] = ['content-length', String(body.bytes.length)];
+    sendHead(writer, invocation, { ...answer, headers: [...answer.headers, length] });
+    await sendBytes(writer, invocation, body.bytes);
+    writer.send(FROM_WORKER.end, invocation.id);
+  }
+}
+
+async function sendStream(
+  writer: FrameWriter,
+  invocation: Invocation,
+  answer: Answer,
+  chunks: Chunks,
+): Promise<void> {
+  // A stream that nobody reads any more must not wait for a chunk that may never come.
+  const cancelled = invocation.whenCancelled();
+  const first = await Promise.race([chunks.next(), cancelled]);
+  const firstBytes = !first || first.done ? undefined : bytesOf(first.value);
+  const second = first && !first.done ? chunks.next() : undefined;
+  // A short body is complete by now and gets a length; a live stream must not be kept waiting for its second chunk.
+  if (!second || (await isDoneSoon(second))) {
+    const headers = answer.headers.filter(([name]) => name !== 'content-length');
+    sendWhole(writer, invocation, { ...answer, headers }, firstBytes);
+    return;
+  }
+  sendHead(writer, invocation, answer);
+  if (firstBytes) await sendBytes(writer, invocation, firstBytes);
+  let next = await Promise.race([second, cancelled]);
+  while (next && !next.done && !invocation.cancelled) {
+    await sendBytes(writer, invocation, bytesOf(next.value));
+    next = await Promise.race([chunks.next(), cancelled]);
+  }
+  if (invocation.cancelled) chunks.stop();
+  writer.send(FROM_WORKER.end, invocation.id);
+}
+
+function sendWhole(
+  writer: FrameWriter,
+  { id }: Invocation,
+  { status, headers }: Answer,
+  bytes: Buffer | undefined,
+): void {
+  const head = toJson({ status, headers, bodyless: !bytes });
+  writer.send(FROM_WORKER.answer, id, ...withHead(head, bytes));
+}
+
+function sendHead(writer: FrameWriter, invocation: Invocation, { status, headers }: Answer): void {
+  invocation.streaming = true;
+  writer.send(FROM_WORKER.head, invocation.id, toJson({ status, headers }));
+}
+
+async function sendBytes(writer: FrameWriter, invocation: Invocation, bytes: Buffer): Promise<void> {
+  for (let at = 0; at < bytes.length && !invocation.cancelled; at += CHUNK_BYTES) {
+    const piece = bytes.subarray(at, at + CHUNK_BYTES);
+    await invocation.spend(piece.length);
+    writer.send(FROM_WORKER.chunk, invocation.id, piece);
+  }
+}
+
+type Chunks = { next(): Promise<IteratorResult<unknown>>; stop(): void };
+
+/** One chunk after another; `stop` tells the source at once where it can be told. */
+function chunksOf(source: AsyncIterable<unknown>): Chunks {
+  if (source instanceof ReadableStream) {
+    const reader: ReadableStreamDefaultReader<unknown> = source.getReader();
+    return {
+      next: async () => {
+        const { done, value } = await reader.read();
+        return done ? { done: true, value: undefined } : { done: false, value };
+      },
+      stop: () => void reader.cancel().catch(() => {}),
+    };
+  }
+  const iterator = source[Symbol.asyncIterator]();
+  return {
+    next: () => iterator.next(),
+    stop: () => void iterator.return?.().catch(() => {}),
+  };
+}
+
+async function isDoneSoon(next: Promise<IteratorResult<unknown>>): Promise<boolean> {
+  const pending = new Promise<undefined>((soon) => setImmediate(() => setImmediate(soon, undefined)));
+  // A rejection appears again where the chunk is awaited.
+  const outcome = await Promise.race([next.catch(() => undefined), pending]);
+  return outcome?.done === true;
+}
+
+function bytesOf(chunk: unknown): Buffer {
+  if (typeof chunk === 'string') return Buffer.from(chunk);
+  if (ArrayBuffer.isView(chunk)) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  if (chunk instanceof ArrayBuffer) return Buffer.from(chunk);
+  throw new BadAnswer('a response stream must give text or bytes');
+}

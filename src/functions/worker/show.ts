@@ -1,0 +1,43 @@
+// What a handler logs or throws, as something that fits into a frame.
+import { inspect } from 'node:util';
+import type { Failure } from './protocol.ts';
+
+const MAX_LENGTH = 32 * 1024;
+
+export function showMessage(message: unknown): string {
+  return cut(typeof message === 'string' ? message : inspect(message, { breakLength: Infinity }));
+}
+
+/** Fields as JSON can carry them; what it cannot (cycles, bigints) is shown as text. */
+export function showFields(fields: unknown): unknown {
+  try {
+    const text = JSON.stringify(fields, (_key, value: unknown) => {
+      if (typeof value === 'bigint') return value.toString();
+      if (value instanceof Error) return { name: value.name, message: value.message, stack: value.stack };
+      return value;
+    });
+    if (text === undefined) return inspect(fields);
+    return text.length > MAX_LENGTH ? cut(text) : JSON.parse(text);
+  } catch {
+    // A cycle, or a getter or toJSON of the handler's own that throws.
+    return inspect(fields, { depth: 4, breakLength: Infinity, getters: false });
+  }
+}
+
+export function failureOf(kind: Failure['kind'], error: unknown): Failure {
+  return { kind, message: error instanceof Error ? error.message : inspect(error), stack: stackOf(error) };
+}
+
+/** With causes and own properties, which the stack alone does not have. */
+export function stackOf(error: unknown): string {
+  try {
+    return inspect(error, { breakLength: Infinity });
+  } catch {
+    // Thrown by the error's own getters.
+    return 'an error that cannot be shown';
+  }
+}
+
+function cut(text: string): string {
+  return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}… (cut)` : text;
+}
