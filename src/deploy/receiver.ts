@@ -7,6 +7,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { pipeline } from 'node:stream/promises';
 import type { Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
+import { Digest } from '../functions/sources/digest.ts';
 import type { Environment } from '../functions/sources/install.ts';
 import { PREFIX, SHA256_HEADER } from './api.ts';
 import { Deployment } from './deployment.ts';
@@ -185,21 +186,14 @@ export class Receiver {
   }
 
   async #receive(request: IncomingMessage, archive: string): Promise<void> {
-    const hash = createHash('sha256');
-    let bytes = 0;
-    const count = async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-      for await (const chunk of source) {
-        bytes += chunk.length;
-        if (bytes > MAX_ARCHIVE_BYTES) throw new Problem('too_large', 413, 'The archive is too large');
-        hash.update(chunk);
-        yield chunk;
-      }
-    };
+    const digest = new Digest((bytes) => {
+      if (bytes > MAX_ARCHIVE_BYTES) throw new Problem('too_large', 413, 'The archive is too large');
+    });
     const stallMs = this.#options.uploadStallMs ?? UPLOAD_STALL_MS;
     request.setTimeout(stallMs, () => request.destroy(new Error('the upload stalled')));
-    await pipeline(request, count, createWriteStream(archive, { mode: 0o600 }));
+    await pipeline(request, digest.through, createWriteStream(archive, { mode: 0o600 }));
     request.setTimeout(0);
-    if (hash.digest('hex') !== request.headers[SHA256_HEADER]) {
+    if (digest.sha256() !== request.headers[SHA256_HEADER]) {
       throw new Problem('hash_mismatch', 400, `The archive is not what ${SHA256_HEADER} says`);
     }
   }

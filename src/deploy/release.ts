@@ -10,6 +10,7 @@ import { freePort } from '../lib/free-port.ts';
 import { editText } from '../config/edit/edit.ts';
 import { loadConfig } from '../config/load.ts';
 import { renderMistakes } from '../config/mistakes/report.ts';
+import { freePort } from '../lib/free-port.ts';
 import type { Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
 import { unpack } from '../functions/sources/archive.ts';
@@ -116,7 +117,7 @@ export class Release {
         // The pipe closes when the receiver ends, however it does; nobody could reach the release any more.
         '--until-stdin-ends',
       ],
-      { cwd: directory, env: definedOnly(env), stdio: ['pipe', 'pipe', 'pipe'] },
+      { cwd: directory, env: { ...env }, stdio: ['pipe', 'pipe', 'pipe'] },
     );
     this.#child = child;
     child.once('exit', onExit);
@@ -166,10 +167,4 @@ export class Release {
     await this.stop();
     await rm(this.#options.directory, { recursive: true, force: true });
   }
-}
-
-function definedOnly(env: Environment): Record<string, string> {
-  const defined: Record<string, string> = {};
-  for (const [name, value] of Object.entries(env)) if (value !== undefined) defined[name] = value;
-  return defined;
 }

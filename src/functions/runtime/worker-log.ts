@@ -1,9 +1,9 @@
-// What a worker says becomes lines of the server's log, without secrets: the lines that its console sends as
-// frames, and whatever bypasses the console.
+// What a worker prints becomes lines of the server's log, without secrets: frames from its console, and whatever
+// bypasses the console.
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import type { Log } from '../../log/log.ts';
-import { LOG_LEVELS } from '../worker/protocol.ts';
+import { LOG_LEVELS, type LogLine } from '../worker/protocol.ts';
 
 const MAX_RAW_LINE = 32 * 1024;
 
@@ -12,17 +12,24 @@ export type Redact = (text: string) => string;
 
 /** A frame that the worker's console sent. */
 export function logLine(log: Log, redact: Redact, payload: Buffer): void {
-  const line = parseLogLine(payload.toString('utf8'), redact);
-  if (!line) return;
+  const text = payload.toString('utf8');
+  let line: unknown;
+  try {
+    // Every string by itself: escaped in the JSON text, a secret would not be recognised.
+    line = JSON.parse(text, (_key, value: unknown) => (typeof value === 'string' ? redact(value) : value));
+  } catch {
+    // Not from our own code; the text is still worth having.
+    log.info(redact(text));
+    return;
+  }
+  if (!isLogLine(line)) return;
   const { level, message, fields, requestId, functionName } = line;
-  log[level](
-    {
-      ...(requestId === undefined ? {} : { requestId }),
-      ...(functionName === undefined ? {} : { function: functionName }),
-      ...(fields === undefined ? {} : { fields }),
-    },
-    message,
-  );
+  log[level]({ requestId, function: functionName, fields }, message);
+}
+
+function isLogLine(line: unknown): line is LogLine {
+  if (typeof line !== 'object' || line === null || !('level' in line) || !('message' in line)) return false;
+  return LOG_LEVELS.some((level) => level === line.level) && typeof line.message === 'string';
 }
 
 /** What bypasses the console: Node's own warnings and crash reports, native code. */
@@ -41,35 +48,4 @@ function eachLine(stream: Readable | null, take: (line: string) => void): void {
       if (line.trim() !== '') take(line.slice(0, MAX_RAW_LINE));
     }
   });
-}
-
-type ReceivedLine = {
-  level: (typeof LOG_LEVELS)[number];
-  message: string;
-  fields?: unknown;
-  requestId?: string;
-  functionName?: string;
-};
-
-function parseLogLine(text: string, redact: Redact): ReceivedLine | undefined {
-  let line: unknown;
-  try {
-    // Every string by itself: in the JSON text a secret may look like anything.
-    line = JSON.parse(text, (_key, value: unknown) => (typeof value === 'string' ? redact(value) : value));
-  } catch {
-    // Not from our own code; the text is still worth having.
-    return { level: 'info', message: redact(text) };
-  }
-  if (typeof line !== 'object' || line === null || !('level' in line) || !('message' in line))
-    return undefined;
-  const level = LOG_LEVELS.find((one) => one === line.level) ?? 'info';
-  return {
-    level,
-    message: String(line.message),
-    ...('fields' in line ? { fields: line.fields } : {}),
-    ...('requestId' in line && typeof line.requestId === 'string' ? { requestId: line.requestId } : {}),
-    ...('functionName' in line && typeof line.functionName === 'string'
-      ? { functionName: line.functionName }
-      : {}),
-  };
 }

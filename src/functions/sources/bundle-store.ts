@@ -1,6 +1,5 @@
 // Where bundles are kept: a local file, or an object in an S3-compatible store reached through the settings of
-// providers.storage. A bundle is named by its location and its SHA-256, and is nothing else than that.
-import { createHash } from 'node:crypto';
+// providers.storage. A pointer names a bundle by location and SHA-256.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,9 +7,11 @@ import { dirname, join, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type * as sdkModule from '@aws-sdk/client-s3';
+import { z } from 'zod';
 import type { StorageProvider } from '../../config/config.ts';
 import { Problem } from '../../problem/problem.ts';
 import { unpack } from './archive.ts';
+import { Digest } from './digest.ts';
 
 export const MANIFEST = 'svc-bundle.json';
 export const BUNDLE_FORMAT = 1;
@@ -32,7 +33,6 @@ export type Place = {
 export type OpenBundle = {
   readonly pointer: string;
   readonly root: string;
-  readonly manifest: BundleManifest;
   close(): Promise<void>;
 };
 
@@ -55,8 +55,8 @@ export async function openBundle(pointer: string, place: Place): Promise<OpenBun
     await mkdir(root);
     await unpack(createReadStream(archive), root);
     await rm(archive);
-    const manifest = await readManifest(root);
-    return { pointer, root, manifest, close: () => rm(folder, { recursive: true, force: true }) };
+    await checkManifest(root);
+    return { pointer, root, close: () => rm(folder, { recursive: true, force: true }) };
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
     throw error;
@@ -110,14 +110,9 @@ function parseS3(location: string): S3Location | undefined {
 }
 
 async function fetchTo(location: string, place: Place, target: string): Promise<string> {
-  const hash = createHash('sha256');
-  const count = async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-    for await (const chunk of source) {
-      hash.update(chunk);
-      yield chunk;
-    }
-  };
-  const save = (source: Readable): Promise<void> => pipeline(source, count, createWriteStream(target));
+  const digest = new Digest();
+  const save = (source: Readable): Promise<void> =>
+    pipeline(source, digest.through, createWriteStream(target));
   const s3 = parseS3(location);
   if (s3) {
     await withS3(place.provider, location, async ({ sdk, client }) => {
@@ -132,7 +127,7 @@ async function fetchTo(location: string, place: Place, target: string): Promise<
       throw unreachableBundle(location, cause);
     }
   }
-  return hash.digest('hex');
+  return digest.sha256();
 }
 
 type OpenS3 = { readonly sdk: typeof sdkModule; readonly client: sdkModule.S3Client };
@@ -182,7 +177,12 @@ function unreachableBundle(location: string, cause: unknown): Problem {
   });
 }
 
-async function readManifest(root: string): Promise<BundleManifest> {
+const MANIFEST_SHAPE = z.object({
+  format: z.literal(BUNDLE_FORMAT),
+  platform: z.string().nullable().catch(null),
+});
+
+async function checkManifest(root: string): Promise<void> {
   let manifest: unknown;
   try {
     manifest = JSON.parse(await readFile(join(root, MANIFEST), 'utf8'));
@@ -191,36 +191,18 @@ async function readManifest(root: string): Promise<BundleManifest> {
       cause,
     });
   }
-  if (
-    typeof manifest !== 'object' ||
-    manifest === null ||
-    !('format' in manifest) ||
-    manifest.format !== BUNDLE_FORMAT
-  ) {
+  const { data } = MANIFEST_SHAPE.safeParse(manifest);
+  if (!data) {
     throw new Problem('bad_bundle', 500, 'The function bundle has a format this version does not know', {
       hint: 'Run `svc bundle` again.',
     });
   }
-  const platform = 'platform' in manifest && typeof manifest.platform === 'string' ? manifest.platform : null;
   const here = `${process.platform}-${process.arch}`;
-  if (platform !== null && platform !== here) {
-    throw new Problem(
-      'bundle_platform',
-      500,
-      `The function bundle has add-ons for ${platform}, this is ${here}`,
-      {
-        hint: 'Run `svc bundle` on the platform that serves it.',
-      },
-    );
-  }
-  const functions = 'functions' in manifest && Array.isArray(manifest.functions) ? manifest.functions : [];
-  return {
-    format: BUNDLE_FORMAT,
-    platform,
-    functions: functions.flatMap((one: unknown) =>
-      typeof one === 'object' && one !== null && 'name' in one && 'file' in one
-        ? [{ name: String(one.name), file: String(one.file) }]
-        : [],
-    ),
-  };
+  if (data.platform === null || data.platform === here) return;
+  throw new Problem(
+    'bundle_platform',
+    500,
+    `The function bundle has add-ons for ${data.platform}, this is ${here}`,
+    { hint: 'Run `svc bundle` on the platform that serves it.' },
+  );
 }

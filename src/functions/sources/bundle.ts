@@ -1,6 +1,5 @@
 // A bundle: the sources and exactly the dependencies of the lockfile, in one archive that `serve` runs without
 // installing anything. The same inputs make the same bytes. Also gathers the sources for a deployment.
-import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { copyFile, lstat, mkdir, mkdtemp, readdir, realpath, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,6 +12,7 @@ import { pack, type ArchiveEntry } from './archive.ts';
 import { BUNDLE_FORMAT, MANIFEST, type BundleManifest } from './bundle-store.ts';
 import { checkFunctions } from './check.ts';
 import { sourcePaths } from './dev-sources.ts';
+import { Digest } from './digest.ts';
 import { installLocked, requireLockfile, type Environment } from './install.ts';
 import { WorkerProcess } from '../runtime/worker-process.ts';
 
@@ -82,17 +82,9 @@ export async function writeArchive(
   target: string,
   entries: readonly ArchiveEntry[],
 ): Promise<{ sha256: string; bytes: number }> {
-  const hash = createHash('sha256');
-  let bytes = 0;
-  const count = async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-    for await (const chunk of source) {
-      hash.update(chunk);
-      bytes += chunk.length;
-      yield chunk;
-    }
-  };
-  await pipeline(pack(entries), count, createWriteStream(target));
-  return { sha256: hash.digest('hex'), bytes };
+  const digest = new Digest();
+  await pipeline(pack(entries), digest.through, createWriteStream(target));
+  return { sha256: digest.sha256(), bytes: digest.bytes };
 }
 
 export type ListedFile = { readonly path: string; readonly file: string; readonly size: number };
@@ -132,9 +124,9 @@ async function listFiles(
         },
       );
     }
-    // By another name it is the same secret.
+    // A secret by another name.
     if (isExcluded(target)) return [];
-    // Followed once: a directory that contains a link to itself would have no end.
+    // A link to a folder above itself would have no end.
     if (path.startsWith(target + sep)) return [];
     const followed = await stat(path);
     if (followed.isFile()) return [{ path: slashes(relative(base, path)), file: path, size: followed.size }];
@@ -157,14 +149,9 @@ function slashes(path: string): string {
   return sep === '/' ? path : path.split(sep).join('/');
 }
 
-/** Imports every handler as `serve` will: a file that was left out shows here and not in production. */
+/** Imports every handler as `serve` will, so that a file that was left out is found now and not in production. */
 async function verify(root: string, { functions, env, log }: BundleOptions): Promise<void> {
-  let ready: () => void = () => {};
-  let gone: () => void = () => {};
-  const started = new Promise<boolean>((resolve) => {
-    ready = () => resolve(true);
-    gone = () => resolve(false);
-  });
+  const started = Promise.withResolvers<boolean>();
   const worker = new WorkerProcess(
     {
       runtime: process.execPath,
@@ -181,10 +168,16 @@ async function verify(root: string, { functions, env, log }: BundleOptions): Pro
       showErrors: false,
       serviceToken: () => Promise.reject(new Error('nothing is served yet')),
     },
-    { onReady: ready, onExit: gone, onTired: () => {}, onFree: () => {}, onUnread: () => {} },
+    {
+      onReady: () => started.resolve(true),
+      onExit: () => started.resolve(false),
+      onTired: () => {},
+      onFree: () => {},
+      onUnread: () => {},
+    },
   );
   try {
-    if (!(await started)) throw new Problem('no_runtime', 500, 'A worker could not be started');
+    if (!(await started.promise)) throw new Problem('no_runtime', 500, 'A worker could not be started');
     for (const { name } of functions) {
       const { failure } = await worker.load(name);
       if (failure) {

@@ -18,6 +18,7 @@ import {
   toJson,
   type Failure,
   type LogLevel,
+  type LogLine,
   type RequestHead,
   type WorkerSettings,
 } from './protocol.ts';
@@ -186,7 +187,7 @@ function writeLog(
   fields?: unknown,
   invocation = current.getStore(),
 ): void {
-  const line = {
+  const line: LogLine = {
     level,
     message: showMessage(message),
     ...(fields === undefined ? {} : { fields: showFields(fields) }),

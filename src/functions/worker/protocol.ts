@@ -1,12 +1,12 @@
-// What the server and a worker say to each other over one socket pair: frames of `length, type, id` and bytes.
-// Bodies travel as they are; only small heads are JSON. Knows nothing of HTTP or of processes.
+// The protocol between the server and a worker, over one socket pair: frames of `length, type, id` and bytes. Bodies
+// travel as they are; only small heads are JSON.
 import type { Writable } from 'node:stream';
 
 /** u32 payload length, u8 type, u32 id. */
 const HEADER_BYTES = 9;
-/** Longer than any body the server accepts; anything above it is not our protocol. */
+/** Longer than any body the server accepts: a longer frame is not of this protocol. */
 const MAX_FRAME_BYTES = 2 ** 31 - 1;
-/** Frames that are ready together are written together, up to this. */
+/** Frames that are ready together are joined into one write, up to this. */
 const JOIN_BYTES = 64 * 1024;
 
 /** Bytes of one answer that may be on their way without having been taken by the client. */
@@ -90,8 +90,9 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export type LogLine = {
   readonly level: LogLevel;
   readonly message: string;
-  /** JSON text of the fields, already made safe to parse. */
   readonly fields?: unknown;
+  readonly requestId?: string | undefined;
+  readonly functionName?: string | undefined;
 };
 
 export type Loaded = { readonly name: string; readonly failure?: Failure | undefined; readonly ms: number };
