@@ -1,4 +1,4 @@
-// The deployment API: what `svc deploy` says to the other side, be it a managed cloud or `svc receive`.
+// The deployment API, spoken by `svc deploy` to a managed cloud or to `svc receive`:
 //   POST /deploy/v1/projects                             → { project_id }
 //   POST /deploy/v1/projects/<id>/deployments  (archive) → { deployment_id, status }
 //   GET  /deploy/v1/projects/<id>/deployments/<id>       → { deployment_id, status, message, log }
@@ -141,8 +141,13 @@ function field(answer: object, name: string): string {
 }
 
 function unexpected(what: string, cause?: unknown): Problem {
-  return new Problem('deploy_answer', 502, `The other side gave an answer that is none: ${what}`, {
-    cause,
-    hint: 'Does --to name a server that runs `svc receive`?',
-  });
+  return new Problem(
+    'deploy_answer',
+    502,
+    `The other side's answer is not one of the deployment API: ${what}`,
+    {
+      cause,
+      hint: 'Does --to name a server that runs `svc receive`?',
+    },
+  );
 }

@@ -1,5 +1,5 @@
-// The open port of a server that receives deployments: passes every request to the release that is live, byte for
-// byte, so that a release can be replaced while requests are under way on the former one.
+// Passes requests from the open port to the live release, byte for byte. A release can so be replaced while requests are
+// under way on the former one.
 import {
   Agent,
   request as httpRequest,
@@ -33,7 +33,7 @@ export class Front {
       const known = headers[name];
       headers[name] = known === undefined ? value : [known, value].flat().map(String);
     }
-    // Whoever stands before us may have said where the request came from; we add what we see.
+    // A proxy in front of us may have set it; we append the address we see.
     const seen = request.socket.remoteAddress ?? 'unknown';
     const before = headers['x-forwarded-for'];
     headers['x-forwarded-for'] = before === undefined ? seen : `${[before].flat().join(', ')}, ${seen}`;

@@ -1,4 +1,4 @@
-// What `svc deploy` uploads: the configuration and the sources, never dependencies, never secrets.
+// What `svc deploy` uploads: the configuration and the sources; no dependencies and no secrets.
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative, sep } from 'node:path';
@@ -38,7 +38,7 @@ export async function archiveSources(
     }
     entries.set(path, { path, content: { file, size: (await stat(file)).size } });
   }
-  // As written: references to variables are substituted on the server, with its values.
+  // As written: the server substitutes variables with its own values.
   entries.set('svc.yaml', { path: 'svc.yaml', content: Buffer.from(config.source.text) });
   const folder = await mkdtemp(join(tmpdir(), 'svc-deploy-'));
   const file = join(folder, 'sources.tgz');

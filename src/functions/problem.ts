@@ -1,5 +1,5 @@
-// Every error that `/functions/v1` itself answers, and its wire form `{ code, message, hint? }`. `x-relay-error`
-// tells client libraries that the platform failed and not the function: 502 and 503 only.
+// Every error that `/functions/v1` itself answers, as `{ code, message, hint? }`. `x-relay-error` (502 and 503 only)
+// tells client libraries that the platform failed, not the function.
 import { Problem } from '../problem/problem.ts';
 import type { Failure } from './worker/protocol.ts';
 

@@ -1,11 +1,10 @@
-// What a worker answers to a request: the head, checked before anything of it reaches a socket, and a body that
-// is whole or streams at the pace of the client.
+// What a worker answers to a call: a checked head, and a body that is whole or streams at the pace of the client.
 import { Readable } from 'node:stream';
 import type { AnswerHead, HeaderValue } from '../worker/protocol.ts';
 
 export type FunctionAnswer = AnswerHead & { readonly body: Buffer | Readable | undefined };
 
-/** A worker's words are checked before they reach a socket: code of the project runs beside what writes them. */
+/** Checked before it reaches a socket: code of the project runs in the process that wrote it. */
 export function parseHead(payload: Buffer): AnswerHead & { bodyless: boolean } {
   const head: unknown = JSON.parse(payload.toString('utf8'));
   if (typeof head !== 'object' || head === null || !('status' in head) || !('headers' in head)) {
@@ -27,11 +26,12 @@ export function parseHead(payload: Buffer): AnswerHead & { bodyless: boolean } {
   };
 }
 
-/** A streamed body: takes from the worker no more than the client takes from us. */
+/** A streamed body; asks the worker for no more than the client has taken. */
 export class AnswerStream extends Readable {
   readonly #grant: (bytes: number) => void;
   readonly #onGone: () => void;
-  #untold = 0;
+  /** Received, and not yet granted again. */
+  #received = 0;
   #complete = false;
 
   constructor(grant: (bytes: number) => void, onGone: () => void) {
@@ -42,8 +42,8 @@ export class AnswerStream extends Readable {
 
   receive(chunk: Buffer): void {
     if (this.destroyed) return;
-    this.#untold += chunk.length;
-    if (this.push(chunk)) this.#tell();
+    this.#received += chunk.length;
+    if (this.push(chunk)) this.#grantReceived();
   }
 
   complete(): void {
@@ -52,7 +52,7 @@ export class AnswerStream extends Readable {
   }
 
   override _read(): void {
-    this.#tell();
+    this.#grantReceived();
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
@@ -60,9 +60,9 @@ export class AnswerStream extends Readable {
     callback(error);
   }
 
-  #tell(): void {
-    if (this.#untold === 0) return;
-    this.#grant(this.#untold);
-    this.#untold = 0;
+  #grantReceived(): void {
+    if (this.#received === 0) return;
+    this.#grant(this.#received);
+    this.#received = 0;
   }
 }

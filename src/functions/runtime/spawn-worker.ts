@@ -1,4 +1,4 @@
-// How a worker process is started: which environment it gets, which flags of Node, its four streams.
+// How a worker process is started: its environment, the flags of Node, its four streams.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { getCompileCacheDir } from 'node:module';
 import { dirname, extname } from 'node:path';
@@ -32,7 +32,7 @@ export function spawnWorker({ runtime, memoryMb, root, env: given }: SpawnOption
     const value = given[name];
     if (value !== undefined) env[name] = value;
   }
-  // Compiled code is shared with the server's own cache, if it has one: a worker starts in a third of the time.
+  // With the server's cache of compiled code, if it has one, a worker starts in a third of the time.
   const cache = getCompileCacheDir();
   if (cache !== undefined) env['NODE_COMPILE_CACHE'] = dirname(cache);
   return spawn(
@@ -48,14 +48,14 @@ export function spawnWorker({ runtime, memoryMb, root, env: given }: SpawnOption
       cwd: root,
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      // Its own process group: Ctrl-C in the terminal is for the server, which ends its workers in order.
+      // Its own process group: Ctrl-C in the terminal must reach the server alone, which ends its workers in order.
       detached: process.platform !== 'win32',
       windowsHide: true,
     },
   );
 }
 
-/** Early releases of Node 22 strip types only when asked to. */
+/** Early releases of Node 22 strip types only with a flag. */
 function typescriptFlags(): string[] {
   if (process.features.typescript) return [];
   const flag = '--experimental-strip-types';

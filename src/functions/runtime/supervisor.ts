@@ -1,5 +1,5 @@
-// Keeps one generation of workers at its number: what dies or tires is replaced, at once as a rule, ever more
-// slowly when deaths come thick. A generation is one state of the code; a reload makes another.
+// Keeps one generation of workers at its size: a worker that dies or tires is replaced, at once as a rule, after growing
+// delays when many die. A generation is one state of the code; a reload makes another.
 import type { Log } from '../../log/log.ts';
 import { WorkerProcess, type WorkerEvents, type WorkerOptions } from './worker-process.ts';
 import type { Loaded } from '../worker/protocol.ts';
@@ -14,7 +14,7 @@ export type SupervisorOptions = {
   readonly size: number;
   readonly worker: WorkerOptions;
   readonly log: Log;
-  /** A worker became ready or a slot free; or the last hope of one went. */
+  /** A worker became ready, a slot became free, or a worker died. */
   readonly onChange: () => void;
   readonly onLoaded: (loaded: Loaded) => void;
   readonly onUnread: WorkerEvents['onUnread'];
@@ -24,11 +24,11 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #workers = new Set<WorkerProcess>();
   readonly #tired = new Set<WorkerProcess>();
-  /** Functions during whose loading a worker died: never loaded ahead again, or every worker would die of them. */
+  /** Functions that killed a worker while loading. They are not loaded ahead again, or every worker would die. */
   readonly #deadly = new Set<string>();
   readonly #delayed = new Set<NodeJS.Timeout>();
   #deaths: number[] = [];
-  /** Deaths in a row of workers that were never ready: no handler's doing, since handlers are loaded later. */
+  /** Deaths in a row of workers that were never ready. No handler did that: handlers are loaded later. */
   #stillborn = 0;
   #ending = false;
   readonly #reported = new Set<string>();
@@ -47,12 +47,12 @@ export class Supervisor {
     return this.#options.size;
   }
 
-  /** Whether workers do not even come up, and none is there from before. */
+  /** Workers do not even come up, and none is left from before. */
   get cannotStart(): boolean {
     return this.#stillborn >= FREE_DEATHS && ![...this.#workers].some(({ state }) => state === 'ready');
   }
 
-  /** Starts all; resolves when each has tried to load every function, so that none loads code that is newer. */
+  /** Resolves when each worker has tried to load every function, so that none will load newer code. */
   async start(): Promise<void> {
     const warm = new Promise<void>((resolve) => (this.#warm = resolve));
     for (let n = 0; n < this.#options.size; n++) this.#spawn();
@@ -92,7 +92,7 @@ export class Supervisor {
     this.#stillborn = 0;
     const ms = Math.round((worker.readyAt ?? 0) - worker.startedAt);
     this.#options.log.debug({ worker: worker.child.pid, ms }, 'a function worker is ready');
-    // Those it replaces have taken requests until now.
+    // The worker it replaces has taken calls until now.
     const [tired] = this.#tired;
     if (tired) {
       this.#tired.delete(tired);
@@ -137,7 +137,7 @@ export class Supervisor {
     this.#options.onChange();
   }
 
-  /** A tired worker counts for nothing: its replacement starts while it serves on. */
+  /** A tired worker does not count: its replacement starts while it serves on. */
   #fill(): void {
     while (!this.#ending && this.#workers.size + this.#delayed.size < this.#options.size + this.#tired.size) {
       this.#replace();
@@ -160,7 +160,7 @@ export class Supervisor {
       this.#spawn();
     }, delay);
     this.#delayed.add(timer);
-    // It may never be warm; whoever waits for it should serve what there is.
+    // It may never be warm: whoever waits in `start` should go on with the workers there are.
     this.#warmUp();
   }
 }

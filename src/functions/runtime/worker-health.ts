@@ -1,27 +1,27 @@
-// Whether a worker is well, judged from outside: its event loop answers pings, its memory stays within bounds.
-// Whoever owns the worker is told, and acts.
+// Whether a worker is well, seen from outside: its event loop answers pings, its memory stays within bounds. What
+// follows is decided by whoever owns the worker.
 
-/** How long an event loop may stand still before it counts as stuck. */
+/** How long an event loop may be blocked before it counts as stuck. */
 const PONG_GRACE_MS = 2_000;
 const PING_INTERVAL_MS = 500;
-/** After this long without a pong, others are preferred. */
+/** After this long without a pong, other workers are preferred. */
 const HESITATION_MS = 200;
 
 type Watched = {
   readonly memoryMb: number;
-  /** Whether it has work, and so must be looked at. */
+  /** Whether it has calls, and so must be watched. */
   isBusy(): boolean;
   /** Sends a ping, and returns the id of the last request that was sent before it. */
   ping(): number;
-  /** It should be replaced when its requests have ended. */
+  /** It should be replaced when its calls have ended. */
   onTired(reason: string): void;
-  /** It will not get better: it must go now. */
+  /** It will not recover and must be killed now. */
   onHopeless(reason: string, fields: object): void;
 };
 
 export class WorkerHealth {
   readonly #watched: Watched;
-  /** The oldest ping without a pong. What was sent after it has not been read either, since frames keep their order. */
+  /** The oldest ping without a pong. Frames keep their order, so what was sent after it has not been read either. */
   #ping: { readonly sentAt: number; readonly lastId: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #rssBytes = 0;
@@ -40,12 +40,12 @@ export class WorkerHealth {
     return this.#rssBytes;
   }
 
-  /** The id behind which no request can have been read. */
+  /** No call with a higher id can have been read. */
   get lastRead(): number {
     return this.#ping?.lastId ?? Infinity;
   }
 
-  /** Looks at the worker while it has work. */
+  /** Pings the worker while it has calls. */
   watch(): void {
     if (this.#timer) return;
     this.#timer = setInterval(() => {
@@ -59,7 +59,7 @@ export class WorkerHealth {
     this.#timer.unref();
   }
 
-  /** A deadline passed: either the event loop answers soon, or nothing in this process will ever end. */
+  /** A deadline passed: if the event loop does not answer soon, nothing in this process will ever end. */
   expectPong(): void {
     this.#sendPing();
     const sent = this.#ping;

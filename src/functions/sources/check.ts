@@ -1,5 +1,5 @@
-// What must hold before any worker starts: the files are there, the runtime is there, and no public function
-// reaches for the service client.
+// What must hold before any worker starts: the files exist, the runtime exists, and no public function uses the service
+// client.
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import type { CodeFunction } from '../../config/config.ts';
@@ -43,7 +43,7 @@ function checkFunction(fn: CodeFunction, root: string): void {
   checkSource(fn, readFileSync(path, 'utf8'));
 }
 
-/** What can be said of a handler without running it. */
+/** Checks a handler's text without running it. */
 export function checkSource({ name, file, authRequired }: CodeFunction, source: string): void {
   if (!authRequired && mentionsServiceClient(source)) {
     throw new Problem(

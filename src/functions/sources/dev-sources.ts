@@ -1,5 +1,5 @@
-// The sources of functions under `svc dev`: whether they changed, and word when they do. Dependencies are left
-// out: changing them needs a restart.
+// The sources of functions under `svc dev`: a fingerprint, and a watch for changes. Dependencies are left out: changing
+// them needs a restart.
 import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { watch } from 'chokidar';
@@ -17,7 +17,7 @@ export async function fingerprint(root: string, functions: readonly CodeFunction
   return entries.sort().join('\n');
 }
 
-/** Calls once more as soon as it watches: what changed since the sources were read is then seen. */
+/** Calls once as soon as it watches too: the sources may have changed since they were read. */
 export function watchSources(root: string, roots: readonly string[], onChange: () => void): SourceWatch {
   const watcher = watch([...roots], {
     ignoreInitial: true,
@@ -30,7 +30,7 @@ export function watchSources(root: string, roots: readonly string[], onChange: (
   let timer: NodeJS.Timeout | undefined;
   const soon = (): void => {
     clearTimeout(timer);
-    // A save of several files is one change.
+    // Several files saved together are one change.
     timer = setTimeout(onChange, 20);
   };
   watcher.on('all', soon).on('ready', soon);
@@ -49,7 +49,7 @@ export async function sourcePaths(root: string, functions: readonly CodeFunction
   const found = new Set<string>();
   for (const { file } of functions) {
     const path = resolve(root, file);
-    // The project's own directory holds more than sources.
+    // Of the project's own directory only this file: there is more in it than sources.
     if (dirname(path) === resolve(root)) found.add(path);
     else folders.add(dirname(path));
   }

@@ -1,5 +1,5 @@
-// Dependencies of functions: `npm ci` where there is a lockfile, `npm install` where there is none (development
-// only). Install scripts do not run: add-ons must come prebuilt. `serve` never comes here.
+// Dependencies of functions: `npm ci` with a lockfile, `npm install` without one (development only). Install scripts do
+// not run, so add-ons must come prebuilt. `serve` installs nothing.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ export type InstallOptions = {
 };
 
 export const LOCKFILE = 'package-lock.json';
-/** What was installed last, so that a start without changes takes no time. */
+/** Records what was installed last, so that a start without changes takes no time. */
 const MARKER = join('node_modules', '.svc-installed');
 const KEPT_OUTPUT = 64_000;
 const SHOWN_OUTPUT = 4_000;
@@ -33,7 +33,7 @@ export async function installDependencies({ directory, env, log }: InstallOption
   const startedAt = performance.now();
   log.info({ locked }, 'installing the dependencies of functions with npm');
   await runNpm(folder, locked ? ['ci'] : ['install'], env);
-  // A plain install writes the lockfile, which is then what was installed.
+  // `npm install` has written the lockfile: the state is another one now.
   writeFileSync(marker, stateOf(folder));
   const seconds = Math.round((performance.now() - startedAt) / 100) / 10;
   log.info({ locked, seconds }, 'installed the dependencies of functions');
@@ -98,7 +98,7 @@ async function runNpm(folder: string, args: readonly string[], env: Environment)
   );
   let output = '';
   const keep = (chunk: Buffer): void => {
-    // The reason comes first; what follows is npm's help text.
+    // The reason comes first; npm's help text follows.
     output = (output + chunk.toString()).slice(0, KEPT_OUTPUT);
   };
   child.stdout.on('data', keep);
@@ -123,7 +123,7 @@ async function runNpm(folder: string, args: readonly string[], env: Environment)
   });
 }
 
-/** What npm says went wrong, without its own usage and the place of its log. */
+/** What npm says went wrong, without its usage and the path of its log. */
 export function reasonIn(output: string): string {
   const lines = output.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, '').trimEnd());
   const end = lines.findIndex((line) =>

@@ -20,14 +20,14 @@ export class ClientLibrary {
     this.#publishableKey = settings.publishableKey;
   }
 
-  /** Acts as the caller; without a token, as anybody who knows the publishable key. */
+  /** Acts as the caller; without a token, as anybody with the publishable key. */
   asCaller(token: string | undefined): unknown {
     return this.#create({
       headers: token === undefined ? {} : { Authorization: `Bearer ${token}` },
     });
   }
 
-  /** Acts as `service_role`. The token is asked for at each request, because it is shorter-lived than a handler may be. */
+  /** Acts as `service_role`. The token is fetched for each request: a handler may run longer than a token lives. */
   asService(token: () => Promise<string>): unknown {
     return this.#create({
       fetch: async (input: string | URL | Request, init: RequestInit = {}) => {

@@ -1,5 +1,5 @@
-// Console output becomes log lines of the request that caused it. Methods that draw (table, group, dir) are left
-// to Node's own Console, writing into lines.
+// Console output becomes log lines of the call that caused it. Methods that format (table, group, dir) go through a
+// Console of Node's that writes into such lines.
 import { Console } from 'node:console';
 import { Writable } from 'node:stream';
 import { formatWithOptions } from 'node:util';

@@ -1,4 +1,4 @@
-// The `ctx` of one request. Everything that costs something is made at its first use.
+// The `ctx` of one call. Its clients and its signal are made at their first use.
 import type { ClientLibrary } from './client-library.ts';
 import type { CallerClaims, LogLevel, RequestHead } from './protocol.ts';
 
@@ -43,7 +43,7 @@ export class FunctionContext {
   get serviceClient(): unknown {
     const { head, library, serviceToken } = this.#parts;
     if (!head.mayServe) {
-      // Anybody may call a public function, so whatever it does, anybody does.
+      // Anybody may call a public function, so anybody could do what it may do.
       throw new Error(
         `the function ${head.functionName} may not use ctx.serviceClient: ` +
           'declare it with auth_required: true, or use ctx.client',

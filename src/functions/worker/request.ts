@@ -14,11 +14,11 @@ export type FunctionRequest = {
   readonly rawBody: Buffer;
 };
 
-/** The sender said JSON and sent something else. */
+/** The content type says JSON and the body is not. */
 export class BadJson extends Error {}
 
 export function toRequest(head: RequestHead, received: Buffer): FunctionRequest {
-  // Its own memory: the receive buffer also holds what other callers sent.
+  // A copy: the receive buffer also holds what other callers sent.
   const rawBody = Buffer.allocUnsafeSlow(received.length);
   received.copy(rawBody);
   const headers = gather(pairs(head.rawHeaders));
@@ -42,7 +42,7 @@ export function toRequest(head: RequestHead, received: Buffer): FunctionRequest 
       throw new BadJson(cause instanceof Error ? cause.message : String(cause), { cause });
     }
   }
-  // Made at its first use: for an upload it would be a second copy that nobody reads.
+  // Decoded at its first use: for an upload it would be a second copy that nobody reads.
   let text: string | undefined;
   return Object.defineProperty(request, 'body', {
     enumerable: true,

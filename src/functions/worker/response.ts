@@ -1,5 +1,5 @@
-// What a handler returned → what goes on the wire. Accepts the response object of the documentation and web
-// Response objects; a shape that means neither is the function's fault and is said so.
+// Turns what a handler returned into status, headers and body. Accepts plain response objects and web Responses;
+// anything else is reported as the function's mistake.
 import type { HeaderValue } from './protocol.ts';
 
 export type AnswerBody =
@@ -18,9 +18,9 @@ export class BadAnswer extends Error {}
 const NONE: AnswerBody = { kind: 'none' };
 const JSON_TYPE = 'application/json';
 const BYTES_TYPE = 'application/octet-stream';
-/** These describe the connection or the framing, which are not the function's to decide. */
+/** They describe the connection or the framing, which the server decides. */
 const NOT_OURS = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer']);
-/** By definition of HTTP these have no body, whatever the handler says. */
+/** HTTP gives these no body (RFC 9110, 15.3.5, 15.3.6, 15.4.5), whatever the handler returns. */
 const BODILESS = new Set([204, 205, 304]);
 
 export function toAnswer(value: unknown): Answer {
@@ -115,7 +115,7 @@ function headerText(name: string, value: unknown): string {
   return text;
 }
 
-/** The length of bytes is counted, not believed; a stream may announce its own. */
+/** The length of bytes is counted; only a stream may announce its own. */
 function withoutLength(
   headers: ReadonlyArray<readonly [string, HeaderValue]>,
   body: AnswerBody,
