@@ -10,7 +10,6 @@ import { freePort } from '../lib/free-port.ts';
 import { editText } from '../config/edit/edit.ts';
 import { loadConfig } from '../config/load.ts';
 import { renderMistakes } from '../config/mistakes/report.ts';
-import { freePort } from '../lib/free-port.ts';
 import type { Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
 import { unpack } from '../functions/sources/archive.ts';

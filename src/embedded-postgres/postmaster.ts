@@ -7,7 +7,6 @@ import pg from 'pg';
 import { freePort } from '../lib/free-port.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { must } from '../lib/assert.ts';
-import { freePort } from '../lib/free-port.ts';
 import { hasCode } from '../lib/error-code.ts';
 import type { LogFile } from './log-file.ts';
 import { notOurs, portTaken, problemFromOutput, startFailed, stopFailed } from './problem.ts';
