@@ -1,99 +1,85 @@
-// Who may pass: the API key of `/auth/v1`, the user routes and the admin routes (decision table K1 to K23).
+// Who may use a route: callers with an API key, signed-in users, admins.
 import type { Presented } from '../identity/credentials.ts';
 import { doorOf } from '../identity/caller.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { AuthContext } from './auth-context.ts';
 import { isUuid } from './fields.ts';
-import {
-  AuthProblem,
-  badJwt,
-  noApiKey,
-  noBearer,
-  notAdmin,
-  sessionNotFound,
-  userBanned,
-  userNotFound,
-  validationFailed,
-  wrongApiKey,
-} from './problem.ts';
+import { AuthProblem, problems } from './problem.ts';
 import { loadSessionAndUser, type SessionRow } from './sessions/session.ts';
 import { hasVerifiedFactor, isBanned, lockUser, type UserRow } from './users/user.ts';
 
 export type SignedIn = { readonly user: UserRow; readonly session: SessionRow };
 
-/** Throws unless a key opens the door. A wrong key beside a right one is a wrong key. */
-export function requireKey(presented: Presented): void {
+/** Throws unless a header holds an API key. A wrong key beside a right one is refused too. */
+export function requireApiKey(presented: Presented): void {
   const door = doorOf(presented.apikey, presented.bearer);
-  if (door !== 'open') throw door.refusal.reason === 'no-key' ? noApiKey() : wrongApiKey();
-  if (presented.bearer.kind === 'keylike') throw wrongApiKey();
+  if (door !== 'open') throw door.refusal.reason === 'no-key' ? problems.noApiKey() : problems.wrongApiKey();
+  if (presented.bearer.kind === 'keylike') throw problems.wrongApiKey();
 }
 
-/** The user and the living session behind the bearer token; both are read, never taken from the claims. */
+/** The user and the session of the bearer token, both read from the database: claims may be out of date. */
 export async function requireUser(auth: AuthContext, presented: Presented, now: Date): Promise<SignedIn> {
   const { bearer } = presented;
   switch (bearer.kind) {
     case 'none':
-      throw noBearer();
+      throw problems.noBearer();
     case 'publishable':
     case 'secret':
-      throw badJwt('missing sub claim');
+      throw problems.badJwt('missing sub claim');
     case 'keylike':
-      throw wrongApiKey();
+      throw problems.wrongApiKey();
     case 'bad-token':
     case 'other':
-      throw badJwt(bearer.fault.message);
+      throw problems.badJwt(bearer.fault.message);
     case 'token':
       break;
   }
   const { claims } = bearer;
-  if (claims.sub === null) throw badJwt('missing sub claim');
+  if (claims.sub === null) throw problems.badJwt('missing sub claim');
   if (!isUuid(claims.sub)) throw new AuthProblem('bad_jwt', 400, 'invalid JWT: sub must be a UUID');
   if (claims.payload['aud'] !== 'authenticated') {
-    throw validationFailed("Token audience doesn't match request audience");
+    throw problems.validationFailed("Token audience doesn't match request audience");
   }
-  if (claims.sessionId === null || !isUuid(claims.sessionId)) throw badJwt('invalid session_id claim');
+  if (claims.sessionId === null || !isUuid(claims.sessionId))
+    throw problems.badJwt('invalid session_id claim');
   const found = await loadSessionAndUser(auth.db, { sessionId: claims.sessionId, userId: claims.sub });
-  if (!found || found.user.deleted_at) throw userNotFound(403);
+  if (!found || found.user.deleted_at) throw problems.userNotFound(403);
   const { user, session } = found;
-  if (!session) throw sessionNotFound();
-  if (session.not_after && session.not_after <= now) throw sessionNotFound();
-  if (isBanned(user, now)) throw userBanned(403);
+  if (!session) throw problems.sessionNotFound();
+  if (session.not_after && session.not_after <= now) throw problems.sessionNotFound();
+  if (isBanned(user, now)) throw problems.userBanned(403);
   return { user, session };
 }
 
-/**
- * The same user and session again, as they are in the transaction that changes the account: since the request was let
- * in, the session may have ended, because a password was changed or the owner of the mailbox arrived. The user stays
- * locked. With a verified factor, what changes how the account is entered asks for a session that has shown it.
- */
-export async function lockSignedIn(
-  db: Queryable,
-  { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
-): Promise<SignedInAgain> {
-  const locked = await lockUser(db, userId);
-  if (!locked || locked.deleted_at) throw userNotFound(403);
-  const [alive] = await db.query<{ aal: SessionRow['aal'] }>(
-    sql`select aal from auth.sessions where id = ${sessionId} and user_id = ${userId} for share`,
-  );
-  if (!alive) throw sessionNotFound();
-  return { user: locked, lacksFactor: hasVerifiedFactor(locked) && alive.aal === 'aal1' };
-}
+/** Which user and session: enough to read them again. */
+export type SignedInIds = { readonly userId: string; readonly sessionId: string };
 
-/** Which user and session to look at again. */
-export const idsOf = ({
-  user,
-  session,
-}: SignedIn): { readonly userId: string; readonly sessionId: string } => ({
+export const idsOf = ({ user, session }: SignedIn): SignedInIds => ({
   userId: user.id,
   sessionId: session.id,
 });
 
-export type SignedInAgain = {
+export type LockedUser = {
   readonly user: UserRow;
   /** The user has a verified factor and this session has not shown it. */
   readonly lacksFactor: boolean;
 };
+
+/**
+ * Reads user and session again in the transaction that changes the account, and locks the user. The session may have
+ * ended since the request was let in: a password was changed, or the owner of the mailbox proved it. With a verified
+ * factor, a change of how the account is entered needs a session that has shown the factor.
+ */
+export async function lockSignedIn(db: Queryable, { userId, sessionId }: SignedInIds): Promise<LockedUser> {
+  const user = await lockUser(db, userId);
+  if (!user || user.deleted_at) throw problems.userNotFound(403);
+  const [session] = await db.query<{ aal: SessionRow['aal'] }>(
+    sql`select aal from auth.sessions where id = ${sessionId} and user_id = ${userId} for share`,
+  );
+  if (!session) throw problems.sessionNotFound();
+  return { user, lacksFactor: hasVerifiedFactor(user) && session.aal === 'aal1' };
+}
 
 /** The secret key in either header, or a service token. */
 export function requireAdmin(presented: Presented): void {
@@ -101,18 +87,18 @@ export function requireAdmin(presented: Presented): void {
   switch (bearer.kind) {
     case 'none':
       if (apikey.kind === 'secret') return;
-      throw noBearer();
+      throw problems.noBearer();
     case 'secret':
       return;
     case 'token':
       if (bearer.claims.role === 'service_role' && bearer.claims.sub === null) return;
-      throw notAdmin();
+      throw problems.notAdmin();
     case 'publishable':
-      throw notAdmin();
+      throw problems.notAdmin();
     case 'keylike':
-      throw wrongApiKey();
+      throw problems.wrongApiKey();
     case 'bad-token':
     case 'other':
-      throw badJwt(bearer.fault.message);
+      throw problems.badJwt(bearer.fault.message);
   }
 }

@@ -1,4 +1,5 @@
-// The audit log: who did what to whom, written in the transaction of the change. Never a code, token or hash.
+// The audit log: who did what to whom, written in the same transaction as the change. It never holds a code, token or
+// hash.
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 
@@ -33,6 +34,9 @@ const LOG_TYPES = {
 
 export type AuditAction = keyof typeof LOG_TYPES;
 
+/** Where a request came from, and when. */
+export type Origin = { readonly ip: string; readonly now: Date };
+
 export type AuditActor = {
   readonly id: string;
   readonly email: string | null;
@@ -42,19 +46,19 @@ export type AuditActor = {
 
 export const ADMIN_ACTOR: AuditActor = { id: '00000000-0000-0000-0000-000000000000', email: 'service_role' };
 
-/** Somebody without an account. */
+/** A caller without an account. */
 export const NOBODY: AuditActor = { id: '00000000-0000-0000-0000-000000000000', email: null };
 
-export type AuditEntry = {
-  readonly action: AuditAction;
-  readonly actor: AuditActor;
-  readonly ip: string;
-  readonly now: Date;
-  readonly traits?: Readonly<Record<string, unknown>> | undefined;
-};
+export type AuditTraits = Readonly<Record<string, unknown>>;
 
-/** The insert as a statement, for a place in a larger one; it happens when `where` holds. */
-export function auditInsert({ action, actor, ip, now, traits }: AuditEntry, where: Sql = raw('true')): Sql {
+/** The insert as a part of a larger statement; it happens only when `where` holds. */
+export function auditInsert(
+  { ip, now }: Origin,
+  action: AuditAction,
+  actor: AuditActor,
+  traits?: AuditTraits,
+  where: Sql = raw('true'),
+): Sql {
   const name = actor.raw_user_meta_data?.['full_name'] ?? actor.raw_user_meta_data?.['name'];
   const payload = {
     actor_id: actor.id,
@@ -70,6 +74,12 @@ export function auditInsert({ action, actor, ip, now, traits }: AuditEntry, wher
     select ${JSON.stringify(payload)}::json, ${now}::timestamptz, ${ip} where ${where}`;
 }
 
-export async function recordAudit(db: Queryable, entry: AuditEntry): Promise<void> {
-  await db.query(auditInsert(entry));
+export async function recordAudit(
+  db: Queryable,
+  from: Origin,
+  action: AuditAction,
+  actor: AuditActor,
+  traits?: AuditTraits,
+): Promise<void> {
+  await db.query(auditInsert(from, action, actor, traits));
 }

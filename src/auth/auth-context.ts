@@ -1,38 +1,59 @@
 // What every action works with, made once when the feature starts.
-import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import type { Keyring } from '../identity/keyring.ts';
-import type { SigningKeys } from '../identity/signing-keys.ts';
+import type { FeatureContext } from '../http/feature.ts';
 import type { SecretBox } from '../lib/secret-box.ts';
-import type { Log } from '../log/log.ts';
-import type { Limiter } from './rate-limit.ts';
-import type { Outbox } from './mail/outbox.ts';
-import type { PasswordHasher } from './users/password.ts';
+import { Outbox } from './mail/outbox.ts';
+import { providerSet } from './provider/oauth-provider.ts';
 import type { ProviderSet } from './provider/provider.ts';
-import type { AuthSettings } from './settings.ts';
+import { Limiter } from './rate-limit.ts';
+import { readAuthSettings, type AuthSettings } from './settings.ts';
+import { PasswordHasher } from './users/password.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
 
-export type AuthBoxes = {
-  readonly sessionKey: SecretBox;
-  readonly totpSecret: SecretBox;
-  readonly providerToken: SecretBox;
-  readonly mail: SecretBox;
-};
-
-export type AuthContext = {
+export type AuthContext = Pick<FeatureContext, 'now' | 'log' | 'signingKeys' | 'baseUrl'> & {
   readonly db: OwnerDatabase;
-  /** As the file says now; read it once per request. */
+  /** The settings in force; read them once per request. */
   readonly settings: () => AuthSettings;
-  readonly now: () => Date;
-  readonly log: Log;
-  readonly keyring: Keyring;
-  readonly boxes: AuthBoxes;
+  readonly boxes: {
+    readonly sessionKey: SecretBox;
+    readonly totpSecret: SecretBox;
+    readonly providerToken: SecretBox;
+    readonly mail: SecretBox;
+  };
   /** Keyed digest of a six-digit code. */
   readonly codeMac: (message: string) => Buffer;
-  readonly signingKeys: SigningKeys;
   readonly hasher: PasswordHasher;
   readonly limiter: Limiter;
   readonly outbox: Outbox;
   readonly providers: ProviderSet;
-  /** Configured public base, undefined when only the request can tell. */
-  readonly baseUrl: () => string | undefined;
-  readonly dev: boolean;
 };
+
+export function makeContext(context: FeatureContext): AuthContext {
+  const { owner: db, now, log, keyring, signingKeys, baseUrl } = context;
+  let read: { readonly config: unknown; readonly settings: AuthSettings } | undefined;
+  const settings = (): AuthSettings => {
+    const { config } = context.snapshot();
+    if (read?.config !== config)
+      read = { config, settings: readAuthSettings(config, context.env, context.dev) };
+    return read.settings;
+  };
+  const boxes = {
+    sessionKey: keyring.box('session key'),
+    totpSecret: keyring.box('totp secret'),
+    providerToken: keyring.box('provider token'),
+    mail: keyring.box('mail'),
+  };
+  return {
+    db,
+    settings,
+    now,
+    log,
+    boxes,
+    codeMac: keyring.mac('one-time code'),
+    signingKeys,
+    hasher: new PasswordHasher(),
+    limiter: new Limiter(db, settings),
+    outbox: new Outbox({ db, box: boxes.mail, settings: () => settings().mail, now, log }),
+    providers: providerSet(() => settings().oauth, now),
+    baseUrl,
+  };
+}

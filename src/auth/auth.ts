@@ -1,20 +1,19 @@
-// `/auth/v1` as a feature: the table of its routes, who may use each, and its error dialect. What an action does
-// is in `actions/`, one file each.
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+// `/auth/v1` as a feature: the table of its routes and who may use each. An action is a function in `actions/`; how
+// requests, answers and errors meet Fastify is in `http/fastify.ts`.
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
-import { must } from '../lib/assert.ts';
-import { databaseFailure } from '../postgres/pg-error.ts';
-import { Abort, Problem } from '../problem/problem.ts';
+import type { Presented } from '../identity/credentials.ts';
+import { requireAdmin, requireApiKey, requireUser, type SignedIn } from './access.ts';
 import * as adminFactors from './actions/admin/factors.ts';
+import { generateLink } from './actions/admin/generate-link.ts';
+import { invite } from './actions/admin/invite.ts';
 import { listAudit, listMails } from './actions/admin/log.ts';
 import * as adminUsers from './actions/admin/users.ts';
 import { authorize, authorizeLink } from './actions/authorize.ts';
 import { callback } from './actions/callback.ts';
-import * as factors from './actions/factors.ts';
-import { generateLink } from './actions/admin/generate-link.ts';
 import { confirmLink } from './actions/confirm-link.ts';
+import * as factors from './actions/factors.ts';
 import { unlinkIdentity } from './actions/identities.ts';
-import { invite } from './actions/admin/invite.ts';
 import { logout } from './actions/logout.ts';
 import { health, jwks, openidConfiguration, settings } from './actions/metadata.ts';
 import { magiclink, otp } from './actions/otp.ts';
@@ -25,25 +24,11 @@ import { signup } from './actions/signup.ts';
 import { token } from './actions/token/token.ts';
 import { getUser, updateOwnUser } from './actions/user.ts';
 import { verify, verifyLink, verifyNothing } from './actions/verify.ts';
-import type { AuthContext } from './auth-context.ts';
-import { requireAdmin, requireKey, requireUser, type SignedIn } from './access.ts';
-import { Outbox } from './mail/outbox.ts';
+import { makeContext, type AuthContext } from './auth-context.ts';
+import { addErrorHandlers, queryKey, readRequest, sendAnswer } from './http/fastify.ts';
+import { json, type Answer, type AuthRequest } from './http/request.ts';
 import { startMaintenance, type Maintenance } from './maintenance.ts';
-import { PasswordHasher } from './users/password.ts';
-import {
-  databaseUnavailable,
-  featureOff,
-  methodNotAllowed,
-  requestTimeout,
-  routeNotFound,
-  toWire,
-  unexpectedFailure,
-  wireVersion,
-} from './problem.ts';
-import { providerSet } from './provider/oauth-provider.ts';
-import { Limiter } from './rate-limit.ts';
-import { json, readRequest, sendAnswer, type Answer, type AuthRequest } from './http/request.ts';
-import { readAuthSettings, type AuthSettings } from './settings.ts';
+import { problems } from './problem.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH' | 'HEAD';
 type Action = (auth: AuthContext, request: AuthRequest) => Promise<Answer>;
@@ -51,7 +36,7 @@ type UserAction = (auth: AuthContext, request: AuthRequest, signedIn: SignedIn) 
 
 type Route = readonly [Method, string, ...Access];
 type Access =
-  /** Browser navigations and public metadata: they cannot carry a key. */
+  /** Browser navigations and public metadata, which cannot carry a key. */
   | readonly ['none', Action]
   | readonly ['key', Action]
   | readonly ['user', UserAction]
@@ -62,6 +47,10 @@ const off =
   () =>
     Promise.reject(problem());
 
+const samlOff = off(problems.samlDisabled);
+const passkeyOff = off(problems.passkeyDisabled);
+const featureOff = off(problems.featureDisabled);
+
 const ROUTES: readonly Route[] = [
   ['POST', '/signup', 'key', signup],
   ['POST', '/token', 'key', token],
@@ -69,7 +58,7 @@ const ROUTES: readonly Route[] = [
   ['POST', '/magiclink', 'key', magiclink],
   ['GET', '/verify', 'none', verifyLink],
   ['HEAD', '/verify', 'none', verifyNothing],
-  // The key is asked for inside: the button of the link's page cannot carry one.
+  // The action checks the key itself: the button on the link's page cannot send one.
   ['POST', '/verify', 'none', verify],
   ['POST', '/recover', 'key', recover],
   ['POST', '/resend', 'key', resend],
@@ -80,7 +69,7 @@ const ROUTES: readonly Route[] = [
   ['PUT', '/user', 'user', updateOwnUser],
 
   ['GET', '/user/identities/authorize', 'user', authorizeLink],
-  // The button of the page that asks before an identity joins an account.
+  // The button on the page that asks before an identity is linked.
   ['POST', '/user/identities/confirm', 'none', confirmLink],
   ['DELETE', '/user/identities/:id', 'user', unlinkIdentity],
   ['GET', '/authorize', 'none', authorize],
@@ -113,192 +102,93 @@ const ROUTES: readonly Route[] = [
   ['GET', '/.well-known/jwks.json', 'none', jwks],
   ['GET', '/.well-known/openid-configuration', 'none', openidConfiguration],
 
-  // Families the product does not serve; clients get an answer they know.
-  ['POST', '/sso', 'key', off(featureOff.saml)],
-  ['GET', '/sso/saml/metadata', 'none', off(featureOff.saml)],
-  ['POST', '/sso/saml/acs', 'none', off(featureOff.saml)],
-  ['GET', '/admin/sso/providers', 'admin', off(featureOff.saml)],
-  ['POST', '/admin/sso/providers', 'admin', off(featureOff.saml)],
-  ['POST', '/passkeys/registration/options', 'key', off(featureOff.passkey)],
-  ['POST', '/passkeys/registration/verify', 'key', off(featureOff.passkey)],
-  ['POST', '/passkeys/authentication/options', 'key', off(featureOff.passkey)],
-  ['POST', '/passkeys/authentication/verify', 'key', off(featureOff.passkey)],
-  ['GET', '/passkeys', 'key', off(featureOff.passkey)],
-  ['PATCH', '/passkeys/:id', 'key', off(featureOff.passkey)],
-  ['DELETE', '/passkeys/:id', 'key', off(featureOff.passkey)],
+  // Families of routes that are not offered: clients get an answer they know.
+  ['POST', '/sso', 'key', samlOff],
+  ['GET', '/sso/saml/metadata', 'none', samlOff],
+  ['POST', '/sso/saml/acs', 'none', samlOff],
+  ['GET', '/admin/sso/providers', 'admin', samlOff],
+  ['POST', '/admin/sso/providers', 'admin', samlOff],
+  ['POST', '/passkeys/registration/options', 'key', passkeyOff],
+  ['POST', '/passkeys/registration/verify', 'key', passkeyOff],
+  ['POST', '/passkeys/authentication/options', 'key', passkeyOff],
+  ['POST', '/passkeys/authentication/verify', 'key', passkeyOff],
+  ['GET', '/passkeys', 'key', passkeyOff],
+  ['PATCH', '/passkeys/:id', 'key', passkeyOff],
+  ['DELETE', '/passkeys/:id', 'key', passkeyOff],
   ['GET', '/admin/users/:id/passkeys', 'admin', () => Promise.resolve(json([]))],
-  ['DELETE', '/admin/users/:id/passkeys/:passkey', 'admin', off(featureOff.passkey)],
-  ['GET', '/oauth/authorize', 'none', off(featureOff.feature)],
-  ['POST', '/oauth/token', 'none', off(featureOff.feature)],
-  ['GET', '/oauth/userinfo', 'none', off(featureOff.feature)],
-  ['POST', '/oauth/clients/register', 'none', off(featureOff.feature)],
-  ['GET', '/oauth/authorizations/:id', 'key', off(featureOff.feature)],
-  ['POST', '/oauth/authorizations/:id/consent', 'key', off(featureOff.feature)],
-  ['GET', '/user/oauth/grants', 'key', off(featureOff.feature)],
-  ['DELETE', '/user/oauth/grants', 'key', off(featureOff.feature)],
-  ['GET', '/admin/oauth/clients', 'admin', off(featureOff.feature)],
-  ['POST', '/admin/oauth/clients', 'admin', off(featureOff.feature)],
-  ['GET', '/admin/oauth/clients/:id', 'admin', off(featureOff.feature)],
-  ['PUT', '/admin/oauth/clients/:id', 'admin', off(featureOff.feature)],
-  ['DELETE', '/admin/oauth/clients/:id', 'admin', off(featureOff.feature)],
-  ['POST', '/admin/oauth/clients/:id/regenerate_secret', 'admin', off(featureOff.feature)],
-  ['GET', '/admin/custom-providers', 'admin', off(featureOff.feature)],
-  ['POST', '/admin/custom-providers', 'admin', off(featureOff.feature)],
-  ['GET', '/admin/custom-providers/:id', 'admin', off(featureOff.feature)],
-  ['PUT', '/admin/custom-providers/:id', 'admin', off(featureOff.feature)],
-  ['DELETE', '/admin/custom-providers/:id', 'admin', off(featureOff.feature)],
+  ['DELETE', '/admin/users/:id/passkeys/:passkey', 'admin', passkeyOff],
+  ['GET', '/oauth/authorize', 'none', featureOff],
+  ['POST', '/oauth/token', 'none', featureOff],
+  ['GET', '/oauth/userinfo', 'none', featureOff],
+  ['POST', '/oauth/clients/register', 'none', featureOff],
+  ['GET', '/oauth/authorizations/:id', 'key', featureOff],
+  ['POST', '/oauth/authorizations/:id/consent', 'key', featureOff],
+  ['GET', '/user/oauth/grants', 'key', featureOff],
+  ['DELETE', '/user/oauth/grants', 'key', featureOff],
+  ['GET', '/admin/oauth/clients', 'admin', featureOff],
+  ['POST', '/admin/oauth/clients', 'admin', featureOff],
+  ['GET', '/admin/oauth/clients/:id', 'admin', featureOff],
+  ['PUT', '/admin/oauth/clients/:id', 'admin', featureOff],
+  ['DELETE', '/admin/oauth/clients/:id', 'admin', featureOff],
+  ['POST', '/admin/oauth/clients/:id/regenerate_secret', 'admin', featureOff],
+  ['GET', '/admin/custom-providers', 'admin', featureOff],
+  ['POST', '/admin/custom-providers', 'admin', featureOff],
+  ['GET', '/admin/custom-providers/:id', 'admin', featureOff],
+  ['PUT', '/admin/custom-providers/:id', 'admin', featureOff],
+  ['DELETE', '/admin/custom-providers/:id', 'admin', featureOff],
 ];
 
 export function auth(context: FeatureContext): FastifyPluginAsync {
   return async (app) => {
     const state = makeContext(context);
-    for (const route of ROUTES) addRoute(app, context, state, route);
-    addErrors(app, state);
-    let maintenance: Maintenance | undefined;
-    app.addHook('onReady', async () => {
-      const begin = (): void => {
-        state.outbox.start();
-        maintenance = startMaintenance(state);
-      };
-      if (context.whenServing) context.whenServing(begin);
-      else begin();
-      await Promise.resolve();
-    });
-    app.addHook('onClose', async () => {
-      await Promise.all([state.outbox.close(), maintenance?.close()]);
-    });
+    for (const [method, url, ...access] of ROUTES) {
+      app.route({
+        method,
+        url,
+        // HEAD on a mailed link must do nothing, so no HEAD route may run a GET's handler.
+        exposeHeadRoute: false,
+        handler: async (request, reply) => {
+          const presented = await context.credentials.read(request.headers, queryKey(request));
+          return sendAnswer(
+            reply,
+            await answer(state, access, presented, () => readRequest(state, request, presented)),
+          );
+        },
+      });
+    }
+    addErrorHandlers(app, state.log, ROUTES);
+    runInBackground(app, context, state);
     await Promise.resolve();
   };
 }
 
-export function makeContext(context: FeatureContext): AuthContext {
-  const { owner: db, now, log, keyring } = context;
-  let read: { readonly config: unknown; readonly settings: AuthSettings } | undefined;
-  const currentSettings = (): AuthSettings => {
-    const { config } = context.snapshot();
-    if (read?.config !== config)
-      read = { config, settings: readAuthSettings(config, context.env, context.dev) };
-    return read.settings;
-  };
-  const mailBox = keyring.box('mail');
-  return {
-    db,
-    settings: currentSettings,
-    now,
-    log,
-    keyring,
-    boxes: {
-      sessionKey: keyring.box('session key'),
-      totpSecret: keyring.box('totp secret'),
-      providerToken: keyring.box('provider token'),
-      mail: mailBox,
-    },
-    codeMac: keyring.mac('one-time code'),
-    signingKeys: context.signingKeys,
-    hasher: new PasswordHasher(),
-    limiter: new Limiter(db, () => currentSettings().limits),
-    outbox: new Outbox({ db, box: mailBox, settings: () => currentSettings().mail, now, log }),
-    providers: providerSet(() => currentSettings().oauth, now),
-    baseUrl: context.baseUrl,
-    dev: context.dev,
-  };
-}
-
-function addRoute(app: FastifyInstance, context: FeatureContext, state: AuthContext, route: Route): void {
-  const [method, url] = route;
-  app.route({
-    method,
-    url,
-    // HEAD on a link must do nothing; what a GET would do is never done for it.
-    exposeHeadRoute: false,
-    handler: async (request, reply) => sendAnswer(reply, await answer(context, state, route, request)),
-  });
-}
-
+/** Checks who calls before the body is read, then runs the action. */
 async function answer(
-  context: FeatureContext,
   state: AuthContext,
-  [, , access, action]: Route,
-  fastifyRequest: FastifyRequest,
+  [access, action]: Access,
+  presented: Presented,
+  read: () => Promise<AuthRequest>,
 ): Promise<Answer> {
-  const { headers, query } = fastifyRequest;
-  const presented = await context.credentials.read(headers, queryKey(fastifyRequest.method, query));
-  if (access !== 'none') requireKey(presented);
+  if (access !== 'none') requireApiKey(presented);
   if (access === 'admin') requireAdmin(presented);
-  const request = await readRequest(state, fastifyRequest, presented);
+  const request = await read();
   if (access !== 'user') return await action(state, request);
   return await action(state, request, await requireUser(state, presented, request.now));
 }
 
-/** `?apikey=` counts on GET only: a link can carry nothing else. */
-function queryKey(method: string, query: unknown): string | undefined {
-  if (method !== 'GET' || typeof query !== 'object' || query === null || !('apikey' in query))
-    return undefined;
-  return typeof query.apikey === 'string' ? query.apikey : undefined;
-}
-
-function addErrors(app: FastifyInstance, state: AuthContext): void {
-  app.setErrorHandler((error, request, reply) => {
-    void sendProblem(reply, request, toProblem(error, state, request));
+/** Mail delivery and cleaning, from when the server serves until it closes. */
+function runInBackground(app: FastifyInstance, { whenServing }: FeatureContext, state: AuthContext): void {
+  let maintenance: Maintenance | undefined;
+  const begin = (): void => {
+    state.outbox.start();
+    maintenance = startMaintenance(state);
+  };
+  app.addHook('onReady', async () => {
+    if (whenServing) whenServing(begin);
+    else begin();
+    await Promise.resolve();
   });
-  app.setNotFoundHandler((request, reply) => {
-    const path = request.url.split('?')[0] ?? '';
-    const methods = ROUTES.filter(([, url]) => matches(url, path.replace(/^\/auth\/v1/, ''))).map(
-      ([method]) => method,
-    );
-    void sendProblem(
-      reply,
-      request,
-      methods.length > 0 ? methodNotAllowed([...new Set(methods)].join(', ')) : routeNotFound(),
-    );
+  app.addHook('onClose', async () => {
+    await Promise.all([state.outbox.close(), maintenance?.close()]);
   });
-}
-
-function matches(pattern: string, path: string): boolean {
-  const [expected, actual] = [pattern.split('/'), path.replace(/\/$/, '').split('/')];
-  return (
-    expected.length === actual.length &&
-    expected.every((part, index) => part.startsWith(':') || part === actual[index])
-  );
-}
-
-async function sendProblem(
-  reply: FastifyReply,
-  request: FastifyRequest,
-  problem: Problem,
-): Promise<FastifyReply> {
-  request.scope.errorCode = problem.code;
-  const version = wireVersion(request.headers['x-supabase-api-version']);
-  return await sendAnswer(reply, {
-    status: problem.status,
-    body: toWire(problem, version, request.id),
-    headers: {
-      ...problem.headers,
-      'x-sb-error-code': problem.code,
-      // Without the echo the client does not read the code.
-      ...(version === 'initial' ? {} : { 'x-supabase-api-version': version }),
-    },
-  });
-}
-
-function toProblem(error: unknown, state: AuthContext, request: FastifyRequest): Problem {
-  if (error instanceof Problem) return error;
-  if (error instanceof Abort) return requestTimeout();
-  // 4xx of the framework itself: a URL or header it could not read.
-  const status = error instanceof Error && 'statusCode' in error ? error.statusCode : undefined;
-  if (typeof status === 'number' && status < 500) {
-    return new Problem(
-      'validation_failed',
-      status,
-      must(error instanceof Error ? error.message : '', 'message'),
-    );
-  }
-  // A client should try these again: a 4xx here would sign everybody out.
-  const failure = databaseFailure(error);
-  if (failure && failure.status !== 500) {
-    state.log.error({ err: error, requestId: request.id }, failure.message);
-    return databaseUnavailable(failure, error);
-  }
-  state.log.error({ err: error, requestId: request.id }, 'fault');
-  return unexpectedFailure();
 }

@@ -1,6 +1,6 @@
-// Reading what a request sends. `null` counts as absent everywhere (clients send null challenges), unknown keys
-// are ignored (clients spread whole argument objects), and a wrong JSON type is the caller's mistake, never a 500.
-import { badJson, badPath, validationFailed } from './problem.ts';
+// Reading the fields of a request. `null` counts as absent (clients send null challenges), unknown keys are ignored (clients
+// spread whole argument objects), and a wrong JSON type is a 400, never a 500.
+import { problems } from './problem.ts';
 
 export type JsonObject = Record<string, unknown>;
 
@@ -19,7 +19,7 @@ export class Fields {
   text(name: string): string | undefined {
     const value = this.#get(name);
     if (value === undefined) return undefined;
-    if (typeof value !== 'string') throw badJson(`${name} must be a string`);
+    if (typeof value !== 'string') throw problems.badJson(`${name} must be a string`);
     return value;
   }
 
@@ -31,14 +31,14 @@ export class Fields {
   flag(name: string): boolean | undefined {
     const value = this.#get(name);
     if (value === undefined) return undefined;
-    if (typeof value !== 'boolean') throw badJson(`${name} must be a boolean`);
+    if (typeof value !== 'boolean') throw problems.badJson(`${name} must be a boolean`);
     return value;
   }
 
   object(name: string): JsonObject | undefined {
     const value = this.#get(name);
     if (value === undefined) return undefined;
-    if (!isJsonObject(value)) throw badJson(`${name} must be an object`);
+    if (!isJsonObject(value)) throw problems.badJson(`${name} must be an object`);
     return value;
   }
 
@@ -46,7 +46,7 @@ export class Fields {
   count(name: string): number | undefined {
     const text = this.filled(name);
     if (text === undefined) return undefined;
-    if (!/^\d{1,9}$/.test(text)) throw validationFailed(`${name} must be a non-negative integer`);
+    if (!/^\d{1,9}$/.test(text)) throw problems.validationFailed(`${name} must be a non-negative integer`);
     return Number(text);
   }
 
@@ -64,10 +64,10 @@ export function parseJsonBody(bytes: Buffer): Fields {
   try {
     value = JSON.parse(bytes.toString('utf8'));
   } catch {
-    // The parser's own message would repeat pieces of the body.
-    throw badJson('Could not parse request body as JSON');
+    // The parser's own message would repeat parts of the body.
+    throw problems.badJson('Could not parse request body as JSON');
   }
-  if (!isJsonObject(value)) throw badJson('The request body must be a JSON object');
+  if (!isJsonObject(value)) throw problems.badJson('The request body must be a JSON object');
   return new Fields(value);
 }
 
@@ -85,8 +85,8 @@ export function isUuid(text: string): boolean {
   return UUID.test(text);
 }
 
-/** An id in the path; anything but a UUID is a path that does not exist. */
+/** An id in the path; with anything but a UUID the path does not exist. */
 export function parsePathUuid(text: string | undefined, name: string): string {
-  if (text === undefined || !isUuid(text)) throw badPath(`${name} must be a UUID`);
+  if (text === undefined || !isUuid(text)) throw problems.badPath(`${name} must be a UUID`);
   return text.toLowerCase();
 }

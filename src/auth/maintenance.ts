@@ -1,6 +1,5 @@
-// What time does to the tables: expired rows go, a waiting signing key takes over, an old one ends. Small batches,
-// on one instance at a time; missing a turn costs nothing.
-import { tryTransactionLock } from '../postgres/advisory-lock.ts';
+// Periodic cleaning: expired rows are deleted and signing keys rotate. In small batches, on one instance at a time; a
+// missed round does no harm.
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import type { AuthContext } from './auth-context.ts';
 
@@ -11,6 +10,9 @@ const DAY_MS = 24 * HOUR_MS;
 /** How long the audit log and delivered mail are kept. */
 const AUDIT_DAYS = 90;
 const MAIL_DAYS = 7;
+
+/** Advisory lock: `svc` in ASCII as a number (decimal, as PostgreSQL 15 reads no hexadecimal), and a number of its own. */
+const LOCK: Sql = raw('7566947, 20');
 
 export type Maintenance = { close(): Promise<void> };
 
@@ -30,7 +32,7 @@ export function startMaintenance(auth: AuthContext): Maintenance {
   };
 }
 
-/** One round. Returns how many rows went, for whoever wants to see that it does something. */
+/** One round; the number of deleted rows. */
 export async function maintain(auth: AuthContext): Promise<number> {
   const now = auth.now();
   await auth.signingKeys.advance(now, auth.settings().jwtExpirySeconds);
@@ -69,7 +71,7 @@ function expired(now: Date, refreshExpirySeconds: number): Expired[] {
       condition: sql`status = 'unverified' and created_at < ${dayAgo}`,
     },
     { table: 'auth.email_throttle', key: 'ctid', condition: sql`sent_at < ${ago(HOUR_MS)}` },
-    // A bucket nobody drew from in a day is full again, whatever it held.
+    // A bucket that was not used for a day is full again.
     { table: 'auth.rate_limits', key: 'ctid', condition: sql`updated_at < ${dayAgo}` },
     { table: 'auth.audit_log_entries', key: 'id', condition: sql`created_at < ${ago(AUDIT_DAYS * DAY_MS)}` },
     {

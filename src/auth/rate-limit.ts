@@ -1,24 +1,22 @@
-// How often something may be done. Token buckets in PostgreSQL, one statement each, so that several instances
-// share them; and the waiting time between two mails to one address, kept whether or not the address is known.
+// Rate limits: token buckets in PostgreSQL, shared by all instances, one statement each; and the pause between two mails
+// to one address, which is kept whether or not the address has an account.
 import { createHash } from 'node:crypto';
 import { sql, type Sql } from '../postgres/sql.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
-import { tooManyMails, tooManyRequests } from './problem.ts';
-import type { LimitMode } from './settings.ts';
+import { problems } from './problem.ts';
+import type { AuthSettings, LimitMode } from './settings.ts';
+import type { Origin } from './audit.ts';
 
 export type Bucket = {
   readonly name: string;
-  /** What comes back, and in which time. */
+  /** Tokens that come back in `perSeconds`. */
   readonly rate: number;
   readonly perSeconds: number;
-  /** How much can be saved up. */
+  /** Most tokens the bucket holds. */
   readonly burst: number;
-  /** Counted for callers on this very machine too. */
+  /** Counted also for callers on this machine. */
   readonly always?: true;
 };
-
-/** Who asks, and when. */
-export type Origin = { readonly ip: string; readonly now: Date };
 
 const FIVE_MINUTES = 300;
 const bucket = (name: string, rate: number, perSeconds: number, burst: number): Bucket => ({
@@ -41,8 +39,8 @@ export const BUCKETS = {
   verify: bucket('verify', 30, FIVE_MINUTES, 30),
   anonymous: bucket('anonymous', 30, 3600, 30),
   mfa: bucket('mfa', 15, 60, 30),
-  // Wrong passwords. By account and address, so that nobody can lock another person out from elsewhere; by account
-  // alone only against guessing from many addresses.
+  // Wrong passwords. By account and address, so that nobody can lock somebody else out; by account alone only against
+  // guessing from many addresses.
   passwordAccount: bucket('password_account', 1, 30, 10),
   passwordEverywhere: bucket('password_everywhere', 1, 30, 100),
   mfaFactor: { ...bucket('mfa_factor', 10, 900, 10), always: true },
@@ -53,101 +51,78 @@ const GAP_SECONDS = 60;
 
 export type MailGapKind = 'confirmation' | 'recovery' | 'email_change' | 'reauthentication';
 
-export type MailRequest = {
-  readonly kind: MailGapKind;
-  /** Whose waiting time it is: the mailbox, or the account whose address changes. */
-  readonly gapOf: string;
-  readonly to: string;
-};
-
 const ALL = 'all';
 const allMails = (perHour: number): Bucket => bucket('mail_instance', perHour, 3600, perHour);
-/** One caller uses up a tenth: the rest stays for everybody else. */
+/** A single caller may use a tenth; the rest is for everybody else. */
 const callersMails = (perHour: number): Bucket => {
   const share = Math.max(10, Math.ceil(perHour / 10));
   return bucket('mail_caller', share, 3600, share);
 };
 
+export type LimitSettings = Pick<AuthSettings, 'limits' | 'mailsPerHour'>;
+
 export class Limiter {
   readonly #db: OwnerDatabase;
-  readonly #mode: () => LimitMode;
+  readonly #settings: () => LimitSettings;
 
-  constructor(db: OwnerDatabase, mode: () => LimitMode) {
+  constructor(db: OwnerDatabase, settings: () => LimitSettings) {
     this.#db = db;
-    this.#mode = mode;
+    this.#settings = settings;
   }
 
-  /** Takes one from the bucket of the caller's address; throws when it is empty. */
+  /** Takes a token from the bucket of the caller's address; throws when it is empty. */
   async byAddress(which: Bucket, from: Origin): Promise<void> {
     await this.byKey(which, from.ip, from);
   }
 
-  /** Takes one from the bucket of a user, session or account; throws when it is empty. */
+  /** Takes a token from the bucket of a user, session or account; throws when it is empty. */
   async byKey(which: Bucket, key: string, from: Origin): Promise<void> {
-    if (!this.#counts(which, from)) return;
+    if (!isCounted(this.#settings().limits, from, which.always)) return;
     const wait = await takeToken(this.#db, which, key, from.now);
-    if (wait > 0) throw tooManyRequests(wait);
+    if (wait > 0) throw problems.tooManyRequests(wait);
   }
 
-  /** Gives back what was taken ahead: limits on failures count every try first, so that tries in parallel count. */
+  /** Returns a token that `byKey` took. Limits on failures count every attempt first, so that parallel ones count too. */
   async refund(which: Bucket, key: string, from: Origin): Promise<void> {
-    if (!this.#counts(which, from)) return;
+    if (!isCounted(this.#settings().limits, from, which.always)) return;
     await this.#db.query(sql`
       update auth.rate_limits set tokens = least(${which.burst}::float8, tokens + 1)
       where bucket = ${which.name} and key = ${hashed(key)}`);
   }
 
-  #counts(which: Bucket, from: Origin): boolean {
-    const mode = this.#mode();
-    if (mode === 'off') return false;
-    return mode === 'on' || which.always === true || !isLoopback(from.ip);
-  }
-
   /**
-   * What a request for a mail costs: the waiting time between two of a kind to an address, the allowance of that
-   * mailbox, and the caller's share. Asked whether or not anybody has the address, and in the transaction that queues
-   * the mail, so that a request that is refused costs nothing.
+   * Charges a request for a mail: the pause since the last mail of that kind, the recipient's limit, and the caller's
+   * share. Charged whether or not the address has an account, and in the transaction that queues the mail, so that a
+   * refused request costs nothing. The pause belongs to `gapOf`: the mailbox, or the account whose address changes.
    */
-  async mailRequest(db: Queryable, order: MailRequest, from: Origin, mailsPerHour: number): Promise<void> {
-    await this.#mailGap(db, order.kind, order.gapOf, from.now);
-    if (!this.#countsMails(from)) return;
+  async mailRequest(
+    db: Queryable,
+    from: Origin,
+    kind: MailGapKind,
+    to: string,
+    gapOf: string = to,
+  ): Promise<void> {
+    const { limits, mailsPerHour } = this.#settings();
+    if (limits !== 'off') await checkMailGap(db, kind, gapOf, from.now);
+    if (!isCounted(limits, from)) return;
+    const instance = allMails(mailsPerHour);
     const wait =
-      (await takeToken(db, BUCKETS.mailRecipient, order.to, from.now)) ||
+      (await takeToken(db, BUCKETS.mailRecipient, to, from.now)) ||
       (await takeToken(db, callersMails(mailsPerHour), from.ip, from.now)) ||
-      // Only looked at: what empties it is the mail that is queued, not the question for one.
-      secondsUntilOne(allMails(mailsPerHour), await readTokens(db, allMails(mailsPerHour), ALL, from.now));
-    if (wait > 0) throw tooManyMails(wait, false);
+      // Only read: the token is taken when a mail is queued, not for asking.
+      secondsUntilOne(instance, await readTokens(db, instance, ALL, from.now));
+    if (wait > 0) throw problems.tooManyMails(wait);
   }
 
-  /** Takes one from the instance's own allowance, for a mail that goes out. */
-  async mailSent(db: Queryable, from: Origin, mailsPerHour: number): Promise<void> {
-    if (!this.#countsMails(from)) return;
+  /** Takes a token from the limit of the whole instance, for a mail that goes out. */
+  async mailSent(db: Queryable, from: Origin): Promise<void> {
+    const { limits, mailsPerHour } = this.#settings();
+    if (!isCounted(limits, from)) return;
     const wait = await takeToken(db, allMails(mailsPerHour), ALL, from.now);
-    if (wait > 0) throw tooManyMails(wait, false);
+    if (wait > 0) throw problems.tooManyMails(wait);
   }
 
-  #countsMails(from: Origin): boolean {
-    const mode = this.#mode();
-    return mode === 'on' || (mode === 'auto' && !isLoopback(from.ip));
-  }
-
-  async #mailGap(db: Queryable, kind: MailGapKind, email: string, now: Date): Promise<void> {
-    if (this.#mode() === 'off') return;
-    const cutoff = new Date(now.getTime() - GAP_SECONDS * 1000);
-    const emailHash = hashed(email);
-    const [row] = await db.query(sql`
-      insert into auth.email_throttle as t (email_hash, kind, sent_at) values (${emailHash}, ${kind}, ${now})
-      on conflict (email_hash, kind) do update set sent_at = excluded.sent_at where t.sent_at <= ${cutoff}
-      returning 1`);
-    if (row) return;
-    const [last] = await db.query<{ sent_at: Date }>(
-      sql`select sent_at from auth.email_throttle where email_hash = ${emailHash} and kind = ${kind}`,
-    );
-    const passed = last ? (now.getTime() - last.sent_at.getTime()) / 1000 : 0;
-    throw tooManyMails(Math.max(1, Math.ceil(GAP_SECONDS - passed)), true);
-  }
-
-  /** Whoever redeemed a mail's secret holds the mailbox: the next mail of that kind need not wait. */
+  /** Redeeming a mailed secret shows who owns the mailbox: the next mail of that kind need not wait. */
   async endMailGap(db: Queryable, kind: MailGapKind, email: string): Promise<void> {
     await db.query(
       sql`delete from auth.email_throttle where email_hash = ${hashed(email)} and kind = ${kind}`,
@@ -155,7 +130,26 @@ export class Limiter {
   }
 }
 
-/** 0 when one was taken, else the seconds until there is one. Refusing changes nothing. */
+function isCounted(mode: LimitMode, { ip }: Origin, always = false): boolean {
+  return mode === 'on' || (mode === 'auto' && (always || !isLoopback(ip)));
+}
+
+async function checkMailGap(db: Queryable, kind: MailGapKind, email: string, now: Date): Promise<void> {
+  const cutoff = new Date(now.getTime() - GAP_SECONDS * 1000);
+  const emailHash = hashed(email);
+  const [row] = await db.query(sql`
+    insert into auth.email_throttle as t (email_hash, kind, sent_at) values (${emailHash}, ${kind}, ${now})
+    on conflict (email_hash, kind) do update set sent_at = excluded.sent_at where t.sent_at <= ${cutoff}
+    returning 1`);
+  if (row) return;
+  const [last] = await db.query<{ sent_at: Date }>(
+    sql`select sent_at from auth.email_throttle where email_hash = ${emailHash} and kind = ${kind}`,
+  );
+  const passed = last ? (now.getTime() - last.sent_at.getTime()) / 1000 : 0;
+  throw problems.mailTooSoon(Math.max(1, Math.ceil(GAP_SECONDS - passed)));
+}
+
+/** Takes a token. 0 when there was one, else the seconds until there is; then nothing was changed. */
 async function takeToken(db: Queryable, which: Bucket, key: string, now: Date): Promise<number> {
   const refilled = refill(which, now);
   const [taken] = await db.query(sql`
@@ -165,7 +159,7 @@ async function takeToken(db: Queryable, which: Bucket, key: string, now: Date): 
       set tokens = ${refilled} - 1, updated_at = greatest(r.updated_at, excluded.updated_at)
       where ${refilled} >= 1
     returning 1`);
-  // Somebody may have given one back since: it was refused all the same.
+  // At least 1: a token may have come back since, but this request was refused.
   return taken ? 0 : Math.max(1, secondsUntilOne(which, await readTokens(db, which, key, now)));
 }
 
@@ -185,7 +179,7 @@ function secondsUntilOne(which: Bucket, tokens: number): number {
   return tokens >= 1 ? 0 : Math.max(1, Math.ceil(((1 - tokens) * which.perSeconds) / which.rate));
 }
 
-/** Addresses of people are not kept readable in a table of counters. */
+/** Email and IP addresses are not kept readable in a table of counters. */
 function hashed(key: string): string {
   return createHash('sha256').update(key).digest('base64url');
 }

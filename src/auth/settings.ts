@@ -1,5 +1,4 @@
-// The part of the file and of the environment that auth works by, in the units auth works in. The rest of auth
-// reads this and never the file itself.
+// The settings of auth, from svc.yaml and the environment. The rest of auth reads these and never the file.
 import type { Config, EmailProvider } from '../config/config.ts';
 
 export type TemplateOverride = {
@@ -10,7 +9,7 @@ export type TemplateOverride = {
 export type OAuthSettings = {
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Where the provider sends the browser back to; registered there identically. */
+  /** Where the provider sends the browser back to; must be registered there. */
   readonly redirectUrl: string;
   /** OIDC issuer, for providers that are not built in. */
   readonly issuer?: string | undefined;
@@ -19,7 +18,7 @@ export type OAuthSettings = {
   readonly scopes?: readonly string[] | undefined;
   /** Sign-in without an email address is accepted. */
   readonly emailOptional?: boolean | undefined;
-  /** From the environment: another address than the provider's own, for tests and private gateways. */
+  /** From the environment: replaces the provider's own address, for tests and private gateways. */
   readonly baseUrl?: string | undefined;
 };
 
@@ -42,7 +41,7 @@ export type MailSettings =
   /** Development: kept in the outbox and shown, never sent. */
   | { readonly type: 'catch'; readonly from: string };
 
-/** `off` is for test suites; `auto` spares callers on this very machine from the limits kept by address. */
+/** `off` is for test suites; `auto` exempts callers on this machine from limits by address. */
 export type LimitMode = 'auto' | 'on' | 'off';
 
 export type AuthSettings = {
@@ -64,10 +63,9 @@ export type AuthSettings = {
   readonly mailsPerHour: number;
 };
 
-/** The environment's say: addresses of providers for tests and gateways, and the limits. */
 export type AuthEnvironment = Readonly<Record<string, string | undefined>>;
 
-/** A bound on accidents, not a plan's allowance: the mail provider is always the operator's own. */
+/** Protects against accidents only: the mail provider, and so the bill, is the operator's own. */
 const MAILS_PER_HOUR = 1000;
 
 export function readAuthSettings(config: Config, env: AuthEnvironment, dev: boolean): AuthSettings {

@@ -1,6 +1,5 @@
 // The inside of auth for tests that ask one rule instead of a route.
-import { makeContext } from '../../src/auth/auth.ts';
-import type { AuthContext } from '../../src/auth/auth-context.ts';
+import { makeContext, type AuthContext } from '../../src/auth/auth-context.ts';
 import { NO_FIELDS } from '../../src/auth/fields.ts';
 import type { AuthRequest } from '../../src/auth/http/request.ts';
 import { readAuthSettings } from '../../src/auth/settings.ts';

@@ -1,17 +1,17 @@
-// Changing the address of an account: pending until the mailbox, or both mailboxes, have answered; or at once
-// where there is no mail to prove it by.
+// Changing the address of an account: pending until the new mailbox, and the current one if there is one, have
+// answered; at once where no mail is sent.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { AuthContext } from '../auth-context.ts';
-import { recordAudit } from '../audit.ts';
-import type { Challenge } from '../sessions/flow-state.ts';
-import { voidAllTokens } from '../sessions/one-time-token.ts';
-import { emailExists } from '../problem.ts';
+import { recordAudit, type Origin } from '../audit.ts';
 import type { AuthRequest } from '../http/request.ts';
+import { problems } from '../problem.ts';
+import type { Challenge } from '../sessions/flow-state.ts';
+import { voidAllTokens, type TokenKind } from '../sessions/one-time-token.ts';
+import { insertEmailIdentity, readUser, syncProviders, updateUser, type UserRow } from '../users/user.ts';
 import { queueTokenMail, startEmailFlow } from './token-mail.ts';
-import { insertEmailIdentity, syncProviders, updateUser, type UserRow } from '../users/user.ts';
 
-/** Taken by a user, or by an identity of another user whose address it is. */
+/** Whether another user has the address, or an email identity with it. */
 export async function isEmailTaken(db: Queryable, email: string, exceptUserId: string): Promise<boolean> {
   const [taken] = await db.query(sql`
     select 1 from auth.users u where u.email = ${email} and not u.is_sso_user and u.id <> ${exceptUserId}
@@ -21,67 +21,51 @@ export async function isEmailTaken(db: Queryable, email: string, exceptUserId: s
   return taken !== undefined;
 }
 
-/** Mails the new address, and the current one too when there is one. `user` has the pending address already. */
+/** Mails the pending address, and the current one if there is one. */
 export async function mailEmailChange(
   auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
-  user: UserRow,
+  userId: string,
   challenge: Challenge | undefined,
 ): Promise<void> {
-  const pending = user.email_change ?? '';
-  const flowStateId = challenge
-    ? await startEmailFlow(db, request, { user, challenge }, 'email_change')
-    : undefined;
-  const common = {
-    user,
-    mail: 'email_change',
-    link: 'email_change',
-    challenge: undefined,
-    flowStateId,
-    // Only who is signed in to the account asks for this.
-    expels: false,
-  } as const;
-  await queueTokenMail(auth, db, request, { ...common, token: 'email_change_token_new', to: pending });
-  if (user.email) {
-    await queueTokenMail(auth, db, request, {
-      ...common,
-      token: 'email_change_token_current',
-      to: user.email,
-    });
-  }
+  const user = await readUser(db, userId);
+  const flowStateId = challenge && (await startEmailFlow(db, request.now, user, challenge, 'email_change'));
+  // Only somebody signed in to the account asks for this.
+  const common = { user, mail: 'email_change', link: 'email_change', flowStateId, revokes: false } as const;
+  const mail = (token: TokenKind, to: string): Promise<void> =>
+    queueTokenMail(auth, db, request, { ...common, token, to });
+  await mail('email_change_token_new', user.email_change ?? '');
+  if (user.email) await mail('email_change_token_current', user.email);
 }
 
-/** Makes the address the user's. `proven` says whether a mailbox or an admin vouches for it. */
+/** Makes the address the user's. `proven`: a mailbox or an admin has confirmed it. */
 export async function applyEmail(
   db: Queryable,
+  from: Origin,
   user: UserRow,
-  change: { readonly email: string; readonly proven: boolean; readonly ip: string; readonly now: Date },
+  email: string,
+  proven: boolean,
 ): Promise<void> {
-  const { email, proven, ip, now } = change;
-  if (await isEmailTaken(db, email, user.id)) throw emailExists();
-  await updateUser(
-    db,
-    user.id,
-    {
+  const { now } = from;
+  if (await isEmailTaken(db, email, user.id)) throw problems.emailExists();
+  await updateUser(db, user.id, now, {
+    email,
+    email_change: '',
+    email_change_confirm_status: 0,
+    email_confirmed_at: user.email_confirmed_at ?? now,
+    email_proven_at: proven ? now : null,
+    is_anonymous: false,
+    raw_user_meta_data: {
+      ...user.raw_user_meta_data,
+      sub: user.id,
       email,
-      email_change: '',
-      email_change_confirm_status: 0,
-      email_confirmed_at: user.email_confirmed_at ?? now,
-      email_proven_at: proven ? now : null,
-      is_anonymous: false,
-      raw_user_meta_data: JSON.stringify({
-        ...user.raw_user_meta_data,
-        sub: user.id,
-        email,
-        email_verified: true,
-        phone_verified: false,
-      }),
+      email_verified: true,
+      phone_verified: false,
     },
-    now,
-  );
+  });
   await insertEmailIdentity(db, { id: user.id, email }, {}, proven, now);
   await syncProviders(db, user.id);
   await voidAllTokens(db, user.id);
-  await recordAudit(db, { action: 'user_modified', actor: user, ip, now, traits: { email_changed: true } });
+  await recordAudit(db, from, 'user_modified', user, { email_changed: true });
 }

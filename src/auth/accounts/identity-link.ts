@@ -1,60 +1,56 @@
-// Whose account a provider's profile opens: the linking rules, in one place. An account is only ever joined through
-// an address the provider vouches for, and whoever owns the mailbox beats whoever merely registered its name.
+// Whose account a provider's profile signs in to:
+//
+// | The flow                    | The identity | A verified address  | Outcome                                          |
+// |-----------------------------|--------------|---------------------|--------------------------------------------------|
+// | of a signed-in user         | is new       | any                 | joins that user's account                        |
+// | of a signed-in user         | has an owner | any                 | refused                                          |
+// | accepts an invitation       | is new       | is the invited one  | joins the invited account                        |
+// | signs in                    | has an owner | any                 | signs in the owner                               |
+// | signs in                    | is new       | has an account      | joins that account, proven or not                |
+// | signs in                    | is new       | has none            | a new account, if sign-up is allowed             |
+//
+// An account is only joined through an address the provider vouches for. The owner of a mailbox wins over whoever merely
+// registered its address: joining an unproven account revokes what it held before.
 import { randomUUID } from 'node:crypto';
-import { must } from '../../lib/assert.ts';
-import { Problem } from '../../problem/problem.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { Problem } from '../../problem/problem.ts';
+import { lockSignedIn, type SignedInIds } from '../access.ts';
+import { recordAudit, type AuditAction } from '../audit.ts';
 import type { AuthContext } from '../auth-context.ts';
-import { recordAudit } from '../audit.ts';
-import { isEmailTaken } from './email-change.ts';
-import { readEmail } from '../users/email-address.ts';
-import type { JsonObject } from '../fields.ts';
-import { revokeUnverifiedCredentials, isProven, markProven } from './email-ownership.ts';
-import { lockSignedIn } from '../access.ts';
-import { mergeMetadata } from '../users/metadata.ts';
-import { voidAllTokens, type OneTimeTokenRow } from '../sessions/one-time-token.ts';
-import {
-  AuthProblem,
-  emailExists,
-  emailNotConfirmed,
-  identityAlreadyExists,
-  identityAlreadyLinked,
-  insufficientAal,
-  providerEmailTaken,
-  providerEmailUnverified,
-  signupDisabled,
-  userBanned,
-} from '../problem.ts';
-import type { ProviderProfile } from '../provider/provider.ts';
 import type { AuthRequest } from '../http/request.ts';
-import { queueConfirmation } from './token-mail.ts';
+import { problems } from '../problem.ts';
+import type { ProviderProfile } from '../provider/provider.ts';
+import { voidAllTokens } from '../sessions/one-time-token.ts';
+import { readEmail } from '../users/email-address.ts';
+import { mergeMetadata } from '../users/metadata.ts';
 import {
   findUserByEmail,
-  findUserById,
   insertUser,
   isBanned,
   lockUser,
+  readUser,
   syncProviders,
   updateUser,
+  type UserChange,
   type UserRow,
 } from '../users/user.ts';
-
-export type Linking = { readonly userId: string; readonly sessionId: string };
+import { isEmailTaken } from './email-change.ts';
+import { isProven, markProven, revokeUnverifiedCredentials } from './email-ownership.ts';
+import { queueConfirmation } from './token-mail.ts';
 
 export type LinkOrder = {
   readonly provider: string;
   readonly profile: ProviderProfile;
   readonly emailOptional: boolean;
   /** The signed-in user who adds this identity. */
-  readonly linking?: Linking | undefined;
+  readonly linking?: SignedInIds | undefined;
   /** Hash of an invitation's token. */
   readonly inviteTokenHash?: string | undefined;
 };
 
 /**
- * What was done is committed either way: a new account whose address waits for its confirmation exists although
- * nobody is signed in.
+ * The caller commits in both cases: a refusal may leave a new account behind whose address waits for confirmation.
  */
 export type LinkOutcome =
   | { readonly kind: 'user'; readonly userId: string }
@@ -63,9 +59,17 @@ export type LinkOutcome =
 const asUser = (userId: string): LinkOutcome => ({ kind: 'user', userId });
 const refused = (problem: Problem): LinkOutcome => ({ kind: 'refused', problem });
 
-type Emails = {
+/** One profile that looks for its account. */
+type Attempt = {
+  readonly auth: AuthContext;
+  readonly db: Queryable;
+  readonly request: AuthRequest;
+  readonly now: Date;
+  readonly order: LinkOrder;
+  /** The address the account gets if it is new. */
   readonly primary: string | undefined;
-  readonly isVerified: boolean;
+  readonly isPrimaryVerified: boolean;
+  /** All addresses the provider vouches for. */
   readonly verified: readonly string[];
 };
 
@@ -75,21 +79,21 @@ export async function resolveIdentity(
   request: AuthRequest,
   order: LinkOrder,
 ): Promise<LinkOutcome> {
-  const emails = readEmails(order.profile);
-  if (order.linking) return await linkToUser(auth, db, request, order, emails, order.linking);
-  if (order.inviteTokenHash !== undefined)
-    return await acceptInvite(db, request, order, emails, order.inviteTokenHash);
+  const attempt = { auth, db, request, now: request.now, order, ...readEmails(order.profile) };
+  if (order.linking) return await linkToSignedIn(attempt, order.linking);
+  if (order.inviteTokenHash !== undefined) return await acceptInvite(attempt, order.inviteTokenHash);
   const owner = await ownerOfIdentity(db, order);
-  if (owner) return await signInKnown(auth, db, request, order, emails, owner);
-  if (emails.primary === undefined && !order.emailOptional) {
+  if (owner) return await signInOwner(attempt, owner);
+  if (attempt.primary === undefined && !order.emailOptional) {
     throw new Error(`${order.provider} sent no email address`);
   }
-  const match = await matchByVerified(db, emails);
-  if (match) return await linkByAddress(db, request, order, emails, match);
-  return await createUser(auth, db, request, order, emails);
+  const match = await matchByVerified(attempt);
+  return match ? await joinByAddress(attempt, match) : await createUser(attempt);
 }
 
-function readEmails({ emails }: ProviderProfile): Emails {
+function readEmails({
+  emails,
+}: ProviderProfile): Pick<Attempt, 'primary' | 'isPrimaryVerified' | 'verified'> {
   const readable = emails.flatMap((one) => {
     const email = readEmail(one.email);
     return email === undefined ? [] : [{ ...one, email }];
@@ -97,7 +101,7 @@ function readEmails({ emails }: ProviderProfile): Emails {
   const primary = readable.find((one) => one.primary) ?? readable[0];
   return {
     primary: primary?.email,
-    isVerified: primary?.verified ?? false,
+    isPrimaryVerified: primary?.verified ?? false,
     verified: readable.filter((one) => one.verified).map((one) => one.email),
   };
 }
@@ -111,144 +115,127 @@ async function ownerOfIdentity(
   return identity ? await lockUser(db, identity.user_id) : undefined;
 }
 
-/** L1: this identity has an account. Its data follows the provider; the account's address stays what it is. */
-async function signInKnown(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
-  order: LinkOrder,
-  emails: Emails,
-  user: UserRow,
-): Promise<LinkOutcome> {
-  const { now } = request;
-  if (isBanned(user, now) || user.deleted_at) return refused(userBanned(403));
-  const { provider, profile } = order;
-  await db.query(sql`
-    update auth.identities set identity_data = ${JSON.stringify(profile.claims)}, last_sign_in_at = ${now}, updated_at = ${now}
-    where provider = ${provider} and provider_id = ${profile.subject}`);
-  await mergeClaims(db, user, profile.claims, now);
-  if (user.email === null || user.email_confirmed_at) return asUser(user.id);
-  const fresh = must(await findUserById(db, user.id), 'the owner of an identity');
-  const hasOthers =
-    user.encrypted_password !== null || user.factors.length > 0 || othersOf(user, order).length > 0;
-  if (emails.verified.includes(user.email)) {
-    if (hasOthers && !isProven(user)) {
-      await revokeUnverifiedCredentials(db, user, now);
-      await insertIdentity(db, user.id, order, now);
-      await syncProviders(db, user.id);
-    }
-    const owned = must(await findUserById(db, user.id), 'the owner of an identity');
-    await mergeClaims(db, owned, profile.claims, now);
-    await markProven(db, must(await findUserById(db, user.id), 'the owner of an identity'), now);
-    return asUser(user.id);
-  }
-  if (!request.settings.verifyEmail) {
-    await updateUser(db, user.id, { email_confirmed_at: now }, now);
-    return asUser(user.id);
-  }
-  await mailConfirmation(auth, db, request, fresh, hasOthers);
-  return refused(providerEmailUnverified(provider));
-}
-
-/** Every verified address takes part; two accounts for one profile is nobody's to decide. */
-async function matchByVerified(db: Queryable, emails: Emails): Promise<UserRow | undefined> {
-  if (emails.verified.length === 0) return undefined;
-  const rows = await db.query<{ id: string }>(sql`
-    select u.id from auth.users u where u.email = any(${emails.verified}::text[]) and not u.is_sso_user
+/** The account of any of the verified addresses. Nobody can decide between two accounts. */
+async function matchByVerified({ db, verified }: Attempt): Promise<UserRow | undefined> {
+  if (verified.length === 0) return undefined;
+  const [row, ...others] = await db.query<{ id: string }>(sql`
+    select u.id from auth.users u where u.email = any(${verified}::text[]) and not u.is_sso_user
     union
     select i.user_id from auth.identities i
-    where i.email = any(${emails.verified}::text[]) and (i.identity_data ->> 'email_verified') = 'true'`);
-  if (rows.length > 1) throw new Error('several accounts match the verified addresses of one profile');
-  const [row] = rows;
+    where i.email = any(${verified}::text[]) and (i.identity_data ->> 'email_verified') = 'true'`);
+  if (others.length > 0) throw new Error('several accounts match the verified addresses of one profile');
   return row ? await lockUser(db, row.id) : undefined;
 }
 
-/** L2 to L4: the provider vouches for an address an account has. */
-async function linkByAddress(
-  db: Queryable,
-  request: AuthRequest,
-  order: LinkOrder,
-  emails: Emails,
-  user: UserRow,
-): Promise<LinkOutcome> {
-  const { now } = request;
-  if (isBanned(user, now) || user.deleted_at) return refused(userBanned(403));
-  if (!isProven(user)) {
-    // Whoever made this account never showed the mailbox; the one who signs in now has.
-    await revokeUnverifiedCredentials(db, user, now);
-    // Nor what they said about themselves; only what an inviter wrote stays.
-    if (!user.invited_at) await updateUser(db, user.id, { raw_user_meta_data: '{}' }, now);
+/** The identity has an account. Its data follows the provider; the account keeps its address. */
+async function signInOwner(attempt: Attempt, user: UserRow): Promise<LinkOutcome> {
+  const { db, request, now, order, verified } = attempt;
+  const { provider, profile } = order;
+  if (isBanned(user, now) || user.deleted_at) return refused(problems.userBanned(403));
+  await db.query(sql`
+    update auth.identities set identity_data = ${JSON.stringify(profile.claims)}, last_sign_in_at = ${now}, updated_at = ${now}
+    where provider = ${provider} and provider_id = ${profile.subject}`);
+  await mergeClaims(attempt, user);
+  if (user.email === null || user.email_confirmed_at) return asUser(user.id);
+  const hasOthers = hasOtherCredentials(user, order);
+  if (verified.includes(user.email)) {
+    // `user` is from before this sign-in, whose own profile must not count as the proof.
+    if (hasOthers && !isProven(user)) {
+      await revokeUnverifiedCredentials(db, user, now);
+      await attachIdentity(attempt, user.id);
+    }
+    await markProven(db, await readUser(db, user.id), now);
+    return asUser(user.id);
   }
-  await insertIdentity(db, user.id, order, now);
-  const linked = must(await findUserById(db, user.id), 'the linked user');
-  await mergeClaims(db, linked, order.profile.claims, now);
-  const merged = must(await findUserById(db, user.id), 'the linked user');
-  if (user.email !== null && emails.verified.includes(user.email)) await markProven(db, merged, now);
-  await syncProviders(db, user.id);
-  await recordLink(db, request, 'identity_linked', user, order);
+  if (!request.settings.verifyEmail) {
+    await updateUser(db, user.id, now, { email_confirmed_at: now });
+    return asUser(user.id);
+  }
+  await mailConfirmation(attempt, await readUser(db, user.id), hasOthers);
+  return refused(problems.providerEmailUnverified(provider));
+}
+
+/** Whether something besides this identity and the mailbox signs in to the account. */
+function hasOtherCredentials(user: UserRow, { provider, profile }: LinkOrder): boolean {
+  const isOther = (one: UserRow['identities'][number]): boolean =>
+    one.provider !== 'email' && !(one.provider === provider && one.provider_id === profile.subject);
+  return user.encrypted_password !== null || user.factors.length > 0 || user.identities.some(isOther);
+}
+
+/** The provider vouches for an address that has an account. */
+async function joinByAddress(attempt: Attempt, user: UserRow): Promise<LinkOutcome> {
+  const { db, now, verified } = attempt;
+  if (isBanned(user, now) || user.deleted_at) return refused(problems.userBanned(403));
+  if (!isProven(user)) {
+    // Whoever made this account never proved the mailbox; whoever signs in now has.
+    await revokeUnverifiedCredentials(db, user, now);
+    // Their metadata goes too, except for what an inviter wrote.
+    if (!user.invited_at) await updateUser(db, user.id, now, { raw_user_meta_data: {} });
+  }
+  const linked = await attachIdentity(attempt, user.id);
+  if (user.email !== null && verified.includes(user.email)) await markProven(db, linked, now);
+  await recordLink(attempt, 'identity_linked', user);
   return asUser(user.id);
 }
 
-/** L5 to L9, L11: nobody here yet. */
-async function createUser(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
-  order: LinkOrder,
-  emails: Emails,
-): Promise<LinkOutcome> {
-  const { now, settings } = request;
-  const { primary, isVerified } = emails;
-  // An address the provider does not vouch for joins nothing and shuts nobody out.
+/** Neither the identity nor a verified address has an account. */
+async function createUser(attempt: Attempt): Promise<LinkOutcome> {
+  const { db, request, now, order, primary, isPrimaryVerified } = attempt;
+  const { provider, profile } = order;
+  // An unverified address joins no account and takes none.
   if (primary !== undefined && (await findUserByEmail(db, primary))) {
-    // A verified one was looked for a moment ago: its account is only now being made, and is to be looked for again.
-    if (isVerified) throw emailExists();
-    return refused(providerEmailTaken(order.provider));
+    // Verified, so the account was made after `matchByVerified` looked: the caller tries again and finds it.
+    if (isPrimaryVerified) throw problems.emailExists();
+    return refused(problems.providerEmailTaken(provider));
   }
-  if (!settings.allowSignup) return refused(signupDisabled());
+  if (!request.settings.allowSignup) return refused(problems.signupDisabled());
   const id = randomUUID();
-  const isConfirmed = primary !== undefined && (isVerified || !settings.verifyEmail);
-  await insertUser(
-    db,
-    {
-      id,
-      email: primary ?? null,
-      passwordHash: null,
-      userMetadata: mergeMetadata({}, order.profile.claims),
-      appMetadata: { provider: order.provider, providers: [order.provider] },
-      isAnonymous: false,
-      confirmed: isConfirmed,
-      proven: isVerified,
-    },
-    now,
-  );
-  await insertIdentity(db, id, order, now);
-  const user = must(await findUserById(db, id), 'the user made by a provider');
+  const isConfirmed = primary !== undefined && (isPrimaryVerified || !request.settings.verifyEmail);
+  await insertUser(db, now, {
+    id,
+    email: primary ?? null,
+    passwordHash: null,
+    userMetadata: mergeMetadata({}, profile.claims),
+    appMetadata: { provider, providers: [provider] },
+    isAnonymous: false,
+    confirmed: isConfirmed,
+    proven: isPrimaryVerified,
+  });
+  await insertIdentity(attempt, id);
+  const user = await readUser(db, id);
   if (primary === undefined || isConfirmed) {
-    await recordLink(db, request, 'user_signedup', user, order);
+    await recordLink(attempt, 'user_signedup', user);
     return asUser(id);
   }
-  await mailConfirmation(auth, db, request, user, false);
-  return refused(providerEmailUnverified(order.provider));
+  await mailConfirmation(attempt, user, false);
+  return refused(problems.providerEmailUnverified(provider));
 }
 
-/** Why this identity cannot join the account, before anybody is asked to agree; undefined when it can. */
+/** Why the identity cannot join the account, before the user is asked to agree; undefined when it can. */
 export async function whyNotLinked(
   db: Queryable,
   order: LinkOrder,
-  linking: Linking,
+  linking: SignedInIds,
   now: Date,
 ): Promise<Problem | undefined> {
-  const found = await findLinkTarget(db, linking, now);
-  return found instanceof Problem ? found : await alreadyOwned(db, order, found.id);
+  const found = await findLinkTarget(db, order, linking, now);
+  return found instanceof Problem ? found : undefined;
 }
 
-/** The account as it is now, entered by the session that began: it must live, and have shown the second factor. */
-async function findLinkTarget(db: Queryable, linking: Linking, now: Date): Promise<UserRow | Problem> {
+/** The account that gets the identity. The session that began the flow must still live and have shown the factor. */
+async function findLinkTarget(
+  db: Queryable,
+  order: LinkOrder,
+  linking: SignedInIds,
+  now: Date,
+): Promise<UserRow | Problem> {
   try {
     const { user, lacksFactor } = await lockSignedIn(db, linking);
-    if (isBanned(user, now)) return userBanned(403);
-    return lacksFactor ? factorNeededToLink() : user;
+    if (isBanned(user, now)) return problems.userBanned(403);
+    if (lacksFactor) return factorNeededToLink();
+    const owner = await ownerOfIdentity(db, order);
+    if (!owner) return user;
+    return owner.id === user.id ? problems.identityAlreadyLinked() : problems.identityOfAnother();
   } catch (error) {
     if (error instanceof Problem) return error;
     throw error;
@@ -256,142 +243,98 @@ async function findLinkTarget(db: Queryable, linking: Linking, now: Date): Promi
 }
 
 export const factorNeededToLink = (): Problem =>
-  insufficientAal(403, 'AAL2 session is required to add an identity when MFA is enabled.');
+  problems.insufficientAal(403, 'AAL2 session is required to add an identity when MFA is enabled.');
 
-async function alreadyOwned(db: Queryable, order: LinkOrder, userId: string): Promise<Problem | undefined> {
-  const owner = await ownerOfIdentity(db, order);
-  if (!owner) return undefined;
-  return owner.id === userId ? identityAlreadyLinked() : identityAlreadyExists();
-}
-
-/** L14: a signed-in user adds an identity. */
-async function linkToUser(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
-  order: LinkOrder,
-  emails: Emails,
-  linking: Linking,
-): Promise<LinkOutcome> {
-  const { now, settings } = request;
-  const found = await findLinkTarget(db, linking, now);
-  if (found instanceof Problem) return refused(found);
-  const user = found;
-  const taken = await alreadyOwned(db, order, user.id);
-  if (taken) return refused(taken);
-  const adopts = user.email === null ? emails.primary : undefined;
-  if (adopts !== undefined && (await isEmailTaken(db, adopts, user.id))) return refused(emailExists(400));
-  await insertIdentity(db, user.id, order, now);
-  const isConfirmed = adopts !== undefined && (emails.isVerified || !settings.verifyEmail);
-  const mustConfirm = adopts !== undefined && !isConfirmed;
-  await updateUser(
-    db,
-    user.id,
-    {
-      is_anonymous: mustConfirm ? user.is_anonymous : false,
-      ...(adopts === undefined
-        ? {}
-        : {
-            email: adopts,
-            email_confirmed_at: isConfirmed ? (user.email_confirmed_at ?? now) : null,
-            email_proven_at: emails.isVerified ? now : null,
-          }),
-    },
-    now,
-  );
-  const linked = must(await findUserById(db, user.id), 'the linked user');
-  await mergeClaims(db, linked, order.profile.claims, now);
-  await syncProviders(db, user.id);
-  await recordLink(db, request, 'identity_linked', user, order);
+/** A signed-in user adds an identity, and gets its address when the account has none. */
+async function linkToSignedIn(attempt: Attempt, linking: SignedInIds): Promise<LinkOutcome> {
+  const { db, request, now, order, primary, isPrimaryVerified } = attempt;
+  const user = await findLinkTarget(db, order, linking, now);
+  if (user instanceof Problem) return refused(user);
+  const newEmail = user.email === null ? primary : undefined;
+  if (newEmail !== undefined && (await isEmailTaken(db, newEmail, user.id)))
+    return refused(problems.emailExists(400));
+  const isConfirmed = isPrimaryVerified || !request.settings.verifyEmail;
+  const mustConfirm = newEmail !== undefined && !isConfirmed;
+  const email: UserChange =
+    newEmail === undefined
+      ? {}
+      : {
+          email: newEmail,
+          email_confirmed_at: isConfirmed ? (user.email_confirmed_at ?? now) : null,
+          email_proven_at: isPrimaryVerified ? now : null,
+        };
+  await updateUser(db, user.id, now, { is_anonymous: mustConfirm && user.is_anonymous, ...email });
+  const linked = await attachIdentity(attempt, user.id);
+  await recordLink(attempt, 'identity_linked', user);
   if (!mustConfirm) return asUser(user.id);
-  await mailConfirmation(auth, db, request, must(await findUserById(db, user.id), 'the linked user'), false);
-  return refused(emailNotConfirmed(422));
+  await mailConfirmation(attempt, linked, false);
+  return refused(problems.emailNotConfirmed(422));
 }
 
-/** L13: an invitation is accepted with a provider that vouches for the invited address, or at least names it. */
-async function acceptInvite(
-  db: Queryable,
-  request: AuthRequest,
-  order: LinkOrder,
-  emails: Emails,
-  tokenHash: string,
-): Promise<LinkOutcome> {
-  const { now } = request;
-  const [row] = await db.query<Pick<OneTimeTokenRow, 'user_id'>>(sql`
+/** An invitation is accepted with a provider that vouches for the invited address. */
+async function acceptInvite(attempt: Attempt, tokenHash: string): Promise<LinkOutcome> {
+  const { db, now, order, verified } = attempt;
+  const [row] = await db.query<{ user_id: string }>(sql`
     select user_id from auth.one_time_tokens
     where token_hash = ${tokenHash} and token_type = 'confirmation_token' and expires_at > ${now} for update`);
   const user = row ? await lockUser(db, row.user_id) : undefined;
-  if (!user?.email) return refused(new AuthProblem('invite_not_found', 404, 'Invite not found'));
-  if (isBanned(user, now)) return refused(userBanned(403));
-  if (!emails.verified.includes(user.email)) {
-    return refused(
-      new AuthProblem('validation_failed', 400, 'Invited email does not match emails from external provider'),
-    );
+  if (!user?.email) return refused(problems.inviteNotFound());
+  if (isBanned(user, now)) return refused(problems.userBanned(403));
+  if (!verified.includes(user.email)) {
+    return refused(problems.validationFailed('Invited email does not match emails from external provider'));
   }
-  const owner = await ownerOfIdentity(db, order);
-  if (owner) return refused(identityAlreadyExists());
+  if (await ownerOfIdentity(db, order)) return refused(problems.identityOfAnother());
   if (!isProven(user)) await revokeUnverifiedCredentials(db, user, now);
-  await insertIdentity(db, user.id, order, now);
-  const invited = must(await findUserById(db, user.id), 'the invited user');
-  await mergeClaims(db, invited, order.profile.claims, now);
-  await markProven(db, must(await findUserById(db, user.id), 'the invited user'), now);
+  await markProven(db, await attachIdentity(attempt, user.id), now);
   await voidAllTokens(db, user.id);
-  await syncProviders(db, user.id);
-  await recordLink(db, request, 'invite_accepted', user, order);
+  await recordLink(attempt, 'invite_accepted', user);
   return asUser(user.id);
 }
 
-/** The identities of an account beside the one that signs in and the address itself. */
-function othersOf(user: UserRow, { provider, profile }: LinkOrder): UserRow['identities'] {
-  return user.identities.filter(
-    (one) => one.provider !== 'email' && !(one.provider === provider && one.provider_id === profile.subject),
-  );
-}
-
 async function recordLink(
-  db: Queryable,
-  { ip, now }: AuthRequest,
-  action: 'identity_linked' | 'user_signedup' | 'invite_accepted',
-  actor: UserRow,
-  { provider }: LinkOrder,
+  { db, request, order }: Attempt,
+  action: AuditAction,
+  user: UserRow,
 ): Promise<void> {
-  await recordAudit(db, { action, actor, ip, now, traits: { provider } });
+  await recordAudit(db, request, action, user, { provider: order.provider });
 }
 
-async function insertIdentity(
-  db: Queryable,
-  userId: string,
-  { provider, profile }: LinkOrder,
-  now: Date,
-): Promise<void> {
+/** Adds the identity and its claims to an account; the user as it is then. */
+async function attachIdentity(attempt: Attempt, userId: string): Promise<UserRow> {
+  const { db } = attempt;
+  await insertIdentity(attempt, userId);
+  await mergeClaims(attempt, await readUser(db, userId));
+  await syncProviders(db, userId);
+  return await readUser(db, userId);
+}
+
+async function insertIdentity({ db, now, order }: Attempt, userId: string): Promise<void> {
+  const { provider, profile } = order;
   await db.query(sql`
     insert into auth.identities (provider, provider_id, user_id, identity_data, last_sign_in_at, created_at, updated_at)
     values (${provider}, ${profile.subject}, ${userId}, ${JSON.stringify(profile.claims)}, ${now}, ${now}, ${now})`);
 }
 
-/** What the provider says goes over same-named keys of the user's own. */
-async function mergeClaims(db: Queryable, user: UserRow, claims: JsonObject, now: Date): Promise<void> {
-  const merged = mergeMetadata(user.raw_user_meta_data, claims);
-  await updateUser(db, user.id, { raw_user_meta_data: JSON.stringify(merged) }, now);
+/** The provider's claims overwrite keys of the same name in the user's metadata. */
+async function mergeClaims({ db, now, order }: Attempt, user: UserRow): Promise<void> {
+  const merged = mergeMetadata(user.raw_user_meta_data, order.profile.claims);
+  await updateUser(db, user.id, now, { raw_user_meta_data: merged });
 }
 
 async function mailConfirmation(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
+  { auth, db, request, now }: Attempt,
   user: UserRow,
-  expels: boolean,
+  revokes: boolean,
 ): Promise<void> {
-  if (!request.settings.mail || user.email === null) return;
-  const { now, settings } = request;
-  const asked = { kind: 'confirmation', gapOf: user.email, to: user.email } as const;
+  const { email: to } = user;
+  if (!request.settings.mail || to === null) return;
   try {
-    await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
-    await queueConfirmation(auth, db, request, { user, to: user.email, challenge: undefined, expels });
+    await auth.limiter.mailRequest(db, request, 'confirmation', to);
+    await queueConfirmation(auth, db, request, { user, to, revokes });
   } catch (error) {
-    // A mail went out less than a minute ago, or too many did; the answer says the same either way.
+    // Too many mails, or one less than a minute ago: the answer is the same.
     if (error instanceof Problem && error.status === 429) return;
     throw error;
   }
-  await updateUser(db, user.id, { confirmation_sent_at: now }, now);
+  await updateUser(db, user.id, now, { confirmation_sent_at: now });
 }

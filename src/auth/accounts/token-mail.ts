@@ -1,37 +1,39 @@
-// A mail with a one-time secret in it: makes the secret, the flow it ends in, the link, and queues the mail, all
-// in one transaction. The admin's generate_link makes the same and sends nothing.
-import type { Queryable } from '../../postgres/owner-database.ts';
+// Mails with a one-time secret. The secret, the flow it ends in, the link and the queued mail are made in one
+// transaction. The admin's generate_link makes the same secrets and sends nothing.
 import { randomUUID } from 'node:crypto';
-import type { AuthContext } from '../auth-context.ts';
-import { insertFlow, type Challenge } from '../sessions/flow-state.ts';
-import { composeMail } from '../mail/compose.ts';
 import type { MailKind } from '../../config/schema/names.ts';
-import { issueOneTimeToken, type TokenKind } from '../sessions/one-time-token.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
+import type { AuthContext } from '../auth-context.ts';
 import { chooseTarget } from '../http/redirect.ts';
 import type { AuthRequest } from '../http/request.ts';
+import { composeMail } from '../mail/compose.ts';
+import { insertFlow, type Challenge } from '../sessions/flow-state.ts';
+import { issueOneTimeToken, type TokenKind } from '../sessions/one-time-token.ts';
 import type { SignInMethod } from '../sessions/session.ts';
 import type { UserRow } from '../users/user.ts';
 
 export type LinkType = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
 
-export type TokenMail = {
+export type TokenOrder = {
   readonly user: UserRow;
-  readonly mail: MailKind;
   /** Undefined for a code without a link. */
-  readonly link: LinkType | undefined;
+  readonly link?: LinkType | undefined;
   readonly token: TokenKind;
   readonly to: string;
-  readonly challenge: Challenge | undefined;
-  /** One flow can end in either of two mails: both sides of an email change. */
+  readonly challenge?: Challenge | undefined;
+  /** A flow begun earlier: the two mails of an email change share one. */
   readonly flowStateId?: string | undefined;
-  /** The mail answers somebody who need not be the one who made the account; see `email-ownership.ts`. */
-  readonly expels: boolean;
+  /** Redeeming the secret revokes what an unproven account held before; see `email-ownership.ts`. */
+  readonly revokes: boolean;
 };
+
+export type TokenMail = TokenOrder & { readonly mail: MailKind };
 
 export type PreparedToken = {
   readonly token: string;
   readonly code: string;
   readonly actionLink: string;
+  /** Where the link leads in the end. */
   readonly target: string | undefined;
 };
 
@@ -47,107 +49,80 @@ export async function prepareToken(
   auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
-  order: TokenMail,
+  order: TokenOrder,
 ): Promise<PreparedToken> {
-  const { user, link, to } = order;
-  const candidate =
-    request.body.filled('redirect_to') ??
-    request.query.filled('redirect_to') ??
-    request.header('redirect_to');
-  const target = chooseTarget(candidate, request.settings, request.authUrl);
+  const { user, link, to, challenge, revokes } = order;
+  const { body, query, header, settings, authUrl, now } = request;
+  const candidate = body.filled('redirect_to') ?? query.filled('redirect_to') ?? header('redirect_to');
+  const target = chooseTarget(candidate, settings, authUrl);
   const flowStateId =
-    order.flowStateId ??
-    (link && order.challenge ? await startEmailFlow(db, request, order, link) : undefined);
-  const { token, code } = await issueOneTimeToken(auth, db, {
-    userId: user.id,
-    kind: order.token,
-    email: to,
-    flowStateId,
-    expels: order.expels,
-    now: request.now,
-  });
-  const query = `token=${token}&type=${link ?? ''}${target === undefined ? '' : `&redirect_to=${readable(target)}`}`;
-  return { token, code, target, actionLink: `${request.authUrl}/verify?${query}` };
+    order.flowStateId ?? (link && challenge && (await startEmailFlow(db, now, user, challenge, link)));
+  const issue = { userId: user.id, kind: order.token, email: to, flowStateId, revokes, now };
+  const { token, code } = await issueOneTimeToken(auth, db, issue);
+  const redirect = target === undefined ? '' : `&redirect_to=${readable(target)}`;
+  return {
+    token,
+    code,
+    target,
+    actionLink: `${authUrl}/verify?token=${token}&type=${link ?? ''}${redirect}`,
+  };
 }
 
-/** A plain address stands in a query as it is, and applications look for it there; anything else is encoded. */
+/** Applications look for their plain address in the query; anything else is encoded. */
 function readable(target: string): string {
   return /^[\w:/.~-]+$/.test(target) ? target : encodeURIComponent(target);
 }
 
+/** Begins a flow that ends in an authorization code; its id. */
 export async function startEmailFlow(
   db: Queryable,
-  request: AuthRequest,
-  { user, challenge }: Pick<TokenMail, 'user' | 'challenge'>,
+  now: Date,
+  { id: userId }: UserRow,
+  challenge: Challenge,
   link: LinkType,
 ): Promise<string> {
   const id = randomUUID();
   const method = FLOW_METHOD[link];
-  await insertFlow(
-    db,
-    id,
-    { providerType: method, method, challenge, referrer: undefined, userId: user.id },
-    request.now,
-  );
+  await insertFlow(db, id, now, { providerType: method, method, challenge, userId });
   return id;
 }
 
-/** The mail that proves the address of a sign-up. */
+/** The mail that confirms the address of a sign-up. */
 export async function queueConfirmation(
   auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
-  { user, to, challenge, expels }: Pick<TokenMail, 'user' | 'to' | 'challenge' | 'expels'>,
+  order: Pick<TokenMail, 'user' | 'to' | 'challenge' | 'revokes'>,
 ): Promise<void> {
-  await queueTokenMail(auth, db, request, {
-    user,
-    mail: 'confirm',
-    link: 'signup',
-    // An invitation stays good, whoever has a confirmation sent to its address meanwhile.
-    token: user.invited_at ? 'recovery_token' : 'confirmation_token',
-    to,
-    challenge,
-    expels,
-  });
+  // An invitation stays valid when somebody asks for a confirmation to its address.
+  const token = order.user.invited_at ? 'recovery_token' : 'confirmation_token';
+  await queueTokenMail(auth, db, request, { ...order, mail: 'confirm', link: 'signup', token });
 }
 
-/** Prepares and queues; the outbox is woken by whoever commits. */
+/** Prepares and queues a mail; the caller wakes the outbox after the commit. */
 export async function queueTokenMail(
   auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   order: TokenMail,
 ): Promise<void> {
-  // An invitation is the admin's own; everything else counts against what the instance sends in an hour.
-  if (order.mail !== 'invite') await auth.limiter.mailSent(db, request, request.settings.mailsPerHour);
-  const prepared = await prepareToken(auth, db, request, order);
-  const { user, to, link } = order;
+  // Invitations are the admin's own; all other mails count towards the limit of the instance.
+  if (order.mail !== 'invite') await auth.limiter.mailSent(db, request);
+  const { token, code, actionLink, target } = await prepareToken(auth, db, request, order);
+  const { user, to, link, mail: kind } = order;
   const values = {
-    ...(link === undefined
-      ? {}
-      : {
-          ConfirmationURL: prepared.actionLink,
-          TokenHash: prepared.token,
-          RedirectTo: prepared.target ?? '',
-        }),
-    Token: prepared.code,
+    ...(link && { ConfirmationURL: actionLink, TokenHash: token, RedirectTo: target ?? '' }),
+    Token: code,
     SiteURL: siteUrl(request),
     Email: user.email ?? to,
     NewEmail: user.email_change ?? '',
     SendingTo: to,
     Data: user.raw_user_meta_data,
   };
-  await auth.outbox.enqueue(
-    db,
-    composeMail(order.mail, to, values, request.settings.templates, (error) => {
-      auth.log.error(
-        { mail: order.mail, error: error.message },
-        'a mail template of svc.yaml cannot be read',
-      );
-    }),
-    user.id,
-    request.now,
-  );
+  const mail = composeMail(kind, to, values, request.settings.templates, (error) => {
+    auth.log.error({ mail: kind, error: error.message }, 'a mail template in svc.yaml cannot be read');
+  });
+  await auth.outbox.enqueue(db, mail, user.id, request.now);
 }
 
 export function siteUrl(request: AuthRequest): string {

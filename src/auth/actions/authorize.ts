@@ -5,7 +5,7 @@ import { hashSecret, insertFlow, parseChallenge, type NewFlow } from '../session
 import { idsOf, type SignedIn } from '../access.ts';
 import { factorNeededToLink } from '../accounts/identity-link.ts';
 import { findByToken } from '../sessions/one-time-token.ts';
-import { unexpectedFailure, userNotFound, validationFailed } from '../problem.ts';
+import { problems } from '../problem.ts';
 import { chooseTarget } from '../http/redirect.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
 import { stateCookie } from '../http/state-cookie.ts';
@@ -17,7 +17,7 @@ export async function authorize(auth: AuthContext, request: AuthRequest): Promis
   return { ...answer, headers: { ...answer.headers, 'set-cookie': stateCookie(state, request.authUrl) } };
 }
 
-/** The same for a signed-in user who adds an identity; the client asks for the URL and navigates itself. */
+/** For a signed-in user who adds an identity; the client gets the URL and navigates itself. */
 export async function authorizeLink(
   auth: AuthContext,
   request: AuthRequest,
@@ -27,11 +27,11 @@ export async function authorizeLink(
   if (hasVerifiedFactor(user) && session.aal === 'aal1') throw factorNeededToLink();
   const { url, state } = await begin(auth, request, idsOf(signedIn));
   const answer = request.query.filled('skip_http_redirect') === 'true' ? json({ url }) : redirectTo(302, url);
-  // Kept by the browser when it may: an application on another site asks without cookies.
+  // Lost when an application on another site calls without cookies: then the confirm page asks.
   return { ...answer, headers: { ...answer.headers, 'set-cookie': stateCookie(state, request.authUrl) } };
 }
 
-/** Ours, or the protocol's: never the application's to set. Compared in lower case. */
+/** Parameters of this API and of the protocol, which an application cannot pass on. Compared in lower case. */
 const RESERVED: ReadonlySet<string> = new Set([
   'client_id',
   'client_secret',
@@ -60,13 +60,13 @@ async function begin(
 ): Promise<{ readonly url: string; readonly state: string }> {
   const { query, now, settings } = request;
   const name = query.filled('provider');
-  if (name === undefined) throw validationFailed('Unsupported provider: missing provider');
+  if (name === undefined) throw problems.validationFailed('Unsupported provider: missing provider');
   const provider = auth.providers.find(name);
-  if (!provider) throw validationFailed('Unsupported provider: provider is not enabled');
+  if (!provider) throw problems.validationFailed('Unsupported provider: provider is not enabled');
   const challenge = parseChallenge(query);
   const inviteToken = query.filled('invite_token');
   if (inviteToken !== undefined && !(await findByToken(auth.db, inviteToken, ['confirmation_token'], now))) {
-    throw userNotFound(404);
+    throw problems.userNotFound(404);
   }
   const state = randomBytes(32).toString('base64url');
   const { url, secrets } = await provider
@@ -77,24 +77,19 @@ async function begin(
     })
     .catch((error: unknown) => {
       auth.log.error({ err: error, provider: name }, 'a provider cannot be reached or is misconfigured');
-      throw unexpectedFailure('The sign-in provider cannot be reached', error);
+      throw problems.unexpectedFailure('The sign-in provider cannot be reached', error);
     });
   const id = randomUUID();
-  await insertFlow(
-    auth.db,
-    id,
-    {
-      providerType: name,
-      method: 'oauth',
-      challenge,
-      referrer: chooseTarget(query.filled('redirect_to'), settings, request.authUrl),
-      state,
-      providerSecrets: auth.boxes.providerToken.seal(Buffer.from(JSON.stringify(secrets)), `${id} flow`),
-      inviteToken: inviteToken === undefined ? undefined : hashSecret(inviteToken),
-      linking,
-      emailOptional: provider.emailOptional,
-    },
-    now,
-  );
+  await insertFlow(auth.db, id, now, {
+    providerType: name,
+    method: 'oauth',
+    challenge,
+    referrer: chooseTarget(query.filled('redirect_to'), settings, request.authUrl),
+    state,
+    providerSecrets: auth.boxes.providerToken.seal(Buffer.from(JSON.stringify(secrets)), `${id} flow`),
+    inviteToken: inviteToken === undefined ? undefined : hashSecret(inviteToken),
+    linking,
+    emailOptional: provider.emailOptional,
+  });
   return { url, state };
 }

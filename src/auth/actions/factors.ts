@@ -1,4 +1,4 @@
-// /factors: enrolling, challenging, verifying and removing a second factor. Only TOTP is on.
+// /factors: enrolling, challenging, verifying and removing a second factor. Only TOTP is offered.
 import { randomUUID } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
@@ -16,21 +16,7 @@ import {
 } from '../users/factor.ts';
 import { isUuid, parsePathUuid } from '../fields.ts';
 import { idsOf, lockSignedIn, type SignedIn } from '../access.ts';
-import {
-  anonymousRefused,
-  badJson,
-  challengeExpired,
-  challengeUsed,
-  factorKindDisabled,
-  factorNameConflict,
-  factorNotFound,
-  insufficientAal,
-  sessionNotFound,
-  tooManyFactors,
-  totpInvalid,
-  unexpectedFailure,
-  validationFailed,
-} from '../problem.ts';
+import { problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../http/request.ts';
 import { issueTokens, loadSessionAndUser, openSessionKey } from '../sessions/session.ts';
@@ -39,35 +25,30 @@ import type { FactorRow } from '../users/user.ts';
 export async function enroll(auth: AuthContext, request: AuthRequest, signedIn: SignedIn): Promise<Answer> {
   const { body, now } = request;
   const { user } = signedIn;
-  if (user.is_anonymous) throw anonymousRefused();
+  if (user.is_anonymous) throw problems.anonymousRefused();
   const type = body.filled('factor_type');
-  if (type === 'phone' || type === 'webauthn') throw factorKindDisabled(type, 'enroll');
-  if (type !== 'totp') throw validationFailed('factor_type needs to be totp');
+  if (type === 'phone' || type === 'webauthn') throw problems.factorKindDisabled(type, 'enroll');
+  if (type !== 'totp') throw problems.validationFailed('factor_type needs to be totp');
   const friendlyName = body.text('friendly_name') ?? '';
-  if (friendlyName.length > 255) throw validationFailed('friendly_name is too long');
+  if (friendlyName.length > 255) throw problems.validationFailed('friendly_name is too long');
   const id = randomUUID();
   const secret = newTotpSecret();
   await auth.db.transaction(async (db) => {
-    // One enrolment at a time for a user, so that the limit cannot be overtaken.
+    // One enrolment of a user at a time, so that parallel ones cannot exceed the limit.
     const { lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
     await purgeStale(db, user.id, now);
     const factors = await db.query<Pick<FactorRow, 'friendly_name' | 'status'>>(
       sql`select friendly_name, status from auth.mfa_factors where user_id = ${user.id}`,
     );
     // An unnamed factor conflicts with another unnamed one.
-    if (factors.some((factor) => (factor.friendly_name ?? '') === friendlyName)) throw factorNameConflict();
-    if (factors.length >= MAX_FACTORS) throw tooManyFactors();
-    if (lacksFactor) throw insufficientAal(403, 'AAL2 required to enroll a new factor');
+    if (factors.some((factor) => (factor.friendly_name ?? '') === friendlyName))
+      throw problems.factorNameConflict();
+    if (factors.length >= MAX_FACTORS) throw problems.tooManyFactors();
+    if (lacksFactor) throw problems.insufficientAal(403, 'AAL2 required to enroll a new factor');
     await db.query(sql`
       insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, secret, created_at, updated_at)
       values (${id}, ${user.id}, ${friendlyName}, 'totp', 'unverified', ${auth.boxes.totpSecret.seal(secret, id)}, ${now}, ${now})`);
-    await recordAudit(db, {
-      action: 'factor_in_progress',
-      actor: user,
-      ip: request.ip,
-      now,
-      traits: { factor_type: 'totp' },
-    });
+    await recordAudit(db, request, 'factor_in_progress', user, { factor_type: 'totp' });
   });
   const issuer = body.filled('issuer') ?? request.settings.projectName ?? new URL(request.authUrl).host;
   return json({
@@ -85,7 +66,7 @@ export async function challenge(
 ): Promise<Answer> {
   const { now } = request;
   const { user } = signedIn;
-  if (user.is_anonymous) throw anonymousRefused();
+  if (user.is_anonymous) throw problems.anonymousRefused();
   const factor = findOwnFactor(request, signedIn);
   await auth.limiter.byKey(BUCKETS.mfa, user.id, request);
   const id = randomUUID();
@@ -94,12 +75,9 @@ export async function challenge(
       insert into auth.mfa_challenges (id, factor_id, created_at, ip_address)
       values (${id}, ${factor.id}, ${now}, ${request.ip})`);
     await db.query(sql`update auth.mfa_factors set last_challenged_at = ${now} where id = ${factor.id}`);
-    await recordAudit(db, {
-      action: 'challenge_created',
-      actor: user,
-      ip: request.ip,
-      now,
-      traits: { factor_id: factor.id, factor_status: factor.status },
+    await recordAudit(db, request, 'challenge_created', user, {
+      factor_id: factor.id,
+      factor_status: factor.status,
     });
   });
   return json({
@@ -116,41 +94,41 @@ export async function verifyFactor(
 ): Promise<Answer> {
   const { body, now } = request;
   const { user } = signedIn;
-  if (user.is_anonymous) throw anonymousRefused();
+  if (user.is_anonymous) throw problems.anonymousRefused();
   const factor = findOwnFactor(request, signedIn);
-  if (factor.factor_type !== 'totp') throw factorKindDisabled(factor.factor_type, 'verify');
+  if (factor.factor_type !== 'totp') throw problems.factorKindDisabled(factor.factor_type, 'verify');
   const code = body.filled('code');
-  if (code === undefined) throw validationFailed('Code needs to be non-empty');
+  if (code === undefined) throw problems.validationFailed('Code needs to be non-empty');
   const challengeId = body.filled('challenge_id');
-  if (challengeId === undefined || !isUuid(challengeId)) throw badJson('challenge_id must be a UUID');
+  if (challengeId === undefined || !isUuid(challengeId))
+    throw problems.badJson('challenge_id must be a UUID');
   await auth.limiter.byKey(BUCKETS.mfa, user.id, request);
   await auth.limiter.byKey(BUCKETS.mfaFactor, factor.id, request);
   await auth.db.transaction(async (db) => {
     await checkChallenge(db, challengeId, factor.id, now);
-    const secret = await openTotpSecret(auth, db, factor.id);
-    // Sealed with a keyring that is gone: nobody can verify it, and it must not open either.
-    if (!secret) throw unexpectedFailure('The factor cannot be read');
+    const secret = await openTotpSecret(auth.boxes.totpSecret, db, factor.id);
+    if (!secret) throw problems.unexpectedFailure('The factor cannot be read');
     const step = matchTotp(secret, code, now);
-    if (step === undefined || !(await spendStep(db, factor.id, step))) throw totpInvalid();
+    if (step === undefined || !(await spendStep(db, factor.id, step))) throw problems.totpInvalid();
     await raise(db, request, signedIn, { factorId: factor.id, challengeId });
   });
   await auth.limiter.refund(BUCKETS.mfaFactor, factor.id, request);
   const raised = await loadSessionAndUser(auth.db, { sessionId: signedIn.session.id });
   const session = raised?.session;
   const key = session ? openSessionKey(auth, session) : undefined;
-  if (!raised || !session || !key) throw sessionNotFound();
-  return json(await issueTokens(auth, { user: raised.user, session, key, issuer: request.authUrl, now }));
+  if (!raised || !session || !key) throw problems.sessionNotFound();
+  return json(await issueTokens(auth, request, { user: raised.user, session, key }));
 }
 
 async function checkChallenge(db: Queryable, id: string, factorId: string, now: Date): Promise<void> {
   const [found] = await db.query<{ created_at: Date; verified_at: Date | null }>(sql`
     select created_at, verified_at from auth.mfa_challenges where id = ${id} and factor_id = ${factorId} for update`);
-  if (!found) throw factorNotFound(422);
-  if (found.verified_at) throw challengeUsed();
-  if (now.getTime() - found.created_at.getTime() > CHALLENGE_LIFETIME_MS) throw challengeExpired();
+  if (!found) throw problems.factorNotFound(422);
+  if (found.verified_at) throw problems.challengeUsed();
+  if (now.getTime() - found.created_at.getTime() > CHALLENGE_LIFETIME_MS) throw problems.challengeExpired();
 }
 
-/** The session becomes aal2; what is below it ends, and tokens from before are refused from now on. */
+/** The session becomes aal2. The user's aal1 sessions end, and earlier refresh tokens of this one are refused. */
 async function raise(
   db: Queryable,
   request: AuthRequest,
@@ -162,7 +140,7 @@ async function raise(
     update auth.sessions set aal = 'aal2', factor_id = ${factorId}, updated_at = ${now}, refreshed_at = ${now},
       refresh_token_counter = refresh_token_counter + 2, refresh_token_floor = refresh_token_counter + 2
     where id = ${session.id} returning id`);
-  if (!raised) throw sessionNotFound();
+  if (!raised) throw problems.sessionNotFound();
   await db.query(sql`
     insert into auth.mfa_amr_claims (session_id, authentication_method, created_at, updated_at)
     values (${session.id}, 'totp', ${now}, ${now})
@@ -175,31 +153,27 @@ async function raise(
   await db.query(sql`
     delete from auth.mfa_factors
     where user_id = ${user.id} and id <> ${factorId} and factor_type = 'totp' and status = 'unverified'`);
-  await recordAudit(db, {
-    action: 'verification_attempted',
-    actor: user,
-    ip: request.ip,
-    now,
-    traits: { factor_id: factorId, factor_type: 'totp' },
+  await recordAudit(db, request, 'verification_attempted', user, {
+    factor_id: factorId,
+    factor_type: 'totp',
   });
 }
 
 export async function unenroll(auth: AuthContext, request: AuthRequest, signedIn: SignedIn): Promise<Answer> {
   const { now } = request;
-  if (signedIn.user.is_anonymous) throw anonymousRefused();
+  if (signedIn.user.is_anonymous) throw problems.anonymousRefused();
   const factor = findOwnFactor(request, signedIn);
   await auth.db.transaction(async (db) => {
     const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
-    // As it is now: the factor may have been verified in another tab.
+    // Read again: the factor may have been verified in another tab.
     const isVerified = user.factors.some((one) => one.id === factor.id && one.status === 'verified');
-    if (isVerified && lacksFactor) throw insufficientAal(422, 'AAL2 required to unenroll verified factor');
+    if (isVerified && lacksFactor)
+      throw problems.insufficientAal(422, 'AAL2 required to unenroll verified factor');
     await dropFactor(db, factor.id, now);
-    await recordAudit(db, {
-      action: 'factor_unenrolled',
-      actor: user,
-      ip: request.ip,
-      now,
-      traits: { factor_id: factor.id, factor_type: factor.factor_type, factor_status: factor.status },
+    await recordAudit(db, request, 'factor_unenrolled', user, {
+      factor_id: factor.id,
+      factor_type: factor.factor_type,
+      factor_status: factor.status,
     });
   });
   return json({ id: factor.id });
@@ -208,11 +182,11 @@ export async function unenroll(auth: AuthContext, request: AuthRequest, signedIn
 function findOwnFactor(request: AuthRequest, { user }: SignedIn): FactorRow {
   const id = parsePathUuid(request.path['id'], 'factor_id');
   const factor = user.factors.find((one) => one.id === id);
-  if (!factor) throw factorNotFound(404);
+  if (!factor) throw problems.factorNotFound(404);
   return factor;
 }
 
-/** Enrolments that were begun and left. */
+/** Removes enrolments that were abandoned. */
 async function purgeStale(db: Queryable, userId: string, now: Date): Promise<void> {
   await db.query(sql`
     delete from auth.mfa_factors f

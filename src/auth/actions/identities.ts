@@ -1,4 +1,4 @@
-// DELETE /user/identities/:id: takes a sign-in method off an account, never the last one.
+// DELETE /user/identities/:id: removes a sign-in method from an account, but never the last one.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { AuthContext } from '../auth-context.ts';
@@ -7,7 +7,7 @@ import { isEmailTaken } from '../accounts/email-change.ts';
 import { parsePathUuid } from '../fields.ts';
 import { idsOf, lockSignedIn, type SignedIn } from '../access.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
-import { emailConflictOnUnlink, identityNotFound, insufficientAal, singleIdentity } from '../problem.ts';
+import { problems } from '../problem.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
 import { syncProviders, updateUser, type IdentityRow, type UserRow } from '../users/user.ts';
 
@@ -21,37 +21,37 @@ export async function unlinkIdentity(
   await auth.db.transaction(async (db) => {
     const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
     if (lacksFactor)
-      throw insufficientAal(403, 'AAL2 session is required to remove an identity when MFA is enabled.');
-    if (user.identities.length <= 1) throw singleIdentity();
+      throw problems.insufficientAal(
+        403,
+        'AAL2 session is required to remove an identity when MFA is enabled.',
+      );
+    if (user.identities.length <= 1) throw problems.singleIdentity();
     const identity = user.identities.find((one) => one.id === id);
-    if (!identity) throw identityNotFound();
+    if (!identity) throw problems.identityNotFound();
     const rest = user.identities.filter((one) => one.id !== id);
     checkWayIn(auth, user, rest);
     await db.query(sql`delete from auth.identities where id = ${id}`);
     await moveToRemainingEmail(db, user, rest, now);
     await syncProviders(db, user.id);
-    await recordAudit(db, {
-      action: 'identity_unlinked',
-      actor: user,
-      ip: request.ip,
-      now,
-      traits: { provider: identity.provider, identity_id: id },
+    await recordAudit(db, request, 'identity_unlinked', user, {
+      provider: identity.provider,
+      identity_id: id,
     });
   });
   return EMPTY;
 }
 
-/** What remains must open the account: a configured provider, or an address with a password or with mail. */
+/** The rest must be able to sign in: with a configured provider, or an address with a password or with mail. */
 function checkWayIn(auth: AuthContext, user: UserRow, rest: readonly IdentityRow[]): void {
   const opens = rest.some((identity) =>
     identity.provider === 'email'
       ? user.encrypted_password !== null || auth.settings().mail !== undefined
       : auth.providers.find(identity.provider) !== undefined,
   );
-  if (!opens) throw singleIdentity('The remaining identities could not sign in to this account');
+  if (!opens) throw problems.singleIdentity('The remaining identities could not sign in to this account');
 }
 
-/** An account's address must be one of its identities': else the best remaining one takes its place. */
+/** The address of an account must be one of an identity: otherwise the best remaining one replaces it. */
 async function moveToRemainingEmail(
   db: Queryable,
   user: UserRow,
@@ -66,18 +66,13 @@ async function moveToRemainingEmail(
       (a, b) => Number(isVerified(b)) - Number(isVerified(a)) || a.created_at.localeCompare(b.created_at),
     )[0];
   if (!best?.email) return;
-  if (await isEmailTaken(db, best.email, user.id)) throw emailConflictOnUnlink();
-  await updateUser(
-    db,
-    user.id,
-    {
-      email: best.email,
-      email_confirmed_at: isVerified(best) ? (user.email_confirmed_at ?? now) : null,
-      email_proven_at: isVerified(best) ? now : null,
-      email_change: '',
-      email_change_confirm_status: 0,
-    },
-    now,
-  );
+  if (await isEmailTaken(db, best.email, user.id)) throw problems.emailConflictOnUnlink();
+  await updateUser(db, user.id, now, {
+    email: best.email,
+    email_confirmed_at: isVerified(best) ? (user.email_confirmed_at ?? now) : null,
+    email_proven_at: isVerified(best) ? now : null,
+    email_change: '',
+    email_change_confirm_status: 0,
+  });
   await voidAllTokens(db, user.id);
 }

@@ -1,8 +1,8 @@
-// POST /logout: ends this session, all of them, or all the others.
+// POST /logout: ends this session, all sessions, or all others.
 import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import type { SignedIn } from '../access.ts';
-import { validationFailed } from '../problem.ts';
+import { problems } from '../problem.ts';
 import { NO_CONTENT, type Answer, type AuthRequest } from '../http/request.ts';
 import { endSessions, type SessionSelection } from '../sessions/session.ts';
 
@@ -12,10 +12,10 @@ export async function logout(
   { user, session }: SignedIn,
 ): Promise<Answer> {
   const which = selection(request.query.filled('scope') ?? 'global', session.id);
-  if (!which) throw validationFailed('Unsupported logout scope');
+  if (!which) throw problems.validationFailed('Unsupported logout scope');
   await auth.db.transaction(async (db) => {
     await endSessions(db, user.id, which);
-    await recordAudit(db, { action: 'logout', actor: user, ip: request.ip, now: request.now });
+    await recordAudit(db, request, 'logout', user);
   });
   return NO_CONTENT;
 }

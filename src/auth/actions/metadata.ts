@@ -1,9 +1,9 @@
-// What describes the service itself: /settings, /health, the key set, and the discovery document.
+// What describes the service: /settings, /health, the key set and the discovery document.
 import { OAUTH_PROVIDERS } from '../../config/schema/names.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { json, type Answer, type AuthRequest } from '../http/request.ts';
 
-/** Names a settings page of the client side asks for beside those that can be configured. */
+/** Former names of providers, which clients still look for. */
 const FORMER_PROVIDERS = ['linkedin', 'slack', 'snapchat'];
 
 export function settings(_auth: AuthContext, { settings: current }: AuthRequest): Promise<Answer> {

@@ -1,10 +1,10 @@
-// GET /reauthenticate: a code to the user's own address, to be sent along with a sensitive change.
-import type { AuthContext } from '../auth-context.ts';
-import { recordAudit } from '../audit.ts';
+// GET /reauthenticate: mails a code to the signed-in user, to be sent along with a sensitive change.
 import type { SignedIn } from '../access.ts';
-import { emailNotConfirmed, emailProviderDisabled, validationFailed } from '../problem.ts';
-import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
 import { queueTokenMail } from '../accounts/token-mail.ts';
+import { recordAudit } from '../audit.ts';
+import type { AuthContext } from '../auth-context.ts';
+import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
+import { problems } from '../problem.ts';
 import { updateUser } from '../users/user.ts';
 
 export async function reauthenticate(
@@ -13,24 +13,17 @@ export async function reauthenticate(
   { user }: SignedIn,
 ): Promise<Answer> {
   const { now, settings } = request;
-  const { email } = user;
-  if (!email) throw validationFailed('Reauthentication requires the user to have an email or a phone number');
-  if (!user.email_confirmed_at) throw emailNotConfirmed(422);
-  if (!settings.mail) throw emailProviderDisabled(422);
+  const { email: to } = user;
+  if (!to)
+    throw problems.validationFailed('Reauthentication requires the user to have an email or a phone number');
+  if (!user.email_confirmed_at) throw problems.emailNotConfirmed(422);
+  if (!settings.mail) throw problems.noMailProvider();
   await auth.db.transaction(async (db) => {
-    const asked = { kind: 'reauthentication', gapOf: email, to: email } as const;
-    await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
-    await updateUser(db, user.id, { reauthentication_sent_at: now }, now);
-    await queueTokenMail(auth, db, request, {
-      user,
-      mail: 'reauthentication',
-      link: undefined,
-      token: 'reauthentication_token',
-      to: email,
-      challenge: undefined,
-      expels: false,
-    });
-    await recordAudit(db, { action: 'user_reauthenticate_requested', actor: user, ip: request.ip, now });
+    await auth.limiter.mailRequest(db, request, 'reauthentication', to);
+    await updateUser(db, user.id, now, { reauthentication_sent_at: now });
+    const token = { user, token: 'reauthentication_token', to, revokes: false } as const;
+    await queueTokenMail(auth, db, request, { ...token, mail: 'reauthentication' });
+    await recordAudit(db, request, 'user_reauthenticate_requested', user);
   });
   auth.outbox.wake();
   return EMPTY;

@@ -1,37 +1,30 @@
-// POST /signup: by email, anonymous, or an anonymous user who becomes a full one. Every branch of the email form
-// hashes the password, so that its time does not tell whether the address is known.
-import type { Queryable } from '../../postgres/owner-database.ts';
+// POST /signup: with an email address, anonymously, or for an anonymous user who becomes a full one. Every branch with an
+// address hashes the password, so that the duration does not reveal whether the address is known.
 import { randomUUID } from 'node:crypto';
-import { hasCode } from '../../lib/error-code.ts';
-import { must } from '../../lib/assert.ts';
-import type { AuthContext } from '../auth-context.ts';
-import { recordAudit } from '../audit.ts';
-import { parseEmail } from '../users/email-address.ts';
-import { withMinimumDuration } from '../http/minimum-duration.ts';
-import type { JsonObject } from '../fields.ts';
-import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { Problem } from '../../problem/problem.ts';
 import { idsOf, lockSignedIn, requireUser, type SignedIn } from '../access.ts';
-import { dropPassword, hasForeignWaysIn, isProven } from '../accounts/email-ownership.ts';
-import { mergeMetadata } from '../users/metadata.ts';
-import { checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
-import {
-  anonymousDisabled,
-  emailExists,
-  phoneProviderDisabled,
-  signupDisabled,
-  userAlreadyExists,
-  userBanned,
-} from '../problem.ts';
-import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
-import { endSessions, openSession, type TokenResponse } from '../sessions/session.ts';
+import { dropPassword, hasForeignCredentials, isProven } from '../accounts/email-ownership.ts';
+import { isTaken } from '../accounts/provider-sign-in.ts';
 import { queueConfirmation, queueTokenMail } from '../accounts/token-mail.ts';
+import { recordAudit } from '../audit.ts';
+import type { AuthContext } from '../auth-context.ts';
+import type { JsonObject } from '../fields.ts';
+import { withMinimumDuration } from '../http/minimum-duration.ts';
+import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { problems } from '../problem.ts';
+import { BUCKETS } from '../rate-limit.ts';
+import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
+import { endSessions, signIn, type TokenResponse } from '../sessions/session.ts';
+import { parseEmail } from '../users/email-address.ts';
+import { mergeMetadata } from '../users/metadata.ts';
+import { checkPassword } from '../users/password.ts';
 import {
   findUserByEmail,
-  findUserById,
   insertEmailIdentity,
   insertEmailUser,
   insertUser,
+  readUser,
   syncProviders,
   toUserJson,
   updateUser,
@@ -48,24 +41,20 @@ export async function signup(auth: AuthContext, request: AuthRequest): Promise<A
 
 async function signupAnonymously(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { settings, now, body } = request;
-  if (!settings.allowAnonymous) throw anonymousDisabled();
-  if (!settings.allowSignup) throw signupDisabled();
+  if (!settings.allowAnonymous) throw problems.anonymousDisabled();
+  if (!settings.allowSignup) throw problems.signupDisabled();
   await auth.limiter.byAddress(BUCKETS.anonymous, request);
   const data = mergeMetadata({}, body.object('data'));
   const tokens = await auth.db.transaction(async (db) => {
-    const id = await insertUser(
-      db,
-      {
-        email: null,
-        passwordHash: null,
-        userMetadata: data,
-        appMetadata: {},
-        isAnonymous: true,
-        confirmed: false,
-        proven: false,
-      },
-      now,
-    );
+    const id = await insertUser(db, now, {
+      email: null,
+      passwordHash: null,
+      userMetadata: data,
+      appMetadata: {},
+      isAnonymous: true,
+      confirmed: false,
+      proven: false,
+    });
     return await openFor(auth, db, request, id, 'anonymous');
   });
   return json(tokens);
@@ -74,25 +63,33 @@ async function signupAnonymously(auth: AuthContext, request: AuthRequest): Promi
 async function signupByEmail(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { settings, body } = request;
   await auth.limiter.byAddress(BUCKETS.signup, request);
-  if (!settings.allowSignup) throw signupDisabled();
-  if (body.filled('phone') !== undefined) throw phoneProviderDisabled(400);
+  if (!settings.allowSignup) throw problems.signupDisabled();
+  if (body.filled('phone') !== undefined) throw problems.phoneProviderDisabled(400);
   const password = body.text('password') ?? '';
-  checkPasswordForm(password);
-  checkPasswordStrength(password);
+  checkPassword(password);
   const challenge = parseChallenge(body);
   const email = parseEmail(body.text('email'));
   const data = mergeMetadata({}, body.object('data'));
   const promoted = await anonymousCaller(auth, request);
   const waiting = settings.verifyEmail ? await findUserByEmail(auth.db, email) : undefined;
-  // For every address, so that a waiting one takes no longer than a new one.
-  const isSame = settings.verifyEmail && (await auth.hasher.verify(password, waiting?.encrypted_password));
-  const sameAs = isSame ? (waiting?.encrypted_password ?? undefined) : undefined;
+  const waitingHash = waiting?.encrypted_password ?? undefined;
+  // Also for a new address, so that it takes as long as a waiting one.
+  const isSame = settings.verifyEmail && (await auth.hasher.verify(password, waitingHash));
   const passwordHash = await auth.hasher.hash(password);
-  const entry: Entry = { email, passwordHash, data, challenge, sameAs };
-  if (promoted) return await promote(auth, request, promoted, entry);
-  return settings.verifyEmail
-    ? await awaitConfirmation(auth, request, entry)
-    : await enterAtOnce(auth, request, entry);
+  const entry: Entry = { email, passwordHash, data, challenge, sameAs: isSame ? waitingHash : undefined };
+  if (settings.verifyEmail) {
+    return promoted
+      ? await promoteLater(auth, request, promoted, entry)
+      : await awaitConfirmation(auth, request, entry);
+  }
+  const enter = promoted
+    ? (db: Queryable) => promote(auth, db, request, promoted, entry)
+    : (db: Queryable) => enterAtOnce(auth, db, request, entry);
+  try {
+    return json(await auth.db.transaction(enter));
+  } catch (error) {
+    throw isTaken(error) ? problems.userAlreadyExists() : error;
+  }
 }
 
 type Entry = {
@@ -100,22 +97,23 @@ type Entry = {
   readonly passwordHash: string;
   readonly data: JsonObject;
   readonly challenge: Challenge | undefined;
-  /** The hash of an earlier, unconfirmed sign-up with this address, when the password is the same. */
+  /** The hash of an earlier, unconfirmed sign-up with this address, when it was made with the same password. */
   readonly sameAs: string | undefined;
 };
 
-/** Without verification: a new user and a session. A row that exists is never entered without its password. */
-async function enterAtOnce(auth: AuthContext, request: AuthRequest, entry: Entry): Promise<Answer> {
-  try {
-    const tokens = await auth.db.transaction(async (db) => {
-      if (await findUserByEmail(db, entry.email)) throw userAlreadyExists();
-      const id = await insertWithIdentity(db, request, entry, true);
-      return await openFor(auth, db, request, id, 'password');
-    });
-    return json(tokens);
-  } catch (error) {
-    throw isTaken(error) ? userAlreadyExists() : error;
-  }
+/** Without verification: a new user and a session. An existing account is never entered without its password. */
+async function enterAtOnce(
+  auth: AuthContext,
+  db: Queryable,
+  request: AuthRequest,
+  entry: Entry,
+): Promise<TokenResponse> {
+  if (await findUserByEmail(db, entry.email)) throw problems.userAlreadyExists();
+  const { email, data } = entry;
+  const id = await insertEmailUser(db, request.now, { ...entry, confirmed: true });
+  const actor = { id, email, raw_user_meta_data: data };
+  await recordAudit(db, request, 'user_signedup', actor, { provider: 'email' });
+  return await openFor(auth, db, request, id, 'password');
 }
 
 /** With verification: the same answer for a new, a waiting and a known address. */
@@ -125,7 +123,7 @@ async function awaitConfirmation(auth: AuthContext, request: AuthRequest, entry:
   try {
     answer = await withMinimumDuration(() => auth.db.transaction(work));
   } catch (error) {
-    // Somebody signed up with this address in this very moment: the second look finds their row.
+    // Somebody else signed up with this address at the same moment: the second attempt finds their account.
     if (!isTaken(error)) throw error;
     answer = await auth.db.transaction(work);
   }
@@ -139,53 +137,30 @@ async function confirmLater(
   request: AuthRequest,
   entry: Entry,
 ): Promise<Answer> {
-  const { now, settings } = request;
-  const asked = { kind: 'confirmation', gapOf: entry.email, to: entry.email } as const;
-  await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
+  const { now } = request;
+  await auth.limiter.mailRequest(db, request, 'confirmation', entry.email);
   const known = await findUserByEmail(db, entry.email);
   if (known?.email_confirmed_at) {
-    await recordAudit(db, { action: 'user_repeated_signup', actor: known, ip: request.ip, now });
-    return json(lookalike(entry, now));
+    await recordAudit(db, request, 'user_repeated_signup', known);
+    return json(fakeUser(entry, now));
   }
-  const id = known?.id ?? (await insertWithIdentity(db, request, entry, false));
-  // Two people claim an address nobody has proven: neither's password may be what the mailbox's owner confirms.
+  const id = known?.id ?? (await insertEmailUser(db, now, { ...entry, confirmed: false }));
+  // Two people claim an address nobody has proven: its owner must not confirm the password of either.
   const isContested =
     known !== undefined && (entry.sameAs === undefined || entry.sameAs !== known.encrypted_password);
   if (known && isContested && !isProven(known)) await dropPassword(db, known, now);
-  await updateUser(db, id, { confirmation_sent_at: now }, now);
-  const user = must(await findUserById(db, id), 'the user who signed up');
+  await updateUser(db, id, now, { confirmation_sent_at: now });
+  const user = await readUser(db, id);
   const { email: to, challenge } = entry;
-  const expels = isContested || hasForeignWaysIn(user);
-  await queueConfirmation(auth, db, request, { user, to, challenge, expels });
-  await recordAudit(db, { action: 'user_confirmation_requested', actor: user, ip: request.ip, now });
-  // What an inviter wrote about this person is not shown to whoever types the address.
+  const revokes = isContested || hasForeignCredentials(user);
+  await queueConfirmation(auth, db, request, { user, to, challenge, revokes });
+  await recordAudit(db, request, 'user_confirmation_requested', user);
+  // What an inviter wrote about this person is not shown to whoever typed the address.
   if (user.invited_at) return json({ ...toUserJson(user), user_metadata: {}, identities: [] });
   return json(toUserJson(user));
 }
 
-async function insertWithIdentity(
-  db: Queryable,
-  request: AuthRequest,
-  entry: Entry,
-  confirmed: boolean,
-): Promise<string> {
-  const { now } = request;
-  const { email, passwordHash, data } = entry;
-  const id = await insertEmailUser(db, { email, passwordHash, data, confirmed }, now);
-  if (confirmed) {
-    const actor = { id, email, raw_user_meta_data: data };
-    await recordAudit(db, {
-      action: 'user_signedup',
-      actor,
-      ip: request.ip,
-      now,
-      traits: { provider: 'email' },
-    });
-  }
-  return id;
-}
-
-/** The anonymous user whose token came along, if the token is good; a bad one means nobody. */
+/** The anonymous user whose token was sent along; undefined when it is invalid. */
 async function anonymousCaller(auth: AuthContext, request: AuthRequest): Promise<SignedIn | undefined> {
   const { bearer } = request.presented;
   if (bearer.kind !== 'token' || !bearer.claims.isAnonymous) return undefined;
@@ -193,107 +168,88 @@ async function anonymousCaller(auth: AuthContext, request: AuthRequest): Promise
     const signedIn = await requireUser(auth, request.presented, request.now);
     return signedIn.user.is_anonymous ? signedIn : undefined;
   } catch {
-    // Expired, signed out, banned: an ordinary sign-up then.
+    // Expired, signed out or banned: then this is an ordinary sign-up.
     return undefined;
   }
 }
 
-async function promote(
+/** With verification, an anonymous user keeps the session and gets the address once it is confirmed. */
+async function promoteLater(
   auth: AuthContext,
   request: AuthRequest,
   signedIn: SignedIn,
-  entry: Entry,
+  { email: to, passwordHash, data, challenge }: Entry,
 ): Promise<Answer> {
-  const { now, settings } = request;
-  const { email } = entry;
-  if (settings.verifyEmail) {
-    const answer = await auth.db.transaction(async (db) => {
-      const asked = { kind: 'email_change', gapOf: email, to: email } as const;
-      await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
-      const { user, metadata } = await stillAnonymous(db, signedIn, entry);
-      if (await findUserByEmail(db, email)) throw emailExists();
-      await updateUser(
-        db,
-        user.id,
-        {
-          email_change: email,
-          email_change_sent_at: now,
-          email_change_confirm_status: 0,
-          encrypted_password: entry.passwordHash,
-          password_set_at: now,
-          raw_user_meta_data: JSON.stringify(metadata),
-        },
-        now,
-      );
-      const pending = must(await findUserById(db, user.id), 'the user who signed up');
-      await queueTokenMail(auth, db, request, {
-        user: pending,
-        mail: 'confirm',
-        link: 'email_change',
-        token: 'email_change_token_new',
-        to: email,
-        challenge: entry.challenge,
-        expels: false,
-      });
-      return json(toUserJson(pending));
+  const { now } = request;
+  const answer = await auth.db.transaction(async (db) => {
+    await auth.limiter.mailRequest(db, request, 'email_change', to);
+    const { id, raw_user_meta_data } = await lockAnonymous(db, signedIn);
+    if (await findUserByEmail(db, to)) throw problems.emailExists();
+    await updateUser(db, id, now, {
+      email_change: to,
+      email_change_sent_at: now,
+      email_change_confirm_status: 0,
+      encrypted_password: passwordHash,
+      password_set_at: now,
+      raw_user_meta_data: mergeMetadata(raw_user_meta_data, data),
     });
-    auth.outbox.wake();
-    return answer;
-  }
-  try {
-    const tokens = await auth.db.transaction(async (db) => {
-      const { user, metadata } = await stillAnonymous(db, signedIn, entry);
-      if (await findUserByEmail(db, email)) throw userAlreadyExists();
-      await updateUser(
-        db,
-        user.id,
-        {
-          email,
-          encrypted_password: entry.passwordHash,
-          password_set_at: now,
-          email_confirmed_at: now,
-          is_anonymous: false,
-          raw_user_meta_data: JSON.stringify({
-            ...metadata,
-            sub: user.id,
-            email,
-            email_verified: true,
-            phone_verified: false,
-          }),
-        },
-        now,
-      );
-      await insertEmailIdentity(db, { id: user.id, email }, entry.data, false, now);
-      await syncProviders(db, user.id);
-      // The anonymous session's tokens still say `anon`; the answer replaces them.
-      await endSessions(db, user.id, 'all');
-      const actor = { id: user.id, email };
-      await recordAudit(db, {
-        action: 'user_signedup',
-        actor,
-        ip: request.ip,
-        now,
-        traits: { promoted: true },
-      });
-      return await openFor(auth, db, request, user.id, 'password');
+    const user = await readUser(db, id);
+    await queueTokenMail(auth, db, request, {
+      user,
+      mail: 'confirm',
+      link: 'email_change',
+      token: 'email_change_token_new',
+      to,
+      challenge,
+      revokes: false,
     });
-    return json(tokens);
-  } catch (error) {
-    throw isTaken(error) ? userAlreadyExists() : error;
-  }
+    return json(toUserJson(user));
+  });
+  auth.outbox.wake();
+  return answer;
 }
 
-/** The user as they are in this transaction: another request may have made them a full one, or signed them out. */
-async function stillAnonymous(
+/** Without verification, an anonymous user becomes a full one at once. */
+async function promote(
+  auth: AuthContext,
   db: Queryable,
+  request: AuthRequest,
   signedIn: SignedIn,
-  entry: Entry,
-): Promise<{ readonly user: UserRow; readonly metadata: JsonObject }> {
-  const { user } = await lockSignedIn(db, idsOf(signedIn));
-  if (!user.is_anonymous) throw userAlreadyExists();
-  return { user, metadata: mergeMetadata(user.raw_user_meta_data, entry.data) };
+  { email, passwordHash, data }: Entry,
+): Promise<TokenResponse> {
+  const { now } = request;
+  const { id, raw_user_meta_data } = await lockAnonymous(db, signedIn);
+  if (await findUserByEmail(db, email)) throw problems.userAlreadyExists();
+  await updateUser(db, id, now, {
+    email,
+    encrypted_password: passwordHash,
+    password_set_at: now,
+    email_confirmed_at: now,
+    is_anonymous: false,
+    raw_user_meta_data: {
+      ...mergeMetadata(raw_user_meta_data, data),
+      sub: id,
+      email,
+      email_verified: true,
+      phone_verified: false,
+    },
+  });
+  await insertEmailIdentity(db, { id, email }, data, false, now);
+  await syncProviders(db, id);
+  // The tokens of the anonymous session still say `anon`; the answer replaces them.
+  await endSessions(db, id, 'all');
+  await recordAudit(db, request, 'user_signedup', { id, email }, { promoted: true });
+  return await openFor(auth, db, request, id, 'password');
 }
 
+/** The user as the transaction sees it: another request may have promoted or signed out the user. */
+async function lockAnonymous(db: Queryable, signedIn: SignedIn): Promise<UserRow> {
+  const { user } = await lockSignedIn(db, idsOf(signedIn));
+  if (!user.is_anonymous) throw problems.userAlreadyExists();
+  return user;
+}
+
+/** A session for somebody who just signed up: only an application's trigger can have banned them. */
 async function openFor(
   auth: AuthContext,
   db: Queryable,
@@ -301,15 +257,13 @@ async function openFor(
   userId: string,
   method: 'password' | 'anonymous',
 ): Promise<TokenResponse> {
-  const user = must(await findUserById(db, userId), 'the user who signed up');
-  const tokens = await openSession(auth, db, { user, method, device: request, now: request.now });
-  // Only an application's trigger can have banned somebody this early.
-  if (!tokens) throw userBanned(403);
+  const tokens = await signIn(auth, db, request, userId, method);
+  if (tokens instanceof Problem) throw tokens;
   return tokens;
 }
 
-/** The user object of an address that is taken: new in every answer, and like a fresh one in every key. */
-function lookalike(entry: Entry, now: Date): Readonly<Record<string, unknown>> {
+/** The answer for a taken address: a user object like a new one in every key, with a new id each time. */
+function fakeUser(entry: Entry, now: Date): Readonly<Record<string, unknown>> {
   const time = now.toISOString();
   return {
     id: randomUUID(),
@@ -325,8 +279,4 @@ function lookalike(entry: Entry, now: Date): Readonly<Record<string, unknown>> {
     updated_at: time,
     is_anonymous: false,
   };
-}
-
-function isTaken(error: unknown): boolean {
-  return isDatabaseError(error, 'unique_violation') || hasCode(error, 'email_exists');
 }

@@ -1,6 +1,5 @@
 // GET and PUT /user: the signed-in user's own record, always from the database.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { must } from '../../lib/assert.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { applyEmail, isEmailTaken, mailEmailChange } from '../accounts/email-change.ts';
@@ -10,25 +9,18 @@ import { idsOf, lockSignedIn, type SignedIn } from '../access.ts';
 import { mergeMetadata } from '../users/metadata.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
-import {
-  AuthProblem,
-  emailExists,
-  insufficientAal,
-  notAdmin,
-  phoneProviderDisabled,
-  samePassword,
-} from '../problem.ts';
+import { problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../http/request.ts';
 import { endSessions } from '../sessions/session.ts';
-import { findUserById, hasVerifiedFactor, toUserJson, updateUser } from '../users/user.ts';
+import { hasVerifiedFactor, readUser, toUserJson, updateUser } from '../users/user.ts';
 
 export function getUser(_auth: AuthContext, _request: AuthRequest, { user }: SignedIn): Promise<Answer> {
   return Promise.resolve(json(toUserJson(user)));
 }
 
 const factorNeeded = (): Error =>
-  insufficientAal(401, 'AAL2 session is required to update email or password when MFA is enabled.');
+  problems.insufficientAal(401, 'AAL2 session is required to update email or password when MFA is enabled.');
 
 type Change = {
   readonly email: string | undefined;
@@ -44,8 +36,8 @@ export async function updateOwnUser(
   const { body } = request;
   const { user, session } = signedIn;
   await auth.limiter.byKey(BUCKETS.userUpdate, user.id, request);
-  if (body.has('app_metadata')) throw notAdmin('Updating app_metadata requires admin privileges');
-  if (body.filled('phone') !== undefined) throw phoneProviderDisabled(400);
+  if (body.has('app_metadata')) throw problems.notAdmin('Updating app_metadata requires admin privileges');
+  if (body.filled('phone') !== undefined) throw problems.phoneProviderDisabled(400);
   const password = body.text('password');
   const typedEmail = body.filled('email');
   const email = typedEmail === undefined ? undefined : parseEmail(typedEmail);
@@ -59,26 +51,21 @@ export async function updateOwnUser(
     throw factorNeeded();
   }
   if (user.is_anonymous && password !== undefined && !user.email && email === undefined) {
-    throw new AuthProblem(
-      'validation_failed',
-      422,
+    throw problems.unprocessable(
       'Updating password of an anonymous user without an email or phone is not allowed',
     );
   }
   if (user.is_sso_user && (password !== undefined || newEmail !== undefined)) {
-    throw new AuthProblem(
-      'user_sso_managed',
-      422,
-      'Updating email or password of a SSO account is not possible',
-    );
+    throw problems.userSsoManaged();
   }
-  if (newEmail !== undefined && (await isEmailTaken(auth.db, newEmail, user.id))) throw emailExists();
+  if (newEmail !== undefined && (await isEmailTaken(auth.db, newEmail, user.id)))
+    throw problems.emailExists();
   const passwordHash =
     password === undefined ? undefined : await checkedHash(auth, password, user.encrypted_password);
 
   const updated = await auth.db.transaction(async (db) => {
     await applyChange(auth, db, request, signedIn, { email: newEmail, passwordHash, challenge });
-    return must(await findUserById(db, user.id), 'the updated user');
+    return await readUser(db, user.id);
   });
   auth.outbox.wake();
   return json(toUserJson(updated));
@@ -87,7 +74,7 @@ export async function updateOwnUser(
 async function checkedHash(auth: AuthContext, password: string, current: string | null): Promise<string> {
   checkPasswordStrength(password);
   checkPasswordForm(password);
-  if (current !== null && (await auth.hasher.verify(password, current))) throw samePassword();
+  if (current !== null && (await auth.hasher.verify(password, current))) throw problems.samePassword();
   return await auth.hasher.hash(password);
 }
 
@@ -98,39 +85,33 @@ async function applyChange(
   signedIn: SignedIn,
   change: Change,
 ): Promise<void> {
-  const { now, settings, ip } = request;
-  // Locked and read again: another tab may have changed the metadata that is merged into.
-  const { session } = signedIn;
+  const { now, settings } = request;
+  // Locked and read again: another tab may have changed the metadata that is merged with.
   const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
   if (lacksFactor && (change.passwordHash !== undefined || change.email !== undefined)) throw factorNeeded();
   const data = request.body.object('data');
   if (data) {
     const merged = mergeMetadata(user.raw_user_meta_data, data);
-    await updateUser(db, user.id, { raw_user_meta_data: JSON.stringify(merged) }, now);
+    await updateUser(db, user.id, now, { raw_user_meta_data: merged });
     user.raw_user_meta_data = merged;
   }
   if (change.passwordHash !== undefined) {
-    await updateUser(db, user.id, { encrypted_password: change.passwordHash, password_set_at: now }, now);
-    await endSessions(db, user.id, { allBut: session.id });
+    await updateUser(db, user.id, now, { encrypted_password: change.passwordHash, password_set_at: now });
+    await endSessions(db, user.id, { allBut: signedIn.session.id });
     await voidAllTokens(db, user.id);
-    await recordAudit(db, { action: 'user_updated_password', actor: user, ip, now });
+    await recordAudit(db, request, 'user_updated_password', user);
   }
   if (change.email !== undefined) {
     const isProvenByMail = settings.mail !== undefined && !(user.is_anonymous && !settings.verifyEmail);
     if (isProvenByMail) {
-      const asked = { kind: 'email_change', gapOf: user.email ?? user.id, to: change.email } as const;
-      await auth.limiter.mailRequest(db, asked, request, settings.mailsPerHour);
-      await updateUser(
-        db,
-        user.id,
-        { email_change: change.email, email_change_sent_at: now, email_change_confirm_status: 0 },
-        now,
-      );
-      const pending = must(await findUserById(db, user.id), 'the user to update');
-      await mailEmailChange(auth, db, request, pending, change.challenge);
-    } else {
-      await applyEmail(db, user, { email: change.email, proven: false, ip, now });
-    }
+      await auth.limiter.mailRequest(db, request, 'email_change', change.email, user.email ?? user.id);
+      await updateUser(db, user.id, now, {
+        email_change: change.email,
+        email_change_sent_at: now,
+        email_change_confirm_status: 0,
+      });
+      await mailEmailChange(auth, db, request, user.id, change.challenge);
+    } else await applyEmail(db, request, user, change.email, false);
   }
-  await recordAudit(db, { action: 'user_modified', actor: user, ip, now });
+  await recordAudit(db, request, 'user_modified', user);
 }

@@ -1,50 +1,37 @@
-// /verify: redeems a mailed secret. POST from a client answers a session. A link opened in a browser shows one
-// button first, because mail scanners open links too: what they can do by looking must not use the link up.
-import { must } from '../../lib/assert.ts';
+// /verify: redeems a mailed secret. A client posts it and gets a session. A link opened in a browser first shows a page
+// with one button, because mail scanners open links too and must not use them up.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
-import type { AuthContext } from '../auth-context.ts';
-import { recordAudit } from '../audit.ts';
-import { confirmPage } from '../http/confirm-page.ts';
+import { requireApiKey } from '../access.ts';
 import { applyEmail } from '../accounts/email-change.ts';
-import { readEmail } from '../users/email-address.ts';
+import { isProven, markProven, revokeUnverifiedCredentials } from '../accounts/email-ownership.ts';
+import { recordAudit } from '../audit.ts';
+import type { AuthContext } from '../auth-context.ts';
+import { confirmPage } from '../http/confirm-page.ts';
+import { endWithCode, endWithProblem, endWithTokens, flowEnd, withMessage } from '../http/flow-end.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
-import { revokeUnverifiedCredentials, isProven, markProven } from '../accounts/email-ownership.ts';
-import { issueCode } from '../sessions/flow-state.ts';
-import { requireKey } from '../access.ts';
-import {
-  findByCode,
-  findByToken,
-  voidAllTokens,
-  voidToken,
-  type OneTimeTokenRow,
-  type TokenKind,
-} from '../sessions/one-time-token.ts';
-import {
-  AuthProblem,
-  linkInvalid,
-  otpInvalid,
-  toRedirectError,
-  userBanned,
-  validationFailed,
-} from '../problem.ts';
-import { BUCKETS } from '../rate-limit.ts';
-import { chooseTarget, withFragment, withQuery } from '../http/redirect.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
-import { openSession, type TokenResponse } from '../sessions/session.ts';
+import { problems } from '../problem.ts';
+import { BUCKETS } from '../rate-limit.ts';
+import { issueCode } from '../sessions/flow-state.ts';
+import * as oneTimeToken from '../sessions/one-time-token.ts';
+import { signIn, type TokenResponse } from '../sessions/session.ts';
+import { readEmail } from '../users/email-address.ts';
 import {
   findUserByEmail,
-  findUserById,
   isBanned,
   lockUser,
+  readUser,
   syncProviders,
   updateUser,
   type UserRow,
 } from '../users/user.ts';
 
-const KINDS: Readonly<Record<string, readonly TokenKind[]>> = {
-  // An address whose sign-up waits gets the mail of a second request in the other place.
+type OneTimeTokenRow = oneTimeToken.OneTimeTokenRow;
+
+const KINDS: Readonly<Record<string, readonly oneTimeToken.TokenKind[]>> = {
+  // A second request for an address that waits for its confirmation issues the other kind.
   signup: ['confirmation_token', 'recovery_token'],
   invite: ['confirmation_token'],
   recovery: ['recovery_token'],
@@ -57,38 +44,31 @@ const PHONE_TYPES: ReadonlySet<string> = new Set(['sms', 'phone_change']);
 const HALF_MESSAGE = 'Confirmation link accepted. Please proceed to confirm link sent to the other email';
 
 type Outcome =
-  | { readonly kind: 'session'; readonly tokens: TokenResponse }
-  | { readonly kind: 'code'; readonly code: string }
-  /** One side of an email change; the other mailbox has not answered yet. */
-  | { readonly kind: 'half'; readonly isPkce: boolean }
-  | { readonly kind: 'problem'; readonly problem: Problem };
+  | { readonly tokens: TokenResponse }
+  | { readonly code: string }
+  /** One side of an email change answered; the other mailbox has not. */
+  | { readonly half: true; readonly isPkce: boolean }
+  | Problem;
 
-/** GET: a link. Programs that ask for no page get the redirect at once; people and scanners get the page. */
+/** GET: a link. A browser or a mail scanner gets the page; a program that asks for no page is redirected at once. */
 export async function verifyLink(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   readLink(request);
   if (wantsPage(request)) return confirmPage(request);
   return await followLink(auth, request);
 }
 
-/** POST: a form is the button of the page; anything else is a client. */
+/** POST: a form comes from the page's button, anything else from a client. */
 export async function verify(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   if (request.isForm) return await followLink(auth, request);
-  requireKey(request.presented);
+  requireApiKey(request.presented);
   await auth.limiter.byAddress(BUCKETS.verify, request);
   const outcome = await withMinimumDuration(() => redeemForClient(auth, request));
-  switch (outcome.kind) {
-    case 'session':
-      return json(outcome.tokens);
-    case 'half':
-      return json({ msg: HALF_MESSAGE, code: '200' });
-    case 'problem':
-      throw outcome.problem;
-    case 'code':
-      throw new Error('a client was given a code');
-  }
+  if (outcome instanceof Problem) throw outcome;
+  if ('code' in outcome) throw new Error('a client was given a code');
+  return json('tokens' in outcome ? outcome.tokens : { msg: HALF_MESSAGE, code: '200' });
 }
 
-/** HEAD of a link: nothing happens. */
+/** HEAD of a link does nothing. */
 export function verifyNothing(): Promise<Answer> {
   return Promise.resolve({ status: 200 });
 }
@@ -96,47 +76,47 @@ export function verifyNothing(): Promise<Answer> {
 async function redeemForClient(auth: AuthContext, request: AuthRequest): Promise<Outcome> {
   const { body, now } = request;
   const type = body.filled('type');
-  if (type === undefined) throw validationFailed('Verify requires a verification type');
+  if (type === undefined) throw problems.validationFailed('Verify requires a verification type');
   const token = body.filled('token');
   const tokenHash = body.filled('token_hash');
   if ((token === undefined) === (tokenHash === undefined)) {
-    throw validationFailed('Verify requires either a token or a token hash');
+    throw problems.validationFailed('Verify requires either a token or a token hash');
   }
   if (tokenHash !== undefined) {
     if (body.filled('email') ?? body.filled('phone') ?? body.filled('redirect_to')) {
-      throw validationFailed('Only the token_hash and type should be provided');
+      throw problems.validationFailed('Only the token_hash and type should be provided');
     }
     const kinds = kindsOf(type);
-    return await redeem(auth, request, linkInvalid(), 'session', (db) =>
-      findByToken(db, tokenHash, kinds, now),
+    return await redeem(auth, request, problems.linkInvalid(), 'session', (db) =>
+      oneTimeToken.findByToken(db, tokenHash, kinds, now),
     );
   }
   const typed = body.filled('email');
   const phone = body.filled('phone');
   if (phone !== undefined && typed === undefined) {
     if (!/^\+?[1-9]\d{1,14}$/.test(phone))
-      throw validationFailed('Invalid phone number format (E.164 required)');
-    // There are no phone users, and this is what a wrong code says too.
-    throw otpInvalid();
+      throw problems.validationFailed('Invalid phone number format (E.164 required)');
+    // There are no users with a phone; a wrong code gets the same answer.
+    throw problems.otpInvalid();
   }
   if (typed === undefined)
-    throw validationFailed('Only an email address or phone number should be provided on verify');
-  if (PHONE_TYPES.has(type)) throw validationFailed('Verify requires a phone number for this type');
+    throw problems.validationFailed('Only an email address or phone number should be provided on verify');
+  if (PHONE_TYPES.has(type)) throw problems.validationFailed('Verify requires a phone number for this type');
   const kinds = kindsOf(type);
   const email = readEmail(typed);
   if (email === undefined) {
-    throw new AuthProblem('validation_failed', 422, 'Unable to validate email address: invalid format');
+    throw problems.unprocessable('Unable to validate email address: invalid format');
   }
   await auth.limiter.byKey(BUCKETS.verify, `email ${email}`, request);
-  return await redeem(auth, request, otpInvalid(), 'session', async (db) => {
+  return await redeem(auth, request, problems.otpInvalid(), 'session', async (db) => {
     const userId = await ownerOfAddress(db, email, type);
-    return await findByCode(auth, db, { userId, kinds, email, code: token ?? '', now });
+    return await oneTimeToken.findByCode(auth, db, { userId, kinds, email, code: token ?? '', now });
   });
 }
 
-function kindsOf(type: string): readonly TokenKind[] {
+function kindsOf(type: string): readonly oneTimeToken.TokenKind[] {
   const kinds = Object.hasOwn(KINDS, type) ? KINDS[type] : undefined;
-  if (!kinds) throw validationFailed('Unsupported verification type');
+  if (!kinds) throw problems.validationFailed('Unsupported verification type');
   return kinds;
 }
 
@@ -151,7 +131,7 @@ async function ownerOfAddress(db: Queryable, email: string, type: string): Promi
   return pending?.user_id ?? user?.id;
 }
 
-/** Consumes the secret that `find` finds and does what it stands for, in one transaction. */
+/** Uses the secret that `find` finds, in one transaction. */
 async function redeem(
   auth: AuthContext,
   request: AuthRequest,
@@ -160,26 +140,24 @@ async function redeem(
   find: (db: Queryable) => Promise<OneTimeTokenRow | undefined>,
 ): Promise<Outcome> {
   const { now } = request;
+  // Problems are returned, not thrown: a counted wrong code must be committed.
   return await auth.db.transaction(async (db): Promise<Outcome> => {
     const row = await find(db);
-    // Returned, not thrown: a counted wrong code must be committed.
-    if (!row) return { kind: 'problem', problem: notFound };
-    const user = must(await lockUser(db, row.user_id), 'the owner of a one-time token');
-    if (user.deleted_at) return { kind: 'problem', problem: notFound };
-    if (isBanned(user, now)) return { kind: 'problem', problem: userBanned(403) };
+    const user = row && (await lockUser(db, row.user_id));
+    if (!user || user.deleted_at) return notFound;
+    if (isBanned(user, now)) return problems.userBanned(403);
     const isHalf = await consume(auth, db, request, user, row);
-    if (isHalf) return { kind: 'half', isPkce: row.flow_state_id !== null };
+    if (isHalf) return { half: true, isPkce: row.flow_state_id !== null };
     if (end === 'link' && row.flow_state_id !== null) {
       const code = await issueCode(auth, db, row.flow_state_id, user.id, now);
-      return code === undefined ? { kind: 'problem', problem: notFound } : { kind: 'code', code };
+      return code === undefined ? notFound : { code };
     }
-    const fresh = must(await findUserById(db, user.id), 'the owner of a one-time token');
-    const tokens = await openSession(auth, db, { user: fresh, method: 'otp', device: request, now });
-    return tokens ? { kind: 'session', tokens } : { kind: 'problem', problem: userBanned(403) };
+    const tokens = await signIn(auth, db, request, user.id, 'otp');
+    return tokens instanceof Problem ? tokens : { tokens };
   });
 }
 
-/** True when this was the first half of an email change. */
+/** Does what the secret stands for. True when that was the first half of an email change. */
 async function consume(
   auth: AuthContext,
   db: Queryable,
@@ -187,79 +165,69 @@ async function consume(
   user: UserRow,
   row: OneTimeTokenRow,
 ): Promise<boolean> {
-  const { now, ip } = request;
-  if (row.token_type === 'email_change_token_new' || row.token_type === 'email_change_token_current') {
-    const email = user.email_change ?? '';
-    if (user.email && user.email_change_confirm_status === 0) {
-      await voidToken(db, row.id);
-      await updateUser(db, user.id, { email_change_confirm_status: 1 }, now);
-      return true;
-    }
-    await auth.limiter.endMailGap(db, 'email_change', user.email ?? user.id);
-    if (row.expels && !isProven(user)) await revokeUnverifiedCredentials(db, user, now, row.flow_state_id);
-    const changing = must(await findUserById(db, user.id), 'the owner of a one-time token');
-    await applyEmail(db, changing, { email, proven: true, ip, now });
-    return false;
-  }
-  const isFirstConfirmation = user.email_confirmed_at === null;
-  // A confirmation belongs to the sign-up it was made for and spares what that brought; any other mail proves the
-  // mailbox and nothing else.
-  const isOwnSignUp = row.token_type === 'confirmation_token' && !row.expels;
-  if (!isOwnSignUp && !isProven(user)) await revokeUnverifiedCredentials(db, user, now, row.flow_state_id);
-  const known = must(await findUserById(db, user.id), 'the owner of a one-time token');
-  await markProven(db, known, now);
-  await voidAllTokens(db, user.id);
-  await syncProviders(db, user.id);
-  for (const kind of ['confirmation', 'recovery'] as const) {
-    await auth.limiter.endMailGap(db, kind, user.email ?? '');
-  }
-  if (isFirstConfirmation) {
-    await recordAudit(db, { action: 'user_signedup', actor: user, ip, now, traits: { provider: 'email' } });
-  }
+  if (row.token_type === 'email_change_token_new' || row.token_type === 'email_change_token_current')
+    return await confirmEmailChange(auth, db, request, user, row);
+  await confirmMailbox(auth, db, request, user, row);
   return false;
 }
 
-type Link = { readonly token: string; readonly type: string };
+async function confirmEmailChange(
+  auth: AuthContext,
+  db: Queryable,
+  request: AuthRequest,
+  user: UserRow,
+  row: OneTimeTokenRow,
+): Promise<boolean> {
+  const { now } = request;
+  if (user.email && user.email_change_confirm_status === 0) {
+    await oneTimeToken.voidToken(db, row.id);
+    await updateUser(db, user.id, now, { email_change_confirm_status: 1 });
+    return true;
+  }
+  await auth.limiter.endMailGap(db, 'email_change', user.email ?? user.id);
+  if (row.revokes && !isProven(user)) await revokeUnverifiedCredentials(db, user, now, row.flow_state_id);
+  await applyEmail(db, request, await readUser(db, user.id), user.email_change ?? '', true);
+  return false;
+}
 
-function readLink({ query }: AuthRequest): Link {
+async function confirmMailbox(
+  auth: AuthContext,
+  db: Queryable,
+  request: AuthRequest,
+  user: UserRow,
+  row: OneTimeTokenRow,
+): Promise<void> {
+  const { now } = request;
+  // A confirmation belongs to its own sign-up and keeps what that brought; every other mail proves the mailbox only.
+  const isOwnSignUp = row.token_type === 'confirmation_token' && !row.revokes;
+  if (!isOwnSignUp && !isProven(user)) await revokeUnverifiedCredentials(db, user, now, row.flow_state_id);
+  await markProven(db, await readUser(db, user.id), now);
+  await oneTimeToken.voidAllTokens(db, user.id);
+  await syncProviders(db, user.id);
+  for (const kind of ['confirmation', 'recovery'] as const)
+    await auth.limiter.endMailGap(db, kind, user.email ?? '');
+  if (user.email_confirmed_at === null)
+    await recordAudit(db, request, 'user_signedup', user, { provider: 'email' });
+}
+
+function readLink({ query }: AuthRequest): { readonly token: string; readonly type: string } {
   const type = query.filled('type');
   const token = query.filled('token');
-  if (type === undefined) throw validationFailed('Verify requires a verification type');
-  if (token === undefined) throw validationFailed('Verify requires a token or a token hash');
+  if (type === undefined) throw problems.validationFailed('Verify requires a verification type');
+  if (token === undefined) throw problems.validationFailed('Verify requires a token or a token hash');
   return { type, token };
 }
 
 async function followLink(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { token, type } = readLink(request);
   await auth.limiter.byAddress(BUCKETS.verify, request);
-  const target = chooseTarget(request.query.filled('redirect_to'), request.settings, request.authUrl);
-  const isPkce = token.startsWith('pkce_');
+  const end = flowEnd(request, request.query.filled('redirect_to'), 303);
   const outcome = await redeemLink(auth, request, token, type);
-  switch (outcome.kind) {
-    case 'code':
-      return target === undefined
-        ? json({ code: outcome.code })
-        : redirectTo(303, withQuery(target, { code: outcome.code }));
-    case 'session': {
-      const { tokens } = outcome;
-      if (target === undefined) return json(tokens);
-      const { access_token, expires_at, expires_in, refresh_token, token_type } = tokens;
-      return redirectTo(
-        303,
-        withFragment(target, { access_token, expires_at, expires_in, refresh_token, token_type, type }),
-      );
-    }
-    case 'half': {
-      if (target === undefined) return json({ msg: HALF_MESSAGE, code: '200' });
-      const message = { message: HALF_MESSAGE };
-      return redirectTo(303, withFragment(outcome.isPkce ? withQuery(target, message) : target, message));
-    }
-    case 'problem': {
-      if (target === undefined) throw outcome.problem;
-      const error = toRedirectError(outcome.problem);
-      return redirectTo(303, withFragment(isPkce ? withQuery(target, error) : target, error));
-    }
-  }
+  if (outcome instanceof Problem) return endWithProblem(end, outcome, token.startsWith('pkce_'));
+  if ('code' in outcome) return endWithCode(end, outcome.code);
+  if ('tokens' in outcome) return endWithTokens(end, outcome.tokens, {}, { type });
+  if (end.target === undefined) return json({ msg: HALF_MESSAGE, code: '200' });
+  return redirectTo(303, withMessage(end.target, { message: HALF_MESSAGE }, outcome.isPkce));
 }
 
 async function redeemLink(
@@ -270,16 +238,16 @@ async function redeemLink(
 ): Promise<Outcome> {
   try {
     const kinds = kindsOf(type);
-    return await redeem(auth, request, linkInvalid(), 'link', (db) =>
-      findByToken(db, token, kinds, request.now),
+    return await redeem(auth, request, problems.linkInvalid(), 'link', (db) =>
+      oneTimeToken.findByToken(db, token, kinds, request.now),
     );
   } catch (error) {
-    if (error instanceof Problem) return { kind: 'problem', problem: error };
+    if (error instanceof Problem) return error;
     throw error;
   }
 }
 
-/** Whoever asks for a page, looks ahead, or is known to read mail for others gets the page. */
+/** Browsers, prefetching and known mail scanners get the page. */
 function wantsPage(request: AuthRequest): boolean {
   const accept = request.header('accept') ?? '';
   const purpose = `${request.header('purpose') ?? ''} ${request.header('sec-purpose') ?? ''} ${request.header('x-purpose') ?? ''}`;

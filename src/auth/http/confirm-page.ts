@@ -1,6 +1,5 @@
-// The page a mailed link opens: one button that posts the link back. It repeats nothing of the request (the form
-// posts to its own address), runs no script, and submits nothing by itself: a scanner that renders pages presses
-// no buttons.
+// The page a mailed link opens, with one button that posts the link back. It repeats nothing of the request (the form posts
+// to its own address) and does not submit by itself: mail scanners press no buttons.
 import { answersPage, languageOf, type Language } from './page.ts';
 import type { Answer, AuthRequest } from './request.ts';
 

@@ -1,5 +1,5 @@
-// The page that asks before an identity joins an account, in a browser that cannot show otherwise that it began the
-// flow. It names both sides: whoever was handed somebody else's link sees an account that is not theirs.
+// The page that asks before an identity is linked, when this browser may not be the one that began the flow. It names both
+// accounts, so that somebody who was sent another person's link sees an account that is not theirs.
 import { answersPage, escapeHtml, languageOf, type Language } from './page.ts';
 import type { Answer, AuthRequest } from './request.ts';
 

@@ -1,8 +1,8 @@
-// Answers that must not tell whether an account exists take at least this long, whatever there was to do: the
-// difference between one statement and ten disappears in it. Hashing is not counted; it is equal by itself.
+// Answers that must not reveal whether an account exists take at least this long, which hides the difference between one
+// statement and ten. Hashing happens outside: it takes the same time anyway.
 const FLOOR_MS = 75;
 
-/** Runs `work`; its answer and its refusal both come no earlier than the floor. */
+/** Runs `work` and settles, with its result or its error, no earlier than the minimum. */
 export async function withMinimumDuration<T>(work: () => Promise<T>): Promise<T> {
   const startedAt = performance.now();
   try {

@@ -1,4 +1,4 @@
-// The frame of the two pages auth shows in a browser. Neither runs script, may be framed, or is kept.
+// The layout of the two pages auth shows in a browser. They run no script, and cannot be framed or cached.
 import type { Answer, AuthRequest } from './request.ts';
 
 const LANGUAGES = ['en', 'de', 'fr', 'es'] as const;

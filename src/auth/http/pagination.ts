@@ -1,5 +1,5 @@
-// Pages of the admin lists. The Link header is shaped for the client that reads it naively: `page` first, no
-// comma inside a URL, and `rel="last"` always there.
+// Pages of the admin lists. The Link header suits supabase-js, which splits it at commas: `page` comes first, no URL has a
+// comma, and `rel="last"` is always there.
 import type { Fields } from '../fields.ts';
 
 const DEFAULT_PER_PAGE = 50;

@@ -1,8 +1,8 @@
-// Where a browser may be sent after a flow: an origin of `auth.redirect_urls` or our own. Decided when a flow
-// starts and again when it ends, because the list may have shrunk in between.
+// Where a browser may be sent after a flow: to an origin of `auth.redirect_urls`, or to our own. Checked when a flow
+// starts and again when it ends, because the list may have changed in between.
 import type { AuthSettings } from '../settings.ts';
 
-/** Schemes that run code or read files in the browser; never a target, whatever the list says. */
+/** Schemes that run code or read files in the browser are never allowed, whatever the list says. */
 const DANGEROUS: ReadonlySet<string> = new Set([
   'javascript:',
   'data:',
@@ -16,7 +16,7 @@ const DANGEROUS: ReadonlySet<string> = new Set([
 
 const HIERARCHICAL: ReadonlySet<string> = new Set(['http:', 'https:']);
 
-/** The target when it is allowed, else the first of the list, else undefined: then the answer is JSON. */
+/** The candidate if it is allowed, else the first of the list, else undefined: then the answer is JSON. */
 export function chooseTarget(
   candidate: string | undefined,
   settings: Pick<AuthSettings, 'redirectUrls'>,
@@ -31,7 +31,7 @@ export function isAllowed(candidate: string, list: readonly string[], authUrl: s
   if (!target) return false;
   const own = parseTarget(authUrl);
   const isOwn = own !== undefined && addressOf(own) === addressOf(target);
-  // Also when the list names our own origin: what is there was uploaded by anybody, and a redirect hands it tokens.
+  // Even when the list names our own origin: anybody may have uploaded what is served there, and it would get tokens.
   if (isOwn && servesOthersContent(target)) return false;
   if (own && siteOf(own) === siteOf(target)) return true;
   return list.some((entry) => {
@@ -40,12 +40,12 @@ export function isAllowed(candidate: string, list: readonly string[], authUrl: s
   });
 }
 
-/** Scheme, host and port; the names of this machine count as one. */
+/** Scheme, host and port, with all names of this machine as one. */
 function addressOf(url: URL): string {
   return siteOf(url).replace(/\/\/(127(\.\d+){3}|\[::1\]|([^/:]+\.)?localhost)(?=:|$)/, '//localhost');
 }
 
-/** Objects and answers of code functions. The router reads a path after decoding it, so it is decoded here too. */
+/** Whether a path leads to stored objects or code functions. Decoded first, because the router decodes too. */
 function servesOthersContent({ pathname }: URL): boolean {
   let path = pathname;
   for (let again = true; again;) {
@@ -65,10 +65,10 @@ function servesOthersContent({ pathname }: URL): boolean {
   );
 }
 
-/** Undefined for whatever two parsers could read differently. */
+/** Undefined for text that two URL parsers could read differently. */
 function parseTarget(text: string): URL | undefined {
-  // The URL parser drops tabs and newlines and turns backslashes into slashes; a browser's address bar, a proxy or
-  // an app's own parser may not. Such a text is nobody's honest address.
+  // The URL parser drops tabs and newlines and turns backslashes into slashes; a browser, a proxy or an app's own parser
+  // may not. No honest address contains them.
   // oxlint-disable-next-line no-control-regex
   if (/[\u0000-\u0020\u007f\\]/.test(text)) return undefined;
   let url: URL;
@@ -83,19 +83,20 @@ function parseTarget(text: string): URL | undefined {
   return url;
 }
 
-/** What must be equal: scheme, host and port. A custom scheme has no origin of its own in the URL standard. */
+/** Scheme, host and port, also for custom schemes, which have no origin in the URL standard. */
 function siteOf(url: URL): string {
   return HIERARCHICAL.has(url.protocol) ? url.origin : `${url.protocol}//${url.host.toLowerCase()}`;
 }
 
-type Parameters = Readonly<Record<string, string | number | undefined>>;
+/** Undefined values are left out. */
+export type Parameters = Readonly<Record<string, string | number | undefined>>;
 
-/** Tokens and errors go into the fragment, which no server sees. An existing fragment is replaced. */
+/** An existing fragment is replaced. */
 export function withFragment(target: string, parameters: Parameters): string {
   return `${target.split('#')[0]}#${encode(parameters)}`;
 }
 
-/** Codes go into the query; what the application had there stays. */
+/** Parameters the application has in its query stay. */
 export function withQuery(target: string, parameters: Parameters): string {
   const url = new URL(target.split('#')[0] ?? target);
   for (const [name, value] of Object.entries(parameters)) {

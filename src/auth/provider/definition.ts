@@ -1,12 +1,11 @@
-// What distinguishes one provider from another, as data: endpoints, scopes, and how its profile is read. The
-// protocol itself is in `oauth-provider.ts`.
+// How providers differ, as data: endpoints, scopes, and how a profile is read. The protocol is in `oauth-provider.ts`.
 import { isJsonObject, type JsonObject } from '../fields.ts';
 import type { OAuthSettings } from '../settings.ts';
 import type { CallbackParameters, ProviderEmail, ProviderProfile } from './provider.ts';
 
 export type Endpoints = { readonly authorize: string; readonly token: string };
 
-/** What a profile is made from. */
+/** What a profile can be read from. */
 export type ProfileSource = {
   readonly settings: OAuthSettings;
   readonly accessToken: string;
@@ -19,19 +18,23 @@ export type ProfileSource = {
   readonly get: (url: string, headers?: Readonly<Record<string, string>>) => Promise<unknown>;
 };
 
+/** A constant, or derived from the settings of a self-hosted provider. */
+export type PerSettings<T> = T | ((settings: OAuthSettings) => T);
+
 export type ProviderDefinition = {
-  /** OIDC discovery; also what its ID tokens are checked against. */
-  readonly issuer?: (settings: OAuthSettings) => string;
-  /** Issuers besides the discovered one, or a check of its own for issuers that differ by tenant. */
+  /** For OIDC discovery and for checking ID tokens. */
+  readonly issuer?: PerSettings<string>;
+  /** Replaces the comparison with the discovered issuer, for providers with several. */
   readonly acceptsIssuer?: (issuer: string, claims: JsonObject, settings: OAuthSettings) => boolean;
-  /** Plain OAuth 2: no discovery in the sign-in. */
-  readonly endpoints?: (settings: OAuthSettings) => Endpoints;
+  /** Set for plain OAuth 2, which signs in without discovery. */
+  readonly endpoints?: PerSettings<Endpoints>;
   readonly scopes: readonly string[];
-  /** How scopes are joined; a space unless the provider differs. */
+  /** A space by default. */
   readonly scopeSeparator?: string;
-  /** PKCE towards the provider with a verifier we keep. */
-  readonly pkce: boolean;
-  readonly clientAuth: 'post' | 'basic';
+  /** The provider supports PKCE (RFC 7636). */
+  readonly pkce?: true;
+  /** How the client secret is sent; `post` by default. */
+  readonly clientAuth?: 'post' | 'basic';
   readonly authorizeParameters?: Readonly<Record<string, string>>;
   /** The application's own parameters are not passed on. */
   readonly ignoresPassthrough?: boolean;
@@ -41,10 +44,8 @@ export type ProviderDefinition = {
   readonly profile: (source: ProfileSource) => Promise<ProviderProfile> | ProviderProfile;
 };
 
-/** The base of a provider that is hosted by whoever configures it. */
-export function requireUrl(settings: OAuthSettings, provider: string): string {
-  if (!settings.url) throw new Error(`auth.oauth.${provider}.url is not set`);
-  return settings.url.replace(/\/+$/, '');
+export function perSettings<T extends string | Endpoints>(value: PerSettings<T>, settings: OAuthSettings): T {
+  return typeof value === 'function' ? value(settings) : value;
 }
 
 // Reading what providers send: any field may be missing or of another type.
@@ -54,7 +55,7 @@ export const asText = (value: unknown): string | undefined => {
   if (typeof value === 'string') return value === '' ? undefined : value;
   return typeof value === 'number' || typeof value === 'bigint' ? String(value) : undefined;
 };
-/** True for true, and for nothing that merely looks like it; `"true"` only where a provider is known to send it. */
+/** `isTrueText` is for providers known to send booleans as text. */
 export const isTrue = (value: unknown): boolean => value === true;
 export const isTrueText = (value: unknown): boolean =>
   value === true || value === 'true' || value === '1' || value === 1;
@@ -69,7 +70,7 @@ export type ProfileParts = {
   readonly more?: Readonly<Record<string, unknown>>;
 };
 
-/** The claims every provider's profile is shown as; empty ones are left out. */
+/** The claims are the same for every provider; empty ones are left out. */
 export function makeProfile(parts: ProfileParts): ProviderProfile {
   const subject = asText(parts.subject);
   if (subject === undefined) throw new Error('the provider names no subject');
@@ -105,7 +106,38 @@ export function oneEmail(email: unknown, verified: boolean): readonly ProviderEm
   return text === undefined ? [] : [{ email: text, verified, primary: true }];
 }
 
-/** Standard OIDC claims, for whatever speaks OIDC properly. */
+/** All addresses of an API that lists them; `verified` and `primary` name its flags. */
+export function listedEmails(list: unknown, verified: string, primary: string): readonly ProviderEmail[] {
+  return asList(list)
+    .map(asObject)
+    .flatMap((one) => {
+      const email = asText(one['email']);
+      return email === undefined
+        ? []
+        : [{ email, verified: isTrue(one[verified]), primary: isTrue(one[primary]) }];
+    });
+}
+
+export function fullName(...parts: readonly unknown[]): string {
+  return parts
+    .map(asText)
+    .filter((part) => part !== undefined)
+    .join(' ');
+}
+
+type ReadParts = (user: JsonObject, source: ProfileSource) => Promise<ApiParts> | ApiParts;
+/** Unless given, the subject is `id` and the issuer the API's origin. */
+type ApiParts = Omit<ProfileParts, 'subject' | 'issuer'> & Partial<ProfileParts>;
+
+/** A profile from one GET of the provider's API. */
+export function fromApi(url: string, read: ReadParts): ProviderDefinition['profile'] {
+  return async (source) => {
+    const user = asObject(await source.get(url));
+    return makeProfile({ subject: user['id'], issuer: new URL(url).origin, ...(await read(user, source)) });
+  };
+}
+
+/** A profile from standard OIDC claims. */
 export function oidcProfile(
   claims: JsonObject,
   verified: boolean,

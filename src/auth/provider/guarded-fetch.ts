@@ -1,6 +1,6 @@
-// The one way auth calls a provider. Addresses that a provider's documents name must be public: a discovery
-// document must not make this server call its neighbours. Hosts the operator wrote down are the operator's choice.
-// No redirects, 10 seconds, 1 MB.
+// The only way auth calls a provider. Addresses from a provider's documents must be public, so that a discovery document
+// cannot make this server call its own network (SSRF). Hosts the operator configured may be private. No redirects, 10
+// seconds, 1 MB.
 import { lookup as systemLookup, type LookupAddress } from 'node:dns';
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
@@ -17,7 +17,7 @@ export type GuardedInit = {
   readonly body?: unknown;
 };
 
-/** `trusted` are origins from the file or the environment: they may be private and need no TLS. */
+/** `trusted` are addresses from svc.yaml or the environment: they may be private and need no TLS. */
 export function guardedFetch(trusted: readonly string[]): GuardedFetch {
   const origins = new Set(trusted.map((url) => new URL(url).origin));
   return async (url, init = {}) => {
@@ -121,13 +121,13 @@ export function isPrivateAddress(address: string): boolean {
   return PRIVATE.check(address, family === 4 ? 'ipv4' : 'ipv6');
 }
 
-/** Addresses written out in the URL never pass through a lookup. */
+/** An IP address in the URL is never looked up. */
 function isPrivateHost(hostname: string): boolean {
   const literal = hostname.replace(/^\[|\]$/g, '');
   return isIP(literal) !== 0 && isPrivateAddress(literal);
 }
 
-/** Checked where the connection is made, so that a name cannot change between the check and the call. */
+/** Checks the addresses the connection really uses: a name cannot change between check and call (DNS rebinding). */
 const publicLookup: LookupFunction = (hostname, options, callback) => {
   systemLookup(hostname, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
     if (error) {

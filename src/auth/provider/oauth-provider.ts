@@ -1,5 +1,5 @@
-// The protocol between us and a provider, for all of them: authorization URL, code exchange, ID token checks. State,
-// nonce, PKCE and token validation are the library's; which provider does what is the definition's.
+// The protocol with a provider: authorization URL, code exchange, ID token checks. The library does state, nonce, PKCE and
+// token validation; the definition says how a provider differs.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import {
   createRemoteJWKSet,
@@ -18,7 +18,7 @@ import { must } from '../../lib/assert.ts';
 import { isJsonObject, type JsonObject } from '../fields.ts';
 import type { OAuthSettings } from '../settings.ts';
 import { BUILT_IN, customOidc } from './builtin.ts';
-import type { Endpoints, ProviderDefinition } from './definition.ts';
+import { perSettings, type Endpoints, type ProviderDefinition } from './definition.ts';
 import { guardedFetch, type GuardedFetch } from './guarded-fetch.ts';
 import {
   IdTokenRefused,
@@ -31,11 +31,11 @@ import {
 // Loaded at the first sign-in by a provider: most servers have none.
 const library = () => import('openid-client');
 
-/** A provider's published metadata and keys are asked for again after this long. */
+/** How long a provider's metadata and keys are kept. */
 const DISCOVERY_MS = 3_600_000;
 const ID_TOKEN_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512'];
 
-/** The providers of the file, made at first use and again when the file changes. */
+/** The configured providers, made at first use and again when their settings change. */
 export function providerSet(
   settings: () => Readonly<Record<string, OAuthSettings>>,
   now: () => Date,
@@ -105,7 +105,7 @@ class OAuthProvider implements Provider {
       parameters['code_challenge'] = await oidc.calculatePKCECodeChallenge(verifier);
       parameters['code_challenge_method'] = 'S256';
     }
-    // An application may send a nonce of its own, to check the ID token it is handed later.
+    // An application may send its own nonce, to check the ID token itself.
     const nonce = isOidc ? (parameters['nonce'] ?? randomBytes(16).toString('base64url')) : undefined;
     if (nonce !== undefined) parameters['nonce'] = nonce;
     const url = oidc.buildAuthorizationUrl(config, parameters);
@@ -144,7 +144,7 @@ class OAuthProvider implements Provider {
     return { profile, accessToken: answer.access_token, refreshToken: answer.refresh_token };
   }
 
-  /** Some providers put the address only into userinfo, not into the ID token. */
+  /** Some providers send the address only in userinfo, not in the ID token. */
   async #completeClaims(
     config: Configuration,
     answer: TokenEndpointResponse & TokenEndpointResponseHelpers,
@@ -154,7 +154,7 @@ class OAuthProvider implements Provider {
       return claims;
     const { fetchUserInfo } = await library();
     const info = await fetchUserInfo(config, answer.access_token, String(claims['sub']));
-    // The address and whether it is verified come from one place: a flag without an address vouches for nothing.
+    // Address and flag must come from the same place: a flag alone says nothing about an address.
     return { ...info, ...claims, email: info.email, email_verified: info.email_verified };
   }
 
@@ -171,7 +171,8 @@ class OAuthProvider implements Provider {
 
   async #configuration(): Promise<Configuration> {
     const { endpoints } = this.#definition;
-    return endpoints ? await this.#plainConfiguration(endpoints(this.#settings)) : await this.#discover();
+    if (!endpoints) return await this.#discover();
+    return await this.#plainConfiguration(perSettings(endpoints, this.#settings));
   }
 
   async #plainConfiguration(endpoints: Endpoints): Promise<Configuration> {
@@ -191,7 +192,7 @@ class OAuthProvider implements Provider {
     return config;
   }
 
-  /** Discovery is asked once; a failed attempt is forgotten, so that the next sign-in tries again. */
+  /** Fetched once; a failed attempt is forgotten, so that the next sign-in tries again. */
   async #discover(): Promise<Configuration> {
     const now = this.#now().getTime();
     if (!this.#discovered || now - this.#discovered.at > DISCOVERY_MS) {
@@ -207,7 +208,8 @@ class OAuthProvider implements Provider {
   async #readDiscovery(): Promise<Configuration> {
     const oidc = await library();
     const { baseUrl, url } = this.#settings;
-    const address = new URL(baseUrl ?? must(this.#definition.issuer, 'an issuer')(this.#settings));
+    const issuer = must(this.#definition.issuer, 'an issuer');
+    const address = new URL(baseUrl ?? perSettings(issuer, this.#settings));
     const config = await oidc.discovery(
       address,
       this.#clientId(),
@@ -218,7 +220,7 @@ class OAuthProvider implements Provider {
         ...((baseUrl ?? url ?? this.#settings.issuer) ? { execute: [oidc.allowInsecureRequests] } : {}),
       },
     );
-    // The signature is checked although the token came over TLS: a proxy in between may end it.
+    // Checks the signature although the token came over TLS, which a proxy may have terminated.
     oidc.enableNonRepudiationChecks(config);
     return config;
   }
@@ -272,7 +274,7 @@ class OAuthProvider implements Provider {
       idToken: claims,
       tokenAnswer: {},
       callback: {},
-      // What the token itself says is all there is: no call is made with a token a client sent along.
+      // Only the token's own claims count: an access token from a client is not used for calls.
       get: () => Promise.resolve({}),
     });
   }
@@ -289,7 +291,7 @@ class OAuthProvider implements Provider {
     return await response.json();
   }
 
-  /** The address as the environment has it, when it names another one than the provider's own. */
+  /** The URL, at the address the environment sets instead of the provider's own. */
   #at(url: string): string {
     const { baseUrl } = this.#settings;
     if (baseUrl === undefined) return url;
@@ -297,7 +299,7 @@ class OAuthProvider implements Provider {
     return `${baseUrl.replace(/\/+$/, '')}${pathname}${search}`;
   }
 
-  /** Several ids may be given with commas: native apps have their own. The first one signs in by redirect. */
+  /** Several ids may be given, separated by commas: native apps have their own. Redirects use the first. */
   #clientIds(): string[] {
     return this.#settings.clientId
       .split(',')
@@ -318,8 +320,8 @@ class OAuthProvider implements Provider {
 }
 
 /**
- * Token answers of plain OAuth 2 providers bend the standard in small ways (scopes as a list, numbers as text, no
- * token type). An ID token that came unasked is dropped: nobody has checked it.
+ * Token answers of plain OAuth 2 providers deviate from the standard in small ways: scopes as a list, numbers as text, no
+ * token type. An ID token in one is dropped, because nothing checks it.
  */
 async function normalised(response: Response): Promise<Response> {
   if (!response.ok) return response;

@@ -1,10 +1,10 @@
-// What a sign-in provider is to the rest of auth: a place to send the browser, and a profile when it comes back.
+// A sign-in provider as the rest of auth sees it: a URL to send the browser to, and a profile when it comes back.
 import type { JsonObject } from '../fields.ts';
 
 export type ProviderEmail = { readonly email: string; readonly verified: boolean; readonly primary: boolean };
 
 export type ProviderProfile = {
-  /** The provider's own id of the person; never an address. */
+  /** The provider's own id of the person, never an address. */
   readonly subject: string;
   readonly emails: readonly ProviderEmail[];
   /** What becomes `identity_data` and is merged into `user_metadata`. */
@@ -17,13 +17,13 @@ export type ProviderSignIn = {
   readonly refreshToken: string | undefined;
 };
 
-/** What must survive the round trip through the browser, sealed in the flow's row. */
+/** Kept, sealed in the flow's row, while the browser is at the provider. */
 export type FlowSecrets = { readonly verifier?: string | undefined; readonly nonce?: string | undefined };
 
 export type AuthorizeOrder = {
   readonly state: string;
   readonly scopes: readonly string[];
-  /** Parameters of the application for the provider; reserved ones are gone already. */
+  /** The application's parameters for the provider, without reserved ones. */
   readonly passthrough: ReadonlyArray<readonly [string, string]>;
 };
 
@@ -33,9 +33,9 @@ export interface Provider {
   readonly name: string;
   readonly emailOptional: boolean;
   authorizationUrl(order: AuthorizeOrder): Promise<{ readonly url: string; readonly secrets: FlowSecrets }>;
-  /** Exchanges the code and reads the profile; throws on any failure, which is logged and never shown. */
+  /** Exchanges the code and reads the profile. Throws on any failure, which is logged and never shown. */
   signIn(parameters: CallbackParameters, secrets: FlowSecrets): Promise<ProviderSignIn>;
-  /** Checks an ID token a client got by itself; undefined when this provider issues none. */
+  /** Checks an ID token that a client got itself; undefined when this provider issues none. */
   readonly verifyIdToken: ((order: IdTokenOrder) => Promise<ProviderProfile>) | undefined;
 }
 
@@ -50,7 +50,7 @@ export interface ProviderSet {
   find(name: string): Provider | undefined;
 }
 
-/** An ID token that a client presented and that does not hold; the description may be shown. */
+/** An ID token from a client that is not valid; the message may be shown. */
 export class IdTokenRefused extends Error {
   readonly oauthError: string;
 

@@ -1,13 +1,14 @@
-// The row between the start of a flow and its end: an OAuth redirect, or a mailed link whose end is an
-// authorization code. State and code are random and kept only as hashes; both work once.
+// The row that connects the start of a flow with its end: an OAuth redirect, or a mailed link that ends in an
+// authorization code. State and code are random, kept only as hashes, and work once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { AuthContext } from '../auth-context.ts';
 import type { Fields } from '../fields.ts';
-import { badCodeVerifier, flowStateExpired, flowStateNotFound, validationFailed } from '../problem.ts';
+import { problems } from '../problem.ts';
 import type { ProviderProfile } from '../provider/provider.ts';
 import type { SignInMethod } from './session.ts';
+import type { Problem } from '../../problem/problem.ts';
 
 export type Challenge = { readonly challenge: string; readonly method: 's256' | 'plain' };
 
@@ -48,15 +49,16 @@ export function parseChallenge(fields: Fields): Challenge | undefined {
   const method = fields.filled('code_challenge_method');
   if (challenge === undefined && method === undefined) return undefined;
   if (challenge === undefined || method === undefined) {
-    throw validationFailed('PKCE flow requires code_challenge_method and code_challenge');
+    throw problems.validationFailed('PKCE flow requires code_challenge_method and code_challenge');
   }
   if (!/^[A-Za-z0-9._~-]{43,128}$/.test(challenge)) {
-    throw validationFailed(
+    throw problems.validationFailed(
       'code challenge has to be between 43 and 128 characters of A-Z, a-z, 0-9, -, ., _ and ~',
     );
   }
   const lower = method.toLowerCase();
-  if (lower !== 's256' && lower !== 'plain') throw validationFailed('Unsupported code_challenge_method');
+  if (lower !== 's256' && lower !== 'plain')
+    throw problems.validationFailed('Unsupported code_challenge_method');
   return { challenge, method: lower };
 }
 
@@ -64,7 +66,7 @@ export type NewFlow = {
   readonly providerType: string;
   readonly method: SignInMethod;
   readonly challenge: Challenge | undefined;
-  readonly referrer: string | undefined;
+  readonly referrer?: string | undefined;
   readonly userId?: string | undefined;
   readonly state?: string | undefined;
   readonly providerSecrets?: Buffer | undefined;
@@ -73,7 +75,7 @@ export type NewFlow = {
   readonly emailOptional?: boolean | undefined;
 };
 
-export async function insertFlow(db: Queryable, id: string, flow: NewFlow, now: Date): Promise<void> {
+export async function insertFlow(db: Queryable, id: string, now: Date, flow: NewFlow): Promise<void> {
   await db.query(sql`
     insert into auth.flow_state (id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
       state_hash, provider_secrets, referrer, invite_token, linking_target_id, linking_session_id, email_optional,
@@ -89,9 +91,9 @@ export type SpentState =
   | { readonly kind: 'unknown' };
 
 /**
- * Takes the state of a flow: the first callback gets the row, every later one learns that it was used. The state
- * is spent before the provider is asked, so that two callbacks in parallel cannot both go on. On another provider's
- * path a state is unknown, and not spent.
+ * Uses up the state of a flow: the first callback gets the row, later ones learn that it was used. This happens before
+ * the provider is called, so that two callbacks in parallel cannot both go on. On another provider's path the state is
+ * unknown and stays unused.
  */
 export async function spendState(
   db: Queryable,
@@ -113,7 +115,7 @@ export type ProviderTokens = {
   readonly refreshToken: string | undefined;
 };
 
-/** Gives out the flow's authorization code; it is new and random, and only its hash stays. */
+/** Issues the flow's authorization code and stores its hash. Undefined when the flow is gone. */
 export async function issueCode(
   auth: AuthContext,
   db: Queryable,
@@ -135,15 +137,15 @@ export async function issueCode(
   return issued ? code : undefined;
 }
 
-/** What the provider said of somebody whose identity is linked only when the flow's beginner comes for the code. */
+/** The provider's profile, kept until whoever began the flow exchanges the code. */
 export function openProfile(auth: AuthContext, flow: FlowRow): ProviderProfile | undefined {
   const opened =
     flow.provider_secrets && auth.boxes.providerToken.open(flow.provider_secrets, `${flow.id} profile`);
   return opened ? (JSON.parse(opened.toString('utf8')) as ProviderProfile) : undefined;
 }
 
-/** The linking flow that waits for an answer to its page; it can be answered once. */
-export async function takeParked(db: Queryable, code: string, now: Date): Promise<FlowRow | undefined> {
+/** Takes the linking flow that waits for the answer to its confirm page; that works once. */
+export async function takePendingLink(db: Queryable, code: string, now: Date): Promise<FlowRow | undefined> {
   const oldest = new Date(now.getTime() - CODE_LIFETIME_MS);
   const [flow] = await db.query<FlowRow>(sql`
     delete from auth.flow_state
@@ -162,34 +164,31 @@ export function openProviderTokens(auth: AuthContext, flow: FlowRow): ProviderTo
   };
 }
 
-export type Exchange =
-  | { readonly kind: 'flow'; readonly flow: FlowRow & { user_id: string } }
-  | { readonly kind: 'refused'; readonly problem: Error };
+export type ExchangedFlow = FlowRow & { user_id: string };
 
 /**
- * Exchanges a code: locks its row, judges it, and deletes it when it is good. A wrong verifier is counted, and the
- * caller must commit that too; that is why refusals are returned.
+ * Exchanges a code: locks its row, checks it, and deletes it when it is good. A wrong verifier is counted, which the
+ * caller must commit: that is why refusals are returned, not thrown.
  */
 export async function redeemCode(
   db: Queryable,
   code: string,
   verifier: string,
   now: Date,
-): Promise<Exchange> {
-  const refused = (problem: Error): Exchange => ({ kind: 'refused', problem });
+): Promise<ExchangedFlow | Problem> {
   const [flow] = await db.query<FlowRow>(sql`
     select ${COLUMNS} from auth.flow_state where auth_code = ${hashSecret(code)} for update`);
-  if (!flow || flow.user_id === null || !flow.auth_code_issued_at) return refused(flowStateNotFound());
+  if (!flow || flow.user_id === null || !flow.auth_code_issued_at) return problems.flowStateNotFound();
   if (now.getTime() - flow.auth_code_issued_at.getTime() > CODE_LIFETIME_MS)
-    return refused(flowStateExpired());
+    return problems.flowStateExpired();
   if (!isVerifiedBy(flow, verifier)) {
     if (flow.failures + 1 >= MAX_FAILURES)
       await db.query(sql`delete from auth.flow_state where id = ${flow.id}`);
     else await db.query(sql`update auth.flow_state set failures = failures + 1 where id = ${flow.id}`);
-    return refused(badCodeVerifier());
+    return problems.badCodeVerifier();
   }
   await db.query(sql`delete from auth.flow_state where id = ${flow.id}`);
-  return { kind: 'flow', flow: { ...flow, user_id: flow.user_id } };
+  return { ...flow, user_id: flow.user_id };
 }
 
 function isVerifiedBy(flow: FlowRow, verifier: string): boolean {

@@ -1,5 +1,5 @@
-// Mailed secrets: a link and a six-digit code, two independent secrets for the same right. Of both only hashes are
-// kept; the code's is keyed, because a million plain hashes are searched through in no time.
+// Mailed secrets: a link and a six-digit code, two independent secrets for the same thing. Only their hashes are kept;
+// the code's is keyed, because a million unkeyed hashes could be tried in no time.
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
@@ -19,8 +19,8 @@ export type OneTimeTokenRow = {
   code_hash: string;
   relates_to: string;
   flow_state_id: string | null;
-  /** Whoever redeems this is not known to be the one who made the account. */
-  expels: boolean;
+  /** Redeeming this proves the mailbox, but not that the same person made the account; see `email-ownership.ts`. */
+  revokes: boolean;
   created_at: Date;
 };
 
@@ -31,7 +31,7 @@ export type IssuedToken = {
 };
 
 const LIFETIME_MS = 3_600_000;
-/** After so many wrong codes only the link still works. */
+/** After this many wrong codes only the link still works. */
 const MAX_ATTEMPTS = 5;
 
 export type TokenOrder = {
@@ -40,24 +40,24 @@ export type TokenOrder = {
   /** The address the secret goes to. */
   readonly email: string;
   readonly flowStateId?: string | undefined;
-  readonly expels: boolean;
+  readonly revokes: boolean;
   readonly now: Date;
 };
 
-/** A new secret of a kind replaces the one before it. */
+/** A new secret replaces the user's earlier one of its kind. */
 export async function issueOneTimeToken(
   auth: AuthContext,
   db: Queryable,
   order: TokenOrder,
 ): Promise<IssuedToken> {
-  const { userId, kind, email, flowStateId, expels, now } = order;
+  const { userId, kind, email, flowStateId, revokes, now } = order;
   const token = `${flowStateId === undefined ? '' : 'pkce_'}${randomBytes(28).toString('hex')}`;
   const code = String(randomInt(1_000_000)).padStart(6, '0');
   await db.query(sql`
     insert into auth.one_time_tokens
       (user_id, token_type, token_hash, code_hash, relates_to, flow_state_id, expels, created_at, updated_at, expires_at)
     values (${userId}, ${kind}, ${hashToken(token)}, ${hashCode(auth, kind, email, code)}, ${email}, ${flowStateId ?? null},
-      ${expels}, ${now}, ${now}, ${new Date(now.getTime() + LIFETIME_MS)})
+      ${revokes}, ${now}, ${now}, ${new Date(now.getTime() + LIFETIME_MS)})
     on conflict (user_id, token_type) do update set
       id = gen_random_uuid(), token_hash = excluded.token_hash, code_hash = excluded.code_hash,
       relates_to = excluded.relates_to, flow_state_id = excluded.flow_state_id, expels = excluded.expels, attempts = 0,
@@ -65,7 +65,7 @@ export async function issueOneTimeToken(
   return { token, code };
 }
 
-/** The row of a link's token, locked: whoever comes second waits and finds it gone. */
+/** The row of a link's token, locked: a second request waits and then finds it gone. */
 export async function findByToken(
   db: Queryable,
   token: string,
@@ -73,15 +73,15 @@ export async function findByToken(
   now: Date,
 ): Promise<OneTimeTokenRow | undefined> {
   const [row] = await db.query<OneTimeTokenRow>(sql`
-    select id, user_id, token_type, code_hash, relates_to, flow_state_id, expels, created_at from auth.one_time_tokens
+    select id, user_id, token_type, code_hash, relates_to, flow_state_id, expels as revokes, created_at from auth.one_time_tokens
     where token_hash = ${hashToken(token)} and token_type = any(${kinds}::auth.one_time_token_type[]) and expires_at > ${now}
     for update`);
   return row;
 }
 
 /**
- * The row a typed code belongs to. Every try is counted before it is judged, so that tries in parallel cannot
- * exceed the limit; the caller must commit also when this finds nothing. An unknown user costs the same.
+ * The row of a typed code. Every attempt is counted before it is checked, so that parallel attempts cannot exceed the
+ * limit; the caller must commit even when this finds nothing. An unknown user takes the same time.
  */
 export async function findByCode(
   auth: AuthContext,
@@ -100,7 +100,7 @@ export async function findByCode(
     update auth.one_time_tokens set attempts = attempts + 1
     where user_id = ${userId} and token_type = any(${kinds}::auth.one_time_token_type[]) and relates_to = ${email}
       and expires_at > ${now} and attempts < ${MAX_ATTEMPTS}
-    returning id, user_id, token_type, code_hash, relates_to, flow_state_id, expels, created_at`);
+    returning id, user_id, token_type, code_hash, relates_to, flow_state_id, expels as revokes, created_at`);
   let found: OneTimeTokenRow | undefined;
   for (const kind of kinds) {
     const row = rows.find((one) => one.token_type === kind);
@@ -111,7 +111,7 @@ export async function findByCode(
   return found;
 }
 
-/** Any success voids every other secret of the user. */
+/** Redeeming one secret voids all others of the user. */
 export async function voidAllTokens(db: Queryable, userId: string): Promise<void> {
   await db.query(sql`delete from auth.one_time_tokens where user_id = ${userId}`);
 }

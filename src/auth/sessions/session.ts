@@ -1,13 +1,14 @@
-// Sessions: one row a sign-in, its authentication methods beside it, and the token response made from both.
+// Sessions: one row per sign-in, with its authentication methods; and the token response made from it.
 import { randomBytes, randomUUID } from 'node:crypto';
+import type { Problem } from '../../problem/problem.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { signToken } from '../../identity/token.ts';
-import { must } from '../../lib/assert.ts';
 import type { AuthContext } from '../auth-context.ts';
-import { auditInsert, type AuditAction } from '../audit.ts';
+import { auditInsert, type Origin } from '../audit.ts';
+import { problems } from '../problem.ts';
 import { makeRefreshToken } from './refresh-token.ts';
-import { findUserById, toUserJson, USER_COLUMNS, type UserRow } from '../users/user.ts';
+import { readUser, toUserJson, USER_COLUMNS, type UserRow } from '../users/user.ts';
 
 /** How a session came to be; what `amr` in the token shows. */
 export type SignInMethod =
@@ -36,25 +37,21 @@ export type SessionRow = {
   amr: Array<{ method: string; timestamp: number }>;
 };
 
-/** Where a request came from, and by which address it reached us: that is the issuer of its tokens. */
-export type Device = {
-  readonly ip: string;
-  readonly userAgent: string | undefined;
-  readonly authUrl: string;
-};
+/** The request that signs in. `authUrl`, the address it came to, is the issuer of its tokens. */
+export type Device = Origin & { readonly userAgent: string | undefined; readonly authUrl: string };
 
-/** More sessions than this and the oldest ends. */
+/** Beyond this many sessions of a user, the oldest ends. */
 const MAX_SESSIONS = 100;
 const KEY_BYTES = 32;
 
 type SessionAsColumns = { readonly [K in keyof SessionRow as `s_${K}`]: SessionRow[K] };
 
-/** The session and its user in one read; the hot path of every refresh and of every user route. */
+/** The session and its user in one read: the hot path of every refresh and every user route. */
 export async function loadSessionAndUser(
   db: Queryable,
   ids: { readonly sessionId: string; readonly userId?: string | undefined },
 ): Promise<{ user: UserRow; session: SessionRow | undefined } | undefined> {
-  // By user when the token names one, so that a missing session can be told from a missing user.
+  // With a user id, a missing session can be told apart from a missing user.
   const source =
     ids.userId === undefined
       ? sql`auth.sessions s join auth.users u on u.id = s.user_id where s.id = ${ids.sessionId}`
@@ -94,10 +91,7 @@ export async function loadSessionAndUser(
 export type SessionOpening = {
   readonly user: UserRow;
   readonly method: SignInMethod;
-  readonly device: Device;
-  readonly now: Date;
-  readonly audit?: AuditAction | undefined;
-  /** The hash the password was checked against: if it changed since, the sign-in lost the race. */
+  /** The hash the password was checked against: if it changed meanwhile, no session is opened. */
   readonly verifiedHash?: string | undefined;
 };
 
@@ -111,29 +105,22 @@ export type TokenResponse = {
 };
 
 /**
- * Opens a session and answers its tokens; undefined when the user was banned, deleted or got another password
- * between being read and now. The guard and the insert are one statement that waits for a change in progress.
+ * Opens a session; undefined when the user has been banned, deleted or given another password since it was read. Guard
+ * and insert are one statement, which waits for such a change when it is in progress.
  */
 export async function openSession(
   auth: AuthContext,
   db: Queryable,
-  opening: SessionOpening,
+  request: Device,
+  { user, method, verifiedHash }: SessionOpening,
 ): Promise<TokenResponse | undefined> {
-  const { user, method, device, now, verifiedHash } = opening;
+  const { now } = request;
   const id = randomUUID();
   const key = randomBytes(KEY_BYTES);
   const guard =
     verifiedHash === undefined ? raw('true') : sql`u.encrypted_password is not distinct from ${verifiedHash}`;
-  const audit = auditInsert(
-    {
-      action: opening.audit ?? 'login',
-      actor: user,
-      ip: device.ip,
-      now,
-      traits: { provider: method === 'password' || method === 'otp' ? 'email' : method },
-    },
-    raw('exists (select from session)'),
-  );
+  const provider = method === 'password' || method === 'otp' ? 'email' : method;
+  const audit = auditInsert(request, 'login', user, { provider }, raw('exists (select from session)'));
   const statement = sql`
     with signed_in as (
       update auth.users u set last_sign_in_at = ${now}, updated_at = ${now}
@@ -142,7 +129,7 @@ export async function openSession(
       returning u.id
     ), session as (
       insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip, refresh_token_hmac_key)
-      select ${id}, signed_in.id, ${now}::timestamptz, ${now}::timestamptz, 'aal1', ${clipped(device.userAgent)}, ${device.ip}::inet,
+      select ${id}, signed_in.id, ${now}::timestamptz, ${now}::timestamptz, 'aal1', ${clipUserAgent(request)}, ${request.ip}::inet,
         ${auth.boxes.sessionKey.seal(key, id)}::bytea
       from signed_in returning id
     ), amr as (
@@ -173,16 +160,8 @@ export async function openSession(
     amr: [{ method, timestamp: Math.floor(now.getTime() / 1000) }],
   };
   const signedIn: UserRow = { ...user, last_sign_in_at: now, updated_at: now };
-  return await issueTokens(auth, { user: signedIn, session, key, issuer: device.authUrl, now });
+  return await issueTokens(auth, request, { user: signedIn, session, key });
 }
-
-export type Issuing = {
-  readonly user: UserRow;
-  readonly session: SessionRow;
-  readonly key: Buffer;
-  readonly issuer: string;
-  readonly now: Date;
-};
 
 export type AccessClaims = {
   readonly user: Pick<
@@ -191,7 +170,7 @@ export type AccessClaims = {
   >;
   readonly aal: SessionRow['aal'];
   readonly amr: SessionRow['amr'];
-  /** Undefined for a token that belongs to no session: the user's own routes of `/auth/v1` refuse it. */
+  /** Undefined for a token without a session, which the user routes of `/auth/v1` refuse. */
   readonly sessionId: string | undefined;
   readonly issuer: string;
   /** Unix seconds. */
@@ -199,7 +178,7 @@ export type AccessClaims = {
   readonly lifetimeSeconds: number;
 };
 
-/** What an access token says about its user. */
+/** The payload of an access token. */
 export function accessClaims(of: AccessClaims): Readonly<Record<string, unknown>> {
   const { user, issuedAt } = of;
   return {
@@ -220,9 +199,12 @@ export function accessClaims(of: AccessClaims): Readonly<Record<string, unknown>
   };
 }
 
-/** The token response for a session as it is now. */
-export async function issueTokens(auth: AuthContext, issuing: Issuing): Promise<TokenResponse> {
-  const { user, session, key, issuer, now } = issuing;
+/** The token response for a session in its current state. */
+export async function issueTokens(
+  auth: AuthContext,
+  { now, authUrl }: Device,
+  { user, session, key }: { readonly user: UserRow; readonly session: SessionRow; readonly key: Buffer },
+): Promise<TokenResponse> {
   const lifetime = auth.settings().jwtExpirySeconds;
   const issuedAt = Math.floor(now.getTime() / 1000);
   const claims = accessClaims({
@@ -230,7 +212,7 @@ export async function issueTokens(auth: AuthContext, issuing: Issuing): Promise<
     aal: session.aal,
     amr: session.amr,
     sessionId: session.id,
-    issuer,
+    issuer: authUrl,
     issuedAt,
     lifetimeSeconds: lifetime,
   });
@@ -244,7 +226,7 @@ export async function issueTokens(auth: AuthContext, issuing: Issuing): Promise<
   };
 }
 
-/** The session's own key; undefined when the keyring that sealed it is gone. */
+/** The key of the session's refresh tokens; undefined when it was sealed with a keyring that is gone. */
 export function openSessionKey(auth: AuthContext, session: SessionRow): Buffer | undefined {
   const sealed = session.refresh_token_hmac_key;
   return sealed ? auth.boxes.sessionKey.open(sealed, session.id) : undefined;
@@ -254,11 +236,12 @@ export function openSessionKey(auth: AuthContext, session: SessionRow): Buffer |
 export async function signIn(
   auth: AuthContext,
   db: Queryable,
+  request: Device,
   userId: string,
-  opening: Omit<SessionOpening, 'user'>,
-): Promise<TokenResponse | undefined> {
-  const user = must(await findUserById(db, userId), 'the user who signs in');
-  return await openSession(auth, db, { ...opening, user });
+  method: SignInMethod,
+): Promise<TokenResponse | Problem> {
+  const user = await readUser(db, userId);
+  return (await openSession(auth, db, request, { user, method })) ?? problems.userBanned(403);
 }
 
 export type SessionSelection = 'all' | { readonly allBut: string } | { readonly only: string };
@@ -269,13 +252,13 @@ export async function endSessions(db: Queryable, userId: string, which: SessionS
   await db.query(sql`delete from auth.sessions where user_id = ${userId} and ${condition}`);
 }
 
-/** When a session stops being refreshable: its own end, or too long without a refresh. */
+/** Whether a session can no longer be refreshed: it reached its end, or was not refreshed for too long. */
 export function isExpired(session: SessionRow, now: Date, refreshExpirySeconds: number): boolean {
   if (session.not_after && session.not_after <= now) return true;
   const last = session.refreshed_at ?? session.created_at;
   return now.getTime() > last.getTime() + refreshExpirySeconds * 1000;
 }
 
-function clipped(userAgent: string | undefined): string | null {
-  return userAgent === undefined ? null : userAgent.slice(0, 512);
+export function clipUserAgent({ userAgent }: Device): string | null {
+  return userAgent?.slice(0, 512) ?? null;
 }

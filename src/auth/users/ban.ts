@@ -1,5 +1,5 @@
-// Ban durations: Go's notation (`1h30m`, `876000h`), days besides, and `none`.
-import { validationFailed } from '../problem.ts';
+// Ban durations in Go's notation (`1h30m`, `876000h`), with days, and `none`.
+import { problems } from '../problem.ts';
 
 const UNIT_MS: Readonly<Record<string, number>> = {
   ns: 1e-6,
@@ -14,10 +14,10 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 };
 
 const PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d)/gy;
-/** The end of what a JavaScript date and PostgreSQL both can say, with room. */
+/** Later dates do not fit into both JavaScript and PostgreSQL. */
 const FOREVER = Date.UTC(9999, 0, 1);
 
-/** Until when; null lifts the ban. */
+/** The end of the ban; null lifts it. */
 export function parseBan(text: string, now: Date): Date | null {
   if (text === 'none') return null;
   const sign = text.startsWith('-') ? -1 : 1;
@@ -30,7 +30,7 @@ export function parseBan(text: string, now: Date): Date | null {
     position = match.index + match[0].length;
   }
   if (digits === '' || position !== digits.length) {
-    throw validationFailed('invalid format for ban duration: use none or a duration such as 24h');
+    throw problems.validationFailed('invalid format for ban duration: use none or a duration such as 24h');
   }
   if (total === 0) return null;
   return new Date(Math.min(now.getTime() + sign * total, FOREVER));

@@ -1,11 +1,11 @@
-// TOTP factors: making the secret, showing it once, and judging codes. A code is good for one sign-in: the newest
-// step that was accepted is remembered, and nothing at or before it is accepted again.
+// TOTP factors (RFC 6238): making the secret, showing it once, and checking codes. A code works once: the newest accepted
+// time step is remembered, and no code of that step or an earlier one is accepted again.
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import { renderSVG } from 'uqr';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext } from '../auth-context.ts';
+import type { SecretBox } from '../../lib/secret-box.ts';
 
 const SECRET_BYTES = 20;
 const PERIOD_SECONDS = 30;
@@ -45,7 +45,7 @@ export function matchTotp(secret: Buffer, code: string, now: Date): number | und
   const totp = new TOTP({ secret: new Secret({ buffer: toArrayBuffer(secret) }), period: PERIOD_SECONDS });
   const current = Math.floor(now.getTime() / 1000 / PERIOD_SECONDS);
   let matched: number | undefined;
-  // Every step is compared, so that the time does not tell which one it was.
+  // Always compares every step, so that the duration does not reveal which one matched.
   for (let step = current - WINDOW; step <= current + WINDOW; step++) {
     const expected = totp.generate({ timestamp: step * PERIOD_SECONDS * 1000 });
     if (timingSafeEqual(Buffer.from(expected), Buffer.from(code))) matched = step;
@@ -53,25 +53,26 @@ export function matchTotp(secret: Buffer, code: string, now: Date): number | und
   return matched;
 }
 
-/** False when this step, or a later one, was accepted before: of several at once only one gets true. */
+/** False when this step or a later one was accepted before; of parallel calls only one gets true. */
 export async function spendStep(db: Queryable, factorId: string, step: number): Promise<boolean> {
   const [spent] = await db.query(sql`
     update auth.mfa_factors set last_used_step = ${step} where id = ${factorId} and last_used_step < ${step} returning id`);
   return spent !== undefined;
 }
 
+/** Undefined when the secret was sealed with a keyring that is gone. */
 export async function openTotpSecret(
-  auth: AuthContext,
+  box: SecretBox,
   db: Queryable,
   factorId: string,
 ): Promise<Buffer | undefined> {
   const [row] = await db.query<{ secret: Buffer | null }>(
     sql`select secret from auth.mfa_factors where id = ${factorId}`,
   );
-  return row?.secret ? auth.boxes.totpSecret.open(row.secret, factorId) : undefined;
+  return row?.secret ? box.open(row.secret, factorId) : undefined;
 }
 
-/** Sessions that were raised by a factor fall back when it goes. */
+/** Sessions that reached aal2 with this factor fall back to aal1. */
 export async function dropFactor(db: Queryable, factorId: string, now: Date): Promise<void> {
   await db.query(sql`
     with lowered as (

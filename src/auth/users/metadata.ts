@@ -1,7 +1,7 @@
-// user_metadata and app_metadata: shallow merges where null removes a key. They travel in every token, so their
-// size is bounded, and keys that would reach an object's prototype are dropped.
+// user_metadata and app_metadata: shallow merges where null removes a key. They are part of every token, so their size is
+// limited; keys that reach an object's prototype are dropped.
 import type { JsonObject } from '../fields.ts';
-import { validationFailed } from '../problem.ts';
+import { problems } from '../problem.ts';
 
 const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
 /** Of the merged object as JSON text. */
@@ -16,7 +16,7 @@ export function mergeMetadata(base: JsonObject, change: JsonObject | undefined):
     else merged[key] = clean(value);
   }
   if (Buffer.byteLength(JSON.stringify(merged)) > MAX_BYTES) {
-    throw validationFailed(`Metadata must not be larger than ${MAX_BYTES / 1024}KB`);
+    throw problems.validationFailed(`Metadata must not be larger than ${MAX_BYTES / 1024}KB`);
   }
   return merged;
 }
@@ -32,7 +32,7 @@ function clean(value: unknown): unknown {
   );
 }
 
-/** jsonb refuses NUL and lone surrogates; the rest of the text is worth keeping. */
+/** Without NUL and lone surrogates, which jsonb refuses. */
 function storable(text: string): string {
   return text.replaceAll('\0', '').toWellFormed();
 }

@@ -1,12 +1,12 @@
-// Passwords: the rules, hashing away from the main thread, and verifying hashes that came from elsewhere. Who asks
-// for an unknown user pays the same hash as who asks for a known one.
+// Passwords: the rules, and hashing off the main thread. Verifying takes the same time for an unknown user as for a known
+// one.
 import { createCipheriv, scrypt, timingSafeEqual } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { Problem } from '../../problem/problem.ts';
-import { hashingBusy, validationFailed, weakPassword } from '../problem.ts';
+import { problems } from '../problem.ts';
 
-/** What bcrypt can read; kept for every scheme so that a password means the same everywhere. */
+/** What bcrypt reads; kept for every scheme, so that a password means the same everywhere. */
 const MAX_BYTES = 72;
 const MIN_CHARACTERS = 6;
 
@@ -14,35 +14,41 @@ export type Weakness = 'length' | 'characters' | 'pwned';
 
 /** Refuses what no password may be, whatever its strength. */
 export function checkPasswordForm(password: string): void {
-  if (password === '') throw validationFailed('Signup requires a valid password');
+  if (password === '') throw problems.validationFailed('Signup requires a valid password');
   if (Buffer.byteLength(password) > MAX_BYTES) {
-    throw validationFailed(`Password cannot be longer than ${MAX_BYTES} characters`);
+    throw problems.validationFailed(`Password cannot be longer than ${MAX_BYTES} characters`);
   }
-  // A C string would end here, and everything after it would not count.
-  if (password.includes('\0')) throw validationFailed('Password must not contain a NUL character');
+  // A C library would stop reading here, and ignore what follows.
+  if (password.includes('\0')) throw problems.validationFailed('Password must not contain a NUL character');
 }
 
 export function weaknesses(password: string): Weakness[] {
-  // Code points: bytes would let three accented letters pass for six characters.
+  // Code points, not bytes: three accented letters are not six characters.
   return Array.from(password).length < MIN_CHARACTERS ? ['length'] : [];
 }
 
 export const WEAK_MESSAGE = `Password should be at least ${MIN_CHARACTERS} characters.`;
 
-export function checkPasswordStrength(password: string): void {
-  const reasons = weaknesses(password);
-  if (reasons.length > 0) throw weakPassword(WEAK_MESSAGE, reasons);
+/** Form and strength of a new password. */
+export function checkPassword(password: string): void {
+  checkPasswordForm(password);
+  checkPasswordStrength(password);
 }
 
-// Native code, loaded at the first password: a server that hashes none need not hold it.
+export function checkPasswordStrength(password: string): void {
+  const reasons = weaknesses(password);
+  if (reasons.length > 0) throw problems.weakPassword(WEAK_MESSAGE, reasons);
+}
+
+// Native code, loaded at the first password: it costs 10 MB that a server without passwords need not hold.
 const argon2 = () => import('@node-rs/argon2');
 const bcrypt = () => import('@node-rs/bcrypt');
 
 const NATIVE_SUFFIXES = ['', '-gnu', '-musl', '-msvc', '-gnueabihf'];
 
 /**
- * Refuses a start that could hash no password: npm brings the native half of each library as an optional package.
- * Looked for and not loaded, as loading costs 10 MB that a server without passwords need not hold.
+ * Refuses to start where no password could be hashed: npm installs the native part of each library as an optional
+ * package. Only looked for, not loaded.
  */
 export function checkPasswordHashing(
   resolve: (name: string) => string = createRequire(import.meta.url).resolve,
@@ -70,10 +76,10 @@ export function checkPasswordHashing(
 
 const ARGON2ID = 2;
 const COST = { algorithm: ARGON2ID, memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
-/** What the hash of a current password begins with; anything else is upgraded at the next sign-in. */
+/** Hashes that begin differently are replaced at the next sign-in. */
 const CURRENT_PREFIX = `$argon2id$v=19$m=${COST.memoryCost},t=${COST.timeCost},p=${COST.parallelism}$`;
 
-/** How many wait for a hash before the next one is told to come back. */
+/** Beyond this many waiting requests, the next one gets a 503. */
 const MAX_WAITING = 200;
 
 export class PasswordHasher {
@@ -82,7 +88,7 @@ export class PasswordHasher {
   #running = 0;
   #dummy: Promise<string> | undefined;
 
-  /** Hashing is memory-bound and shares a pool with DNS and files: as many at once as there are cores, at most 3. */
+  /** Hashing uses the thread pool that DNS and files use too: one at a time per core, at most 3. */
   constructor(width: number = Math.max(1, Math.min(3, availableParallelism()))) {
     this.#width = width;
   }
@@ -93,7 +99,7 @@ export class PasswordHasher {
 
   /** False for a wrong password and for no hash at all, after the same amount of work. */
   async verify(password: string, hash: string | null | undefined): Promise<boolean> {
-    // Longer than any stored password: the answer is known, only its time must not tell.
+    // Longer than any stored password: surely wrong, but it must take the same time.
     const tooLong = Buffer.byteLength(password) > MAX_BYTES || password.includes('\0');
     if (!hash || tooLong) {
       this.#dummy ??= this.hash('no user has this password');
@@ -110,13 +116,13 @@ export class PasswordHasher {
 
   async #run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running >= this.#width) {
-      if (this.#waiting.length >= MAX_WAITING) throw hashingBusy();
+      if (this.#waiting.length >= MAX_WAITING) throw problems.hashingBusy();
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     } else this.#running += 1;
     try {
       return await work();
     } finally {
-      // The place is handed on, not given back, so that a newcomer cannot slip in before who waits.
+      // The slot goes straight to the next in line, so that no newcomer takes it.
       const next = this.#waiting.shift();
       if (next) next();
       else this.#running -= 1;
@@ -130,7 +136,7 @@ async function verifyHash(password: string, hash: string): Promise<boolean> {
     if (/^\$argon2(?:i|id)\$/.test(hash)) return await (await argon2()).verify(hash, password);
     if (hash.startsWith('$fbscrypt$')) return await verifyFirebaseScrypt(password, hash);
   } catch {
-    // A hash nobody can read matches no password.
+    // An unreadable hash matches no password.
   }
   return false;
 }
@@ -139,13 +145,13 @@ async function verifyHash(password: string, hash: string): Promise<boolean> {
 const MAX_BCRYPT_COST = 14;
 const MAX_MEMORY_KIB = 256 * 1024;
 
-/** Throws for anything that is not a hash we can verify at a bearable price. */
+/** Throws unless it is a hash that can be verified at an acceptable cost. */
 export function checkImportedHash(hash: string): void {
   const bcrypt = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/.exec(hash);
   if (bcrypt) {
     const cost = Number(bcrypt[1]);
     if (cost < 4 || cost > MAX_BCRYPT_COST)
-      throw validationFailed(`bcrypt cost must be between 4 and ${MAX_BCRYPT_COST}`);
+      throw problems.validationFailed(`bcrypt cost must be between 4 and ${MAX_BCRYPT_COST}`);
     return;
   }
   const argon2 =
@@ -155,12 +161,12 @@ export function checkImportedHash(hash: string): void {
   if (argon2) {
     const [, memory, time, parallelism] = argon2.map(Number);
     const inBounds = within(memory, 8, MAX_MEMORY_KIB) && within(time, 1, 20) && within(parallelism, 1, 16);
-    if (!inBounds) throw validationFailed('argon2 parameters are out of bounds');
+    if (!inBounds) throw problems.validationFailed('argon2 parameters are out of bounds');
     return;
   }
   const firebase = parseFirebaseScrypt(hash);
   if (firebase) return;
-  throw validationFailed('password_hash must be a bcrypt, argon2i, argon2id or fbscrypt hash');
+  throw problems.validationFailed('password_hash must be a bcrypt, argon2i, argon2id or fbscrypt hash');
 }
 
 type FirebaseScrypt = {
@@ -179,9 +185,9 @@ function parseFirebaseScrypt(hash: string): FirebaseScrypt | undefined {
     );
   if (!match) return undefined;
   const [n, r, p] = [Number(match[1]), Number(match[2]), Number(match[3])];
-  const isBearable =
+  const isAffordable =
     within(n, 1, 17) && r >= 1 && within(p, 1, 16) && 128 * r * 2 ** n <= MAX_MEMORY_KIB * 1024;
-  if (!isBearable) throw validationFailed('fbscrypt parameters are out of bounds');
+  if (!isAffordable) throw problems.validationFailed('fbscrypt parameters are out of bounds');
   const separator = Buffer.from(match[4] ?? '', 'base64');
   return {
     n,

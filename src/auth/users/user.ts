@@ -1,10 +1,10 @@
 // The user record: reading it with its identities and factors, writing it, and the object clients see.
 import { randomUUID } from 'node:crypto';
-import { isDatabaseError } from '../../postgres/pg-error.ts';
+import { must } from '../../lib/assert.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { raw, sql, type Sql, type SqlValue } from '../../postgres/sql.ts';
+import { join, raw, sql, type Sql } from '../../postgres/sql.ts';
 import type { JsonObject } from '../fields.ts';
-import { emailExists, phoneExists } from '../problem.ts';
+import { problems } from '../problem.ts';
 
 export type UserRow = {
   id: string;
@@ -39,7 +39,7 @@ export type UserRow = {
   factors: FactorRow[];
 };
 
-// These two come as JSON inside the user's row, so their times are text.
+// Identities and factors arrive as JSON inside the user's row, so their times are text.
 export type IdentityRow = {
   id: string;
   provider_id: string;
@@ -85,14 +85,19 @@ export async function findUserById(db: Queryable, id: string): Promise<UserRow |
   return user;
 }
 
-/** The row as it is at the end of what this transaction did to it; locked until its end. */
+/** A user who must exist, as the transaction sees it now. */
+export async function readUser(db: Queryable, id: string): Promise<UserRow> {
+  return must(await findUserById(db, id), 'the user');
+}
+
+/** Locks the user until the transaction ends. */
 export async function lockUser(db: Queryable, id: string): Promise<UserRow | undefined> {
   await db.query(sql`select 1 from auth.users where id = ${id} for update`);
-  // A statement of its own: one that waited for the lock would still see the identities of before.
+  // A second statement: one that waited for the lock would still read the identities from its old snapshot.
   return await findUserById(db, id);
 }
 
-/** Users of this product's own sign-in; single sign-on users never match by address. */
+/** Single sign-on users are never found by address. */
 export async function findUserByEmail(db: Queryable, email: string): Promise<UserRow | undefined> {
   const [user] = await db.query<UserRow>(
     sql`select ${USER_COLUMNS} from auth.users u where u.email = ${email} and not u.is_sso_user`,
@@ -117,8 +122,8 @@ export type NewUser = {
   readonly invited?: boolean;
 };
 
-/** One insert with the final values, so that an application's AFTER INSERT trigger sees the user as it stays. */
-export async function insertUser(db: Queryable, user: NewUser, now: Date): Promise<string> {
+/** One insert with the final values: an application's AFTER INSERT trigger must see the complete user. */
+export async function insertUser(db: Queryable, now: Date, user: NewUser): Promise<string> {
   const id = user.id ?? randomUUID();
   try {
     await db.query(sql`
@@ -134,10 +139,10 @@ export async function insertUser(db: Queryable, user: NewUser, now: Date): Promi
   return id;
 }
 
-/** A lost race for an address is the same answer as a found one. */
+/** Losing a race for an address gives the same answer as finding it taken. */
 function takenOr(error: unknown): unknown {
-  if (!isDatabaseError(error, 'unique_violation')) return error;
-  return error.constraint === 'users_phone_key' ? phoneExists() : emailExists();
+  if (!isUniqueViolation(error)) return error;
+  return error.constraint === 'users_phone_key' ? problems.phoneExists() : problems.emailExists();
 }
 
 export async function insertEmailIdentity(
@@ -161,51 +166,48 @@ export async function insertEmailIdentity(
       set identity_data = auth.identities.identity_data || excluded.identity_data, updated_at = excluded.updated_at`);
 }
 
-/** Somebody who signs in by address: the user and the identity that goes with it, not proven yet. */
-export async function insertEmailUser(
-  db: Queryable,
-  user: {
-    readonly email: string;
-    readonly passwordHash: string | null;
-    readonly data: JsonObject;
-    readonly confirmed: boolean;
-  },
-  now: Date,
-): Promise<string> {
+export type NewEmailUser = {
+  readonly email: string;
+  readonly passwordHash: string | null;
+  readonly data: JsonObject;
+  readonly confirmed: boolean;
+};
+
+/** A user with an email identity; the address is not proven yet. */
+export async function insertEmailUser(db: Queryable, now: Date, user: NewEmailUser): Promise<string> {
   const { email, passwordHash, data, confirmed } = user;
   const id = randomUUID();
-  await insertUser(
-    db,
-    {
-      id,
-      email,
-      passwordHash,
-      userMetadata: { ...data, sub: id, email, email_verified: confirmed, phone_verified: false },
-      appMetadata: { provider: 'email', providers: ['email'] },
-      isAnonymous: false,
-      confirmed,
-      proven: false,
-    },
-    now,
-  );
+  await insertUser(db, now, {
+    id,
+    email,
+    passwordHash,
+    userMetadata: { ...data, sub: id, email, email_verified: confirmed, phone_verified: false },
+    appMetadata: { provider: 'email', providers: ['email'] },
+    isAnonymous: false,
+    confirmed,
+    proven: false,
+  });
   await insertEmailIdentity(db, { id, email }, data, false, now);
   return id;
 }
 
-export type UserChange = Readonly<Record<string, SqlValue>>;
+export type UserChange = Readonly<Partial<Omit<UserRow, 'id' | 'identities' | 'factors'>>>;
 
-/** Sets columns by name; the names are written in code. */
-export async function updateUser(db: Queryable, id: string, change: UserChange, now: Date): Promise<void> {
-  const assignments = Object.entries({ ...change, updated_at: now }).map(
-    ([column, value]) => sql`${raw(column)} = ${value}`,
-  );
-  const list = assignments.reduce((all, one) => sql`${all}, ${one}`);
+export async function updateUser(db: Queryable, id: string, now: Date, change: UserChange): Promise<void> {
+  const assignments = Object.entries({ ...change, updated_at: now }).map(([column, value]) => {
+    const stored = isMetadata(value) ? JSON.stringify(value) : value;
+    // The column names are the keys of `UserChange`: never a caller's.
+    return sql`${raw(column)} = ${stored}`;
+  });
   try {
-    await db.query(sql`update auth.users set ${list} where id = ${id}`);
+    await db.query(sql`update auth.users set ${join(assignments)} where id = ${id}`);
   } catch (error) {
     throw takenOr(error);
   }
 }
+
+const isMetadata = (value: UserChange[keyof UserChange]): value is JsonObject =>
+  typeof value === 'object' && value !== null && !(value instanceof Date);
 
 /** `app_metadata.provider` and `providers` follow the identities. */
 export async function syncProviders(db: Queryable, userId: string): Promise<void> {
@@ -233,7 +235,7 @@ export function hasVerifiedFactor(user: UserRow): boolean {
 
 export type UserJson = Readonly<Record<string, unknown>>;
 
-/** The user object of the wire. Optional times are left out when there are none; email and phone are never null. */
+/** The user object clients see. Times that are not set are left out; email and phone are never null. */
 export function toUserJson(user: UserRow): UserJson {
   const json: Record<string, unknown> = {
     id: user.id,

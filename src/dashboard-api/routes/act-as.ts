@@ -2,7 +2,7 @@
 // server under its API's path, with credentials that are made here and that the page never sees.
 import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { localBaseUrl } from '../../auth/http/request.ts';
+import { localBaseUrl } from '../../auth/http/fastify.ts';
 import { callerToken, type CallerId } from '../session/caller-token.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
 import { badPath, readOnly } from '../problem.ts';

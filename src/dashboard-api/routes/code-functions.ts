@@ -5,7 +5,7 @@ import { lstatSync, readFileSync, realpathSync, renameSync, rmSync, statSync, wr
 import { dirname, join, resolve, sep } from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { localBaseUrl } from '../../auth/http/request.ts';
+import { localBaseUrl } from '../../auth/http/fastify.ts';
 import type { CodeFunction, Config } from '../../config/config.ts';
 import { checkSource } from '../../functions/sources/check.ts';
 import { createFunction } from '../../functions/sources/starter.ts';

@@ -2,7 +2,7 @@
 // print of them, run by PostgreSQL as that caller over that row; only how they combine is decided here.
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { localBaseUrl } from '../../auth/http/request.ts';
+import { localBaseUrl } from '../../auth/http/fastify.ts';
 import { relationKey } from '../../catalog/catalog.ts';
 import type { CallerTransaction } from '../../postgres/pool/caller-pool.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';

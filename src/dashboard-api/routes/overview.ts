@@ -1,5 +1,5 @@
 // The first page: is it well, which versions, what is there, what is pending.
-import { localBaseUrl } from '../../auth/http/request.ts';
+import { localBaseUrl } from '../../auth/http/fastify.ts';
 import type { Config } from '../../config/config.ts';
 import { packageVersion } from '../../lib/package-version.ts';
 import { checkPending, DEV_POLICY, SERVE_POLICY } from '../../migrate/migrate.ts';

@@ -127,13 +127,8 @@ async function signOut(
       if (!session) throw noSuchSession(sessionId);
     }
     await endSessions(db, userId, sessionId === undefined ? 'all' : { only: sessionId });
-    await recordAudit(db, {
-      action: 'logout',
-      actor: ADMIN_ACTOR,
-      ip,
-      now: now(),
-      traits: { user_id: userId, user_email: user.email ?? '' },
-    });
+    const traits = { user_id: userId, user_email: user.email ?? '' };
+    await recordAudit(db, { ip, now: now() }, 'logout', ADMIN_ACTOR, traits);
   });
 }
 

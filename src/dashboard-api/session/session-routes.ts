@@ -20,7 +20,7 @@ export function sessionRoutes(
   context: DashboardContext,
   sessions: DashboardSessions,
 ): void {
-  const limiter = new Limiter(context.owner, () => 'on');
+  const limiter = new Limiter(context.owner, () => ({ limits: 'on', mailsPerHour: 0 }));
   const match = keyMatcher(context.keys);
   const config = { dashboard: 'public' as const };
 

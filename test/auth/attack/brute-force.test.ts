@@ -104,7 +104,7 @@ test('mails to one mailbox are bounded an hour, whoever asks', async () => {
 
 test('a bucket fills up again at its rate and not above its burst', async () => {
   let mode: 'on' | 'off' = 'on';
-  const limiter = new Limiter(world.owner, () => mode);
+  const limiter = new Limiter(world.owner, () => ({ limits: mode, mailsPerHour: 1000 }));
   const start = new Date('2030-01-01T00:00:00Z');
   const at = (seconds: number) => ({ ip: '203.0.113.9', now: new Date(start.getTime() + seconds * 1000) });
   const passes = async (seconds: number): Promise<number> => {

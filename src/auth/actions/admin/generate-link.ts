@@ -1,7 +1,6 @@
-// POST /admin/generate_link: what a mail would have carried, for whoever sends mail by other means. Sends nothing,
-// waits for nothing, and works without a mail provider.
+// POST /admin/generate_link: the link and code of a mail, for callers who send mail by other means. Sends nothing, has no
+// limits, and works without a mail provider.
 import type { Queryable } from '../../../postgres/owner-database.ts';
-import { must } from '../../../lib/assert.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
 import { isEmailTaken } from '../../accounts/email-change.ts';
@@ -10,13 +9,13 @@ import type { JsonObject } from '../../fields.ts';
 import { revokeUnverifiedCredentials, isProven } from '../../accounts/email-ownership.ts';
 import { mergeMetadata } from '../../users/metadata.ts';
 import type { TokenKind } from '../../sessions/one-time-token.ts';
-import { checkPasswordForm, checkPasswordStrength } from '../../users/password.ts';
-import { emailExists, userNotFound, validationFailed } from '../../problem.ts';
+import { checkPassword } from '../../users/password.ts';
+import { problems } from '../../problem.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import { prepareToken, siteUrl, type LinkType } from '../../accounts/token-mail.ts';
 import {
   findUserByEmail,
-  findUserById,
+  readUser,
   insertEmailUser,
   toUserJson,
   updateUser,
@@ -33,7 +32,7 @@ type Plan = {
 };
 
 export async function generateLink(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, now } = request;
+  const { body } = request;
   const type = body.filled('type');
   const email = parseEmail(body.text('email'));
   const data = body.object('data');
@@ -43,22 +42,20 @@ export async function generateLink(auth: AuthContext, request: AuthRequest): Pro
     const plan = await planLink(db, request, { type, email, data, passwordHash });
     const prepared = await prepareToken(auth, db, request, {
       user: plan.user,
-      mail: 'confirm',
       link: plan.link,
       token: plan.token,
       to: plan.to,
-      challenge: undefined,
-      // A sign-up's own link spares the password that the admin gave with it.
-      expels: plan.link !== 'signup',
+      // The link of a sign-up keeps the password the admin gave with it.
+      revokes: plan.link !== 'signup',
     });
-    await recordAudit(db, {
-      action: plan.verificationType === 'invite' ? 'user_invited' : 'user_recovery_requested',
-      actor: ADMIN_ACTOR,
-      ip: request.ip,
-      now,
-      traits: { user_id: plan.user.id, user_email: plan.user.email ?? '', link: plan.verificationType },
-    });
-    const user = must(await findUserById(db, plan.user.id), 'the user of a generated link');
+    await recordAudit(
+      db,
+      request,
+      plan.verificationType === 'invite' ? 'user_invited' : 'user_recovery_requested',
+      ADMIN_ACTOR,
+      { user_id: plan.user.id, user_email: plan.user.email ?? '', link: plan.verificationType },
+    );
+    const user = await readUser(db, plan.user.id);
     return {
       ...toUserJson(user),
       action_link: prepared.actionLink,
@@ -72,9 +69,8 @@ export async function generateLink(auth: AuthContext, request: AuthRequest): Pro
 }
 
 async function signupHash(auth: AuthContext, password: string | undefined): Promise<string> {
-  if (password === undefined) throw validationFailed('Signup requires a valid password');
-  checkPasswordForm(password);
-  checkPasswordStrength(password);
+  if (password === undefined) throw problems.validationFailed('Signup requires a valid password');
+  checkPassword(password);
   return await auth.hasher.hash(password);
 }
 
@@ -92,35 +88,30 @@ async function planLink(db: Queryable, request: AuthRequest, order: Order): Prom
   switch (type ?? '') {
     case 'signup':
     case 'magiclink':
-      // A magic link for nobody is a sign-up: there is no account it could open.
+      // A magic link for an unknown address is a sign-up.
       if (type === 'magiclink' && known) return await recoveryPlan(db, known, 'magiclink', now);
       return await signupPlan(db, known, order, now);
     case 'invite': {
       const user = await inviteUser(db, email, mergeMetadata({}, data), now);
-      await updateUser(db, user.id, { invited_at: now, confirmation_sent_at: now }, now);
+      await updateUser(db, user.id, now, { invited_at: now, confirmation_sent_at: now });
       return { user, link: 'invite', token: 'confirmation_token', to: email, verificationType: 'invite' };
     }
     case 'recovery':
-      if (!known) throw userNotFound(404);
+      if (!known) throw problems.userNotFound(404);
       return await recoveryPlan(db, known, 'recovery', now);
     case 'email_change_current':
     case 'email_change_new': {
-      if (!known) throw userNotFound(404);
+      if (!known) throw problems.userNotFound(404);
       const newEmail = parseEmail(body.text('new_email'));
-      if (await isEmailTaken(db, newEmail, known.id)) throw emailExists();
-      // A second link for the same change joins the first; both sides must still be opened.
+      if (await isEmailTaken(db, newEmail, known.id)) throw problems.emailExists();
+      // A second link for the same change keeps the progress of the first.
       const isSameChange = known.email_change === newEmail;
-      await updateUser(
-        db,
-        known.id,
-        {
-          email_change: newEmail,
-          email_change_sent_at: now,
-          email_change_confirm_status: isSameChange ? known.email_change_confirm_status : 0,
-        },
-        now,
-      );
-      const user = must(await findUserById(db, known.id), 'the user of a generated link');
+      await updateUser(db, known.id, now, {
+        email_change: newEmail,
+        email_change_sent_at: now,
+        email_change_confirm_status: isSameChange ? known.email_change_confirm_status : 0,
+      });
+      const user = await readUser(db, known.id);
       const side = type === 'email_change_new' ? 'new' : 'current';
       return {
         user,
@@ -131,7 +122,9 @@ async function planLink(db: Queryable, request: AuthRequest, order: Order): Prom
       };
     }
     default:
-      throw validationFailed(`Invalid email action link type requested: ${(type ?? '').slice(0, 40)}`);
+      throw problems.validationFailed(
+        `Invalid email action link type requested: ${(type ?? '').slice(0, 40)}`,
+      );
   }
 }
 
@@ -141,27 +134,22 @@ async function recoveryPlan(
   link: 'magiclink' | 'recovery',
   now: Date,
 ): Promise<Plan> {
-  await updateUser(db, user.id, { recovery_sent_at: now }, now);
+  await updateUser(db, user.id, now, { recovery_sent_at: now });
   return { user, link, token: 'recovery_token', to: user.email ?? '', verificationType: link };
 }
 
 async function signupPlan(db: Queryable, known: UserRow | undefined, order: Order, now: Date): Promise<Plan> {
   const { email, data, passwordHash } = order;
-  if (known?.email_confirmed_at) throw emailExists();
+  if (known?.email_confirmed_at) throw problems.emailExists();
   if (known) {
     if (!isProven(known)) await revokeUnverifiedCredentials(db, known, now);
-    const waiting = must(await findUserById(db, known.id), 'the user of a generated link');
+    const waiting = await readUser(db, known.id);
     const merged = mergeMetadata(waiting.raw_user_meta_data, data);
-    await updateUser(
-      db,
-      known.id,
-      {
-        raw_user_meta_data: JSON.stringify(merged),
-        confirmation_sent_at: now,
-        ...(passwordHash === undefined ? {} : { encrypted_password: passwordHash, password_set_at: now }),
-      },
-      now,
-    );
+    await updateUser(db, known.id, now, {
+      raw_user_meta_data: merged,
+      confirmation_sent_at: now,
+      ...(passwordHash === undefined ? {} : { encrypted_password: passwordHash, password_set_at: now }),
+    });
     return {
       user: waiting,
       link: 'signup',
@@ -170,14 +158,15 @@ async function signupPlan(db: Queryable, known: UserRow | undefined, order: Orde
       verificationType: 'signup',
     };
   }
-  const id = await insertEmailUser(
-    db,
-    { email, passwordHash: passwordHash ?? null, data: {}, confirmed: false },
-    now,
-  );
-  // As for every user an admin makes: what the admin gave, and nothing beside it.
-  const metadata = JSON.stringify(mergeMetadata({}, data));
-  await updateUser(db, id, { raw_user_meta_data: metadata, confirmation_sent_at: now }, now);
-  const user = must(await findUserById(db, id), 'the user of a generated link');
+  const id = await insertEmailUser(db, now, {
+    email,
+    passwordHash: passwordHash ?? null,
+    data: {},
+    confirmed: false,
+  });
+  // As for every user an admin makes: exactly the metadata the admin gave.
+  const metadata = mergeMetadata({}, data);
+  await updateUser(db, id, now, { raw_user_meta_data: metadata, confirmation_sent_at: now });
+  const user = await readUser(db, id);
   return { user, link: 'signup', token: 'confirmation_token', to: email, verificationType: 'signup' };
 }

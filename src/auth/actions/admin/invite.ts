@@ -1,19 +1,18 @@
-// POST /invite: an account without a password, and a mail that opens it.
+// POST /invite: an account without a password, and a mail that signs in to it.
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { randomUUID } from 'node:crypto';
-import { must } from '../../../lib/assert.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
 import { parseEmail } from '../../users/email-address.ts';
 import type { JsonObject } from '../../fields.ts';
 import { dropPassword, isProven } from '../../accounts/email-ownership.ts';
 import { mergeMetadata } from '../../users/metadata.ts';
-import { emailExists, emailProviderDisabled } from '../../problem.ts';
+import { problems } from '../../problem.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import { queueTokenMail } from '../../accounts/token-mail.ts';
 import {
   findUserByEmail,
-  findUserById,
+  readUser,
   insertEmailIdentity,
   insertUser,
   toUserJson,
@@ -25,33 +24,26 @@ export async function invite(auth: AuthContext, request: AuthRequest): Promise<A
   const { body, settings, now } = request;
   const email = parseEmail(body.text('email'));
   const data = mergeMetadata({}, body.object('data'));
-  if (!settings.mail) throw emailProviderDisabled(422);
+  if (!settings.mail) throw problems.noMailProvider();
   const user = await auth.db.transaction(async (db) => {
     const invited = await inviteUser(db, email, data, now);
-    await updateUser(db, invited.id, { invited_at: now, confirmation_sent_at: now }, now);
+    await updateUser(db, invited.id, now, { invited_at: now, confirmation_sent_at: now });
     await queueTokenMail(auth, db, request, {
       user: invited,
       mail: 'invite',
       link: 'invite',
       token: 'confirmation_token',
       to: email,
-      challenge: undefined,
-      expels: true,
+      revokes: true,
     });
-    await recordAudit(db, {
-      action: 'user_invited',
-      actor: ADMIN_ACTOR,
-      ip: request.ip,
-      now,
-      traits: { user_id: invited.id, user_email: email },
-    });
-    return must(await findUserById(db, invited.id), 'the invited user');
+    await recordAudit(db, request, 'user_invited', ADMIN_ACTOR, { user_id: invited.id, user_email: email });
+    return await readUser(db, invited.id);
   });
   auth.outbox.wake();
   return json(toUserJson(user));
 }
 
-/** The waiting user of that address, or a new one without a password. */
+/** The unconfirmed user with that address, or a new one without a password. */
 export async function inviteUser(
   db: Queryable,
   email: string,
@@ -59,35 +51,31 @@ export async function inviteUser(
   now: Date,
 ): Promise<UserRow> {
   const known = await findUserByEmail(db, email);
-  if (known?.email_confirmed_at) throw emailExists();
+  if (known?.email_confirmed_at) throw problems.emailExists();
   if (known) return await reinvite(db, known, data, now);
   const id = randomUUID();
-  await insertUser(
-    db,
-    {
-      id,
-      email,
-      passwordHash: null,
-      userMetadata: data,
-      appMetadata: { provider: 'email', providers: ['email'] },
-      isAnonymous: false,
-      confirmed: false,
-      proven: false,
-      invited: true,
-    },
-    now,
-  );
+  await insertUser(db, now, {
+    id,
+    email,
+    passwordHash: null,
+    userMetadata: data,
+    appMetadata: { provider: 'email', providers: ['email'] },
+    isAnonymous: false,
+    confirmed: false,
+    proven: false,
+    invited: true,
+  });
   await insertEmailIdentity(db, { id, email }, {}, false, now);
-  return must(await findUserById(db, id), 'the invited user');
+  return await readUser(db, id);
 }
 
-/** What the admin writes about the invited replaces what a stranger wrote; an earlier invitation's is added to. */
+/** The admin's metadata replaces what a stranger wrote, and is merged into that of an earlier invitation. */
 async function reinvite(db: Queryable, known: UserRow, data: JsonObject, now: Date): Promise<UserRow> {
   if (!isProven(known)) await dropPassword(db, known, now);
-  const user = must(await findUserById(db, known.id), 'the invited user');
+  const user = await readUser(db, known.id);
   if (Object.keys(data).length > 0) {
     const metadata = mergeMetadata(user.raw_user_meta_data, data);
-    await updateUser(db, user.id, { raw_user_meta_data: JSON.stringify(metadata) }, now);
+    await updateUser(db, user.id, now, { raw_user_meta_data: metadata });
     user.raw_user_meta_data = metadata;
   }
   return user;

@@ -1,9 +1,9 @@
-// What an operator reads: the audit log, and the mail outbox.
+// /admin/audit and /admin/mails: the audit log and the mail outbox.
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { listOutbox } from '../../mail/outbox.ts';
 import { pageHeaders, readPage } from '../../http/pagination.ts';
-import { validationFailed } from '../../problem.ts';
+import { problems } from '../../problem.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 
 type AuditRow = { id: string; payload: Record<string, unknown>; created_at: Date; ip_address: string };
@@ -33,12 +33,12 @@ function readFilter(query: string | undefined): { keys: readonly string[]; text:
   const at = query.indexOf(':');
   const scope = query.slice(0, Math.max(0, at));
   if (scope !== 'author' && scope !== 'action' && scope !== 'type') {
-    throw validationFailed('query must be author:text, action:text or type:text');
+    throw problems.validationFailed('query must be author:text, action:text or type:text');
   }
   return { keys: [...SCOPES[scope]], text: query.slice(at + 1) };
 }
 
-/** Caught mail is shown whole; what a provider was given shows only how it fared. */
+/** Caught mail is shown with its content, other mail with its delivery state only. */
 export async function listMails(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const limit = Math.min(request.query.count('limit') ?? 50, 200);
   const to = request.query.filled('to')?.toLowerCase();

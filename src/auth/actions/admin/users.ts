@@ -1,7 +1,5 @@
-// /admin/users: what an operator does to accounts. No mail, no public limits; the secret key is the right.
+// /admin/users: managing accounts with the secret key. Sends no mail and has no rate limits.
 import { randomUUID } from 'node:crypto';
-import { isDatabaseError } from '../../../postgres/pg-error.ts';
-import { must } from '../../../lib/assert.ts';
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
@@ -10,17 +8,18 @@ import { parseBan } from '../../users/ban.ts';
 import { isEmailTaken } from '../../accounts/email-change.ts';
 import { parseEmail } from '../../users/email-address.ts';
 import { isUuid, parsePathUuid, type Fields } from '../../fields.ts';
-import { hasForeignWaysIn, isProven } from '../../accounts/email-ownership.ts';
+import { hasForeignCredentials, isProven } from '../../accounts/email-ownership.ts';
 import { mergeMetadata } from '../../users/metadata.ts';
 import { voidAllTokens } from '../../sessions/one-time-token.ts';
 import { readPage, pageHeaders } from '../../http/pagination.ts';
-import { checkImportedHash, checkPasswordForm, checkPasswordStrength } from '../../users/password.ts';
-import { conflict, emailExists, userNotFound, validationFailed } from '../../problem.ts';
+import { checkImportedHash, checkPassword, checkPasswordStrength } from '../../users/password.ts';
+import { problems } from '../../problem.ts';
 import { EMPTY, json, type Answer, type AuthRequest } from '../../http/request.ts';
 import { endSessions } from '../../sessions/session.ts';
 import { softDelete } from '../../accounts/soft-delete.ts';
 import {
   findUserById,
+  readUser,
   insertEmailIdentity,
   insertUser,
   lockUser,
@@ -37,7 +36,7 @@ export async function listUsers(auth: AuthContext, request: AuthRequest): Promis
   const order = (query.filled('sort') ?? 'created_at desc').toLowerCase();
   const direction =
     order === 'created_at asc' ? sql`asc` : order === 'created_at desc' ? sql`desc` : undefined;
-  if (!direction) throw validationFailed('sort must be created_at asc or created_at desc');
+  if (!direction) throw problems.validationFailed('sort must be created_at asc or created_at desc');
   const filter = query.filled('filter');
   const pattern = filter === undefined ? null : `%${filter.replaceAll(/[\\%_]/g, '\\$&')}%`;
   const matching = sql`from auth.users u
@@ -57,74 +56,66 @@ export async function createUser(auth: AuthContext, request: AuthRequest): Promi
   const email = body.filled('email') === undefined ? undefined : parseEmail(body.text('email'));
   const phone = readPhone(body);
   if (email === undefined && phone === undefined) {
-    throw validationFailed('Cannot create a user without either an email or phone');
+    throw problems.validationFailed('Cannot create a user without either an email or phone');
   }
   checkRole(body);
   const id = body.filled('id') ?? randomUUID();
-  if (!isUuid(id) || /^[0-]+$/.test(id)) throw validationFailed('ID must conform to the uuid v4 format');
+  if (!isUuid(id) || /^[0-]+$/.test(id))
+    throw problems.validationFailed('ID must conform to the uuid v4 format');
   const passwordHash = await readPassword(auth, body);
   const banDuration = body.filled('ban_duration');
   const isConfirmed = email !== undefined && body.flag('email_confirm') === true;
   const metadata = mergeMetadata({}, body.object('user_metadata'));
   const provider = email === undefined ? 'phone' : 'email';
   const user = await auth.db.transaction(async (db) => {
-    if (email !== undefined && (await isEmailTaken(db, email, id))) throw emailExists();
-    await insertUser(
-      db,
-      {
-        id,
-        email: email ?? null,
-        phone: phone ?? null,
-        passwordHash: passwordHash ?? null,
-        userMetadata: isConfirmed ? { ...metadata, email_verified: true } : metadata,
-        appMetadata: mergeMetadata({ provider, providers: [provider] }, body.object('app_metadata')),
-        isAnonymous: false,
-        confirmed: isConfirmed,
-        phoneConfirmed: phone !== undefined && body.flag('phone_confirm') === true,
-        proven: isConfirmed,
-        bannedUntil: banDuration === undefined ? null : parseBan(banDuration, now),
-      },
-      now,
-    );
-    if (email !== undefined) await insertEmailIdentity(db, { id, email }, {}, isConfirmed, now);
-    await recordAudit(db, {
-      action: 'user_signedup',
-      actor: ADMIN_ACTOR,
-      ip: request.ip,
-      now,
-      traits: { user_id: id, user_email: email ?? '', provider },
+    if (email !== undefined && (await isEmailTaken(db, email, id))) throw problems.emailExists();
+    await insertUser(db, now, {
+      id,
+      email: email ?? null,
+      phone: phone ?? null,
+      passwordHash: passwordHash ?? null,
+      userMetadata: isConfirmed ? { ...metadata, email_verified: true } : metadata,
+      appMetadata: mergeMetadata({ provider, providers: [provider] }, body.object('app_metadata')),
+      isAnonymous: false,
+      confirmed: isConfirmed,
+      phoneConfirmed: phone !== undefined && body.flag('phone_confirm') === true,
+      proven: isConfirmed,
+      bannedUntil: banDuration === undefined ? null : parseBan(banDuration, now),
     });
-    return must(await findUserById(db, id), 'the created user');
+    if (email !== undefined) await insertEmailIdentity(db, { id, email }, {}, isConfirmed, now);
+    await recordAudit(db, request, 'user_signedup', ADMIN_ACTOR, {
+      user_id: id,
+      user_email: email ?? '',
+      provider,
+    });
+    return await readUser(db, id);
   });
   return json(toUserJson(user));
 }
 
 export async function getUserById(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const user = await findUserById(auth.db, parsePathUuid(request.path['id'], 'user_id'));
-  if (!user) throw userNotFound(404);
+  if (!user) throw problems.userNotFound(404);
   return json(toUserJson(user));
 }
 
 export async function updateUserById(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, now } = request;
+  const { body } = request;
   const id = parsePathUuid(request.path['id'], 'user_id');
-  if (!(await findUserById(auth.db, id))) throw userNotFound(404);
+  if (!(await findUserById(auth.db, id))) throw problems.userNotFound(404);
   checkRole(body);
   const email = body.filled('email') === undefined ? undefined : parseEmail(body.text('email'));
   if (body.has('password')) checkPasswordStrength(body.text('password') ?? '');
   const passwordHash = await readPassword(auth, body);
   const user = await auth.db.transaction(async (db) => {
     const current = await lockUser(db, id);
-    if (!current) throw userNotFound(404);
+    if (!current) throw problems.userNotFound(404);
     await change(db, request, current, { email, passwordHash });
-    await recordAudit(db, {
-      action: 'user_modified',
-      actor: ADMIN_ACTOR,
-      ip: request.ip,
-      now,
-      traits: { user_id: id, user_email: current.email ?? '' },
+    await recordAudit(db, request, 'user_modified', ADMIN_ACTOR, {
+      user_id: id,
+      user_email: current.email ?? '',
     });
-    return must(await findUserById(db, id), 'the updated user');
+    return await readUser(db, id);
   });
   return json(toUserJson(user));
 }
@@ -135,42 +126,35 @@ async function change(
   user: UserRow,
   { email, passwordHash }: { readonly email: string | undefined; readonly passwordHash: string | undefined },
 ): Promise<void> {
-  const { body, now, ip } = request;
+  const { body, now } = request;
   const confirms = body.flag('email_confirm') === true;
   const phone = readPhone(body);
-  if (email !== undefined && (await isEmailTaken(db, email, user.id))) throw emailExists();
+  if (email !== undefined && (await isEmailTaken(db, email, user.id))) throw problems.emailExists();
   const hasEmail = (email ?? user.email) !== null;
   const isNewEmail = email !== undefined && email !== user.email;
-  // Confirming says that the address is right, not that whoever chose the password owns it: until the mailbox has
-  // answered, or the admin has set the password, its owner may still arrive and find somebody else's.
+  // Confirming says that the address is right, not that whoever chose the password owns it. Until the mailbox answers or
+  // the admin sets the password, its owner must still be able to revoke somebody else's.
   const isOthers = user.encrypted_password !== null && passwordHash === undefined;
-  const vouches = confirms && hasEmail && (isProven(user) || !(isOthers || hasForeignWaysIn(user)));
+  const vouches = confirms && hasEmail && (isProven(user) || !(isOthers || hasForeignCredentials(user)));
   const userMetadata = mergeMetadata(user.raw_user_meta_data, body.object('user_metadata'));
   const banDuration = body.filled('ban_duration');
   const bannedUntil = banDuration === undefined ? user.banned_until : parseBan(banDuration, now);
-  await updateUser(
-    db,
-    user.id,
-    {
-      email: email ?? user.email,
-      email_confirmed_at: confirms && hasEmail ? (user.email_confirmed_at ?? now) : user.email_confirmed_at,
-      email_proven_at: vouches ? now : isNewEmail ? null : user.email_proven_at,
-      is_anonymous: user.is_anonymous && !(confirms && hasEmail),
-      phone: phone ?? user.phone,
-      phone_confirmed_at:
-        body.flag('phone_confirm') === true && (phone ?? user.phone) !== null
-          ? (user.phone_confirmed_at ?? now)
-          : user.phone_confirmed_at,
-      encrypted_password: passwordHash ?? user.encrypted_password,
-      password_set_at: passwordHash === undefined ? user.password_set_at : now,
-      raw_user_meta_data: JSON.stringify(
-        confirms && hasEmail ? { ...userMetadata, email_verified: true } : userMetadata,
-      ),
-      raw_app_meta_data: JSON.stringify(mergeMetadata(user.raw_app_meta_data, body.object('app_metadata'))),
-      banned_until: bannedUntil,
-    },
-    now,
-  );
+  await updateUser(db, user.id, now, {
+    email: email ?? user.email,
+    email_confirmed_at: confirms && hasEmail ? (user.email_confirmed_at ?? now) : user.email_confirmed_at,
+    email_proven_at: vouches ? now : isNewEmail ? null : user.email_proven_at,
+    is_anonymous: user.is_anonymous && !(confirms && hasEmail),
+    phone: phone ?? user.phone,
+    phone_confirmed_at:
+      body.flag('phone_confirm') === true && (phone ?? user.phone) !== null
+        ? (user.phone_confirmed_at ?? now)
+        : user.phone_confirmed_at,
+    encrypted_password: passwordHash ?? user.encrypted_password,
+    password_set_at: passwordHash === undefined ? user.password_set_at : now,
+    raw_user_meta_data: confirms && hasEmail ? { ...userMetadata, email_verified: true } : userMetadata,
+    raw_app_meta_data: mergeMetadata(user.raw_app_meta_data, body.object('app_metadata')),
+    banned_until: bannedUntil,
+  });
   const finalEmail = email ?? user.email;
   const hasEmailIdentity = user.identities.some((identity) => identity.provider === 'email');
   if (finalEmail !== null && (isNewEmail || (confirms && hasEmailIdentity))) {
@@ -182,12 +166,8 @@ async function change(
     await voidAllTokens(db, user.id);
   } else if (isNewEmail) await voidAllTokens(db, user.id);
   if (banDuration !== undefined) {
-    await recordAudit(db, {
-      action: bannedUntil === null ? 'user_unbanned' : 'user_banned',
-      actor: ADMIN_ACTOR,
-      ip,
-      now,
-      traits: { user_id: user.id },
+    await recordAudit(db, request, bannedUntil === null ? 'user_unbanned' : 'user_banned', ADMIN_ACTOR, {
+      user_id: user.id,
     });
   }
 }
@@ -198,17 +178,14 @@ export async function deleteUser(auth: AuthContext, request: AuthRequest): Promi
   const isSoft = request.body.flag('should_soft_delete') === true;
   await auth.db.transaction(async (db) => {
     const user = await lockUser(db, id);
-    if (!user) throw userNotFound(404);
+    if (!user) throw problems.userNotFound(404);
     if (isSoft) {
       if (user.deleted_at) return;
       await softDelete(db, user, now);
     } else await hardDelete(db, id);
-    await recordAudit(db, {
-      action: 'user_deleted',
-      actor: ADMIN_ACTOR,
-      ip: request.ip,
-      now,
-      traits: { user_id: id, user_email: user.email ?? '' },
+    await recordAudit(db, request, 'user_deleted', ADMIN_ACTOR, {
+      user_id: id,
+      user_email: user.email ?? '',
     });
   });
   return EMPTY;
@@ -218,27 +195,28 @@ async function hardDelete(db: Queryable, id: string): Promise<void> {
   try {
     await db.query(sql`delete from auth.users where id = ${id}`);
   } catch (error) {
-    // RESTRICT has a code of its own since PostgreSQL 18.
-    if (!isDatabaseError(error, 'foreign_key_violation', 'restrict_violation')) throw error;
-    const table = error.table === undefined ? '' : ` (table ${error.table})`;
-    throw conflict(`The user is still referenced by other rows${table}`, error);
+    // 23001 is RESTRICT, a code of its own since PostgreSQL 18.
+    const isHeld =
+      error instanceof Error && 'code' in error && (error.code === '23503' || error.code === '23001');
+    if (!isHeld) throw error;
+    const table = 'table' in error && typeof error.table === 'string' ? ` (table ${error.table})` : '';
+    throw problems.conflict(`The user is still referenced by other rows${table}`, error);
   }
 }
 
-/** A plain password or an imported hash, not both; its stored form. */
+/** The hash to store, from a plain password or an imported hash. */
 async function readPassword(auth: AuthContext, body: Fields): Promise<string | undefined> {
   const password = body.filled('password');
   const imported = body.filled('password_hash');
   if (password !== undefined && imported !== undefined) {
-    throw validationFailed('Only a password or a password hash should be provided');
+    throw problems.validationFailed('Only a password or a password hash should be provided');
   }
   if (imported !== undefined) {
     checkImportedHash(imported);
     return imported;
   }
   if (password === undefined) return undefined;
-  checkPasswordForm(password);
-  checkPasswordStrength(password);
+  checkPassword(password);
   return await auth.hasher.hash(password);
 }
 
@@ -246,12 +224,14 @@ function readPhone(body: Fields): string | undefined {
   const phone = body.filled('phone');
   if (phone === undefined) return undefined;
   const digits = phone.replace(/^\+/, '');
-  if (!/^[1-9]\d{1,14}$/.test(digits)) throw validationFailed('Invalid phone number format (E.164 required)');
+  if (!/^[1-9]\d{1,14}$/.test(digits))
+    throw problems.validationFailed('Invalid phone number format (E.164 required)');
   return digits;
 }
 
-/** Roles are fixed: what a token may say is not for an attribute to decide. */
+/** Roles are fixed: an attribute cannot change the role in a token. */
 function checkRole(body: Fields): void {
   const role = body.filled('role');
-  if (role !== undefined && role !== 'authenticated') throw validationFailed('role must be authenticated');
+  if (role !== undefined && role !== 'authenticated')
+    throw problems.validationFailed('role must be authenticated');
 }

@@ -1,17 +1,11 @@
-// grant_type=password. One text for an unknown user, a user without a password and a wrong password, after the
-// same work; that an account is banned or unconfirmed is told only to whoever knows its password.
+// grant_type=password. An unknown user, a user without a password and a wrong password get the same answer after the same
+// work; only somebody who knows the password learns that an account is banned or unconfirmed.
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { NOBODY, recordAudit } from '../../audit.ts';
 import { readEmail } from '../../users/email-address.ts';
 import { WEAK_MESSAGE, weaknesses } from '../../users/password.ts';
-import {
-  emailNotConfirmed,
-  invalidCredentials,
-  phoneProviderDisabled,
-  userBanned,
-  validationFailed,
-} from '../../problem.ts';
+import { problems } from '../../problem.ts';
 import { BUCKETS } from '../../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import { openSession } from '../../sessions/session.ts';
@@ -23,14 +17,14 @@ export async function tokenByPassword(auth: AuthContext, request: AuthRequest): 
   const typed = body.filled('email');
   const phone = body.filled('phone');
   if (typed !== undefined && phone !== undefined) {
-    throw validationFailed('Only an email address or phone number should be provided on login.');
+    throw problems.validationFailed('Only an email address or phone number should be provided on login.');
   }
-  if (phone !== undefined) throw phoneProviderDisabled(422);
-  if (typed === undefined) throw validationFailed('missing email or phone');
+  if (phone !== undefined) throw problems.phoneProviderDisabled(422);
+  if (typed === undefined) throw problems.validationFailed('missing email or phone');
   const password = body.text('password') ?? '';
 
-  // Counted by what was typed, whether or not it is anybody's: a limit must not answer the question either. Every
-  // try is counted ahead and given back when it was right.
+  // Counted by what was typed, so that the limit does not reveal whether the account exists. Every attempt is counted
+  // before it is checked, and refunded when it was right.
   const account = typed.toLowerCase();
   await auth.limiter.byKey(BUCKETS.passwordAccount, `${account} ${request.ip}`, request);
   await auth.limiter.byKey(BUCKETS.passwordEverywhere, account, request);
@@ -40,28 +34,22 @@ export async function tokenByPassword(auth: AuthContext, request: AuthRequest): 
   const hash = user?.encrypted_password ?? undefined;
   const isRight = await auth.hasher.verify(password, hash);
   if (!isRight || !user || hash === undefined) {
-    // Also for nobody's address: the same statements take the same time.
-    await recordAudit(auth.db, { action: 'login_failed', actor: user ?? NOBODY, ip: request.ip, now });
-    throw invalidCredentials();
+    // Also for an unknown address: the same statements take the same time.
+    await recordAudit(auth.db, request, 'login_failed', user ?? NOBODY);
+    throw problems.invalidCredentials();
   }
   await auth.limiter.refund(BUCKETS.passwordAccount, `${account} ${request.ip}`, request);
   await auth.limiter.refund(BUCKETS.passwordEverywhere, account, request);
-  if (isBanned(user, now)) throw userBanned(400);
-  if (!user.email_confirmed_at) throw emailNotConfirmed(400);
-  const tokens = await openSession(auth, auth.db, {
-    user,
-    method: 'password',
-    device: request,
-    now,
-    verifiedHash: hash,
-  });
-  if (!tokens) throw invalidCredentials();
+  if (isBanned(user, now)) throw problems.userBanned(400);
+  if (!user.email_confirmed_at) throw problems.emailNotConfirmed(400);
+  const tokens = await openSession(auth, auth.db, request, { user, method: 'password', verifiedHash: hash });
+  if (!tokens) throw problems.invalidCredentials();
   if (!auth.hasher.isCurrent(hash)) await upgradeHash(auth, user.id, password, hash);
   const reasons = weaknesses(password);
   return json(reasons.length > 0 ? { ...tokens, weak_password: { message: WEAK_MESSAGE, reasons } } : tokens);
 }
 
-/** An imported hash becomes one of ours, unless the password was changed meanwhile. */
+/** Replaces an imported hash, unless the password was changed meanwhile. */
 async function upgradeHash(
   auth: AuthContext,
   userId: string,

@@ -1,14 +1,15 @@
-// grant_type=pkce: the code of a redirect, and the verifier only the client that began the flow has.
+// grant_type=pkce: exchanges the code of a redirect, with the verifier only the client that began the flow has.
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { Problem } from '../../../problem/problem.ts';
+import { signInWithPendingLink, transactionWithRetry } from '../../accounts/provider-sign-in.ts';
 import type { AuthContext } from '../../auth-context.ts';
-import { openProviderTokens, redeemCode } from '../../sessions/flow-state.ts';
-import { flowStateNotFound, userBanned, validationFailed } from '../../problem.ts';
-import { BUCKETS } from '../../rate-limit.ts';
+import { shownProviderTokens } from '../../http/flow-end.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
+import { problems } from '../../problem.ts';
+import { BUCKETS } from '../../rate-limit.ts';
+import { openProviderTokens, redeemCode } from '../../sessions/flow-state.ts';
 import { openSession } from '../../sessions/session.ts';
 import { findUserById, isBanned } from '../../users/user.ts';
-import { againOnRace, openLinked } from '../callback.ts';
 
 export async function tokenByPkce(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, now } = request;
@@ -16,32 +17,25 @@ export async function tokenByPkce(auth: AuthContext, request: AuthRequest): Prom
   const code = body.filled('auth_code');
   const verifier = body.filled('code_verifier');
   if (code === undefined || verifier === undefined) {
-    throw validationFailed('invalid request: both auth code and code verifier should be non-empty');
+    throw problems.validationFailed('invalid request: both auth code and code verifier should be non-empty');
   }
-  const redeem = async (db: Queryable): Promise<Answer | Error> => {
-    const exchange = await redeemCode(db, code, verifier, now);
-    // Returned, not thrown: the count of wrong verifiers must be committed.
-    if (exchange.kind === 'refused') return exchange.problem;
-    const { flow } = exchange;
+  // Problems are returned, not thrown: the count of wrong verifiers must be committed.
+  const exchange = async (db: Queryable): Promise<Answer | Problem> => {
+    const flow = await redeemCode(db, code, verifier, now);
+    if (flow instanceof Problem) return flow;
     const user = await findUserById(db, flow.user_id);
-    if (!user || user.deleted_at) return flowStateNotFound();
-    if (isBanned(user, now)) return userBanned(403);
-    // The verifier shows that whoever comes for the code began the flow: only now does the identity join the account.
+    if (!user || user.deleted_at) return problems.flowStateNotFound();
+    if (isBanned(user, now)) return problems.userBanned(403);
+    // The verifier shows that this client began the flow: only now is the identity linked.
     const tokens =
       flow.linking_target_id === null
-        ? await openSession(auth, db, { user, method: flow.authentication_method, device: request, now })
-        : await openLinked(auth, db, request, flow);
-    if (!tokens) return userBanned(403);
+        ? await openSession(auth, db, request, { user, method: flow.authentication_method })
+        : await signInWithPendingLink(auth, db, request, flow);
+    if (!tokens) return problems.userBanned(403);
     if (tokens instanceof Problem) return tokens;
-    const { accessToken, refreshToken } = openProviderTokens(auth, flow);
-    return json({
-      ...tokens,
-      ...(accessToken === undefined ? {} : { provider_token: accessToken }),
-      ...(refreshToken === undefined ? {} : { provider_refresh_token: refreshToken }),
-    });
+    return json({ ...tokens, ...shownProviderTokens(openProviderTokens(auth, flow)) });
   };
-  const outcome = await againOnRace(() => auth.db.transaction(redeem));
-  auth.outbox.wake();
-  if (outcome instanceof Error) throw outcome;
+  const outcome = await transactionWithRetry(auth, exchange);
+  if (outcome instanceof Problem) throw outcome;
   return outcome;
 }

@@ -1,16 +1,9 @@
-// grant_type=refresh_token. One read, one compare-and-set: whoever raises the counter rotates, everybody else who
-// came with the same token is answered with the token the winner got. No lock is held across statements.
+// grant_type=refresh_token. One read and one compare-and-set: the request that raises the counter rotates the token, and
+// all others with the same token get the new one too. No lock is held across statements.
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { auditInsert, recordAudit } from '../../audit.ts';
-import {
-  conflict,
-  refreshTokenAlreadyUsed,
-  refreshTokenNotFound,
-  sessionExpired,
-  userBanned,
-  validationFailed,
-} from '../../problem.ts';
+import { problems } from '../../problem.ts';
 import { BUCKETS } from '../../rate-limit.ts';
 import {
   isSignedBy,
@@ -20,6 +13,7 @@ import {
 } from '../../sessions/refresh-token.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import {
+  clipUserAgent,
   isExpired,
   issueTokens,
   loadSessionAndUser,
@@ -28,26 +22,26 @@ import {
 } from '../../sessions/session.ts';
 import { isBanned, type UserRow } from '../../users/user.ts';
 
-const REUSE_INTERVAL_MS = 10_000;
-/** Rounds of "somebody was faster": one is usual, more than these is a storm on one session. */
+export const REUSE_INTERVAL_MS = 10_000;
+/** Lost races before a request gives up; one is usual. */
 const MAX_ROUNDS = 20;
 
 export async function tokenByRefresh(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const parsed = parseRefreshToken(request.body.text('refresh_token') ?? '');
-  if (parsed.kind === 'malformed') throw validationFailed('Invalid Refresh Token: Not Valid');
-  // The address has a wide limit, because a whole office or a server that renders pages shares one, and a 429 here can
-  // sign people out.
+  if (parsed.kind === 'malformed') throw problems.validationFailed('Invalid Refresh Token: Not Valid');
+  // The limit by address is wide: an office or a server that renders pages shares one address, and a 429 here can sign
+  // people out.
   await auth.limiter.byAddress(BUCKETS.refreshAddress, request);
-  if (parsed.kind === 'legacy') throw refreshTokenNotFound();
+  if (parsed.kind === 'legacy') throw problems.refreshTokenNotFound();
   const { token } = parsed;
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const answer = await refreshOnce(auth, request, token, round === 0);
     if (answer) return answer;
   }
-  throw conflict('Too many concurrent token refresh requests on the same session or refresh token');
+  throw problems.conflict('Too many concurrent token refresh requests on the same session or refresh token');
 }
 
-/** Undefined when the session changed between the read and the write: look again. */
+/** Undefined when the session changed between the read and the write: the caller tries again. */
 async function refreshOnce(
   auth: AuthContext,
   request: AuthRequest,
@@ -58,19 +52,19 @@ async function refreshOnce(
   const found = await loadSessionAndUser(auth.db, { sessionId: token.sessionId });
   const session = found?.session;
   const key = session ? openSessionKey(auth, session) : undefined;
-  if (!found || !session || !key || !isSignedBy(token, key)) throw refreshTokenNotFound();
-  // Only now: whoever merely knows a session's id must not use up what its owner may do.
+  if (!found || !session || !key || !isSignedBy(token, key)) throw problems.refreshTokenNotFound();
+  // Only after the signature is checked: knowing a session's id must not be enough to use up its limit.
   if (isFirst) await auth.limiter.byKey(BUCKETS.refreshSession, session.id, request);
   const { user } = found;
-  if (user.deleted_at) throw refreshTokenNotFound();
-  if (isBanned(user, now)) throw userBanned(400);
-  if (isExpired(session, now, settings.refreshExpirySeconds)) throw sessionExpired();
+  if (user.deleted_at) throw problems.refreshTokenNotFound();
+  if (isBanned(user, now)) throw problems.userBanned(400);
+  if (isExpired(session, now, settings.refreshExpirySeconds)) throw problems.sessionExpired();
 
   const sinceLast = session.refreshed_at ? now.getTime() - session.refreshed_at.getTime() : Infinity;
   const stored = { counter: session.refresh_token_counter, floor: session.refresh_token_floor };
   const answer = async (counter: number): Promise<Answer> => {
     const current = { ...session, refresh_token_counter: counter };
-    return json(await issueTokens(auth, { user, session: current, key, issuer: request.authUrl, now }));
+    return json(await issueTokens(auth, request, { user, session: current, key }));
   };
   switch (judgeRefresh(token.counter, stored, sinceLast, { reuseIntervalMs: REUSE_INTERVAL_MS })) {
     case 'rotate':
@@ -78,16 +72,16 @@ async function refreshOnce(
     case 'repeat':
       return await answer(stored.counter);
     case 'below-floor':
-      throw refreshTokenAlreadyUsed();
+      throw problems.refreshTokenAlreadyUsed();
     case 'foreign':
-      throw validationFailed('Invalid Refresh Token: Not Valid');
+      throw problems.validationFailed('Invalid Refresh Token: Not Valid');
     case 'reuse':
       if (!(await endReused(auth, request, session, user))) return undefined;
-      throw refreshTokenAlreadyUsed();
+      throw problems.refreshTokenAlreadyUsed();
   }
 }
 
-/** True when this request was the one to raise the counter. A statement that waits for another re-checks all of it. */
+/** True when this request raised the counter. A statement that waited for another one re-checks its conditions. */
 async function rotate(
   auth: AuthContext,
   request: AuthRequest,
@@ -95,14 +89,11 @@ async function rotate(
   user: UserRow,
 ): Promise<boolean> {
   const { now } = request;
-  const audit = auditInsert(
-    { action: 'token_refreshed', actor: user, ip: request.ip, now },
-    sql`exists (select from rotated)`,
-  );
+  const audit = auditInsert(request, 'token_refreshed', user, undefined, sql`exists (select from rotated)`);
   const statement = sql`
     with rotated as (
       update auth.sessions s set refresh_token_counter = s.refresh_token_counter + 1, refreshed_at = ${now},
-        updated_at = ${now}, user_agent = coalesce(${request.userAgent?.slice(0, 512) ?? null}, s.user_agent), ip = ${request.ip}
+        updated_at = ${now}, user_agent = coalesce(${clipUserAgent(request)}, s.user_agent), ip = ${request.ip}
       where s.id = ${session.id} and s.refresh_token_counter = ${session.refresh_token_counter} and s.aal = ${session.aal}
       returning s.id
     ), audited as (${audit})
@@ -111,7 +102,7 @@ async function rotate(
   return rotated !== undefined;
 }
 
-/** A token spent long ago came back: the session ends, unless it was refreshed since it was judged. */
+/** An old token was used again: ends the session, unless it was refreshed since it was read. */
 async function endReused(
   auth: AuthContext,
   request: AuthRequest,
@@ -124,14 +115,8 @@ async function endReused(
   if (!ended) return false;
   auth.log.warn(
     { session: session.id, user: user.id },
-    'a spent refresh token was used again; its session ended',
+    'a used refresh token was presented again; its session was ended',
   );
-  await recordAudit(auth.db, {
-    action: 'refresh_reuse_detected',
-    actor: user,
-    ip: request.ip,
-    now: request.now,
-    traits: { session_id: session.id },
-  });
+  await recordAudit(auth.db, request, 'refresh_reuse_detected', user, { session_id: session.id });
   return true;
 }

@@ -1,6 +1,6 @@
-// POST /token: hands on to the grant that is asked for.
+// POST /token: one action per grant type.
 import type { AuthContext } from '../../auth-context.ts';
-import { featureOff, unsupportedGrant } from '../../problem.ts';
+import { problems } from '../../problem.ts';
 import type { Answer, AuthRequest } from '../../http/request.ts';
 import { tokenByPassword } from './password.ts';
 import { tokenByPkce } from './pkce.ts';
@@ -18,8 +18,8 @@ export async function token(auth: AuthContext, request: AuthRequest): Promise<An
     case 'id_token':
       return await tokenByIdToken(auth, request);
     case 'web3':
-      throw featureOff.web3();
+      throw problems.web3Disabled();
     default:
-      throw unsupportedGrant();
+      throw problems.unsupportedGrant();
   }
 }

@@ -1,0 +1,70 @@
+// Signing in with a provider's profile, at the end of every flow: redirect, code exchange, confirm page, ID token.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { Problem } from '../../problem/problem.ts';
+import type { SignedInIds } from '../access.ts';
+import type { AuthContext } from '../auth-context.ts';
+import type { AuthRequest } from '../http/request.ts';
+import { problems } from '../problem.ts';
+import { openProfile, type FlowRow } from '../sessions/flow-state.ts';
+import { signIn, type TokenResponse } from '../sessions/session.ts';
+import { isUniqueViolation } from '../users/user.ts';
+import { resolveIdentity, type LinkOrder } from './identity-link.ts';
+
+/** Finds or makes the account of a profile and opens a session. */
+export async function signInWithProfile(
+  auth: AuthContext,
+  db: Queryable,
+  request: AuthRequest,
+  order: LinkOrder,
+): Promise<TokenResponse | Problem> {
+  const outcome = await resolveIdentity(auth, db, request, order);
+  if (outcome.kind === 'refused') return outcome.problem;
+  return await signIn(auth, db, request, outcome.userId, 'oauth');
+}
+
+/** Links the identity a pending flow holds, and opens a session. */
+export async function signInWithPendingLink(
+  auth: AuthContext,
+  db: Queryable,
+  request: AuthRequest,
+  flow: FlowRow,
+): Promise<TokenResponse | Problem> {
+  const profile = openProfile(auth, flow);
+  const linking = linkingOf(flow);
+  if (!profile || !linking) return problems.flowStateNotFound();
+  const { provider_type: provider, email_optional: emailOptional } = flow;
+  return await signInWithProfile(auth, db, request, { provider, profile, emailOptional, linking });
+}
+
+/** The user who links. A flow without a session is refused like one whose session has ended. */
+export function linkingOf(flow: FlowRow): SignedInIds | undefined {
+  if (flow.linking_target_id === null) return undefined;
+  return { userId: flow.linking_target_id, sessionId: flow.linking_session_id ?? NO_SESSION };
+}
+
+const NO_SESSION = '00000000-0000-0000-0000-000000000000';
+const MAX_ATTEMPTS = 4;
+
+/**
+ * Runs `work` in a transaction and wakes the outbox. When two first sign-ins of one identity race, the second runs again
+ * and finds what the first has made.
+ */
+export async function transactionWithRetry<T>(
+  auth: AuthContext,
+  work: (db: Queryable) => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const result = await auth.db.transaction(work);
+      auth.outbox.wake();
+      return result;
+    } catch (error) {
+      if (!isTaken(error) || attempt === MAX_ATTEMPTS) throw error;
+    }
+  }
+}
+
+/** Whether somebody else took the identity or the address first. */
+export function isTaken(error: unknown): boolean {
+  return isUniqueViolation(error) || (error instanceof Problem && error.code === 'email_exists');
+}
