@@ -1,5 +1,5 @@
-// The MIME text of a mail, for the providers that take one. Addresses, encodings and header folding are the
-// library's trade; CR and LF never reach a header.
+// The MIME text of a mail, for providers that take one. The library encodes addresses and headers, so CR and LF never reach
+// a header.
 import type { Delivery } from './transport.ts';
 
 export async function composeMime({ from, mail, idempotencyKey }: Delivery): Promise<Buffer> {

@@ -1,4 +1,4 @@
-// From a kind and its values to a finished mail: the file's template or ours, filled.
+// Makes a mail from its kind and values, with the template of svc.yaml or the default one.
 import type { TemplateOverride } from '../settings.ts';
 import { MAIL_TEMPLATES, type MailKind } from '../../config/schema/names.ts';
 import { defaultTexts } from './kinds.ts';
@@ -33,7 +33,7 @@ export function composeMail(
     return fill(kind, to, values, override);
   } catch (error) {
     if (!(error instanceof TemplateError)) throw error;
-    // Nobody must wait for a mail because of a typing mistake in its text: ours goes out instead.
+    // A mistake in a template must not hold up a mail: the default text is sent instead.
     onBadTemplate(error);
     return fill(kind, to, values, undefined);
   }
@@ -57,7 +57,7 @@ function fill(
   return { kind, to, subject, html, text: toPlainText(html) };
 }
 
-/** The file may call a mail by another of its names. */
+/** svc.yaml may use any alias of a mail's name. */
 export function findOverride(
   kind: MailKind,
   overrides: Readonly<Record<string, TemplateOverride>>,

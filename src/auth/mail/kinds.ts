@@ -1,140 +1,111 @@
-// The texts the mails of auth have until the file says otherwise. One entry per language; a user's own `locale`
-// in user_metadata picks it.
+// The default texts of the mails, by language. The language is the user's `locale` in user_metadata, else English.
 import type { MailKind } from '../../config/schema/names.ts';
 
+type Language = 'en' | 'de';
+
+/** `button` is undefined where there is no link. */
 type Words = {
   readonly subject: string;
-  readonly heading: string;
+  readonly heading?: string;
   readonly sentence: string;
-  /** Undefined where there is no link. */
   readonly button?: string;
-  readonly orCode: string;
-  readonly ignore: string;
 };
 
 const CODE = '{{ .Token }}';
 
-const ENGLISH_IGNORE = 'If you did not ask for this, you can ignore this mail.';
-const ENGLISH_CODE = 'Or type this code:';
-const GERMAN_IGNORE = 'Wenn du das nicht angefordert hast, kannst du diese Mail ignorieren.';
-const GERMAN_CODE = 'Oder gib diesen Code ein:';
+const COMMON: Readonly<Record<Language, { readonly orCode: string; readonly ignore: string }>> = {
+  en: {
+    orCode: 'Or enter this code:',
+    ignore: 'If you did not ask for this, you can ignore this email.',
+  },
+  de: {
+    orCode: 'Oder gib diesen Code ein:',
+    ignore: 'Wenn du das nicht angefordert hast, kannst du diese E-Mail ignorieren.',
+  },
+};
 
-const WORDS: Readonly<Record<string, Readonly<Record<MailKind, Words>>>> = {
+const WORDS: Readonly<Record<Language, Readonly<Record<MailKind, Words>>>> = {
   en: {
     confirm: {
       subject: 'Confirm your email address',
-      heading: 'Confirm your email address',
       sentence: 'Open the link to confirm {{ .Email }} and finish signing up.',
       button: 'Confirm email address',
-      orCode: ENGLISH_CODE,
-      ignore: ENGLISH_IGNORE,
     },
     magic_link: {
       subject: 'Your sign-in link',
       heading: 'Sign in',
       sentence: 'Open the link to sign in as {{ .Email }}.',
       button: 'Sign in',
-      orCode: ENGLISH_CODE,
-      ignore: ENGLISH_IGNORE,
     },
     recovery: {
       subject: 'Reset your password',
-      heading: 'Reset your password',
       sentence: 'Open the link to choose a new password for {{ .Email }}.',
       button: 'Reset password',
-      orCode: ENGLISH_CODE,
-      ignore: ENGLISH_IGNORE,
     },
     invite: {
       subject: 'You have been invited',
-      heading: 'You have been invited',
       sentence: 'Open the link to accept the invitation for {{ .Email }}.',
       button: 'Accept the invitation',
-      orCode: ENGLISH_CODE,
-      ignore: ENGLISH_IGNORE,
     },
     email_change: {
       subject: 'Confirm your new email address',
       heading: 'Change your email address',
       sentence: 'Open the link to confirm the change from {{ .Email }} to {{ .NewEmail }}.',
       button: 'Confirm the change',
-      orCode: ENGLISH_CODE,
-      ignore: ENGLISH_IGNORE,
     },
     reauthentication: {
       subject: `${CODE} is your verification code`,
-      heading: 'Verify it is you',
-      sentence: 'Type this code to go on:',
-      orCode: '',
-      ignore: ENGLISH_IGNORE,
+      heading: 'Confirm that it is you',
+      sentence: 'Enter this code to continue:',
     },
   },
   de: {
     confirm: {
       subject: 'Bestätige deine E-Mail-Adresse',
-      heading: 'Bestätige deine E-Mail-Adresse',
-      sentence: 'Öffne den Link, um {{ .Email }} zu bestätigen und die Anmeldung abzuschließen.',
+      sentence: 'Öffne den Link, um {{ .Email }} zu bestätigen und die Registrierung abzuschließen.',
       button: 'E-Mail-Adresse bestätigen',
-      orCode: GERMAN_CODE,
-      ignore: GERMAN_IGNORE,
     },
     magic_link: {
       subject: 'Dein Anmeldelink',
       heading: 'Anmelden',
       sentence: 'Öffne den Link, um dich als {{ .Email }} anzumelden.',
       button: 'Anmelden',
-      orCode: GERMAN_CODE,
-      ignore: GERMAN_IGNORE,
     },
     recovery: {
       subject: 'Setze dein Passwort zurück',
-      heading: 'Setze dein Passwort zurück',
       sentence: 'Öffne den Link, um ein neues Passwort für {{ .Email }} zu wählen.',
       button: 'Passwort zurücksetzen',
-      orCode: GERMAN_CODE,
-      ignore: GERMAN_IGNORE,
     },
     invite: {
       subject: 'Du wurdest eingeladen',
-      heading: 'Du wurdest eingeladen',
       sentence: 'Öffne den Link, um die Einladung für {{ .Email }} anzunehmen.',
       button: 'Einladung annehmen',
-      orCode: GERMAN_CODE,
-      ignore: GERMAN_IGNORE,
     },
     email_change: {
       subject: 'Bestätige deine neue E-Mail-Adresse',
       heading: 'Ändere deine E-Mail-Adresse',
       sentence: 'Öffne den Link, um den Wechsel von {{ .Email }} zu {{ .NewEmail }} zu bestätigen.',
       button: 'Änderung bestätigen',
-      orCode: GERMAN_CODE,
-      ignore: GERMAN_IGNORE,
     },
     reauthentication: {
       subject: `${CODE} ist dein Bestätigungscode`,
       heading: 'Bestätige, dass du es bist',
       sentence: 'Gib diesen Code ein, um fortzufahren:',
-      orCode: '',
-      ignore: GERMAN_IGNORE,
     },
   },
 };
 
-const FALLBACK_LOCALE = 'en';
-
 export type MailTexts = { readonly subject: string; readonly body: string };
 
 export function defaultTexts(kind: MailKind, locale: unknown): MailTexts {
-  const language = typeof locale === 'string' ? (locale.toLowerCase().split(/[-_]/)[0] ?? '') : '';
-  const words = (Object.hasOwn(WORDS, language) ? WORDS[language] : undefined) ?? WORDS[FALLBACK_LOCALE];
-  if (!words) throw new Error('there are no mail texts');
-  return {
-    subject: words[kind].subject,
-    body: layout(words[kind], language in WORDS ? language : FALLBACK_LOCALE),
-  };
+  const wanted = typeof locale === 'string' ? locale.toLowerCase().split(/[-_]/)[0] : undefined;
+  const language = wanted === 'de' ? 'de' : 'en';
+  const words = WORDS[language][kind];
+  return { subject: words.subject, body: layout(words, language) };
 }
 
-function layout({ heading, sentence, button, orCode, ignore }: Words, language: string): string {
+function layout({ subject, heading = subject, sentence, button }: Words, language: Language): string {
+  const { orCode, ignore } = COMMON[language];
   const link =
     button === undefined
       ? ''

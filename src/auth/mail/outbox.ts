@@ -1,6 +1,6 @@
-// Mail waits in a table, written in the transaction that made its link: a provider that fails loses nothing, and
-// a rolled-back request sends nothing. Delivery is at most once wherever the provider cannot tell a repetition:
-// what may have been accepted is shown as uncertain instead of being sent again.
+// Mail is queued in a table, in the transaction that makes its link: a failing provider loses nothing, and a rolled-back
+// request sends nothing. Where the provider cannot recognise a repetition, delivery is at most once: a mail that may have
+// been accepted is marked uncertain instead of being sent again.
 import type { SecretBox } from '../../lib/secret-box.ts';
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
@@ -38,11 +38,11 @@ export type OutboxOptions = {
 
 const LEASE_MS = 60_000;
 const BATCH = 10;
-/** Other instances' retries and leftovers are looked for this often. */
+/** How often to look for retries that are due, and for what other instances left behind. */
 const POLL_MS = 5_000;
 const RETRY_AFTER_MS = [5_000, 20_000, 60_000, 180_000, 420_000, 900_000, 1_200_000];
-/** The links in a mail live this long; a later mail would only confuse. */
-const MAIL_LIFETIME_MS = 3_600_000;
+/** The links in a mail are valid this long; sending it later would only confuse. */
+export const MAIL_LIFETIME_MS = 3_600_000;
 
 export class Outbox {
   readonly #options: OutboxOptions;
@@ -64,7 +64,7 @@ export class Outbox {
   /** Queues a mail; call `wake` once the transaction has committed. */
   async enqueue(db: Queryable, mail: Mail, userId: string | null, now: Date): Promise<void> {
     const settings = this.#options.settings();
-    if (!settings) throw new Error('a mail was queued although no provider is configured');
+    if (!settings) throw new Error('a mail was queued, but no provider is configured');
     const id = randomUUID();
     const content = this.#options.box.seal(
       Buffer.from(JSON.stringify({ html: mail.html, text: mail.text })),
@@ -76,7 +76,7 @@ export class Outbox {
         ${settings.type === 'catch' ? 'caught' : 'pending'}, ${now}, ${now})`);
   }
 
-  /** Delivers what is due, in the background. */
+  /** Starts delivering what is due, in the background. */
   wake(): void {
     if (this.#closed) return;
     this.#again = true;
@@ -108,7 +108,7 @@ export class Outbox {
     }
   }
 
-  /** One batch; the number of mails it held. */
+  /** Delivers one batch; the number of its mails. */
   async deliverDue(): Promise<number> {
     const settings = this.#options.settings();
     if (!settings || settings.type === 'catch') return 0;
@@ -118,9 +118,9 @@ export class Outbox {
     if (!transport.isIdempotent) {
       const lost = await db.query<{ id: string }>(sql`
         update auth.mail_outbox set state = 'uncertain', lease_until = null, content = null,
-          last_error = 'The process ended while the mail was being sent; it may have arrived.'
+          last_error = 'The process ended while sending the mail; it may have arrived.'
         where state = 'sending' and lease_until <= ${started} returning id`);
-      for (const { id } of lost) log.warn({ mail: id }, 'a mail may or may not have been sent');
+      for (const { id } of lost) log.warn({ mail: id }, 'a mail may have been sent, or not');
     }
     const rows = await db.query<OutboxRow>(sql`
       update auth.mail_outbox set state = 'sending', attempts = attempts + 1, transport = ${transport.name},
@@ -138,7 +138,7 @@ export class Outbox {
     const { db, now, log } = this.#options;
     const content = openContent(this.#options.box, row);
     if (!content) {
-      await this.#settle(row.id, 'failed', 'The mail is sealed with a keyring that is gone.');
+      await this.#settle(row.id, 'failed', 'The mail was sealed with a keyring that no longer exists.');
       return;
     }
     if (now().getTime() - row.created_at.getTime() > MAIL_LIFETIME_MS) {
@@ -213,7 +213,7 @@ function openContent(
   return { text: content['text'], html: typeof content['html'] === 'string' ? content['html'] : undefined };
 }
 
-/** What the CLI and the dashboard show. The content only where mail is caught: elsewhere it is the recipient's. */
+/** What the CLI and the dashboard show. Content only for caught mail: otherwise it is for the recipient alone. */
 export type OutboxEntry = {
   id: string;
   kind: string;

@@ -38,9 +38,9 @@ export function resendTransport(apiKey: string, baseUrl: string = DEFAULT_BASE_U
       const said = isJsonObject(answer) ? answer : {};
       if (response.ok) return typeof said['id'] === 'string' ? said['id'] : '';
       const message = `Resend answered ${response.status}: ${typeof said['message'] === 'string' ? said['message'] : ''}`;
-      // 409 is "the same key is being worked on"; 429 is a quota. Both pass with time.
-      const passes = response.status >= 500 || response.status === 429 || response.status === 409;
-      throw new MailFailure(passes ? 'retry' : 'rejected', message);
+      // 409: a request with the same key is in progress. 429: a quota. Both are temporary.
+      const isTemporary = response.status >= 500 || response.status === 429 || response.status === 409;
+      throw new MailFailure(isTemporary ? 'retry' : 'rejected', message);
     },
     close() {},
   };

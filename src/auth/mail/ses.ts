@@ -1,4 +1,4 @@
-// Amazon SES version 2. The SDK is loaded at the first mail: most installations never need it.
+// Amazon SES version 2. The SDK is loaded at the first mail, because most installations never need it.
 import type { SESv2Client } from '@aws-sdk/client-sesv2';
 import { composeMime } from './compose-mime.ts';
 import { MailFailure, SEND_TIMEOUT_MS, wasNeverConnected, type MailTransport } from './transport.ts';
@@ -23,7 +23,7 @@ export function sesTransport(options: SesOptions): MailTransport {
         ...(options.region === undefined ? {} : { region: options.region }),
         ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint }),
         ...(accessKeyId && secretAccessKey ? { credentials: { accessKeyId, secretAccessKey } } : {}),
-        // The outbox retries, and it knows when a retry could send twice.
+        // The outbox retries: it knows when that could send a mail twice.
         maxAttempts: 1,
       });
       const command = new SendEmailCommand({
@@ -49,7 +49,7 @@ function toFailure(error: unknown): MailFailure {
   if (wasNeverConnected(error)) return new MailFailure('retry', message, error);
   const status = httpStatus(error);
   if (status === undefined) return new MailFailure('uncertain', message, error);
-  // An answer is an answer: with any error status SES has taken nothing.
+  // With any error status SES has accepted nothing.
   const passes = status >= 500 || status === 429;
   return new MailFailure(passes ? 'retry' : 'rejected', message, error);
 }

@@ -6,12 +6,12 @@ export type SmtpOptions = {
   readonly host: string;
   readonly port: number;
   readonly secure: boolean;
-  /** Without it a line in between can take STARTTLS out of the conversation and read password and links. */
+  /** Without it, an attacker on the path can strip STARTTLS and read the password and the links. */
   readonly requireTLS: boolean;
   readonly auth?: { readonly user: string; readonly pass: string };
 };
 
-/** Undefined when the text is no address of a mail server. Says nothing of why: the text may hold a password. */
+/** Undefined when the text is no SMTP URL. Gives no reason: the text may hold a password. */
 export function readSmtpUrl(text: string): SmtpOptions | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);
@@ -36,7 +36,7 @@ function readCredentials(url: URL): { readonly user: string; readonly pass: stri
   try {
     return { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) };
   } catch {
-    // A lone percent sign.
+    // A percent sign that is no escape.
     return undefined;
   }
 }
@@ -47,10 +47,10 @@ export function smtpTransport(url: string): MailTransport {
     if (!options) {
       throw new MailFailure(
         'rejected',
-        'SMTP: providers.email.url is not like smtp://user:password@host:587; signs in the password must be percent-encoded',
+        'SMTP: providers.email.url must look like smtp://user:password@host:587, with special characters percent-encoded',
       );
     }
-    // Loaded at the first mail: most servers send theirs another way.
+    // Loaded at the first mail: most installations use another provider.
     const { createTransport } = await import('nodemailer');
     return createTransport({
       ...options,
@@ -72,12 +72,12 @@ export function smtpTransport(url: string): MailTransport {
           await opened
         ).sendMail({
           from,
-          // As an address, not as a list to be parsed.
+          // An object, because a string would be parsed as a list.
           to: { name: '', address: mail.to },
           subject: mail.subject,
           text: mail.text,
           ...(mail.html === undefined ? {} : { html: mail.html }),
-          // One message id for all attempts: servers and readers that see both drop one.
+          // The same id for every attempt: servers and mail programs drop the duplicate.
           messageId: `<${idempotencyKey}@${
             from
               .split('@')
@@ -105,10 +105,10 @@ function toFailure(error: unknown): MailFailure {
   const message = `SMTP: ${error instanceof Error ? error.message : String(error)}`;
   if (wasNeverConnected(error)) return new MailFailure('retry', message, error);
   const { responseCode, command } = detailsOf(error);
-  // A reply of the server says what happened: 4xx passes, 5xx does not (RFC 5321, 4.2.1).
+  // The server answered: 4xx is temporary, 5xx is not (RFC 5321, 4.2.1).
   if (responseCode !== undefined)
     return new MailFailure(responseCode < 500 ? 'retry' : 'rejected', message, error);
-  // Without a reply, only what was lost after the message began can have been accepted.
+  // No answer: only a connection lost after DATA can have delivered the mail.
   const mayBeAccepted = command === undefined || command === 'DATA';
   return new MailFailure(mayBeAccepted ? 'uncertain' : 'retry', message, error);
 }

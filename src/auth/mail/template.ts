@@ -1,5 +1,5 @@
-// Filling a mail template: `{{ .A.b }}`, `{{ if .A }} … {{ else }} … {{ end }}`, and nothing that could call code.
-// Every value is escaped for HTML, because user metadata is written by whoever signs up.
+// Mail templates: `{{ .A.b }}`, `{{ if .A }} … {{ else }} … {{ end }}`, and nothing that calls code. Every value is escaped for
+// HTML, because anybody who signs up can write user metadata.
 import { isJsonObject, type JsonObject } from '../fields.ts';
 
 export type TemplateValues = Readonly<Record<string, unknown>>;
@@ -17,12 +17,12 @@ export type TemplateNode =
 
 const TAG = /\{\{-?\s*(.*?)\s*-?\}\}/gs;
 const PATH = /^(?:html\s+)?\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)$/;
-/** Longest piece of user metadata that is shown: enough for a name, too little for a letter. */
+/** Limits on shown values. User metadata is cut shorter: a name fits, a message of its own does not. */
 const LONGEST_VALUE = 2_048;
 const LONGEST_USER_VALUE = 200;
 
 export class TemplateError extends Error {
-  /** Where the tag it is about begins in the template. */
+  /** Where the wrong tag begins in the template. */
   readonly offset: number;
 
   constructor(message: string, offset: number) {
@@ -79,7 +79,7 @@ export function parseTemplate(source: string): TemplateNode[] {
   return top().nodes;
 }
 
-/** How values are written: escaped for HTML, or plain with line breaks taken out (a header must stay one line). */
+/** How values are written: escaped for HTML, as they are, or on one line for a header. */
 export type Escaping = 'html' | 'text' | 'header';
 
 export function renderTemplate(
@@ -106,12 +106,12 @@ export function renderTemplate(
     .join('');
 }
 
-/** A body without any tag is plain text. */
+/** A body without HTML tags is plain text. */
 export function looksLikeHtml(source: string): boolean {
   return /<[a-z!/][^>]*>/i.test(source);
 }
 
-/** The words of an HTML mail, for readers that show no HTML. */
+/** The text of an HTML mail, for mail programs that show no HTML. */
 export function toPlainText(html: string): string {
   return html
     .replaceAll(/<(head|style|script)\b.*?<\/\1>/gis, '')
@@ -151,7 +151,7 @@ function shown(value: unknown, path: readonly string[]): string {
       : isJsonObject(value) || Array.isArray(value)
         ? JSON.stringify(value)
         : '';
-  // One line of what a user wrote about themselves: in a plain mail, line breaks would make paragraphs of our own.
+  // User metadata on one line: in a plain-text mail, its line breaks could imitate paragraphs of the template.
   if (path[0] === 'Data')
     return text
       .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]+/gu, ' ')

@@ -1,5 +1,5 @@
-// The port every mail provider implements, and what its failures mean. The difference that matters: was the mail
-// certainly not accepted, so that it can be sent again, or may it be on its way already?
+// The interface of mail providers, and what their failures mean: whether a mail was certainly not accepted, so that it can
+// be sent again, or may already be on its way.
 import type { Mail } from './compose.ts';
 
 export type Delivery = {
@@ -34,7 +34,7 @@ export class MailFailure extends Error {
 
 export const SEND_TIMEOUT_MS = 10_000;
 
-/** A connection that was never made has delivered nothing. */
+/** Without a connection nothing was delivered. */
 export function wasNeverConnected(error: unknown): boolean {
   const codes = [
     'ECONNREFUSED',

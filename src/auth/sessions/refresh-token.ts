@@ -1,6 +1,6 @@
-// The refresh token's form: version, session id, counter, a truncated HMAC over these, and a checksum that tells
-// a mangled token from a foreign one. Stored is only the session's key and its last counter, so the token that is
-// current can be computed again: two tabs that refresh at once must get the same one.
+// The format of refresh tokens: version, session id, counter, a truncated HMAC over these, and a checksum that tells a damaged
+// token from a foreign one. Only the session's key and last counter are stored. The current token can be computed from them,
+// so two tabs that refresh at once get the same one.
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 
 export type RefreshToken = {
@@ -13,7 +13,7 @@ export type RefreshToken = {
 
 export type RefreshTokenText =
   | { readonly kind: 'token'; readonly token: RefreshToken }
-  /** The opaque form of older servers: well-formed, and none of ours. */
+  /** The opaque form of the hosted original: well-formed, but never issued here. */
   | { readonly kind: 'legacy' }
   | { readonly kind: 'malformed' };
 
@@ -21,7 +21,7 @@ const VERSION = 0;
 const MAC_BYTES = 16;
 const CHECKSUM_BYTES = 4;
 const SHORTEST_BYTES = 1 + 16 + 1 + MAC_BYTES + CHECKSUM_BYTES;
-/** A counter beyond this is no counter: it would take centuries of refreshes. */
+/** A larger counter would take centuries of refreshes. */
 const MAX_COUNTER_BYTES = 7;
 
 export function makeRefreshToken(sessionId: string, counter: number, key: Buffer): string {
@@ -39,7 +39,7 @@ export function parseRefreshToken(text: string): RefreshTokenText {
   if (text.length === 12) return { kind: /^[a-z0-9]{12}$/.test(text) ? 'legacy' : 'malformed' };
   if (text.length > 128 || !/^[\w-]+$/.test(text)) return { kind: 'malformed' };
   const bytes = Buffer.from(text, 'base64url');
-  // One token has one spelling: trailing bits that decode to nothing are refused.
+  // A token has one spelling: unused trailing bits are refused.
   if (bytes.length < SHORTEST_BYTES || bytes.toString('base64url') !== text) return { kind: 'malformed' };
   const signed = bytes.subarray(0, -CHECKSUM_BYTES);
   if (!checksumOf(signed).equals(bytes.subarray(-CHECKSUM_BYTES))) return { kind: 'malformed' };
@@ -56,23 +56,23 @@ export function isSignedBy(token: RefreshToken, key: Buffer): boolean {
 }
 
 export type RefreshPolicy = {
-  /** How long after a refresh an older token is still answered with the current one. */
+  /** How long after a refresh an older token still gets the current one. */
   readonly reuseIntervalMs: number;
 };
 
 export type RefreshVerdict =
-  /** The current token: a new one follows. */
+  /** The current token: issue a new one. */
   | 'rotate'
-  /** A client that did not keep the last answer, or a second tab: the current token again. */
+  /** The client lost the last answer, or is a second tab: send the current token again. */
   | 'repeat'
-  /** Issued before a step-up and still fresh: refused, the session stays. */
+  /** From just before a second factor: refused, but the session stays. */
   | 'below-floor'
-  /** Somebody holds a token that was spent long ago: the session ends. */
+  /** A token used long ago came back, so it may be stolen: the session ends. */
   | 'reuse'
-  /** Ahead of what was ever issued. */
+  /** Its counter was never issued. */
   | 'foreign';
 
-/** The decision table of section "Refresh token" in docs/auth-states.md. */
+/** The decision table is in docs/auth-states.md, section "Refresh token". */
 export function judgeRefresh(
   tokenCounter: number,
   stored: { readonly counter: number; readonly floor: number },
