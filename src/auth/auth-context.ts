@@ -27,7 +27,7 @@ export type AuthContext = Pick<FeatureContext, 'now' | 'log' | 'signingKeys' | '
   readonly providers: ProviderSet;
 };
 
-export function makeContext(context: FeatureContext): AuthContext {
+export function makeContext(context: FeatureContext, hasher = new PasswordHasher()): AuthContext {
   const { owner: db, now, log, keyring, signingKeys, baseUrl } = context;
   let read: { readonly config: unknown; readonly settings: AuthSettings } | undefined;
   const settings = (): AuthSettings => {
@@ -50,7 +50,7 @@ export function makeContext(context: FeatureContext): AuthContext {
     boxes,
     codeMac: keyring.mac('one-time code'),
     signingKeys,
-    hasher: new PasswordHasher(),
+    hasher,
     limiter: new Limiter(db, settings),
     outbox: new Outbox({ db, box: boxes.mail, settings: () => settings().mail, now, log }),
     providers: providerSet(() => settings().oauth, now),

@@ -29,6 +29,7 @@ import { addErrorHandlers, queryKey, readRequest, sendAnswer } from './http/fast
 import { json, type Answer, type AuthRequest } from './http/request.ts';
 import { startMaintenance, type Maintenance } from './maintenance.ts';
 import { problems } from './problem.ts';
+import type { PasswordHasher } from './users/password.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH' | 'HEAD';
 type Action = (auth: AuthContext, request: AuthRequest) => Promise<Answer>;
@@ -138,9 +139,10 @@ const ROUTES: readonly Route[] = [
   ['DELETE', '/admin/custom-providers/:id', 'admin', featureOff],
 ];
 
-export function auth(context: FeatureContext): FastifyPluginAsync {
+/** `hasher` lets tests hash cheaply. */
+export function auth(context: FeatureContext, hasher?: PasswordHasher): FastifyPluginAsync {
   return async (app) => {
-    const state = makeContext(context);
+    const state = makeContext(context, hasher);
     for (const [method, url, ...access] of ROUTES) {
       app.route({
         method,

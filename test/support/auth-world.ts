@@ -17,6 +17,7 @@ import { createLog, type Log } from '../../src/log/log.ts';
 import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase, type Row } from '../../src/postgres/owner-database.ts';
 import { raw, type Sql } from '../../src/postgres/sql.ts';
+import { PasswordHasher } from '../../src/auth/users/password.ts';
 import { provision } from '../../src/provision/provision.ts';
 import { createApp } from '../../src/server/app.ts';
 import { makeConfig, type ConfigOptions } from './auth-config.ts';
@@ -28,6 +29,8 @@ export type AuthWorldOptions = ConfigOptions & {
   readonly baseUrl?: string | undefined;
   readonly log?: 'show' | Log | undefined;
   readonly trustedKeys?: ApiKeys | undefined;
+  /** Passwords are hashed at a low cost, unless the hash or its duration is what a test is about. */
+  readonly hashing?: 'real' | undefined;
   /** Joins the database of another world: a second instance. */
   readonly join?: AuthWorld | undefined;
 };
@@ -74,6 +77,8 @@ export type AuthWorld = {
   close(): Promise<void>;
 };
 
+const CHEAP = { memoryCost: 8, timeCost: 1 };
+
 export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWorld> {
   const template = await templateDatabase('provisioned', async (url) => void (await provision(url)));
   const database = options.join ? undefined : await createDatabase({ template });
@@ -96,6 +101,7 @@ export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWor
   const secrets: KeyringSecrets = { current: keys.secret, previous: [] };
   const keyring = await Keyring.open(owner, secrets);
   const jobs = watchJobs();
+  const hasher = new PasswordHasher(options.hashing === 'real' ? undefined : CHEAP);
   const log = options.log === 'show' ? createLog({ level: 'debug' }) : (options.log ?? jobs.log);
   let config = makeConfig(options);
   const world = { ahead: 0 };
@@ -108,7 +114,7 @@ export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWor
   const emptyCatalog = {} as Catalog;
   const app = await createApp({
     log,
-    mounts: [{ prefix: '/auth/v1', feature: auth }],
+    mounts: [{ prefix: '/auth/v1', feature: (context) => auth(context, hasher) }],
     health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
     cors: () => ({ origins: config.server.cors.origins, allowLoopback: false }),
     timeouts: () => config.server.timeouts,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { checkPasswordHashing } from './password.ts';
+import { checkPasswordHashing, PasswordHasher } from './password.ts';
 
 test('an installation that can hash passwords is no reason to refuse a start', () => {
   expect(() => checkPasswordHashing()).not.toThrow();
@@ -20,3 +20,12 @@ test.each(['@node-rs/argon2', '@node-rs/bcrypt'])(
     );
   },
 );
+
+test('a password is hashed with argon2id at 19 MiB and two passes', async () => {
+  const hasher = new PasswordHasher();
+  const hash = await hasher.hash('correct horse');
+  expect(hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+  expect(hasher.isCurrent(hash)).toBe(true);
+  expect(await hasher.verify('correct horse', hash)).toBe(true);
+  expect(await hasher.verify('wrong horse', hash)).toBe(false);
+});

@@ -75,26 +75,28 @@ export function checkPasswordHashing(
 }
 
 const ARGON2ID = 2;
-const COST = { algorithm: ARGON2ID, memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
-/** Hashes that begin differently are replaced at the next sign-in. */
-const CURRENT_PREFIX = `$argon2id$v=19$m=${COST.memoryCost},t=${COST.timeCost},p=${COST.parallelism}$`;
-
+/** Memory in KiB, and passes over it. */
+export type HashingCost = { readonly memoryCost: number; readonly timeCost: number };
+const COST: HashingCost = { memoryCost: 19_456, timeCost: 2 };
 /** Beyond this many waiting requests, the next one gets a 503. */
 const MAX_WAITING = 200;
 
 export class PasswordHasher {
+  readonly #cost: HashingCost;
   readonly #width: number;
   readonly #waiting: Array<() => void> = [];
   #running = 0;
   #dummy: Promise<string> | undefined;
 
   /** Hashing uses the thread pool that DNS and files use too: one at a time per core, at most 3. */
-  constructor(width: number = Math.max(1, Math.min(3, availableParallelism()))) {
+  constructor(cost: HashingCost = COST, width: number = Math.max(1, Math.min(3, availableParallelism()))) {
+    this.#cost = cost;
     this.#width = width;
   }
 
   async hash(password: string): Promise<string> {
-    return await this.#run(async () => (await argon2()).hash(password, COST));
+    const options = { algorithm: ARGON2ID, parallelism: 1, ...this.#cost };
+    return await this.#run(async () => (await argon2()).hash(password, options));
   }
 
   /** False for a wrong password and for no hash at all, after the same amount of work. */
@@ -110,8 +112,10 @@ export class PasswordHasher {
     return await this.#run(() => verifyHash(password, hash));
   }
 
+  /** False for a hash of another kind or cost, which is replaced at the next sign-in. */
   isCurrent(hash: string): boolean {
-    return hash.startsWith(CURRENT_PREFIX);
+    const { memoryCost, timeCost } = this.#cost;
+    return hash.startsWith(`$argon2id$v=19$m=${memoryCost},t=${timeCost},p=1$`);
   }
 
   async #run<T>(work: () => Promise<T>): Promise<T> {

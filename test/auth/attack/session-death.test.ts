@@ -6,7 +6,7 @@ import { aUser, secretsOf, startAuth, type AuthWorld } from '../../support/auth-
 
 let world: AuthWorld;
 beforeAll(async () => {
-  world = await startAuth();
+  world = await startAuth({ hashing: 'real' });
 });
 afterAll(() => world.close());
 

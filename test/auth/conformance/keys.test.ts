@@ -42,7 +42,7 @@ async function until(holds: () => boolean): Promise<void> {
   }
 }
 
-test('MT-19 standby → in use → previously used → revoked, and nobody is signed out', async () => {
+test('standby → in use → previously used → revoked, and nobody is signed out', async () => {
   const user = await aUser(world);
   const first = kidOf(user.access);
   const next = await world.signingKeys.rotate('after-standby');

@@ -46,14 +46,14 @@ function pkce(): { verifier: string; body: { code_challenge: string; code_challe
 }
 
 describe('one-time passwords', () => {
-  test('OT-01, OT-03 without the email block there is no such endpoint', async () => {
+  test('without the email block there is no such endpoint', async () => {
     await withAuth(v0, { email: undefined }, async () => {
       expect((await post(v0, '/otp', { email: anEmail() })).status).toBe(404);
       expect((await post(v0, '/magiclink', { email: anEmail() })).status).toBe(404);
     });
   });
 
-  test('OT-02, RC-05 without a provider the answer is {} and nothing happens', async () => {
+  test('without a provider the answer is {} and nothing happens', async () => {
     const p0 = await startAuth({ mail: 'none' });
     try {
       const reply = await post(p0, '/otp', { email: 'p0@example.com' });
@@ -84,7 +84,7 @@ describe('one-time passwords', () => {
     }
   });
 
-  test('OT-04, OT-12, OT-13 a known user gets a link and a code', async () => {
+  test('a known user gets a link and a code', async () => {
     const user = await aUser(v0);
     const reply = await v0.call('POST', `/otp?redirect_to=${APP}/in`, { body: { email: user.email } });
     expect([reply.status, reply.text]).toEqual([200, '{}']);
@@ -100,7 +100,7 @@ describe('one-time passwords', () => {
     expect(code).toMatch(/^\d{6}$/);
   });
 
-  test('OT-05, OT-15 an unknown one is created, unconfirmed and without a session', async () => {
+  test('an unknown one is created, unconfirmed and without a session', async () => {
     const email = anEmail();
     await post(v0, '/otp', { email, data: { nick: 'n' } });
     const [row] = await v0.query(sql`
@@ -111,15 +111,19 @@ describe('one-time passwords', () => {
   });
 
   test.each([
-    ['OT-06', { create_user: false, email: 'never@example.com' }, [422, 'otp_disabled']],
-    ['OT-09', {}, [400, 'validation_failed']],
-    ['OT-10', { email: 'c@example.com', channel: 'sms' }, [400, 'validation_failed']],
-    ['OT-11', { phone: '+4912345' }, [400, 'phone_provider_disabled']],
+    [
+      'unknown user who must not be created',
+      { create_user: false, email: 'never@example.com' },
+      [422, 'otp_disabled'],
+    ],
+    ['neither address nor phone', {}, [400, 'validation_failed']],
+    ['channel with an address', { email: 'c@example.com', channel: 'sms' }, [400, 'validation_failed']],
+    ['phone', { phone: '+4912345' }, [400, 'phone_provider_disabled']],
   ])('%s %j', async (_id, body, expected) => {
     expect(codeOf(await post(v0, '/otp', body))).toEqual(expected);
   });
 
-  test('OT-07, OT-08 sign-up off; a minute between mails, for everybody', async () => {
+  test('sign-up off; a minute between mails, for everybody', async () => {
     await withAuth(v0, { allowSignup: false }, async () => {
       expect(codeOf(await post(v0, '/otp', { email: anEmail() }))).toEqual([422, 'signup_disabled']);
     });
@@ -128,7 +132,7 @@ describe('one-time passwords', () => {
     expect(codeOf(await post(v0, '/otp', { email }))).toEqual([429, 'over_email_send_rate_limit']);
   });
 
-  test('OT-14, VF-18, RC-07 with a challenge the link ends in a code', async () => {
+  test('with a challenge the link ends in a code', async () => {
     const user = await aUser(v0);
     const { verifier, body } = pkce();
     await post(v0, '/recover', { email: user.email, ...body });
@@ -145,7 +149,7 @@ describe('one-time passwords', () => {
     expect(claimsOf(session.json.access_token).amr[0].method).toBe('recovery');
   });
 
-  test('PK-03, PK-05, PK-06, PK-08', async () => {
+  test('unknown codes, empty fields and late exchanges are refused', async () => {
     const exchange = (auth_code: string, code_verifier: string) =>
       post(v0, '/token?grant_type=pkce', { auth_code, code_verifier });
     expect(codeOf(await exchange('unknown', 'x'))).toEqual([404, 'flow_state_not_found']);
@@ -162,7 +166,7 @@ describe('one-time passwords', () => {
     expect((await exchange(code, verifier)).status).toBe(200);
   });
 
-  test('PK-07 a sign-up link clicked late still ends in a session', async () => {
+  test('a sign-up link clicked late still ends in a session', async () => {
     const { verifier, body } = pkce();
     const email = anEmail();
     await post(v1, '/signup', { email, password: 'correct horse', ...body });
@@ -184,7 +188,7 @@ describe('verify', () => {
   };
   const verify = (world: AuthWorld, body: unknown) => post(world, '/verify', body);
 
-  test.each(['email', 'magiclink'])('VF-01, VF-02, VF-26, VF-27 the code as %s', async (type) => {
+  test.each(['email', 'magiclink'])('the code as %s', async (type) => {
     const email = anEmail();
     const { code } = await order(v0, email);
     const reply = await verify(v0, {
@@ -197,7 +201,7 @@ describe('verify', () => {
     expect(claimsOf(reply.json.access_token).amr[0].method).toBe('otp');
   });
 
-  test('VF-03, VF-07, VF-24 the hash, once, and it voids the others', async () => {
+  test('the hash, once, and it voids the others', async () => {
     const user = await aUser(v0);
     const { token } = await order(v0, user.email);
     await v0.call('GET', '/reauthenticate', { bearer: user.access });
@@ -210,7 +214,7 @@ describe('verify', () => {
     expect(await v0.query(sql`select id from auth.one_time_tokens where user_id = ${user.id}`)).toEqual([]);
   });
 
-  test('VF-04, VF-05, VF-06 wrong, unknown and expired are one answer', async () => {
+  test('wrong, unknown and expired are one answer', async () => {
     const email = anEmail();
     const { code } = await order(v0, email);
     const wrong = await verify(v0, { type: 'email', email, token: code === '000000' ? '111111' : '000000' });
@@ -227,19 +231,19 @@ describe('verify', () => {
   });
 
   test.each([
-    ['VF-08', { type: 'email', token_hash: 'x', email: 'a@b.co' }, 400],
-    ['VF-09', { type: 'email', token_hash: 'x', token: 'y', email: 'a@b.co' }, 400],
-    ['VF-09', { type: 'email', email: 'a@b.co' }, 400],
-    ['VF-10', { token_hash: 'x' }, 400],
-    ['VF-11', { type: 'x', token_hash: 'x' }, 400],
-    ['VF-12', { type: 'sms', phone: '1-x', token: '123456' }, 400],
-    ['VF-13', { type: 'sms', phone: '+4912345', token: '123456' }, 403],
+    ['hash with an address', { type: 'email', token_hash: 'x', email: 'a@b.co' }, 400],
+    ['hash and code, or neither', { type: 'email', token_hash: 'x', token: 'y', email: 'a@b.co' }, 400],
+    ['hash and code, or neither', { type: 'email', email: 'a@b.co' }, 400],
+    ['no type', { token_hash: 'x' }, 400],
+    ['unknown type', { type: 'x', token_hash: 'x' }, 400],
+    ['malformed phone', { type: 'sms', phone: '1-x', token: '123456' }, 400],
+    ['phone', { type: 'sms', phone: '+4912345', token: '123456' }, 403],
     ['bad address', { type: 'email', email: 'x', token: '123456' }, 422],
   ])('%s %j → %i', async (_id, body, status) => {
     expect((await verify(v0, body)).status).toBe(status);
   });
 
-  test('VF-12, VF-15 their texts and recovery', async () => {
+  test('refusals have the texts clients look for', async () => {
     expect((await verify(v0, { type: 'sms', phone: '1-x', token: '123456' })).json.msg).toBe(
       'Invalid phone number format (E.164 required)',
     );
@@ -249,7 +253,7 @@ describe('verify', () => {
     expect((await verify(v0, { type: 'recovery', email: user.email, token: code })).status).toBe(200);
   });
 
-  test('VF-14 confirming a sign-up', async () => {
+  test('confirming a sign-up', async () => {
     const email = anEmail();
     await post(v1, '/signup', { email, password: 'correct horse' });
     const { code } = await newest(v1, email);
@@ -260,7 +264,7 @@ describe('verify', () => {
     expect(codeOf(await verify(v1, { type: 'signup', email, token: code }))).toEqual([403, 'otp_expired']);
   });
 
-  test('VF-16, VF-28 bans hold; recovery confirms', async () => {
+  test('bans hold; recovery confirms', async () => {
     const user = await aUser(v0);
     const { token } = await order(v0, user.email);
     await v0.admin().auth.admin.updateUserById(user.id, { ban_duration: '1h' });
@@ -274,7 +278,7 @@ describe('verify', () => {
     );
   });
 
-  test('VF-29 the first proof of a mailbox ends the password of whoever came before', async () => {
+  test('proving a mailbox ends the password of whoever signed up before', async () => {
     const squatter = await aUser(v0);
     const { code } = await order(v0, squatter.email);
     const owner = await verify(v0, { type: 'email', email: squatter.email, token: code });
@@ -300,7 +304,7 @@ describe('verify', () => {
     ).toBe(200);
   });
 
-  test('VF-25 five wrong codes lock the code, not the link', async () => {
+  test('five wrong codes lock the code, not the link', async () => {
     const email = anEmail();
     const { code, token } = await order(v0, email);
     const wrong = code === '000000' ? '111111' : '000000';
@@ -319,7 +323,7 @@ describe('links', () => {
   };
   const open = (url: string): Promise<Reply> => v0.call('GET', url, { apikey: null });
 
-  test('VF-17, VF-22 a program is sent on with the session in the fragment', async () => {
+  test('a program is sent on with the session in the fragment', async () => {
     const reply = await open((await aLink(v0)).href);
     expect(reply.status).toBe(303);
     expect(reply.headers.get('referrer-policy')).toBe('no-referrer');
@@ -330,7 +334,7 @@ describe('links', () => {
     expect((await v0.call('GET', '/user', { bearer: fragment['access_token'] })).status).toBe(200);
   });
 
-  test('VF-19 an expired link says so in the fragment', async () => {
+  test('an expired link says so in the fragment', async () => {
     const link = await aLink(v0);
     v0.ahead += 3_601_000;
     expect(redirectOf(await open(link.href)).fragment).toMatchObject({
@@ -339,13 +343,13 @@ describe('links', () => {
     });
   });
 
-  test('VF-20 another target than the list allows is replaced', async () => {
+  test('another target than the list allows is replaced', async () => {
     const link = await aLink(v0);
     link.searchParams.set('redirect_to', 'https://evil.example/');
     expect(redirectOf(await open(link.href)).target).toBe(APP);
   });
 
-  test('VF-21 without a list the session is the answer', async () => {
+  test('without a list the session is the answer', async () => {
     const link = await aLink(v0);
     link.searchParams.delete('redirect_to');
     await withAuth(v0, { redirectUrls: [] }, async () => {
@@ -354,7 +358,7 @@ describe('links', () => {
     });
   });
 
-  test('VF-23 HEAD changes nothing', async () => {
+  test('HEAD changes nothing', async () => {
     const { href } = await aLink(v0);
     expect((await v0.call('HEAD', href, { apikey: null })).status).toBe(200);
     expect(redirectOf(await open(href)).fragment['access_token']).toBeDefined();
@@ -392,7 +396,7 @@ describe('links', () => {
 });
 
 describe('recover, resend, reauthenticate', () => {
-  test('RC-01 to RC-04, RC-06', async () => {
+  test('a known address gets a mail, an unknown one the same answer', async () => {
     const user = await aUser(v0);
     const known = await post(v0, '/recover', { email: user.email });
     const unknown = await post(v0, '/recover', { email: 'nobody@example.com' });
@@ -404,7 +408,7 @@ describe('recover, resend, reauthenticate', () => {
     expect((await post(v0, '/recover', { email: 'nobody@example.com' })).status).toBe(429);
   });
 
-  test('RS-01, RS-02, RS-03, RS-07 a sign-up mail again', async () => {
+  test('sends a sign-up mail again', async () => {
     const email = anEmail();
     await post(v1, '/signup', { email, password: 'correct horse' });
     const old = await newest(v1, email);
@@ -424,7 +428,7 @@ describe('recover, resend, reauthenticate', () => {
     expect((await post(v1, '/resend', { type: 'signup', email: 'nobody1@example.com' })).text).toBe('{}');
   });
 
-  test('RS-04, RS-05, RS-06 email change again, and what is not resent', async () => {
+  test('sends an email change again, and nothing else', async () => {
     const user = await aUser(v0);
     const email = anEmail();
     await v0.call('PUT', '/user', { bearer: user.access, body: { email } });
@@ -439,7 +443,7 @@ describe('recover, resend, reauthenticate', () => {
     ]);
   });
 
-  test('RE-01, RE-02, RE-03', async () => {
+  test('mails a code without a link, to a signed-in user with an address', async () => {
     const user = await aUser(v0);
     const reply = await v0.call('GET', '/reauthenticate', { bearer: user.access });
     expect([reply.status, reply.text]).toEqual([200, '{}']);

@@ -67,7 +67,7 @@ function pkce(): { verifier: string; query: string } {
 }
 
 describe('redirects', () => {
-  test('CB-01, CB-14 implicit: tokens and the provider token come in the fragment', async () => {
+  test('implicit: tokens and the provider token come in the fragment', async () => {
     const reply = await through('implicit|implicit@example.com|true');
     expect(reply.status).toBe(302);
     const { target, fragment, query } = redirectOf(reply);
@@ -93,7 +93,7 @@ describe('redirects', () => {
     });
   });
 
-  test('CB-02, PK-01, PK-02, PK-04, RF-15 a code is exchanged once, with its verifier', async () => {
+  test('a code is exchanged once, with its verifier', async () => {
     const { verifier, query } = pkce();
     const reply = await through('coder|coder@example.com|true', query);
     expect(reply.status).toBe(302);
@@ -114,7 +114,7 @@ describe('redirects', () => {
     expect(refreshed.json).not.toHaveProperty('provider_token');
   });
 
-  test('CB-06 a state works once', async () => {
+  test('a state works once', async () => {
     const { query } = pkce();
     const back = await signInAt(await begin(query), 'replayer|replayer@example.com|true');
     expect(redirectOf(await world.call('GET', back, { apikey: null })).query['code']).toBeDefined();
@@ -123,21 +123,21 @@ describe('redirects', () => {
     );
   });
 
-  test('CB-03 a code the provider refuses is only logged', async () => {
+  test('a code the provider refuses is only logged', async () => {
     const back = new URL(await signInAt(await begin(), 'broken|broken@example.com|true'));
     back.searchParams.set('code', 'made-up');
     const { fragment } = redirectOf(await world.call('GET', back.href, { apikey: null }));
     expect(fragment).toMatchObject({ error: 'server_error', error_code: 'unexpected_failure' });
   });
 
-  test('CB-04 a refusal of the user is passed on', async () => {
+  test('the user’s refusal is passed on', async () => {
     const back = await signInAt(await begin(), 'nobody', 'abort');
     expect(redirectOf(await world.call('GET', back, { apikey: null })).fragment['error']).toBe(
       'access_denied',
     );
   });
 
-  test('CB-05 an unknown state goes to the default target', async () => {
+  test('an unknown state goes to the default target', async () => {
     const reply = await world.call('GET', '/callback/acme?code=x&state=made-up', { apikey: null });
     expect(redirectOf(reply)).toMatchObject({
       target: APP,
@@ -145,7 +145,7 @@ describe('redirects', () => {
     });
   });
 
-  test('CB-07 a state works on the path of its own provider only', async () => {
+  test('a state works on the path of its own provider only', async () => {
     const back = await signInAt(await begin(), 'mixed|mixed@example.com|true');
     const reply = await world.call('GET', back.replace('/callback/acme', '/callback/other'), {
       apikey: null,
@@ -157,7 +157,7 @@ describe('redirects', () => {
     ).toBeDefined();
   });
 
-  test('CB-08 without any target the session is the answer', async () => {
+  test('without any target the session is the answer', async () => {
     configure({ redirectUrls: [] });
     try {
       const reply = await world.call('GET', '/authorize?provider=acme', { apikey: null });
@@ -187,7 +187,7 @@ describe('redirects', () => {
 });
 
 describe('authorize', () => {
-  test('AZ-01, AZ-03, AZ-04, AZ-05, AZ-07 parameters', async () => {
+  test('the redirect carries the parameters of flow, provider and application', async () => {
     const location = new URL(
       await begin('&access_type=offline&redirect_uri=evil&State=x&scopes=repo,deploy&Client_Id=evil'),
     );
@@ -208,7 +208,7 @@ describe('authorize', () => {
     expect(location.searchParams.has('Client_Id')).toBe(false);
   });
 
-  test('AZ-02, AZ-06 refusals', async () => {
+  test('missing or unknown providers and wrong challenges are refused', async () => {
     const get = (path: string) => world.call('GET', path, { apikey: null });
     expect((await get('/authorize?provider=nope')).json.error_code).toBe('validation_failed');
     expect((await get('/authorize')).status).toBe(400);
@@ -220,7 +220,7 @@ describe('whose account', () => {
   const errorOf = async (login: string): Promise<Record<string, string>> =>
     redirectOf(await through(login)).fragment;
 
-  test('CB-10, CB-15 L2 a proven account gets the identity', async () => {
+  test('a proven account gets the identity', async () => {
     const made = await world
       .admin()
       .auth.admin.createUser({ email: 'proven@example.com', password: 'correct horse', email_confirm: true });
@@ -233,7 +233,7 @@ describe('whose account', () => {
     expect((await world.call('POST', '/token?grant_type=password', { body: password })).status).toBe(200);
   });
 
-  test('CB-11 L4 an account nobody proved is handed to the mailbox, its password gone', async () => {
+  test('an unproven account goes to the owner of the mailbox, without its password', async () => {
     const squatter = await aUser(world, { email: 'squatted@example.com', data: { planted: true } });
     const { fragment } = redirectOf(await through('owner|squatted@example.com|true'));
     const user = await world.call('GET', '/user', { bearer: fragment['access_token'] });
@@ -248,7 +248,7 @@ describe('whose account', () => {
     );
   });
 
-  test.each(['false', 'text', ''])('CB-12 L5 an unverified address (%j) joins nothing', async (verified) => {
+  test.each(['false', 'text', ''])('an unverified address (%j) joins nothing', async (verified) => {
     const email = `unverified${verified}@example.com`;
     await aUser(world, { email });
     expect(await errorOf(`thief${verified}|${email}|${verified}`)).toMatchObject({
@@ -261,7 +261,7 @@ describe('whose account', () => {
     expect(count?.n).toBe(0);
   });
 
-  test('L7 an unverified address of nobody signs in, unproven', async () => {
+  test('an unverified address without an account signs in, unproven', async () => {
     const { fragment } = redirectOf(await through('newcomer|newcomer@example.com|false'));
     const [row] = await world.query<{ email_proven_at: Date | null }>(
       sql`select email_proven_at from auth.users where email = 'newcomer@example.com'`,
@@ -270,11 +270,11 @@ describe('whose account', () => {
     expect(row?.email_proven_at).toBeNull();
   });
 
-  test('L9 no address is an error', async () => {
+  test('no address is an error', async () => {
     expect(await errorOf('faceless')).toMatchObject({ error_code: 'unexpected_failure' });
   });
 
-  test('L12 a banned user stays out', async () => {
+  test('a banned user stays out', async () => {
     const { fragment } = redirectOf(await through('banned|banned@example.com|true'));
     const { sub } = claimsOf(fragment['access_token'] ?? '');
     await world.admin().auth.admin.updateUserById(sub, { ban_duration: '1h' });
@@ -284,7 +284,7 @@ describe('whose account', () => {
     });
   });
 
-  test('CB-13 L11 with sign-up off nobody new comes in', async () => {
+  test('with sign-up off there are no new users', async () => {
     configure({ allowSignup: false });
     try {
       expect(await errorOf('late|late@example.com|true')).toMatchObject({
@@ -296,7 +296,7 @@ describe('whose account', () => {
     }
   });
 
-  test('L6 with verification on an unverified address waits for its mail', async () => {
+  test('with verification on an unverified address waits for its mail', async () => {
     configure({ email: { verifyEmail: true, templates: [] } });
     try {
       expect(await errorOf('waiting|waiting@example.com|false')).toMatchObject({
@@ -331,7 +331,7 @@ describe('linking to a signed-in user', () => {
     });
   }
 
-  test('ID-01, ID-04, ID-05 links and unlinks, but not the last', async () => {
+  test('links and unlinks, but not the last', async () => {
     const user = await aUser(world);
     const { fragment } = redirectOf(await link(user.access, 'second|second@example.com|true'));
     const linked = await world.call('GET', '/user', { bearer: fragment['access_token'] });
@@ -344,7 +344,7 @@ describe('linking to a signed-in user', () => {
     expect(last.json.error_code).toBe('single_identity_not_deletable');
   });
 
-  test('ID-02 without the flag it redirects', async () => {
+  test('without skip_http_redirect it redirects', async () => {
     const user = await aUser(world);
     const reply = await world.call('GET', '/user/identities/authorize?provider=acme', {
       bearer: user.access,
@@ -352,7 +352,7 @@ describe('linking to a signed-in user', () => {
     expect(reply.status).toBe(302);
   });
 
-  test('ID-03 an identity has one owner', async () => {
+  test('an identity has one owner', async () => {
     await through('taken|taken@example.com|true');
     const user = await aUser(world);
     expect(redirectOf(await link(user.access, 'taken|taken@example.com|true')).fragment['error_code']).toBe(
@@ -360,7 +360,7 @@ describe('linking to a signed-in user', () => {
     );
   });
 
-  test('ID-06, ID-07 other ids', async () => {
+  test('unknown and malformed ids are refused', async () => {
     const user = await aUser(world);
     await link(user.access, 'third|third@example.com|true');
     const unlink = (id: string) => world.call('DELETE', `/user/identities/${id}`, { bearer: user.access });
@@ -368,7 +368,7 @@ describe('linking to a signed-in user', () => {
     expect((await unlink('not-a-uuid')).status).toBe(404);
   });
 
-  test('ID-08 an anonymous user becomes a full one', async () => {
+  test('an anonymous user becomes a full one', async () => {
     const anonymous = await world.call('POST', '/signup', { body: {} });
     const { fragment } = redirectOf(
       await link(anonymous.json.access_token, 'promoted|promoted@example.com|true'),

@@ -415,12 +415,12 @@ async function through(name: string): Promise<Reply> {
 }
 
 describe.each([...Object.entries(PLAIN), ...Object.entries(OIDC)])('%s', (name, make) => {
-  test('CB-09 signs in with its profile, and again as the same user', async () => {
+  test('signs in with its profile, and again as the same user', async () => {
     const email = EMAIL(name);
     current = make(email);
     requests.length = 0;
     const reply = await through(name);
-    // CB-09: what was posted must not be posted on.
+    // What was posted must not be posted on.
     expect(reply.status).toBe(current.post ? 303 : 302);
     const { fragment } = redirectOf(reply);
     expect(fragment).toMatchObject({ provider_token: 'provider-access' });

@@ -32,7 +32,7 @@ async function after<T>(ms: number, work: () => Promise<T>): Promise<T> {
 }
 
 describe('refresh', () => {
-  test('RF-01, RF-02, RF-13 rotates; the token before gets the same answer', async () => {
+  test('rotates; the token before gets the same answer', async () => {
     const user = await aUser(world);
     const first = await refresh(user.refresh);
     expect(first.status).toBe(200);
@@ -47,7 +47,7 @@ describe('refresh', () => {
     );
   });
 
-  test('RF-03 fifty at once share one new token', async () => {
+  test('fifty at once share one new token', async () => {
     const user = await aUser(world);
     const replies = await Promise.all(Array.from({ length: 50 }, () => refresh(user.refresh)));
     expect(replies.map((reply) => reply.status)).toEqual(Array(50).fill(200));
@@ -66,7 +66,7 @@ describe('refresh', () => {
     }
   });
 
-  test('RF-04, RF-05 a token two behind is reuse and ends the session', async () => {
+  test('a token two behind is reuse and ends the session', async () => {
     const user = await aUser(world);
     const second = (await refresh(user.refresh)).json.refresh_token;
     const third = (await refresh(second)).json.refresh_token;
@@ -81,7 +81,7 @@ describe('refresh', () => {
     );
   });
 
-  test('RF-06, RF-07, RF-08 what is no token of ours', async () => {
+  test('foreign and malformed tokens are refused', async () => {
     const user = await aUser(world);
     const { session_id: session } = claimsOf(user.access);
     expect(codeOf(await refresh('x'))).toEqual([400, 'validation_failed']);
@@ -100,7 +100,7 @@ describe('refresh', () => {
     expect((await refresh(user.refresh)).status).toBe(200);
   });
 
-  test('RF-09 after too long a rest it is over', async () => {
+  test('after too long without a refresh the session has expired', async () => {
     const user = await aUser(world);
     const day = 86_400_000;
     const { json } = await after(6 * day, () => refresh(user.refresh));
@@ -109,7 +109,7 @@ describe('refresh', () => {
     expect(codeOf(await after(8 * day, () => refresh(json.refresh_token)))).toEqual([400, 'session_expired']);
   });
 
-  test('RF-10, RF-11, RF-12 bans, sign-out, fresh claims', async () => {
+  test('bans and sign-outs count; claims are fresh', async () => {
     const user = await aUser(world);
     await admin().updateUserById(user.id, { ban_duration: '1h' });
     expect(codeOf(await refresh(user.refresh))).toEqual([400, 'user_banned']);
@@ -120,7 +120,7 @@ describe('refresh', () => {
     expect(codeOf(await refresh(json.refresh_token))).toEqual([400, 'refresh_token_not_found']);
   });
 
-  test('RF-14 without the database it is a 503, never a sign-out', async () => {
+  test('without the database it is a 503, never a sign-out', async () => {
     const lonely = await startAuth({ join: world });
     const user = await aUser(world);
     await lonely.owner.close();
@@ -146,7 +146,7 @@ describe('refresh', () => {
 });
 
 describe('the own record', () => {
-  test('US-01 to US-05, US-09, US-10 who is asking', async () => {
+  test('the token decides who is asking', async () => {
     const user = await aUser(world);
     const get = (bearer?: string) => world.call('GET', '/user', { bearer });
     expect((await get(user.access)).json).toMatchObject({ id: user.id, email: user.email });
@@ -170,7 +170,7 @@ describe('the own record', () => {
     expect(codeOf(await get(user.access))).toEqual([403, 'bad_jwt']);
   });
 
-  test('US-06, US-07, US-08 sessions, users and bans are looked up', async () => {
+  test('sessions, users and bans are looked up', async () => {
     const [a, b, c] = [await aUser(world), await aUser(world), await aUser(world)];
     await world.query(sql`delete from auth.sessions where user_id = ${a.id}`);
     await admin().deleteUser(b.id);
@@ -181,7 +181,7 @@ describe('the own record', () => {
     expect(await get(c.access)).toEqual([403, 'user_banned']);
   });
 
-  test('US-11, US-12, US-13, US-23, US-24, US-25 changing data', async () => {
+  test('changes metadata', async () => {
     const user = await aUser(world, { data: { a: 1, b: 2 } });
     const put = (body: unknown) => world.call('PUT', '/user', { bearer: user.access, body });
     const changed = await put({ data: { a: null, c: 3 }, current_password: 'ignored' });
@@ -194,7 +194,7 @@ describe('the own record', () => {
     expect(claimsOf((await refresh(user.refresh)).json.access_token).user_metadata).toMatchObject({ c: 3 });
   });
 
-  test('US-14, US-15, US-16, US-17 passwords and taken addresses', async () => {
+  test('refuses weak and same passwords and taken addresses', async () => {
     const user = await aUser(world);
     const other = (await signIn(user)).json;
     const put = (body: unknown) => world.call('PUT', '/user', { bearer: user.access, body });
@@ -208,7 +208,7 @@ describe('the own record', () => {
     expect(codeOf(await put({ email: taken.email }))).toEqual([422, 'email_exists']);
   });
 
-  test('US-18 to US-21 an address changes when both mailboxes agreed', async () => {
+  test('an address changes when both mailboxes agreed', async () => {
     const user = await aUser(world);
     const email = `new-${user.email}`;
     const put = await world.call('PUT', '/user', { bearer: user.access, body: { email } });
@@ -234,7 +234,7 @@ describe('the own record', () => {
 });
 
 describe('sign-out', () => {
-  test('LO-01, LO-02, LO-03, LO-07 scopes', async () => {
+  test('ends this session, all, or the others', async () => {
     const user = await aUser(world);
     const out = (bearer: string, scope: string) => world.call('POST', `/logout${scope}`, { bearer });
     const session = async () => (await signIn(user)).json;
@@ -254,7 +254,7 @@ describe('sign-out', () => {
     ]);
   });
 
-  test('LO-04, LO-05, LO-06 oddities', async () => {
+  test('unknown scopes are refused, and an admin can sign somebody out', async () => {
     const user = await aUser(world);
     const json = { 'content-type': 'application/json;charset=UTF-8' };
     expect((await world.call('POST', '/logout?scope=x', { bearer: user.access })).status).toBe(400);
@@ -290,7 +290,7 @@ describe('second factors', () => {
     });
   }
 
-  test('MF-01 to MF-06, MF-19 enrolling', async () => {
+  test('enrols a factor', async () => {
     const user = await aUser(world);
     const { json } = await post('/factors', user.access, { factor_type: 'totp', issuer: undefined });
     expect(json).toMatchObject({ type: 'totp', totp: { secret: expect.stringMatching(/^[A-Z2-7]{32}$/) } });
@@ -316,7 +316,7 @@ describe('second factors', () => {
     expect(challenge.json.expires_at - world.now().getTime() / 1000).toBeCloseTo(300, -1);
   });
 
-  test('MF-07, MF-13, MF-17, MF-18, RF-16, RF-17 verifying raises the session and ends the rest', async () => {
+  test('verifying raises the session and ends the rest', async () => {
     const user = await aUser(world);
     const other = (await signIn(user)).json;
     const [factor, spare] = [await enrol(user.access), await enrol(user.access, 'spare')];
@@ -335,7 +335,7 @@ describe('second factors', () => {
     expect(factors.some((one: { id: string }) => one.id === spare.id)).toBe(false);
   });
 
-  test('MF-08 to MF-12 what does not verify', async () => {
+  test('wrong codes and challenges do not verify', async () => {
     const user = await aUser(world);
     const factor = await enrol(user.access);
     const wrong = await verify(user.access, factor, code(factor.secret) === '000000' ? '111111' : '000000');
@@ -362,7 +362,7 @@ describe('second factors', () => {
     expect(codeOf(await answer(late, code(factor.secret)))).toEqual([422, 'mfa_challenge_expired']);
   });
 
-  test('MF-14, MF-15, MF-16, US-22 what aal1 may not do', async () => {
+  test('what aal1 may not do', async () => {
     const user = await aUser(world);
     const factor = await enrol(user.access);
     const raised = (await verify(user.access, factor)).json;
