@@ -15,34 +15,30 @@ export class Fields {
     return this.#get(name) !== undefined;
   }
 
-  /** The text of a field; undefined when absent. */
   text(name: string): string | undefined {
-    const value = this.#get(name);
-    if (value === undefined) return undefined;
-    if (typeof value !== 'string') throw problems.badJson(`${name} must be a string`);
-    return value;
+    return this.#typed(name, 'a string', (value) => typeof value === 'string');
   }
 
-  /** As `text`, and an empty string counts as absent. */
+  /** As `text`, but an empty string counts as absent. */
   filled(name: string): string | undefined {
     return this.text(name) || undefined;
   }
 
   flag(name: string): boolean | undefined {
-    const value = this.#get(name);
-    if (value === undefined) return undefined;
-    if (typeof value !== 'boolean') throw problems.badJson(`${name} must be a boolean`);
-    return value;
+    return this.#typed(name, 'a boolean', (value) => typeof value === 'boolean');
   }
 
   object(name: string): JsonObject | undefined {
-    const value = this.#get(name);
-    if (value === undefined) return undefined;
-    if (!isJsonObject(value)) throw problems.badJson(`${name} must be an object`);
-    return value;
+    return this.#typed(name, 'an object', isJsonObject);
   }
 
-  /** A query parameter that counts; empty is absent. */
+  #typed<T>(name: string, type: string, is: (value: unknown) => value is T): T | undefined {
+    const value = this.#get(name);
+    if (value === undefined || is(value)) return value;
+    throw problems.badJson(`${name} must be ${type}`);
+  }
+
+  /** A non-negative integer of the query; empty is absent. */
   count(name: string): number | undefined {
     const text = this.filled(name);
     if (text === undefined) return undefined;

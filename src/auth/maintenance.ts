@@ -39,10 +39,10 @@ export async function maintain(auth: AuthContext): Promise<number> {
   return await auth.db.transaction(async (db) => {
     if (!(await tryTransactionLock(db, 'authMaintenance'))) return 0;
     let removed = 0;
-    for (const { table, key, condition } of expired(now, auth.settings().refreshExpirySeconds)) {
+    for (const { table, condition, key = 'id' } of expired(now, auth.settings().refreshExpirySeconds)) {
       const rows = await db.query(sql`
-        delete from ${raw(table)} where ${raw(key)} in (
-          select ${raw(key)} from ${raw(table)} where ${condition} limit ${BATCH} for update skip locked)
+        delete from auth.${raw(table)} where ${raw(key)} in (
+          select ${raw(key)} from auth.${raw(table)} where ${condition} limit ${BATCH} for update skip locked)
         returning 1`);
       removed += rows.length;
     }
@@ -50,33 +50,29 @@ export async function maintain(auth: AuthContext): Promise<number> {
   });
 }
 
-type Expired = { readonly table: string; readonly key: string; readonly condition: Sql };
+/** Rows older than this condition go; `key` is what a batch selects them by. */
+type Expired = { readonly table: string; readonly condition: Sql; readonly key?: 'ctid' };
 
 function expired(now: Date, refreshExpirySeconds: number): Expired[] {
   const ago = (ms: number): Date => new Date(now.getTime() - ms);
   const dayAgo = ago(DAY_MS);
+  const unused = ago(refreshExpirySeconds * 1000 + DAY_MS);
   return [
     {
-      table: 'auth.sessions',
-      key: 'id',
-      condition: sql`not_after < ${dayAgo} or coalesce(refreshed_at, created_at) < ${ago(refreshExpirySeconds * 1000 + DAY_MS)}`,
+      table: 'sessions',
+      condition: sql`not_after < ${dayAgo} or coalesce(refreshed_at, created_at) < ${unused}`,
     },
-    { table: 'auth.refresh_tokens', key: 'id', condition: sql`revoked and updated_at < ${dayAgo}` },
-    { table: 'auth.flow_state', key: 'id', condition: sql`created_at < ${dayAgo}` },
-    { table: 'auth.one_time_tokens', key: 'id', condition: sql`expires_at < ${dayAgo}` },
-    { table: 'auth.mfa_challenges', key: 'id', condition: sql`created_at < ${dayAgo}` },
-    {
-      table: 'auth.mfa_factors',
-      key: 'id',
-      condition: sql`status = 'unverified' and created_at < ${dayAgo}`,
-    },
-    { table: 'auth.email_throttle', key: 'ctid', condition: sql`sent_at < ${ago(HOUR_MS)}` },
+    { table: 'refresh_tokens', condition: sql`revoked and updated_at < ${dayAgo}` },
+    { table: 'flow_state', condition: sql`created_at < ${dayAgo}` },
+    { table: 'one_time_tokens', condition: sql`expires_at < ${dayAgo}` },
+    { table: 'mfa_challenges', condition: sql`created_at < ${dayAgo}` },
+    { table: 'mfa_factors', condition: sql`status = 'unverified' and created_at < ${dayAgo}` },
+    { table: 'email_throttle', condition: sql`sent_at < ${ago(HOUR_MS)}`, key: 'ctid' },
     // A bucket that was not used for a day is full again.
-    { table: 'auth.rate_limits', key: 'ctid', condition: sql`updated_at < ${dayAgo}` },
-    { table: 'auth.audit_log_entries', key: 'id', condition: sql`created_at < ${ago(AUDIT_DAYS * DAY_MS)}` },
+    { table: 'rate_limits', condition: sql`updated_at < ${dayAgo}`, key: 'ctid' },
+    { table: 'audit_log_entries', condition: sql`created_at < ${ago(AUDIT_DAYS * DAY_MS)}` },
     {
-      table: 'auth.mail_outbox',
-      key: 'id',
+      table: 'mail_outbox',
       condition: sql`state not in ('pending', 'sending') and created_at < ${ago(MAIL_DAYS * DAY_MS)}`,
     },
   ];

@@ -5,7 +5,8 @@ import { readEmail } from './users/email-address.ts';
 import { Fields, parseJsonBody } from './fields.ts';
 import { mergeMetadata } from './users/metadata.ts';
 import { pageHeaders, readPage } from './http/pagination.ts';
-import { checkImportedHash, checkPasswordForm, weaknesses } from './users/password.ts';
+import { checkImportedHash } from './users/imported-hash.ts';
+import { checkPasswordForm, weaknesses } from './users/password.ts';
 import { AuthProblem, toWire, wireVersion } from './problem.ts';
 
 describe('addresses', () => {

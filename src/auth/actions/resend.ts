@@ -6,11 +6,11 @@ import { parseEmail } from '../users/email-address.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
 import { problems } from '../problem.ts';
-import { BUCKETS } from '../rate-limit.ts';
+import { BUCKETS, type MailGapKind } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
 import { queueConfirmation } from '../accounts/token-mail.ts';
 import { hasForeignCredentials } from '../accounts/email-ownership.ts';
-import { findUserByEmail, updateUser } from '../users/user.ts';
+import { findUserByEmail, updateUser, type UserRow } from '../users/user.ts';
 
 export async function resend(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body, settings } = request;
@@ -31,41 +31,47 @@ export async function resend(auth: AuthContext, request: AuthRequest): Promise<A
   const email = parseEmail(body.text('email'));
   const challenge = parseChallenge(body);
   if (!settings.mail) return EMPTY;
-  const again = type === 'signup' ? signupAgain : emailChangeAgain;
-  await withMinimumDuration(() => auth.db.transaction((db) => again(auth, db, request, email, challenge)));
+  const { kind, send } = RESEND[type === 'signup' ? 'signup' : 'email_change'];
+  await withMinimumDuration(() =>
+    auth.db.transaction(async (db) => {
+      await auth.limiter.mailRequest(db, request, kind, email);
+      const user = await findUserByEmail(db, email);
+      if (user) await send(auth, db, request, user, challenge);
+    }),
+  );
   auth.outbox.wake();
   return EMPTY;
 }
 
-async function signupAgain(
+type Send = (
   auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
-  email: string,
+  user: UserRow,
   challenge: Challenge | undefined,
-): Promise<void> {
-  const { now } = request;
-  await auth.limiter.mailRequest(db, request, 'confirmation', email);
-  const user = await findUserByEmail(db, email);
-  if (!user || user.email_confirmed_at) return;
-  await updateUser(db, user.id, now, { confirmation_sent_at: now });
-  // Anybody may ask for the mail again: it confirms the sign-up's password only when the account holds nothing else.
-  const revokes = user.encrypted_password === null || hasForeignCredentials(user);
-  await queueConfirmation(auth, db, request, { user, to: email, challenge, revokes });
-}
+) => Promise<void>;
 
-async function emailChangeAgain(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
-  email: string,
-  challenge: Challenge | undefined,
-): Promise<void> {
-  const { now } = request;
-  await auth.limiter.mailRequest(db, request, 'email_change', email);
-  const user = await findUserByEmail(db, email);
-  if (!user?.email_change) return;
-  // Both sides start over: the secrets of the first mails are replaced.
-  await updateUser(db, user.id, now, { email_change_sent_at: now, email_change_confirm_status: 0 });
-  await mailEmailChange(auth, db, request, user.id, challenge);
-}
+const RESEND: Readonly<
+  Record<'signup' | 'email_change', { readonly kind: MailGapKind; readonly send: Send }>
+> = {
+  signup: {
+    kind: 'confirmation',
+    async send(auth, db, request, user, challenge) {
+      if (user.email_confirmed_at || user.email === null) return;
+      await updateUser(db, user.id, request.now, { confirmation_sent_at: request.now });
+      // Anybody may ask for the mail: it confirms the sign-up's password only when the account holds nothing else.
+      const revokes = user.encrypted_password === null || hasForeignCredentials(user);
+      await queueConfirmation(auth, db, request, { user, to: user.email, challenge, revokes });
+    },
+  },
+  email_change: {
+    kind: 'email_change',
+    async send(auth, db, request, user, challenge) {
+      if (!user.email_change) return;
+      // Both sides start over: the secrets of the first mails are replaced.
+      const change = { email_change_sent_at: request.now, email_change_confirm_status: 0 };
+      await updateUser(db, user.id, request.now, change);
+      await mailEmailChange(auth, db, request, user.id, challenge);
+    },
+  },
+};

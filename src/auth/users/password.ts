@@ -1,10 +1,10 @@
 // Passwords: the rules, and hashing off the main thread. Verifying takes the same time for an unknown user as for a known
 // one.
-import { createCipheriv, scrypt, timingSafeEqual } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { Problem } from '../../problem/problem.ts';
 import { problems } from '../problem.ts';
+import { argon2, verifyHash } from './imported-hash.ts';
 
 /** What bcrypt reads; kept for every scheme, so that a password means the same everywhere. */
 const MAX_BYTES = 72;
@@ -39,10 +39,6 @@ export function checkPasswordStrength(password: string): void {
   const reasons = weaknesses(password);
   if (reasons.length > 0) throw problems.weakPassword(WEAK_MESSAGE, reasons);
 }
-
-// Native code, loaded at the first password: it costs 10 MB that a server without passwords need not hold.
-const argon2 = () => import('@node-rs/argon2');
-const bcrypt = () => import('@node-rs/bcrypt');
 
 const NATIVE_SUFFIXES = ['', '-gnu', '-musl', '-msvc', '-gnueabihf'];
 
@@ -132,90 +128,4 @@ export class PasswordHasher {
       else this.#running -= 1;
     }
   }
-}
-
-async function verifyHash(password: string, hash: string): Promise<boolean> {
-  try {
-    if (/^\$2[aby]\$/.test(hash)) return await (await bcrypt()).verify(password, hash);
-    if (/^\$argon2(?:i|id)\$/.test(hash)) return await (await argon2()).verify(hash, password);
-    if (hash.startsWith('$fbscrypt$')) return await verifyFirebaseScrypt(password, hash);
-  } catch {
-    // An unreadable hash matches no password.
-  }
-  return false;
-}
-
-/** Limits on imported hashes: verifying one must not cost more than a sign-in may. */
-const MAX_BCRYPT_COST = 14;
-const MAX_MEMORY_KIB = 256 * 1024;
-
-/** Throws unless it is a hash that can be verified at an acceptable cost. */
-export function checkImportedHash(hash: string): void {
-  const bcrypt = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/.exec(hash);
-  if (bcrypt) {
-    const cost = Number(bcrypt[1]);
-    if (cost < 4 || cost > MAX_BCRYPT_COST)
-      throw problems.validationFailed(`bcrypt cost must be between 4 and ${MAX_BCRYPT_COST}`);
-    return;
-  }
-  const argon2 =
-    /^\$argon2(?:i|id)\$v=19\$m=(\d{1,8}),t=(\d{1,3}),p=(\d{1,3})\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/.exec(
-      hash,
-    );
-  if (argon2) {
-    const [, memory, time, parallelism] = argon2.map(Number);
-    const inBounds = within(memory, 8, MAX_MEMORY_KIB) && within(time, 1, 20) && within(parallelism, 1, 16);
-    if (!inBounds) throw problems.validationFailed('argon2 parameters are out of bounds');
-    return;
-  }
-  const firebase = parseFirebaseScrypt(hash);
-  if (firebase) return;
-  throw problems.validationFailed('password_hash must be a bcrypt, argon2i, argon2id or fbscrypt hash');
-}
-
-type FirebaseScrypt = {
-  readonly n: number;
-  readonly r: number;
-  readonly p: number;
-  readonly salt: Buffer;
-  readonly signerKey: Buffer;
-  readonly expected: Buffer;
-};
-
-function parseFirebaseScrypt(hash: string): FirebaseScrypt | undefined {
-  const match =
-    /^\$fbscrypt\$v=1,n=(\d{1,3}),r=(\d{1,3}),p=(\d{1,3})(?:,ss=([A-Za-z0-9+/]+={0,2}))?(?:,sk=([A-Za-z0-9+/]+={0,2}))?\$([A-Za-z0-9+/]+={0,2})\$([A-Za-z0-9+/]+={0,2})$/.exec(
-      hash,
-    );
-  if (!match) return undefined;
-  const [n, r, p] = [Number(match[1]), Number(match[2]), Number(match[3])];
-  const isAffordable =
-    within(n, 1, 17) && r >= 1 && within(p, 1, 16) && 128 * r * 2 ** n <= MAX_MEMORY_KIB * 1024;
-  if (!isAffordable) throw problems.validationFailed('fbscrypt parameters are out of bounds');
-  const separator = Buffer.from(match[4] ?? '', 'base64');
-  return {
-    n,
-    r,
-    p,
-    salt: Buffer.concat([Buffer.from(match[6] ?? '', 'base64'), separator]),
-    signerKey: Buffer.from(match[5] ?? '', 'base64'),
-    expected: Buffer.from(match[7] ?? '', 'base64'),
-  };
-}
-
-async function verifyFirebaseScrypt(password: string, hash: string): Promise<boolean> {
-  const parsed = parseFirebaseScrypt(hash);
-  if (!parsed) return false;
-  const { n, r, p, salt, signerKey, expected } = parsed;
-  const key = await new Promise<Buffer>((resolve, reject) => {
-    const options = { N: 2 ** n, r, p, maxmem: 130 * r * 2 ** n + 1024 * 1024 };
-    scrypt(password, salt, 32, options, (error, derived) => (error ? reject(error) : resolve(derived)));
-  });
-  const cipher = createCipheriv('aes-256-ctr', key, Buffer.alloc(16));
-  const actual = Buffer.concat([cipher.update(signerKey), cipher.final()]);
-  return actual.length === expected.length && timingSafeEqual(actual, expected);
-}
-
-function within(value: number | undefined, least: number, most: number): boolean {
-  return value !== undefined && value >= least && value <= most;
 }

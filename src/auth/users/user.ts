@@ -171,23 +171,29 @@ export type NewEmailUser = {
   readonly passwordHash: string | null;
   readonly data: JsonObject;
   readonly confirmed: boolean;
+  /** The metadata is exactly `data`; nothing is added, and nothing goes into the identity. */
+  readonly byAdmin?: boolean;
+  readonly invited?: boolean;
 };
 
 /** A user with an email identity; the address is not proven yet. */
 export async function insertEmailUser(db: Queryable, now: Date, user: NewEmailUser): Promise<string> {
-  const { email, passwordHash, data, confirmed } = user;
+  const { email, passwordHash, data, confirmed, byAdmin = false, invited = false } = user;
   const id = randomUUID();
   await insertUser(db, now, {
     id,
     email,
     passwordHash,
-    userMetadata: { ...data, sub: id, email, email_verified: confirmed, phone_verified: false },
+    userMetadata: byAdmin
+      ? data
+      : { ...data, sub: id, email, email_verified: confirmed, phone_verified: false },
     appMetadata: { provider: 'email', providers: ['email'] },
     isAnonymous: false,
     confirmed,
     proven: false,
+    invited,
   });
-  await insertEmailIdentity(db, { id, email }, data, false, now);
+  await insertEmailIdentity(db, { id, email }, byAdmin ? {} : data, false, now);
   return id;
 }
 

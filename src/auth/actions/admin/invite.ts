@@ -1,6 +1,5 @@
 // POST /invite: an account without a password, and a mail that signs in to it.
 import type { Queryable } from '../../../postgres/owner-database.ts';
-import { randomUUID } from 'node:crypto';
 import type { AuthContext } from '../../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
 import { parseEmail } from '../../users/email-address.ts';
@@ -13,8 +12,7 @@ import { queueTokenMail } from '../../accounts/token-mail.ts';
 import {
   findUserByEmail,
   readUser,
-  insertEmailIdentity,
-  insertUser,
+  insertEmailUser,
   toUserJson,
   updateUser,
   type UserRow,
@@ -53,20 +51,8 @@ export async function inviteUser(
   const known = await findUserByEmail(db, email);
   if (known?.email_confirmed_at) throw problems.emailExists();
   if (known) return await reinvite(db, known, data, now);
-  const id = randomUUID();
-  await insertUser(db, now, {
-    id,
-    email,
-    passwordHash: null,
-    userMetadata: data,
-    appMetadata: { provider: 'email', providers: ['email'] },
-    isAnonymous: false,
-    confirmed: false,
-    proven: false,
-    invited: true,
-  });
-  await insertEmailIdentity(db, { id, email }, {}, false, now);
-  return await readUser(db, id);
+  const order = { email, passwordHash: null, data, confirmed: false, byAdmin: true, invited: true };
+  return await readUser(db, await insertEmailUser(db, now, order));
 }
 
 /** The admin's metadata replaces what a stranger wrote, and is merged into that of an earlier invitation. */

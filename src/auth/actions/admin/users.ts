@@ -12,7 +12,8 @@ import { hasForeignCredentials, isProven } from '../../accounts/email-ownership.
 import { mergeMetadata } from '../../users/metadata.ts';
 import { voidAllTokens } from '../../sessions/one-time-token.ts';
 import { readPage, pageHeaders } from '../../http/pagination.ts';
-import { checkImportedHash, checkPassword, checkPasswordStrength } from '../../users/password.ts';
+import { checkImportedHash } from '../../users/imported-hash.ts';
+import { checkPassword, checkPasswordStrength } from '../../users/password.ts';
 import { problems } from '../../problem.ts';
 import { EMPTY, json, type Answer, type AuthRequest } from '../../http/request.ts';
 import { endSessions } from '../../sessions/session.ts';
