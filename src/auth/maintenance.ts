@@ -1,5 +1,6 @@
 // Periodic cleaning: expired rows are deleted and signing keys rotate. In small batches, on one instance at a time; a
 // missed round does no harm.
+import { tryTransactionLock } from '../postgres/advisory-lock.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import type { AuthContext } from './auth-context.ts';
 
@@ -10,9 +11,6 @@ const DAY_MS = 24 * HOUR_MS;
 /** How long the audit log and delivered mail are kept. */
 const AUDIT_DAYS = 90;
 const MAIL_DAYS = 7;
-
-/** Advisory lock: `svc` in ASCII as a number (decimal, as PostgreSQL 15 reads no hexadecimal), and a number of its own. */
-const LOCK: Sql = raw('7566947, 20');
 
 export type Maintenance = { close(): Promise<void> };
 

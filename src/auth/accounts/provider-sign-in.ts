@@ -1,5 +1,6 @@
 // Signing in with a provider's profile, at the end of every flow: redirect, code exchange, confirm page, ID token.
 import type { Queryable } from '../../postgres/owner-database.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { SignedInIds } from '../access.ts';
 import type { AuthContext } from '../auth-context.ts';
@@ -7,7 +8,6 @@ import type { AuthRequest } from '../http/request.ts';
 import { problems } from '../problem.ts';
 import { openProfile, type FlowRow } from '../sessions/flow-state.ts';
 import { signIn, type TokenResponse } from '../sessions/session.ts';
-import { isUniqueViolation } from '../users/user.ts';
 import { resolveIdentity, type LinkOrder } from './identity-link.ts';
 
 /** Finds or makes the account of a profile and opens a session. */
@@ -66,5 +66,7 @@ export async function transactionWithRetry<T>(
 
 /** Whether somebody else took the identity or the address first. */
 export function isTaken(error: unknown): boolean {
-  return isUniqueViolation(error) || (error instanceof Problem && error.code === 'email_exists');
+  return (
+    isDatabaseError(error, 'unique_violation') || (error instanceof Problem && error.code === 'email_exists')
+  );
 }

@@ -30,7 +30,6 @@ import {
   updateUser,
   type UserRow,
 } from '../users/user.ts';
-import { isDatabaseError } from '../../postgres/pg-error.ts';
 
 export async function signup(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body } = request;

@@ -1,6 +1,7 @@
 // The user record: reading it with its identities and factors, writing it, and the object clients see.
 import { randomUUID } from 'node:crypto';
 import { must } from '../../lib/assert.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { join, raw, sql, type Sql } from '../../postgres/sql.ts';
 import type { JsonObject } from '../fields.ts';
@@ -141,7 +142,7 @@ export async function insertUser(db: Queryable, now: Date, user: NewUser): Promi
 
 /** Losing a race for an address gives the same answer as finding it taken. */
 function takenOr(error: unknown): unknown {
-  if (!isUniqueViolation(error)) return error;
+  if (!isDatabaseError(error, 'unique_violation')) return error;
   return error.constraint === 'users_phone_key' ? problems.phoneExists() : problems.emailExists();
 }
 

@@ -1,4 +1,5 @@
 // /admin/users/:id/factors: lists a user's factors, and removes the one somebody has lost.
+import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
@@ -41,7 +42,7 @@ export async function updateFactor(auth: AuthContext, request: AuthRequest): Pro
       });
     });
   } catch (error) {
-    throw isUniqueViolation(error) ? problems.factorNameConflict() : error;
+    throw isDatabaseError(error, 'unique_violation') ? problems.factorNameConflict() : error;
   }
   const updated = await findFactor(auth, request);
   return json(toFactorJson(updated.factor));

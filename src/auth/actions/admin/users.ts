@@ -1,6 +1,7 @@
 // /admin/users: managing accounts with the secret key. Sends no mail and has no rate limits.
 import { randomUUID } from 'node:crypto';
 import type { Queryable } from '../../../postgres/owner-database.ts';
+import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
@@ -196,11 +197,8 @@ async function hardDelete(db: Queryable, id: string): Promise<void> {
   try {
     await db.query(sql`delete from auth.users where id = ${id}`);
   } catch (error) {
-    // 23001 is RESTRICT, a code of its own since PostgreSQL 18.
-    const isHeld =
-      error instanceof Error && 'code' in error && (error.code === '23503' || error.code === '23001');
-    if (!isHeld) throw error;
-    const table = 'table' in error && typeof error.table === 'string' ? ` (table ${error.table})` : '';
+    if (!isDatabaseError(error, 'foreign_key_violation', 'restrict_violation')) throw error;
+    const table = error.table === undefined ? '' : ` (table ${error.table})`;
     throw problems.conflict(`The user is still referenced by other rows${table}`, error);
   }
 }
