@@ -1,6 +1,6 @@
 // Who may use a route: callers with an API key, signed-in users, admins.
 import type { Presented } from '../identity/credentials.ts';
-import { doorOf } from '../identity/caller.ts';
+import { withoutApiKey } from '../identity/caller.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { AuthContext } from './auth-context.ts';
@@ -13,8 +13,8 @@ export type SignedIn = { readonly user: UserRow; readonly session: SessionRow };
 
 /** Throws unless a header holds an API key. A wrong key beside a right one is refused too. */
 export function requireApiKey(presented: Presented): void {
-  const door = doorOf(presented.apikey, presented.bearer);
-  if (door !== 'open') throw door.refusal.reason === 'no-key' ? problems.noApiKey() : problems.wrongApiKey();
+  const refused = withoutApiKey(presented.apikey, presented.bearer);
+  if (refused) throw refused.refusal.reason === 'no-key' ? problems.noApiKey() : problems.wrongApiKey();
   if (presented.bearer.kind === 'keylike') throw problems.wrongApiKey();
 }
 

@@ -1,4 +1,4 @@
-// Who calls, as the data APIs see it. Principle: Authorization decides who you are, `apikey` only opens the door.
+// Who calls, as the data APIs see it. Authorization decides who you are; an API key only lets the request in.
 import type { CallerSettings, DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import { ANON_CLAIMS_JSON, SERVICE_CLAIMS_JSON, type Claims } from './claims.ts';
 import type { Credential, Presented } from './credentials.ts';
@@ -25,10 +25,10 @@ export type Resolution = { readonly ok: true; readonly caller: Caller } | Refuse
 const NO_KEY: Refused = { ok: false, refusal: { reason: 'no-key' } };
 const UNKNOWN_KEY: Refused = { ok: false, refusal: { reason: 'unknown-key' } };
 
-/** Rows K1 to K23 of the decision table, for `/rest/v1` and `/storage/v1`. */
+/** For `/rest/v1` and `/storage/v1`. */
 export function resolveDataCaller({ apikey, bearer }: Presented): Resolution {
-  const door = doorOf(apikey, bearer);
-  if (door !== 'open') return door;
+  const refused = withoutApiKey(apikey, bearer);
+  if (refused) return refused;
   switch (bearer.kind) {
     case 'none':
       return { ok: true, caller: apikey.kind === 'secret' ? SERVICE : ANON };
@@ -52,12 +52,14 @@ export function resolveFunctionCaller({ bearer }: Presented): Caller {
   return bearer.kind === 'token' ? tokenCaller(bearer) : ANON;
 }
 
-/** Whether the request may pass at all: a key must be in one of the two headers (a user token alone is not enough). */
-export function doorOf(apikey: Credential, bearer: Credential): 'open' | Refused {
-  if (apikey.kind === 'publishable' || apikey.kind === 'secret') return 'open';
-  if (apikey.kind !== 'none') return UNKNOWN_KEY;
-  if (bearer.kind === 'publishable' || bearer.kind === 'secret') return 'open';
-  return bearer.kind === 'keylike' ? UNKNOWN_KEY : NO_KEY;
+/** The refusal when neither header holds an API key: a user token alone is not enough. Undefined when one does. */
+export function withoutApiKey(apikey: Credential, bearer: Credential): Refused | undefined {
+  if (hasApiKey(apikey) || (apikey.kind === 'none' && hasApiKey(bearer))) return undefined;
+  return apikey.kind !== 'none' || bearer.kind === 'keylike' ? UNKNOWN_KEY : NO_KEY;
+}
+
+function hasApiKey({ kind }: Credential): boolean {
+  return kind === 'publishable' || kind === 'secret';
 }
 
 export function tokenCaller({ claims, token }: Extract<Credential, { kind: 'token' }>): Caller {

@@ -7,7 +7,7 @@ type Words = { readonly title: string; readonly sentence: string; readonly butto
 
 const WORDS: Readonly<Record<Language, Words>> = {
   en: { title: 'One more step', sentence: 'Press the button to continue.', button: 'Continue' },
-  de: { title: 'Noch ein Schritt', sentence: 'Drücke den Knopf, um fortzufahren.', button: 'Weiter' },
+  de: { title: 'Noch ein Schritt', sentence: 'Klicke auf „Weiter“, um fortzufahren.', button: 'Weiter' },
   fr: { title: 'Encore une étape', sentence: 'Appuyez sur le bouton pour continuer.', button: 'Continuer' },
   es: { title: 'Un paso más', sentence: 'Pulsa el botón para continuar.', button: 'Continuar' },
 };

@@ -15,23 +15,24 @@ const WORDS: Readonly<Record<Language, Words>> = {
   en: {
     title: 'Connect this sign-in?',
     sentence: (provider, identity, account) =>
-      `${provider} account ${identity} will open the account ${account}.`,
+      `Your ${provider} account ${identity} will be able to sign in to the account ${account}.`,
     unnamed: 'without an address',
-    warning: 'If that account is not yours, or you did not ask for this just now, close this page.',
+    warning: 'If that account is not yours, or you did not just ask for this, close this page.',
     button: 'Connect',
   },
   de: {
     title: 'Diese Anmeldung verbinden?',
     sentence: (provider, identity, account) =>
-      `Das ${provider}-Konto ${identity} wird das Konto ${account} öffnen.`,
+      `Mit dem ${provider}-Konto ${identity} kannst du dich dann im Konto ${account} anmelden.`,
     unnamed: 'ohne Adresse',
-    warning: 'Wenn dieses Konto nicht deines ist oder du das nicht eben verlangt hast, schließe diese Seite.',
+    warning:
+      'Wenn dieses Konto nicht dir gehört oder du das nicht gerade angefordert hast, schließe diese Seite.',
     button: 'Verbinden',
   },
   fr: {
     title: 'Associer cette connexion ?',
     sentence: (provider, identity, account) =>
-      `Le compte ${provider} ${identity} ouvrira le compte ${account}.`,
+      `Le compte ${provider} ${identity} permettra de se connecter au compte ${account}.`,
     unnamed: 'sans adresse',
     warning: 'Si ce compte n’est pas le vôtre, ou si vous ne venez pas de le demander, fermez cette page.',
     button: 'Associer',
@@ -39,7 +40,7 @@ const WORDS: Readonly<Record<Language, Words>> = {
   es: {
     title: '¿Vincular este acceso?',
     sentence: (provider, identity, account) =>
-      `La cuenta de ${provider} ${identity} abrirá la cuenta ${account}.`,
+      `Con la cuenta de ${provider} ${identity} podrás entrar en la cuenta ${account}.`,
     unnamed: 'sin dirección',
     warning: 'Si esa cuenta no es tuya, o no acabas de pedirlo, cierra esta página.',
     button: 'Vincular',

@@ -174,7 +174,7 @@ describe('what an imported key may vouch for', () => {
       expect(await verified(await signed(claims))).toMatch(/^An imported key is/);
   });
 
-  test('its service token opens neither the admin API nor the door, also when it was imported by an earlier version', async () => {
+  test('its service token is accepted neither as an admin nor as an API key, also when it was imported by an earlier version', async () => {
     const service = await signed({ role: 'service_role' });
     for (const roles of ['authenticated,anon', null]) {
       await world.query(
