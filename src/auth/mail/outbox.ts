@@ -42,7 +42,7 @@ const BATCH = 10;
 const POLL_MS = 5_000;
 const RETRY_AFTER_MS = [5_000, 20_000, 60_000, 180_000, 420_000, 900_000, 1_200_000];
 /** The links in a mail are valid this long; sending it later would only confuse. */
-export const MAIL_LIFETIME_MS = 3_600_000;
+const MAIL_LIFETIME_MS = 3_600_000;
 
 export class Outbox {
   readonly #options: OutboxOptions;

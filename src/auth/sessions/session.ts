@@ -25,9 +25,7 @@ export type SignInMethod =
 
 export type SessionRow = {
   id: string;
-  user_id: string;
   created_at: Date;
-  factor_id: string | null;
   aal: 'aal1' | 'aal2' | 'aal3';
   not_after: Date | null;
   refreshed_at: Date | null;
@@ -58,7 +56,7 @@ export async function loadSessionAndUser(
       : sql`auth.users u left join auth.sessions s on s.id = ${ids.sessionId} and s.user_id = u.id where u.id = ${ids.userId}`;
   const name = ids.userId === undefined ? 'auth_session_by_id' : 'auth_session_by_user';
   const statement = sql`
-    select ${USER_COLUMNS}, s.id as s_id, s.user_id as s_user_id, s.created_at as s_created_at, s.factor_id as s_factor_id,
+    select ${USER_COLUMNS}, s.id as s_id, s.created_at as s_created_at,
       s.aal as s_aal, s.not_after as s_not_after, s.refreshed_at as s_refreshed_at,
       s.refresh_token_hmac_key as s_refresh_token_hmac_key,
       s.refresh_token_counter::float8 as s_refresh_token_counter, s.refresh_token_floor::float8 as s_refresh_token_floor,
@@ -74,9 +72,7 @@ export async function loadSessionAndUser(
       ? undefined
       : {
           id: row.s_id,
-          user_id: row.s_user_id,
           created_at: row.s_created_at,
-          factor_id: row.s_factor_id,
           aal: row.s_aal,
           not_after: row.s_not_after,
           refreshed_at: row.s_refreshed_at,
@@ -148,9 +144,7 @@ export async function openSession(
   if (!opened) return undefined;
   const session: SessionRow = {
     id,
-    user_id: user.id,
     created_at: now,
-    factor_id: null,
     aal: 'aal1',
     not_after: null,
     refreshed_at: null,

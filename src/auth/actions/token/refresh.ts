@@ -22,7 +22,7 @@ import {
 } from '../../sessions/session.ts';
 import { isBanned, type UserRow } from '../../users/user.ts';
 
-export const REUSE_INTERVAL_MS = 10_000;
+const REUSE_INTERVAL_MS = 10_000;
 /** Lost races before a request gives up; one is usual. */
 const MAX_ROUNDS = 20;
 
