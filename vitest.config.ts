@@ -38,7 +38,7 @@ export default defineConfig({
           name: 'world',
           include: ['src/**/*.pg.test.ts', 'test/**/*.test.ts'],
           exclude: ['test/architecture.test.ts', 'test/**/browser/**', 'test/versions/**'],
-          globalSetup: ['test/support/postgres-cluster.ts'],
+          globalSetup: ['test/support/postgres-cluster.ts', 'test/support/s3-store.ts'],
           ...PATIENT,
         },
       },

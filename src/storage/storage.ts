@@ -1,39 +1,194 @@
-// The storage API: its routes, its error dialect, and the life of its backend and cleanup. Every address is read
-// from the undecoded path, so that the router, the checks and the name agree on what was asked for.
+// `/storage/v1` as a feature: the table of its routes, who may use each, and its error format. What an action does
+// is in `actions/`.
 import { resolve } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.ts';
+import type { Feature, FeatureContext } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
-import type { Log } from '../log/log.ts';
 import { tryLock } from '../postgres/advisory-lock.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import type { Feature, FeatureContext } from '../http/feature.ts';
-import { changeBucket, createBucket, getBucket, listBuckets } from './actions/buckets.ts';
+import { getBucket, listBuckets, refuseBucketChange, refuseBucketCreation } from './actions/buckets.ts';
 import { downloadAs, downloadPublic, downloadSigned } from './actions/download.ts';
 import { infoAs, infoPublic } from './actions/info.ts';
 import { listV1, listV2 } from './actions/list.ts';
 import { copy, move } from './actions/relocate.ts';
-import { renderAs, renderPublic, renderSigned, signedTransformation } from './actions/render-image.ts';
 import { removeMany, removeOne } from './actions/remove.ts';
-import { createUploadLink, signMany, signOne, uploadSigned } from './actions/sign.ts';
-import { addResumableRoutes } from './actions/resumable.ts';
-import { upload } from './actions/upload.ts';
+import { renderAs, renderPublic, renderSigned } from './actions/render-image.ts';
+import { tusAppend, tusCreate, tusOffset, tusOptions, tusTerminate } from './actions/resumable.ts';
+import { createUploadLink, signMany, signOne } from './actions/sign.ts';
+import { upload, uploadWithLink } from './actions/upload.ts';
 import type { Backend } from './backend/backend.ts';
 import { LocalBackend } from './backend/local.ts';
+import { verifyLocation } from './backend/location.ts';
 import { S3Backend } from './backend/s3.ts';
-import { answerProblem } from './http/answer.ts';
-import { serviceCaller } from './http/caller.ts';
 import { Cleanup, type CleanupOptions } from './cleanup/cleanup.ts';
-import { readAddress, type Address } from './objects/object-path.ts';
-import { featureNotEnabled, invalidKey, routeNotFound, toStorageProblem } from './problem.ts';
-import { DEFAULT_LIMITS, rawRest, type StorageContext, type StorageLimits } from './storage-context.ts';
-import { ImageRenderer } from './objects/image.ts';
-import { SAFE_HEADERS } from './http/serve.ts';
 import { sweepOrphans, type OrphanOptions, type OrphanReport } from './cleanup/orphans.ts';
-import { settleBackend } from './backend/location.ts';
-import { UploadSlots } from './uploads/upload-slots.ts';
+import { answerProblem } from './http/answer.ts';
+import { optionalCaller, requireCaller } from './http/caller.ts';
+import { rawPath } from './http/raw-path.ts';
+import { SAFE_HEADERS } from './http/serve.ts';
+import { ImageRenderer } from './objects/image.ts';
+import { readAddress, type Address } from './objects/object-path.ts';
 import { UrlTokens } from './objects/url-token.ts';
+import { featureNotEnabled, invalidKey, invalidRole, routeNotFound, toStorageProblem } from './problem.ts';
+import type {
+  Call,
+  CallerCall,
+  OptionalCallerCall,
+  StorageContext,
+  StorageLimits,
+} from './storage-context.ts';
+import { UploadLeases } from './uploads/lease.ts';
+import { UploadSlots } from './uploads/upload-slots.ts';
 
+type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
+type Answer = FastifyReply | Promise<FastifyReply>;
+type Access =
+  /** Public objects, and signed links, whose token the action verifies. */
+  | readonly ['none', (call: Call) => Answer]
+  | readonly ['key', (call: CallerCall) => Answer]
+  /** Without usable credentials the caller is undefined. */
+  | readonly ['optional', (call: OptionalCallerCall) => Answer];
+/** Of other routes `timeouts.request`; downloads have none. */
+type Deadline = 'none' | 'upload';
+
+/** A URL may end in `:object` (a bucket and a path in it), `:bucket` (the path is optional) or `:rest`. */
+type Route = readonly [methods: Method | readonly Method[] | 'ALL', url: string, Access, Deadline?];
+
+/** HEAD is answered by the action; for other GET routes Fastify answers it. */
+const READ: readonly Method[] = ['GET', 'HEAD'];
+const CHANGE: readonly Method[] = ['POST', 'PUT', 'DELETE'];
+
+const ROUTES: readonly Route[] = [
+  [READ, '/object/public/:object', ['none', downloadPublic], 'none'],
+  [READ, '/object/sign/:object', ['none', downloadSigned], 'none'],
+  [READ, '/object/authenticated/:object', ['key', downloadAs], 'none'],
+  [READ, '/object/:object', ['optional', downloadAs], 'none'],
+  ['GET', '/object/info/public/:object', ['none', infoPublic]],
+  ['GET', '/object/info/authenticated/:object', ['key', infoAs]],
+  ['GET', '/object/info/:object', ['optional', infoAs]],
+
+  [['POST', 'PUT'], '/object/:object', ['key', upload], 'upload'],
+  ['POST', '/object/move', ['key', move]],
+  ['POST', '/object/copy', ['key', copy], 'upload'],
+  ['DELETE', '/object/:bucket', ['key', either(removeMany, removeOne)]],
+  ['POST', '/object/list/:bucket', ['key', listV1]],
+  ['POST', '/object/list-v2/:bucket', ['key', listV2]],
+
+  ['POST', '/object/sign/:bucket', ['key', either(signMany, signOne)]],
+  ['POST', '/object/upload/sign/:object', ['key', createUploadLink]],
+  ['PUT', '/object/upload/sign/:object', ['none', uploadWithLink], 'upload'],
+
+  ['POST', '/upload/resumable', ['key', tusCreate], 'upload'],
+  ['HEAD', '/upload/resumable/:rest', ['key', tusOffset]],
+  ['PATCH', '/upload/resumable/:rest', ['key', tusAppend], 'upload'],
+  ['DELETE', '/upload/resumable/:rest', ['key', tusTerminate]],
+  ['OPTIONS', '/upload/resumable', ['none', tusOptions]],
+  ['OPTIONS', '/upload/resumable/:rest', ['none', tusOptions]],
+  // The same with the token of an upload link.
+  ['POST', '/upload/resumable/sign', ['none', tusCreate], 'upload'],
+  ['HEAD', '/upload/resumable/sign/:rest', ['none', tusOffset]],
+  ['PATCH', '/upload/resumable/sign/:rest', ['none', tusAppend], 'upload'],
+  ['DELETE', '/upload/resumable/sign/:rest', ['none', tusTerminate]],
+  ['OPTIONS', '/upload/resumable/sign', ['none', tusOptions]],
+  ['OPTIONS', '/upload/resumable/sign/:rest', ['none', tusOptions]],
+
+  ['GET', '/render/image/public/:object', ['none', renderPublic]],
+  ['GET', '/render/image/authenticated/:object', ['key', renderAs]],
+  ['GET', '/render/image/sign/:object', ['none', renderSigned]],
+
+  ['GET', '/bucket', ['key', listBuckets]],
+  ['POST', '/bucket', ['key', refuseBucketCreation]],
+  ['GET', '/bucket/:bucket', ['key', getBucket]],
+  [CHANGE, '/bucket/:bucket', ['key', refuseBucketChange]],
+
+  ['DELETE', '/cdn/:rest', ['key', purgeCache]],
+  ['ALL', '/vector/:rest', ['none', () => refuse('vector')]],
+  ['ALL', '/iceberg/:rest', ['none', () => refuse('iceberg')]],
+  ['GET', '/status', ['none', status]],
+  ['GET', '/version', ['none', version]],
+];
+
+/** There is no cache, but the request needs the permission that it would need if there was one. */
+function purgeCache({ reply, caller }: CallerCall): FastifyReply {
+  if (caller.role !== 'service_role') throw invalidRole();
+  return reply.send({ message: 'success' });
+}
+
+function status({ reply }: Call): FastifyReply {
+  return reply.code(200).send('');
+}
+
+function version({ reply }: Call): FastifyReply {
+  return reply.type('text/plain').send('svc');
+}
+
+function refuse(feature: string): never {
+  throw featureNotEnabled(feature);
+}
+
+/** One action for a bucket, another for an object in it. */
+function either(onBucket: (call: CallerCall) => Answer, onObject: typeof onBucket): typeof onBucket {
+  return (call) => (call.address.name === '' ? onBucket(call) : onObject(call));
+}
+
+function addRoute(app: FastifyInstance, context: StorageContext, route: Route): void {
+  const [methods, url, [access, action], deadline] = route;
+  const [, parameter] = /:(\w+)$/.exec(url) ?? [];
+  /** Segments before the parameter. */
+  const skip = url.split('/').length - 2;
+  const callOf = (request: FastifyRequest, reply: FastifyReply): Call => {
+    const rest = parameter === undefined ? '' : rawPath(request, app.prefix, skip);
+    return { context, request, reply, rest, address: addressOf(parameter, rest) };
+  };
+  app.route({
+    method: methods === 'ALL' ? app.supportedMethods : [methods].flat(),
+    url: url.replace(/:\w+$/, '*'),
+    ...(deadline === undefined ? {} : { config: { deadline } }),
+    handler: async (request, reply) => {
+      const call = callOf(request, reply);
+      if (access === 'none') return await action(call);
+      if (access === 'key')
+        return await action({ ...call, caller: await requireCaller(context.credentials, request) });
+      return await action({ ...call, caller: await optionalCaller(context.credentials, request) });
+    },
+  });
+}
+
+/** From the undecoded path, so that the router and the permission checks agree on what was asked for. */
+function addressOf(parameter: string | undefined, rest: string): Address {
+  if (parameter !== 'object' && parameter !== 'bucket') return { bucket: '', name: '' };
+  const address = readAddress(rest);
+  if (parameter === 'object' && address.name === '') throw invalidKey('');
+  return address;
+}
+
+function addErrors(app: FastifyInstance, { log }: FeatureContext): void {
+  app.setErrorHandler((error, request, reply) => {
+    const problem = toStorageProblem(error);
+    if (problem.status >= 500 && problem.cause !== undefined) {
+      log.error({ err: problem.cause, requestId: request.id }, 'storage fault');
+    }
+    return answerProblem(request, reply, problem);
+  });
+  app.setNotFoundHandler((request, reply) =>
+    answerProblem(request, reply, routeNotFound(request.method, request.url.split('?')[0] ?? '')),
+  );
+}
+
+const DEFAULT_LIMITS: StorageLimits = {
+  stallMs: 30_000,
+  concurrentUploads: 200,
+  uploadsPerCaller: 50,
+  anonymousUploads: 100,
+  images: {
+    maxInputPixels: 50_000_000,
+    maxInputBytes: 25 * 1024 * 1024,
+    timeoutSeconds: 10,
+    concurrent: 2,
+    waiting: 50,
+  },
+};
 const ORPHAN_INTERVAL_MS = 60 * 60_000;
 
 export type StorageOptions = {
@@ -43,241 +198,93 @@ export type StorageOptions = {
   readonly cleanup?: Pick<CleanupOptions, 'graceMs' | 'pollMs'> | undefined;
 };
 
-type Action = (
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-) => Promise<FastifyReply>;
-
 export type StorageFeature = {
   readonly feature: Feature;
-  /** Does at once what is due, without waiting for the grace; for operators and tests. */
+  /** Deletes what is pending without the grace; returns how many deletions were pending. */
   sweep(): Promise<number>;
-  /** Looks for bytes that no row accounts for. */
+  /** Looks for bytes that no row refers to. */
   sweepOrphans(options?: Pick<OrphanOptions, 'minAgeMs' | 'dryRun' | 'force'>): Promise<OrphanReport>;
 };
 
 export function createStorage(options: StorageOptions): StorageFeature {
-  let mounted: Mounted | undefined;
+  let mounted: StorageContext | undefined;
   return {
-    feature: (context) => async (app) => {
-      mounted = await mount(app, context, options);
+    feature: (feature) => async (app) => {
+      // Opened at the first use: the configuration is not read yet when the routes are made.
+      let backend: Backend | undefined;
+      mounted = makeContext(feature, options, () => (backend ??= createBackend(feature.snapshot().config)));
+      for (const route of ROUTES) addRoute(app, mounted, route);
+      addErrors(app, feature);
+      addLifecycle(app, mounted, () => backend?.close());
+      await Promise.resolve();
     },
     sweep: () => must(mounted, 'the mounted storage').cleanup.sweep(),
-    sweepOrphans(wanted = {}) {
-      const { cleanup: _cleanup, ...parts } = must(mounted, 'the mounted storage');
-      return sweepOrphans({ ...parts, backend: parts.backend(), ...wanted });
+    sweepOrphans: (wanted = {}) => {
+      const { owner, backend, log } = must(mounted, 'the mounted storage');
+      return sweepOrphans({ owner, backend, log, ...wanted });
     },
   };
 }
 
-type Mounted = {
-  readonly cleanup: Cleanup;
-  readonly owner: OwnerDatabase;
-  readonly backend: () => Backend;
-  readonly log: Log;
-};
-
-async function mount(
-  app: FastifyInstance,
+function makeContext(
   feature: FeatureContext,
   options: StorageOptions,
-): Promise<Mounted> {
-  let backend: Backend | undefined;
-  // Opened at the first use: the file is not read yet when routes are made.
-  const openBackend = (): Backend => {
-    backend ??= createBackend(feature.snapshot().config);
-    return backend;
-  };
-  const cleanup = new Cleanup({
-    owner: feature.owner,
-    backend: openBackend,
-    log: feature.log,
-    ...options.cleanup,
-  });
+  openBackend: () => Backend,
+): StorageContext {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const context: StorageContext = {
+  const { owner, log } = feature;
+  return {
     ...feature,
     get backend() {
       return openBackend();
     },
     tokens: new UrlTokens(options.urlKey, feature.now),
-    cleanup,
+    cleanup: new Cleanup({ owner, backend: openBackend, log, ...options.cleanup }),
     slots: new UploadSlots(limits),
+    leases: new UploadLeases(owner),
+    images: new ImageRenderer(limits.images),
     limits,
   };
-  let settled: Promise<void> | undefined;
-  const settle = (): Promise<void> => {
-    settled ??= settleBackend(feature.owner, openBackend()).catch((error: unknown) => {
-      // Tried again by the next request: a full disk or an unreachable store may recover.
-      settled = undefined;
+}
+
+function addLifecycle(app: FastifyInstance, context: StorageContext, closeBackend: () => void): void {
+  const { owner, cleanup, log } = context;
+  let verified: Promise<void> | undefined;
+  const verifyOnce = (): Promise<void> => {
+    verified ??= verifyLocation(owner, context.backend).catch((error: unknown) => {
+      // The next request tries again: the store may be reachable by then.
+      verified = undefined;
       throw error;
     });
-    return settled;
+    return verified;
   };
-  if (feature.whenServing) feature.whenServing(() => cleanup.start());
-  else cleanup.start();
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers(SAFE_HEADERS);
-    await settle();
+    await verifyOnce();
   });
-  app.addHook('onClose', async () => {
-    await cleanup.stop();
-    backend?.close();
-  });
-  app.setErrorHandler((error, request, reply) => {
-    const problem = toStorageProblem(error);
-    if (problem.status >= 500 && problem.cause !== undefined) {
-      feature.log.error({ err: problem.cause, requestId: request.id }, 'storage fault');
-    }
-    return answerProblem(request, reply, problem);
-  });
-  app.setNotFoundHandler((request, reply) =>
-    answerProblem(request, reply, routeNotFound(request.method, request.url.split('?')[0] ?? '')),
-  );
-  addObjectRoutes(app, context);
-  addBucketRoutes(app, context);
-  addResumableRoutes(app, context);
+  if (context.whenServing) context.whenServing(() => cleanup.start());
+  else cleanup.start();
   const orphans = setInterval(() => {
-    sweepInTurn(feature.owner, () =>
-      sweepOrphans({ owner: feature.owner, backend: openBackend(), log: feature.log }),
-    ).catch((error: unknown) =>
-      feature.log.warn({ err: error, job: 'orphans' }, 'looking for orphaned blobs failed'),
+    sweepAlone(owner, () => sweepOrphans({ owner, backend: context.backend, log })).catch((err: unknown) =>
+      log.warn({ err, job: 'orphans' }, 'looking for orphaned blobs failed'),
     );
   }, ORPHAN_INTERVAL_MS);
   orphans.unref();
-  app.addHook('onClose', () => clearInterval(orphans));
-  return await Promise.resolve({ cleanup, owner: feature.owner, backend: openBackend, log: feature.log });
+  app.addHook('onClose', async () => {
+    clearInterval(orphans);
+    await cleanup.stop();
+    closeBackend();
+  });
 }
 
-/** One instance at a time; the others find the lock taken and leave it. */
-async function sweepInTurn(owner: OwnerDatabase, sweep: () => Promise<unknown>): Promise<void> {
+/** Only one instance at a time runs the orphan scan; the others skip it. */
+async function sweepAlone(owner: OwnerDatabase, sweep: () => Promise<unknown>): Promise<void> {
   await owner.session(async (session) => {
     if (await tryLock(session, 'storageOrphans')) await sweep();
   });
 }
 
-function addObjectRoutes(app: FastifyInstance, context: StorageContext): void {
-  const { prefix } = app;
-  const address = (request: FastifyRequest, skip: number): Address => {
-    const found = readAddress(rawRest(request, prefix, skip));
-    if (found.name === '') throw invalidKey('');
-    return found;
-  };
-  const act =
-    (action: Action) =>
-    (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
-      action(context, request, reply);
-  /** An action on one object, whose address begins after `skip` segments. */
-  const at = (
-    skip: number,
-    action: (
-      context: StorageContext,
-      request: FastifyRequest,
-      reply: FastifyReply,
-      address: Address,
-    ) => Promise<FastifyReply>,
-  ) => act((_context, request, reply) => action(context, request, reply, address(request, skip)));
-  const inBucket = (
-    skip: number,
-    action: (
-      context: StorageContext,
-      request: FastifyRequest,
-      reply: FastifyReply,
-      bucket: string,
-    ) => Promise<FastifyReply>,
-  ) =>
-    act((_context, request, reply) =>
-      action(context, request, reply, readAddress(rawRest(request, prefix, skip)).bucket),
-    );
-  const isWholeBucket = (request: FastifyRequest, skip: number): boolean =>
-    readAddress(rawRest(request, prefix, skip)).name === '';
-
-  const reading = { method: ['GET' as const, 'HEAD' as const], config: { deadline: 'none' as const } };
-  app.route({ ...reading, url: '/object/public/*', handler: at(2, downloadPublic) });
-  app.route({ ...reading, url: '/object/sign/*', handler: at(2, downloadSigned) });
-  app.route({
-    ...reading,
-    url: '/object/authenticated/*',
-    handler: at(2, (...args) => downloadAs(...args, 'closed')),
-  });
-  app.route({ ...reading, url: '/object/*', handler: at(1, (...args) => downloadAs(...args, 'lenient')) });
-
-  app.get('/object/info/public/*', at(3, infoPublic));
-  app.get(
-    '/object/info/authenticated/*',
-    at(3, (...args) => infoAs(...args, 'closed')),
-  );
-  app.get(
-    '/object/info/*',
-    at(2, (...args) => infoAs(...args, 'lenient')),
-  );
-
-  const writing = { config: { deadline: 'upload' as const } };
-  app.route({ ...writing, method: ['POST', 'PUT'], url: '/object/*', handler: at(1, upload) });
-  app.put('/object/upload/sign/*', writing, at(3, uploadSigned));
-  app.post('/object/upload/sign/*', at(3, createUploadLink));
-
-  app.post('/object/list/*', inBucket(2, listV1));
-  app.post('/object/list-v2/*', inBucket(2, listV2));
-  app.post('/object/move', act(move));
-  app.post('/object/copy', writing, act(copy));
-  app.post('/object/sign/*', async (request, reply) =>
-    isWholeBucket(request, 2)
-      ? await inBucket(2, signMany)(request, reply)
-      : await at(2, (...args) => signOne(...args, signedTransformation))(request, reply),
-  );
-  app.delete('/object/*', async (request, reply) =>
-    isWholeBucket(request, 1)
-      ? await inBucket(1, removeMany)(request, reply)
-      : await at(1, removeOne)(request, reply),
-  );
-
-  const renderer = new ImageRenderer(context.limits.images);
-  app.get(
-    '/render/image/public/*',
-    at(3, (_context, ...args) => renderPublic(context, renderer, ...args)),
-  );
-  app.get(
-    '/render/image/authenticated/*',
-    at(3, (_context, ...args) => renderAs(context, renderer, ...args)),
-  );
-  app.get(
-    '/render/image/sign/*',
-    at(3, (_context, ...args) => renderSigned(context, renderer, ...args)),
-  );
-
-  // Nothing is cached in front of the rows, so there is nothing to purge; asking is still a privilege.
-  app.delete('/cdn/*', async (request, reply) => {
-    await serviceCaller(context.credentials, request);
-    return await reply.send({ message: 'success' });
-  });
-  for (const absent of ['vector', 'iceberg']) {
-    app.all(`/${absent}/*`, () => {
-      throw featureNotEnabled(absent);
-    });
-  }
-  app.get('/status', (_request, reply) => reply.code(200).send(''));
-  app.get('/version', (_request, reply) => reply.type('text/plain').send('svc'));
-}
-
-function addBucketRoutes(app: FastifyInstance, context: StorageContext): void {
-  const bucketOf = (request: FastifyRequest): string => readAddress(rawRest(request, app.prefix, 1)).bucket;
-  app.get('/bucket', (request, reply) => listBuckets(context, request, reply));
-  app.post('/bucket', (request) => createBucket(context, request));
-  app.get('/bucket/*', async (request, reply) => {
-    const { bucket, name } = readAddress(rawRest(request, app.prefix, 1));
-    if (name === 'lifecycle') return await changeBucket(context, request, bucket);
-    return await getBucket(context, request, reply, bucket);
-  });
-  app.route({
-    method: ['PUT', 'POST', 'DELETE'],
-    url: '/bucket/*',
-    handler: (request) => changeBucket(context, request, bucketOf(request)),
-  });
-}
-
-/** Where the file says the bytes are; without a word about it, beside the file. */
+/** As configured; without configuration, a directory beside the file. */
 export function createBackend(config: Config): Backend {
   const provider = config.providers.storage;
   if (provider.type === 's3') return new S3Backend(provider);

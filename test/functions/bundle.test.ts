@@ -19,7 +19,7 @@ import { buildBundle } from '../../src/functions/sources/bundle.ts';
 import { openBundle, storeBundle } from '../../src/functions/sources/bundle-store.ts';
 import { createFunction } from '../../src/functions/sources/starter.ts';
 import { silentLog } from '../../src/log/log.ts';
-import { s3ServerAvailable, startS3Server } from '../storage/conformance/s3-server.ts';
+import { s3Server, s3ServerAvailable } from '../storage/conformance/s3-server.ts';
 import { startWorld, type World } from './world.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-bundles-'));
@@ -206,34 +206,30 @@ test('a bundle with add-ons of another platform is refused', async () => {
 test.skipIf(!s3ServerAvailable())(
   'a bundle goes through an S3-compatible store',
   async () => {
-    const server = await startS3Server();
-    try {
-      await server.createBucket('releases');
-      const root = project(HELLO);
-      const place = {
-        directory: root,
-        provider: {
-          type: 's3',
-          bucket: 'other',
-          region: undefined,
-          endpoint: server.endpoint,
-          accessKeyId: server.accessKeyId,
-          secretAccessKey: server.secretAccessKey,
-        },
-      } as const;
-      const built = await build(root, [declared('hello')]);
-      const pointer = await storeBundle(built.archive, built.sha256, 's3://releases/todo/f.tgz', place);
-      expect(pointer).toBe(`s3://releases/todo/f.tgz#${built.sha256}`);
-      await built.close();
-      const opened = await openBundle(pointer, place);
-      expect(existsSync(join(opened.root, 'functions/hello.js'))).toBe(true);
-      await opened.close();
-      await expect(openBundle(pointer.replace('f.tgz', 'gone.tgz'), place)).rejects.toMatchObject({
-        code: 'bundle_unreachable',
-      });
-    } finally {
-      await server.stop();
-    }
+    const server = await s3Server();
+    await server.createBucket('releases');
+    const root = project(HELLO);
+    const place = {
+      directory: root,
+      provider: {
+        type: 's3',
+        bucket: 'other',
+        region: undefined,
+        endpoint: server.endpoint,
+        accessKeyId: server.accessKeyId,
+        secretAccessKey: server.secretAccessKey,
+      },
+    } as const;
+    const built = await build(root, [declared('hello')]);
+    const pointer = await storeBundle(built.archive, built.sha256, 's3://releases/todo/f.tgz', place);
+    expect(pointer).toBe(`s3://releases/todo/f.tgz#${built.sha256}`);
+    await built.close();
+    const opened = await openBundle(pointer, place);
+    expect(existsSync(join(opened.root, 'functions/hello.js'))).toBe(true);
+    await opened.close();
+    await expect(openBundle(pointer.replace('f.tgz', 'gone.tgz'), place)).rejects.toMatchObject({
+      code: 'bundle_unreachable',
+    });
     // The store has several servers of its own to start.
   },
   120_000,

@@ -1,9 +1,11 @@
-// Buckets through the API: read as projected from the file, and every change refused with the reason.
-import type { FastifyReply, FastifyRequest } from 'fastify';
+// Buckets can be read; every change is refused, because they are declared in svc.yaml.
+import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { isoTimestamp, raw, sql } from '../../postgres/sql.ts';
+import { during } from '../http/caller.ts';
+import { queryOf } from '../http/raw-path.ts';
+import { readJson } from '../http/request-body.ts';
 import { findBucket } from '../objects/bucket.ts';
-import { closedCaller, during } from '../http/caller.ts';
 import { readAs } from '../objects/object.ts';
 import {
   accessDenied,
@@ -12,8 +14,7 @@ import {
   bucketsAreDeclared,
   invalidBody,
 } from '../problem.ts';
-import { readJson } from '../http/request-body.ts';
-import type { StorageContext } from '../storage-context.ts';
+import type { CallerCall } from '../storage-context.ts';
 
 const BUCKET_JSON = sql`json_build_object('id', id, 'name', name, 'owner', coalesce(owner::text, ''), 'public', public,
   'type', type, 'file_size_limit', file_size_limit, 'allowed_mime_types', allowed_mime_types,
@@ -27,21 +28,14 @@ const listQuery = z.object({
   search: z.string().default(''),
 });
 
-export async function listBuckets(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const caller = await closedCaller(context.credentials, request);
-  const parsed = listQuery.safeParse(
-    Object.fromEntries(new URLSearchParams(request.url.split('?')[1] ?? '')),
-  );
+export async function listBuckets({ context, request, reply, caller }: CallerCall): Promise<FastifyReply> {
+  const parsed = listQuery.safeParse(Object.fromEntries(queryOf(request)));
   if (!parsed.success) {
     throw invalidBody(`querystring/${parsed.error.issues[0]?.path.join('/') ?? ''} is invalid`);
   }
   const { limit, offset, sortColumn, sortOrder, search } = parsed.data;
   const ordering = raw(`${sortColumn} ${sortOrder}`);
-  // Position instead of LIKE: `%` and `_` are letters here.
+  // Not LIKE: `%` and `_` stand for themselves.
   const matching = search === '' ? sql`true` : sql`position(${search.toLowerCase()} in lower(name)) > 0`;
   const buckets = await readAs(
     context.callers,
@@ -52,17 +46,13 @@ export async function listBuckets(
   return await reply.send(buckets.map((json): unknown => JSON.parse(json)));
 }
 
-export async function getBucket(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  id: string,
-): Promise<FastifyReply> {
-  const caller = await closedCaller(context.credentials, request);
+export async function getBucket(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, address, caller } = call;
+  if (address.name === 'lifecycle') return refuseBucketChange(call);
   const [json] = await readAs(
     context.callers,
     during(caller, 'storage.bucket.get', request),
-    sql`select ${BUCKET_JSON} from storage.buckets where id = ${id}`,
+    sql`select ${BUCKET_JSON} from storage.buckets where id = ${address.bucket}`,
   );
   if (json === undefined) throw bucketNotFound();
   return await reply.header('content-type', 'application/json; charset=utf-8').send(json);
@@ -70,23 +60,17 @@ export async function getBucket(
 
 const createBody = z.looseObject({ id: z.string().optional(), name: z.string().optional() });
 
-export async function createBucket(context: StorageContext, request: FastifyRequest): Promise<never> {
-  const caller = await closedCaller(context.credentials, request);
+export async function refuseBucketCreation({ context, request, caller }: CallerCall): Promise<never> {
   const { config } = context.snapshot();
   const body = await readJson(request, createBody, config.server.maxBodyBytes);
   if (caller.role !== 'service_role') throw accessDenied();
-  // True, and what start-up scripts that create their buckets expect to hear.
+  // What start-up scripts that create their buckets expect.
   if (findBucket(config, body.id ?? body.name ?? '')) throw bucketAlreadyExists();
   throw bucketsAreDeclared({ headers: { allow: 'GET, HEAD' } });
 }
 
-export async function changeBucket(
-  context: StorageContext,
-  request: FastifyRequest,
-  id: string,
-): Promise<never> {
-  const caller = await closedCaller(context.credentials, request);
-  if (!findBucket(context.snapshot().config, id)) throw bucketNotFound();
+export function refuseBucketChange({ context, address, caller }: CallerCall): never {
+  if (!findBucket(context.snapshot().config, address.bucket)) throw bucketNotFound();
   if (caller.role !== 'service_role') throw accessDenied();
   throw bucketsAreDeclared({ headers: { allow: 'GET, HEAD' } });
 }

@@ -1,38 +1,26 @@
-// GET /object/info/…: an object's row as the clients read it.
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { requirePublicBucket } from '../objects/bucket.ts';
-import type { Address } from '../objects/object-path.ts';
-import { fileFacts, findObject, type StoredObject } from '../objects/object.ts';
+// GET /object/info/…: an object's metadata.
+import type { FastifyReply } from 'fastify';
 import { varyByCaller } from '../http/serve.ts';
-import type { StorageContext } from '../storage-context.ts';
-import { present, readerOf } from './download.ts';
+import { objectFacts, type StoredObject } from '../objects/object.ts';
+import type { Call, OptionalCallerCall } from '../storage-context.ts';
+import { publicReader, readerOf, requireObject } from './download.ts';
 
-export async function infoPublic(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  address: Address,
-): Promise<FastifyReply> {
-  requirePublicBucket(context.snapshot().config, address.bucket);
-  return await reply.send(toInfo(present(await findObject(context.owner, address), request)));
+export async function infoPublic(call: Call): Promise<FastifyReply> {
+  const { find } = publicReader(call);
+  return await call.reply.send(toInfo(requireObject(await find(), call.request)));
 }
 
-export async function infoAs(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  address: Address,
-  door: 'closed' | 'lenient',
-): Promise<FastifyReply> {
-  const reader = await readerOf(context, request, address, door, 'object.get_authenticated_info');
+export async function infoAs(call: OptionalCallerCall): Promise<FastifyReply> {
+  const { request, reply } = call;
+  const { find } = readerOf(call, 'object.get_authenticated_info');
   varyByCaller(reply);
   return await reply
     .header('cache-control', 'private, no-cache')
-    .send(toInfo(present(await reader.find(), request)));
+    .send(toInfo(requireObject(await find(), request)));
 }
 
 function toInfo(object: StoredObject): Record<string, unknown> {
-  const facts = fileFacts(object);
+  const facts = objectFacts(object);
   return {
     id: object.id,
     name: object.name,

@@ -1,14 +1,13 @@
-// POST /object/list/:bucket and /object/list-v2/:bucket. Both run as the caller, so a policy decides row by row;
-// an unknown bucket and a forbidden one both look empty.
-import type { FastifyReply, FastifyRequest } from 'fastify';
+// POST /object/list/:bucket and /object/list-v2/:bucket. Both run as the caller, so policies decide about each row;
+// an unknown bucket and a forbidden one are both answered with an empty list.
+import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
-import type { Caller } from '../../identity/caller.ts';
 import { isoTimestamp, raw, sql, type Sql } from '../../postgres/sql.ts';
-import { closedCaller, during } from '../http/caller.ts';
+import { during } from '../http/caller.ts';
+import { readJson } from '../http/request-body.ts';
 import { readAs } from '../objects/object.ts';
 import { invalidParameter } from '../problem.ts';
-import { readJson } from '../http/request-body.ts';
-import type { StorageContext } from '../storage-context.ts';
+import type { CallerCall } from '../storage-context.ts';
 
 const V1_MAX_LIMIT = 1500;
 const V2_MAX_LIMIT = 1000;
@@ -33,13 +32,14 @@ const listBody = z.object({
   exactMatch: z.boolean().default(false),
 });
 
-export async function listV1(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  bucket: string,
-): Promise<FastifyReply> {
-  const caller = await closedCaller(context.credentials, request);
+export async function listV1({
+  context,
+  request,
+  reply,
+  address,
+  caller,
+}: CallerCall): Promise<FastifyReply> {
+  const { bucket } = address;
   const body = await readJson(request, listBody, context.snapshot().config.server.maxBodyBytes);
   const folder = asFolder(body.prefix);
   const { column } = body.sortBy;
@@ -48,8 +48,7 @@ export async function listV1(
     column === 'name'
       ? sql`lower(name) collate "C" ${direction}, name collate "C" ${direction}`
       : sql`(id is not null), ${raw(column)} ${direction}, name collate "C"`;
-  // Everything below the folder, cut at the next slash after what was searched for: the rest of a deeper name
-  // makes a virtual folder. A range over the index does the matching, so that no character is a wildcard.
+  // Names below the folder are cut at the next slash after the searched text; a deeper name makes a virtual folder.
   const wanted = (folder + body.search).toLowerCase();
   const relativeStart = folder.length + 1;
   const slashesToKeep = body.search.split('/').length;
@@ -81,7 +80,7 @@ export async function listV1(
     during(caller, 'storage.object.list', request),
     statement,
   );
-  return await sendJson(reply, json);
+  return await reply.header('content-type', 'application/json; charset=utf-8').send(json);
 }
 
 const listV2Body = z.object({
@@ -96,7 +95,7 @@ const listV2Body = z.object({
 });
 
 const cursorShape = z.object({
-  /** Full name of the last entry; a folder's ends in a slash. */
+  /** Full name of the last entry; that of a folder ends in a slash. */
   k: z.string(),
   o: z.enum(['asc', 'desc']),
   c: z.enum(['name', 'created_at', 'updated_at']),
@@ -105,8 +104,9 @@ const cursorShape = z.object({
 });
 type Cursor = z.infer<typeof cursorShape>;
 
-export type Entry = {
+type Entry = {
   readonly name: string;
+  /** Null for a folder. */
   readonly id: string | null;
   readonly ms: number | null;
   readonly metadata: unknown;
@@ -115,86 +115,54 @@ export type Entry = {
   readonly last_accessed_at: string | null;
 };
 
-export async function listV2(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  bucket: string,
-): Promise<FastifyReply> {
-  const caller = await closedCaller(context.credentials, request);
+export async function listV2({
+  context,
+  request,
+  reply,
+  address,
+  caller,
+}: CallerCall): Promise<FastifyReply> {
   const body = await readJson(request, listV2Body, context.snapshot().config.server.maxBodyBytes);
   const cursor = body.cursor === undefined || body.cursor === '' ? undefined : parseCursor(body.cursor);
-  // A page must continue what its first page began.
+  // A page continues in the order of the first one.
   const column = cursor?.c ?? body.sortBy.column;
   const direction = cursor?.o ?? body.sortBy.order;
-  const { page, hasNext } = await listPage(
-    context,
-    during(caller, 'storage.object.list_v2', request),
-    {
-      bucket,
-      prefix: body.prefix,
-      exact: body.exactMatch,
-      descending: direction === 'desc',
-      cursor,
-      limit: body.limit,
-    },
-    column,
-    body.with_delimiter,
-  );
-  const last = page.at(-1);
-  const answer: Record<string, unknown> = {
-    hasNext,
-    folders: page.filter(isFolder).map((entry) => ({
-      name: entry.name,
-      key: segmentOf(entry.name.slice(0, -1), body.prefix),
-      id: null,
-      updated_at: null,
-      created_at: null,
-      last_accessed_at: null,
-      metadata: null,
-    })),
-    objects: page
-      .filter((entry) => !isFolder(entry))
-      .map(({ ms: _ms, ...entry }) =>
-        body.with_delimiter ? { ...entry, key: segmentOf(entry.name, body.prefix) } : entry,
-      ),
+  const listing: Listing = {
+    bucket: address.bucket,
+    prefix: body.prefix,
+    exact: body.exactMatch,
+    descending: direction === 'desc',
+    cursor,
+    // One more than is shown tells whether there is a next page.
+    limit: body.limit + 1,
   };
-  if (hasNext && last) {
-    answer['nextCursorKey'] = last.name;
-    answer['nextCursor'] = renderCursor({
-      k: last.name,
-      o: direction,
-      c: column,
-      ...(last.ms === null ? {} : { t: last.ms }),
-    });
-  }
-  return await reply.send(answer);
-}
-
-/** One page of what the caller may see. */
-async function listPage(
-  context: StorageContext,
-  caller: Caller,
-  wanted: Listing,
-  column: Cursor['c'],
-  delimited: boolean,
-): Promise<{ readonly page: readonly Entry[]; readonly hasNext: boolean }> {
-  // One more than is shown tells whether there is a next page.
-  const listing = { ...wanted, limit: wanted.limit + 1 };
-  const statement = !delimited
-    ? flatPage(listing, column)
-    : column === 'name'
-      ? delimitedPageByName(listing)
-      : delimitedPageByTime(listing, column);
   const rows = await readAs(
     context.callers,
-    caller,
+    during(caller, 'storage.object.list_v2', request),
     sql`select json_build_object('name', name, 'id', id, 'ms', ms, 'metadata', metadata,
       'updated_at', ${isoTimestamp('updated_at')}, 'created_at', ${isoTimestamp('created_at')},
-      'last_accessed_at', ${isoTimestamp('last_accessed_at')}) from (${statement}) page`,
+      'last_accessed_at', ${isoTimestamp('last_accessed_at')}) from (${pageOf(listing, column, body.with_delimiter)}) page`,
   );
-  const found = rows.map((json) => JSON.parse(json) as Entry);
-  return { page: found.slice(0, wanted.limit), hasNext: found.length > wanted.limit };
+  const hasNext = rows.length > body.limit;
+  const page = rows.slice(0, body.limit).map((json) => JSON.parse(json) as Entry);
+  const folders = page
+    .filter(({ id }) => id === null)
+    .map(({ ms: _ms, ...entry }) => ({ ...entry, key: lastSegment(entry.name.slice(0, -1), body.prefix) }));
+  const objects = page
+    .filter(({ id }) => id !== null)
+    .map(({ ms: _ms, ...entry }) =>
+      body.with_delimiter ? { ...entry, key: lastSegment(entry.name, body.prefix) } : entry,
+    );
+  const last = page.at(-1);
+  if (!hasNext || !last) return await reply.send({ hasNext, folders, objects });
+  const next: Cursor = {
+    k: last.name,
+    o: direction,
+    c: column,
+    ...(last.ms === null ? {} : { t: last.ms }),
+  };
+  const nextCursor = Buffer.from(JSON.stringify(next)).toString('base64');
+  return await reply.send({ hasNext, folders, objects, nextCursorKey: last.name, nextCursor });
 }
 
 type Listing = {
@@ -206,9 +174,14 @@ type Listing = {
   readonly limit: number;
 };
 
+function pageOf(listing: Listing, column: Cursor['c'], delimited: boolean): Sql {
+  if (!delimited) return flatPage(listing, column);
+  return column === 'name' ? delimitedPageByName(listing) : delimitedPageByTime(listing, column);
+}
+
 const COLUMNS = raw('o.name, o.id, o.metadata, o.updated_at, o.created_at, o.last_accessed_at');
 
-/** Cursors hold milliseconds, so that is what times are compared in. */
+/** The unit of cursors. */
 function milliseconds(column: 'created_at' | 'updated_at'): Sql {
   return raw(`floor(extract(epoch from o.${column}) * 1000)::bigint`);
 }
@@ -233,10 +206,7 @@ function flatPage(listing: Listing, column: Cursor['c']): Sql {
     where ${within(listing)} ${after} order by ${ms} ${direction}, o.name ${direction} limit ${limit}`;
 }
 
-/**
- * One probe of the index per entry shown: after a folder the walk resumes behind everything in it, so the cost
- * follows the page and not the bucket.
- */
+/** One index probe per entry: the walk skips what is inside a folder, so its cost depends on the page size only. */
 function delimitedPageByName(listing: Listing): Sql {
   const { prefix, descending, cursor, limit } = listing;
   const direction = raw(descending ? 'desc' : 'asc');
@@ -245,7 +215,7 @@ function delimitedPageByName(listing: Listing): Sql {
     select ${COLUMNS}, position('/' in substr(o.name, ${prefix.length + 1}::int)) as slash
     from storage.objects o where ${within(listing)} and ${beyond}
     order by o.name ${direction} limit 1`;
-  // The entry a row stands for: itself, or the folder it is in.
+  // A row appears as itself or as the folder that it is in.
   const entryOf = (row: Sql): Sql =>
     sql`case when ${row}.slash > 0 then left(${row}.name, ${prefix.length}::int + ${row}.slash) else ${row}.name end`;
   return sql`
@@ -261,7 +231,7 @@ function delimitedPageByName(listing: Listing): Sql {
     from walk order by n`;
 }
 
-/** Behind an entry; behind a folder means behind everything in it. */
+/** After an entry; of a folder, after everything in it. */
 function resume(entry: Sql, descending: boolean): Sql {
   if (descending) return sql`o.name < ${entry} collate "C"`;
   return sql`o.name > (case when right(${entry}, 1) = '/' then ${entry} || chr(1114111) else ${entry} end) collate "C"`;
@@ -289,7 +259,7 @@ function delimitedPageByTime(listing: Listing, column: 'created_at' | 'updated_a
     select * from entries ${after} order by ms ${direction}, name collate "C" ${direction} limit ${limit}`;
 }
 
-/** A byte-wise range instead of LIKE: `%`, `_` and `\` in a prefix are letters like any other. */
+/** A range instead of LIKE, so that `%`, `_` and `\` in a prefix stand for themselves. */
 function startsWith(column: Sql, prefix: string): Sql {
   if (prefix === '') return sql`true`;
   return sql`${column} >= ${prefix} collate "C" and ${column} < ${successor(prefix)} collate "C"`;
@@ -305,28 +275,15 @@ function asFolder(prefix: string): string {
   return trimmed === '' || trimmed.endsWith('/') ? trimmed : `${trimmed}/`;
 }
 
-export function isFolder(entry: Entry): boolean {
-  return entry.id === null;
-}
-
-function segmentOf(name: string, prefix: string): string {
-  const from = prefix.lastIndexOf('/') + 1;
-  return name.slice(from);
+function lastSegment(name: string, prefix: string): string {
+  return name.slice(prefix.lastIndexOf('/') + 1);
 }
 
 function parseCursor(text: string): Cursor {
   try {
     return cursorShape.parse(JSON.parse(Buffer.from(text, 'base64').toString('utf8')));
   } catch {
-    // Not base64, not JSON or not ours: all the same to whoever sent it.
+    // Not base64, not JSON or of another shape.
     throw invalidParameter('cursor');
   }
-}
-
-function renderCursor(cursor: Cursor): string {
-  return Buffer.from(JSON.stringify(cursor)).toString('base64');
-}
-
-function sendJson(reply: FastifyReply, json: string): FastifyReply {
-  return reply.header('content-type', 'application/json; charset=utf-8').send(json);
 }

@@ -1,22 +1,21 @@
-// Signed links. Making one needs the right to do the thing now; using one needs only the link, until it expires.
-import type { FastifyReply, FastifyRequest } from 'fastify';
+// Creating signed links. Whoever creates one needs permission now; whoever uses it needs only the link.
+import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { sql } from '../../postgres/sql.ts';
-import { requireBucket } from '../objects/bucket.ts';
-import { closedCaller, during, ownerOf } from '../http/caller.ts';
-import { openUpload, readMetadataHeader } from '../uploads/incoming.ts';
-import { parseObjectPath, type Address } from '../objects/object-path.ts';
-import { findObjectAs, readAs, rehearseUpload } from '../objects/object.ts';
-import { invalidParameter, invalidUrlToken, objectNotFound } from '../problem.ts';
-import { probedMetadata, receive } from '../uploads/receive.ts';
+import { during, ownerOf } from '../http/caller.ts';
 import { readJson } from '../http/request-body.ts';
-import { queryValue } from '../http/serve.ts';
-import type { StorageContext } from '../storage-context.ts';
-import { linkHolder } from '../uploads/upload-slots.ts';
+import { requireBucket } from '../objects/bucket.ts';
+import { signedTransformation } from '../objects/image.ts';
+import { findObjectAs, readAs } from '../objects/object.ts';
+import { parseObjectPath } from '../objects/object-path.ts';
+import { declaredMetadata, dryRunUpload } from '../objects/permission.ts';
+import { invalidParameter, objectNotFound } from '../problem.ts';
+import type { CallerCall } from '../storage-context.ts';
+import { DEFAULT_CONTENT_TYPE, readMetadataHeader } from '../uploads/fields.ts';
 
 const MAX_PATHS = 1000;
 const UPLOAD_LINK_SECONDS = 2 * 60 * 60;
-/** Making one and using it are one operation to a policy, which has to allow both. */
+/** For policies, creating and using an upload link are one operation. */
 export const UPLOAD_LINK_OPERATION = 'storage.object.sign_upload_url';
 const NO_ACCESS = 'Either the object does not exist or you do not have access to it';
 
@@ -29,14 +28,13 @@ const signBody = z.object({
 });
 const signManyBody = z.object({ expiresIn, paths: z.array(z.string()).min(1).max(MAX_PATHS) });
 
-export async function signOne(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  address: Address,
-  renderTransform: (transform: Readonly<Record<string, unknown>>) => Promise<string | undefined>,
-): Promise<FastifyReply> {
-  const caller = await closedCaller(context.credentials, request);
+export async function signOne({
+  context,
+  request,
+  reply,
+  address,
+  caller,
+}: CallerCall): Promise<FastifyReply> {
   const { config } = context.snapshot();
   const body = await readJson(request, signBody, config.server.maxBodyBytes);
   checkExpiry(body.expiresIn, context.now());
@@ -44,20 +42,21 @@ export async function signOne(
   const object = await findObjectAs(context.callers, during(caller, 'storage.object.sign', request), address);
   if (!object || (body.versionId && body.versionId !== object.version)) throw objectNotFound();
   const url = `${address.bucket}/${address.name}`;
-  const transformations = body.transform ? await renderTransform(body.transform) : undefined;
+  const transformations = body.transform ? await signedTransformation(body.transform) : undefined;
   const token = await context.tokens.signDownload(url, body.expiresIn, { transformations });
   const route = transformations === undefined ? 'object' : 'render/image';
-  // Not encoded: the clients encode the whole of it.
+  // Not percent-encoded: clients encode the whole of it.
   return await reply.send({ signedURL: `/${route}/sign/${url}?token=${token}` });
 }
 
-export async function signMany(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  bucketId: string,
-): Promise<FastifyReply> {
-  const caller = await closedCaller(context.credentials, request);
+export async function signMany({
+  context,
+  request,
+  reply,
+  address,
+  caller,
+}: CallerCall): Promise<FastifyReply> {
+  const { bucket } = address;
   const { config } = context.snapshot();
   const body = await readJson(request, signManyBody, config.server.maxBodyBytes);
   checkExpiry(body.expiresIn, context.now());
@@ -65,40 +64,31 @@ export async function signMany(
     await readAs(
       context.callers,
       during(caller, 'storage.object.sign_many', request),
-      sql`select o.name from storage.objects o where o.bucket_id = ${bucketId} and o.name = any (${body.paths}::text[])`,
+      sql`select o.name from storage.objects o where o.bucket_id = ${bucket} and o.name = any (${body.paths}::text[])`,
     ),
   );
   const signed = await Promise.all(
     body.paths.map(async (path) => {
       if (!visible.has(path)) return { error: NO_ACCESS, path, signedURL: null };
-      const url = `${bucketId}/${path}`;
-      const token = await context.tokens.signDownload(url, body.expiresIn);
-      return { error: null, path, signedURL: `/object/sign/${url}?token=${token}` };
+      const token = await context.tokens.signDownload(`${bucket}/${path}`, body.expiresIn);
+      return { error: null, path, signedURL: `/object/sign/${bucket}/${path}?token=${token}` };
     }),
   );
   return await reply.send(signed);
 }
 
-export async function createUploadLink(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  address: Address,
-): Promise<FastifyReply> {
-  const caller = await closedCaller(context.credentials, request);
+export async function createUploadLink(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, address, caller } = call;
   requireBucket(context.snapshot().config, address.bucket);
   parseObjectPath(address.name);
   const ownerId = ownerOf(caller);
   const upsert = request.headers['x-upsert'] === 'true';
-  await rehearseUpload(
+  const metadata = declaredMetadata(DEFAULT_CONTENT_TYPE, undefined);
+  const userMetadata = readMetadataHeader(request.headers['x-metadata']);
+  await dryRunUpload(
     context.callers,
     during(caller, UPLOAD_LINK_OPERATION, request),
-    {
-      ...address,
-      ownerId,
-      metadata: probedMetadata({ contentType: 'application/octet-stream' }, undefined),
-      userMetadata: readMetadataHeader(request.headers['x-metadata']),
-    },
+    { ...address, ownerId, metadata, userMetadata },
     upsert,
   );
   const url = `${address.bucket}/${address.name}`;
@@ -109,28 +99,6 @@ export async function createUploadLink(
     maker: { role, claims },
   });
   return await reply.send({ url: `/object/upload/sign/${url}?token=${token}`, token });
-}
-
-export async function uploadSigned(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  address: Address,
-): Promise<FastifyReply> {
-  const token = queryValue(request, 'token');
-  if (token === undefined) throw invalidUrlToken('token is missing');
-  const grant = await context.tokens.verifyUpload(token, `${address.bucket}/${address.name}`);
-  const bucket = requireBucket(context.snapshot().config, address.bucket);
-  const object = await receive(context, request, () => openUpload(context, request), {
-    bucket,
-    name: address.name,
-    upsert: grant.upsert,
-    ownerId: grant.owner,
-    // For whoever made the link, by what holds now: rights that ended since then are not in the link.
-    caller: during(grant.maker, UPLOAD_LINK_OPERATION, request),
-    holder: linkHolder(request),
-  });
-  return await reply.send({ Key: `${object.bucket_id}/${object.name}` });
 }
 
 function checkExpiry(seconds: number, now: Date): void {

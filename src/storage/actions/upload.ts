@@ -1,51 +1,50 @@
-// POST and PUT /object/:bucket/*: one object from one request body.
-import type { FastifyReply, FastifyRequest } from 'fastify';
+// Uploads in one request: POST creates an object, PUT replaces one; and using a signed upload link.
+import type { FastifyReply } from 'fastify';
+import { during, ownerOf } from '../http/caller.ts';
+import { queryValue } from '../http/raw-path.ts';
 import { requireBucket } from '../objects/bucket.ts';
-import { closedCaller, during, ownerOf } from '../http/caller.ts';
-import type { Caller } from '../../identity/caller.ts';
-import { openUpload, type IncomingUpload } from '../uploads/incoming.ts';
-import type { Address } from '../objects/object-path.ts';
-import type { StoredObject } from '../objects/object.ts';
+import { invalidUrlToken } from '../problem.ts';
+import type { Call, CallerCall } from '../storage-context.ts';
 import { receive } from '../uploads/receive.ts';
-import type { StorageContext } from '../storage-context.ts';
-import { holderOf } from '../uploads/upload-slots.ts';
+import { holderOf, linkHolder } from '../uploads/upload-slots.ts';
+import { UPLOAD_LINK_OPERATION } from './sign.ts';
 
-export async function upload(
-  context: StorageContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  address: Address,
-): Promise<FastifyReply> {
-  const caller = await closedCaller(context.credentials, request);
-  // The clients always send "true" or "false"; anything else is not a wish to replace.
+export async function upload({
+  context,
+  request,
+  reply,
+  address,
+  caller,
+}: CallerCall): Promise<FastifyReply> {
+  // Clients send "true" or "false".
   const upsert = request.method === 'PUT' || request.headers['x-upsert'] === 'true';
-  const object = await uploadAs(context, request, () => openUpload(context, request), {
-    caller,
-    address,
-    upsert,
-  });
-  return await reply.send({ Id: object.id, Key: `${object.bucket_id}/${object.name}` });
-}
-
-/** One object from one body, if the caller may. */
-async function uploadAs(
-  context: StorageContext,
-  request: FastifyRequest,
-  open: () => Promise<IncomingUpload>,
-  {
-    caller,
-    address,
-    upsert,
-  }: { readonly caller: Caller; readonly address: Address; readonly upsert: boolean },
-): Promise<StoredObject> {
-  const bucket = requireBucket(context.snapshot().config, address.bucket);
   const operation = upsert ? 'storage.object.upload_update' : 'storage.object.upload';
-  return await receive(context, request, open, {
-    bucket,
+  const object = await receive(context, request, {
+    bucket: requireBucket(context.snapshot().config, address.bucket),
     name: address.name,
     upsert,
     ownerId: ownerOf(caller),
     caller: during(caller, operation, request),
     holder: holderOf(caller, request),
   });
+  return await reply.send({ Id: object.id, Key: `${object.bucket_id}/${object.name}` });
+}
+
+export async function uploadWithLink({ context, request, reply, address }: Call): Promise<FastifyReply> {
+  const token = queryValue(request, 'token');
+  if (token === undefined) throw invalidUrlToken('token is missing');
+  const { upsert, owner, maker } = await context.tokens.verifyUpload(
+    token,
+    `${address.bucket}/${address.name}`,
+  );
+  const object = await receive(context, request, {
+    bucket: requireBucket(context.snapshot().config, address.bucket),
+    name: address.name,
+    upsert,
+    ownerId: owner,
+    // The link's maker must still have permission.
+    caller: during(maker, UPLOAD_LINK_OPERATION, request),
+    holder: linkHolder(request),
+  });
+  return await reply.send({ Key: `${object.bucket_id}/${object.name}` });
 }

@@ -1,49 +1,53 @@
-// The port to whatever keeps bytes. It knows versions only: a version is a fresh UUID that names one blob for
-// ever, is written once and never changed, so a backend needs neither locks nor overwrites nor renames by name.
+// What stores bytes. A backend knows versions only: a version is a fresh UUID that names one blob, which is written
+// once and never changed, so a backend needs no locks, overwrites or renames by name.
 import type { Readable } from 'node:stream';
 
-export type BlobRange = { readonly start: number; /** Last byte, included. */ readonly end: number };
+/** Both ends included. */
+export type BlobRange = { readonly start: number; readonly end: number };
 
 export type ListedBlob = {
   readonly version: string;
   readonly modifiedAt: Date;
-  /** Not complete: an upload that is under way or was given up. */
+  /** Incomplete: an upload that is under way or was abandoned. */
   readonly staged: boolean;
 };
 
-/** A piece of a resumable upload as the backend remembers it; opaque to everybody else. */
+/** A part of a resumable upload; `id` belongs to the backend. */
 export type StagedPart = { readonly id: string; readonly bytes: number };
 
-export type Doomed = { readonly version: string; readonly staged: boolean };
+export type Deletion = { readonly version: string; readonly staged: boolean };
 
 export interface Backend {
-  /** Recorded with the data, so that a changed `providers.storage` cannot silently point at other bytes. */
+  /** Recorded in the database, so that a changed `providers.storage` is noticed. */
   readonly location: string;
 
-  /** Fails with a Problem when the place cannot do what is needed of it. */
+  /** Throws a Problem when the location cannot be used. */
   check(): Promise<void>;
 
   /**
-   * Takes the bytes to a durable blob. When it throws, nothing readable is left under the version. `atMostBytes` is
-   * no check, only what a store that wants parts of a size plans with.
+   * Stores a durable blob. When it throws, nothing readable is left. `atMostBytes` is a hint for choosing part
+   * sizes, not a limit.
    */
   write(version: string, source: AsyncIterable<Buffer>, atMostBytes: number): Promise<void>;
 
-  /** Bytes of a blob; throws BlobMissing before the first one when there is none. */
+  /** Throws BlobMissing before the first byte. */
   read(version: string, size: number, range?: BlobRange): Promise<Readable | Buffer>;
 
-  /** A second blob with the bytes of the first; throws BlobMissing. */
+  /** Stores a second blob with the same bytes; throws BlobMissing. */
   copy(from: string, to: string, size: number): Promise<void>;
 
-  /** Deletes blobs, and with `staged` what is staged under their versions; what is not there counts as deleted. */
-  remove(doomed: readonly Doomed[]): Promise<ReadonlyMap<string, Error>>;
+  /**
+   * Deletes blobs, and with `staged` also what is staged under their versions; a missing blob counts as deleted.
+   * Returns the failures by version.
+   */
+  remove(deletions: readonly Deletion[]): Promise<ReadonlyMap<string, Error>>;
 
-  /** Deletes only what is staged under a version whose blob is in use. */
+  /** Deletes only what is staged under a version. */
   removeStaged(version: string): Promise<void>;
 
   list(): AsyncIterable<ListedBlob>;
 
-  /** Appends to a staged upload; `parts` is what earlier calls returned. Durable when it returns. */
+  /** Appends a part to a staged upload; `parts` are those recorded so far. Durable when it returns. */
   append(
     version: string,
     parts: readonly StagedPart[],
@@ -51,10 +55,10 @@ export interface Backend {
     atMostBytes: number,
   ): Promise<StagedPart>;
 
-  /** Turns the staged parts into a blob. Repeatable: a blob that is already complete is success. */
+  /** Turns the staged parts into a blob. Idempotent. */
   assemble(version: string, parts: readonly StagedPart[]): Promise<void>;
 
-  /** Bytes of the staged parts in order, to look at before they become a blob. */
+  /** The staged bytes in order; throws BlobMissing. */
   readStaged(version: string, parts: readonly StagedPart[]): AsyncIterable<Buffer>;
 
   close(): void;
@@ -69,7 +73,53 @@ export class BlobMissing extends Error {
 
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
-/** A version comes from our own tables, but those can be written with SQL: nothing else may become part of a path. */
+/** The tables can be written with SQL: nothing but a UUID may become part of a path. */
 export function isVersion(text: string): boolean {
   return UUID.test(text);
+}
+
+export function assertVersion(version: string): void {
+  if (!isVersion(version)) throw new BlobMissing('with a malformed version');
+}
+
+export function totalBytes(parts: readonly StagedPart[]): number {
+  return parts.reduce((sum, part) => sum + part.bytes, 0);
+}
+
+export async function* once(bytes: Buffer): AsyncIterable<Buffer> {
+  yield bytes;
+}
+
+/** Runs a deletion for each version and collects the failures. Ignores what is not a version. */
+export async function removeEach(
+  deletions: readonly Deletion[],
+  concurrency: number,
+  remove: (deletion: Deletion) => Promise<void>,
+): Promise<ReadonlyMap<string, Error>> {
+  const failures = new Map<string, Error>();
+  const queue = deletions.filter(({ version }) => isVersion(version));
+  const work = async (): Promise<void> => {
+    for (let next = queue.pop(); next; next = queue.pop()) {
+      const { version } = next;
+      await remove(next).catch((error: unknown) =>
+        failures.set(version, error instanceof Error ? error : new Error(String(error))),
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, work));
+  return failures;
+}
+
+/** The first `bytes` bytes of a body. */
+export async function readAtMost(body: AsyncIterable<unknown> | Buffer, bytes = Infinity): Promise<Buffer> {
+  if (Buffer.isBuffer(body)) return body.subarray(0, bytes);
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of body) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length >= bytes) break;
+  }
+  return Buffer.concat(chunks).subarray(0, bytes);
 }

@@ -1,30 +1,34 @@
-// Blobs in a directory: `blobs/ab/<version>`, and `staging/<version>` while they arrive. Names never reach the
-// disk, so there is nothing to traverse, fold or collide. A blob appears by rename, after its bytes are durable.
+// Blobs in a directory: `staging/<version>` while bytes arrive, then `blobs/ab/<version>` by rename, once they are
+// durable. Object names never reach the disk.
 import { constants } from 'node:fs';
 import { mkdir, open, opendir, rename, rm, stat, link, lstat, type FileHandle } from 'node:fs/promises';
 import { randomUUID } from 'node:crypto';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasCode } from '../../lib/error-code.ts';
 import { releaseBytes } from '../../lib/release-bytes.ts';
 import { Problem } from '../../problem/problem.ts';
 import {
+  assertVersion,
   BlobMissing,
   isVersion,
+  once,
+  removeEach,
+  totalBytes,
   type Backend,
   type BlobRange,
-  type Doomed,
+  type Deletion,
   type ListedBlob,
   type StagedPart,
 } from './backend.ts';
 
-/** Chunks from a socket are small; several are written with one call. */
+/** Chunks from a socket are small, so several are written with one call. */
 const WRITE_BATCH_BYTES = 512 * 1024;
-/** Up to this size a blob is read with one call instead of a stream: three system calls, no event machinery. */
+/** Up to this size a blob is read with one call, which is faster than a stream. */
 const READ_AT_ONCE_BYTES = 128 * 1024;
 const READ_CHUNK_BYTES = 256 * 1024;
 
-/** Directories by the first two hexadecimal digits of a version. */
+/** One directory for each first two hexadecimal digits of a version. */
 const SHARDS = 256;
 
 const FILE_MODE = 0o640;
@@ -32,30 +36,27 @@ const DIRECTORY_MODE = 0o750;
 
 export class LocalBackend implements Backend {
   readonly location = 'local';
-  readonly #root: string;
   readonly #blobs: string;
   readonly #staging: string;
-  /** Shard directories known to exist durably. */
+  /** Directories known to exist and to be synced. */
   readonly #shards = new Set<string>();
 
   constructor(root: string) {
-    this.#root = resolve(root);
-    this.#blobs = join(this.#root, 'blobs');
-    this.#staging = join(this.#root, 'staging');
+    this.#blobs = resolve(root, 'blobs');
+    this.#staging = resolve(root, 'staging');
   }
 
   async check(): Promise<void> {
     const probe = randomUUID();
     try {
-      await mkdir(this.#blobs, { recursive: true, mode: DIRECTORY_MODE });
-      await mkdir(this.#staging, { recursive: true, mode: DIRECTORY_MODE });
       for (const directory of [this.#blobs, this.#staging]) {
+        await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
         if ((await lstat(directory)).isSymbolicLink()) throw new Error(`${directory} is a symbolic link`);
       }
       const [blobs, staging] = await Promise.all([stat(this.#blobs), stat(this.#staging)]);
       if (blobs.dev !== staging.dev) throw new Error('blobs/ and staging/ are on different file systems');
       await this.#makeShards();
-      // What is full can still be read, and be made room in.
+      // A full disk still serves reads and deletions.
       await this.write(probe, once(Buffer.from('probe'))).catch((error: unknown) => {
         if (!isFull(error)) throw error;
       });
@@ -93,11 +94,7 @@ export class LocalBackend implements Backend {
   async read(version: string, size: number, range?: BlobRange): Promise<Readable | Buffer> {
     const start = range?.start ?? 0;
     const end = range?.end ?? size - 1;
-    const file = await open(this.#blobPath(version), constants.O_RDONLY | constants.O_NOFOLLOW).catch(
-      (error: unknown) => {
-        throw isMissing(error) ? new BlobMissing(version) : error;
-      },
-    );
+    const file = await openBlob(version, this.#blobPath(version), constants.O_RDONLY | constants.O_NOFOLLOW);
     const bytes = end - start + 1;
     if (bytes > READ_AT_ONCE_BYTES) {
       return file.createReadStream({ start, end, highWaterMark: READ_CHUNK_BYTES, autoClose: true });
@@ -117,13 +114,13 @@ export class LocalBackend implements Backend {
   }
 
   async copy(from: string, to: string): Promise<void> {
-    // Blobs never change, so two names for the same bytes are as good as two copies.
+    // Blobs never change, so a hard link is as good as a copy.
     await this.#ensureShard(to);
     try {
       await link(this.#blobPath(from), this.#blobPath(to));
     } catch (error) {
       if (isMissing(error)) throw new BlobMissing(from);
-      // File systems without hard links, and ones with too many of them.
+      // No hard links on this file system, or too many of this file.
       if (!hasCode(error, 'EPERM', 'ENOTSUP', 'EMLINK', 'ENOSYS')) throw error;
       const source = await open(this.#blobPath(from), 'r');
       await this.write(to, source.createReadStream({ highWaterMark: READ_CHUNK_BYTES }));
@@ -132,19 +129,11 @@ export class LocalBackend implements Backend {
     await syncDirectory(dirname(this.#blobPath(to)));
   }
 
-  async remove(doomed: readonly Doomed[]): Promise<ReadonlyMap<string, Error>> {
-    const failures = new Map<string, Error>();
-    for (const { version } of doomed) {
-      // Rows can be written with SQL: what never was one of our names has no bytes to delete.
-      if (!isVersion(version)) continue;
-      try {
-        await rm(this.#blobPath(version), { force: true });
-        await rm(this.#stagingPath(version), { force: true });
-      } catch (error) {
-        failures.set(version, error instanceof Error ? error : new Error(String(error)));
-      }
-    }
-    return failures;
+  remove(deletions: readonly Deletion[]): Promise<ReadonlyMap<string, Error>> {
+    return removeEach(deletions, 1, async ({ version }) => {
+      await rm(this.#blobPath(version), { force: true });
+      await rm(this.#stagingPath(version), { force: true });
+    });
   }
 
   async removeStaged(version: string): Promise<void> {
@@ -163,18 +152,16 @@ export class LocalBackend implements Backend {
   ): Promise<StagedPart> {
     const path = this.#stagingPath(version);
     const offset = totalBytes(parts);
-    const file = await open(path, parts.length === 0 ? 'w' : 'r+', FILE_MODE).catch((error: unknown) => {
-      throw isMissing(error) ? new BlobMissing(version) : error;
-    });
+    const file = await openBlob(version, path, parts.length === 0 ? 'w' : 'r+');
     try {
-      // Bytes of an earlier attempt that was never recorded.
+      // Drops bytes of an earlier attempt that was not recorded.
       await file.truncate(offset);
       const bytes = await writeAll(file, source, offset);
       await file.datasync();
       if (parts.length === 0) await syncDirectory(this.#staging);
       return { id: String(offset), bytes };
     } catch (error) {
-      // Half a part is nothing to go on from, and takes the room that the client is told to make.
+      // The incomplete part would take up the room that is needed.
       if (isFull(error)) await file.truncate(offset).catch(() => {});
       throw error;
     } finally {
@@ -184,13 +171,10 @@ export class LocalBackend implements Backend {
 
   async assemble(version: string, parts: readonly StagedPart[]): Promise<void> {
     const path = this.#stagingPath(version);
-    const done = await exists(this.#blobPath(version));
-    if (done) return;
-    const file = await open(path, parts.length === 0 ? 'a' : 'r+', FILE_MODE).catch((error: unknown) => {
-      throw isMissing(error) ? new BlobMissing(version) : error;
-    });
+    if (await exists(this.#blobPath(version))) return;
+    const file = await openBlob(version, path, parts.length === 0 ? 'a' : 'r+');
     try {
-      // Exactly what was recorded, whatever a request that failed later left behind it.
+      // Drops bytes that a failed request left behind the recorded ones.
       await file.truncate(totalBytes(parts));
       await file.datasync();
     } finally {
@@ -204,15 +188,13 @@ export class LocalBackend implements Backend {
     if (bytes === 0) return;
     const staged = this.#stagingPath(version);
     const path = (await exists(staged)) ? staged : this.#blobPath(version);
-    const file = await open(path, 'r').catch((error: unknown) => {
-      throw isMissing(error) ? new BlobMissing(version) : error;
-    });
+    const file = await openBlob(version, path, 'r');
     yield* file.createReadStream({ end: bytes - 1, highWaterMark: READ_CHUNK_BYTES });
   }
 
   close(): void {}
 
-  /** From staging to its place. Both directories are synced: a rename is durable only with the entry it made. */
+  /** Moves a staged file to its blob path. The directory is synced: without that a rename may be lost. */
   async #publish(version: string, staged: string): Promise<void> {
     const path = this.#blobPath(version);
     await this.#ensureShard(version);
@@ -220,7 +202,7 @@ export class LocalBackend implements Backend {
       await rename(staged, path);
     } catch (error) {
       if (!isMissing(error) || !(await exists(staged))) throw error;
-      // Somebody tidied the empty shard away.
+      // Somebody deleted the empty shard directory.
       this.#shards.delete(dirname(path));
       await this.#ensureShard(version);
       await rename(staged, path);
@@ -236,7 +218,7 @@ export class LocalBackend implements Backend {
     this.#shards.add(shard);
   }
 
-  /** All at once and synced once, so that no upload pays for a directory of its own. */
+  /** All at once with one sync, so that no upload waits for a directory of its own. */
   async #makeShards(): Promise<void> {
     for (let n = 0; n < SHARDS; n++) {
       const shard = join(this.#blobs, n.toString(16).padStart(2, '0'));
@@ -257,8 +239,10 @@ export class LocalBackend implements Backend {
   }
 }
 
-function assertVersion(version: string): void {
-  if (!isVersion(version)) throw new BlobMissing('with a malformed version');
+async function openBlob(version: string, path: string, flags: string | number): Promise<FileHandle> {
+  return await open(path, flags, FILE_MODE).catch((error: unknown) => {
+    throw isMissing(error) ? new BlobMissing(version) : error;
+  });
 }
 
 async function writeAll(file: FileHandle, source: AsyncIterable<Buffer>, offset: number): Promise<number> {
@@ -286,7 +270,7 @@ async function writeAll(file: FileHandle, source: AsyncIterable<Buffer>, offset:
   return position - offset;
 }
 
-/** What is left to write after a short write. */
+/** The rest after a short write. */
 function dropBytes(chunks: readonly Buffer[], bytes: number): Buffer[] {
   let skip = bytes;
   const rest: Buffer[] = [];
@@ -306,7 +290,7 @@ async function syncDirectory(path: string): Promise<void> {
   try {
     await directory.sync();
   } catch (error) {
-    // Windows and some network file systems cannot sync a directory; their rename is durable by itself.
+    // Windows and some network file systems cannot sync a directory; their renames are durable without it.
     if (!hasCode(error, 'EPERM', 'EINVAL', 'EISDIR', 'ENOTSUP')) throw error;
   } finally {
     await directory.close();
@@ -327,7 +311,7 @@ async function* filesBelow(directory: string, depth: number): AsyncIterable<stri
 }
 
 async function* listed(path: string, staged: boolean): AsyncIterable<ListedBlob> {
-  const version = path.slice(dirname(path).length + 1);
+  const version = basename(path);
   if (!isVersion(version)) return;
   const found = await stat(path).catch((error: unknown) => {
     if (isMissing(error)) return undefined;
@@ -344,14 +328,6 @@ async function exists(path: string): Promise<boolean> {
       throw error;
     },
   );
-}
-
-function totalBytes(parts: readonly StagedPart[]): number {
-  return parts.reduce((sum, part) => sum + part.bytes, 0);
-}
-
-async function* once(bytes: Buffer): AsyncIterable<Buffer> {
-  yield bytes;
 }
 
 function isMissing(error: unknown): boolean {

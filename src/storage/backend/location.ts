@@ -1,11 +1,12 @@
-// Which store the bytes of this database are in. Recorded at the first start: with another `providers.storage`
-// every object would be a row without bytes, and the sweeper of the new place would see nothing to keep.
+// Where the bytes of this database are stored, recorded at the first start: with another `providers.storage` every
+// object would be a row without bytes, and the orphan scan of the new location would delete its blobs.
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { Backend } from './backend.ts';
 
-export async function settleBackend(owner: OwnerDatabase, backend: Backend): Promise<void> {
+/** Checks the backend and that it is the recorded one; records it while nothing is stored yet. */
+export async function verifyLocation(owner: OwnerDatabase, backend: Backend): Promise<void> {
   await backend.check();
   const wanted = JSON.stringify(backend.location);
   const [row] = await owner.query<{ location: string }>(sql`
@@ -18,9 +19,9 @@ export async function settleBackend(owner: OwnerDatabase, backend: Backend): Pro
     throw new Problem(
       'storage_moved',
       500,
-      `The files of this project are in another place: ${row.location}, not ${backend.location}`,
+      `The files of this project are stored at ${row.location}, not at ${backend.location}`,
       {
-        hint: "Copy the blobs to the new place, then: update storage.settings set value = to_jsonb('<new place>'::text) where key = 'location';",
+        hint: "Copy the blobs to the new location, then: update storage.settings set value = to_jsonb('<new location>'::text) where key = 'location';",
       },
     );
   }

@@ -1,5 +1,5 @@
 // Blobs in an S3-compatible store: `blobs/<version>`, and `staging/<version>/<part>` for resumable uploads. The
-// SDK is loaded at the first use, so that a server with a local directory never pays for it.
+// SDK is loaded at the first use, because it is large.
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type * as sdkModule from '@aws-sdk/client-s3';
@@ -7,11 +7,16 @@ import { isStorageFull } from '../problem.ts';
 import { releaseBytes } from '../../lib/release-bytes.ts';
 import { Problem } from '../../problem/problem.ts';
 import {
+  assertVersion,
   BlobMissing,
   isVersion,
+  once,
+  readAtMost,
+  removeEach,
+  totalBytes,
   type Backend,
   type BlobRange,
-  type Doomed,
+  type Deletion,
   type ListedBlob,
   type StagedPart,
 } from './backend.ts';
@@ -27,11 +32,11 @@ export type S3Settings = {
   readonly endpoint: string | undefined;
 };
 
-/** The smallest part a store takes, and with it the memory of one upload: one part under way, one being filled. */
+/** The smallest part of a multipart upload. An upload holds two in memory: one being sent, one being filled. */
 const PART_BYTES = 5 * 1024 * 1024;
-/** Parts of one upload; a store takes 10,000. */
+/** S3 allows 10,000 parts. */
 const MAX_PARTS = 9_000;
-/** The largest piece a store copies by itself. */
+/** Larger blobs are copied in ranges of this size. */
 const MAX_COPY_BYTES = 1024 ** 3;
 const DELETE_CONCURRENCY = 8;
 const MAX_IDLE_SOCKETS = 64;
@@ -43,14 +48,14 @@ export class S3Backend implements Backend {
 
   constructor(settings: S3Settings) {
     this.#settings = settings;
-    const place = withoutCredentials(settings.endpoint) ?? settings.region ?? 'us-east-1';
-    this.location = `s3:${place}/${settings.bucket}`;
+    const store = withoutCredentials(settings.endpoint) ?? settings.region ?? 'us-east-1';
+    this.location = `s3:${store}/${settings.bucket}`;
   }
 
   async check(): Promise<void> {
     const version = randomUUID();
     try {
-      // A store that is full can still be read, and be made room in.
+      // A full store still serves reads and deletions.
       const full = await this.write(version, once(Buffer.from('probe')), 5).then(
         () => false,
         (error: unknown) => {
@@ -58,7 +63,8 @@ export class S3Backend implements Backend {
           return true;
         },
       );
-      if (!full) await this.#discard(await this.read(version, 5));
+      // Reads the whole body: otherwise the connection stays in use.
+      if (!full) await readAtMost(await this.read(version, 5));
       const failures = await this.remove([{ version, staged: false }]);
       for (const error of failures.values()) throw error;
     } catch (cause) {
@@ -86,42 +92,21 @@ export class S3Backend implements Backend {
     await this.#join(blobKey(to), [{ key: blobKey(from), bytes: size }], from);
   }
 
-  async remove(doomed: readonly Doomed[]): Promise<ReadonlyMap<string, Error>> {
-    const failures = new Map<string, Error>();
-    const queue = doomed.filter(({ version }) => isVersion(version));
-    const work = async (): Promise<void> => {
-      for (let next = queue.pop(); next; next = queue.pop()) {
-        try {
-          if (next.staged) await this.#abort(next.version);
-          await this.#delete(blobKey(next.version));
-        } catch (error) {
-          failures.set(next.version, error instanceof Error ? error : new Error(String(error)));
-        }
-      }
-    };
-    await Promise.all(Array.from({ length: DELETE_CONCURRENCY }, work));
-    return failures;
+  remove(deletions: readonly Deletion[]): Promise<ReadonlyMap<string, Error>> {
+    return removeEach(deletions, DELETE_CONCURRENCY, async ({ version, staged }) => {
+      if (staged) await this.#abort(version);
+      await this.#delete(blobKey(version));
+    });
   }
 
   async removeStaged(version: string): Promise<void> {
-    for await (const { Key } of this.#objects(`staging/${version}/`)) {
-      if (Key !== undefined) await this.#delete(Key);
-    }
+    for await (const { key } of this.#objects(`staging/${version}/`)) await this.#delete(key);
   }
 
   async *list(): AsyncIterable<ListedBlob> {
-    for await (const { Key, LastModified } of this.#objects('blobs/')) {
-      const version = Key?.slice('blobs/'.length) ?? '';
-      if (isVersion(version)) yield { version, modifiedAt: LastModified ?? new Date(), staged: false };
-    }
-    for await (const { Key, LastModified } of this.#objects('staging/')) {
-      const version = Key?.split('/')[1] ?? '';
-      if (isVersion(version)) yield { version, modifiedAt: LastModified ?? new Date(), staged: true };
-    }
-    for await (const { Key, Initiated } of this.#multipartUploads('')) {
-      const version = Key?.split('/')[1] ?? '';
-      if (isVersion(version)) yield { version, modifiedAt: Initiated ?? new Date(), staged: true };
-    }
+    yield* listed(this.#objects('blobs/'), false);
+    yield* listed(this.#objects('staging/'), true);
+    yield* listed(this.#multipartUploads(''), true);
   }
 
   async append(
@@ -130,14 +115,14 @@ export class S3Backend implements Backend {
     source: AsyncIterable<Buffer>,
     atMostBytes: number,
   ): Promise<StagedPart> {
-    // A name of its own for every attempt: a writer that was given up and still runs cannot touch the next one's.
+    // Every attempt has its own key, so that a writer that lost its lease cannot overwrite the next one's part.
     const id = `${String(parts.length).padStart(6, '0')}-${randomUUID()}`;
     const bytes = await this.#put(stagedKey(version, id), source, atMostBytes);
     return { id, bytes };
   }
 
   async assemble(version: string, parts: readonly StagedPart[]): Promise<void> {
-    const total = parts.reduce((sum, part) => sum + part.bytes, 0);
+    const total = totalBytes(parts);
     if ((await this.#sizeOf(blobKey(version))) === total) return;
     const pieces = parts
       .filter((part) => part.bytes > 0)
@@ -157,11 +142,6 @@ export class S3Backend implements Backend {
     }
   }
 
-  /** An answer that is not read to its end keeps its connection. */
-  async #discard(body: Readable | Buffer): Promise<void> {
-    if (!Buffer.isBuffer(body)) for await (const chunk of body) void chunk;
-  }
-
   close(): void {
     void this.#opened?.then(({ client }) => client.destroy());
   }
@@ -171,7 +151,7 @@ export class S3Backend implements Backend {
       const { region, endpoint, accessKeyId, secretAccessKey } = this.#settings;
       const client = new sdk.S3Client({
         region: region ?? 'us-east-1',
-        // Stores other than AWS rarely have a host name per bucket, and not all know the newer checksums.
+        // Other stores than AWS rarely have a host name per bucket; some do not know the newer checksums.
         ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
         ...(accessKeyId === undefined || secretAccessKey === undefined
           ? {}
@@ -182,8 +162,8 @@ export class S3Backend implements Backend {
         requestHandler: {
           connectionTimeout: 5_000,
           socketTimeout: 60_000,
-          // A download keeps its connection for as long as its reader takes. With the SDK's fifty, as many slow
-          // readers would stop every upload, deletion and other download of this process.
+          // A download holds a connection as long as its reader takes. With the SDK's limit of 50, as many slow
+          // readers would block every other transfer of this process.
           httpAgent: { keepAlive: true, maxSockets: Infinity, maxFreeSockets: MAX_IDLE_SOCKETS },
           httpsAgent: { keepAlive: true, maxSockets: Infinity, maxFreeSockets: MAX_IDLE_SOCKETS },
         },
@@ -193,56 +173,52 @@ export class S3Backend implements Backend {
     return this.#opened;
   }
 
-  /** Streams to a key with the memory of two parts; what fits into one part is a single request. */
+  /** Streams to a key, holding two parts in memory; a source of at most one part is a single request. */
   async #put(key: string, source: AsyncIterable<Buffer>, atMostBytes: number): Promise<number> {
     const { sdk, client } = await this.#open();
     const { bucket: Bucket } = this.#settings;
-    const partBytes = Math.max(PART_BYTES, Math.ceil(atMostBytes / MAX_PARTS));
-    let upload: string | undefined;
-    let underWay: Promise<unknown> = Promise.resolve();
-    const etags: Array<string | undefined> = [];
+    const parts = inParts(source, Math.max(PART_BYTES, Math.ceil(atMostBytes / MAX_PARTS)));
     let bytes = 0;
     try {
-      for await (const { part, last } of inParts(source, partBytes)) {
-        bytes += part.length;
-        if (last && upload === undefined) {
-          await client.send(new sdk.PutObjectCommand({ Bucket, Key: key, Body: part }));
-          return bytes;
+      const { value: first } = await parts.next();
+      if (!first) throw new Error('a source has at least one part');
+      bytes += first.part.length;
+      if (first.last) {
+        await client.send(new sdk.PutObjectCommand({ Bucket, Key: key, Body: first.part }));
+        return bytes;
+      }
+      await this.#multipart(key, async (UploadId, etags) => {
+        const send = async (Body: Buffer): Promise<void> => {
+          const PartNumber = etags.length + 1;
+          const { ETag } = await client.send(
+            new sdk.UploadPartCommand({ Bucket, Key: key, UploadId, PartNumber, Body }),
+          );
+          etags.push(ETag);
+          releaseBytes(Body);
+        };
+        let sending = send(first.part);
+        try {
+          for (;;) {
+            // Handled below, also when the source fails first.
+            sending.catch(() => {});
+            const { value: next } = await parts.next();
+            await sending;
+            if (!next) return;
+            bytes += next.part.length;
+            sending = send(next.part);
+          }
+        } catch (error) {
+          await sending.catch(() => {});
+          throw error;
         }
-        upload ??= await this.#begin(key);
-        await underWay;
-        const PartNumber = etags.push(undefined);
-        underWay = client
-          .send(new sdk.UploadPartCommand({ Bucket, Key: key, UploadId: upload, PartNumber, Body: part }))
-          .then(({ ETag }) => {
-            etags[PartNumber - 1] = ETag;
-            releaseBytes(part);
-          });
-        // Awaited by the next turn; a source that fails first must not leave it unhandled.
-        underWay.catch(() => {});
-      }
-      await underWay;
-      await client.send(
-        new sdk.CompleteMultipartUploadCommand({
-          Bucket,
-          Key: key,
-          UploadId: upload,
-          MultipartUpload: { Parts: etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 })) },
-        }),
-      );
+      });
       return bytes;
-    } catch (error) {
-      if (upload !== undefined) {
-        await underWay.catch(() => {});
-        await client
-          .send(new sdk.AbortMultipartUploadCommand({ Bucket, Key: key, UploadId: upload }))
-          .catch(() => {});
-      }
-      throw error;
+    } finally {
+      await parts.return(undefined);
     }
   }
 
-  /** Puts pieces the store already has together, without their bytes passing through here. */
+  /** Joins blobs of the store without their bytes passing through here. */
   async #join(
     key: string,
     pieces: ReadonlyArray<{ readonly key: string; readonly bytes: number }>,
@@ -250,59 +226,56 @@ export class S3Backend implements Backend {
   ): Promise<void> {
     const { sdk, client } = await this.#open();
     const { bucket: Bucket } = this.#settings;
-    const source = (piece: { key: string }): string => `${Bucket}/${piece.key}`;
     const [only] = pieces;
     try {
       if (pieces.length === 1 && only && only.bytes <= MAX_COPY_BYTES) {
-        await client.send(new sdk.CopyObjectCommand({ Bucket, Key: key, CopySource: source(only) }));
+        const CopySource = `${Bucket}/${only.key}`;
+        await client.send(new sdk.CopyObjectCommand({ Bucket, Key: key, CopySource }));
         return;
       }
-      const upload = await this.#begin(key);
-      try {
-        const Parts: Array<{ PartNumber: number; ETag: string | undefined }> = [];
-        for (const piece of pieces) {
-          for (let start = 0; start < piece.bytes; start += MAX_COPY_BYTES) {
-            const end = Math.min(start + MAX_COPY_BYTES, piece.bytes) - 1;
-            const PartNumber: number = Parts.length + 1;
+      await this.#multipart(key, async (UploadId, etags) => {
+        for (const { key: from, bytes } of pieces) {
+          for (let start = 0; start < bytes; start += MAX_COPY_BYTES) {
+            const end = Math.min(start + MAX_COPY_BYTES, bytes) - 1;
             const copied = await client.send(
               new sdk.UploadPartCopyCommand({
                 Bucket,
                 Key: key,
-                UploadId: upload,
-                PartNumber,
-                CopySource: source(piece),
+                UploadId,
+                PartNumber: etags.length + 1,
+                CopySource: `${Bucket}/${from}`,
                 CopySourceRange: `bytes=${start}-${end}`,
               }),
             );
-            Parts.push({ PartNumber, ETag: copied.CopyPartResult?.ETag });
+            etags.push(copied.CopyPartResult?.ETag);
           }
         }
-        await client.send(
-          new sdk.CompleteMultipartUploadCommand({
-            Bucket,
-            Key: key,
-            UploadId: upload,
-            MultipartUpload: { Parts },
-          }),
-        );
-      } catch (error) {
-        await client
-          .send(new sdk.AbortMultipartUploadCommand({ Bucket, Key: key, UploadId: upload }))
-          .catch(() => {});
-        throw error;
-      }
+      });
     } catch (error) {
       throw isMissing(error) ? new BlobMissing(version) : error;
     }
   }
 
-  async #begin(key: string): Promise<string> {
+  /** A multipart upload: `work` sends the parts and collects their entity tags. Aborted when it throws. */
+  async #multipart(
+    key: string,
+    work: (uploadId: string, etags: Array<string | undefined>) => Promise<void>,
+  ): Promise<void> {
     const { sdk, client } = await this.#open();
-    const begun = await client.send(
-      new sdk.CreateMultipartUploadCommand({ Bucket: this.#settings.bucket, Key: key }),
-    );
-    if (begun.UploadId === undefined) throw new Error('the store began an upload without naming it');
-    return begun.UploadId;
+    const { bucket: Bucket } = this.#settings;
+    const { UploadId } = await client.send(new sdk.CreateMultipartUploadCommand({ Bucket, Key: key }));
+    if (UploadId === undefined) throw new Error('the store began an upload without naming it');
+    const etags: Array<string | undefined> = [];
+    try {
+      await work(UploadId, etags);
+      const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
+      await client.send(
+        new sdk.CompleteMultipartUploadCommand({ Bucket, Key: key, UploadId, MultipartUpload: { Parts } }),
+      );
+    } catch (error) {
+      await client.send(new sdk.AbortMultipartUploadCommand({ Bucket, Key: key, UploadId })).catch(() => {});
+      throw error;
+    }
   }
 
   async #get(key: string, version: string, range?: BlobRange): Promise<Readable> {
@@ -342,13 +315,19 @@ export class S3Backend implements Backend {
     }
   }
 
-  /** What an upload that was given up may have left: parts of it, whole or begun. */
+  /** Deletes what an abandoned upload may have left: staged parts and multipart uploads. */
   async #abort(version: string): Promise<void> {
     const { sdk, client } = await this.#open();
     for (const prefix of [blobKey(version), `staging/${version}/`]) {
-      for await (const { Key, UploadId } of this.#multipartUploads(prefix)) {
+      for await (const { key, uploadId } of this.#multipartUploads(prefix)) {
         await client
-          .send(new sdk.AbortMultipartUploadCommand({ Bucket: this.#settings.bucket, Key, UploadId }))
+          .send(
+            new sdk.AbortMultipartUploadCommand({
+              Bucket: this.#settings.bucket,
+              Key: key,
+              UploadId: uploadId,
+            }),
+          )
           .catch((error: unknown) => {
             if (!isMissing(error)) throw error;
           });
@@ -357,30 +336,25 @@ export class S3Backend implements Backend {
     await this.removeStaged(version);
   }
 
-  async *#objects(
-    Prefix: string,
-  ): AsyncIterable<{ Key?: string | undefined; LastModified?: Date | undefined }> {
+  async *#objects(Prefix: string): AsyncIterable<ListedKey> {
     const { sdk, client } = await this.#open();
     let ContinuationToken: string | undefined;
     do {
       const page = await client.send(
         new sdk.ListObjectsV2Command({ Bucket: this.#settings.bucket, Prefix, ContinuationToken }),
       );
-      yield* page.Contents ?? [];
+      for (const { Key = '', LastModified } of page.Contents ?? [])
+        yield { key: Key, modifiedAt: LastModified };
       ContinuationToken = page.NextContinuationToken;
     } while (ContinuationToken !== undefined);
   }
 
-  async *#multipartUploads(Prefix: string): AsyncIterable<{
-    Key?: string | undefined;
-    UploadId?: string | undefined;
-    Initiated?: Date | undefined;
-  }> {
+  async *#multipartUploads(Prefix: string): AsyncIterable<ListedKey & { readonly uploadId: string }> {
     const { sdk, client } = await this.#open();
     let KeyMarker: string | undefined;
     let UploadIdMarker: string | undefined;
     do {
-      const page = await client
+      const page: sdkModule.ListMultipartUploadsCommandOutput | undefined = await client
         .send(
           new sdk.ListMultipartUploadsCommand({
             Bucket: this.#settings.bucket,
@@ -390,39 +364,50 @@ export class S3Backend implements Backend {
           }),
         )
         .catch((error: unknown) => {
-          // Some stores cannot tell; theirs is the rule that ends incomplete uploads after a time.
-          if (error instanceof Error && error.name === 'NotImplemented')
-            return { Uploads: [], IsTruncated: false };
+          // Some stores cannot list them; there a lifecycle rule has to end incomplete uploads.
+          if (error instanceof Error && error.name === 'NotImplemented') return undefined;
           throw error;
         });
-      // A store without prefixes here answers with everything.
-      for (const upload of page.Uploads ?? []) if (upload.Key?.startsWith(Prefix)) yield upload;
-      KeyMarker = 'NextKeyMarker' in page && page.IsTruncated ? page.NextKeyMarker : undefined;
-      UploadIdMarker = 'NextUploadIdMarker' in page && page.IsTruncated ? page.NextUploadIdMarker : undefined;
+      for (const { Key = '', UploadId = '', Initiated } of page?.Uploads ?? []) {
+        // Some stores ignore the prefix.
+        if (Key.startsWith(Prefix)) yield { key: Key, uploadId: UploadId, modifiedAt: Initiated };
+      }
+      KeyMarker = page?.IsTruncated ? page.NextKeyMarker : undefined;
+      UploadIdMarker = page?.IsTruncated ? page.NextUploadIdMarker : undefined;
     } while (KeyMarker !== undefined);
   }
 }
 
-/** The place is written into the database and into messages. */
+type ListedKey = { readonly key: string; readonly modifiedAt: Date | undefined };
+
+/** Both kinds of keys have the version as their second segment. */
+async function* listed(keys: AsyncIterable<ListedKey>, staged: boolean): AsyncIterable<ListedBlob> {
+  for await (const { key, modifiedAt = new Date() } of keys) {
+    const version = key.split('/')[1] ?? '';
+    if (isVersion(version)) yield { version, modifiedAt, staged };
+  }
+}
+
+/** The location is recorded in the database and appears in messages. */
 function withoutCredentials(endpoint: string | undefined): string | undefined {
   return endpoint?.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, '$1');
 }
 
 function blobKey(version: string): string {
-  if (!isVersion(version)) throw new BlobMissing('with a malformed version');
+  assertVersion(version);
   return `blobs/${version}`;
 }
 
 function stagedKey(version: string, id: string): string {
-  if (!isVersion(version)) throw new BlobMissing('with a malformed version');
+  assertVersion(version);
   return `staging/${version}/${id}`;
 }
 
-/** Chunks gathered to parts of one size; the last one is marked and may be smaller, or empty when it is the only one. */
+/** Chunks as parts of one size; the last is marked, may be smaller, and is empty when it is the only one. */
 async function* inParts(
   source: AsyncIterable<Buffer>,
   partBytes: number,
-): AsyncGenerator<{ part: Buffer; last: boolean }> {
+): AsyncGenerator<{ part: Buffer; last: boolean }, undefined> {
   let chunks: Buffer[] = [];
   let bytes = 0;
   let yielded = false;
@@ -443,10 +428,7 @@ async function* inParts(
     bytes += rest.length;
   }
   if (bytes > 0 || !yielded) yield { part: Buffer.concat(chunks), last: true };
-}
-
-async function* once(bytes: Buffer): AsyncIterable<Buffer> {
-  yield bytes;
+  return undefined;
 }
 
 function isMissing(error: unknown): boolean {

@@ -1,6 +1,6 @@
-// Everything that deletes bytes. Versions that lost their object wait in `blob_gc`; uploads that were given up
-// are moved there when they expire; references that asked for it take their object with them. Any instance may
-// do any of it: rows are claimed with SKIP LOCKED, and deleting twice is the same as deleting once.
+// The worker that deletes bytes. `blob_gc` lists pending deletions: versions whose object was replaced or deleted,
+// abandoned uploads once they expire, and objects deleted with a row that refers to them. Every instance runs one:
+// rows are claimed with SKIP LOCKED, and deletions are idempotent.
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
@@ -10,7 +10,7 @@ export type CleanupOptions = {
   readonly owner: OwnerDatabase;
   readonly backend: () => Backend;
   readonly log: Log;
-  /** Bytes outlive their object this long, for downloads that found the row just before it went. */
+  /** How long bytes outlive their object, for downloads that have just found its row. */
   readonly graceMs?: number | undefined;
   readonly pollMs?: number | undefined;
 };
@@ -18,18 +18,18 @@ export type CleanupOptions = {
 const BATCH = 100;
 const DEFAULT_GRACE_MS = 60_000;
 const DEFAULT_POLL_MS = 5_000;
-/** After this many failures a deletion is only tried once an hour and reported as an error. */
+/** From this many failures on, a deletion is logged as an error. */
 const ALERT_ATTEMPTS = 10;
 
-type Job = { version: string; attempts: number; reason: string };
+type PendingDeletion = { version: string; attempts: number; reason: string };
 
 export class Cleanup {
   readonly #options: CleanupOptions;
   readonly #graceMs: number;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
-  #again = false;
-  #hurried = false;
+  #wokenAgain = false;
+  #withoutGrace = false;
   #stopped = false;
 
   constructor(options: CleanupOptions) {
@@ -38,7 +38,7 @@ export class Cleanup {
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.nudge(), this.#options.pollMs ?? DEFAULT_POLL_MS);
+    this.#timer = setInterval(() => this.wake(), this.#options.pollMs ?? DEFAULT_POLL_MS);
     this.#timer.unref();
   }
 
@@ -49,52 +49,45 @@ export class Cleanup {
   }
 
   /** There may be something to do. */
-  nudge(): void {
+  wake(): void {
     if (this.#stopped) return;
-    if (this.#running) {
-      this.#again = true;
-      return;
+    this.#wokenAgain = this.#running !== undefined;
+    if (!this.#running) this.#running = this.#run();
+  }
+
+  /** The storage is full: deletes without the grace. A download that has just found the row gets a 404. */
+  makeRoom(): void {
+    this.#withoutGrace = true;
+    this.wake();
+  }
+
+  async #run(): Promise<void> {
+    try {
+      const graceMs = this.#withoutGrace ? 0 : this.#graceMs;
+      this.#withoutGrace = false;
+      await this.#drain(graceMs);
+    } catch (err) {
+      if (!this.#stopped)
+        this.#options.log.warn(
+          { err, job: 'storage cleanup' },
+          'storage cleanup failed; it will be tried again',
+        );
+    } finally {
+      this.#running = undefined;
+      if (this.#wokenAgain) this.wake();
     }
-    const graceMs = this.#hurried ? 0 : this.#graceMs;
-    this.#hurried = false;
-    this.#running = this.drain(graceMs)
-      .then(() => {})
-      .catch((error: unknown) => {
-        if (!this.#stopped)
-          this.#options.log.warn(
-            { err: error, job: 'storage cleanup' },
-            'storage cleanup failed; it will be tried again',
-          );
-      })
-      .finally(() => {
-        this.#running = undefined;
-        if (this.#again) {
-          this.#again = false;
-          this.nudge();
-        }
-      });
   }
 
-  /**
-   * Room is needed: what is deleted goes without its grace. A download that had just found the row finds the object
-   * gone, as it is.
-   */
-  hurry(): void {
-    this.#hurried = true;
-    this.nudge();
-  }
-
-  /** Everything at once, behind what already runs. */
+  /** Deletes everything pending without the grace, after the current run, which has claimed rows. */
   async sweep(): Promise<number> {
-    // Rows claimed by the running turn would be skipped, not waited for.
     while (this.#running) await this.#running;
-    return await this.drain(0);
+    return await this.#drain(0);
   }
 
-  /** Does everything that is due; returns how many blobs were deleted. */
-  async drain(graceMs: number = this.#graceMs): Promise<number> {
+  /** Does everything that is due; returns the number of pending deletions dealt with. */
+  async #drain(graceMs: number): Promise<number> {
     while ((await this.#followReferences()) === BATCH) if (this.#stopped) return 0;
-    await this.#expirePending();
+    await this.#expireUploads();
     let deleted = 0;
     for (;;) {
       const batch = await this.#deleteBatch(graceMs);
@@ -103,7 +96,7 @@ export class Cleanup {
     }
   }
 
-  /** Rows went away whose column asked to take the object along. */
+  /** Deletes objects whose referring row was deleted (`on_delete: cascade`). */
   async #followReferences(): Promise<number> {
     const { owner, log } = this.#options;
     return await owner.transaction(async (transaction) => {
@@ -124,13 +117,16 @@ export class Cleanup {
           select id, owner_id, name from storage.objects
           where id = storage.ref_object_id(${job.bucket_id}, ${job.object_key}) for update`);
         if (!object) continue;
-        // The rights of whoever wrote the reference, taken then and for what was there then; rows of the project itself
-        // mean whatever has the name. An object that came later counts as the writer's if they own it.
-        const same =
+        // Permission was checked when the reference was written, for the object of that time; a reference without a
+        // writer is for any object of the name. An object that came later is deleted if the writer owns it.
+        const isSameObject =
           job.writer_sub === null ||
           job.object_id === null ||
           (job.object_id === object.id && job.object_owner === object.owner_id);
-        if (!(job.granted && same) && (job.writer_sub === null || job.writer_sub !== object.owner_id)) {
+        if (
+          !(job.granted && isSameObject) &&
+          (job.writer_sub === null || job.writer_sub !== object.owner_id)
+        ) {
           log.warn({ bucket: job.bucket_id, table: job.rel }, 'ref.cascade.refused');
           continue;
         }
@@ -147,7 +143,7 @@ export class Cleanup {
     });
   }
 
-  async #expirePending(): Promise<void> {
+  async #expireUploads(): Promise<void> {
     await this.#options.owner.query(sql`
       with expired as (
         delete from storage.pending_blobs where version in (
@@ -165,27 +161,28 @@ export class Cleanup {
   async #deleteBatch(graceMs: number): Promise<number> {
     const { owner, backend, log } = this.#options;
     return await owner.transaction(async (transaction) => {
-      const jobs = await transaction.query<Job>(sql`
+      const pending = await transaction.query<PendingDeletion>(sql`
         select version, attempts, reason from storage.blob_gc
         where queued_at <= now() - make_interval(secs => ${graceMs / 1000}) and retry_at <= now()
         order by retry_at limit ${BATCH} for update skip locked`);
-      if (jobs.length === 0) return 0;
-      // A version that an object points at again (rows restored by hand) is no longer to be deleted.
-      const live = new Set(
-        (
-          await transaction.query<{ version: string }>(
-            sql`select version from storage.objects where version = any (${jobs.map((job) => job.version)})`,
-          )
-        ).map((row) => row.version),
+      if (pending.length === 0) return 0;
+      // An object may refer to the version again, if rows were restored by hand.
+      const versions = pending.map(({ version }) => version);
+      const inUse = await transaction.query<{ version: string }>(
+        sql`select version from storage.objects where version = any (${versions})`,
       );
-      const doomed = jobs.filter((job) => !live.has(job.version));
+      const live = new Set(inUse.map(({ version }) => version));
       const failures = await backend().remove(
-        doomed.map(({ version, reason }) => ({ version, staged: reason === 'abandoned' })),
+        pending
+          .filter(({ version }) => !live.has(version))
+          .map(({ version, reason }) => ({ version, staged: reason === 'abandoned' })),
       );
-      const done = jobs.filter((job) => !failures.has(job.version)).map((job) => job.version);
+      const done = versions.filter((version) => !failures.has(version));
       await transaction.query(sql`delete from storage.blob_gc where version = any (${done})`);
-      for (const [version, error] of failures) {
-        const attempts = (doomed.find((job) => job.version === version)?.attempts ?? 0) + 1;
+      for (const { version, attempts: before } of pending) {
+        const error = failures.get(version);
+        if (!error) continue;
+        const attempts = before + 1;
         log[attempts < ALERT_ATTEMPTS ? 'warn' : 'error'](
           { err: error, version, attempts },
           'a blob could not be deleted',
@@ -196,7 +193,7 @@ export class Cleanup {
             retry_at = now() + make_interval(secs => ${delaySeconds})
           where version = ${version}`);
       }
-      return jobs.length;
+      return pending.length;
     });
   }
 }

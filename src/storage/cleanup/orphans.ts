@@ -1,5 +1,5 @@
-// The second look: bytes that no row accounts for. The outbox leaves none; restored backups, stores that answered
-// too late and hands in the directory do. It deletes only what is old, and asks before it deletes much.
+// The orphan scan: finds bytes that no row refers to, left by restored backups, late answers of a store or manual
+// changes. Deletes only old ones, and only few unless forced.
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
@@ -9,7 +9,7 @@ export type OrphanOptions = {
   readonly owner: OwnerDatabase;
   readonly backend: Backend;
   readonly log: Log;
-  /** Younger blobs may belong to something under way; longer than any upload may take. */
+  /** Younger blobs may belong to an upload under way. */
   readonly minAgeMs?: number | undefined;
   /** Only report. */
   readonly dryRun?: boolean | undefined;
@@ -23,27 +23,30 @@ export type OrphanReport = {
   readonly deleted: number;
   /** Objects whose bytes are gone; never repaired by deleting the row. */
   readonly missing: readonly string[];
-  /** Nothing was deleted because it would have been too much. */
+  /** Nothing was deleted, because it would have been too much. */
   readonly refused: boolean;
 };
 
 const MIN_AGE_MS = 25 * 60 * 60_000;
 const BATCH = 500;
-/** Above both, a store full of orphans is more likely a database that is too old. */
+/** Above both, the database is more likely an old backup than the store full of orphans. */
 const SUSPICIOUS_COUNT = 100;
 const SUSPICIOUS_SHARE = 0.05;
+
+/** By version: everything, or only what is staged beside a blob in use. */
+type Orphans = Map<string, 'whole' | 'staged'>;
 
 export async function sweepOrphans(options: OrphanOptions): Promise<OrphanReport> {
   const { owner, backend, log } = options;
   const startedAt = new Date();
   const oldest = startedAt.getTime() - (options.minAgeMs ?? MIN_AGE_MS);
-  const orphans = new Map<string, 'whole' | 'staged'>();
+  const orphans: Orphans = new Map();
   const present = new Set<string>();
   let blobs = 0;
   for await (const batch of batches(backend.list(), BATCH)) {
     blobs += batch.length;
     for (const blob of batch) if (!blob.staged) present.add(blob.version);
-    for (const [version, part] of await unaccounted(owner, batch, oldest)) orphans.set(version, part);
+    for (const [version, part] of await findOrphans(owner, batch, oldest)) orphans.set(version, part);
   }
   const missing = await objectsWithout(owner, present, startedAt);
   if (missing.length > 0) log.error({ objects: missing.length }, 'objects have no bytes');
@@ -60,11 +63,11 @@ export async function sweepOrphans(options: OrphanOptions): Promise<OrphanReport
   return { blobs, orphans: orphans.size, deleted, missing, refused };
 }
 
-async function unaccounted(
+async function findOrphans(
   owner: OwnerDatabase,
   batch: readonly ListedBlob[],
   oldest: number,
-): Promise<Map<string, 'whole' | 'staged'>> {
+): Promise<Orphans> {
   const old = batch.filter((blob) => blob.modifiedAt.getTime() <= oldest);
   const rows = await owner.query<{ version: string; committed: boolean }>(sql`
     with listed as (select distinct unnest(${old.map((blob) => blob.version)}::text[]) as version)
@@ -74,7 +77,7 @@ async function unaccounted(
     union all
     select version, false from storage.blob_gc where version in (select version from listed)`);
   const known = new Map(rows.map((row) => [row.version, row.committed]));
-  const orphans = new Map<string, 'whole' | 'staged'>();
+  const orphans: Orphans = new Map();
   for (const blob of old) {
     const committed = known.get(blob.version);
     if (committed === undefined) orphans.set(blob.version, 'whole');
@@ -91,10 +94,10 @@ async function objectsWithout(
   const missing: string[] = [];
   let after = '';
   for (;;) {
-    const rows = await owner.query<{ version: string; place: string }>(sql`
-      select version, bucket_id || '/' || name as place from storage.objects
+    const rows = await owner.query<{ version: string; path: string }>(sql`
+      select version, bucket_id || '/' || name as path from storage.objects
       where version > ${after} and updated_at < ${startedAt} order by version limit ${BATCH}`);
-    for (const row of rows) if (!present.has(row.version)) missing.push(row.place);
+    for (const row of rows) if (!present.has(row.version)) missing.push(row.path);
     after = rows.at(-1)?.version ?? '';
     if (rows.length < BATCH) return missing;
   }

@@ -1,12 +1,12 @@
-// Sending a problem. A refusal often comes before the body was read, and then the connection is the difficulty:
-// reading on would take what was refused, and closing at once can destroy the answer before the client sees it.
+// Sending a problem, often before the request body was read: reading a refused body to its end would be wasteful,
+// and closing at once can destroy the answer before the client has read it.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { toWire, type StorageProblem } from '../problem.ts';
 import { clearHeaders, SAFE_HEADERS } from './serve.ts';
 
-/** A remainder of this size is read and dropped, so that the connection can be used again. */
+/** Up to this size the body is read and dropped, so that the connection can be reused. */
 const DRAINED_BYTES = 64 * 1024;
-/** Time for the client to read the answer before its unread body is cut off. */
+/** Time for the client to read the answer before the connection is closed. */
 const GRACE_MS = 500;
 
 export function answerProblem(
@@ -24,11 +24,12 @@ export function answerProblem(
   );
 }
 
+/** `more` overrides the headers that every refusal has. */
 export function answerRefusal(
   request: FastifyRequest,
   reply: FastifyReply,
   status: number,
-  wanted: Readonly<Record<string, string>>,
+  more: Readonly<Record<string, string>>,
   body: string,
 ): FastifyReply {
   clearHeaders(reply);
@@ -36,10 +37,10 @@ export function answerRefusal(
     'content-length': Buffer.byteLength(body),
     'cache-control': 'no-store',
     ...SAFE_HEADERS,
-    ...wanted,
+    ...more,
   };
   const { raw } = request;
-  // A client that was given up on because it sends nothing will not send the rest either.
+  // After a 408 the client sent nothing for a while: the rest of its body is not waited for.
   if (raw.complete || (status !== 408 && !hasLargeBody(request))) {
     raw.resume();
     return reply.code(status).headers(headers).send(body);
@@ -48,7 +49,7 @@ export function answerRefusal(
   if (raw.destroyed || reply.raw.destroyed) return reply;
   raw.pause();
   reply.raw.writeHead(status, { ...headers, connection: 'close' });
-  // Whole by its length; ending it is what closes the connection.
+  // Complete by its content-length. `end` is called later, because it closes the connection.
   reply.raw.write(body);
   const timer = setTimeout(() => reply.raw.end(() => raw.destroy()), GRACE_MS);
   timer.unref();

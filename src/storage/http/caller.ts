@@ -1,12 +1,12 @@
-// Who calls, route by route. Three kinds of door: closed (a key is needed), lenient (an unusable credential is an
-// anonymous caller, so that a link to a public object always works) and open (a token in the URL is the grant).
+// The caller of a storage request, as its route requires one.
 import type { FastifyRequest } from 'fastify';
 import { resolveDataCaller, tokenCaller, type Caller, type Resolution } from '../../identity/caller.ts';
 import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import type { CredentialReader, Presented } from '../../identity/credentials.ts';
-import { badToken, invalidRole, noCredentials } from '../problem.ts';
+import { badToken, noCredentials } from '../problem.ts';
 
-export async function closedCaller(credentials: CredentialReader, request: FastifyRequest): Promise<Caller> {
+/** Refuses a request without usable credentials. */
+export async function requireCaller(credentials: CredentialReader, request: FastifyRequest): Promise<Caller> {
   const resolution = resolve(await credentials.read(request.headers));
   if (resolution.ok) return resolution.caller;
   const { refusal } = resolution;
@@ -15,8 +15,8 @@ export async function closedCaller(credentials: CredentialReader, request: Fasti
 }
 
 /**
- * As everywhere, except that a token needs no key beside it: it proves more than the publishable key does, and tus
- * clients set up for the hosted original send nothing else.
+ * Unlike in the data API, a user token needs no API key beside it: it proves more than the publishable key, and tus
+ * clients configured for Supabase send nothing else.
  */
 function resolve(presented: Presented): Resolution {
   const { apikey, bearer } = presented;
@@ -27,8 +27,8 @@ function resolve(presented: Presented): Resolution {
   return resolveDataCaller(presented);
 }
 
-/** Undefined when nothing usable was presented. */
-export async function lenientCaller(
+/** Undefined without usable credentials, so that the address of a public object always works. */
+export async function optionalCaller(
   credentials: CredentialReader,
   request: FastifyRequest,
 ): Promise<Caller | undefined> {
@@ -36,18 +36,12 @@ export async function lenientCaller(
   return resolution.ok ? resolution.caller : undefined;
 }
 
-export async function serviceCaller(credentials: CredentialReader, request: FastifyRequest): Promise<Caller> {
-  const caller = await closedCaller(credentials, request);
-  if (caller.role !== 'service_role') throw invalidRole();
-  return caller;
-}
-
-/** Object owners are users: a key has no owner. */
+/** Objects are owned by users; an API key owns nothing. */
 export function ownerOf(caller: Caller): string | null {
   return caller.user?.sub ?? null;
 }
 
-/** The caller with what policies may ask about the request. Names of operations are written in code. */
+/** The caller, with the settings that policies can read about the request. */
 export function during<C extends CallerSettings>(caller: C, operation: string, request: FastifyRequest): C {
   return {
     ...caller,

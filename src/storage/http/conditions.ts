@@ -1,4 +1,4 @@
-// RFC 9110: preconditions (section 13) and byte ranges (section 14), as far as one stored representation needs.
+// Preconditions and byte ranges of an object (RFC 9110, sections 13 and 14).
 import type { IncomingHttpHeaders } from 'node:http';
 import type { BlobRange } from '../backend/backend.ts';
 
@@ -6,7 +6,7 @@ export type Representation = { readonly etag: string; readonly lastModified: Dat
 
 export type Verdict = 'serve' | 'not-modified' | 'failed';
 
-/** In the order of section 13.2.2. */
+/** Evaluates the preconditions in the order of section 13.2.2. */
 export function evaluate(headers: IncomingHttpHeaders, { etag, lastModified }: Representation): Verdict {
   const modified = toSeconds(lastModified);
   const ifMatch = headers['if-match'];
@@ -23,7 +23,7 @@ export function evaluate(headers: IncomingHttpHeaders, { etag, lastModified }: R
   return 'serve';
 }
 
-/** The range to send, undefined for the whole, or `unsatisfiable`. One range only: several cost more than they help. */
+/** The range to send, undefined for the whole, or `unsatisfiable`. Multiple ranges are not supported. */
 export function selectRange(
   headers: IncomingHttpHeaders,
   { etag, lastModified, size }: Representation,

@@ -1,5 +1,4 @@
-// JSON bodies of the storage API, parsed by route and not by header: clients with a content type of their own
-// send it with these calls too.
+// JSON bodies, parsed without regard to the content type: some clients send one of their own.
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { readBody } from '../../http/body.ts';
@@ -24,7 +23,7 @@ export async function readJson<T>(
   throw invalidBody(describe(parsed.error.issues[0], value));
 }
 
-/** The wording applications know: the property, and what is wrong with it. */
+/** In the words of Supabase Storage, which applications match. */
 function describe(issue: z.core.$ZodIssue | undefined, value: unknown): string {
   if (!issue) return 'body is invalid';
   const path = issue.path.map(String);

@@ -1,32 +1,33 @@
-// Answering with an object's bytes. Headers come from the row alone; the backend is opened when a body is sent.
+// Answering with an object's bytes. Headers come from the row; the backend is only opened to send a body.
 import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { releaseBytes } from '../../lib/release-bytes.ts';
-import { BlobMissing } from '../backend/backend.ts';
+import type { Log } from '../../log/log.ts';
+import { BlobMissing, type Backend } from '../backend/backend.ts';
 import { evaluate, selectRange } from './conditions.ts';
 import { SANDBOX, servedType } from '../objects/content-type.ts';
-import { fileFacts, type StoredObject } from '../objects/object.ts';
+import { objectFacts, type StoredObject } from '../objects/object.ts';
 import { blobNotFound, invalidRange, preconditionFailed } from '../problem.ts';
-import type { StorageContext } from '../storage-context.ts';
+import { queryValue } from './raw-path.ts';
 
 export type Reading = {
   readonly object: StoredObject;
-  /** Anybody may read it: no policy was asked and shared caches may keep it. */
+  /** Anybody may read it, and shared caches may keep it. */
   readonly shared: boolean;
-  /** Signed links say when they end instead of how long to keep what they gave. */
+  /** End of a signed link, sent instead of `Cache-Control`. */
   readonly expiresAt?: Date | undefined;
 };
 
 export async function serve(
-  context: StorageContext,
+  context: { readonly backend: Backend; readonly log: Log },
   request: FastifyRequest,
   reply: FastifyReply,
   reading: Reading,
-  /** Finds the object again when its bytes were replaced between the row and the read. */
+  /** Finds the object again when its bytes were replaced after the row was read. */
   reread: () => Promise<StoredObject | undefined>,
 ): Promise<FastifyReply> {
   const { object } = reading;
-  const facts = fileFacts(object);
+  const facts = objectFacts(object);
   const verdict = evaluate(request.headers, facts);
   if (verdict === 'failed') throw preconditionFailed();
   writeHeaders(reply, request, reading);
@@ -62,13 +63,13 @@ export async function serve(
 }
 
 /**
- * A stream to the socket, each chunk's memory given back as soon as it is out; stops with the client. Events and
- * not a loop over the stream: reading on demand would join waiting chunks, and leave what they were made of behind.
+ * Pipes a stream to the socket and frees each chunk once it is written. Uses events instead of `for await`, which
+ * would concatenate waiting chunks and leave the originals to the garbage collector.
  */
 function pump(body: Readable, reply: FastifyReply): FastifyReply {
   const { raw } = reply;
   if (raw.destroyed) {
-    // Whoever asked left while the body was being opened: its end has come and gone, and nothing else closes it.
+    // The client left while the body was being opened; its `close` event is over, so the body is closed here.
     body.destroy();
     return reply.hijack();
   }
@@ -83,12 +84,12 @@ function pump(body: Readable, reply: FastifyReply): FastifyReply {
   raw.on('drain', () => body.resume());
   raw.once('close', () => body.destroy());
   body.once('end', () => raw.end());
-  // The head is out: only a connection that breaks off tells that the body is not whole.
+  // The head is sent: only an aborted connection can show that the body is incomplete.
   body.once('error', () => raw.destroy());
   return reply;
 }
 
-/** Fastify keeps headers across a thrown error; an error page must not carry an object's. */
+/** Fastify keeps headers across a thrown error; an error must not carry those of an object. */
 export function clearHeaders(reply: FastifyReply): void {
   for (const name of Object.keys(reply.getHeaders())) {
     if (!/^(access-control-|vary$|x-request-id$)/.test(name)) reply.removeHeader(name);
@@ -96,7 +97,7 @@ export function clearHeaders(reply: FastifyReply): void {
   reply.headers(SAFE_HEADERS);
 }
 
-/** On every answer of the storage API: what is stored shares an origin with it, and so do errors that quote it. */
+/** On every answer, because stored files, and errors that quote them, share an origin with the API. */
 export const SAFE_HEADERS: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
   'content-security-policy': SANDBOX,
@@ -107,7 +108,7 @@ export function writeHeaders(
   request: FastifyRequest,
   { object, shared, expiresAt }: Reading,
 ): void {
-  const facts = fileFacts(object);
+  const facts = objectFacts(object);
   const { contentType, policy } = servedType(facts.contentType);
   reply.headers({
     ...SAFE_HEADERS,
@@ -131,7 +132,7 @@ export function writeHeaders(
   if (download !== undefined) reply.header('content-disposition', disposition(download));
 }
 
-/** What only its reader may see must not be kept for the next one, whatever the uploader asked for. */
+/** Shared caches must not keep a private object, whatever the uploader asked for. */
 export function privately(cacheControl: string): string {
   const kept = cacheControl
     .split(',')
@@ -144,7 +145,7 @@ export function varyByCaller(reply: FastifyReply): void {
   reply.raw.appendHeader('Vary', 'Authorization, apikey');
 }
 
-/** An empty value only asks for saving; a name is sent encoded, never as it came. */
+/** An empty name asks for a download without naming the file. */
 export function disposition(name: string): string {
   if (name === '') return 'attachment;';
   const encoded = encodeURIComponent(name).replace(
@@ -152,10 +153,4 @@ export function disposition(name: string): string {
     (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
   );
   return `attachment; filename=${encoded}; filename*=UTF-8''${encoded}`;
-}
-
-export function queryValue(request: FastifyRequest, name: string): string | undefined {
-  const query = request.url.indexOf('?');
-  if (query < 0) return undefined;
-  return new URLSearchParams(request.url.slice(query + 1)).get(name) ?? undefined;
 }

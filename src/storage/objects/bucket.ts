@@ -1,9 +1,10 @@
-// Buckets as the file declares them. The request path reads them from the file's snapshot; the database gets a
-// projection, because policies, foreign keys and the bucket listing look there.
+// Buckets as svc.yaml declares them. Requests read them from the configuration; `storage.buckets` is a copy for
+// policies, foreign keys and the bucket listing.
 import type { Config } from '../../config/config.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { bucketNotFound } from '../problem.ts';
+import { isFolderPlaceholder } from './object-path.ts';
 
 export type Bucket = {
   readonly id: string;
@@ -12,8 +13,15 @@ export type Bucket = {
   readonly types: readonly string[];
 };
 
+export type UploadRules = Pick<Bucket, 'maxBytes' | 'types'>;
+
+/** What an upload of this name must satisfy. A folder placeholder is empty and of any type. */
+export function uploadRules(bucket: Bucket, name: string): UploadRules {
+  return isFolderPlaceholder(name) ? { maxBytes: 0, types: [] } : bucket;
+}
+
 export function findBucket(config: Config, id: string): Bucket | undefined {
-  const bucket = config.storage.find((one) => one.name === id);
+  const bucket = config.storage.find(({ name }) => name === id);
   if (!bucket) return undefined;
   return { id: bucket.name, public: bucket.public, maxBytes: bucket.maxSizeBytes, types: bucket.types };
 }
@@ -24,7 +32,7 @@ export function requireBucket(config: Config, id: string): Bucket {
   return bucket;
 }
 
-/** A private bucket answers like one that is not there. */
+/** A private bucket is answered like a missing one. */
 export function requirePublicBucket(config: Config, id: string): Bucket {
   const bucket = requireBucket(config, id);
   if (!bucket.public) throw bucketNotFound();
@@ -32,8 +40,8 @@ export function requirePublicBucket(config: Config, id: string): Bucket {
 }
 
 /**
- * Makes `storage.buckets` equal to the file; called after the migration, at start and at each reload. A bucket
- * that left the file keeps its row while it has objects: the foreign key of their rows points at it.
+ * Makes `storage.buckets` equal to the file, at start and at each reload, after the migration. A bucket removed from
+ * the file keeps its row while objects refer to it.
  */
 export async function syncBuckets(owner: OwnerDatabase, config: Config): Promise<void> {
   const buckets = config.storage.map(({ name }) => requireBucket(config, name));

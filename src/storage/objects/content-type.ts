@@ -1,5 +1,5 @@
-// Media types: what an upload declares, what its first bytes say, what a bucket allows, and what may be served
-// without running in the browser of whoever opens the link.
+// Media types: what an upload declares, what its first bytes show, what a bucket allows, and which types are
+// served so that a browser runs no script in them.
 import { contentTypeMismatch, invalidContentType, mimeTypeRefused } from '../problem.ts';
 
 const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`|~-]+";
@@ -7,7 +7,7 @@ const MEDIA_TYPE = new RegExp(`^(${TOKEN})/(${TOKEN})(\\s*;.*)?$`);
 
 /** `type/subtype` in lower case without parameters; undefined when the text is no media type. */
 export function essence(contentType: string): string | undefined {
-  // A header value with control characters would be stored now and break every answer later.
+  // Stored now, sent as a header later: control characters would break every answer.
   if (!isHeaderValue(contentType)) return undefined;
   const match = MEDIA_TYPE.exec(contentType.trim());
   return match ? `${match[1]}/${match[2]}`.toLowerCase() : undefined;
@@ -17,7 +17,7 @@ export function isHeaderValue(value: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(value);
 }
 
-/** Names that clients use for one and the same format. What is stored and served stays as it was declared. */
+/** Other names of a format, for comparing only: the type is stored and served as declared. */
 const ALIASES: Readonly<Record<string, string>> = {
   'image/jpg': 'image/jpeg',
   'image/pjpeg': 'image/jpeg',
@@ -57,12 +57,12 @@ export function checkDeclaredType(contentType: string, allowed: readonly string[
   if (!isAllowed(type, allowed)) throw mimeTypeRefused(contentType);
 }
 
-/** How many bytes the check below wants to see. */
+/** Bytes that `checkSniffedType` needs. */
 export const SNIFF_BYTES = 1024;
 
 /**
- * The declared type is trusted, with one exception: what a browser could run does not pass as a picture, a sound, a
- * film or a font. Only where the bucket has a list to enforce, which would be worth little otherwise.
+ * The declared type is trusted, except that markup and PDF do not pass as an image, audio, video or font. Only for
+ * buckets with a list of allowed types, which the declared type could otherwise evade.
  */
 export function checkSniffedType(head: Buffer, contentType: string, allowed: readonly string[]): void {
   if (allowed.length === 0) return;
@@ -72,10 +72,7 @@ export function checkSniffedType(head: Buffer, contentType: string, allowed: rea
   if (found !== undefined) throw contentTypeMismatch(declared, found);
 }
 
-/**
- * None of those formats begins with markup. It has no magic number, but a `<` that opens something, after white space
- * and a byte order mark.
- */
+/** Markup has no magic number: it is a `<` that opens something, after white space and a byte order mark. */
 function activeType(head: Buffer): string | undefined {
   const wide = /^(\u00ff\u00fe<\0|\u00fe\u00ff\0<)/.test(head.toString('latin1', 0, 4));
   const start = head
@@ -92,17 +89,14 @@ function activeType(head: Buffer): string | undefined {
 
 export type Served = {
   readonly contentType: string;
-  /** Undefined only for formats in which no browser finds anything to run. */
+  /** Undefined only for formats that no browser runs scripts in. */
   readonly policy: string | undefined;
 };
 
-/** What everything under the storage API is sent with, unless it is known to be inert. */
+/** Sent with everything under the storage API except known inert types. */
 export const SANDBOX = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
-/**
- * Exact names: whatever a browser makes of a type that is not here, now or in a later version, it does in the
- * sandbox. A pattern would not do: `image/x+xml` is a document with scripts for a browser.
- */
+/** Exact names, not patterns: for a browser `image/x+xml` is a document with scripts. */
 const INERT: ReadonlySet<string> = new Set([
   'text/plain',
   ...['apng', 'avif', 'bmp', 'gif', 'heic', 'heif', 'jpeg', 'jpg', 'jxl', 'pjpeg', 'png', 'tiff', 'webp'].map(
@@ -124,10 +118,10 @@ const INERT: ReadonlySet<string> = new Set([
   ...['collection', 'otf', 'ttf', 'woff', 'woff2'].map((name) => `font/${name}`),
 ]);
 
-/** Parameters that two readers cannot take for a second type: a browser reads the last of a list. */
+/** Parameters that cannot be read as a second type: of a list, a browser takes the last. */
 const PLAIN_PARAMETERS = new RegExp(`^${TOKEN}/${TOKEN}(\\s*;\\s*(${TOKEN}=(${TOKEN}|"[^",\\\\]*"))?)*\\s*$`);
 
-/** The type sent with an object's bytes. Files share an origin with the API, so nothing is served as a program. */
+/** The type sent with an object's bytes. Files share an origin with the API, so no script may run in them. */
 export function servedType(stored: string): Served {
   const type = essence(stored);
   if (type === undefined) return { contentType: 'application/octet-stream', policy: SANDBOX };
@@ -135,7 +129,7 @@ export function servedType(stored: string): Served {
   if (text.includes('text/html') || text.includes('application/xhtml+xml')) {
     return { contentType: 'text/plain', policy: SANDBOX };
   }
-  // Their parts have types and headers of their own, which a policy on the whole need not reach.
+  // Their parts have headers of their own, which the policy of the whole may not cover.
   if (/(multipart|message)\//.test(text)) return { contentType: 'application/octet-stream', policy: SANDBOX };
   const inert = INERT.has(type) && PLAIN_PARAMETERS.test(stored.trim());
   return { contentType: stored, policy: inert ? undefined : SANDBOX };

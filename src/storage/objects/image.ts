@@ -1,26 +1,32 @@
-// Rendering images: what may be asked for, and doing it within limits. The library is optional and loaded at its
-// first use; everything about one picture that could cost much (pixels, bytes, time, how many at once) is bounded.
+// Image transformations: parsing what is asked for, and rendering it within limits on pixels, bytes, time and
+// concurrency. The library is optional and loaded at its first use.
 import { createHash } from 'node:crypto';
 import type sharpLibrary from 'sharp';
 import { z } from 'zod';
 import { Abort } from '../../problem/problem.ts';
 import { featureNotEnabled, invalidBody, slowDown, unreadableImage } from '../problem.ts';
-import type { ImageLimits } from '../storage-context.ts';
+
+export type ImageLimits = {
+  readonly maxInputPixels: number;
+  readonly maxInputBytes: number;
+  readonly timeoutSeconds: number;
+  /** Images rendered at once by this process. */
+  readonly concurrent: number;
+  /** Requests that may wait for that; more get 429. */
+  readonly waiting: number;
+};
 
 const MAX_EDGE = 2000;
 const DEFAULT_QUALITY = 80;
 
 const RESIZE = { cover: 'fill', contain: 'fit', fill: 'force' } as const;
 const FIT = { cover: 'cover', contain: 'inside', fill: 'fill' } as const;
-/** Pictures made of pixels. SVG is a program for a renderer and is not among them. */
+/** Raster formats. Not SVG, which makes a renderer run scripts and load URLs. */
 type Readable = 'jpeg' | 'png' | 'webp' | 'gif' | 'tiff' | 'heif';
-/** The library's names of what reads them; every other reader it has is locked. */
+/** libvips loaders of these formats; all others are blocked. */
 const READERS = ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Tiff', 'Heif'].map((name) => `VipsForeignLoad${name}`);
 
-/**
- * By its first bytes, before the library sees any of it: to ask the library for the format is to have it read the
- * file, a drawing with all it refers to.
- */
+/** By magic number, before the library sees the file: its own detection would already parse an SVG. */
 function formatOf(source: Buffer): Readable | undefined {
   const start = source.toString('latin1', 0, 12);
   if (start.startsWith('\u00ff\u00d8\u00ff')) return 'jpeg';
@@ -47,7 +53,7 @@ const transformation = z.object({
 
 export type Transformation = z.infer<typeof transformation>;
 
-/** Keys of the query or of a sign request; unknown ones are somebody else's. */
+/** From a query string or a sign request; unknown keys are ignored. */
 export function parseTransformation(given: Readonly<Record<string, unknown>>): Transformation {
   const present = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== '' && value !== null),
@@ -58,7 +64,7 @@ export function parseTransformation(given: Readonly<Record<string, unknown>>): T
   throw invalidBody(`querystring/${issue?.path.join('/') ?? ''} is invalid`);
 }
 
-/** The order and the words the clients' own tests look for. */
+/** Value of `x-transformations`, in the order and words of Supabase Storage. */
 export function describeTransformation({ width, height, resize, quality, format }: Transformation): string {
   return [
     ...(height === undefined ? [] : [`height:${height}`]),
@@ -76,13 +82,13 @@ export function transformedTag(etag: string, transformation: Transformation, out
   return `${etag.replace(/"$/, '')}-${variant.slice(0, 12)}"`;
 }
 
-/** A better format only where the client names it: the wildcard of every client is no preference. */
+/** Another format only where `Accept` names it: every client sends a wildcard. */
 export function wantedFormat(
   { format }: Transformation,
   accept: string | undefined,
 ): 'origin' | 'avif' | 'webp' {
   if (format !== undefined) return format;
-  // Not AVIF by itself: encoding it takes many times the time of the others.
+  // Never AVIF unasked: encoding it takes many times longer.
   return /\bimage\/webp\b/.test(accept ?? '') ? 'webp' : 'origin';
 }
 
@@ -92,7 +98,7 @@ let loading: Promise<Sharp | undefined> | undefined;
 function loadSharp(): Promise<Sharp | undefined> {
   loading ??= import('sharp').then(
     ({ default: sharp }) => {
-      // One thread per picture and no cache: memory stays with the pictures being rendered.
+      // One thread per image and no cache: memory is bounded by the images being rendered.
       sharp.concurrency(1);
       sharp.cache(false);
       sharp.block({ operation: ['VipsForeignLoad'] });
@@ -104,8 +110,12 @@ function loadSharp(): Promise<Sharp | undefined> {
   return loading;
 }
 
-export async function canRender(): Promise<boolean> {
-  return (await loadSharp()) !== undefined;
+/** For signing: the transformation as the token carries it; undefined where nothing can be rendered. */
+export async function signedTransformation(
+  transform: Readonly<Record<string, unknown>>,
+): Promise<string | undefined> {
+  if (Object.keys(transform).length === 0 || !(await loadSharp())) return undefined;
+  return JSON.stringify(parseTransformation(transform));
 }
 
 export type Rendered = { readonly body: Buffer; readonly contentType: string };
@@ -119,7 +129,7 @@ export class ImageRenderer {
     this.#limits = limits;
   }
 
-  /** `read` is called when it is this picture's turn, so that waiting costs no memory. */
+  /** `read` is called when rendering begins, so that waiting requests hold no memory. */
   async render(
     read: () => Promise<Buffer>,
     size: number,
@@ -134,14 +144,14 @@ export class ImageRenderer {
     try {
       return await transform(sharp, await read(), transformation, wanted, this.#limits);
     } finally {
-      // The turn is handed on, so that nobody who comes in this moment takes it too.
+      // A slot passes directly to the next in line, so that a new request cannot take it first.
       const next = this.#waiting.shift();
       if (next) next();
       else this.#running -= 1;
     }
   }
 
-  /** Whoever leaves while waiting leaves the line: nobody would see the picture. */
+  /** Waits for a slot; a client that disconnects leaves the queue. */
   async #enter(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw new Abort('client-gone');
     if (this.#running < this.#limits.concurrent) {
@@ -189,7 +199,7 @@ async function transform(
       .toBuffer();
     return { body, contentType: `image/${output}` };
   } catch (cause) {
-    // Broken, too large, too slow or no picture at all: nothing the library says is for the caller.
+    // Broken, too large, too slow or no image: the library's message is not for the caller.
     throw unreadableImage({ cause });
   }
 }

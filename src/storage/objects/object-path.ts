@@ -1,5 +1,5 @@
-// The only door to an object path. A path is a name in the database and never part of a path on a disk or of a
-// key in a store; the rules keep it printable, unambiguous in a URL and the same in every client.
+// Bucket names and object paths. A path is a name in the database and never becomes part of a file path or of a
+// store's key; the rules keep it printable and unambiguous in a URL.
 import { RESERVED_BUCKETS } from '../../config/schema/names.ts';
 import { invalidBucketName, invalidKey } from '../problem.ts';
 
@@ -9,7 +9,7 @@ export type ObjectPath = string & { readonly [brand]: 'ObjectPath' };
 
 const MAX_PATH_BYTES = 1024;
 const MAX_BUCKET_LENGTH = 100;
-// ASCII only: two spellings of one letter cannot name two objects, and no disk ever folds their case.
+// ASCII only: two Unicode spellings of one letter cannot name two objects.
 const PATH_CHARACTERS = /^[A-Za-z0-9_/!\-.*'() &$@=;:+,?]+$/;
 const BUCKET_CHARACTERS = /^[A-Za-z0-9_!\-.*'() &$@=;:+,?]+$/;
 
@@ -44,8 +44,8 @@ export function isBucketName(name: string): boolean {
 export type Address = { readonly bucket: string; readonly name: string };
 
 /**
- * Bucket and name from the undecoded rest of a URL path. Each segment is decoded once, after splitting, so that an
- * encoded slash is part of a name and a doubly encoded dot stays text.
+ * Bucket and name from an undecoded URL path; the name may be empty. Each segment is decoded once, after splitting,
+ * so that an encoded slash is part of a name and a doubly encoded dot stays text.
  */
 export function readAddress(rawPath: string): Address {
   const [bucket = '', ...rest] = rawPath.split('/');
@@ -64,7 +64,7 @@ function decodeSegment(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment);
   } catch {
-    // A malformed escape is the caller's; the caller above names it.
+    // A malformed escape sequence.
     return undefined;
   }
 }

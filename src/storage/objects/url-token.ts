@@ -1,5 +1,5 @@
-// Tokens inside signed URLs. Their key is derived from the project's secret key and is not a signing key of
-// access tokens: such a token is no login, and an access token opens no signed URL.
+// Tokens in signed URLs. Their key is derived from the secret key and differs from the signing keys of access
+// tokens, so that neither kind of token is accepted as the other.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { jwtVerify, SignJWT } from 'jose';
@@ -9,7 +9,7 @@ import { invalidSignature, invalidUrlToken } from '../problem.ts';
 export type UrlScope = 'download' | 'upload';
 
 export type DownloadToken = { readonly transformations?: string | undefined };
-/** Whoever made an upload link: the policies are asked for them again when it is used. */
+/** Who created an upload link: using it needs their permission again. */
 export type LinkMaker = { readonly role: DatabaseRole; readonly claims: string };
 export type UploadToken = {
   readonly owner: string | null;
@@ -17,14 +17,14 @@ export type UploadToken = {
   readonly maker: LinkMaker;
 };
 
-/** Every instance that knows the secret key derives the same one; changing the secret key ends all signed URLs. */
+/** The same on every instance with this secret key; changing the secret key ends all signed URLs. */
 export function deriveUrlKey(secretKey: string): Buffer {
   return Buffer.from(hkdfSync('sha256', secretKey, 'svc storage', 'signed urls', 32));
 }
 
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
-/** Claims are small; a compressed text that grows beyond this is none of ours. */
+/** Limit of decompression. */
 const MAX_MAKER_BYTES = 256 * 1024;
 
 export class UrlTokens {
@@ -64,7 +64,7 @@ export class UrlTokens {
     };
   }
 
-  /** A link is given to others, who are not to read the email address of whoever made it in its token. */
+  /** Encrypted, because links are passed on and claims contain an email address. */
   #seal({ role, claims }: LinkMaker, url: string): string {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv('aes-256-gcm', this.#sealKey, iv).setAAD(Buffer.from(url));
@@ -73,7 +73,7 @@ export class UrlTokens {
   }
 
   #open(sealed: unknown, url: string): LinkMaker {
-    // Links of a version that asked nobody when they were used.
+    // Links of earlier versions did not name their maker.
     if (typeof sealed !== 'string')
       throw invalidSignature('The link is of an earlier version; make a new one');
     const bytes = Buffer.from(sealed, 'base64url');

@@ -1,37 +1,37 @@
-// A resumable upload as a row: created, written by one request at a time, completed once. The row outlives the
-// process that made it, so any instance can go on where another one stopped.
+// A resumable upload as a row of `storage.resumable_uploads`, so that any instance can continue what another began.
 import { createHash, randomUUID } from 'node:crypto';
 import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { StagedPart } from '../backend/backend.ts';
-import { jsonOrNull, reserveVersion } from '../objects/object.ts';
+import { reserveVersion } from '../objects/commit.ts';
+import type { UserMetadata } from '../objects/object.ts';
 import type { Address } from '../objects/object-path.ts';
-import type { UploadFields } from './incoming.ts';
+import { jsonOrNull } from '../objects/permission.ts';
+import type { UploadFields } from './fields.ts';
 
-const RESUMABLE_LIFE_MS = 24 * 60 * 60_000;
-/** A writer that has not been heard of for this long is dead, or as good as. */
-const LEASE_SECONDS = 15;
-
-/** A part and the MD5 of its bytes: together they make the entity tag without reading anything twice. */
+const LIFETIME_MS = 24 * 60 * 60_000;
+/** With the MD5 of its bytes, for the entity tag. */
 export type ReceivedPart = StagedPart & { readonly md5: string };
 
 export type ResumableUpload = {
   readonly version: string;
   readonly bucket: string;
   readonly name: string;
+  /** Size of the whole; null until the client declares it. */
   readonly length: number | null;
-  readonly received: number;
+  /** Bytes stored so far. */
+  readonly offset: number;
   readonly parts: readonly ReceivedPart[];
   readonly rawMetadata: string;
   readonly fields: Pick<UploadFields, 'contentType' | 'cacheControl'>;
-  readonly userMetadata: Readonly<Record<string, unknown>> | null;
+  readonly userMetadata: UserMetadata;
   readonly ownerId: string | null;
   readonly upsert: boolean;
   readonly expiresAt: Date;
   readonly completed: boolean;
 };
 
-type UploadRow = {
+export type UploadRow = {
   version: string;
   bucket_id: string;
   name: string;
@@ -49,13 +49,13 @@ type UploadRow = {
 
 export async function createResumable(
   owner: OwnerDatabase,
-  upload: Omit<ResumableUpload, 'version' | 'received' | 'parts' | 'expiresAt' | 'completed'>,
+  upload: Omit<ResumableUpload, 'version' | 'offset' | 'parts' | 'expiresAt' | 'completed'>,
 ): Promise<ResumableUpload> {
   const version = randomUUID();
-  const expiresAt = new Date(Date.now() + RESUMABLE_LIFE_MS);
+  const expiresAt = new Date(Date.now() + LIFETIME_MS);
   return await owner.transaction(async (transaction) => {
     await reserveVersion(transaction, version, upload, expiresAt);
-    // Unlike a plain upload this is answered before it is complete: the URL must outlive a crash.
+    // Unlike other uploads this one is acknowledged before it is complete, so it must survive a crash.
     await transaction.query(sql`set local synchronous_commit to on`);
     const [row] = await transaction.query<UploadRow>(sql`
       insert into storage.resumable_uploads (version, bucket_id, name, length, raw_metadata, file_metadata,
@@ -82,49 +82,17 @@ export async function declareLength(owner: Queryable, version: string, length: n
   );
 }
 
-/** Takes the upload for one writer; undefined while another one has it, who is then asked to stop. */
-export async function takeLease(
-  owner: Queryable,
-  version: string,
-  writer: string,
-): Promise<ResumableUpload | undefined> {
-  const [row] = await owner.query<UploadRow>(sql`
-    update storage.resumable_uploads
-    set writer = ${writer}, writer_until = now() + make_interval(secs => ${LEASE_SECONDS}), wanted_by = null
-    where version = ${version} and (writer is null or writer_until < now())
-    returning *`);
-  if (row) return toUpload(row);
-  await owner.query(
-    sql`update storage.resumable_uploads set wanted_by = ${writer} where version = ${version} and writer is not null`,
-  );
-  return undefined;
-}
-
-/** False when the writer should stop: somebody waits, or the lease is gone. */
-export async function renewLease(owner: Queryable, version: string, writer: string): Promise<boolean> {
-  const [row] = await owner.query<{ wanted_by: string | null }>(sql`
-    update storage.resumable_uploads set writer_until = now() + make_interval(secs => ${LEASE_SECONDS})
-    where version = ${version} and writer = ${writer} returning wanted_by`);
-  return row !== undefined && row.wanted_by === null;
-}
-
-export async function dropLease(owner: Queryable, version: string, writer: string): Promise<void> {
-  await owner.query(sql`
-    update storage.resumable_uploads set writer = null, writer_until = null
-    where version = ${version} and writer = ${writer}`);
-}
-
-/** Records what is durable now; undefined when the lease went to somebody else meanwhile. */
+/** Records a part that is durable; undefined when the lease is lost. */
 export async function recordPart(
   owner: Queryable,
-  upload: ResumableUpload,
-  writer: string,
+  { version, offset }: ResumableUpload,
+  leaseId: string,
   part: ReceivedPart,
 ): Promise<ResumableUpload | undefined> {
   const [row] = await owner.query<UploadRow>(sql`
     update storage.resumable_uploads
     set received = received + ${part.bytes}, parts = parts || ${JSON.stringify([part])}::jsonb
-    where version = ${upload.version} and writer = ${writer} and received = ${upload.received}
+    where version = ${version} and writer = ${leaseId} and received = ${offset}
     returning *`);
   return row ? toUpload(row) : undefined;
 }
@@ -139,7 +107,7 @@ export async function deleteResumable(owner: Queryable, version: string): Promis
   await owner.query(sql`delete from storage.resumable_uploads where version = ${version}`);
 }
 
-/** One part: its MD5, as for any upload. Several: the MD5 of their MD5s and their number, as object stores do it. */
+/** The MD5 of a single part; of several, as in S3, the MD5 of their MD5s and their number. */
 export function entityTag(parts: readonly ReceivedPart[]): string {
   const [only] = parts;
   if (parts.length === 1 && only) return `"${only.md5}"`;
@@ -148,7 +116,7 @@ export function entityTag(parts: readonly ReceivedPart[]): string {
   return parts.length === 0 ? `"${hash.digest('hex')}"` : `"${hash.digest('hex')}-${parts.length}"`;
 }
 
-/** The public name of an upload: it tells where it goes, and the version makes it unguessable. */
+/** The upload's id in its URL. It names the destination, and the version makes it unguessable. */
 export function toUploadId({ bucket, name, version }: Address & { readonly version: string }): string {
   return Buffer.from(`${bucket}/${name}/${version}`).toString('base64url');
 }
@@ -161,13 +129,13 @@ export function parseUploadId(id: string): (Address & { readonly version: string
   return { bucket, name, version };
 }
 
-function toUpload(row: UploadRow): ResumableUpload {
+export function toUpload(row: UploadRow): ResumableUpload {
   return {
     version: row.version,
     bucket: row.bucket_id,
     name: row.name,
     length: row.length === null ? null : Number(row.length),
-    received: Number(row.received),
+    offset: Number(row.received),
     parts: row.parts,
     rawMetadata: row.raw_metadata,
     fields: row.file_metadata,

@@ -1,5 +1,4 @@
-// The wire of tus 1.0.0: what its headers say, how progress and refusals are told. Knows nothing of where the
-// bytes go.
+// The wire format of tus 1.0.0: its headers, its answers and its refusals.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Log } from '../../log/log.ts';
 import { answerProblem, answerRefusal } from '../http/answer.ts';
@@ -13,7 +12,7 @@ export const CHUNK_TYPE = 'application/offset+octet-stream';
 
 export class TusProblem extends StorageProblem {
   constructor(status: number, message: string) {
-    super({ code: 'Tus', label: 'Tus', status, http: status }, message);
+    super(status, 'Tus', message, { http: status });
   }
 }
 
@@ -50,7 +49,7 @@ export function readNumber(header: string | string[] | undefined): number | unde
   return Number(header);
 }
 
-/** `key base64, key base64`; a key without a value is an empty one. */
+/** `key base64, key base64`; a value may be missing. */
 export function parseMetadata(header: string): Map<string, string> {
   const metadata = new Map<string, string>();
   for (const pair of header.split(',')) {
@@ -65,7 +64,7 @@ export function parseMetadata(header: string): Map<string, string> {
 }
 
 export function answerProgress(reply: FastifyReply, upload: ResumableUpload): FastifyReply {
-  reply.header('upload-offset', upload.received);
+  reply.header('upload-offset', upload.offset);
   if (!upload.completed) reply.header('upload-expires', upload.expiresAt.toUTCString());
   return reply.send();
 }
@@ -82,7 +81,7 @@ export function answerOptions(reply: FastifyReply, maxBytes: number): FastifyRep
     .send();
 }
 
-/** This protocol's clients read the status and show the text. */
+/** Refusals are plain text: tus clients read the status and show the text. */
 export function answerTus(
   request: FastifyRequest,
   reply: FastifyReply,

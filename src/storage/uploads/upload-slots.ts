@@ -1,17 +1,20 @@
-// Uploads received at once by this process, whichever protocol they came by. Nobody can take all of them: each caller
-// has a share, and so have all callers without a user together.
+// Limits on the uploads that this process receives at once, over all protocols: a total, a share of it for each
+// caller, and one for all callers without a user together.
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../identity/caller.ts';
-import { slowDown } from '../problem.ts';
+import { slowDown, type StorageProblem } from '../problem.ts';
 
 export type SlotLimits = {
+  /** Uploads at once; more get 429. */
   readonly concurrentUploads: number;
+  /** Of these, for one user, or for one address without a user. */
   readonly uploadsPerCaller: number;
+  /** Of these, for all callers without a user together. */
   readonly anonymousUploads: number;
 };
 
 export type SlotHolder = {
-  /** What the share is counted by; undefined for the service, which is held to the total alone. */
+  /** Whose share it is; undefined for the service, which only the total limits. */
   readonly key: string | undefined;
   readonly anonymous: boolean;
 };
@@ -22,59 +25,54 @@ export function holderOf(caller: Caller, request: FastifyRequest): SlotHolder {
   return { key: `address ${request.ip}`, anonymous: true };
 }
 
-/** Anybody may hold an upload link: whoever uses it counts, and not who made it. */
+/** Uploads with a link count for the address that uses it, not for the link's maker. */
 export function linkHolder(request: FastifyRequest): SlotHolder {
   return { key: `address ${request.ip}`, anonymous: false };
 }
 
+type Slot = { readonly holder: SlotHolder } | { readonly evict: (error: StorageProblem) => void };
+
 export class UploadSlots {
   readonly #limits: SlotLimits;
-  readonly #taken = new Map<string, number>();
-  #all = 0;
-  #anonymous = 0;
-  /** Forms whose file has not begun, the oldest first. */
-  readonly #opening = new Set<() => void>();
+  /** Oldest first. */
+  readonly #slots = new Set<Slot>();
 
   constructor(limits: SlotLimits) {
     this.#limits = limits;
   }
 
-  /** Takes a place; what is returned gives it back. */
-  enter({ key, anonymous }: SlotHolder): () => void {
+  /** Takes a slot for an upload that is permitted; returns what releases it. */
+  enter(holder: SlotHolder): () => void {
     const { concurrentUploads, uploadsPerCaller, anonymousUploads } = this.#limits;
-    const own = key === undefined ? 0 : (this.#taken.get(key) ?? 0);
+    const taken = [...this.#slots].flatMap((slot) => ('holder' in slot ? [slot.holder] : []));
+    const own = taken.filter(({ key }) => key !== undefined && key === holder.key);
+    const anonymous = taken.filter((other) => other.anonymous);
     if (
-      this.#all >= concurrentUploads ||
-      own >= uploadsPerCaller ||
-      (anonymous && this.#anonymous >= anonymousUploads)
+      taken.length >= concurrentUploads ||
+      own.length >= uploadsPerCaller ||
+      (holder.anonymous && anonymous.length >= anonymousUploads)
     ) {
       throw slowDown('Too many uploads at once');
     }
-    this.#count(key, anonymous, 1);
-    return () => this.#count(key, anonymous, -1);
-  }
-
-  #count(key: string | undefined, anonymous: boolean, by: 1 | -1): void {
-    this.#all += by;
-    if (anonymous) this.#anonymous += by;
-    if (key === undefined) return;
-    const own = (this.#taken.get(key) ?? 0) + by;
-    if (own === 0) this.#taken.delete(key);
-    else this.#taken.set(key, own);
+    return this.#add({ holder });
   }
 
   /**
-   * A form whose file has not begun: nobody can be asked yet whether it may be stored. When there are too many, the
-   * one that has taken longest goes, and never the one that just came. Returns what to call when the file begins.
+   * A form whose file has not begun: permission cannot be checked yet, so it must not take a slot from a permitted
+   * upload. When there are too many forms the oldest is evicted. Returns what to call when the file begins.
    */
-  opening(giveUp: (error: Error) => void): () => void {
-    const [oldest] = this.#opening;
-    if (oldest && this.#opening.size >= this.#limits.concurrentUploads) {
-      this.#opening.delete(oldest);
-      oldest();
+  opening(evict: (error: StorageProblem) => void): () => void {
+    const forms = [...this.#slots].flatMap((slot) => ('evict' in slot ? [slot] : []));
+    const [oldest] = forms;
+    if (oldest && forms.length >= this.#limits.concurrentUploads) {
+      this.#slots.delete(oldest);
+      oldest.evict(slowDown('Too many uploads at once'));
     }
-    const entry = (): void => giveUp(slowDown('Too many uploads at once'));
-    this.#opening.add(entry);
-    return () => this.#opening.delete(entry);
+    return this.#add({ evict });
+  }
+
+  #add(slot: Slot): () => void {
+    this.#slots.add(slot);
+    return () => void this.#slots.delete(slot);
   }
 }

@@ -1,24 +1,33 @@
 // Places for uploads are few. Who may not upload takes none, who may takes no more than a share, and all protocols
 // count together.
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { raw } from '../../../src/postgres/sql.ts';
 import { call, openRaw, until, type Answer, type RawRequest } from '../conformance/http.ts';
 import { aBucket, aPolicy, createWorld, OWN, type User, type World } from '../conformance/world.ts';
 
+const LIMITS = { concurrentUploads: 6, uploadsPerCaller: 3, anonymousUploads: 4 };
+const BUCKETS = [
+  aBucket('own', { rls: [OWN] }),
+  aBucket('drop', { rls: [aPolicy({ operations: ['insert'], check: 'true' })] }),
+];
+/** Uploads that send nothing keep their place. */
+let patient: World;
+/** Uploads that send nothing are ended soon. */
+let strict: World;
 let world: World;
 beforeAll(async () => {
-  world = await createWorld({
-    buckets: [
-      aBucket('own', { rls: [OWN] }),
-      aBucket('drop', { rls: [aPolicy({ operations: ['insert'], check: 'true' })] }),
-    ],
-    storage: {
-      limits: { concurrentUploads: 6, uploadsPerCaller: 3, anonymousUploads: 4, stallMs: 3_000 },
-    },
-  });
+  [patient, strict] = await Promise.all([
+    createWorld({ buckets: BUCKETS, storage: { limits: { ...LIMITS, stallMs: 100_000 } } }),
+    createWorld({ buckets: BUCKETS, storage: { limits: { ...LIMITS, stallMs: 1_500 } } }),
+  ]);
 });
-afterAll(() => world?.stop());
+beforeEach(() => {
+  world = patient;
+});
+afterAll(async () => {
+  await Promise.all([patient?.stop(), strict?.stop()]);
+});
 
 const FORM = 'multipart/form-data; boundary=x';
 const pending = async (): Promise<number> =>
@@ -26,14 +35,6 @@ const pending = async (): Promise<number> =>
 const LENGTH = { 'content-length': '100000' };
 const idle = (bucket: string, headers: Record<string, string>): Promise<RawRequest> =>
   openRaw(world.url, 'POST', `/storage/v1/object/${bucket}/${randomUUID()}`, { ...headers, ...LENGTH });
-/** Not idle: each sends a byte now and then, and holds its place for as long as the test likes. */
-const trickle = (requests: readonly RawRequest[]): void => {
-  for (const { socket } of requests) {
-    socket.write('x');
-    const timer = setInterval(() => socket.write('x'), 300);
-    socket.once('close', () => clearInterval(timer));
-  }
-};
 const tusHeaders = (headers: Record<string, string>): Record<string, string> => ({
   ...headers,
   'tus-resumable': '1.0.0',
@@ -56,6 +57,7 @@ const release = async (requests: readonly RawRequest[]): Promise<void> => {
 };
 
 test('forms without a file take no place, however many there are, and end', async () => {
+  world = strict;
   const forms = await Promise.all(
     Array.from({ length: 40 }, () => idle('own', { ...world.anonymous, 'content-type': FORM })),
   );
@@ -75,6 +77,7 @@ test('forms without a file take no place, however many there are, and end', asyn
 });
 
 test('a form whose end does not come is given up', async () => {
+  world = strict;
   const form = await idle('own', { ...world.alice.headers, 'content-type': FORM });
   form.socket.write(
     '--x\r\ncontent-disposition: form-data; name=""; filename="x"\r\n\r\nx\r\n--x\r\ncontent-dis',
@@ -95,7 +98,7 @@ test('who may not upload takes no place', async () => {
 
 test('callers without a user have a share, each and together', async () => {
   const open = await Promise.all(Array.from({ length: 3 }, () => idle('drop', world.anonymous)));
-  trickle(open);
+  for (const { socket } of open) socket.write('x');
   await until(async () => (await pending()) === 3);
   const more = await uploadForm(world.anonymous, 'drop');
   expect([more.status, more.json.code, more.headers.get('retry-after')]).toEqual([429, 'SlowDown', '1']);
@@ -112,7 +115,7 @@ test('a user has a share, counted over all protocols', async () => {
       ...LENGTH,
     }),
   );
-  trickle(open);
+  for (const { socket } of open) socket.write('x');
   await until(async () => (await pending()) === 3);
   await until(async () => (await upload(world.alice)).status === 429);
   const more = await call('POST', `${world.url}/upload/resumable`, {
@@ -124,7 +127,7 @@ test('a user has a share, counted over all protocols', async () => {
   // And all together are held to the total.
   const before = await pending();
   const others = await Promise.all(Array.from({ length: 3 }, () => idle('own', world.bob.headers)));
-  trickle(others);
+  for (const { socket } of others) socket.write('x');
   await until(async () => (await pending()) === before + 3);
   const service = await call('POST', `${world.url}/object/own/${randomUUID()}`, {
     headers: world.service,

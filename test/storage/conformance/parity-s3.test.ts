@@ -1,13 +1,10 @@
-import { afterAll, describe } from 'vitest';
+import { describe } from 'vitest';
 import { paritySuite } from './parity.ts';
-import { s3ServerAvailable, startS3Server, type S3Server } from './s3-server.ts';
-
-let server: S3Server | undefined;
-afterAll(() => server?.stop());
+import { s3Server, s3ServerAvailable } from './s3-server.ts';
 
 describe.skipIf(!s3ServerAvailable())('storage API on an S3-compatible store', () => {
   paritySuite(async () => {
-    server = await startS3Server();
+    const server = await s3Server();
     await server.createBucket('parity');
     const { endpoint, accessKeyId, secretAccessKey } = server;
     return {

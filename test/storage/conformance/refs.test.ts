@@ -70,7 +70,7 @@ const gone = async (name: string): Promise<boolean> => {
   return (await read(name)).json.code === 'NoSuchKey';
 };
 
-test('ST-117 the object goes with the row, and its bytes too', async () => {
+test('the object goes with the row, and its bytes too', async () => {
   const { name } = await upload();
   await as(world.alice, `insert into posts (id, image) values (1, '${name}')`);
   const before = (await world.storage.sweepOrphans({ minAgeMs: 0, dryRun: true })).blobs;
@@ -79,14 +79,14 @@ test('ST-117 the object goes with the row, and its bytes too', async () => {
   expect((await world.storage.sweepOrphans({ minAgeMs: 0, dryRun: true })).blobs).toBe(before - 1);
 });
 
-test('ST-118 keep keeps', async () => {
+test('without cascade the object is kept', async () => {
   const { name } = await upload();
   await as(world.alice, `insert into posts (id, kept) values (1, '${name}')`);
   await as(world.alice, 'delete from posts where id = 1');
   expect(await gone(name)).toBe(false);
 });
 
-test('ST-119 a deletion that is rolled back deletes nothing', async () => {
+test('a deletion that is rolled back deletes nothing', async () => {
   const { name } = await upload();
   await as(world.alice, `insert into posts (id, image) values (1, '${name}')`);
   await world.owner
@@ -98,7 +98,7 @@ test('ST-119 a deletion that is rolled back deletes nothing', async () => {
   expect(await gone(name)).toBe(false);
 });
 
-test('ST-120 rows that go by a foreign key', async () => {
+test('the object goes with a row deleted by a foreign key', async () => {
   const { name } = await upload();
   await as(world.alice, `insert into albums values (1)`);
   await as(world.alice, `insert into posts (id, image, album) values (1, '${name}', 1)`);
@@ -106,7 +106,7 @@ test('ST-120 rows that go by a foreign key', async () => {
   expect(await gone(name)).toBe(true);
 });
 
-test('ST-121 the takeover: a reference to what is not yours deletes nothing', async () => {
+test('the takeover: a reference to what is not yours deletes nothing', async () => {
   const { name } = await upload(world.alice);
   await as(world.bob, `insert into posts (id, image) values (1, '${name}')`);
   await as(world.bob, 'delete from posts where id = 1');
@@ -179,7 +179,7 @@ test('an own object that came after the reference goes with it', async () => {
   expect(await gone(later)).toBe(true);
 });
 
-test('ST-122 the last reference wins', async () => {
+test('the last reference wins', async () => {
   const { name } = await upload();
   await as(world.alice, `insert into posts (id, image) values (1, '${name}'), (2, '${name}')`);
   await as(world.alice, 'delete from posts where id = 1');
@@ -188,7 +188,7 @@ test('ST-122 the last reference wins', async () => {
   expect(await gone(name)).toBe(true);
 });
 
-test('ST-123 truncate', async () => {
+test('the object goes when its table is truncated', async () => {
   const { name } = await upload();
   await as(world.alice, `insert into posts (id, image) values (1, '${name}')`);
   await world.owner.query(raw('truncate posts'));

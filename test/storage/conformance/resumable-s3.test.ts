@@ -1,13 +1,10 @@
-import { afterAll, describe } from 'vitest';
+import { describe } from 'vitest';
 import { resumableSuite } from './resumable.ts';
-import { s3ServerAvailable, startS3Server, type S3Server } from './s3-server.ts';
-
-let server: S3Server | undefined;
-afterAll(() => server?.stop());
+import { s3Server, s3ServerAvailable } from './s3-server.ts';
 
 describe.skipIf(!s3ServerAvailable())('resumable uploads on an S3-compatible store', () => {
-  resumableSuite(async () => {
-    server = await startS3Server();
+  resumableSuite(6 * 1024 * 1024, async () => {
+    const server = await s3Server();
     await server.createBucket('resumable');
     const { endpoint, accessKeyId, secretAccessKey } = server;
     return {

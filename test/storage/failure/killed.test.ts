@@ -5,9 +5,10 @@ import { createHash, randomInt } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { S3Backend } from '../../../src/storage/backend/s3.ts';
-import { s3ServerAvailable, startS3Server, type S3Server } from '../conformance/s3-server.ts';
+import { until } from '../conformance/http.ts';
+import { s3Server, s3ServerAvailable } from '../conformance/s3-server.ts';
 import { rounds } from '../../support/rounds.ts';
 import type { SvcProcess } from '../../support/svc-process.ts';
 import { createStorageProject, type StorageProject } from './project.ts';
@@ -38,7 +39,13 @@ function possible(ledger: Ledger, name: string): Set<string | null> {
   return ledger.get(name) ?? new Set([null]);
 }
 
-async function work(svc: SvcProcess, writer: number, round: number, ledger: Ledger): Promise<number> {
+async function work(
+  svc: SvcProcess,
+  writer: number,
+  round: number,
+  ledger: Ledger,
+  onAnswer: () => void,
+): Promise<number> {
   const headers = { apikey: svc.secretKey, authorization: `Bearer ${svc.secretKey}` };
   const names = Array.from({ length: NAMES_PER_WRITER }, (_, n) => `w${writer}/n${n}`);
   const pick = (): string => names[randomInt(names.length)] ?? '';
@@ -87,6 +94,7 @@ async function work(svc: SvcProcess, writer: number, round: number, ledger: Ledg
         ledger.set(changed, new Set([...possible(ledger, changed), ...then]));
       return done;
     }
+    onAnswer();
     if (status === 200) for (const [changed, then] of after) ledger.set(changed, new Set(then));
     else if (status !== 400) throw new Error(`status ${status}`);
   }
@@ -148,10 +156,14 @@ async function killRepeatedly(project: StorageProject, listBlobs: () => Promise<
   try {
     for (let round = 0; round < ROUNDS; round++) {
       const server = svc;
+      let answered = 0;
       const working = Promise.all(
-        Array.from({ length: WRITERS }, (_, writer) => work(server, writer, round, ledger)),
+        Array.from({ length: WRITERS }, (_, writer) =>
+          work(server, writer, round, ledger, () => (answered += 1)),
+        ),
       );
-      await new Promise((resolve) => setTimeout(resolve, 1_000 + randomInt(1_500)));
+      const enough = 20 + randomInt(60);
+      await until(() => answered >= enough, 'enough answers', 60_000);
       server.child.kill('SIGKILL');
       requests += (await working).reduce((sum, done) => sum + done, 0);
       await server.stop('SIGKILL');
@@ -184,11 +196,8 @@ test('killed on a local directory', { timeout: TIMEOUT_MS }, async () => {
 });
 
 describe.skipIf(!s3ServerAvailable())('killed on an S3-compatible store', () => {
-  let server: S3Server | undefined;
-  afterAll(() => server?.stop());
-
   test('killed', { timeout: TIMEOUT_MS }, async () => {
-    server = await startS3Server();
+    const server = await s3Server();
     await server.createBucket('crash');
     const { endpoint, accessKeyId, secretAccessKey } = server;
     const project = await createStorageProject({ server, bucket: 'crash' });

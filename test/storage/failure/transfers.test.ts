@@ -7,13 +7,14 @@ import type { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { raw } from '../../../src/postgres/sql.ts';
 import { call, openRaw, until } from '../conformance/http.ts';
-import { s3ServerAvailable, startS3Server, type S3Server } from '../conformance/s3-server.ts';
+import { s3Server, s3ServerAvailable } from '../conformance/s3-server.ts';
 import { aBucket, createWorld, OWN, type World } from '../conformance/world.ts';
+import { rounds } from '../../support/rounds.ts';
 import type { SvcProcess } from '../../support/svc-process.ts';
 import { createStorageProject, type StorageProject } from './project.ts';
 
 const MB = 1024 * 1024;
-const LARGE_MB = Number(process.env['SVC_TEST_TRANSFER_MB'] ?? 1024);
+const LARGE_MB = rounds(256, 1024, 'SVC_TEST_TRANSFER_MB');
 const MAX_GROWTH_MB = 20;
 
 function residentMb(pid: number): number {
@@ -123,25 +124,21 @@ describe('memory, local directory', () =>
 // Several at once: an HTTP client leaves what it read from its sockets to the collector, which lets tens of
 // megabytes lie before it starts. That is once for the process and not once for each transfer.
 describe.skipIf(!s3ServerAvailable())('memory, S3-compatible store', () => {
-  let server: S3Server | undefined;
-  afterAll(() => server?.stop());
   memorySuite(Math.min(LARGE_MB, 150), { atOnce: 4, warmMegabytes: 64 }, async () => {
-    server = await startS3Server();
+    const server = await s3Server();
     await server.createBucket('large');
     return await createStorageProject({ server, bucket: 'large' });
   });
 });
 
 describe.skipIf(!s3ServerAvailable())('readers that do not read, S3-compatible store', () => {
-  let server: S3Server | undefined;
   let world: World | undefined;
   afterAll(async () => {
     await world?.stop();
-    await server?.stop();
   });
 
   test('leave the store to everybody else', async () => {
-    server = await startS3Server();
+    const server = await s3Server();
     await server.createBucket('readers');
     const { endpoint, accessKeyId, secretAccessKey } = server;
     world = await createWorld({
@@ -263,7 +260,7 @@ describe('clients that stop', () => {
     }
   });
 
-  test('ST-128 downloads that are broken off give their descriptors back', async () => {
+  test('downloads that are broken off give their descriptors back', async () => {
     const body = Buffer.alloc(8 * MB, 1);
     const upload = await fetch(`${world.url}/object/work/large`, {
       method: 'POST',
