@@ -4,11 +4,11 @@
 import type { Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import type { RawOAuthProvider } from './schema/auth.ts';
-import type { RawCodeFunction } from './schema/functions.ts';
+import type { RawCodeFunction, RawSqlFunction } from './schema/functions.ts';
 import type { ForeignKey, QualifiedName } from './schema/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawS3Store } from './schema/settings.ts';
-import type { RawBucket, RawIndex, RawPolicy } from './schema/tables.ts';
+import type { RawBucket, RawField, RawIndex, RawPolicy, RawTable } from './schema/tables.ts';
 
 type Immutable<T> = { readonly [Key in keyof T]: Immutable<T[Key]> };
 
@@ -74,43 +74,25 @@ export type EmailTemplate = {
 /** The name is that of a built-in provider, for example `google`, or any other with an `issuer`. */
 export type OAuthProvider = Declared<RawOAuthProvider & { name: string }>;
 
-export type Table = {
-  readonly schema: string;
-  readonly name: string;
-  readonly renamedFrom: string | undefined;
-  /** Never pruned, never rewritten, whatever is allowed on the command line. */
-  readonly protect: boolean;
+export type Table = Declared<Omit<RawTable, 'fields' | 'indexes' | 'rls'> & { name: string }> & {
   readonly fields: readonly Field[];
   /** Names of the `primary_key` fields, in order. */
   readonly primaryKey: readonly string[];
   readonly indexes: readonly Index[];
   /** `absent`: no `rls` key, the table is open. `off`: `rls: false`, open on purpose. A list turns security on. */
   readonly rls: 'absent' | 'off' | readonly Policy[];
-  readonly position: Position;
 };
 
-export type Field = {
-  readonly name: string;
-  /** As written; undefined follows the referenced column. */
-  readonly type: string | undefined;
-  readonly primaryKey: boolean;
-  readonly required: boolean;
-  readonly unique: boolean;
+/** Without a `type` it has that of the referenced column. */
+export type Field = Declared<
+  Omit<RawField, 'default' | 'foreignKey' | 'ref' | 'onDelete' | 'min' | 'max'>
+> & {
   readonly default: Default | undefined;
-  readonly enum: readonly string[] | undefined;
-  readonly pattern: string | undefined;
   /** Digits as written: a JavaScript number would round `9007199254740993`. Hexadecimal is written out. */
   readonly min: string | undefined;
   readonly max: string | undefined;
-  readonly check: string | undefined;
   readonly foreignKey: ForeignKey | undefined;
   readonly ref: StorageRef | undefined;
-  readonly renamedFrom: string | undefined;
-  /** SQL expression that fills existing rows once. */
-  readonly backfill: string | undefined;
-  /** SQL cast expression for a type change. */
-  readonly using: string | undefined;
-  readonly position: Position;
 };
 
 /** A default as written. What it means in SQL depends on the column's type; the migration engine decides. */
@@ -136,27 +118,13 @@ export type Bucket = Declared<Omit<RawBucket, 'rls'> & { name: string }> & {
   readonly rls: readonly Policy[];
 };
 
-export type SqlFunction = {
-  readonly name: string;
-  readonly renamedFrom: string | undefined;
-  readonly description: string | undefined;
-  readonly authRequired: boolean;
-  readonly language: 'sql' | 'plpgsql';
-  readonly volatility: 'volatile' | 'stable' | 'immutable';
-  readonly security: 'invoker' | 'definer';
+/** `returns` as written: a scalar type, `record`, `setof <table>` or `void`. */
+export type SqlFunction = Declared<Omit<RawSqlFunction, 'args'> & { name: string }> & {
   readonly args: readonly SqlFunctionArg[];
-  /** As written: a scalar type, `record`, `setof <table>` or `void`. */
-  readonly returns: string;
-  readonly body: string;
-  readonly position: Position;
 };
 
-export type SqlFunctionArg = {
-  readonly name: string;
-  readonly type: string;
-  readonly required: boolean;
+export type SqlFunctionArg = Declared<Omit<RawSqlFunction['args'][number], 'default'>> & {
   readonly default: Default | undefined;
-  readonly position: Position;
 };
 
 export type CodeFunction = Declared<RawCodeFunction & { name: string }>;

@@ -93,49 +93,28 @@ function toAuth({ auth }: SvcFile, bodyFiles: ReadonlyMap<string, string>, at: A
 
 function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
   const path = ['tables', name];
+  const { fields, indexes, rls } = table;
   return {
-    schema: table.schema,
+    ...table,
     name,
-    renamedFrom: table.renamed_from,
-    protect: table.protect,
-    fields: table.fields.map((field, index) => toField(tree, field, [...path, 'fields', index], at)),
-    primaryKey: table.fields.filter((field) => field.primary_key).map((field) => field.name),
-    indexes: table.indexes.map((index, number) => ({
-      ...index,
-      position: at([...path, 'indexes', number]),
-    })),
-    rls:
-      table.rls === undefined
-        ? 'absent'
-        : table.rls === false
-          ? 'off'
-          : toPolicies(table.rls, [...path, 'rls'], at),
+    fields: fields.map((field, index) => toField(tree, field, [...path, 'fields', index], at)),
+    primaryKey: fields.filter((field) => field.primaryKey).map((field) => field.name),
+    indexes: indexes.map((index, number) => ({ ...index, position: at([...path, 'indexes', number]) })),
+    rls: rls === undefined ? 'absent' : rls === false ? 'off' : toPolicies(rls, [...path, 'rls'], at),
     position: at(path),
   };
 }
 
-function toField(tree: Tree, field: RawField, path: KeyPath, at: At): Field {
-  const { name, type, required, unique, enum: values, pattern, min, max, check, backfill, using } = field;
+function toField(tree: Tree, { onDelete, ...field }: RawField, path: KeyPath, at: At): Field {
+  const { min, max, foreignKey, ref } = field;
   return {
-    name,
-    type,
-    primaryKey: field.primary_key,
-    required,
-    unique,
+    ...field,
+    type: field.type,
     default: toDefault(tree, field.default, [...path, 'default']),
-    enum: values,
-    pattern,
     min: min === undefined ? undefined : (decimalDigits(min) ?? min),
     max: max === undefined ? undefined : (decimalDigits(max) ?? max),
-    check,
-    foreignKey: field.foreign_key ? toForeignKey(field.foreign_key) : undefined,
-    ref:
-      field.ref === undefined
-        ? undefined
-        : { bucket: field.ref.replace(/^storage\./, ''), onDelete: field.on_delete },
-    renamedFrom: field.renamed_from,
-    backfill,
-    using,
+    foreignKey: foreignKey && toForeignKey(foreignKey),
+    ref: ref === undefined ? undefined : { bucket: ref.replace(/^storage\./, ''), onDelete },
     position: at(path),
   };
 }
@@ -166,23 +145,15 @@ function toPolicies(policies: readonly RawPolicy[], path: KeyPath, at: At): Poli
 }
 
 function toSqlFunction(tree: Tree, name: string, fn: RawSqlFunction, at: At): SqlFunction {
-  const { description, language, volatility, security, args, returns, body } = fn;
   const path = ['rpc', name];
   return {
+    ...fn,
     name,
-    renamedFrom: fn.renamed_from,
-    description,
-    authRequired: fn.auth_required,
-    language,
-    volatility,
-    security,
-    args: args.map((arg, index) => ({
+    args: fn.args.map((arg, index) => ({
       ...arg,
       default: toDefault(tree, arg.default, [...path, 'args', index, 'default']),
       position: at([...path, 'args', index]),
     })),
-    returns: returns.type,
-    body,
     position: at(path),
   };
 }

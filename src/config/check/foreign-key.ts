@@ -23,9 +23,9 @@ export function tablesOf(context: CheckContext): Tables {
 }
 
 export function checkForeignKey(context: CheckContext, tables: Tables, field: RawField, at: KeyPath): void {
-  if (!field.foreign_key) return;
+  if (!field.foreignKey) return;
   const path = [...at, 'references'];
-  const { references, on_delete: onDelete } = field.foreign_key;
+  const { references, onDelete } = field.foreignKey;
   const parts = references.split('.');
   if (parts.length < 2 || parts.length > 3 || parts.includes('')) {
     context.report({
@@ -36,15 +36,15 @@ export function checkForeignKey(context: CheckContext, tables: Tables, field: Ra
     });
     return;
   }
-  if (onDelete === 'set_null' && (field.required || field.primary_key)) {
+  if (onDelete === 'set_null' && (field.required || field.primaryKey)) {
     context.report({
       code: 'conflict',
       path: [...at, 'on_delete'],
-      message: `set_null cannot empty ${field.name}: the column is ${field.primary_key ? 'part of the primary key' : 'required'}`,
+      message: `set_null cannot empty ${field.name}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}`,
       hint: 'Use cascade or restrict, or drop required.',
     });
   }
-  const target = toForeignKey(field.foreign_key);
+  const target = toForeignKey(field.foreignKey);
   // The product's own tables are there without being declared.
   if (target.schema === 'auth' || target.schema === 'storage') {
     if (target.schema === 'auth' && target.table === 'users' && target.column === 'id') return;
@@ -114,7 +114,7 @@ export function namesOf(tables: Tables): string[] {
 }
 
 function isUnique(table: RawTable, column: string): boolean {
-  const key = table.fields.filter((field) => field.primary_key);
+  const key = table.fields.filter((field) => field.primaryKey);
   if (key.length === 1 && key[0]?.name === column) return true;
   if (table.fields.some((field) => field.name === column && field.unique)) return true;
   return table.indexes.some(
@@ -131,7 +131,7 @@ export function checkTypeCycles(context: CheckContext, tables: Tables): void {
       const walked = new Set<string>();
       let key = `${whole}.${field.name}`;
       let current: RawField | undefined = field;
-      while (current?.type === undefined && current?.foreign_key && !settled.has(key)) {
+      while (current?.type === undefined && current?.foreignKey && !settled.has(key)) {
         if (walked.has(key)) {
           const ring = [...walked, key].map((member) => member.replace(/^public\./, ''));
           context.report({
@@ -143,7 +143,7 @@ export function checkTypeCycles(context: CheckContext, tables: Tables): void {
           break;
         }
         walked.add(key);
-        const target = toForeignKey(current.foreign_key);
+        const target = toForeignKey(current.foreignKey);
         const next = `${target.schema}.${target.table}`;
         key = `${next}.${target.column}`;
         current = tables.get(next)?.columns.get(target.column);

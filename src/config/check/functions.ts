@@ -27,11 +27,11 @@ export function checkSqlFunctions(context: CheckContext): void {
     checkName(context, path, name, 'key');
     checkArguments(context, path, fn);
     checkBody(context, path, fn);
-    checkResult(context, [...path, 'returns', 'type'], fn.returns.type, tables);
+    checkResult(context, [...path, 'returns', 'type'], fn.returns, tables);
   }
   checkRenames(
     context,
-    entries.map(([name, fn]) => ({ path: ['rpc', name], name, from: fn.renamed_from })),
+    entries.map(([name, fn]) => ({ path: ['rpc', name], name, from: fn.renamedFrom })),
   );
 }
 

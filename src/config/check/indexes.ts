@@ -52,8 +52,8 @@ export function checkIndexes(
     seen.add(shape);
     const [only] = index.columns;
     if (index.unique && !index.where && index.columns.length === 1) {
-      const twin = table.fields.find((field) => field.name === only && (field.unique || field.primary_key));
-      const isOnlyKey = twin?.unique ?? table.fields.filter((field) => field.primary_key).length === 1;
+      const twin = table.fields.find((field) => field.name === only && (field.unique || field.primaryKey));
+      const isOnlyKey = twin?.unique ?? table.fields.filter((field) => field.primaryKey).length === 1;
       if (twin && isOnlyKey) {
         context.report({
           code: 'duplicate',

@@ -37,7 +37,7 @@ export function checkTables(context: CheckContext): void {
   }
   checkRenames(
     context,
-    entries.map(([name, table]) => ({ path: ['tables', name], name, from: table.renamed_from })),
+    entries.map(([name, table]) => ({ path: ['tables', name], name, from: table.renamedFrom })),
   );
   checkTypeCycles(context, tables);
 }
@@ -75,7 +75,7 @@ function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table
     });
     return;
   }
-  if (!table.fields.some((field) => field.primary_key) && !context.broken.touches([...path, 'fields'])) {
+  if (!table.fields.some((field) => field.primaryKey) && !context.broken.touches([...path, 'fields'])) {
     context.report({
       code: 'no-primary-key',
       path,
@@ -86,7 +86,7 @@ function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table
     });
   }
   const seen = new Set<string>();
-  const keys = table.fields.filter((field) => field.primary_key).length;
+  const keys = table.fields.filter((field) => field.primaryKey).length;
   table.fields.forEach((field, index) => {
     const at: KeyPath = [...path, 'fields', index];
     const nameAt = [...at, 'name'];
@@ -105,7 +105,7 @@ function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table
       });
     }
     checkField(context, tables, field, at);
-    if (field.primary_key && field.unique && keys === 1) {
+    if (field.primaryKey && field.unique && keys === 1) {
       context.report({
         code: 'conflict',
         path: [...at, 'unique'],
@@ -121,13 +121,13 @@ function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table
     table.fields.map((field, index) => ({
       path: [...path, 'fields', index],
       name: field.name,
-      from: field.renamed_from,
+      from: field.renamedFrom,
     })),
   );
 }
 
 function checkField(context: CheckContext, tables: Tables, field: RawField, at: KeyPath): void {
-  if (field.type === undefined && field.foreign_key === undefined) {
+  if (field.type === undefined && field.foreignKey === undefined) {
     context.report({
       code: 'missing-key',
       path: at,
@@ -135,10 +135,10 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
       hint: 'Only a column with foreign_key may leave it out.',
     });
   }
-  if (field.foreign_key) checkForeignKey(context, tables, field, [...at, 'foreign_key']);
+  if (field.foreignKey) checkForeignKey(context, tables, field, [...at, 'foreign_key']);
   checkRef(context, field, at);
   checkType(context, field, [...at, 'type']);
-  const type = field.type ?? (field.foreign_key?.references === 'auth.users.id' ? 'uuid' : undefined);
+  const type = field.type ?? (field.foreignKey?.references === 'auth.users.id' ? 'uuid' : undefined);
   checkBounds(context, field, type, at);
   checkEnum(context, field, type, at);
   if (
@@ -174,7 +174,7 @@ function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
       code: 'conflict',
       path: [...at, 'on_delete'],
       message: 'on_delete here belongs to ref',
-      hint: field.foreign_key
+      hint: field.foreignKey
         ? 'For the foreign key write it inside: foreign_key: { references: …, on_delete: … }.'
         : 'For a foreign key write foreign_key: { references: <table>.<column>, on_delete: … }; for a stored object add ref: storage.<bucket>.',
       part: 'key',

@@ -2,33 +2,43 @@
 import { z } from 'zod';
 import { anyDefault, choice, flag, list, named, section, sqlBody, text, timer } from './kinds.ts';
 
-const sqlFunction = z.strictObject({
-  description: text('Shown in the API description').optional(),
-  auth_required: flag('Refuse callers who are not signed in'),
-  language: z.enum(['sql', 'plpgsql']).default('plpgsql').meta({ description: 'Language of the body' }),
-  volatility: choice('Stable and immutable functions can be called by GET too', [
-    'volatile',
-    'stable',
-    'immutable',
-  ]),
-  security: choice('`definer` runs with the owner’s rights, past row-level security', ['invoker', 'definer']),
-  args: list(
-    'Arguments, called by name',
-    z.strictObject({
-      name: text('Argument name'),
-      type: text('PostgreSQL type'),
-      required: flag('A call without it is answered 400'),
-      default: anyDefault,
-    }),
-  ),
-  returns: z
-    .strictObject({
-      type: text('A type, `record`, `setof <table>` or `void`', 'integer', 'setof todos', 'void'),
-    })
-    .meta({ description: 'Result' }),
-  body: sqlBody('Function body: what stands between the dollar quotes'),
-  renamed_from: text('Earlier name of the function').optional(),
-});
+const sqlFunction = z
+  .strictObject({
+    description: text('Shown in the API description').optional(),
+    auth_required: flag('Refuse callers who are not signed in'),
+    language: z.enum(['sql', 'plpgsql']).default('plpgsql').meta({ description: 'Language of the body' }),
+    volatility: choice('Stable and immutable functions can be called by GET too', [
+      'volatile',
+      'stable',
+      'immutable',
+    ]),
+    security: choice('`definer` runs with the owner’s rights, past row-level security', [
+      'invoker',
+      'definer',
+    ]),
+    args: list(
+      'Arguments, called by name',
+      z.strictObject({
+        name: text('Argument name'),
+        type: text('PostgreSQL type'),
+        required: flag('A call without it is answered 400'),
+        default: anyDefault,
+      }),
+    ),
+    returns: z
+      .strictObject({
+        type: text('A type, `record`, `setof <table>` or `void`', 'integer', 'setof todos', 'void'),
+      })
+      .meta({ description: 'Result' }),
+    body: sqlBody('Function body: what stands between the dollar quotes'),
+    renamed_from: text('Earlier name of the function').optional(),
+  })
+  .transform(({ auth_required, renamed_from, returns, ...same }) => ({
+    ...same,
+    authRequired: auth_required,
+    renamedFrom: renamed_from,
+    returns: returns.type,
+  }));
 
 const codeFunction = z
   .strictObject({

@@ -11,10 +11,10 @@ export type ForeignKey = {
 };
 
 /** `table.column` or `schema.table.column`. */
-export function toForeignKey(foreignKey: NonNullable<RawField['foreign_key']>): ForeignKey {
+export function toForeignKey(foreignKey: NonNullable<RawField['foreignKey']>): ForeignKey {
   const parts = foreignKey.references.split('.');
   const [schema = 'public', table = '', column = ''] = parts.length === 2 ? ['public', ...parts] : parts;
-  return { schema, table, column, onDelete: foreignKey.on_delete };
+  return { schema, table, column, onDelete: foreignKey.onDelete };
 }
 
 /** A bare name is one of `public`; only the first dot separates, since names may hold dots and schemas rarely do. */

@@ -46,46 +46,58 @@ const foreignKey = z
       .default('restrict')
       .meta({ description: 'What happens to this row when the referenced one is deleted' }),
   })
-  .meta({ description: 'Reference to another table' });
+  .meta({ description: 'Reference to another table' })
+  .transform(({ references, on_delete: onDelete }) => ({ references, onDelete }));
 
-const field = z.strictObject({
-  name: text('Column name'),
-  type: text(
-    'PostgreSQL type. May be left out beside `foreign_key`: the type then follows the referenced column',
-    'text',
-    'uuid',
-    'timestamptz',
-    'bigserial',
-    'numeric(10,2)',
-    'text[]',
-  ).optional(),
-  primary_key: flag('Part of the primary key; several make a composite one, in this order'),
-  required: flag('NOT NULL'),
-  unique: flag('UNIQUE'),
-  default: anyDefault,
-  enum: z
-    .array(asWritten())
-    .min(1, 'must list at least one value')
-    .meta({ description: 'The only values allowed' })
-    .optional(),
-  pattern: text('Regular expression (PostgreSQL’s) that text must match').optional(),
-  min: bound('Least value allowed').optional(),
-  max: bound('Greatest value allowed').optional(),
-  check: sqlExpression('Any SQL condition on the row').optional(),
-  foreign_key: foreignKey.optional(),
-  ref: text('The column holds the path of a stored object: `storage.<bucket>`', 'storage.avatars').optional(),
-  on_delete: z
-    .enum(['cascade', 'keep'])
-    .default('keep')
-    .meta({ description: 'Only with `ref`: whether the object is deleted with the row' }),
-  renamed_from: text(
-    'Earlier name of the column; its data is kept. Harmless once the rename is done',
-  ).optional(),
-  backfill: sqlExpression(
-    'SQL value for existing rows, used once when the column becomes required',
-  ).optional(),
-  using: sqlExpression('SQL expression that converts existing values when the type changes').optional(),
-});
+const field = z
+  .strictObject({
+    name: text('Column name'),
+    type: text(
+      'PostgreSQL type. May be left out beside `foreign_key`: the type then follows the referenced column',
+      'text',
+      'uuid',
+      'timestamptz',
+      'bigserial',
+      'numeric(10,2)',
+      'text[]',
+    ).optional(),
+    primary_key: flag('Part of the primary key; several make a composite one, in this order'),
+    required: flag('NOT NULL'),
+    unique: flag('UNIQUE'),
+    default: anyDefault,
+    enum: z
+      .array(asWritten())
+      .min(1, 'must list at least one value')
+      .meta({ description: 'The only values allowed' })
+      .optional(),
+    pattern: text('Regular expression (PostgreSQL’s) that text must match').optional(),
+    min: bound('Least value allowed').optional(),
+    max: bound('Greatest value allowed').optional(),
+    check: sqlExpression('Any SQL condition on the row').optional(),
+    foreign_key: foreignKey.optional(),
+    ref: text(
+      'The column holds the path of a stored object: `storage.<bucket>`',
+      'storage.avatars',
+    ).optional(),
+    on_delete: z
+      .enum(['cascade', 'keep'])
+      .default('keep')
+      .meta({ description: 'Only with `ref`: whether the object is deleted with the row' }),
+    renamed_from: text(
+      'Earlier name of the column; its data is kept. Harmless once the rename is done',
+    ).optional(),
+    backfill: sqlExpression(
+      'SQL value for existing rows, used once when the column becomes required',
+    ).optional(),
+    using: sqlExpression('SQL expression that converts existing values when the type changes').optional(),
+  })
+  .transform(({ primary_key, foreign_key, on_delete, renamed_from, ...same }) => ({
+    ...same,
+    primaryKey: primary_key,
+    foreignKey: foreign_key,
+    onDelete: on_delete,
+    renamedFrom: renamed_from,
+  }));
 
 const index = z.strictObject({
   columns: z
@@ -97,23 +109,25 @@ const index = z.strictObject({
   name: text('Label of the index; made from table and columns when absent').optional(),
 });
 
-const table = z.strictObject({
-  schema: text('PostgreSQL schema').default('public').meta({ description: 'PostgreSQL schema' }),
-  fields: z
-    .array(field)
-    .min(1, 'must declare at least one column')
-    .meta({ description: 'Columns. None is added by itself' }),
-  indexes: list('Indexes beside those of keys', index),
-  rls: z
-    .union([z.literal(false), z.array(policy)])
-    .meta({
-      description:
-        'Row-level security policies. An empty list closes the table; `false` leaves it open on purpose; without the key it is open and warned about',
-    })
-    .optional(),
-  renamed_from: text('Earlier name of the table; its data is kept').optional(),
-  protect: flag('Never pruned and never rewritten, whatever is allowed elsewhere'),
-});
+const table = z
+  .strictObject({
+    schema: text('PostgreSQL schema').default('public').meta({ description: 'PostgreSQL schema' }),
+    fields: z
+      .array(field)
+      .min(1, 'must declare at least one column')
+      .meta({ description: 'Columns. None is added by itself' }),
+    indexes: list('Indexes beside those of keys', index),
+    rls: z
+      .union([z.literal(false), z.array(policy)])
+      .meta({
+        description:
+          'Row-level security policies. An empty list closes the table; `false` leaves it open on purpose; without the key it is open and warned about',
+      })
+      .optional(),
+    renamed_from: text('Earlier name of the table; its data is kept').optional(),
+    protect: flag('Never pruned and never rewritten, whatever is allowed elsewhere'),
+  })
+  .transform(({ renamed_from: renamedFrom, ...same }) => ({ ...same, renamedFrom }));
 
 const bucket = z
   .strictObject({
