@@ -1,4 +1,4 @@
-// What changed between two texts, line by line (Myers' greedy algorithm), with a little of what stayed around it.
+// A line diff of two texts (Myers' greedy algorithm) with some context around each change.
 
 export type DiffLine = {
   readonly sign: ' ' | '+' | '-';
@@ -7,7 +7,7 @@ export type DiffLine = {
   readonly line: number;
 };
 
-/** More differences than this and the search would cost more than the answer is worth: all out, all in. */
+/** With more differences the search costs too much: every line is then removed and added. */
 const MOST_EDITS = 1_000;
 
 /** Lines farther than `context` from a change are left out. */
@@ -71,7 +71,7 @@ function diffMiddle(a: readonly string[], b: readonly string[]): DiffLine[] {
   return lines.reverse();
 }
 
-/** How far each diagonal reaches before the n-th edit, for every n up to the end; undefined when that is too far. */
+/** How far each diagonal reaches before the n-th edit, for every n; undefined beyond MOST_EDITS. */
 function searchPath(a: readonly string[], b: readonly string[]): Array<Map<number, number>> | undefined {
   const trace: Array<Map<number, number>> = [];
   const reach = new Map<number, number>();

@@ -1,12 +1,12 @@
-// The files of a project that its handlers reach by relative paths, wherever they lie: what a bundle must hold and
-// what a change of which is a change of the code. Read from the text: every relative path in quotes counts, so that
-// a file opened with `new URL('../texts/mail.html', import.meta.url)` is found as well as one that is imported.
+// The files of a project that its handlers reach by relative paths: what a bundle must hold and what a watcher must
+// watch. Every relative path in quotes counts, so that a file opened with
+// `new URL('../texts/mail.html', import.meta.url)` is found as well as an imported one.
 import { readFile, stat } from 'node:fs/promises';
 import { dirname, extname, join, relative, resolve, sep } from 'node:path';
 
 export type LocalImports = {
   readonly files: readonly string[];
-  /** Named and not there, as while several files are saved one after the other. */
+  /** Named but absent, for example while several files are being saved. */
   readonly missing: readonly string[];
 };
 

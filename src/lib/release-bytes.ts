@@ -1,7 +1,7 @@
 /**
- * Gives the memory of a chunk back now instead of at some garbage collection: bytes outside the heap do not make
- * the collector hurry, and a large transfer would leave tens of megabytes of them behind. The chunk is empty
- * afterwards. One that shares its memory with others is left alone.
+ * Frees the memory of a chunk at once. Bytes outside the heap put no pressure on the garbage collector, so a large
+ * transfer would leave tens of megabytes behind. The chunk is empty afterwards; one that shares its memory with others is
+ * left alone.
  */
 export function releaseBytes(chunk: Buffer): void {
   const { buffer } = chunk;

@@ -2,8 +2,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /**
- * Gives the garbage of the start-up back to the system. Reading the file, planning and introspecting leave tens of
- * megabytes that V8 would only collect under pressure, which an idle server never has.
+ * Returns the garbage of the start-up to the system: tens of megabytes that V8 would only collect under pressure, which
+ * an idle server never has.
  */
 export function releaseStartupMemory(): void {
   setFlagsFromString('--expose-gc');

@@ -1,5 +1,5 @@
-// Structured logging. A logger is handed down and narrowed with `child`, never reached for globally.
-// Redaction is by path here and by habit elsewhere: a secret should not be put into a log call at all.
+// Structured logging. A logger is handed down, never global. Redaction by path is the second line of defence: a secret
+// should not be put into a log call at all.
 import fs from 'node:fs';
 import { styleText } from 'node:util';
 import pino, { type DestinationStream, type Logger } from 'pino';
@@ -62,20 +62,20 @@ function mirrored(destination: DestinationStream, recentLines: RecentLines): Des
   };
 }
 
-/** Lines are gathered for up to a tick of work: writing each one by itself costs more than making it. */
+/** Lines are written in batches: a write for each would cost more than making the line. */
 function jsonStream(): DestinationStream {
   const destination = pino.destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 200 });
-  // Ahead of the flush that the library does by itself at that moment.
-  process.prependListener('exit', forgetWhatNobodyReads);
+  // Before the library's own flush on exit.
+  process.prependListener('exit', dropWhatCannotBeWritten);
   process.on('exit', () => destination.flushSync());
   return destination;
 }
 
 /**
- * The last flush repeats a write until it succeeds, whatever the error. Where the reader of the log is gone, as when
- * whoever started us was killed, it never would, and the process would never end.
+ * The library's last flush repeats a write until it succeeds, whatever the error. Once the reader of the log is gone it
+ * never does, and the process would never end.
  */
-function forgetWhatNobodyReads(): void {
+function dropWhatCannotBeWritten(): void {
   const { writeSync } = fs;
   fs.writeSync = ((fd: number, text: string, ...rest: []) => {
     try {

@@ -1,5 +1,5 @@
-// The last lines of the log, kept in memory for whoever looks at them in the dashboard. A line is kept as the text
-// that was written anyway, redacted like it; only a reader pays for taking it apart.
+// The last lines of the log, kept in memory for the dashboard. A line is kept as the redacted text that was written
+// anyway; it is parsed only when somebody reads it.
 
 const MOST_LINES = 2000;
 /** So that the whole ring stays small whatever is logged. */
@@ -19,10 +19,10 @@ export class RecentLines {
   push(text: string): void {
     const line = { seq: ++this.#last, text: text.length > LONGEST_LINE ? shortened(text) : text };
     this.#lines[line.seq % this.#lines.length] = line;
-    for (const tell of this.#listeners) tell(line);
+    for (const notify of this.#listeners) notify(line);
   }
 
-  /** Those after `seq`, oldest first. A number from before a restart names none of ours: all are new then. */
+  /** Those after `seq`, oldest first. A larger number than ours is from before a restart: then all lines are new. */
   after(seq: number): RecentLine[] {
     const from = seq > this.#last ? 0 : seq;
     const first = Math.max(from, this.#last - this.#lines.length) + 1;
@@ -34,10 +34,10 @@ export class RecentLines {
     return found;
   }
 
-  /** Returns how to stop. */
-  follow(tell: (line: RecentLine) => void): () => void {
-    this.#listeners.add(tell);
-    return () => void this.#listeners.delete(tell);
+  /** Returns a function that stops it. */
+  follow(notify: (line: RecentLine) => void): () => void {
+    this.#listeners.add(notify);
+    return () => void this.#listeners.delete(notify);
   }
 }
 
@@ -51,7 +51,7 @@ function shortened(text: string): string {
     const { time, level, msg } = JSON.parse(shorter) as Record<string, unknown>;
     return JSON.stringify({ time, level, msg, shortened: true });
   } catch {
-    // Not a line of ours; whoever reads it shows it as it is.
+    // Not JSON of ours: readers show it as it is.
     return text.slice(0, LONGEST_LINE);
   }
 }

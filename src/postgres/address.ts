@@ -1,5 +1,5 @@
-// The address of the database: libpq's URL, read once into fields. Nobody edits the text afterwards: whoever wants
-// another role takes the fields and changes that one.
+// The address of the database: libpq's URL, read once into fields. For another role, change the field and write a new
+// URL; the text is never edited.
 import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import type { ConnectionOptions } from 'node:tls';
@@ -29,7 +29,7 @@ type TlsName = (typeof TLS_NAMES)[number];
 
 const SSL_MODES = ['disable', 'no-verify', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
-/** What libpq knows and what changes nothing here: we name our sessions, keep connections alive and speak UTF-8. */
+/** Parameters of libpq that change nothing here: we name our sessions, keep connections alive and use UTF-8 anyway. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
   'application_name',
   'fallback_application_name',
@@ -41,7 +41,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
   'tcp_user_timeout',
 ]);
 
-/** Values with which a parameter asks for what is done anyway; any other is refused. */
+/** Parameters that are accepted only with values that ask for what is done anyway. */
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   target_session_attrs: ['any', 'read-write', 'primary'],
   load_balance_hosts: ['disable'],
@@ -78,12 +78,7 @@ export function parseAddress(text: string, env: Env = process.env): DatabaseAddr
   const read = (name: string, variable: string): string | undefined =>
     [values[name], env[variable]].find((value) => value !== undefined && value !== '');
   const host = read('host', 'PGHOST') ?? 'localhost';
-  if (host.includes(',')) {
-    throw refused(
-      'SVC_DATABASE_URL names several hosts',
-      'Name one: the primary, or an address that leads to it.',
-    );
-  }
+  assertOneHost(host);
   const user = read('user', 'PGUSER') ?? userInfo().username;
   const seconds = Number(read('connect_timeout', 'PGCONNECT_TIMEOUT') ?? '0');
   return {
@@ -107,12 +102,7 @@ function readUser(text: string): Values {
 }
 
 function readHost(text: string): Values {
-  if (text.includes(',')) {
-    throw refused(
-      'SVC_DATABASE_URL names several hosts',
-      'Name one: the primary, or an address that leads to it.',
-    );
-  }
+  assertOneHost(text);
   const match = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::([^:]*))?$/.exec(text);
   if (!match) {
     throw refused(
@@ -121,6 +111,14 @@ function readHost(text: string): Values {
     );
   }
   return { host: match[1] ?? decode(match[2] ?? '', 'host'), port: match[3] ?? '' };
+}
+
+function assertOneHost(text: string): void {
+  if (!text.includes(',')) return;
+  throw refused(
+    'SVC_DATABASE_URL names several hosts',
+    'Name one: the primary, or an address that leads to it.',
+  );
 }
 
 function readPort(text: string): number {
@@ -145,7 +143,7 @@ function readParameters(text: string): Values {
     }
     const value = decode(rawValue, name);
     assertParameter(name, value);
-    // JDBC's way to say it, which libpq knows too.
+    // JDBC's spelling, which libpq accepts too.
     if (name === 'ssl') values['sslmode'] = value === 'true' || value === '1' ? 'require' : 'disable';
     else values[name] = value;
   }
@@ -229,7 +227,7 @@ export function tlsOptions({ tls }: DatabaseAddress): boolean | ConnectionOption
   return unverified ? { ...options, rejectUnauthorized: false } : options;
 }
 
-/** libpq's own meaning, for who asks for it. */
+/** As libpq treats these modes; used with uselibpqcompat=true. */
 function isUnverified(sslmode: string | undefined, { ca }: ConnectionOptions): boolean {
   return sslmode === 'allow' || sslmode === 'prefer' || (sslmode === 'require' && ca === undefined);
 }
@@ -251,7 +249,7 @@ function file(name: string, path: string | undefined): string | undefined {
   }
 }
 
-/** The same place as another role, in the one form that every reader of such URLs understands alike. */
+/** The same database as another role, as a URL that every client library reads alike. */
 export function addressUrl(address: DatabaseAddress, user: string, password: string | undefined): string {
   const { host, port, database, tls, connectTimeoutMs } = address;
   const secret = password === undefined ? '' : `:${encodeURIComponent(password)}`;

@@ -1,13 +1,12 @@
-// The time that all instances share. Tokens, sessions and limits are written by one instance and judged by another;
-// when the clocks of their machines are apart, fresh tokens come from the future and an honest refresh looks like a
-// stolen token used again. The database is the one clock they have in common.
+// The time that all instances share: the database's. Tokens and sessions are issued by one instance and checked by
+// another; with clocks apart, a fresh token would lie in the future and an honest refresh look like a replay.
 import type { Log } from '../log/log.ts';
 import type { Queryable } from './owner-database.ts';
 import { sql } from './sql.ts';
 
 const INTERVAL_MS = 30_000;
 const SAMPLES = 3;
-/** Nearer than this the machine's own clock is as good, and spares the jitter of measuring. */
+/** Below this the machine's own clock is good enough, without the jitter of measuring. */
 const NOTICEABLE_MS = 1_000;
 const WORTH_A_WARNING_MS = 10_000;
 
@@ -30,7 +29,7 @@ export class DatabaseClock {
   async start(): Promise<void> {
     await this.measure();
     this.#timer = setInterval(() => {
-      // The database may be away; until it is back the last measure holds.
+      // While the database is away, the last offset holds.
       this.measure().catch(() => {});
     }, INTERVAL_MS);
     this.#timer.unref();

@@ -1,5 +1,5 @@
-// LISTEN on a connection of its own. Notifications only say "look again": whoever listens must also look when
-// the connection was lost and is back, because what was sent in between is gone.
+// LISTEN on a connection of its own. Notifications sent while the connection was lost are gone, so a listener must also
+// look for changes after each reconnect.
 import pg from 'pg';
 import type { Log } from '../log/log.ts';
 import { clientConfig, cutOff, endClient, type ConnectionSettings } from './connection.ts';
@@ -26,8 +26,8 @@ const BEAT_MS = 10_000;
 const ANSWER_WITHIN_MS = 5_000;
 
 /**
- * Resolves once the channels are listened to, so that whatever is read afterwards and changes later is heard of.
- * When the server cannot be reached it resolves too, goes on trying, and calls `onReconnect` when it is there.
+ * Resolves once the channels are listened to: what is read afterwards and changes later is then announced. When the
+ * server cannot be reached it resolves too, keeps trying, and calls `onReconnect` once connected.
  */
 export async function listen(
   settings: ConnectionSettings,
@@ -60,7 +60,7 @@ export async function listen(
     if (closed) await next.end();
   };
 
-  // A host that vanished says nothing, and neither does a listener: without a word of ours it would listen for ever.
+  // A listener sends nothing, so it would never notice a host that vanished: hence a regular `select 1`.
   const nextBeat = (): void => {
     clearTimeout(beat);
     beat = setTimeout(() => {

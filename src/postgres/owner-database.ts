@@ -21,11 +21,11 @@ const COMMIT = raw('commit');
 const ROLLBACK = raw('rollback');
 const PROBE = raw('select 1');
 
-/** How long after its deadline a statement may be without an end before its connection is given up. */
+/** A statement this long past its deadline has lost its server: its connection is given up. */
 const SILENT_MS = 3_000;
-/** An answer this young shows that the database answers. */
+/** So recent an answer proves that the database answers. */
 const FRESH_ANSWER_MS = 2_000;
-/** With all connections at work, there is no answer when none has come for so long. */
+/** With every connection busy, the database counts as silent after so long without an answer. */
 const NO_ANSWER_MS = 5_000;
 
 export type OwnerSettings = ConnectionSettings & { readonly max: number; readonly idleTimeoutMs: number };
@@ -34,8 +34,8 @@ export class OwnerDatabase implements Queryable {
   readonly #pool: pg.Pool;
   readonly #max: number;
   /**
-   * After which a statement is given up together with its connection: a server that vanished tells nobody that its
-   * own deadline has passed. Only where statements have one.
+   * A statement is given up with its connection after this: a server that vanished cannot report that the statement's
+   * deadline has passed. Undefined where statements have no deadline.
    */
   readonly #silentAfterMs: number | undefined;
   readonly #open = new Set<pg.PoolClient>();
@@ -54,7 +54,7 @@ export class OwnerDatabase implements Queryable {
       // An idle pool must not keep a finished process alive.
       allowExitOnIdle: true,
     });
-    // A connection that breaks while idle is replaced at its next use; the next statement reports real trouble.
+    // A connection that breaks while idle is replaced at its next use. If that fails, the statement reports it.
     this.#pool.on('error', () => {});
     this.#pool.on('release', (error: unknown, client) => {
       if (!error) this.#idle.add(client);
@@ -96,7 +96,7 @@ export class OwnerDatabase implements Queryable {
       await transaction.query(COMMIT).catch(unknownOutcome);
       return result;
     } catch (error) {
-      // What waits for an answer that never comes would have the rollback wait as well.
+      // On a connection that does not answer, the rollback would wait for ever too.
       broken = mayHaveHappened(error) || error instanceof OutcomeUnknown;
       if (!broken) {
         await transaction.query(ROLLBACK).catch(() => {
@@ -122,7 +122,7 @@ export class OwnerDatabase implements Queryable {
     }
   }
 
-  /** Whether statements get an answer: seen by what they got of late, or tried on a connection as theirs. */
+  /** Whether statements get an answer: from recent ones, or by a probe on a connection of the same pool. */
   async answers(withinMs: number): Promise<boolean> {
     const silentFor = performance.now() - this.#answeredAt;
     if (silentFor < FRESH_ANSWER_MS) return true;
@@ -133,12 +133,12 @@ export class OwnerDatabase implements Queryable {
     );
   }
 
-  /** Waits for what runs; a server that does not say goodbye is left. */
+  /** Waits for running statements, but not for a server that does not answer the goodbye. */
   async close(): Promise<void> {
     const silent = setTimeout(() => {
       for (const client of this.#open) if (this.#idle.has(client)) cutOff(client);
     }, GOODBYE_MS);
-    // What is left then waits for nothing of ours.
+    // The timer must not keep the process alive.
     silent.unref();
     await this.#pool.end();
   }
@@ -160,7 +160,7 @@ export class OwnerDatabase implements Queryable {
     } catch (error) {
       if (isDatabaseError(error)) this.#answeredAt = performance.now();
       if (!isReadTimeout(error)) throw error;
-      // Of those that are idle nobody knows any better.
+      // The idle connections lead to the same silent server.
       for (const client of this.#idle) cutOff(client);
       throw new StatementSilent(error);
     }
@@ -203,7 +203,7 @@ async function endedBy<T>(
     await session.query(end);
     return result;
   } catch (error) {
-    // On a connection that is gone there is nothing to roll back; the error that says so is the first one.
+    // Fails only on a lost connection, where nothing is left to roll back; the first error says why.
     await session.query(ROLLBACK).catch(() => {});
     throw error;
   }
@@ -218,7 +218,7 @@ function begin(settings: LocalSettings): Sql {
   return join([raw('begin'), ...assignments], '; ');
 }
 
-/** The server did not say how the statement ended: whether a write was done is not known. */
+/** The statement got no answer, so whether a write was done is not known. */
 class StatementSilent extends ConnectionLost {
   override name = 'StatementSilent';
 
@@ -231,7 +231,7 @@ function unknownOutcome(error: unknown): never {
   throw mayHaveHappened(error) ? new OutcomeUnknown(error) : error;
 }
 
-/** A statement that does nothing that could be done twice. */
+/** May be repeated without doing anything twice. */
 function isRead(text: string): boolean {
   return /^\s*select\b/i.test(text);
 }
@@ -242,8 +242,8 @@ function isReadTimeout(error: unknown): boolean {
 }
 
 /**
- * A connection that dies while it is lent rejects the statement under way, which says it; the event beside that would
- * end the process if nobody listened.
+ * A connection that dies while it is lent rejects the running statement, which reports it. Its `error` event would end
+ * the process if nobody listened.
  */
 function ignore(): void {}
 

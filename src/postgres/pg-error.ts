@@ -1,5 +1,5 @@
-// What a failure of the database means to whoever asked: one table for all features, each of which says it in its own
-// dialect. Errors that are about the statement itself (a violated constraint, a missing right) are not in it.
+// What a failure of the database means to the client: one table for all features, which put it into their own dialects.
+// Errors about the statement itself (a violated constraint, a missing privilege) are not in it.
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
 
@@ -63,12 +63,12 @@ export function isDatabaseError(error: unknown, ...conditions: readonly Conditio
   return conditions.length === 0 || conditions.some((condition) => code.startsWith(SQLSTATE[condition]));
 }
 
-/** The conversation ended after something had been sent: what the server did with it is not known. */
+/** The connection ended after something had been sent: what the server did with it is not known. */
 export class ConnectionLost extends Error {
   override name = 'ConnectionLost';
 }
 
-/** A write that may have been done, and must not be tried again unseen. */
+/** A write that may have been done: repeating it blindly could do it twice. */
 export class OutcomeUnknown extends Error {
   override name = 'OutcomeUnknown';
 
@@ -77,7 +77,7 @@ export class OutcomeUnknown extends Error {
   }
 }
 
-/** A write that the database refused because it takes none: a standby, or one that was made read-only. */
+/** A write refused because the database is read-only, for example a standby. */
 export class DatabaseReadOnly extends Error {
   override name = 'DatabaseReadOnly';
 
@@ -86,13 +86,13 @@ export class DatabaseReadOnly extends Error {
   }
 }
 
-/** What became of a write that failed. In a READ ONLY transaction 25006 is about the statement, here about the server. */
+/** For a write that failed outside a READ ONLY transaction: there 25006 would be about the statement, here it is the server. */
 export function writeError(error: Error): Error {
   if (mayHaveHappened(error)) return new OutcomeUnknown(error);
   return isDatabaseError(error, 'read_only_sql_transaction') ? new DatabaseReadOnly(error) : error;
 }
 
-/** Whether the server may have done what it was given. Its own errors say that it has not, a pooler's do not. */
+/** Whether the server may have done what it was sent. Its own errors rule that out, a pooler's do not. */
 export function mayHaveHappened(error: unknown): boolean {
   if (error instanceof ConnectionLost) return true;
   if (!(error instanceof Error)) return false;
@@ -199,7 +199,7 @@ const BY_CODE: Readonly<Record<string, DatabaseFailure>> = {
   ETIMEDOUT: UNREACHABLE,
 };
 
-/** What `pg` and its pool say without any code. */
+/** Messages of `pg` and its pool that carry no code. */
 const BY_TEXT: ReadonlyArray<readonly [RegExp, DatabaseFailure]> = [
   [/^timeout exceeded when trying to connect$/, BUSY],
   [
@@ -216,7 +216,7 @@ export function databaseFailure(error: unknown): DatabaseFailure | undefined {
   if (error instanceof ConnectionLost) return UNREACHABLE;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
   if (error instanceof pg.DatabaseError) return BY_CODE[code] ?? BY_CODE[code.slice(0, 2)];
-  // A socket in the file system that is not there; any other ENOENT is a file of ours.
+  // A missing Unix socket; any other ENOENT is about a file of ours.
   if (code === 'ENOENT' || code === 'EACCES') {
     return 'syscall' in error && error.syscall === 'connect' ? UNREACHABLE : undefined;
   }
@@ -229,7 +229,7 @@ export function retryAfter({ retryAfterSeconds }: DatabaseFailure): Record<strin
   return retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) };
 }
 
-/** For features without names of their own for these. */
+/** For features without error codes of their own for these. */
 export function failureProblem(failure: DatabaseFailure, cause: unknown): Problem {
   const { kind, status, message, hint } = failure;
   const code = `database_${kind.replaceAll('-', '_')}`;

@@ -1,4 +1,4 @@
-// How much a database can read at once.
+// How many reads a database should run at once.
 import { availableParallelism } from 'node:os';
 import type { OwnerDatabase } from './owner-database.ts';
 import { sql } from './sql.ts';
@@ -6,18 +6,18 @@ import { sql } from './sql.ts';
 const LEAST = 4;
 
 /**
- * Connections that should read at once from this database. One on this machine shares its processors with us: more
- * reads than they can run make each other slower, and everything else too. Of any other nothing is known.
+ * A database on this machine shares its processors with us: more parallel reads than they can run slow down everything.
+ * Undefined for any other, of which nothing is known.
  */
 export async function maxReading(database: OwnerDatabase): Promise<number | undefined> {
-  // The server's own word: a proxy on this machine may lead anywhere.
+  // Asked of the server, because a local address may be a proxy to anywhere.
   const [row] = await database.query<{ address: string | null }>(
     sql`select host(inet_server_addr()) as "address"`,
   );
   return isThisMachine(row?.address ?? null) ? Math.max(LEAST, 2 * availableParallelism()) : undefined;
 }
 
-/** Null is a socket in the file system. */
+/** Null is a Unix socket. */
 export function isThisMachine(address: string | null): boolean {
   return address === null || address === '::1' || address.startsWith('127.');
 }
