@@ -1,4 +1,4 @@
-// The data API as an OpenAPI 3.1 document: pure, from what the caller may use. Who may use what is asked elsewhere.
+// The data API as an OpenAPI 3.1 document of what the caller may use. Pure: privileges are looked up elsewhere.
 import type { Column, Relation, Routine, RoutineResult } from '../catalog/catalog.ts';
 
 export type RelationRights = {

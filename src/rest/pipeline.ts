@@ -1,5 +1,5 @@
 // The data API on one screen: parse → plan → sql → run → respond. The request line and headers are parsed already;
-// the files in actions/ say in what reads, writes and calls differ.
+// the files in actions/ hold what differs between reads, writes and calls.
 import type { Action, Plan } from './actions/action.ts';
 import { CALL } from './actions/call.ts';
 import { DESCRIBE } from './actions/describe.ts';
@@ -32,7 +32,7 @@ export function serve(exchange: Exchange): Promise<void> {
   }
 }
 
-/** Without a body there is no await before the statement is sent: requests of one tick share a write to the socket. */
+/** Without a body nothing is awaited before the statement is sent, so requests of one tick share a socket write. */
 async function stages<P extends Plan>(action: Action<P>, exchange: Exchange): Promise<void> {
   const { request, exposed, plans, reply } = exchange;
 

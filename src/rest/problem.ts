@@ -238,7 +238,7 @@ export const requestDeadline = (): Problem =>
     hint: 'Narrow the request, add an index, or raise server.timeouts.request.',
   });
 
-/** The client has left, and reads this as little as anything else; or the server is stopping. */
+/** For a client that is gone, which does not read it, or when the server is stopping. */
 export const givenUp = (): Problem =>
   new Problem('SVC105', 503, 'The request was given up', {
     hint: 'The server is stopping: try again.',

@@ -17,7 +17,7 @@ export const rest: Feature = (context) => async (app) => {
   const plans = new PlanCache();
   const prefixLength = app.prefix.length;
 
-  // No await before the statement is on its way unless something has to be waited for.
+  // Not async: a request whose credentials are known sends its statement in this tick.
   const handle = (request: FastifyRequest, reply: FastifyReply): void => {
     let caller: Caller | undefined;
     const failed = (error: unknown): void => fail(context, request, reply, caller, error);
@@ -85,7 +85,7 @@ function fail(
   error: unknown,
 ): void {
   try {
-    // A statement that was cancelled on purpose fails with an error that is not the answer.
+    // The error of a statement that we cancelled is not the answer; the reason for cancelling is.
     const reason = request.scope.aborted;
     const cause = reason === undefined ? error : new Abort(reason);
     const isAnonymous = caller === undefined || (caller.user === null && caller.role === 'anon');

@@ -1,5 +1,4 @@
-// In what one kind of request differs from another: the parts that the pipeline leaves to reads, writes, calls and
-// the description of the API.
+// The parts of the pipeline that differ between reads, writes, calls and the description of the API.
 import type { WireResult } from '../../postgres/wire/wire.ts';
 import type { Exchange } from '../exchange.ts';
 import type { MediaType } from '../request/media-type.ts';
@@ -9,7 +8,7 @@ import type { Answer } from '../respond/respond.ts';
 import type { ResultRow } from '../run/result-row.ts';
 import type { RequestSql, RunMode } from '../run/run.ts';
 
-/** What a plan says whatever its kind. */
+/** What the pipeline needs to know of every plan. */
 export type Plan = RunMode & { readonly media: MediaType };
 
 export type Outcome = {
@@ -25,7 +24,7 @@ export type Action<P extends Plan> = {
   page(exchange: Exchange): Page;
   /** The body of a request that has one. */
   payload?(exchange: Exchange): Promise<Payload> | undefined;
-  /** As much of the body as the plan depends on. */
+  /** What the plan depends on in the body, as part of its key. */
   payloadShape?(exchange: Exchange, payload: Payload): string;
   plan(exchange: Exchange, payload: Payload, page: Page): P;
   sql(plan: P): RequestSql;

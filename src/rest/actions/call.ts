@@ -79,7 +79,7 @@ export const CALL: Action<PlannedCall> = {
         ...pageCounts(page),
         total: preferences.count === undefined || !routine.isSetOf ? undefined : 'exact',
         withResponseSettings: exposed.usesResponseSettings,
-        // What a volatile function has written is undone when its result is not what was asked for.
+        // Checked inside the statement, so that what a volatile function wrote is rolled back.
         checks: checksOf({
           singular: media.kind === 'singular' && routine.isSetOf && !isReadOnly,
           maxAffected,
@@ -136,7 +136,7 @@ async function receive({ request, body, context }: Exchange): Promise<Payload> {
   const bytes = await readBytes(body, headers, context.snapshot().config.server.maxBodyBytes);
   if (bytes.length === 0) return EMPTY_OBJECT;
   const format = bodyFormat(headers['content-type']);
-  // Any JSON will do for a single json parameter, so PostgreSQL reads it.
+  // A single json parameter takes any JSON, which PostgreSQL checks.
   if (preferences.singleObject && format === 'json') return { ...EMPTY_OBJECT, bytes };
   const payload = readPayload(bytes, format);
   if (!payload.isArray) return payload;

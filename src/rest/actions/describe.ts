@@ -1,5 +1,5 @@
-// GET and HEAD of the root: the OpenAPI document of what this caller may use. Which rights the caller has is asked of
-// the database, as the caller.
+// GET and HEAD of the root: the OpenAPI document of what this caller may use. Their
+// privileges are queried as the caller.
 import { openApi, type RelationRights } from '../openapi.ts';
 import type { ExposedRelation, ExposedRoutine } from '../plan/relation.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';

@@ -1,10 +1,10 @@
-// OPTIONS: which methods a resource has, from what the catalog says and not from privileges.
+// OPTIONS: the methods of a resource according to the catalog; privileges do not matter.
 import type { Exchange } from '../exchange.ts';
 import { findRelation, findRoutine } from '../plan/exposed.ts';
 import type { ExposedRelation } from '../plan/relation.ts';
 import { routineNotFound } from '../problem.ts';
 
-/** Needs no key: what it tells is the API's, not a caller's. */
+/** Needs no API key: the answer is the same for every caller. */
 export async function options({
   request,
   exposed,

@@ -25,7 +25,7 @@ type ReadPlan = Plan & {
   readonly warnings: readonly string[];
 };
 
-/** From this many rows on JSON is made here and not by the database. */
+/** From this limit on, this process makes the JSON and not the database. */
 const MANY_ROWS = 200;
 
 export const READ: Action<ReadPlan> = {
@@ -44,7 +44,7 @@ export const READ: Action<ReadPlan> = {
     const { node, legacyNames } = planRead(exposed, originOf(relation), parsed.query);
     const media = negotiateRows(request.accept, context.dev);
     checkStrict(preferences);
-    // One key has one row: nothing to cut off, and nothing to look for behind it.
+    // A primary key has one row: no limit is needed, and no look for more.
     const isOneRow = isByKey(node);
     const isWholePage = isOneRow && page.offset === 0 && page.limit !== 0;
     const { count } = preferences;

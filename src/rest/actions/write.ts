@@ -121,7 +121,7 @@ async function receive({ request, body, context }: Exchange, kind: WriteKind): P
   return readPayload(bytes, format);
 }
 
-/** Filters of an insert are about what is embedded: there are no rows of its own to choose from. */
+/** An insert has no rows to filter; conditions on its embeds remain. */
 function withoutRootConditions(query: Query): Query {
   return { ...query, conditions: query.conditions.filter(({ path }) => path.length > 0) };
 }

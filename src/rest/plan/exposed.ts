@@ -1,5 +1,5 @@
-// What the data API serves: the objects declared in the file as far as the database has them. Anything else in
-// the database does not exist here: not as a resource, not in an embed, not in a suggestion.
+// What the data API serves: objects that are declared in the file and exist in the database. Nothing else can be
+// read, embedded or appear in a suggestion.
 import { relationKey, type Catalog, type Relation } from '../../catalog/catalog.ts';
 import type { Snapshot } from '../../http/feature.ts';
 import { relationNotFound } from '../problem.ts';

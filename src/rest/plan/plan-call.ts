@@ -25,7 +25,7 @@ export function planCallByGet(
   const isArgument = (parameter: Parameter): boolean => {
     const arg = routine?.args.find((one) => one.name === parameter.key);
     if (!arg) return !parameter.filter;
-    // Both readings are possible only when the result has a column of that name.
+    // It is a filter only when the result has a column of that name.
     return !parameter.filter || !resultColumns(exposed, routine)?.has(parameter.key);
   };
   const given = new Map<string, number[]>();
@@ -93,7 +93,7 @@ function toArgument({ name, type, baseType, variadic }: RoutineArg): Omit<Planne
 /** Texts of the arguments, in the order of the plan. */
 export function argumentTexts(call: CallPlan, payload: Payload): Array<string | null> {
   return call.arguments.map(({ name, isJson }) => {
-    // The last of equal keys wins, as everywhere in JSON.
+    // Of duplicate keys the last one counts, as in PostgreSQL's json.
     const field = payload.fields.findLast((one) => one.key === name);
     if (!field) return null;
     const text = fieldText(payload.bytes, field);
@@ -101,7 +101,7 @@ export function argumentTexts(call: CallPlan, payload: Payload): Array<string | 
   });
 }
 
-/** Arrays and objects become values of other types only by PostgreSQL's own rules. */
+/** Whether PostgreSQL must convert the body: it alone can make other types of arrays and objects. */
 export function needsRecord(routine: ExposedRoutine, payload: Payload): boolean {
   return payload.fields.some((field) => {
     if (isScalar(payload.bytes, field)) return false;

@@ -1,5 +1,5 @@
-// From a query to a tree of nodes: finds relationships, hands each filter, order and limit to its node, and
-// checks what only the catalog can tell.
+// Turns a query into a tree of nodes: finds relationships, assigns each filter, order and limit to its node, and checks
+// names against the catalog.
 import type { Column } from '../../catalog/catalog.ts';
 import { relationKey } from '../../catalog/catalog.ts';
 import { unreachable } from '../../lib/assert.ts';
@@ -37,12 +37,12 @@ import type {
 import { samePath } from './plan.ts';
 import { chooseRelationship, isToOne } from './relationship.ts';
 
-/** Where the root's rows come from, as far as names and columns are concerned. */
+/** Names and columns of what the root's rows come from. */
 export type Origin = {
   readonly schema: string;
   readonly name: string;
   readonly relation: ExposedRelation | null;
-  /** Columns of a result that is no relation's row; undefined when only the run time knows. */
+  /** Undefined when the columns are only known at run time. */
   readonly columns: ReadonlyMap<string, Column> | undefined;
 };
 
@@ -191,7 +191,7 @@ class Draft {
     );
   }
 
-  /** Grouping is done by the nearest node that makes JSON; it cannot reach into what a to-many spread folds. */
+  /** The parent groups what is spread into it, but cannot group inside the array of a to-many spread. */
   get hasUnfoldable(): boolean {
     return this.#embeds.some(
       (one) => one.kind === 'spread' && !isToOne(one.relationship) && one.draft.hasAggregates,
@@ -223,7 +223,7 @@ class Draft {
   #existence({ path, negated, operation }: Filter): PlannedCondition | undefined {
     if (operation.kind !== 'is' || path.steps.length > 0) return undefined;
     if (operation.value !== 'null' && operation.value !== 'not_null') return undefined;
-    // With an alias only the alias is the embed: the target may be the name of a column, as in `owner:owner_id(…)`.
+    // Only the alias names an embed that has one: its target may also be a column, as in `owner:owner_id(…)`.
     const embed = this.embed(path.column);
     if (!embed) return undefined;
     return {
@@ -245,7 +245,7 @@ class Draft {
 
   #relatedOrder(relation: string, path: FieldPath): PlannedOrder['by'] {
     const embed = this.embed(relation);
-    // Whoever wrote the target's name where its alias belongs reads so.
+    // The hint names the alias when the target was written in its place.
     if (!embed) throw notEmbedded(relation, this.embedByTarget(relation)?.name);
     if (!isToOne(embed.relationship)) throw relatedOrderImpossible(this.#origin.name, embed.name);
     return {
@@ -266,7 +266,7 @@ class Draft {
     return { kind: 'field', field: this.field(path) };
   }
 
-  /** In a grouped result a column that is selected with a cast exists only as that. */
+  /** In a grouped result a column that is selected with a cast exists only in its cast form. */
   #castOutput(path: FieldPath): string | undefined {
     if (!this.hasAggregates) return undefined;
     const output = this.#outputs.find(
@@ -276,7 +276,7 @@ class Draft {
     return output?.name;
   }
 
-  /** What an embed shows under an alias goes by it, also where a column that is not shown has the same name. */
+  /** An alias in the embed's select list wins over a column of the same name. */
   fieldByOutput(path: FieldPath): Field {
     if (path.steps.length === 0) {
       const output = this.#outputs.find((one) => one.name === path.column && one.aggregate === undefined);
@@ -306,7 +306,7 @@ class Draft {
     return names;
   }
 
-  /** Called when all parameters are handed out; the same node every time. */
+  /** Called when all parameters are placed; returns the same node every time. */
   finish(): PlanNode {
     this.#finished ??= {
       name: this.#origin.name,

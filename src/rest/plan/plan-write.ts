@@ -155,7 +155,7 @@ function columnsOf(relation: ExposedRelation, names: readonly string[]): Column[
   });
 }
 
-/** Without any filter on the root every row would be hit: hardly ever meant, and never by accident. */
+/** A write to every row is hardly ever meant, so it takes a filter that says so. */
 function requireFilter(query: Query, verb: 'UPDATE' | 'DELETE'): void {
   if (!query.conditions.some(({ path }) => path.length === 0)) throw whereRequired(verb);
 }

@@ -1,4 +1,4 @@
-// What is going to happen, as a tree checked against the catalog and still without SQL. Values stay slots.
+// A query that was checked against the catalog, as a tree. Values are still slots, and there is no SQL yet.
 import type { Column } from '../../catalog/catalog.ts';
 import type { AggregateName } from '../request/operators.ts';
 import type { Count, FieldPath, Operation, Slot } from '../request/query.ts';
@@ -83,7 +83,7 @@ export type PlanNode = {
   readonly name: string;
   /** Null when rows come from a function and have no relation's type. */
   readonly relation: ExposedRelation | null;
-  /** `*` with nothing known about the columns. */
+  /** `*` when the columns are not known. */
   readonly hasUnknownColumns: boolean;
   readonly outputs: readonly FieldOutput[];
   readonly embeds: readonly PlannedEmbed[];

@@ -36,7 +36,7 @@ export function isToOne({ cardinality }: Relationship): boolean {
 
 export type Wanted = { readonly target: string; readonly hint: string | undefined };
 
-/** The one relationship an embed means; none or several are problems that say what to write instead. */
+/** The relationship that an embed means. None or several throw a problem that says what to write instead. */
 export function chooseRelationship(
   origin: { readonly schema: string; readonly name: string },
   relationships: readonly Relationship[],
@@ -60,10 +60,10 @@ export function chooseRelationship(
 function isNamed(one: Relationship, target: string): boolean {
   const isSelf = one.source === one.target;
   const [column] = one.columns;
-  // The names of columns and constraints mean tables; a view goes by its own name.
+  // Columns and constraints name the relationship to a table; a view is addressed by its own name.
   const isTable = one.target.kind !== 'view' && one.target.kind !== 'materialized-view';
   const isOwnColumn = isTable && one.isOwner && one.columns.length === 1 && column?.[0] === target;
-  // Seen from a table that points to itself, its name means the children; the parent goes by the column.
+  // In a table that references itself, its name means the children; the parent is addressed by the column.
   if (isSelf && one.junction === undefined) {
     return isOwnColumn || (!one.isOwner && one.target.name === target);
   }

@@ -1,5 +1,5 @@
-// Whether a read has one answer at a time, however often it is asked. What is stored has. Functions, computed columns
-// and views may be volatile (`random()`, `gen_random_uuid()`): each request is to have an answer of its own.
+// Whether concurrent requests for the same read may share one answer. Reads of stored columns may. Functions, computed
+// columns and views may be volatile (`random()`, `gen_random_uuid()`), so each request gets an answer of its own.
 import type { ExposedRelation } from './relation.ts';
 import type { Field, PlanNode, PlannedCondition, PlannedOrder } from './plan.ts';
 
@@ -40,7 +40,7 @@ function isOfColumns(condition: PlannedCondition): boolean {
     case 'group':
       return condition.terms.every(isOfColumns);
     case 'exists':
-      // Among the embeds as well.
+      // The embed itself is checked with the others.
       return true;
   }
 }

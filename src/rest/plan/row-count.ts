@@ -1,4 +1,4 @@
-// What a plan tells about its number of rows before it runs.
+// What is known about the number of rows before the statement runs.
 import type { PlanNode } from './plan.ts';
 import type { ExposedRelation } from './relation.ts';
 

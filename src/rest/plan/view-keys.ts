@@ -1,5 +1,5 @@
 // Keys of views. A view has no constraints, but a column of it that is a plain column of a table is bound by that
-// table's; whole keys that a view shows are therefore keys of its rows as far as embedding is concerned.
+// table's constraints. Keys whose columns are all in the view can therefore be used for embedding.
 import {
   relationKey,
   type Catalog,
@@ -23,7 +23,7 @@ export function withKeys(relation: Relation, catalog: Catalog): Relation {
       const columns = translate(key.columns);
       if (columns) foreignKeys.push({ ...key, columns });
     }
-    // Joined rows repeat: only a view of one table keeps that table's uniqueness.
+    // A join repeats rows, so only a view of a single table keeps its unique keys.
     if (new Set(Object.values(relation.origins).map(keyOf)).size > 1) continue;
     for (const key of base.uniqueKeys) {
       const columns = translate(key);
@@ -41,14 +41,14 @@ export function shownColumns(relation: Relation, catalog: Catalog): Map<Relation
     const origin = baseOf(relation, name, catalog);
     if (!origin) continue;
     const columns = shown.get(origin.base) ?? new Map<string, string>();
-    // A column that is shown twice goes by its first name.
+    // A column that the view has twice is known by its first name.
     if (!columns.has(origin.column)) columns.set(origin.column, name);
     shown.set(origin.base, columns);
   }
   return shown;
 }
 
-/** Through views of views down to the table. */
+/** The table column behind a view's column, through any number of views. */
 function baseOf(
   relation: Relation,
   column: string,

@@ -1,5 +1,5 @@
-// What the request line and headers ask for, before the catalog and before the body: resource, action, query,
-// preferences. Order of the checks here is the order in which errors win.
+// Parses the request line and headers: resource, action, query, preferences. The order of the checks decides which of
+// several errors is reported.
 import type { IncomingHttpHeaders } from 'node:http';
 import { invalidPath, methodNotForRoutine, schemaNotExposed, unsupportedMethod } from '../problem.ts';
 import { decode, parseQuery } from './parse-query.ts';
@@ -19,7 +19,7 @@ export type ApiRequest = {
   readonly resource: Resource;
   readonly action: Action;
   readonly schema: string;
-  /** Say which schema was used. */
+  /** Name the schema in the answer's headers. */
   readonly tellSchema: boolean;
   readonly parsed: ParsedQuery;
   readonly preferences: Preferences;
@@ -71,7 +71,7 @@ function readResource(path: string): Resource {
   throw invalidPath();
 }
 
-/** A plus is a plus in a path. */
+/** Unlike in a query, a plus in a path is a plus. */
 function pathName(segment: string): string {
   const name = segment.includes('%') ? decode(segment.replaceAll('+', '%2B')) : segment;
   if (name === '' || name.includes('\0')) throw invalidPath();

@@ -13,7 +13,7 @@ const DECODERS = new Map([
   ['br', promisify(brotliDecompress)],
 ]);
 
-/** An encoding we do not know is refused before the body is read. */
+/** Refuses an unknown encoding before the body is read. */
 export function readBytes(body: unknown, headers: IncomingHttpHeaders, maxBytes: number): Promise<Buffer> {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? '';
   const isPlain = encoding === '' || encoding === 'identity';

@@ -39,7 +39,7 @@ export function readPayload(bytes: Buffer, format: BodyFormat): Payload {
   }
 }
 
-/** Without the byte order mark that spreadsheets write; bytes that are no text must not be stored as if they were. */
+/** Drops the byte order mark that spreadsheets write, and refuses bytes that are not UTF-8 instead of storing U+FFFD. */
 function text(bytes: Buffer): string {
   try {
     return UTF8.decode(bytes);
@@ -54,7 +54,7 @@ function invalidText(): Problem {
   return badBody('The body is not valid UTF-8', 'Save the file as UTF-8 and send it again.');
 }
 
-/** A field of a form; unlike a query string it is stored, so it has to be read exactly. */
+/** A form field is stored, so unlike in a query string a malformed one is refused. */
 function formText(raw: string): string {
   try {
     return decodeURIComponent(raw.replaceAll('+', ' '));

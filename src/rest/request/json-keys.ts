@@ -1,6 +1,5 @@
-// Looks at the outermost level of a JSON body without building it: which keys, how many rows, where the values
-// are. The bytes themselves go to PostgreSQL as they came, so numbers keep every digit.
-// Structure is checked here only as far as needed to find the keys; PostgreSQL reads the rest strictly.
+// Scans the outermost level of a JSON body without building values: its keys, the number of rows, where values are.
+// The bytes go to PostgreSQL as they came, so numbers keep every digit; it also does the strict parsing.
 
 export type JsonField = {
   readonly key: string;
@@ -67,7 +66,7 @@ export function fieldText(bytes: Buffer, field: JsonField): string | null {
   return raw === 'null' ? null : raw;
 }
 
-/** False for objects and arrays: only PostgreSQL knows how to make a value of the column's type from them. */
+/** False for objects and arrays: only PostgreSQL can convert them to the type of an argument. */
 export function isScalar(bytes: Buffer, field: JsonField): boolean {
   const first = bytes[field.start];
   return first !== OPEN_BRACE && first !== OPEN_BRACKET;
@@ -108,7 +107,7 @@ class Reader {
     return this.at === this.#bytes.length;
   }
 
-  /** Rows of one body mostly repeat their keys: `like` saves decoding them again. */
+  /** `like`: the fields of the row before, whose keys are mostly the same and need not be decoded again. */
   object(like?: readonly JsonField[]): JsonField[] | undefined {
     if (this.peek() !== OPEN_BRACE) return undefined;
     this.at++;

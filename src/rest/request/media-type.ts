@@ -1,4 +1,4 @@
-// Content negotiation: which of the formats this API speaks the client asked for first.
+// Content negotiation: the first format in the Accept header that the resource can answer with.
 import { notAcceptable } from '../problem.ts';
 
 export type MediaType =
@@ -22,7 +22,7 @@ const PLAN_OPTIONS = ['analyze', 'verbose', 'settings', 'buffers', 'wal'] as con
 
 const JSON_MEDIA: MediaType = { kind: 'json' };
 
-/** For rows; the execution plan is for the developer alone. */
+/** For rows. Execution plans are served in development only. */
 export function negotiateRows(accept: string | undefined, isDev: boolean): MediaType {
   return negotiate(accept, (media) => isRows(media) || (isDev && media.kind === 'plan' && isRows(media.of)));
 }
@@ -31,7 +31,7 @@ function isRows({ kind }: MediaType): boolean {
   return kind === 'json' || kind === 'stripped' || kind === 'singular' || kind === 'csv';
 }
 
-/** `served` says which kinds this resource can answer with, in this mode. */
+/** `served`: which formats the resource can answer with. */
 export function negotiate(
   accept: string | undefined,
   served: (media: MediaType) => boolean,

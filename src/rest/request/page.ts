@@ -1,5 +1,5 @@
-// Which rows were asked for: limit and offset parameters, cut by a Range header, with the default limit where
-// nothing sets an upper bound. One place decides, so that no path can fall back to the default by accident.
+// The page a request asks for: limit and offset parameters, narrowed by a Range header, and the default limit when
+// neither sets an upper bound.
 import { rangeNotSatisfiable } from '../problem.ts';
 import { LARGEST_LITERAL, type Count } from './query.ts';
 import { LIMIT, OFFSET } from './slots.ts';
@@ -28,7 +28,7 @@ const RANGE = /^(\d{1,15})-(\d{0,15})$/;
 
 export function toPage({ limit, offset, rangeHeader, defaultLimit }: PageRequest): Page {
   let first = offset ?? 0;
-  // No rows were asked for, so no range can be wrong about them.
+  // No rows are asked for, so the Range header cannot conflict.
   if (limit === 0) return { offset: first, limit: 0, isDefault: false };
   // Exclusive end, Infinity when open.
   let end = limit === undefined ? Number.POSITIVE_INFINITY : first + limit;
@@ -53,7 +53,7 @@ export function toPage({ limit, offset, rangeHeader, defaultLimit }: PageRequest
   return { offset: first, limit: defaultLimit, isDefault: defaultLimit !== undefined };
 }
 
-/** The part of a page that decides about the SQL: see Count. */
+/** The part of a page that is in the SQL and not in its parameters. */
 export function pageShape({ limit, offset, isDefault }: Page): string {
   const shown = limit === undefined ? '' : limit <= LARGEST_LITERAL ? String(limit) : '$';
   return `${shown}${isDefault ? 'd' : ''},${offset > 0 ? '$' : ''}`;

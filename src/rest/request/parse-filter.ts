@@ -1,5 +1,5 @@
-// Filters: `operator.value` with its modifiers, the values of lists, and logic trees. Values leave the text
-// as slots here; nothing that a caller wrote as a value reaches SQL in any other way.
+// Filters: `operator.value` with its modifiers, the values of lists, and logic trees. Each
+// value becomes a slot here, which is the only way for a caller's value to reach SQL.
 import { tooDeep } from '../problem.ts';
 import { COMPARE, IS, isOperator, SEARCH, type IsValue } from './operators.ts';
 import type { Condition, Filter, Group, Operation, Slot } from './query.ts';
@@ -105,7 +105,7 @@ function value(scanner: Scanner, context: Context): string {
   return text;
 }
 
-/** A quoted text counts as such only when the element ends right behind it; else the quote is a character. */
+/** A quoted value must be followed by the end of its element; otherwise the quote is an ordinary character. */
 function quotedValue(scanner: Scanner): string | undefined {
   if (scanner.char !== '"') return undefined;
   const { text } = scanner;
@@ -190,7 +190,7 @@ export function parseGroup(
 ): { group: Group; shape: string } {
   const scanner = new Scanner(text, 'logic tree');
   const terms = groupTerms(scanner, values, 1);
-  // Clients that build the text by hand often close once too often.
+  // Clients that build the text by hand often write one parenthesis too many.
   while (scanner.char === ')' || scanner.char === ' ') scanner.at++;
   scanner.expectEnd();
   return { group: { kind: 'group', negated, joiner, terms }, shape: scanner.shape() };

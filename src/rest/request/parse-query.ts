@@ -1,5 +1,5 @@
-// One query string → one Query with its values beside it. Which parameters are reserved, which occurrence wins,
-// and what a path of names in front of a key means are decided here.
+// Parses a query string into a Query and its values: which parameters are reserved, which occurrence wins, and what
+// the path in front of a key means.
 import { Cache } from '../../lib/cache.ts';
 import { Problem } from '../../problem/problem.ts';
 import { rangeNotSatisfiable, syntaxError, tooDeep } from '../problem.ts';
@@ -42,7 +42,7 @@ class QueryParser implements Values {
   readonly #having: Array<At<readonly Condition[]>> = [];
   readonly #orders: Array<At<readonly OrderTerm[]>> = [];
   #orderPaths: Set<string> | undefined;
-  // Made when there is one: most requests have none of these.
+  // Created on demand: most requests have none of these.
   #limits: Map<string, At<number>> | undefined;
   #offsets: Map<string, At<number>> | undefined;
   readonly #parameters: Parameter[] = [];
@@ -114,7 +114,7 @@ class QueryParser implements Values {
         return;
       default:
     }
-    // The last segment decides, on the raw text: quoting makes it an ordinary name.
+    // The last segment of the raw text decides: a quoted one is an ordinary name.
     const dot = key.lastIndexOf('.');
     switch (dot < 0 ? key : key.slice(dot + 1)) {
       case 'order':
@@ -197,7 +197,7 @@ class QueryParser implements Values {
     try {
       ({ at: filter, shape } = this.#readFilter(key, value));
     } catch (error) {
-      // Not readable as a filter: then it can only be an argument, and the plan says so if it is not.
+      // Not a filter, so it can only be an argument; the plan refuses it when the function has none of that name.
       if (!(error instanceof Problem)) throw error;
     }
     this.#parameters.push({ key, slot, filter });
@@ -259,7 +259,7 @@ export function decode(text: string): string {
   try {
     return decodeURIComponent(spaced);
   } catch {
-    // Malformed percent signs stand for themselves.
+    // A malformed percent sign is kept as it is.
     const bytes = Buffer.from(spaced, 'utf8').toString('latin1');
     const unescaped = bytes.replaceAll(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
       String.fromCharCode(Number.parseInt(hex, 16)),
@@ -268,7 +268,7 @@ export function decode(text: string): string {
   }
 }
 
-/** No name in SQL can hold NUL; values may, and PostgreSQL answers for them. */
+/** Names in SQL cannot contain NUL. In a value it is left to PostgreSQL to refuse it. */
 function refuseNul(text: string): void {
   const at = text.indexOf('\0');
   if (at >= 0) throw syntaxError('query string', text, at + 1, 'unexpected NUL character');

@@ -1,4 +1,4 @@
-// The Prefer header: known tokens of each family, the first one wins; the rest is remembered as invalid.
+// The Prefer header: of each preference the first token counts; unknown tokens are kept as invalid.
 import { invalidPreferences } from '../problem.ts';
 
 export type Preferences = {
@@ -31,7 +31,7 @@ export function parsePreferences(header: string): Preferences {
   if (header === '') return NO_PREFERENCES;
   const preferences = { ...NO_PREFERENCES };
   const invalid: string[] = [];
-  // From the last to the first: of several tokens of a family the first one counts.
+  // From last to first, so that the first token of a preference wins.
   for (const part of header.split(',').toReversed()) {
     const token = part.trim();
     if (token === '') continue;
@@ -67,7 +67,7 @@ const CHOICES: ReadonlyMap<string, Partial<Preferences>> = new Map<string, Parti
   ['params=single-object', { singleObject: true }],
 ]);
 
-/** What a token asks for; undefined when nobody knows it. */
+/** Undefined for an unknown token. */
 function read(token: string): Partial<Preferences> | undefined {
   const known = CHOICES.get(token);
   if (known) return known;
@@ -77,12 +77,12 @@ function read(token: string): Partial<Preferences> | undefined {
   return zone === '' ? undefined : { timezone: zone };
 }
 
-/** How many rows a write may change at most; `handling=lenient` makes the limit a mere wish. */
+/** How many rows a write may change; `handling=lenient` turns the limit off. */
 export function affectedLimit({ maxAffected, handling }: Preferences): number | undefined {
   return handling === 'lenient' ? undefined : maxAffected;
 }
 
-/** The value of Preference-Applied, undefined when nothing applied; `own` are those only some requests heed. */
+/** The value of Preference-Applied, undefined when empty. `own`: preferences that only some kinds of request apply. */
 export function appliedHeader(
   { count, tx, handling, timezone }: Preferences,
   own: Partial<Pick<Preferences, 'resolution' | 'missing' | 'return' | 'maxAffected'>> = {},

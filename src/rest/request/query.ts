@@ -1,5 +1,5 @@
-// What a query string says, before anybody looks at the catalog. Values are not in it: they sit in a list of
-// their own, and a Slot is a place in that list. Two requests that differ in values only have equal trees.
+// A parsed query string, before the catalog is consulted. Values are in a list of their own, and a Slot is an index
+// into it: requests that differ only in values have equal trees.
 import type { AggregateName, CompareOperator, IsValue, SearchOperator } from './operators.ts';
 
 /** Index into the request's values. */
@@ -79,7 +79,7 @@ export const LARGEST_LITERAL = 1_000;
 
 export type Count = { readonly literal: number } | { readonly slot: Slot };
 
-/** What belongs to one embed, or to the root when `path` is empty. */
+/** A value for one embed, or for the root when `path` is empty. */
 export type At<T> = { readonly path: readonly string[]; readonly value: T };
 
 /** A parameter of an rpc call by GET: only the catalog can tell an argument from a filter on the result. */
@@ -87,7 +87,7 @@ export type Parameter = {
   readonly key: string;
   /** The whole value. */
   readonly slot: Slot;
-  /** The same read as a filter, when it can be read so. */
+  /** The same parsed as a filter, when that is possible. */
   readonly filter: At<Filter> | undefined;
 };
 
@@ -107,7 +107,7 @@ export type Query = {
 export type ParsedQuery = {
   readonly query: Query;
   readonly values: readonly string[];
-  /** Equal for two query strings exactly when their trees are equal; an injective text. */
+  /** Equal for two query strings exactly when their trees are equal. */
   readonly shape: string;
   readonly rootLimit: number | undefined;
   readonly rootOffset: number | undefined;

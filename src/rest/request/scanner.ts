@@ -150,7 +150,7 @@ export class Scanner {
     if (this.char === '"') return this.quoted();
     const start = this.at;
     while (!this.done && !'(-:.,>)'.includes(this.char)) this.at++;
-    // A dash joins two parts of a key; one that begins with a dash goes in quotes.
+    // A dash may be inside a key; a key that begins with one must be quoted.
     if (this.at === start) this.fail('a JSON key');
     while (this.char === '-' && !this.startsWith('->')) {
       this.at++;
@@ -174,7 +174,7 @@ export class Scanner {
     }
     const point = this.text.codePointAt(this.at) ?? 0;
     if (!WIDE_NAME_CHAR.test(String.fromCodePoint(point))) return false;
-    // The first half of a pair; the loop that called steps over the second.
+    // The first half of a surrogate pair; the calling loop steps over the second.
     if (point > 0xffff) this.at++;
     return true;
   }

@@ -1,4 +1,4 @@
-// Places for values that do not come from the query string; its own values have slots from 0 on.
+// Slots of values that do not come from the query string, whose own slots start at 0.
 import type { Slot } from './query.ts';
 
 export const BODY: Slot = -1;

@@ -1,4 +1,4 @@
-// Where the page lies in the whole, and the status that follows from it.
+// Content-Range, and the status that follows from it.
 import { rangeNotSatisfiable } from '../problem.ts';
 
 export function contentRange(offset: number, page: number, total: number | undefined): string {
@@ -6,13 +6,13 @@ export function contentRange(offset: number, page: number, total: number | undef
   return `${rows}/${total ?? '*'}`;
 }
 
-/** 416 is for an exact total only: an estimate may be wrong and must not refuse rows that are there. */
+/** 416 needs an exact total: an estimate may be too low. */
 export function pageStatus(
   offset: number,
   page: number,
   total: number | undefined,
   isExact: boolean,
-  /** What a refusal says besides. */
+  /** Headers of a 416. */
   headers: Readonly<Record<string, string>> = {},
 ): 200 | 206 {
   if (total === undefined) return 200;
@@ -26,7 +26,7 @@ export function pageStatus(
   return page < total ? 206 : 200;
 }
 
-/** An estimate made consistent with what the page itself shows. */
+/** The estimate, corrected where the page shows that it is wrong. */
 export function clampEstimate(
   estimate: number,
   offset: number,

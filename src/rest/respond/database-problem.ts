@@ -1,5 +1,5 @@
-// What PostgreSQL reports, as this API says it: SQLSTATE to status, the checks a statement makes on itself, and
-// the errors that functions raise on purpose.
+// Errors reported by PostgreSQL as problems: SQLSTATE to status, checks that a statement makes itself, and errors that
+// functions raise on purpose.
 import { isDatabaseError, type DatabaseError } from '../../postgres/pg-error.ts';
 import { Problem } from '../../problem/problem.ts';
 import { badRaise, notSingular, putMismatch, tooManyAffected } from '../problem.ts';

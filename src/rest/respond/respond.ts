@@ -7,10 +7,10 @@ import { badResponseHeaders, badResponseStatus } from '../problem.ts';
 import { isHeader } from './header.ts';
 import type { ResultRow } from '../run/result-row.ts';
 
-/** Up to here a copy as text is cheaper than a second piece in the write. */
+/** Up to this size copying the body into a string is cheaper than a second chunk in the write. */
 const ONE_WRITE_BYTES = 8_192;
 const VARY = 'Accept, Prefer, Range';
-/** Clients refuse heads that are too long: Node's at 16 KB. A query beyond this is not repeated in the answer. */
+/** Clients refuse long heads (Node at 16 KB), so a longer URL is not repeated in Content-Location. */
 const LONGEST_LOCATION = 4_096;
 
 export type Answer = {
@@ -24,7 +24,7 @@ export type Answer = {
   readonly warnings?: readonly string[] | undefined;
 };
 
-/** Written to the response itself: Fastify's reply would look at each header and at the payload once more. */
+/** Writes to the raw response: Fastify's reply would inspect each header and the payload again. */
 export function respond(reply: FastifyReply, request: ApiRequest, answer: Answer, row: ResultRow): void {
   // The deadline may have answered meanwhile.
   if (reply.sent) return;
@@ -61,12 +61,12 @@ function send(
   headers['content-length'] = String(length);
   raw.writeHead(status, headers);
   if (length === 0) raw.end();
-  // As text Node puts head and body into one write; latin1 keeps every byte what it is.
+  // Node sends head and a string body in one write; latin1 keeps every byte.
   else if (typeof body !== 'string' && length <= ONE_WRITE_BYTES) raw.end(body?.toString('latin1'), 'latin1');
   else raw.end(body);
 }
 
-/** Adds what SQL asked for; the status if it asked for one. */
+/** Adds the headers that SQL set, and returns the status if it set one. */
 function applySettings(headers: Headers, row: ResultRow): number | undefined {
   const list = row.text('headers');
   if (list !== undefined) applyHeaders(headers, list);

@@ -1,4 +1,4 @@
-// Warning headers: what a client should know about an answer that is no error.
+// Texts of the Warning header.
 
 export function cutWarning(limit: number): string {
   return `299 svc "default limit ${limit} applied: there are more rows, ask for them with limit or Range"`;

@@ -34,7 +34,7 @@ const OWN_CODES: Readonly<Partial<Record<DatabaseFailure['kind'], string>>> = {
   'read-only': 'SVC113',
 };
 
-/** A database that could not be asked; what it answers itself is `fromDatabase`. */
+/** The database could not be reached; errors that it reports itself are for `fromDatabase`. */
 function fromFailure(error: unknown): Problem | undefined {
   const failure = databaseFailure(error);
   if (!failure || !(error instanceof Error)) return undefined;
@@ -79,7 +79,7 @@ export function sendFault(reply: FastifyReply, error: unknown, id: string, log: 
   );
 }
 
-/** Problems of the shared parts under the names this API uses for them. */
+/** Problems from shared code, with the codes that this API uses for them. */
 function own(problem: Problem): Problem {
   const { message, details, hint, headers, status } = problem;
   switch (problem.code) {

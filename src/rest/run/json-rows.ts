@@ -1,5 +1,5 @@
-// JSON of many rows, written from the bytes of the protocol as they arrive. For long lists this is cheaper than
-// json_agg in the database, which builds each row as a composite value first; no JavaScript value is made of any.
+// JSON of many rows, written from the protocol's bytes as they arrive, without making JavaScript values. For long lists
+// this is cheaper than json_agg, which builds each row as a composite value first.
 import { BufferPool } from '../../lib/buffer-pool.ts';
 import type { RowColumn, TextForm } from '../sql/text-form.ts';
 
@@ -55,7 +55,7 @@ export function rowFrame(columns: readonly RowColumn[]): RowFrame {
 export class JsonRows {
   readonly #frame: RowFrame;
   readonly #expectedBytes: number;
-  /** Taken with the first row: until then the statement may be waiting for its turn. */
+  /** Allocated with the first row: until then the statement may be queued. */
   #buffer: Buffer | undefined;
   #out: DataView = viewOf(NOTHING);
   #length = 0;
@@ -72,7 +72,7 @@ export class JsonRows {
   /** The body of one DataRow message, from `start` to before `end`. */
   row(chunk: Uint8Array, start: number, end: number): void {
     const { keys, forms, fixedBytes } = this.#frame;
-    // A byte of text becomes six at most; reserving once keeps the loops free of checks.
+    // A byte becomes six at most (\u0000); reserving once keeps the loops free of checks.
     this.#reserve(fixedBytes + (end - start) * 6);
     if (chunk !== this.#chunk) {
       this.#chunk = chunk;
@@ -112,7 +112,7 @@ export class JsonRows {
     return buffer.subarray(0, this.#length);
   }
 
-  /** Call when the bytes are out; without it the memory is merely collected later. */
+  /** Returns the buffer to the pool once it is sent; otherwise it is garbage collected. */
   release(): void {
     if (this.#buffer) POOL.give(this.#buffer);
     this.#buffer = undefined;

@@ -1,4 +1,4 @@
-// The one row that every statement of this API answers with, by the names of its columns.
+// The single row of a result, by the names of its columns.
 import type { WireResult } from '../../postgres/wire/wire.ts';
 import type { ResultColumn } from '../sql/render-result.ts';
 

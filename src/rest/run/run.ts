@@ -22,17 +22,17 @@ export type RequestSql = {
 
 export type List = {
   readonly frame: RowFrame;
-  /** A little more than the last body, as a guess for the next. */
+  /** Initial buffer size: a little more than the last body. */
   expectedBytes: number;
 };
 
 export type RunMode = {
   readonly isReadOnly: boolean;
-  /** Asked twice at one time, the statement has one answer. */
+  /** Concurrent requests may share one answer, see plan/repeatable.ts. */
   readonly isRepeatable?: boolean | undefined;
 };
 
-/** What the slots of the statements stand for, beside the values of the query string. */
+/** Values of the slots that do not come from the query string. */
 export type Bindings = {
   readonly page: Page;
   readonly payload: Payload;
@@ -55,7 +55,7 @@ export function run(
   });
 }
 
-/** Makes of the rows of a long list the result that a shorter one comes with: one row, its body and the number of rows. */
+/** Collects the rows into the same result as for shorter lists: one row with the body and the number of rows. */
 async function runList(
   exchange: Exchange,
   statement: Statement,
@@ -70,7 +70,7 @@ async function runList(
     json.row(bytes, start, end);
     if (json.length <= maxResponseBytes) return;
     isTooLarge = true;
-    // The rows that are still to come would be thrown away.
+    // The remaining rows would only be discarded.
     exchange.scope.cancel?.();
   };
   try {
@@ -81,7 +81,7 @@ async function runList(
   if (isTooLarge) throw responseTooLarge(maxResponseBytes);
   const body = json.finish();
   list.expectedBytes = body.length + 4096;
-  // Not on 'close': a connection that broke may still have a write under way.
+  // Not on 'close': a broken connection may still have a write in progress.
   exchange.reply.raw.once('finish', () => json.release());
   return [{ rows: [[body, Buffer.from(String(json.count))]], columns: [], tag: '' }];
 }

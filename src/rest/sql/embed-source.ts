@@ -1,4 +1,4 @@
-// Where the rows of an embed come from, seen from a row of its parent.
+// FROM and join conditions of an embed, correlated with a row of its parent.
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { PlannedEmbed } from '../plan/plan.ts';
 import { isToOne } from '../plan/relationship.ts';
@@ -15,7 +15,6 @@ export type Source = {
   readonly offset?: Count | undefined;
 };
 
-/** FROM and join conditions of an embed, seen from a row of its parent. */
 export function embedSource(embed: PlannedEmbed, parentAlias: string, parts: StatementParts): Source {
   const { relationship, node } = embed;
   const { target, junction, routine, columns } = relationship;

@@ -1,4 +1,4 @@
-// Names that a plan brings into its statement.
+// The names a plan uses: qualified relations, the columns it needs, and names that aliases must avoid.
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { PlanNode, PlannedEmbed } from '../plan/plan.ts';
 
@@ -6,7 +6,7 @@ export function qualifiedName({ schema, name }: { readonly schema: string; reado
   return `${quoteIdent(schema)}.${quoteIdent(name)}`;
 }
 
-/** Columns of the root that outputs and joins refer to; undefined when only whole rows are safe. */
+/** Columns of the root that outputs, orders and joins use; undefined when they are not all known. */
 export function neededColumns(node: PlanNode): ReadonlySet<string> | undefined {
   const needed = new Set<string>();
   const add = (name: string): boolean => {
@@ -31,7 +31,7 @@ function addJoin({ relationship }: PlannedEmbed, add: (name: string) => boolean)
   return pairs.map(([source]) => add(source)).every(Boolean);
 }
 
-/** Every name of the plan that an invented alias must not take. */
+/** All names in the plan; a generated alias must not equal one of them. */
 export function namesIn(node: PlanNode): string[] {
   return [
     node.name,

@@ -19,20 +19,20 @@ import { isSearchVector, renderCast, renderField, renderOperation, renderOrder }
 import type { StatementParts } from './statement.ts';
 import { textFormOf, type RowColumn, type TextForm } from './text-form.ts';
 
-/** One column of a node's result, spreads already dissolved. */
+/** One column of a node's result; those of spreads are among them. */
 type OutputColumn = {
   readonly name: string;
   readonly expression: string;
   readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined;
   /** Undefined when only PostgreSQL knows the JSON of it. */
   readonly form: TextForm | undefined;
-  /** Of a column that a spread lifted: from where. */
+  /** Where a column that comes from a spread has its value. */
   readonly lifted: { readonly node: PlanNode; readonly path: FieldPath } | undefined;
 };
 
 /**
- * `rows`: values of the columns' own types, under their names. `texts`: what is made into JSON row by row outside;
- * only types whose text and JSON differ by quotes at most stay what they are, all others are JSON already.
+ * `rows`: the columns' own types, under their names; PostgreSQL makes the JSON. `texts`: columns whose text is not
+ * (nearly) JSON are converted with to_json; this process makes the JSON of the rows.
  */
 export type OutputForm = 'rows' | 'texts';
 
@@ -64,7 +64,7 @@ export function renderSelect(
   ];
   const text = `SELECT ${select.join(', ')}${rest}`;
   if (form === 'rows') return { text, columns: described };
-  // Not every type that can be grouped by still can as JSON: groups are made first. Two columns may have one name.
+  // Groups are made before JSON, because json has no equality. By position: two columns may have the same name.
   const groups = quoteIdent(parts.alias('groups'));
   const names = columns.map((_, index) => `"c${index}"`);
   const shown = columns.map((column, index) => inForm(`${groups}.${names[index] ?? ''}`, column));
@@ -84,7 +84,7 @@ export function renderCount(node: PlanNode, source: Source, parts: StatementPart
   return `SELECT count(*) FROM (${renderRows(node, source, parts)}) AS ${quoteIdent(parts.alias('groups'))}`;
 }
 
-/** The rows without their columns, for counting, estimating and looking one further. */
+/** The rows without their columns, to count or estimate them, or to look for one more. */
 export function renderRows(node: PlanNode, source: Source, parts: StatementParts): string {
   if (!node.isGrouped) return `SELECT 1 FROM ${source.from}${renderWhere(node, source, parts)}`;
   const columns = outputColumns(node, source.alias, parts, true);
@@ -172,7 +172,7 @@ function renderHaving(term: PlannedHaving, columns: readonly OutputColumn[], par
   return renderOperation(expression, term.operation, term.negated, parts);
 }
 
-/** `columns` of the same SELECT: what is grouped can only be ordered by what is grouped by. */
+/** `columns` of the same SELECT: groups can only be ordered by what is selected. */
 function renderOrders(
   node: PlanNode,
   alias: string,
@@ -186,7 +186,7 @@ function renderOrders(
       case 'field':
         return [renderOrder(renderField(order.by.field, alias), order)];
       case 'output':
-        // A spread's groups are made by the node it is spread into.
+        // The parent makes the groups of a spread.
         return [];
       case 'related': {
         const source = embedSource(order.by.embed, alias, parts);
@@ -234,7 +234,7 @@ function outputColumns(
   return columns;
 }
 
-/** An embed that selects nothing is there for filtering only. */
+/** An embed that selects nothing only filters. */
 function hasOutput(node: PlanNode): boolean {
   return (
     node.outputs.length > 0 || node.hasUnknownColumns || node.embeds.some((embed) => hasOutput(embed.node))
@@ -266,7 +266,7 @@ function embedColumn(
   return { name: embed.name, expression, aggregate: undefined, form: 'json', lifted: undefined };
 }
 
-/** A spread lifts each of its columns into the parent: one value when to-one, an array when to-many. */
+/** Each column of a spread becomes a column of the parent: a value when to-one, an array when to-many. */
 function spreadColumns(
   embed: PlannedEmbed,
   alias: string,
@@ -316,7 +316,7 @@ function renderScalar(
   return text + renderLimits(source, parts);
 }
 
-/** Whether the embed has a row in the answer: what is spread is grouped by its parent, an embed by itself. */
+/** Whether the embed has a row in the answer. A spread is not grouped here: its parent does that. */
 function renderExists(embed: PlannedEmbed, alias: string, parts: StatementParts): string {
   const source = embedSource(embed, alias, parts);
   const { limit, offset } = source;

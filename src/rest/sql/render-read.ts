@@ -30,7 +30,7 @@ export type ReadShape = {
   readonly withBody: boolean;
   readonly limit?: Count | undefined;
   readonly offset?: Count | undefined;
-  /** Say whether the default limit left rows out. */
+  /** Return whether the default limit left rows out. */
   readonly tellCut?: boolean;
   readonly total?: 'exact' | 'statistic' | undefined;
   readonly withResponseSettings: boolean;
@@ -47,7 +47,7 @@ export function renderRead(node: PlanNode, shape: ReadShape): ResultStatement {
 
 export type RowStatement = Statement & { readonly columns: readonly RowColumn[] };
 
-/** Rows one by one instead of one row with the whole body; undefined when their columns are not known. */
+/** The rows themselves instead of one row with the body; undefined when their columns are not known. */
 export function renderReadRows(
   node: PlanNode,
   page: Pick<ReadShape, 'limit' | 'offset'>,
@@ -57,7 +57,7 @@ export function renderReadRows(
   return columns && columns.length > 0 ? { ...parts.statement(text), columns } : undefined;
 }
 
-/** What EXPLAIN looks at for an estimate: the rows that would be counted. */
+/** EXPLAIN of the rows that an exact count would count. */
 export function renderEstimate(node: PlanNode): Statement {
   const parts = new StatementParts(namesIn(node));
   const source = relationSource(node, {});
@@ -93,9 +93,9 @@ function relationSource(node: PlanNode, page: Pick<ReadShape, 'limit' | 'offset'
 }
 
 /**
- * The rows of the page in one form or the other. With an offset PostgreSQL would compute the embeds of the rows it
- * skips: cut the page first, embed outside. The inner query lists columns by name, because a caller need not be
- * allowed to read all of them.
+ * The rows of the page. With an offset PostgreSQL would also compute the embeds of the rows it skips, so an inner query
+ * makes the page and the outer one embeds. The inner query lists columns by name: the caller may not be allowed to
+ * read all of them.
  */
 function renderPage(node: PlanNode, source: Source, parts: StatementParts, form: OutputForm): Selection {
   const inner = source.offset === undefined ? undefined : withoutEmbeds(node);
@@ -110,7 +110,7 @@ function renderPage(node: PlanNode, source: Source, parts: StatementParts, form:
   return renderSelect(outer, { from, alias: source.alias, where: [] }, parts, form);
 }
 
-/** The rows as they are stored, as far as the outer query needs them; undefined where that cannot be said. */
+/** The columns that the outer query needs; undefined when they are not known. */
 function withoutEmbeds(node: PlanNode): PlanNode | undefined {
   if (node.isGrouped || node.embeds.length === 0 || !node.relation) return undefined;
   const needed = neededColumns(node);
@@ -132,7 +132,7 @@ function withoutEmbeds(node: PlanNode): PlanNode | undefined {
 
 /** The same filters without any output. */
 function nothing(node: PlanNode): PlanNode {
-  // Without its aggregates it would have other rows.
+  // Without its aggregates it would return different rows.
   if (node.isGrouped) return node;
   return {
     ...node,
@@ -144,7 +144,7 @@ function nothing(node: PlanNode): PlanNode {
   };
 }
 
-/** A page that ends before its limit tells the total by itself; the sub-select then never runs. */
+/** A page with fewer rows than its limit is the last one, so the total follows from it and the sub-select never runs. */
 function renderTotal(node: PlanNode, source: Source, parts: StatementParts): string {
   const counted = `(${renderCount(node, source, parts)})`;
   const offset = source.offset === undefined ? undefined : renderNumber(source.offset, parts);

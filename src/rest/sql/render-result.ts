@@ -11,7 +11,7 @@ export type Check =
   | { readonly kind: 'max-affected'; readonly most: number }
   | { readonly kind: 'put' };
 
-/** Of the checks that some requests ask for, those that this one does. */
+/** The checks a request asks for. */
 export function checksOf(asked: {
   readonly put?: boolean;
   readonly singular: boolean;
@@ -31,7 +31,7 @@ export type ResultStatement = Statement & { readonly columns: readonly ResultCol
 /** A column of the result and its expression. */
 export type ResultEntry = readonly [ResultColumn, string];
 
-/** What functions and triggers want to say about the response; read when everything has run. */
+/** What functions and triggers set for the response; read after everything has run. */
 const RESPONSE_SETTINGS: readonly ResultEntry[] = [
   ['headers', `nullif(current_setting('response.headers', true), '')`],
   ['status', `nullif(current_setting('response.status', true), '')`],

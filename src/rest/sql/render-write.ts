@@ -1,5 +1,5 @@
-// INSERT, UPDATE and DELETE. The body is one JSON parameter that PostgreSQL itself takes apart by the columns'
-// declared types; without a representation nothing is read back, so no right to read is needed.
+// INSERT, UPDATE and DELETE. The body is one JSON parameter that PostgreSQL splits by the columns'
+// declared types. Without a representation nothing is read back, so the caller needs no SELECT privilege.
 import type { Column } from '../../catalog/catalog.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { ExposedRelation } from '../plan/relation.ts';
@@ -14,7 +14,7 @@ import { StatementParts } from './statement.ts';
 
 export type WriteShape = ReadShape & {
   readonly withLocation: boolean;
-  /** Count inserted rows apart from updated ones. */
+  /** Return how many rows were inserted and not updated. */
   readonly countInserted: boolean;
 };
 
@@ -35,7 +35,7 @@ export function renderWrite(
     shape.withResponseSettings;
   const returning = returningColumns(relation, node, shape);
   const statement = renderStatement(relation, write, node, shape, parts, needsResult ? returning : undefined);
-  // The command tag tells how many rows there were.
+  // The command tag has the number of rows.
   if (!needsResult) return { ...parts.statement(statement), columns: [] };
 
   const source = parts.alias('source');
@@ -99,14 +99,14 @@ function renderStatement(
   }
 }
 
-/** An update of nothing: no rows, but of the right shape. */
+/** Updates nothing, and returns no rows with the same columns as an update would. */
 function noUpdate(relation: ExposedRelation, returning: string | undefined): string {
-  // Without columns to show the relation need not be readable.
+  // Not FROM the relation: the caller may lack the privilege to read it.
   if (returning === undefined || returning === '1') return 'SELECT 1 WHERE false';
   return `SELECT ${returning} FROM ${qualifiedName(relation)} AS ${quoteIdent(relation.name)} WHERE false`;
 }
 
-/** Filters on the root choose the rows; joins only shape what is shown of them. */
+/** Filters of the root choose the rows; inner joins only choose among those that are shown. */
 function renderWhere(node: PlanNode, parts: StatementParts): string {
   const where = node.conditions.map((condition) => renderCondition(condition, node.name, parts));
   return where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`;
@@ -137,7 +137,7 @@ function renderInsert(
   return `${values} ON CONFLICT (${target}) DO UPDATE SET ${set}${counted}`;
 }
 
-/** Every proposed row adds one and every row that took the update branch takes one away again. */
+/** Each proposed row adds one; each row that was updated instead subtracts one. */
 function countStep(step: '+ 1' | '- 1'): string {
   const current = `coalesce(nullif(current_setting('${INSERTED_SETTING}', true), ''), '0')::int`;
   return `set_config('${INSERTED_SETTING}', (${current} ${step})::text, true) IS NOT NULL`;

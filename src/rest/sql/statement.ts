@@ -26,7 +26,7 @@ export class StatementParts {
     return `$${number}`;
   }
 
-  /** A name nobody else has in this statement. */
+  /** A name that occurs nowhere else in this statement. */
   alias(base: string): string {
     for (let number = 1; ; number++) {
       // PostgreSQL cuts names at 63 bytes; the number must survive.

@@ -1,4 +1,4 @@
-// Which columns this process can make JSON of: their text is JSON already, or differs from it by quotes at most.
+// Columns whose JSON this process can write itself: their text is JSON, or JSON but for quotes and escapes.
 import type { FieldOutput } from '../plan/plan.ts';
 
 /** How a column's text becomes JSON outside the database. */
