@@ -1,5 +1,5 @@
-// svc.yaml on disk: read with a version that names its bytes, replaced as a whole and only when it is still what the
-// change was made against. Knows nothing of what is in it.
+// svc.yaml on disk: read together with a version (a hash of its bytes), and replaced as a whole if it still has the
+// version that the change was made against.
 import { createHash, randomBytes } from 'node:crypto';
 import { constants, readFileSync, renameSync } from 'node:fs';
 import { access, open, readFile, realpath, stat, unlink } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { fileChanged } from './problem.ts';
 
 export type ReadFile = { readonly source: Source; readonly version: string };
 
-/** Undefined for a remote file, which is nobody's to write here. */
+/** Undefined for a remote file, which cannot be written. */
 export function pathOf({ name, directory }: Source): string | undefined {
   return directory === undefined ? undefined : join(directory, basename(name));
 }
@@ -34,18 +34,18 @@ export async function isWritable(source: Source): Promise<boolean> {
     await access(dirname(target), constants.W_OK);
     return true;
   } catch {
-    // Whatever the reason, it ends in "not here".
+    // Whatever the reason, it cannot be written.
     return false;
   }
 }
 
-/** A new file takes the old one's place in one step: nobody ever reads half of it, and a crash leaves one or the other. */
+/** Atomic: a reader or a crash sees the old file or the new one. Returns the new version. */
 export async function replaceConfigFile(source: Source, text: string, version: string): Promise<string> {
   const path = pathOf(source);
   if (path === undefined) throw notEditable(source.name);
   const bytes = Buffer.from(text);
   try {
-    // Through a link to the file it names: the link stays one.
+    // A symbolic link stays one: its target is replaced.
     const target = await realpath(path);
     const { mode } = await stat(target);
     const draft = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}.tmp`);
@@ -58,12 +58,12 @@ export async function replaceConfigFile(source: Source, text: string, version: s
       } finally {
         await handle.close();
       }
-      // Nothing is awaited between the look and the rename: no other save of this process falls in between.
+      // Nothing is awaited between check and rename, so no other save of this process can come in between.
       if (versionOf(readFileSync(target)) !== version) throw fileChanged(source.name);
       renameSync(draft, target);
     } catch (error) {
       await unlink(draft).catch(() => {
-        // It was never made, or it is the file now.
+        // It was not created, or is renamed already.
       });
       throw error;
     }

@@ -1,5 +1,4 @@
-// What the routes under /dashboard/api are given.
-import type { FastifyInstance } from 'fastify';
+// What the routes under /dashboard/api work with.
 import type { Variables } from '../config/read/interpolate.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { FeatureContext } from '../http/feature.ts';
@@ -8,14 +7,7 @@ import type { MigrationPolicy } from '../migrate/migrate.ts';
 import type { RecentLines } from '../log/recent-lines.ts';
 import type { DashboardMode } from './contract.ts';
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** What a route of the dashboard's API asks for; `read` when absent. */
-    dashboard?: 'public' | 'read' | 'write';
-  }
-}
-
-/** What the server hands over beside what every feature gets. */
+/** What the server provides in addition to the context of every feature. */
 export type DashboardSettings = {
   readonly mode: DashboardMode;
   readonly keys: ApiKeys;
@@ -26,8 +18,8 @@ export type DashboardSettings = {
   readonly following?: Following | undefined;
 };
 
-/** How the service follows svc.yaml, so that a change made here is judged as its reload will judge it. */
-export type Following = {
+/** How the service reloads svc.yaml, so that a change is checked here as the reload will check it. */
+type Following = {
   /** Values of `${VAR}` as the next reload reads them; by default the environment over the files beside svc.yaml. */
   readonly variables?: (() => Variables) | undefined;
   /** `--strict`. */
@@ -39,6 +31,3 @@ export type Following = {
 };
 
 export type DashboardContext = FeatureContext & DashboardSettings;
-
-/** One file a page: adds its routes below `/dashboard/api`. */
-export type DashboardRoutes = (app: FastifyInstance, context: DashboardContext) => void;

@@ -1,5 +1,5 @@
-// `/dashboard`: the page, and the API behind it. Every request passes one hook that decides by the route's own
-// word whether it may: `public`, `read` for whoever is signed in, `write` only where changes are allowed.
+// `/dashboard`: the page, and the API behind it. One hook checks every request against the
+// access that its route declares.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Feature } from '../http/feature.ts';
 import { actAsRoutes } from './routes/act-as.ts';
@@ -7,9 +7,10 @@ import type { DashboardContext, DashboardSettings } from './dashboard-context.ts
 import { isForeignFetch, ownOrigin } from './session/own-origin.ts';
 import { pageRoutes } from './page.ts';
 import { foreignOrigin, noCsrfToken, notFound, readOnly, signedOut } from './problem.ts';
-import { ROUTES } from './routes/routes.ts';
+import { addRoutes } from './routes/route.ts';
+import { PAGES } from './routes/routes.ts';
 import { securityHeaders } from './security-headers.ts';
-import { sessionRoutes } from './session/session-routes.ts';
+import { sessionRoutes } from './routes/session.ts';
 import { DashboardSessions, isCsrfToken, readCookie, type DashboardSession } from './session/session.ts';
 
 declare module 'fastify' {
@@ -30,7 +31,7 @@ export function createDashboard(settings: DashboardSettings): Feature {
     });
     app.decorateRequest('dashboardSession', null);
     app.addHook('onRoute', (route) => {
-      // No page but our own may read any of this, whatever the file allows for the APIs.
+      // Only our own page may read this, whatever CORS the file allows for the APIs.
       const routine = route.method === 'GET' || route.method === 'HEAD';
       route.config = { routine, ...route.config, cors: false };
     });
@@ -50,9 +51,9 @@ export function createDashboard(settings: DashboardSettings): Feature {
 }
 
 function addApi(api: FastifyInstance, context: DashboardContext, sessions: DashboardSessions): void {
-  sessionRoutes(api, context, sessions);
+  addRoutes(api, sessionRoutes(context, sessions));
   actAsRoutes(api, context);
-  for (const add of ROUTES) add(api, context);
+  for (const routes of PAGES) addRoutes(api, routes(context, api));
   const nothing = (): never => {
     throw notFound('No such path of the dashboard');
   };
@@ -60,7 +61,7 @@ function addApi(api: FastifyInstance, context: DashboardContext, sessions: Dashb
   api.all('/*', nothing);
 }
 
-/** Throws unless this request may go on. */
+/** Throws unless the request is allowed. */
 async function admit(
   request: FastifyRequest,
   context: DashboardContext,
@@ -74,7 +75,7 @@ async function admit(
     if (!session) throw signedOut();
     if (isForeignFetch(request)) throw foreignOrigin();
   }
-  // Signing in too: a session that an attacker's page opened would show the visitor somebody else's project.
+  // Signing in too: an attacker's page could otherwise sign the visitor in to the attacker's project (login CSRF).
   if (changes && (isForeignFetch(request) || !ownOrigin(request, context.baseUrl()))) throw foreignOrigin();
   if (changes && session && !isCsrfToken(request.headers['x-svc-csrf'], session)) throw noCsrfToken();
   if (access === 'write' && context.mode !== 'readwrite') throw readOnly();

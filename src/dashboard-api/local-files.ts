@@ -1,11 +1,11 @@
-// svc.yaml and the sources of functions are files of one machine, not state of the service: what the dashboard writes
-// into them is served by this instance at once, and known to no other.
+// svc.yaml and the sources of functions are files of one machine: what the dashboard writes is served by this instance
+// only, so it writes only when there is no other.
 import { sql } from '../postgres/sql.ts';
 import { LISTENER_NAME } from '../postgres/listen.ts';
 import { Problem } from '../problem/problem.ts';
 import type { DashboardContext } from './dashboard-context.ts';
 
-/** Instances on this database: each keeps one connection to listen on. Under `svc dev` there is one project, and it follows its files. */
+/** Instances on this database, counted by their LISTEN connections. `svc dev` counts as one: it watches its files. */
 export async function countInstances({ owner, dev }: DashboardContext): Promise<number> {
   if (dev) return 1;
   const [row] = await owner.query<{ count: number }>(
@@ -15,7 +15,7 @@ export async function countInstances({ owner, dev }: DashboardContext): Promise<
   return Math.max(1, row?.count ?? 1);
 }
 
-/** Throws when a change of a file would be served by some instances only. */
+/** Throws when other instances would not see a change of a file. */
 export async function assertFilesAreEverybodys(context: DashboardContext): Promise<void> {
   const count = await countInstances(context);
   if (count === 1) return;
@@ -29,7 +29,7 @@ export async function assertFilesAreEverybodys(context: DashboardContext): Promi
   );
 }
 
-/** The file is written; now the service takes it as after any other change of it. */
+/** Makes the service load a file that was just written; a failure says that the file itself is written. */
 export async function takeWritten({ log }: DashboardContext, take: () => Promise<void>): Promise<void> {
   try {
     await take();

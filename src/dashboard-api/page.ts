@@ -1,5 +1,5 @@
-// The page itself: what `vite build dashboard` left in dist/dashboard. Files are found by their exact name in a
-// table, never by a path that was asked for; every other address is the page, which routes by itself.
+// The page itself: what `vite build dashboard` left in dist/dashboard. Files are served by
+// their exact name from a table, never by a requested path; every other address gets the page, which has its own router.
 import { randomBytes } from 'node:crypto';
 import { createReadStream, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { securityHeaders } from './security-headers.ts';
 const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url));
 const ROOT = '/dashboard';
 const HOUR = 'private, max-age=3600';
-/** Their names change with their content. */
+/** For files whose names contain a hash of their content. */
 const FOREVER = 'public, max-age=31536000, immutable';
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -28,7 +28,7 @@ const TYPES: Readonly<Record<string, string>> = {
   webmanifest: 'application/manifest+json',
   woff2: 'font/woff2',
 };
-/** Below this, or packed already, there is nothing to win. */
+/** Smaller files are not worth compressing. */
 const WORTH_PACKING_BYTES = 1024;
 const PACKABLE: ReadonlySet<string> = new Set(['css', 'ico', 'js', 'json', 'map', 'svg', 'txt']);
 
@@ -55,7 +55,7 @@ export function pageRoutes(app: FastifyInstance, directory: string = BUILT): voi
   const config = { dashboard: 'public' as const };
   app.get('/', { config }, (request, reply) => answer(request, reply));
   app.get('/*', { config }, (request, reply) => answer(request, reply));
-  // Routes of their own, so that preflights too are asked of a route that allows no other origin.
+  // Routes for the other methods, so that CORS preflights also find a route that allows no other origin.
   const method = app.supportedMethods.filter((one) => one !== 'GET' && one !== 'HEAD');
   const handler = (): never => {
     throw notFound('The page is only ever read');
@@ -65,8 +65,8 @@ export function pageRoutes(app: FastifyInstance, directory: string = BUILT): voi
 }
 
 /**
- * Only names as the page's own links have them. Whatever another party on the way (a proxy's rule, a cache) could
- * read as another path is no path of ours: empty and dotted segments, encoded slashes, parameters.
+ * Only paths as the page's own links have them. Refused is what a proxy or cache on the way could interpret as another
+ * path: empty and dotted segments, encoded slashes, path parameters.
  */
 function isPlain(path: string): boolean {
   return path.startsWith(`${ROOT}/`) && !/\/\/|\/\.|[;\\]|%(?:2f|5c|2e|3b|00|25)/i.test(path);
@@ -97,7 +97,7 @@ function sendFile(request: FastifyRequest, reply: FastifyReply, path: string, fi
   return request.method === 'HEAD' ? reply.send() : reply.send(createReadStream(file.path));
 }
 
-/** Reads the build again only when there is another one: `npm run build` may happen beside a running service. */
+/** Reads the build again when it has changed: `npm run build` may run while the service does. */
 function readPage(directory: string, known: Page | undefined): Page | undefined {
   const index = join(directory, 'index.html');
   const builtAt = statSync(index, { throwIfNoEntry: false })?.mtimeMs;

@@ -1,6 +1,6 @@
-// Headers of everything under /dashboard. Nothing inline runs, nothing is framed by others, nothing is kept.
+// Security headers of everything under /dashboard: no inline scripts, no framing by others, no caching.
 
-/** `nonce` is the page's, for the one style element its component library writes. */
+/** `nonce`: for the style element that the page's component library creates. */
 export function securityHeaders(nonce?: string): Record<string, string> {
   return {
     'content-security-policy': [

@@ -1,5 +1,5 @@
-// Which relations the dashboard may name: what the data API serves, and never the product's own tables, whatever
-// the file exposes. Their rows hold hashes and tokens.
+// The relations the dashboard shows: those of the data API, without the product's own tables even if the file exposes
+// them. Their rows contain hashes and tokens.
 import type { Snapshot } from '../http/feature.ts';
 import { exposed } from '../rest/plan/exposed.ts';
 import type { ExposedRelation } from '../rest/plan/relation.ts';

@@ -9,7 +9,8 @@ import { auth } from '../../src/auth/auth.ts';
 import { introspect } from '../../src/catalog/introspect.ts';
 import { loadConfig, type Loaded } from '../../src/config/load.ts';
 import { readSource } from '../../src/config/read/source.ts';
-import type { DashboardContext, DashboardRoutes } from '../../src/dashboard-api/dashboard-context.ts';
+import type { DashboardContext } from '../../src/dashboard-api/dashboard-context.ts';
+import { addRoutes, type DashboardRoutes } from '../../src/dashboard-api/routes/route.ts';
 import { Functions } from '../../src/functions/functions.ts';
 import type { Snapshot } from '../../src/http/feature.ts';
 import { generateApiKeys, type ApiKeys } from '../../src/identity/api-key.ts';
@@ -156,7 +157,7 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
       {
         prefix: '/dashboard/api',
         feature: () => async (mounted) => {
-          for (const routes of options.routes) routes(mounted, context);
+          for (const routes of options.routes) addRoutes(mounted, routes(context, mounted));
           await Promise.resolve();
         },
       },

@@ -2,17 +2,18 @@
 // server under its API's path, with credentials that are made here and that the page never sees.
 import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { localBaseUrl } from '../../auth/http/fastify.ts';
-import { callerToken, type CallerId } from '../session/caller-token.ts';
+import { callerToken } from '../session/caller.ts';
+import type { CallerName } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
 import { badPath, readOnly } from '../problem.ts';
+import { baseUrlFor } from '../request.ts';
 
 const UUID = '[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}';
-/** Read from the URL as it arrived: what is checked here is exactly what the server routes next. */
+/** Matched against the raw URL, because that is what the server will route. */
 const FORM = new RegExp(
   `^/dashboard/api/as/(?:(service|anon)|user(?::|%3[aA])(${UUID}))(/(rest|auth|storage|functions)/v1(?:[/?].*)?)$`,
 );
-/** Segments and characters that another party could take for a path outside of the API. */
+/** Segments and characters that could be interpreted as a path outside the API. */
 const CONFUSING = /\/\/|\\|%(?:2f|5c|00)|\/(?:\.|%2e){1,2}(?:\/|$)/i;
 
 /** Reads of `/auth/v1` that change nothing; the others redeem tokens, or begin a sign-in. */
@@ -20,12 +21,12 @@ const AUTH_READS = /^\/auth\/v1\/(?:admin\/[\w/-]+|settings|health|\.well-known\
 /** Lists that a client asks for with POST. */
 const POSTED_READS = /^\/storage\/v1\/object\/list(?:-v2)?\/[^/]+$/;
 
-/** Said by the page to the dashboard, or by the browser about the page: none of the API's business. */
+/** Headers for the dashboard, or from the browser about the page; the API does not get them. */
 const PAGE_HEADERS = /^(?:cookie|x-svc-csrf|origin|referer|sec-.*|apikey|authorization|x-request-id)$/;
 
 /**
- * Objects and functions answer what other people wrote. In a sandbox without an origin it is inert, and cannot
- * reach the session of the dashboard it is shown in.
+ * Answers of storage and functions have untrusted content. In a sandbox without an origin it runs nothing, and cannot
+ * reach the dashboard's session.
  */
 const ANSWER_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
@@ -36,7 +37,7 @@ const ANSWER_HEADERS: Readonly<Record<string, string>> = {
   'cross-origin-resource-policy': 'same-origin',
   'x-frame-options': 'SAMEORIGIN',
 };
-/** What an answer must not do to the dashboard's own origin. */
+/** Headers of an answer that would affect the dashboard's origin. */
 const REFUSED_HEADERS: ReadonlySet<string> = new Set([
   'set-cookie',
   'clear-site-data',
@@ -46,7 +47,7 @@ const REFUSED_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 type Target = {
-  readonly caller: CallerId;
+  readonly caller: CallerName;
   readonly api: string;
   /** As the API's own route has it, with the query. */
   readonly url: string;
@@ -57,8 +58,7 @@ export function actAsRoutes(app: FastifyInstance, context: DashboardContext): vo
   app.all('/as/*', { config }, async (request, reply) => {
     const target = parseTarget(request.raw.url ?? '');
     if (context.mode !== 'readwrite' && !isRead(request.method, target)) throw readOnly();
-    const issuer = `${context.baseUrl() ?? localBaseUrl(request)}/auth/v1`;
-    const token = await callerToken(context, target.caller, issuer);
+    const token = await callerToken(context, target.caller, baseUrlFor(request, context));
     reply.hijack();
     request.scope.handedOn = true;
     readdress(request, target.url, {
@@ -79,16 +79,14 @@ function parseTarget(url: string): Target {
       'It must be /as/<service, anon or user:uuid>/<rest, auth, storage or functions>/v1/…, without dots and encoded slashes',
     );
   }
-  const caller: CallerId =
-    userId === undefined
-      ? { kind: role === 'service' ? 'service' : 'anon' }
-      : { kind: 'user', id: userId.toLowerCase() };
+  const named = role === 'service' ? 'service' : 'anon';
+  const caller: CallerName = userId === undefined ? named : `user:${userId.toLowerCase()}`;
   return { caller, api, url: target };
 }
 
 /**
- * What a dashboard may ask for that changes nothing. A GET of `/rest/v1/rpc` is one: PostgreSQL runs it in a
- * transaction that cannot write.
+ * Whether the request changes nothing, so that a read-only dashboard may send it. A GET of `/rest/v1/rpc` is one:
+ * PostgreSQL runs it in a read-only transaction.
  */
 function isRead(method: string, { api, url }: Target): boolean {
   const path = pathOf(url);
@@ -102,7 +100,7 @@ function pathOf(url: string): string {
   return url.split('?', 1)[0] ?? '';
 }
 
-/** Both views that Node has of the headers: features read the one or the other. */
+/** Changes both `headers` and `rawHeaders`: features read one or the other. */
 function readdress(request: FastifyRequest, url: string, own: Readonly<Record<string, string>>): void {
   const { raw }: { raw: IncomingMessage } = request;
   const kept: string[] = [];
@@ -116,12 +114,12 @@ function readdress(request: FastifyRequest, url: string, own: Readonly<Record<st
   raw.url = url;
 }
 
-/** Every way to write the head ends in `writeHead`: what is set here comes after whatever the API says. */
+/** Overrides headers of the answer. Every way to write them ends in `writeHead`, so this comes last. */
 function confine(answer: ServerResponse, api: string): void {
   const writeHead = answer.writeHead.bind(answer);
   const forced = {
     ...ANSWER_HEADERS,
-    // Private whatever the bucket says: this URL is the visitor's own. Objects may be asked for again by their tag.
+    // Private even for public buckets, because the URL is the visitor's own. Objects may be revalidated by their tag.
     'cache-control': api === 'storage' ? 'private, no-cache' : 'no-store',
   };
   answer.writeHead = (status: number, ...rest: unknown[]): ServerResponse => {
@@ -135,7 +133,7 @@ function confine(answer: ServerResponse, api: string): void {
   };
 }
 
-/** The forms that Node takes headers in: an object, or names and values in turn. */
+/** Node takes headers as an object, or as an array of names and values in turn. */
 function listed(headers: unknown): Array<[string, OutgoingHttpHeader]> {
   if (typeof headers !== 'object' || headers === null) return [];
   if (!Array.isArray(headers)) {

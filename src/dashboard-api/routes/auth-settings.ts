@@ -1,5 +1,5 @@
-// GET /auth, the settings without what is secret in them, and the preview of a mail template: rendered by what
-// renders the real mail, with values nobody could mistake for real ones.
+// GET /auth, the settings without secrets, and the preview of a mail template, rendered like the real mail with example
+// values.
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { composeMail, findOverride } from '../../auth/mail/compose.ts';
@@ -8,9 +8,10 @@ import { parseTemplate, TemplateError, type TemplateValues } from '../../auth/ma
 import { readAuthSettings } from '../../auth/settings.ts';
 import { MAIL_KINDS, MAIL_TEMPLATES, type MailKind } from '../../config/schema/names.ts';
 import { Problem } from '../../problem/problem.ts';
-import { readJson } from '../json-body.ts';
+import { readJson } from '../request.ts';
 import type { AuthSettings, MailPreview, MailTemplateInfo } from '../contract.ts';
-import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
+import type { DashboardRoutes } from './route.ts';
 
 const PREVIEW = z.object({
   kind: z.string(),
@@ -19,10 +20,10 @@ const PREVIEW = z.object({
   locale: z.string().max(35).optional(),
 });
 
-export const authSettingsRoutes: DashboardRoutes = (app, context) => {
-  app.get('/auth', async () => await readSettings(context));
-  app.post('/auth/templates/preview', (request) => previewTemplate(request));
-};
+export const authSettingsRoutes: DashboardRoutes = (context) => [
+  ['GET', '/auth', 'read', () => readSettings(context)],
+  ['POST', '/auth/templates/preview', 'read', previewTemplate],
+];
 
 async function readSettings(context: DashboardContext): Promise<AuthSettings> {
   const { config } = context.snapshot();
@@ -110,7 +111,7 @@ function placeIn(text: string, offset: number): string {
   return `line ${before.split('\n').length}, column ${before.length - before.lastIndexOf('\n')}`;
 }
 
-/** What `token-mail.ts` fills in, invented. */
+/** Example values for what real mails fill in. */
 function exampleValues(kind: MailKind, locale: string | undefined): TemplateValues {
   const link = 'https://api.example.com/auth/v1/verify?token=example-token&type=example';
   return {

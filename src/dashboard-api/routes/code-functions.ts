@@ -1,20 +1,20 @@
-// The code functions of the file: how they are, a new one, and their sources. A source is only ever one that the
-// file declares, at the place where the file says it is.
+// The code functions of the file: their state, new ones, and their sources. Only sources that the file declares can be
+// read or changed.
 import { createHash, randomUUID } from 'node:crypto';
 import { lstatSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve, sep } from 'node:path';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { localBaseUrl } from '../../auth/http/fastify.ts';
 import type { CodeFunction, Config } from '../../config/config.ts';
 import { checkSource } from '../../functions/sources/check.ts';
 import { createFunction } from '../../functions/sources/starter.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { CodeFunctionList, FunctionSaved, FunctionSource, NewFunctionMade } from '../contract.ts';
-import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
-import { readJson } from '../json-body.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
 import { assertFilesAreEverybodys, countInstances, takeWritten } from '../local-files.ts';
 import { fileChanged, notFound } from '../problem.ts';
+import { baseUrlFor, parameter, readJson } from '../request.ts';
+import type { DashboardRoutes } from './route.ts';
 
 const MAX_SOURCE_BYTES = 1024 * 1024;
 
@@ -25,89 +25,96 @@ const NewFunctionBody = z.strictObject({
 });
 const SourceBody = z.strictObject({ text: z.string(), version: z.string() });
 
-export const codeFunctionRoutes: DashboardRoutes = (app, context) => {
-  const declared = (request: FastifyRequest): CodeFunction => {
-    const { name } = z.object({ name: z.string() }).parse(request.params);
-    const found = context.snapshot().config.functions.find((one) => one.name === name);
-    if (!found) throw notFound(`svc.yaml declares no function ${JSON.stringify(name)}`);
-    return found;
+export const codeFunctionRoutes: DashboardRoutes = (context) => [
+  ['GET', '/functions', 'read', (request) => listFunctions(context, request)],
+  ['POST', '/functions', 'write', (request, reply) => makeFunction(context, request, reply)],
+  ['GET', '/functions/:name/source', 'read', (request) => showSource(context, request)],
+  ['PUT', '/functions/:name/source', 'write', (request) => saveSource(context, request)],
+];
+
+async function listFunctions(context: DashboardContext, request: FastifyRequest): Promise<CodeFunctionList> {
+  const { config } = context.snapshot();
+  const { workers, failures } = context.functions.status();
+  const base = baseUrlFor(request, context);
+  const instances = await countInstances(context);
+  const readable = projectDirectory(context, config) !== undefined;
+  return {
+    functions: config.functions.map((fn) => ({
+      name: fn.name,
+      file: fn.file,
+      authRequired: fn.authRequired,
+      timeoutMs: fn.timeoutMs,
+      url: `${base}/functions/v1/${fn.name}`,
+      env: Object.keys(fn.env),
+      error: failures.get(fn.name) ?? null,
+    })),
+    workers: workers.map(({ pid, state, inFlight, readyMs }) => ({
+      pid: pid ?? null,
+      state,
+      inFlight,
+      readyMs: readyMs ?? null,
+    })),
+    readable,
+    editable: readable && instances === 1,
+    instances,
   };
+}
 
-  app.get('/functions', async (request, reply) => {
-    const { config } = context.snapshot();
-    const { workers, failures } = context.functions.status();
-    const base = context.baseUrl() ?? localBaseUrl(request);
-    const instances = await countInstances(context);
-    const readable = projectDirectory(context, config) !== undefined;
-    const list: CodeFunctionList = {
-      functions: config.functions.map((fn) => ({
-        name: fn.name,
-        file: fn.file,
-        authRequired: fn.authRequired,
-        timeoutMs: fn.timeoutMs,
-        url: `${base}/functions/v1/${fn.name}`,
-        env: Object.keys(fn.env),
-        error: failures.get(fn.name) ?? null,
-      })),
-      workers: workers.map(({ pid, state, inFlight, readyMs }) => ({
-        pid: pid ?? null,
-        state,
-        inFlight,
-        readyMs: readyMs ?? null,
-      })),
-      readable,
-      editable: readable && instances === 1,
-      instances,
-    };
-    return await reply.send(list);
-  });
+async function makeFunction(
+  context: DashboardContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<NewFunctionMade> {
+  const { name, language, authRequired } = await readJson(request, NewFunctionBody);
+  const { config } = context.snapshot();
+  requireDirectory(context, config);
+  await assertFilesAreEverybodys(context);
+  const files = createFunction({ file: resolve(config.source.name), name, language, authRequired });
+  context.log.info({ function: name, files }, 'the dashboard made a function');
+  const { reload } = context.following ?? {};
+  if (reload) await takeWritten(context, reload);
+  void reply.code(201);
+  return { files, error: loadFailure(context, name), taken: reload !== undefined };
+}
 
-  app.post('/functions', { config: { dashboard: 'write' } }, async (request, reply) => {
-    const { name, language, authRequired } = await readJson(request, NewFunctionBody);
-    const { config } = context.snapshot();
-    requireDirectory(context, config);
-    await assertFilesAreEverybodys(context);
-    const files = createFunction({ file: resolve(config.source.name), name, language, authRequired });
-    context.log.info({ function: name, files }, 'the dashboard made a function');
-    const { reload } = context.following ?? {};
-    if (reload) await takeWritten(context, reload);
-    const made: NewFunctionMade = { files, error: loadFailure(context, name), taken: reload !== undefined };
-    return await reply.code(201).send(made);
-  });
+function showSource(context: DashboardContext, request: FastifyRequest): FunctionSource {
+  const { file } = declaredFunction(context, request);
+  return readSource(file, locate(requireDirectory(context, context.snapshot().config), file));
+}
 
-  app.get('/functions/:name/source', async (request, reply) => {
-    const { file } = declared(request);
-    const directory = requireDirectory(context, context.snapshot().config);
-    return await reply.send(readSource(file, locate(directory, file)));
-  });
+async function saveSource(context: DashboardContext, request: FastifyRequest): Promise<FunctionSaved> {
+  const fn = declaredFunction(context, request);
+  const { name, file } = fn;
+  const { text, version } = await readJson(request, SourceBody);
+  const directory = requireDirectory(context, context.snapshot().config);
+  if (Buffer.byteLength(text) > MAX_SOURCE_BYTES) throw tooLarge(file);
+  checkUnsaved(fn, text);
+  await assertFilesAreEverybodys(context);
+  // Nothing is awaited from here on, so no other save of this process can come in between.
+  const path = locate(directory, file);
+  if (readSource(file, path).version !== version) throw fileChanged(file);
+  replaceFile(path, text);
+  const saved = readSource(file, path);
+  context.log.info({ function: name, file }, 'the dashboard changed the source of a function');
+  // Under `svc dev` the sources are watched.
+  const taken = !context.dev;
+  if (taken) await takeWritten(context, () => context.functions.refresh());
+  return { ...saved, error: loadFailure(context, name), taken };
+}
 
-  app.put('/functions/:name/source', { config: { dashboard: 'write' } }, async (request, reply) => {
-    const fn = declared(request);
-    const { name, file } = fn;
-    const { text, version } = await readJson(request, SourceBody);
-    const directory = requireDirectory(context, context.snapshot().config);
-    if (Buffer.byteLength(text) > MAX_SOURCE_BYTES) throw tooLarge(file);
-    checkUnsaved(fn, text);
-    await assertFilesAreEverybodys(context);
-    // From here to the end nothing is awaited: no other save of this process falls in between.
-    const path = locate(directory, file);
-    if (readSource(file, path).version !== version) throw fileChanged(file);
-    replaceFile(path, text);
-    const saved = readSource(file, path);
-    context.log.info({ function: name, file }, 'the dashboard changed the source of a function');
-    // Under `svc dev` the sources are watched.
-    const taken = !context.dev;
-    if (taken) await takeWritten(context, () => context.functions.refresh());
-    return await reply.send({ ...saved, error: loadFailure(context, name), taken } satisfies FunctionSaved);
-  });
-};
+function declaredFunction({ snapshot }: DashboardContext, request: FastifyRequest): CodeFunction {
+  const name = parameter(request, 'name');
+  const found = snapshot().config.functions.find((one) => one.name === name);
+  if (!found) throw notFound(`svc.yaml declares no function ${JSON.stringify(name)}`);
+  return found;
+}
 
-/** What loading the code said last. */
+/** The error of the last attempt to load the code. */
 function loadFailure({ functions }: DashboardContext, name: string): string | null {
   return functions.status().failures.get(name) ?? null;
 }
 
-/** What a start would refuse is refused before it is written. */
+/** Refuses a source that the next start would refuse. */
 function checkUnsaved(fn: CodeFunction, text: string): void {
   try {
     checkSource(fn, text);
@@ -118,7 +125,7 @@ function checkUnsaved(fn: CodeFunction, text: string): void {
   }
 }
 
-/** Where sources can be read and changed; undefined for a remote file, and where a bundle is what runs. */
+/** Where the sources are; undefined for a remote file, and when a bundle runs. */
 function projectDirectory(
   { dev }: DashboardContext,
   { source, functionsBundle }: Config,
@@ -134,14 +141,14 @@ function requireDirectory(context: DashboardContext, config: Config): string {
   });
 }
 
-/** The file behind every link on the way to it: inside the project, or not at all. */
+/** The real path of the file, which must be inside the project once all links are resolved. */
 function locate(directory: string, file: string): string {
   const root = realpathSync(directory);
   let path: string;
   try {
     path = realpathSync(resolve(root, file));
   } catch {
-    // Whatever the reason: there is nothing to show.
+    // Whatever the reason, there is nothing to show.
     throw notFound(`There is no file ${file}`);
   }
   if (!path.startsWith(root + sep) || !lstatSync(path).isFile()) {
@@ -159,7 +166,7 @@ function readSource(file: string, path: string): FunctionSource {
   return { file, text: bytes.toString('utf8'), version };
 }
 
-/** A reader sees the old file or the new one, never half of it. */
+/** Atomic: a reader sees the old file or the new one. */
 function replaceFile(path: string, text: string): void {
   const draft = join(dirname(path), `.${randomUUID()}.tmp`);
   try {

@@ -1,6 +1,6 @@
-// GET /config, POST /config/plan and /config/apply: changes of svc.yaml, judged in full before a byte is written:
-// by the checks of the file and by a migration plan against the running database.
-import type { FastifyReply } from 'fastify';
+// GET /config, POST /config/plan and /config/apply: changes of svc.yaml. Before anything is written
+// they pass the checks of the file and a migration plan against the running database.
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Config } from '../../config/config.ts';
 import type { Source } from '../../config/read/source.ts';
@@ -23,7 +23,6 @@ import {
 import type { MigrationProblem } from '../../migrate/problem.ts';
 import type { Step } from '../../migrate/plan/step.ts';
 import { Problem } from '../../problem/problem.ts';
-import { readJson } from '../json-body.ts';
 import {
   isWritable,
   notEditable,
@@ -42,9 +41,11 @@ import type {
   PlanProblem,
   PlanStep,
 } from '../contract.ts';
-import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
 import { assertFilesAreEverybodys, countInstances, takeWritten } from '../local-files.ts';
 import { fileChanged } from '../problem.ts';
+import { readJson } from '../request.ts';
+import type { DashboardRoutes, Handler } from './route.ts';
 
 const MOST_EDITS = 100;
 
@@ -68,40 +69,62 @@ const CHANGE = z.union([
 ]);
 type Change = z.infer<typeof CHANGE>;
 
-export const configRoutes: DashboardRoutes = (app, context) => {
-  // One at a time: of two changes made against the same version, the second must see the first.
+export const configRoutes: DashboardRoutes = (context) => {
+  // Of two changes made against the same version, the second must see the first.
   const queue = new SerialQueue();
-
-  app.get('/config', async (): Promise<ConfigFile> => {
-    const { source, version } = await readConfigFile(context.snapshot().config.source);
-    const instances = await countInstances(context);
-    const editable = instances === 1 && (await isWritable(source));
-    return { name: source.name, text: source.text, version, editable, instances };
-  });
-
-  app.post('/config/plan', async (request, reply) => {
+  const apply: Handler = async (request, reply) => {
     const change = await readJson(request, CHANGE);
-    const former = await readVersion(context, change.version);
-    const made = makeChange(context, former.source, change);
-    return made.ok ? await planChange(context, former, made) : sendRefusal(reply, made.refusal);
-  });
-
-  app.post('/config/apply', { config: { dashboard: 'write' } }, async (request, reply) => {
-    const change = await readJson(request, CHANGE);
-    return await queue.run(async () => {
-      const former = await readVersion(context, change.version);
-      if (pathOf(former.source) === undefined) throw notEditable(former.source.name);
-      await assertFilesAreEverybodys(context);
-      const made = makeChange(context, former.source, change);
-      if (!made.ok) return sendRefusal(reply, made.refusal);
-      const { problems } = await planMade(context, made);
-      if (problems.length > 0) return sendRefusal(reply, planRefused(problems));
-      const version = await replaceConfigFile(former.source, made.text, former.version);
-      context.log.info({ file: former.source.name }, 'the dashboard changed the configuration');
-      return { version, text: made.text, pending: await take(context, made.config) } satisfies ConfigApplied;
-    });
-  });
+    return await queue.run(() => applyChange(context, change, reply));
+  };
+  return [
+    ['GET', '/config', 'read', () => showFile(context)],
+    ['POST', '/config/plan', 'read', (request, reply) => planChange(context, request, reply)],
+    ['POST', '/config/apply', 'write', apply],
+  ];
 };
+
+async function showFile(context: DashboardContext): Promise<ConfigFile> {
+  const { source, version } = await readConfigFile(context.snapshot().config.source);
+  const instances = await countInstances(context);
+  const editable = instances === 1 && (await isWritable(source));
+  return { name: source.name, text: source.text, version, editable, instances };
+}
+
+async function planChange(
+  context: DashboardContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<ConfigPlan | FastifyReply> {
+  const change = await readJson(request, CHANGE);
+  const { source } = await readVersion(context, change.version);
+  const made = makeChange(context, source, change);
+  if (!made.ok) return sendRefusal(reply, made.refusal);
+  const { text, warnings } = made;
+  return {
+    text,
+    diff: diffLines(source.text, text),
+    warnings: warnings.map(toFileMistake),
+    ...(await planMade(context, made)),
+  };
+}
+
+async function applyChange(
+  context: DashboardContext,
+  change: Change,
+  reply: FastifyReply,
+): Promise<ConfigApplied | FastifyReply> {
+  const former = await readVersion(context, change.version);
+  const { source } = former;
+  if (pathOf(source) === undefined) throw notEditable(source.name);
+  await assertFilesAreEverybodys(context);
+  const made = makeChange(context, source, change);
+  if (!made.ok) return sendRefusal(reply, made.refusal);
+  const { problems } = await planMade(context, made);
+  if (problems.length > 0) return sendRefusal(reply, planRefused(problems));
+  const version = await replaceConfigFile(source, made.text, former.version);
+  context.log.info({ file: source.name }, 'the dashboard changed the configuration');
+  return { version, text: made.text, pending: await take(context, made.config) };
+}
 
 async function readVersion(context: DashboardContext, version: string): Promise<ReadFile> {
   const former = await readConfigFile(context.snapshot().config.source);
@@ -162,7 +185,7 @@ async function planMade(context: DashboardContext, { text, config }: Made): Prom
   };
 }
 
-/** What the service goes on without once it took the file. */
+/** Changed settings that a reload does not apply. */
 function restartHints(context: DashboardContext, config: Config): PlanProblem[] {
   return keysForRestart(context.snapshot().config, config).map((key) => ({
     code: 'restart',
@@ -189,7 +212,7 @@ async function functionProblem(context: DashboardContext, config: Config): Promi
   }
 }
 
-/** Puts the references back for the values they stood for: those may be secrets, and a plan is looked at by many. */
+/** Replaces values by the `${VAR}` references they came from: a plan is shown to people, and values may be secret. */
 function asWritten(text: string, variables: Variables): (shown: string) => string {
   const names = Array.from(text.matchAll(/\$\{([A-Za-z_]\w*)/g), ([, name = '']) => name);
   return secretMask(names.map((name) => [variables[name] ?? '', `\${${name}}`] as const));
@@ -202,16 +225,7 @@ const SUPERSEDED: PlanProblem = {
   hint: 'Change the file by hand and run svc migrate apply --allow-rollback.',
 };
 
-async function planChange(context: DashboardContext, former: ReadFile, made: Made): Promise<ConfigPlan> {
-  return {
-    text: made.text,
-    diff: diffLines(former.source.text, made.text),
-    warnings: made.warnings.map(toFileMistake),
-    ...(await planMade(context, made)),
-  };
-}
-
-/** The file is written; now the service takes it as after any other change of it. */
+/** Loads the written file, and says what the database still lacks. */
 async function take(context: DashboardContext, config: Config): Promise<Pending | null> {
   const reload = context.following?.reload;
   if (!reload) return null;
@@ -227,37 +241,28 @@ function migrateOptions(context: DashboardContext, config: Config): MigrateOptio
   return { owner, config, log, policy: following?.policy ?? (dev ? DEV_POLICY : SERVE_POLICY) };
 }
 
-// Refusals that carry a list are answered here: a Problem has no room for one.
+// Refusals with a list of mistakes are sent here: a Problem cannot carry one.
 
 function sendRefusal(reply: FastifyReply, refusal: ApiError): FastifyReply {
   return reply.code(422).send(refusal);
 }
 
 function configRefused(mistakes: readonly Mistake[]): ApiError {
-  return {
-    code: 'config_refused',
-    message: 'The file would have mistakes',
-    details: null,
-    hint: 'Nothing was changed.',
-    // Warnings are no reason.
-    mistakes: mistakes.filter(({ severity }) => severity === 'error').map(toFileMistake),
-  };
+  // Warnings do not prevent a change.
+  const errors = mistakes.filter(({ severity }) => severity === 'error');
+  return refusal('config_refused', 'The file would have mistakes', errors.map(toFileMistake));
 }
 
 function planRefused(problems: readonly PlanProblem[]): ApiError {
-  return {
-    code: 'plan_refused',
-    message: 'The database cannot follow this change',
-    details: null,
-    hint: 'Nothing was changed.',
-    mistakes: problems.map(({ at, message, hint }) => ({
-      path: at,
-      line: null,
-      column: null,
-      message,
-      hint,
-    })),
-  };
+  return refusal(
+    'plan_refused',
+    'The database cannot follow this change',
+    problems.map(({ at, message, hint }) => ({ path: at, line: null, column: null, message, hint })),
+  );
+}
+
+function refusal(code: string, message: string, mistakes: FileMistake[]): ApiError {
+  return { code, message, details: null, hint: 'Nothing was changed.', mistakes };
 }
 
 function toFileMistake({ path, position, message, hint }: Mistake): FileMistake {

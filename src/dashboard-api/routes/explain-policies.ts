@@ -1,18 +1,18 @@
-// POST /policies/explain: which policy lets one row through for one caller. The expressions are PostgreSQL's own
-// print of them, run by PostgreSQL as that caller over that row; only how they combine is decided here.
+// POST /policies/explain: which policy lets one row through for one caller. PostgreSQL evaluates the
+// expressions, as it prints them, as that caller over that row; only how they combine is decided here.
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { localBaseUrl } from '../../auth/http/fastify.ts';
 import { relationKey } from '../../catalog/catalog.ts';
 import type { CallerTransaction } from '../../postgres/pool/caller-pool.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { ident, join, quoteIdent, raw, sql, type Sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { ExposedRelation } from '../../rest/plan/relation.ts';
-import { callerSettings, isCallerName } from '../session/caller-name.ts';
+import { callerSettings, isCallerName } from '../session/caller.ts';
 import type { ExplainPolicies, PolicyOutcome } from '../contract.ts';
-import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
-import { readJson } from '../json-body.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
+import { baseUrlFor, readJson } from '../request.ts';
+import type { DashboardRoutes } from './route.ts';
 import { judge, type EvaluatedPolicy, type Operation, type Situation } from './policy-verdict.ts';
 import { badBody } from '../problem.ts';
 import { shownRelations } from '../shown-relations.ts';
@@ -24,18 +24,18 @@ const REQUEST = z.object({
   key: z.record(z.string(), z.string()),
 });
 
-export const policiesRoutes: DashboardRoutes = (app, context) => {
-  app.post('/policies/explain', (request) => explain(context, request));
-};
+export const policiesRoutes: DashboardRoutes = (context) => [
+  ['POST', '/policies/explain', 'read', (request) => explain(context, request)],
+];
 
 async function explain(context: DashboardContext, request: FastifyRequest): Promise<ExplainPolicies> {
   const { schema, table, caller: callerName, key } = await readJson(request, REQUEST);
   const relation = findRelation(context, schema, table);
   const row = await readRow(context, relation, key);
   const policies = await readPolicies(context, relation);
-  const caller = await callerSettings(context, callerName, context.baseUrl() ?? localBaseUrl(request));
+  const caller = await callerSettings(context, callerName, baseUrlFor(request, context));
   const situation = await context.callers.transaction(
-    // As the data API calls: names in functions are looked up in the table's own schema first.
+    // The search path of the data API: functions look names up in the table's schema first.
     schema === 'public' ? caller : { ...caller, extra: [['search_path', `${quoteIdent(schema)}, public`]] },
     async (transaction) => await readSituation(transaction, { relation, row, policies, role: caller.role }),
     { rollback: true },
@@ -64,7 +64,7 @@ function findRelation(context: DashboardContext, schema: string, table: string):
 
 type OneRow = {
   readonly shown: Record<string, unknown>;
-  /** As PostgreSQL prints a composite value: unlike JSON, this loses nothing. */
+  /** The text of the composite value, which unlike JSON loses nothing. */
   readonly composite: string;
   readonly rowSecurity: boolean;
 };
@@ -81,7 +81,7 @@ async function readRow(
     throw badBody(`key: names no row; the primary key is ${relation.primaryKey.join(', ')}.`);
   }
   const conditions = relation.primaryKey.map(
-    // The row type reads each text by its own column's type.
+    // Each text is converted to its column's type.
     (column) =>
       sql`t.${ident(column)} = (jsonb_populate_record(null::${name}, ${JSON.stringify(key)}::jsonb)).${ident(column)}`,
   );
@@ -100,7 +100,7 @@ async function readRow(
   try {
     row = await owner.maybeOne<OneRow>(statement);
   } catch (error) {
-    // 22: a text that is no value of the column's type.
+    // Class 22: a text that is not a value of the column's type.
     if (!isDatabaseError(error, 'data_exception')) throw error;
     throw badBody(`key: ${error.message}`);
   }
@@ -123,7 +123,7 @@ type PolicyRow = {
 };
 
 async function readPolicies({ owner }: DashboardContext, relation: ExposedRelation): Promise<PolicyRow[]> {
-  // Printed so that every name means the same under whatever search path the caller has.
+  // With an empty search path every name is printed with its schema.
   return await owner.transaction(
     (transaction) =>
       transaction.query<PolicyRow>(sql`
@@ -185,7 +185,7 @@ async function readSituation(transaction: CallerTransaction, question: Question)
   };
 }
 
-/** Names of the policies that speak for the caller's role. */
+/** Names of the policies that apply to the caller's role. */
 async function readApplying(
   transaction: CallerTransaction,
   relation: ExposedRelation,
@@ -207,8 +207,8 @@ async function evaluate(
   expression: string | null,
 ): Promise<{ sql: string; outcome: PolicyOutcome } | null> {
   if (expression === null) return null;
-  // A function in FROM gives the row the table's own type and name, whole-row references included. The expression
-  // is the server's print of one it holds.
+  // A function in FROM gives the row the table's type and name, so that whole-row references work. The expression is
+  // not user input: the server printed it.
   const statement: Sql = sql`
     select (${raw(expression)})::boolean as outcome
     from jsonb_populate_record(${row.composite}::${ident(relation.schema, relation.name)}, '{}'::jsonb)
@@ -222,7 +222,7 @@ async function evaluate(
     if (!isDatabaseError(error)) throw error;
     return { sql: expression, outcome: { kind: 'error', message: error.message } };
   } finally {
-    // Whatever a function did in there is undone, also when it succeeded.
+    // Also undoes what a function in the expression wrote.
     await transaction.query(raw('rollback to savepoint policy'));
   }
 }

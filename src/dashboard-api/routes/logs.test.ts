@@ -3,6 +3,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { RecentLines } from '../../log/recent-lines.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
 import { logRoutes } from './logs.ts';
+import { addRoutes } from './route.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -12,7 +13,7 @@ test('a stream ends by itself, so that nobody reads on after their session has e
   vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'clearTimeout', 'clearInterval'] });
   const recentLines = new RecentLines();
   const app = fastify();
-  logRoutes(app, { recentLines } as DashboardContext);
+  addRoutes(app, logRoutes({ recentLines } as DashboardContext, app));
   recentLines.push(JSON.stringify({ level: 'info', time: 't', msg: 'before' }));
   const answered: { text?: string } = {};
   void app.inject('/logs/stream').then((answer) => {

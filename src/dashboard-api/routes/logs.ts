@@ -1,45 +1,46 @@
-// What this instance logged last, as a list and as it comes.
+// The latest log lines of this instance, as a list and as a stream.
 import { PassThrough } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { RecentLine } from '../../log/recent-lines.ts';
 import type { LogLine, LogPage } from '../contract.ts';
-import type { DashboardRoutes } from '../dashboard-context.ts';
+import type { DashboardRoutes } from './route.ts';
 import { badPath } from '../problem.ts';
 import { securityHeaders } from '../security-headers.ts';
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
-/** Proxies close what is silent for a minute. */
+/** Proxies close connections that are silent for a minute. */
 const HEARTBEAT_MS = 15_000;
-/** Then the browser comes back by itself, and shows again that it is still signed in. */
+/** Then the browser reconnects, and its session is checked again. */
 const LIFETIME_MS = 60_000;
 const RECONNECT_MS = 500;
-/** A reader this far behind has stopped reading; it comes back by itself and gets what it missed. */
+/** A reader this far behind is cut off; the browser reconnects and gets what it missed. */
 const MOST_WAITING_BYTES = 1024 * 1024;
 
 const Query = z.object({
   after: z.coerce.number().int().min(0).default(0),
-  /** This one and the graver ones. */
+  /** This level and those above. */
   level: z.union([z.enum(LEVELS), z.literal('').transform(() => undefined)]).optional(),
   source: z
     .union([z.enum(['request', 'function', 'service']), z.literal('').transform(() => undefined)])
     .optional(),
 });
 
-export const logRoutes: DashboardRoutes = (app, { recentLines }) => {
+export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
   const streams = new Set<PassThrough>();
 
-  app.get('/logs', async (request, reply) => {
-    const { after, level, source } = readQuery(request.query);
+  const list = ({ query }: FastifyRequest): LogPage => {
+    const { after, level, source } = readQuery(query);
     const least = level === undefined ? 0 : LEVELS.indexOf(level);
     const lines = recentLines
       .after(after)
       .map(toLogLine)
       .filter((line) => LEVELS.indexOf(line.level) >= least && (source ?? line.source) === line.source);
-    return await reply.send({ lines } satisfies LogPage);
-  });
+    return { lines };
+  };
 
-  app.get('/logs/stream', { config: { deadline: 'none' } }, async (request, reply) => {
-    // After a break the browser itself says where it was.
+  const follow = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    // When reconnecting, the browser says where it was.
     const last = Number(request.headers['last-event-id']);
     const from = Number.isInteger(last) && last > 0 ? last : readQuery(request.query).after;
     const stream = new PassThrough();
@@ -61,17 +62,21 @@ export const logRoutes: DashboardRoutes = (app, { recentLines }) => {
       streams.delete(stream);
     });
     reply.raw.once('close', () => stream.destroy());
-    return await reply
+    return reply
       .headers({ ...securityHeaders(), 'x-accel-buffering': 'no' })
       .type('text/event-stream; charset=utf-8')
       .send(stream);
-  });
+  };
 
-  // A shutdown waits for answers under way, and these have no end of their own.
+  // A shutdown waits for open answers, and streams have no end.
   app.addHook('preClose', (done) => {
     for (const stream of streams) stream.end();
     done();
   });
+  return [
+    ['GET', '/logs', 'read', list],
+    ['GET', '/logs/stream', 'read', follow, { deadline: 'none' }],
+  ];
 };
 
 function readQuery(query: unknown): z.infer<typeof Query> {
@@ -109,7 +114,7 @@ function parseLine(text: string): Record<string, unknown> {
   try {
     return JSON.parse(text) as Record<string, unknown>;
   } catch {
-    // Shortened beyond repair: still worth showing.
+    // A line that was cut short is still worth showing.
     return { msg: text };
   }
 }

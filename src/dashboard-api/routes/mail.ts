@@ -1,36 +1,44 @@
-// The outbox, and caught mail as pages: somebody's HTML, with links that sign people in.
-import { Fields, isUuid } from '../../auth/fields.ts';
+// The outbox, and the HTML of mail that `svc dev` caught.
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isUuid } from '../../auth/fields.ts';
 import { listOutbox, type OutboxEntry } from '../../auth/mail/outbox.ts';
 import { readAuthSettings } from '../../auth/settings.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { MailList, MailRow } from '../contract.ts';
-import type { DashboardRoutes } from '../dashboard-context.ts';
+import { parameter, queryOf } from '../request.ts';
 import { sendMailPage } from './mail-page.ts';
+import type { DashboardRoutes } from './route.ts';
 
 const DEFAULT_LIMIT = 50;
 const MOST = 500;
 
-export const mailRoutes: DashboardRoutes = (app, context) => {
+export const mailRoutes: DashboardRoutes = (context) => {
   const { owner, keyring } = context;
   const box = keyring.box('mail');
 
-  app.get<{ Querystring: Record<string, unknown> }>('/mail', async ({ query }): Promise<MailList> => {
-    const fields = new Fields(query);
+  const list = async (request: FastifyRequest): Promise<MailList> => {
+    const fields = queryOf(request);
     const limit = Math.min(Math.max(1, fields.count('limit') ?? DEFAULT_LIMIT), MOST);
     const { mail } = readAuthSettings(context.snapshot().config, context.env, context.dev);
     const entries = await listOutbox(owner, { limit, to: fields.filled('to'), box });
     return { caught: mail?.type === 'catch', mails: entries.map(toMail) };
-  });
+  };
 
-  app.get<{ Params: { id: string } }>('/mail/:id/html', async ({ params: { id } }, reply) => {
+  const show = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const id = parameter(request, 'id');
     const [entry] = isUuid(id) ? await listOutbox(owner, { limit: 1, id, box }) : [];
     if (entry?.html === undefined) {
       throw new Problem('mail_not_found', 404, 'There is no HTML of such a mail', {
         hint: 'Only mail that svc dev caught instead of sending can be read here.',
       });
     }
-    return await sendMailPage(reply, entry.html);
-  });
+    return sendMailPage(reply, entry.html);
+  };
+
+  return [
+    ['GET', '/mail', 'read', list],
+    ['GET', '/mail/:id/html', 'read', show],
+  ];
 };
 
 function toMail(entry: OutboxEntry): MailRow {

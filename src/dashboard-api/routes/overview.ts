@@ -1,72 +1,70 @@
-// The first page: is it well, which versions, what is there, what is pending.
-import { localBaseUrl } from '../../auth/http/fastify.ts';
+// The first page: health, versions, counts, pending migration steps.
+import type { FastifyRequest } from 'fastify';
 import type { Config } from '../../config/config.ts';
 import { packageVersion } from '../../lib/package-version.ts';
 import { checkPending, DEV_POLICY, SERVE_POLICY } from '../../migrate/migrate.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Overview, Pending, SecretKey } from '../contract.ts';
-import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
+import { baseUrlFor } from '../request.ts';
+import type { DashboardRoutes } from './route.ts';
 
 type Figures = { users: number; bytes: number; version: string };
 
-export const overviewRoutes: DashboardRoutes = (app, context) => {
-  const versions = { svc: packageVersion(), node: process.versions.node };
+const VERSIONS = { svc: packageVersion(), node: process.versions.node };
 
-  app.get('/overview', async (request, reply) => {
-    const { config } = context.snapshot();
-    const { figures, ms } = await readFigures(context);
-    const overview: Overview = {
-      project: {
-        name: config.project.name ?? config.source.name,
-        description: config.project.description ?? null,
-        file: config.source.name,
-      },
-      url: context.baseUrl() ?? localBaseUrl(request),
-      dev: context.dev,
-      mode: context.mode,
-      publishableKey: context.keys.publishable,
-      versions: { ...versions, postgres: figures?.version ?? '' },
-      health: {
-        database: figures ? 'ok' : 'unreachable',
-        databaseMs: figures ? ms : null,
-        uptimeMs: Math.round(process.uptime() * 1000),
-        memoryBytes: process.memoryUsage.rss(),
-      },
-      counts: { ...countsOf(config), users: figures?.users ?? 0 },
-      databaseBytes: figures?.bytes ?? 0,
-      openTables: config.tables
-        .filter((table) => table.rls === 'absent')
-        .map(({ schema, name }) => (schema === 'public' ? name : `${schema}.${name}`)),
-    };
-    return await reply.send(overview);
-  });
+export const overviewRoutes: DashboardRoutes = (context) => [
+  ['GET', '/overview', 'read', (request) => describe(context, request)],
+  ['GET', '/pending', 'read', () => readPending(context)],
+  // POST, so that no link, prefetch or history can request it.
+  ['POST', '/keys/secret', 'read', (request) => showSecretKey(context, request)],
+];
 
-  app.get('/pending', async (_request, reply) => {
-    const { config } = context.snapshot();
-    const policy = context.dev ? DEV_POLICY : SERVE_POLICY;
-    const found = await checkPending({ owner: context.owner, config, log: context.log, policy });
-    const pending: Pending =
-      found.kind === 'pending'
-        ? {
-            kind: 'pending',
-            steps: [...found.words],
-            problems: found.problems.map(({ code, at, place, message, hint }) => ({
-              code,
-              at: place ?? at,
-              message,
-              hint,
-            })),
-          }
-        : found;
-    return await reply.send(pending);
-  });
+async function describe(context: DashboardContext, request: FastifyRequest): Promise<Overview> {
+  const { config } = context.snapshot();
+  const { figures, ms } = await readFigures(context);
+  return {
+    project: {
+      name: config.project.name ?? config.source.name,
+      description: config.project.description ?? null,
+      file: config.source.name,
+    },
+    url: baseUrlFor(request, context),
+    dev: context.dev,
+    mode: context.mode,
+    publishableKey: context.keys.publishable,
+    versions: { ...VERSIONS, postgres: figures?.version ?? '' },
+    health: {
+      database: figures ? 'ok' : 'unreachable',
+      databaseMs: figures ? ms : null,
+      uptimeMs: Math.round(process.uptime() * 1000),
+      memoryBytes: process.memoryUsage.rss(),
+    },
+    counts: { ...countsOf(config), users: figures?.users ?? 0 },
+    databaseBytes: figures?.bytes ?? 0,
+    openTables: config.tables
+      .filter((table) => table.rls === 'absent')
+      .map(({ schema, name }) => (schema === 'public' ? name : `${schema}.${name}`)),
+  };
+}
 
-  // By POST, so that no link, prefetch or history ever asks for it.
-  app.post('/keys/secret', async (request, reply) => {
-    context.log.info({ requestId: request.id, ip: request.ip }, 'the secret key was shown on the dashboard');
-    return await reply.send({ secretKey: context.keys.secret } satisfies SecretKey);
-  });
-};
+async function readPending({ snapshot, owner, log, dev }: DashboardContext): Promise<Pending> {
+  const policy = dev ? DEV_POLICY : SERVE_POLICY;
+  const found = await checkPending({ owner, config: snapshot().config, log, policy });
+  if (found.kind !== 'pending') return found;
+  const problems = found.problems.map(({ code, at, place, message, hint }) => ({
+    code,
+    at: place ?? at,
+    message,
+    hint,
+  }));
+  return { kind: 'pending', steps: [...found.words], problems };
+}
+
+function showSecretKey({ keys, log }: DashboardContext, { id, ip }: FastifyRequest): SecretKey {
+  log.info({ requestId: id, ip }, 'the secret key was shown on the dashboard');
+  return { secretKey: keys.secret };
+}
 
 async function readFigures({
   owner,

@@ -1,10 +1,10 @@
-// How PostgreSQL combines the policies of a table into a decision about one row. Pure: what each expression came to
-// is known already.
+// How PostgreSQL combines the policies of a table into a decision about one row. Pure: the results
+// of the expressions are given.
 import type { OperationVerdict, PolicyOutcome, PolicyVerdict } from '../contract.ts';
 
 export type Operation = OperationVerdict['operation'];
 
-/** One policy with what its expressions came to for this row and caller. */
+/** One policy with the results of its expressions for this row and caller. */
 export type EvaluatedPolicy = {
   readonly name: string;
   readonly operation: Operation | 'all';
@@ -18,7 +18,7 @@ export type Situation = {
   readonly role: string;
   readonly relation: string;
   readonly granted: Readonly<Record<Operation, boolean>>;
-  /** `off`: the table has no row security. `bypassed`: this role is above it. */
+  /** `off`: the table has no row security. `bypassed`: it does not apply to this role. */
   readonly security: 'on' | 'off' | 'bypassed';
   readonly policies: readonly EvaluatedPolicy[];
 };
@@ -30,7 +30,7 @@ export function judge(situation: Situation): OperationVerdict[] {
   return [
     toVerdict(situation, 'select', select),
     toVerdict(situation, 'insert', judgeOne(situation, 'insert')),
-    // A statement that names a row reads it first, so what cannot be read cannot be changed by its key.
+    // UPDATE and DELETE by key read the row first, so a row that cannot be read cannot be changed.
     toVerdict(
       situation,
       'update',
@@ -98,11 +98,11 @@ type Asked = { readonly word: string; readonly outcome: PolicyOutcome };
 type Part = (policy: EvaluatedPolicy) => Asked | undefined;
 
 const usingOf: Part = ({ using }) => (using ? { word: 'USING', outcome: using.outcome } : undefined);
-/** Without WITH CHECK, USING is asked of the new row. */
+/** Without WITH CHECK, USING applies to the new row. */
 const checkOf: Part = (policy) =>
   policy.withCheck ? { word: 'WITH CHECK', outcome: policy.withCheck.outcome } : usingOf(policy);
 
-/** Every restrictive policy and at least one permissive one must say yes; one without the expression says nothing. */
+/** Every restrictive policy and at least one permissive policy must be true; one without the expression is ignored. */
 function combine(
   policies: readonly EvaluatedPolicy[],
   part: Part,
@@ -124,7 +124,7 @@ function combine(
     if (outcome.kind !== 'true')
       return denied(`The restrictive policy "${policy.name}" refuses: its ${word} ${wordsOf(outcome)}.`);
   }
-  // The order in which PostgreSQL asks: the last name first, and no further than the first yes.
+  // PostgreSQL's order of evaluation: from the last name on, until the first that is true.
   for (const { policy, word, outcome } of permissive.toSorted((a, b) => byName(b.policy, a.policy))) {
     if (outcome.kind === 'true') return allowed(`The policy "${policy.name}" lets it through.`);
     if (outcome.kind === 'error')

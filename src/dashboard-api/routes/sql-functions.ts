@@ -1,4 +1,4 @@
-// GET /sql-functions: the routines the data API calls, with what a form for their arguments needs.
+// GET /sql-functions: the functions of the data API, with what a form for their arguments needs.
 import { parse } from 'yaml';
 import { z } from 'zod';
 import type { RoutineResult } from '../../catalog/catalog.ts';
@@ -8,43 +8,46 @@ import { sql } from '../../postgres/sql.ts';
 import { exposed } from '../../rest/plan/exposed.ts';
 import type { ExposedRoutine } from '../../rest/plan/relation.ts';
 import type { SqlFunctionList } from '../contract.ts';
-import type { DashboardRoutes } from '../dashboard-context.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
 import { isShown } from '../shown-relations.ts';
+import type { DashboardRoutes } from './route.ts';
 
-/** Of `pg_type.typcategory`: user-defined, which is what an unknown type is to a form. */
+/** `pg_type.typcategory` of user-defined types; forms treat unknown types the same way. */
 const UNKNOWN_CATEGORY = 'U';
 
-export const sqlFunctionRoutes: DashboardRoutes = (app, { snapshot, owner }) => {
-  app.get('/sql-functions', async (): Promise<SqlFunctionList> => {
-    const current = snapshot();
-    const routines = [...exposed(current).routines.values()].filter(isShown);
-    const categories = await readCategories(owner, routines);
-    const bodies = readBodies(current.config);
-    return {
-      functions: routines.map((routine) => {
-        const body = routine.schema === 'public' ? bodies.get(routine.name) : undefined;
-        return {
-          schema: routine.schema,
-          name: routine.name,
-          managed: body !== undefined,
-          args: routine.args.map(({ name, type, hasDefault }) => ({
-            name,
-            type,
-            category: categories.get(type) ?? UNKNOWN_CATEGORY,
-            hasDefault,
-          })),
-          returns: renderResult(routine.returns),
-          isSetOf: routine.isSetOf,
-          volatility: routine.volatility,
-          authRequired: routine.authRequired,
-          sql: body ?? null,
-        };
-      }),
-    };
-  });
-};
+export const sqlFunctionRoutes: DashboardRoutes = (context) => [
+  ['GET', '/sql-functions', 'read', () => listFunctions(context)],
+];
 
-/** Bodies as the file has them: where it says `${VAR}`, the value may be a secret. */
+async function listFunctions({ snapshot, owner }: DashboardContext): Promise<SqlFunctionList> {
+  const current = snapshot();
+  const routines = [...exposed(current).routines.values()].filter(isShown);
+  const categories = await readCategories(owner, routines);
+  const bodies = readBodies(current.config);
+  return {
+    functions: routines.map((routine) => {
+      const body = routine.schema === 'public' ? bodies.get(routine.name) : undefined;
+      return {
+        schema: routine.schema,
+        name: routine.name,
+        managed: body !== undefined,
+        args: routine.args.map(({ name, type, hasDefault }) => ({
+          name,
+          type,
+          category: categories.get(type) ?? UNKNOWN_CATEGORY,
+          hasDefault,
+        })),
+        returns: renderResult(routine.returns),
+        isSetOf: routine.isSetOf,
+        volatility: routine.volatility,
+        authRequired: routine.authRequired,
+        sql: body ?? null,
+      };
+    }),
+  };
+}
+
+/** Bodies as written in the file, with `${VAR}` unreplaced: values may be secret. */
 function readBodies({ rpc, source }: Config): Map<string, string | null> {
   const written = BODIES.safeParse(parse(source.text, { merge: true, logLevel: 'silent' })).data?.rpc;
   return new Map(rpc.map(({ name }) => [name, written?.[name]?.body ?? null]));

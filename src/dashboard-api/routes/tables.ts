@@ -1,32 +1,34 @@
-// GET /tables: the relations the data API serves, with what the database has around them.
+// GET /tables: the relations of the data API with their policies, indexes and sizes.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import { relationKey } from '../../catalog/catalog.ts';
+import { relationKey, type Column } from '../../catalog/catalog.ts';
 import type { Table } from '../../config/config.ts';
-import type { Column } from '../../catalog/catalog.ts';
 import type { ExposedRelation } from '../../rest/plan/relation.ts';
 import type { PolicyInfo, TableInfo, TableList } from '../contract.ts';
-import type { DashboardRoutes } from '../dashboard-context.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
 import { shownRelations } from '../shown-relations.ts';
+import type { DashboardRoutes } from './route.ts';
 
-export const tablesRoutes: DashboardRoutes = (app, { snapshot, owner }) => {
-  app.get('/tables', async (): Promise<TableList> => {
-    const current = snapshot();
-    const relations = shownRelations(current);
-    const surroundings = await readSurroundings(owner, relations);
-    const declared = new Map(
-      current.config.tables.map((table) => [relationKey(table.schema, table.name), table]),
-    );
-    return {
-      tables: relations.map((relation) => {
-        const key = relationKey(relation.schema, relation.name);
-        return toTable(relation, declared.get(key), surroundings.get(key) ?? UNKNOWN);
-      }),
-    };
-  });
-};
+export const tablesRoutes: DashboardRoutes = (context) => [
+  ['GET', '/tables', 'read', () => listTables(context)],
+];
 
-/** What the picture of the catalog does not hold. */
+async function listTables({ snapshot, owner }: DashboardContext): Promise<TableList> {
+  const current = snapshot();
+  const relations = shownRelations(current);
+  const surroundings = await readSurroundings(owner, relations);
+  const declared = new Map(
+    current.config.tables.map((table) => [relationKey(table.schema, table.name), table]),
+  );
+  return {
+    tables: relations.map((relation) => {
+      const key = relationKey(relation.schema, relation.name);
+      return toTable(relation, declared.get(key), surroundings.get(key) ?? UNKNOWN);
+    }),
+  };
+}
+
+/** What is not in the catalog snapshot. */
 type Surroundings = {
   readonly rowSecurity: boolean;
   readonly policies: readonly PolicyInfo[];
@@ -116,7 +118,7 @@ function toTable(relation: ExposedRelation, declared: Table | undefined, around:
   };
 }
 
-/** Of an enum type, or of `enum:` in the file, which is a check of the database's. */
+/** Of an enum type, or of `enum:` in the file, which is a check constraint in the database. */
 function labelsOf(column: Column, declared: Table | undefined): string[] | null {
   const labels = column.enumLabels ?? declared?.fields.find(({ name }) => name === column.name)?.enum;
   return labels ? [...labels] : null;

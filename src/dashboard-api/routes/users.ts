@@ -1,13 +1,16 @@
-// Users for the page that lists them. What lets somebody in (hashes, tokens, session keys, factor secrets) is never
-// selected, so that no later change of the answer can show it.
+// The users and their sessions. Secrets (hashes, tokens, session keys, factor secrets) are never selected, so no later
+// change of the answer can show them.
+import type { FastifyRequest } from 'fastify';
 import { ADMIN_ACTOR, recordAudit } from '../../auth/audit.ts';
-import { Fields, isUuid } from '../../auth/fields.ts';
+import { isUuid, type Fields } from '../../auth/fields.ts';
 import { readPage } from '../../auth/http/pagination.ts';
 import { endSessions } from '../../auth/sessions/session.ts';
 import { sql, raw, type Sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { UserDetail, UserList, UserRow } from '../contract.ts';
-import type { DashboardContext, DashboardRoutes } from '../dashboard-context.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
+import { parameter, queryOf } from '../request.ts';
+import type { DashboardRoutes } from './route.ts';
 
 const USER_COLUMNS = raw(`
   u.id, u.email, u.phone, u.created_at, u.last_sign_in_at, u.confirmed_at, u.banned_until, u.is_anonymous,
@@ -26,35 +29,21 @@ type Row = {
   providers: string[];
 };
 
-export const userRoutes: DashboardRoutes = (app, context) => {
-  app.get<{ Querystring: Record<string, unknown> }>('/users', async ({ query }) => {
-    const fields = new Fields(query);
-    return await listUsers(context, fields.filled('search')?.trim(), readPage(fields));
-  });
-  app.get<{ Params: { id: string } }>('/users/:id', async ({ params }) => await readUser(context, params.id));
-  app.delete<{ Params: { id: string } }>(
-    '/users/:id/sessions',
-    { config: { dashboard: 'write' } },
-    async ({ params, ip }, reply) => {
-      await signOut(context, { userId: params.id, ip });
-      return await reply.code(204).send();
-    },
-  );
-  app.delete<{ Params: { id: string; session: string } }>(
+export const userRoutes: DashboardRoutes = (context) => [
+  ['GET', '/users', 'read', (request) => listUsers(context, queryOf(request))],
+  ['GET', '/users/:id', 'read', (request) => readUser(context, parameter(request, 'id'))],
+  ['DELETE', '/users/:id/sessions', 'write', (request) => signOut(context, request, undefined)],
+  [
+    'DELETE',
     '/users/:id/sessions/:session',
-    { config: { dashboard: 'write' } },
-    async ({ params, ip }, reply) => {
-      await signOut(context, { userId: params.id, sessionId: params.session, ip });
-      return await reply.code(204).send();
-    },
-  );
-};
+    'write',
+    (request) => signOut(context, request, parameter(request, 'session')),
+  ],
+];
 
-async function listUsers(
-  { owner }: DashboardContext,
-  search: string | undefined,
-  page: { readonly perPage: number; readonly offset: number },
-): Promise<UserList> {
+async function listUsers({ owner }: DashboardContext, query: Fields): Promise<UserList> {
+  const search = query.filled('search')?.trim();
+  const page = readPage(query);
   const matching = sql`from auth.users u where ${search ? matches(search) : raw('true')}`;
   const [rows, [total]] = await Promise.all([
     owner.query<Row>(sql`
@@ -66,7 +55,7 @@ async function listUsers(
 
 function matches(search: string): Sql {
   const part = (text: string): string => `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
-  // Numbers are kept without the plus people write in front.
+  // Phone numbers are stored without the leading plus.
   return sql`(u.email ilike ${part(search)} or u.phone like ${part(search.replace(/^\+/, ''))}
     or u.id::text like ${part(search.toLowerCase())})`;
 }
@@ -106,14 +95,13 @@ async function readUser({ owner }: DashboardContext, id: string): Promise<UserDe
   };
 }
 
+/** Ends one session of the user, or all of them. */
 async function signOut(
   { owner, now }: DashboardContext,
-  {
-    userId,
-    sessionId,
-    ip,
-  }: { readonly userId: string; readonly sessionId?: string | undefined; readonly ip: string },
+  request: FastifyRequest,
+  sessionId: string | undefined,
 ): Promise<void> {
+  const userId = parameter(request, 'id');
   if (!isUuid(userId)) throw noSuchUser(userId);
   await owner.transaction(async (db) => {
     const [user] = await db.query<{ email: string | null }>(
@@ -128,7 +116,7 @@ async function signOut(
     }
     await endSessions(db, userId, sessionId === undefined ? 'all' : { only: sessionId });
     const traits = { user_id: userId, user_email: user.email ?? '' };
-    await recordAudit(db, { ip, now: now() }, 'logout', ADMIN_ACTOR, traits);
+    await recordAudit(db, { ip: request.ip, now: now() }, 'logout', ADMIN_ACTOR, traits);
   });
 }
 

@@ -1,10 +1,10 @@
 // Whether a request comes from the dashboard's own page, and whether it comes from this very machine. Browsers
-// send `Origin` with whatever changes something, and a page cannot choose it.
+// send `Origin` with every change, and a page cannot set it.
 import type { FastifyRequest } from 'fastify';
 import { isLoopback } from '../../auth/rate-limit.ts';
 
 const LOOPBACK_HOST = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;
-/** What proxies and tunnels add: behind one of them, the peer's address says nothing about the person. */
+/** Headers of proxies and tunnels: behind one, the peer's address is not that of the person. */
 const FORWARDED = /^(?:forwarded|via|x-forwarded-.*|x-original-.*|x-.*-ip|.*-client-ip|cf-.*)$/;
 
 /** The origin of the page that asks, when it is ours. `null`, a foreign one and none at all are not. */
@@ -14,14 +14,14 @@ export function ownOrigin(request: FastifyRequest, baseUrl: string | undefined):
   if (!origin) return undefined;
   const base = baseUrl === undefined ? undefined : new URL(baseUrl);
   if (base?.origin === origin.origin) return origin;
-  // Plain http of a host that is served by https is whoever sits on the network in between.
+  // Plain http for a host that is served by https: somebody on the network in between.
   if (base?.host === origin.host || host === undefined) return undefined;
   return parseOrigin(`${origin.protocol}//${host}`)?.origin === origin.origin ? origin : undefined;
 }
 
 /**
- * Another site, or another port of this host: SameSite cookies reach us from there, and a GET may do something,
- * for example call a function. Browsers that do not say are told apart by the cookie alone.
+ * Whether another site or another port of this host asks. From the latter SameSite cookies are sent, and even a GET may
+ * do something, such as calling a function. For browsers without Sec-Fetch-Site the cookie alone must do.
  */
 export function isForeignFetch({ headers }: FastifyRequest): boolean {
   const site = headers['sec-fetch-site'];
@@ -29,8 +29,8 @@ export function isForeignFetch({ headers }: FastifyRequest): boolean {
 }
 
 /**
- * The person at the keyboard of this machine: a loopback peer that asked for a loopback name (a rebound name of
- * an attacker's is another one), directly.
+ * Whether the request comes from this machine: from a loopback peer, for a loopback name (DNS rebinding would show
+ * another name), and without a proxy.
  */
 export function isLocal({ headers, ip, socket }: FastifyRequest): boolean {
   return (

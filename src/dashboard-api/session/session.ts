@@ -11,18 +11,18 @@ const COOKIE = 'svc_dashboard';
 /** A session ends this long after it was last used, and after a week in any case. */
 const IDLE_SECONDS = 12 * 3600;
 const LONGEST_SECONDS = 7 * 24 * 3600;
-/** A use is written down at most this often. */
+/** `last_seen_at` is updated at most this often. */
 const TOUCH_AFTER_MS = 60_000;
 const TOKEN_BYTES = 32;
 const TOKEN_FORM = /^[\w-]{43}$/;
 
 export type DashboardSession = {
   readonly hash: Buffer;
-  /** What every change must repeat in `x-svc-csrf`. */
+  /** Every change must send it as `x-svc-csrf`. */
   readonly csrf: string;
 };
 
-export type SessionsOptions = {
+type SessionsOptions = {
   readonly owner: OwnerDatabase;
   readonly keyring: Keyring;
   readonly secretKey: string;
@@ -101,7 +101,7 @@ export function readCookie(header: string | undefined): string | undefined {
   return undefined;
 }
 
-/** `secure` wherever the browser talks https: over plain http it would drop such a cookie. */
+/** `secure` when the browser uses https: over plain http it would drop the cookie. */
 export function writeCookie(token: string | null, secure: boolean): string {
   const life = token === null ? 0 : IDLE_SECONDS;
   const attributes = `Path=/dashboard; Max-Age=${life}; HttpOnly; SameSite=Strict`;

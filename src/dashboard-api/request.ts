@@ -1,0 +1,40 @@
+// What a request to the dashboard's API carries: a JSON body, parsed once into a type, and the parts of its address.
+import type { FastifyRequest } from 'fastify';
+import type { ZodType } from 'zod';
+import { Fields } from '../auth/fields.ts';
+import { localBaseUrl } from '../auth/http/fastify.ts';
+import { readBody } from '../http/body.ts';
+import type { DashboardContext } from './dashboard-context.ts';
+import { badBody } from './problem.ts';
+
+const MAX_BYTES = 4 * 1024 * 1024;
+
+export async function readJson<T>(request: FastifyRequest, type: ZodType<T>): Promise<T> {
+  const bytes = await readBody(request.body, MAX_BYTES, request.headers['content-length']);
+  let value: unknown;
+  try {
+    value = JSON.parse(bytes.toString('utf8'));
+  } catch {
+    throw badBody('It is not JSON.');
+  }
+  const parsed = type.safeParse(value);
+  if (parsed.success) return parsed.data;
+  // Paths and expectations only: the values may be secret.
+  throw badBody(
+    parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`).join('; '),
+  );
+}
+
+/** The part of the path that the route calls `:name`. */
+export function parameter({ params }: FastifyRequest, name: string): string {
+  return (params as Readonly<Record<string, string>>)[name] ?? '';
+}
+
+export function queryOf({ query }: FastifyRequest): Fields {
+  return new Fields(query as Readonly<Record<string, unknown>>);
+}
+
+/** Where the APIs are, as the person who asks reaches them. */
+export function baseUrlFor(request: FastifyRequest, { baseUrl }: DashboardContext): string {
+  return baseUrl() ?? localBaseUrl(request);
+}

@@ -1,0 +1,64 @@
+// As whom the dashboard reads and calls: `service`, `anon` or `user:<uuid>`, as claims, as a token, and as what a
+// transaction is told. The secret key itself is never lent: a code function would see it among its headers.
+import { isUuid } from '../../auth/fields.ts';
+import { accessClaims } from '../../auth/sessions/session.ts';
+import { findUserById } from '../../auth/users/user.ts';
+import { ANON } from '../../identity/caller.ts';
+import { isDatabaseRole } from '../../identity/claims.ts';
+import { signToken } from '../../identity/token.ts';
+import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
+import type { CallerName } from '../contract.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
+import { notFound } from '../problem.ts';
+
+const LIFETIME_SECONDS = 300;
+const USER = 'user:';
+
+export function isCallerName(text: string): text is CallerName {
+  return text === 'service' || text === 'anon' || (text.startsWith(USER) && isUuid(text.slice(USER.length)));
+}
+
+/** Undefined for `anon`, who has only a key. `baseUrl` is that of the APIs. */
+export async function callerToken(
+  context: DashboardContext,
+  name: CallerName,
+  baseUrl: string,
+): Promise<string | undefined> {
+  const claims = await callerClaims(context, name, baseUrl);
+  return claims === undefined ? undefined : await signToken(claims, context.signingKeys.signing);
+}
+
+/** The settings of a transaction when the APIs are called under this name. */
+export async function callerSettings(
+  context: DashboardContext,
+  name: CallerName,
+  baseUrl: string,
+): Promise<CallerSettings> {
+  const claims = await callerClaims(context, name, baseUrl);
+  const role = claims?.['role'];
+  return isDatabaseRole(role) ? { role, claims: JSON.stringify(claims) } : ANON;
+}
+
+/** Those of a user are the claims of a sign-in, without a session. */
+async function callerClaims(
+  { owner, now }: DashboardContext,
+  name: CallerName,
+  baseUrl: string,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const issuedAt = Math.floor(now().getTime() / 1000);
+  if (name === 'anon') return undefined;
+  if (name === 'service') {
+    return { role: 'service_role', iss: 'svc-dashboard', iat: issuedAt, exp: issuedAt + LIFETIME_SECONDS };
+  }
+  const user = await findUserById(owner, name.slice(USER.length));
+  if (!user || user.deleted_at) throw notFound('There is no such user');
+  return accessClaims({
+    user,
+    aal: 'aal1',
+    amr: [{ method: 'password', timestamp: issuedAt }],
+    sessionId: undefined,
+    issuer: `${baseUrl}/auth/v1`,
+    issuedAt,
+    lifetimeSeconds: LIFETIME_SECONDS,
+  });
+}
