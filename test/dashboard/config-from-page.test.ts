@@ -185,7 +185,7 @@ test('a change of the file that names a missing handler is refused before it is 
   expect(await readsStars(svc)).toBe(400);
 });
 
-test('with a second instance on the same database no file is changed', async () => {
+test('with a second instance on the same database no file is changed', { timeout: 120_000 }, async () => {
   svc = await serve('--migrate', '--dashboard', 'readwrite');
   const call = await signIn(svc);
   const { version, text, editable } = (await (await call('GET', '/config')).json()) as ConfigFile;
