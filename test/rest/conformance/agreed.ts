@@ -171,6 +171,17 @@ const DIFFERENCES: readonly Difference[] = [
       (code(ours) === 'PGRST116' || (ours.status < 300 && allOf(theirs, ours))),
   },
   {
+    reason:
+      'new rows are shown in the order that was asked for; PostgREST 12 shows them in the order of the body',
+    applies: (made, ours, theirs) =>
+      made.method === 'POST' &&
+      isWrite(made) &&
+      /[?&]order=/.test(made.path) &&
+      ours.status === 201 &&
+      theirs.status === 201 &&
+      sameRows(ours, theirs),
+  },
+  {
     reason: 'an embed of a changed row is ordered as asked for; PostgREST 12 forgets that on PATCH',
     applies: (made, ours, theirs) =>
       made.method === 'PATCH' &&
