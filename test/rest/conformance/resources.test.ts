@@ -46,7 +46,7 @@ async function within(
   }
 }
 
-test('RPC27: an invoker’s function sees what its caller sees, a definer’s what its owner sees', async () => {
+test('an invoker’s function sees what its caller sees, a definer’s what its owner sees', async () => {
   const token = await world.token({ sub: U1 });
   expect((await world.send('/rpc/count_notes')).json).toBe(0);
   expect((await world.send('/rpc/count_notes', { token })).json).toBe(1);
@@ -54,7 +54,7 @@ test('RPC27: an invoker’s function sees what its caller sees, a definer’s wh
   expect((await world.send('/rpc/count_all_notes', { token })).json).toBe(2);
 });
 
-test('ERR04: no connection within the wait is 504 PGRST003', async () => {
+test('no connection within the wait is 504 PGRST003', async () => {
   await within({ poolSize: 1, acquireTimeoutMs: 100 }, async (busy, superuserUrl) => {
     const holding = busy.send('/rpc/slow', { method: 'POST', body: '{"seconds":2}' });
     await expect.poll(() => sleepers(superuserUrl)).toBe(1);
@@ -86,7 +86,7 @@ describe('a database that is away', () => {
   const away = (work: (world: RestWorld) => Promise<void>): Promise<void> =>
     within({ poolSize: 2 }, work, (url) => line.through(url));
 
-  test('ERR05: is 503 with Retry-After, and all is well when it is back', async () => {
+  test('is 503 with Retry-After, and all is well when it is back', async () => {
     await away(async (other) => {
       expect((await other.send('/items')).status).toBe(200);
       await line.cut();
@@ -99,7 +99,7 @@ describe('a database that is away', () => {
     });
   });
 
-  test('CLI04: the client tries a read again, and has it', async () => {
+  test('the client tries a read again, and has it', async () => {
     await away(async (other) => {
       expect((await other.send('/items')).status).toBe(200);
       await line.cut();
@@ -196,14 +196,14 @@ async function planOf(path: string, prefer?: string): Promise<PlanNode[]> {
   return flatten(Plan);
 }
 
-test('PER01: embeds are made for the rows of the page, not for the table', async () => {
+test('embeds are made for the rows of the page, not for the table', async () => {
   const nodes = await planOf('/items?select=id,parts(id,rank)&id=gt.1000&order=id.desc&limit=7');
   const embed = nodes.filter((node) => node['Relation Name'] === 'parts');
   expect(embed).not.toEqual([]);
   for (const node of embed) expect(node['Actual Loops'] * Math.max(1, node['Actual Rows'])).toBeLessThan(100);
 });
 
-test('PER02: a page that is not full is its own exact count', async () => {
+test('a page that is not full is its own exact count', async () => {
   const counted = await world.send('/genres?limit=10', { headers: { prefer: 'count=exact' } });
   expect(counted.headers.get('content-range')).toBe('0-2/3');
   const scans = (nodes: PlanNode[]): PlanNode[] =>
@@ -214,7 +214,7 @@ test('PER02: a page that is not full is its own exact count', async () => {
   expect(scans(full)).toHaveLength(2);
 });
 
-test('PER03: equal shapes are one prepared statement for each connection and role', async () => {
+test('equal shapes are one prepared statement for each connection and role', async () => {
   await within({ poolSize: 1 }, async (other) => {
     const token = await other.token({ sub: U1 });
     const prepared = async (): Promise<number> => {
@@ -237,7 +237,7 @@ test('PER03: equal shapes are one prepared statement for each connection and rol
   });
 });
 
-test('PER04: the body is what the database wrote, byte for byte', async () => {
+test('the body is what the database wrote, byte for byte', async () => {
   const { text } = await world.send('/big?select=id,data,amount');
   expect(text).toBe('[{"id":9007199254740993,"data":{"b":1,  "a":2},"amount":1.50}]');
 });
