@@ -100,6 +100,31 @@ test('advisory locks are taken in one place, where each has its number', () => {
   expect(found).toEqual([]);
 });
 
+/** Stages of a migration, from the bottom: each imports only from those before it. */
+const MIGRATE_STAGES = [
+  'problem.ts',
+  'locks.ts',
+  'schema',
+  'diff',
+  'plan',
+  'state',
+  'normalise',
+  'checks',
+  'apply',
+  'state-after.ts',
+  'make-plan.ts',
+  'migrate.ts',
+  'commands',
+];
+
+test("migrate's stages import downwards only", () => {
+  const stage = (file: string): number => MIGRATE_STAGES.indexOf(file.split('/')[1] ?? '');
+  const inside = edges().filter(({ file, target }) => room(file) === 'migrate' && room(target) === 'migrate');
+  expect(inside.filter(({ file }) => stage(file) === -1)).toEqual([]);
+  const upwards = inside.filter(({ file, target }) => stage(target) > stage(file));
+  expect(upwards.map(({ file, target }) => `${file} → ${target}`)).toEqual([]);
+});
+
 function allowed(file: string, target: string): boolean {
   const from = room(file);
   const to = room(target);

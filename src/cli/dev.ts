@@ -8,7 +8,7 @@ import { startEmbeddedPostgres, type EmbeddedPostgres } from '../embedded-postgr
 import { releaseStartupMemory } from '../lib/release-memory.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
-import { DEV_POLICY } from '../migrate/migrate.ts';
+import { DEV_POLICY } from '../migrate/apply/policy.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { banner } from './banner.ts';
 import { listenPort, parsePort, publicBaseUrl } from './environment.ts';

@@ -8,7 +8,7 @@ import { deployCommand, receiveCommand } from './deploy.ts';
 import { devCommand } from './dev.ts';
 import { functionsCommand } from './functions.ts';
 import { initCommand } from './init.ts';
-import { migrateCommand } from './migrate.ts';
+import { migrateCommand } from './migrate/migrate.ts';
 import { schemaCommand } from './schema.ts';
 import { serveCommand } from './serve.ts';
 import { typesCommand } from './types.ts';

@@ -1,9 +1,11 @@
-// How `dev` and `serve` bring the database in line with the file: the same engine as `svc migrate`, with what
-// each of them may do unattended.
+// How `dev` and `serve` bring the database in line with the file: the engine of `svc migrate`, with the policy of each.
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
-import { checkPending, DEV_POLICY, migrate, SERVE_POLICY } from '../migrate/migrate.ts';
-import { seeLongStepsDone } from '../migrate/commands/finish-background.ts';
+import { DEV_POLICY, SERVE_POLICY } from '../migrate/apply/policy.ts';
+import { checkPending } from '../migrate/commands/plan.ts';
+import { stepLine } from '../migrate/commands/render.ts';
+import { migrate } from '../migrate/migrate.ts';
+import { finishBackground } from '../migrate/commands/finish-background.ts';
 import { renderProblems } from '../migrate/problem.ts';
 import type { Step } from '../migrate/plan/step.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
@@ -11,7 +13,7 @@ import { CommandFailure, EXIT } from './exit.ts';
 import type { Terminal } from './terminal.ts';
 
 export type MigratorOptions = {
-  /** `check` changes nothing and says what is pending. */
+  /** `check` changes nothing and logs what is pending. */
   readonly mode: 'dev' | 'apply' | 'check';
   readonly instance: string;
   /** Grows with every deployment, so that a restarted older instance does not migrate backwards. */
@@ -20,7 +22,7 @@ export type MigratorOptions = {
   readonly terminal: Terminal;
 };
 
-/** More than this is a first start, where a list says nothing. */
+/** More lines are those of a first start, where nobody reads the list. */
 const MOST_LINES = 15;
 
 export type Migrator = (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
@@ -46,12 +48,12 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
       policy: { ...(mode === 'dev' ? DEV_POLICY : SERVE_POLICY), deploySeq: deploySeq ?? null },
     };
     const outcome = await migrate(migration);
-    // Under `dev` nobody else is at work, and the next change of the file is a migration anyway.
+    // Under `dev` no other instance runs, and the next change of the file migrates anyway.
     if (mode === 'apply' && outcome.kind !== 'refused') {
-      // What the former file left is nobody's to do any more. A refused one replaces nothing.
+      // Nobody finishes the long steps of the previous file any more. A refused file replaces nothing.
       replaced.abort();
       replaced = new AbortController();
-      void seeLongStepsDone(outcome, { ...migration, signal: AbortSignal.any([signal, replaced.signal]) });
+      void finishBackground(outcome, { ...migration, signal: AbortSignal.any([signal, replaced.signal]) });
     }
     switch (outcome.kind) {
       case 'unchanged':
@@ -60,7 +62,7 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
         log.info('another instance still has the long steps of the migration under way');
         return;
       case 'applied':
-        // Said once: to a person as a list, to whoever reads the log of a server as one line.
+        // A list for a person, one line for the log of a server.
         if (mode === 'dev') terminal.print(summarise(outcome.plan.steps));
         else {
           log.info(
@@ -80,7 +82,7 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
           EXIT.problem,
           `${renderProblems(outcome.problems).join('\n')}\n\n${
             outcome.begun
-              ? 'The change was refused on its way: what was done before that stays, and the next start goes on from there.'
+              ? 'The change was refused on its way: what was done before stays, and the next start goes on from there.'
               : 'The change was refused, and nothing in the database was changed.'
           }`,
         );
@@ -89,9 +91,9 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
 }
 
 function summarise(steps: readonly Step[]): string {
-  const line = ({ sign, at, summary }: Step): string => `  ${sign} ${at}: ${summary}`;
+  const line = (step: Step): string => `  ${stepLine(step)}`;
   if (steps.length <= MOST_LINES) return steps.map(line).join('\n');
-  // Of many, those that take something away are still worth a line each.
+  // Of many, removals still get a line each.
   const removals = steps.filter(({ sign }) => sign === '-');
   const shown = removals.slice(0, MOST_LINES).map(line);
   const more = removals.length - shown.length;

@@ -7,7 +7,7 @@ import { releaseStartupMemory } from '../lib/release-memory.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
-import { SERVE_POLICY } from '../migrate/migrate.ts';
+import { SERVE_POLICY } from '../migrate/apply/policy.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import {
   listenPort,

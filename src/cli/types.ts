@@ -6,7 +6,7 @@ import { introspect } from '../catalog/introspect.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { renderTypes } from '../typegen/typescript.ts';
-import { withOwner } from './migrate-database.ts';
+import { withOwner } from './migrate/database.ts';
 import { loadProject } from './project.ts';
 import type { Terminal } from './terminal.ts';
 

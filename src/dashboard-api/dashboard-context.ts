@@ -3,7 +3,7 @@ import type { Variables } from '../config/read/interpolate.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { FeatureContext } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
-import type { MigrationPolicy } from '../migrate/migrate.ts';
+import type { MigrationPolicy } from '../migrate/apply/policy.ts';
 import type { RecentLines } from '../log/recent-lines.ts';
 import type { DashboardMode } from './contract.ts';
 

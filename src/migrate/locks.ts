@@ -1,7 +1,8 @@
-// Locks, waiting and retrying. A statement that cannot have its lock within moments gives up and comes back, so
-// that nobody queues behind it; only one migrator works on a database, and the others look again instead of waiting.
+// Locks, waiting and retrying. A statement that cannot get its lock within moments gives up and tries again, so that
+// nobody queues behind it. Only one instance migrates a database; the others poll.
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type AdvisoryLock, tryLock, unlock } from '../postgres/advisory-lock.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { sql } from '../postgres/sql.ts';
@@ -13,6 +14,33 @@ const POLL_MAX_MS = 100;
 /** Between two looks at a lock. Never the blocking form: its snapshot deadlocks with a concurrent index build. */
 export async function pause(): Promise<void> {
   await sleep(randomInt(POLL_MIN_MS, POLL_MAX_MS + 1));
+}
+
+/** A lock that this process holds. Ends with its session at the latest. */
+export class MigrationLock {
+  #session: Queryable | null;
+  readonly #lock: AdvisoryLock;
+
+  private constructor(session: Queryable, lock: AdvisoryLock) {
+    this.#session = session;
+    this.#lock = lock;
+  }
+
+  static async try(session: Queryable, lock: AdvisoryLock): Promise<MigrationLock | null> {
+    return (await tryLock(session, lock)) ? new MigrationLock(session, lock) : null;
+  }
+
+  /** To another session, which then holds it to its end. Nobody else may be able to take it in between. */
+  async moveTo(session: Queryable): Promise<void> {
+    await this.release();
+    while (!(await tryLock(session, this.#lock))) await pause();
+  }
+
+  async release(): Promise<void> {
+    const session = this.#session;
+    this.#session = null;
+    if (session) await unlock(session, this.#lock);
+  }
 }
 
 export type LockSettings = { readonly lockTimeoutMs: number; readonly lockBudgetMs: number };

@@ -1,245 +1,332 @@
-// From a model to a plan that is known to work: read, elaborate, compare, ask the server, probe the rows. Changes
-// nothing; everything it tries is rolled back.
+// From a model to a plan that is known to work: read, normalise, compare, dry-run the statements, check the rows.
+// Changes nothing; whatever it tries is rolled back.
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw } from '../postgres/sql.ts';
-import { changedKeys, normalise, hashDeclarations, type Hashes } from './normalise/normalise.ts';
+import { changedKeys, hashDeclarations, type Hashes, normalise } from './normalise/normalise.ts';
 import type { Change } from './diff/change.ts';
 import {
+  type Dependants,
   findDependants,
   foreignDependants,
   retiredInTheWay,
   strangersInTheWay,
   unmanagedInTheWay,
 } from './plan/dependants.ts';
-import { typeResolver } from './schema/column-types.ts';
+import { type TypeResolver, typeResolver } from './schema/column-types.ts';
 import type { Desired } from './schema/desired.ts';
 import { toDesired } from './schema/to-desired.ts';
-import { diff } from './diff/diff.ts';
+import { diff, type Difference } from './diff/diff.ts';
 import type { Unmanaged } from './diff/table-diff.ts';
-import type { Live } from './schema/live-schema.ts';
-import { fillsOf, findBegunFills, look, preludeOf } from './checks/table-facts.ts';
+import { backfillsOf, findBegunBackfills, preludeOf, readRowFacts } from './checks/table-facts.ts';
 import { refuseHazards } from './checks/hazards.ts';
 import type { HazardPolicy } from './plan/hazard-policy.ts';
-import { type LedgerAfter, ledgerAfter } from './state-after.ts';
+import { type StateAfter, stateAfter } from './state-after.ts';
 import {
-  type DeclaredRow,
+  type AppliedState,
   ENGINE_VERSION,
   hashModel,
-  readCatalogStamp,
-  readObjects,
-  type Stamp,
-} from './state/state.ts';
+  readCatalogFingerprint,
+  readManagedSchemas,
+} from './state/applied-state.ts';
+import { type DeclaredRow, type ManagedObjects, readObjects } from './state/managed-objects.ts';
 import { readLive } from './schema/read-live.ts';
 import { renameHints, renamedByHand } from './diff/rename-hints.ts';
-import { keyOf, type SchemaModel, tableKey } from './schema/model.ts';
+import { keyOf, type SchemaModel } from './schema/model.ts';
 import { RelatedDeclarations } from './normalise/related.ts';
-import { chooseOnline, readMayQuiet } from './plan/online-type-change.ts';
-import { foretell } from './checks/dry-run.ts';
+import { chooseOnline, type OnlineTypeChanges, readMayQuiet } from './plan/online-type-change.ts';
+import { dryRun } from './checks/dry-run.ts';
 import type { Ownership } from './schema/managed.ts';
 import { planSteps } from './plan/plan.ts';
 import { readStrangers, tablesInRings } from './schema/policy-rings.ts';
-import { isLoss, probe } from './checks/row-checks.ts';
+import { checkRows } from './checks/row-checks.ts';
 import { type MigrationProblem, MigrationRefused } from './problem.ts';
-import { planRenames, underNewNames } from './plan/rename.ts';
+import { planRenames, type Renames, underNewNames } from './plan/rename.ts';
 import { countRemoved } from './plan/removal.ts';
 import { incompatibleReferences, missingTypes, readOutsideTypes } from './checks/reference-types.ts';
 import { adoptStableForms } from './normalise/stable-form.ts';
 import { type Scope, scopeOf } from './normalise/scope.ts';
 import type { LockSettings } from './locks.ts';
-import type { PlanSettings } from './plan/step-list.ts';
+import type { PlanSettings, TableFacts } from './plan/step-list.ts';
 import type { Step } from './plan/step.ts';
 import { textFaults } from './checks/text-faults.ts';
 
 export type PlanOptions = PlanSettings & HazardPolicy & LockSettings;
 
-export type MigrationPlan = LedgerAfter & {
+/**
+ * `full` compares everything. `incremental` compares only what the file changes and what depends on it, provided that
+ * the catalog is as the last verified run left it.
+ */
+export type PlanMode = 'incremental' | 'full';
+
+export type MigrationPlan = StateAfter & {
   readonly schemaHash: string;
   readonly parentHash: string | null;
   readonly serverVersion: number;
-  /** What the catalog was when this was planned. */
-  readonly catalogStamp: string;
+  /** Of the catalog that this was planned for. */
+  readonly catalogFingerprint: string;
   readonly steps: readonly Step[];
   readonly problems: readonly MigrationProblem[];
   readonly hints: readonly MigrationProblem[];
   readonly notes: readonly string[];
   readonly unmanaged: readonly Unmanaged[];
-  /** Of what was looked at. */
+  /** Declarations in scope. */
   readonly desired: Desired;
-  /** Identities of new declarations that the server has not read yet. */
-  readonly unprinted: ReadonlySet<string>;
-  readonly hashes: Hashes;
-  /** What was looked at; null: everything. */
+  /** Null: everything was compared. */
   readonly scope: Scope | null;
   readonly schemas: readonly string[];
   readonly searchPath: string;
 };
 
-/** How much of what the last run proved may be taken as read. */
-export type Trust = {
-  /** Compare only what changed, if the catalog is as the last verified run left it. */
-  readonly stamp: boolean;
-  /** Have the server read new declarations when they are built, not in advance. */
-  readonly fresh: boolean;
-};
-
-export const THOROUGH: Trust = { stamp: false, fresh: false };
-
-export async function prepare(
+/** Throws MigrationRefused for mistakes that leave nothing to plan; what a run would be refused for is in `problems`. */
+export async function makePlan(
   session: Queryable,
   model: SchemaModel,
-  stamp: Stamp | null,
+  state: AppliedState | null,
   options: PlanOptions,
-  trust: Trust = THOROUGH,
+  mode: PlanMode = 'full',
 ): Promise<MigrationPlan> {
-  const again = (less: Partial<Trust>): Promise<MigrationPlan> =>
-    prepare(session, model, stamp, options, { ...trust, ...less });
-  const objects = await readObjects(session);
-  const schemas = managedSchemas(model, objects.ownership);
-  const { searchPath, serverVersion } = await readServer(session);
-  const catalogStamp = await readCatalogStamp(session, schemas);
-  const resolve = typeResolver(model, await readOutsideTypes(session, model));
-  const neighbourhood = new RelatedDeclarations(model);
-  const inRings = tablesInRings(model, await readStrangers(session, model, schemas, objects.ownership));
-  const hashes = hashDeclarations(model, resolve, inRings);
-  const usable = isUsable(stamp, serverVersion);
-  const recorded = usable ? objects.declared : new Map<string, DeclaredRow>();
-  const news = changedKeys(hashes, recorded);
-  const faults = textFaults(model, news);
-  if (faults.length > 0) throw new MigrationRefused(faults);
-  const isProven = usable && stamp?.complete === true && stamp.catalogStamp === catalogStamp;
-  const scope = trust.stamp && isProven ? scopeOf(model, news, objects.ownership, neighbourhood) : null;
-  const before = await readLive(session, schemas, scope);
-  const renames = await planRenames(session, model, before, objects.ownership, schemas, options);
-  if (renames.problems.length > 0) throw new MigrationRefused(renames.problems);
-  const isRenaming = renames.steps.length > 0;
-  if (scope !== null && isRenaming) return again({ stamp: false });
-  const { live, owned } = renames;
-  const declared = toDesired(model, resolve, inRings, scope);
-  const untyped = missingTypes(declared);
-  if (untyped.length > 0) throw new MigrationRefused(untyped);
-  const known = isRenaming ? new Map<string, DeclaredRow>() : recorded;
-  const changed = isRenaming ? changedKeys(hashes, known) : news;
-  const fresh = trust.fresh ? findFresh(declared, live, owned) : new Set<string>();
-  const elaborated = await normalise(session, declared, schemas, known, changed, fresh, neighbourhood);
-  const { unread: unprinted } = elaborated;
-  const incompatible = await incompatibleReferences(session, elaborated.desired, resolve, searchPath);
-  if (incompatible.length > 0) {
-    // What the server has not read yet may be wrong too, and is to be said first.
-    if (unprinted.size > 0) return again({ fresh: false });
-    throw new MigrationRefused(incompatible);
+  const source = await readSource(session, model, state);
+  for (let next = source.isProven ? mode : 'full'; ; next = 'full') {
+    const scope = next === 'full' ? null : scopeOf(model, source.changed, source.owned, source.related);
+    const round = await compare(session, source, scope, options);
+    if (round.kind === 'out-of-scope') continue;
+    const assessed = await assess(session, source, round, options);
+    return assemble(source, round, assessed, options);
   }
-  const desired = await adoptStableForms(session, elaborated.desired, live, schemas);
+}
 
-  let difference = diff(desired, live, owned);
-  const renamed = <T>(look: () => Promise<T>): Promise<T> =>
-    underNewNames(session, renames.steps, options, look);
-  const first = difference.changes;
-  const byHand = renamedByHand(first, live, owned);
-  if (byHand.length > 0) throw new MigrationRefused(byHand);
-  const { rebuild, tables, holding } = await renamed(() => findDependants(session, first));
-  if (scope !== null && [...tables].some((table) => !scope.has(table))) return again({ stamp: false });
-  if (rebuild.size > 0) difference = diff(desired, live, owned, rebuild);
-  const retired = await renamed(() => retiredInTheWay(session, desired, difference.changes, owned));
-  const changes = [...difference.changes, ...retired];
+/** The model, and what the database and the migration state say about it. */
+type Source = {
+  readonly model: SchemaModel;
+  readonly state: AppliedState | null;
+  readonly objects: ManagedObjects;
+  readonly owned: Ownership;
+  readonly schemas: readonly string[];
+  readonly searchPath: string;
+  readonly serverVersion: number;
+  readonly catalogFingerprint: string;
+  readonly resolve: TypeResolver;
+  readonly related: RelatedDeclarations;
+  readonly inRings: ReadonlySet<string>;
+  readonly hashes: Hashes;
+  /** Declarations whose normal forms are known. */
+  readonly recorded: ReadonlyMap<string, DeclaredRow>;
+  /** Keys of those that are not. */
+  readonly changed: ReadonlySet<string>;
+  /** The catalog is as the last verified run left it. */
+  readonly isProven: boolean;
+};
 
-  const prelude = preludeOf(renames.steps);
-  const foretold = await foretell(session, changes, searchPath);
-  const begunFills = findBegunFills(desired, owned);
-  const mayQuiet = await readMayQuiet(session);
-  const online = await renamed(() =>
-    chooseOnline(session, changes, live.tables, foretold.rewriting, options, mayQuiet),
-  );
-  // What waits for the columns beside is built long after the rest, so it is read in advance.
-  if (online.columns.size > 0 && unprinted.size > 0) return again({ fresh: false });
-  const seen = await look(session, changes, prelude);
-  const isBeside = (column: string): boolean => online.columns.has(column) || online.inTheWay.has(column);
-  const drops = options.drop === 'drop';
-  const held = drops ? await renamed(() => countRemoved(session, changes)) : new Map<string, number>();
-  const probed = await probe(session, changes, searchPath, prelude, new Set(begunFills.keys()));
-  const foresight = {
-    ...seen,
-    rewriting: foretold.rewriting,
-    begunBackfills: begunFills,
-    mayQuiet,
-    drops,
-    searchPath,
-    losing: new Set(probed.problems.filter((one) => isAcceptedLoss(one, options)).map(columnOf)),
-  };
-  const steps = [...renames.steps, ...planSteps(changes, foresight, online, options)];
-  const lost = probed.problems.filter((one) => !isAcceptedLoss(one, options));
-  const problems = aboutKept(owned, changes, [
-    ...foretold.problems,
-    ...lost,
-    ...refuseHazards(steps, changes, online.inTheWay, held, options, options),
-    ...unmanagedInTheWay(await renamed(() => foreignDependants(session, changes, isBeside))),
-    ...strangersInTheWay(holding, changes),
-  ]);
+async function readSource(
+  session: Queryable,
+  model: SchemaModel,
+  state: AppliedState | null,
+): Promise<Source> {
+  const objects = await readObjects(session);
+  const owned = objects.ownership;
+  const schemas = await readManagedSchemas(session, model);
+  const { searchPath, serverVersion } = await readServer(session);
+  const catalogFingerprint = await readCatalogFingerprint(session, model);
+  const resolve = typeResolver(model, await readOutsideTypes(session, model));
+  const inRings = tablesInRings(model, await readStrangers(session, model, schemas, owned));
+  const hashes = hashDeclarations(model, resolve, inRings);
+  const isUsable = state !== null && readsAlike(state, serverVersion);
+  const recorded = isUsable ? objects.declared : NOTHING_RECORDED;
+  const changed = changedKeys(hashes, recorded);
+  refuse(textFaults(model, changed));
   return {
-    schemaHash: hashModel(model),
-    parentHash: stamp?.schemaHash ?? null,
-    serverVersion,
-    catalogStamp,
-    steps,
-    problems,
-    hints: renameHints(changes),
-    notes: probed.notes,
-    unmanaged: difference.unmanaged,
-    desired,
-    unprinted,
-    hashes,
-    scope,
+    model,
+    state,
+    objects,
+    owned,
     schemas,
     searchPath,
-    ...ledgerAfter({
+    serverVersion,
+    catalogFingerprint,
+    resolve,
+    related: new RelatedDeclarations(model),
+    inRings,
+    hashes,
+    recorded,
+    changed,
+    isProven: isUsable && state.complete && state.catalogFingerprint === catalogFingerprint,
+  };
+}
+
+const NOTHING_RECORDED: ReadonlyMap<string, DeclaredRow> = new Map();
+
+type Comparison = {
+  readonly kind: 'compared';
+  readonly scope: Scope | null;
+  readonly renames: Renames;
+  readonly desired: Desired;
+  readonly difference: Difference;
+  /** Of the difference, and of what is retired and in their way. */
+  readonly changes: readonly Change[];
+  readonly holding: Dependants['holding'];
+};
+
+/** An incremental comparison met something that it cannot judge within its scope. */
+type OutOfScope = { readonly kind: 'out-of-scope'; readonly because: 'a rename' | 'a dependant' };
+
+async function compare(
+  session: Queryable,
+  source: Source,
+  scope: Scope | null,
+  options: PlanOptions,
+): Promise<Comparison | OutOfScope> {
+  const { model, schemas, resolve, hashes } = source;
+  const before = await readLive(session, schemas, scope);
+  const renames = await planRenames(session, model, before, source.owned, schemas, options);
+  refuse(renames.problems);
+  const isRenaming = renames.steps.length > 0;
+  if (scope !== null && isRenaming) return { kind: 'out-of-scope', because: 'a rename' };
+  const { live, owned } = renames;
+  const declared = toDesired(model, resolve, source.inRings, scope);
+  refuse(missingTypes(declared));
+  // Normal forms name tables and columns, so none of those that are recorded survives a rename.
+  const recorded = isRenaming ? NOTHING_RECORDED : source.recorded;
+  const changed = isRenaming ? changedKeys(hashes, recorded) : source.changed;
+  const normalised = await normalise(session, declared, schemas, recorded, changed, source.related);
+  refuse(await incompatibleReferences(session, normalised, resolve, source.searchPath));
+  const desired = await adoptStableForms(session, normalised, live, schemas);
+
+  const first = diff(desired, live, owned);
+  refuse(renamedByHand(first.changes, live, owned));
+  const renamed = <T>(read: () => Promise<T>): Promise<T> =>
+    underNewNames(session, renames.steps, options, read);
+  const { rebuild, tables, holding } = await renamed(() => findDependants(session, first.changes));
+  if (scope !== null && [...tables].some((table) => !scope.has(table)))
+    return { kind: 'out-of-scope', because: 'a dependant' };
+  const difference = rebuild.size > 0 ? diff(desired, live, owned, rebuild) : first;
+  const retired = await renamed(() => retiredInTheWay(session, desired, difference.changes, owned));
+  const changes = [...difference.changes, ...retired];
+  return { kind: 'compared', scope, renames, desired, difference, changes, holding };
+}
+
+type Assessment = {
+  readonly online: OnlineTypeChanges;
+  readonly facts: TableFacts;
+  /** Rows and values that removals would drop, by identity. */
+  readonly removed: ReadonlyMap<string, number>;
+  readonly problems: readonly MigrationProblem[];
+  readonly notes: readonly string[];
+  /** What is not ours and depends on what changes. */
+  readonly inTheWay: readonly MigrationProblem[];
+};
+
+/** Asks the server what the changes would do, and the rows whether they allow them. */
+async function assess(
+  session: Queryable,
+  { searchPath }: Source,
+  { renames, desired, changes, holding }: Comparison,
+  options: PlanOptions,
+): Promise<Assessment> {
+  const { live, owned } = renames;
+  const renamed = <T>(read: () => Promise<T>): Promise<T> =>
+    underNewNames(session, renames.steps, options, read);
+  const prelude = preludeOf(renames.steps);
+  const tried = await dryRun(session, changes, searchPath);
+  const begunBackfills = findBegunBackfills(desired, owned);
+  const mayQuiet = await readMayQuiet(session);
+  const online = await renamed(() =>
+    chooseOnline(session, changes, live.tables, tried.rewriting, options, mayQuiet),
+  );
+  const rowFacts = await readRowFacts(session, changes, prelude);
+  const drops = options.drop === 'drop';
+  const removed = drops ? await renamed(() => countRemoved(session, changes)) : new Map<string, number>();
+  const rows = await checkRows(session, changes, searchPath, prelude, new Set(begunBackfills.keys()));
+  const isOnline = (column: string): boolean => online.columns.has(column) || online.inTheWay.has(column);
+  const accepted = new Map(
+    [...rows.losses].filter(([, column]) => options.allow.includes(`data_loss=${column}`)),
+  );
+  return {
+    online,
+    facts: {
+      ...rowFacts,
+      rewriting: tried.rewriting,
+      begunBackfills,
+      mayQuiet,
+      drops,
+      searchPath,
+      losing: new Set(accepted.values()),
+    },
+    removed,
+    problems: [...tried.problems, ...rows.problems.filter((one) => !accepted.has(one))],
+    notes: rows.notes,
+    inTheWay: [
+      ...unmanagedInTheWay(await renamed(() => foreignDependants(session, changes, isOnline))),
+      ...strangersInTheWay(holding, changes),
+    ],
+  };
+}
+
+function assemble(
+  source: Source,
+  { scope, renames, desired, difference, changes }: Comparison,
+  { online, facts, removed, problems, notes, inTheWay }: Assessment,
+  options: PlanOptions,
+): MigrationPlan {
+  const { model, state, objects, hashes } = source;
+  const { owned } = renames;
+  const steps = [...renames.steps, ...planSteps(changes, facts, online, options)];
+  const refused = [
+    ...problems,
+    ...refuseHazards(steps, changes, online.inTheWay, removed, options),
+    ...inTheWay,
+  ];
+  return {
+    schemaHash: hashModel(model),
+    parentHash: state?.schemaHash ?? null,
+    serverVersion: source.serverVersion,
+    catalogFingerprint: source.catalogFingerprint,
+    steps,
+    problems: hintAtRetired(owned, changes, refused),
+    hints: renameHints(changes),
+    notes,
+    unmanaged: difference.unmanaged,
+    desired,
+    scope,
+    schemas: source.schemas,
+    searchPath: source.searchPath,
+    ...stateAfter({
       model,
       desired,
-      unprinted,
       hashes,
       difference,
       objects,
       owned,
       renamedAway: renames.forgotten,
-      fills: fillsOf(steps),
+      backfills: backfillsOf(steps),
       isLong: steps.some((step) => step.lane !== 'metadata'),
-      drops,
+      drops: facts.drops,
     }),
   };
 }
 
-// What the database has nothing for. Not beside a removal: there the types tell whether it was meant as a rename.
-function findFresh(declared: Desired, live: Live, owned: Ownership): Set<string> {
-  const wanted = new Set(declared.tables.map(keyOf));
-  if ([...owned.tables.keys()].some((key) => !wanted.has(key) && live.tables.has(key))) return new Set();
-  const keys = [...declared.tables, ...declared.functions].map(keyOf);
-  return new Set(keys.filter((key) => !live.tables.has(key) && !live.functions.has(key)));
+function refuse(problems: readonly MigrationProblem[]): void {
+  if (problems.length > 0) throw new MigrationRefused(problems);
 }
 
-/** A declaration under the name of something retired gets that back, with its data; say so when they do not fit. */
-function aboutKept(
+/** A declaration that has the name of something retired gets that back with its data; a hint says so. */
+function hintAtRetired(
   owned: Ownership,
   changes: readonly Change[],
   problems: readonly MigrationProblem[],
 ): MigrationProblem[] {
-  const kept = new Set<string>();
+  const back = new Set<string>();
   for (const change of changes) {
     if (!('table' in change) || !('column' in change)) continue;
-    const key = tableKey(change.table.schema, change.table.name);
-    if (owned.retiredTables.has(key)) kept.add(change.column.at);
-    if (owned.retiredColumns.has(`${key}.${change.column.name}`)) kept.add(change.column.at);
+    const key = keyOf(change.table);
+    if (owned.retiredTables.has(key) || owned.retiredColumns.has(`${key}.${change.column.name}`))
+      back.add(change.column.at);
   }
   return problems.map((one) => {
     const column = one.at.replace(/\.\w+$/, '');
-    if (!kept.has(column) && !kept.has(one.at)) return one;
+    if (!back.has(column) && !back.has(one.at)) return one;
     const hint = `An earlier file had this name and its data was kept: svc migrate prune ${column} drops it.`;
     return { ...one, hint: one.hint === null ? hint : `${one.hint} ${hint}` };
   });
-}
-
-export function managedSchemas(model: SchemaModel, owned: Ownership): string[] {
-  const ofTables = [...owned.tables.keys(), ...owned.retiredTables.keys()].map((key) =>
-    key.slice(0, key.indexOf('.')),
-  );
-  return [...new Set(['public', ...model.tables.map((table) => table.schema), ...ofTables])];
 }
 
 async function readServer(session: Queryable): Promise<{ searchPath: string; serverVersion: number }> {
@@ -254,18 +341,10 @@ async function readServer(session: Queryable): Promise<{ searchPath: string; ser
   };
 }
 
-function isUsable(stamp: Stamp | null, serverVersion: number): boolean {
+/** Whether what was recorded under `state` is what this engine and this server would read. */
+function readsAlike(state: AppliedState, serverVersion: number): boolean {
   return (
-    stamp !== null &&
-    stamp.engineVersion === ENGINE_VERSION &&
-    Math.floor(stamp.serverVersion / 10_000) === Math.floor(serverVersion / 10_000)
+    state.engineVersion === ENGINE_VERSION &&
+    Math.floor(state.serverVersion / 10_000) === Math.floor(serverVersion / 10_000)
   );
-}
-
-function columnOf(one: MigrationProblem): string {
-  return one.at.replace(/\.type$/, '');
-}
-
-function isAcceptedLoss(one: MigrationProblem, options: HazardPolicy): boolean {
-  return isLoss(one) && options.allow.includes(`data_loss=${columnOf(one)}`);
 }

@@ -1,5 +1,4 @@
-// What the engine refuses, and why. Every entry has a code that is documented, the place in the file it is
-// about, and where there is one the line to add.
+// What the engine refuses: a documented code, the place in the file, and where possible the line that would help.
 
 export type MigrationCode =
   | 'MIG-101'
@@ -18,10 +17,11 @@ export type MigrationCode =
   | 'MIG-305'
   | 'MIG-401'
   | 'MIG-402'
-  | 'MIG-403'
-  | 'MIG-404'
   | 'MIG-501'
   | 'MIG-502';
+
+/** Background work did not come to its end, mostly because its connection was lost; it is continued. */
+export const CONNECTION_LOST = 'MIG-502';
 
 export type MigrationProblem = {
   readonly code: MigrationCode;
@@ -51,6 +51,14 @@ export function problem(
   hint: string | null = null,
 ): MigrationProblem {
   return { code, at, place: null, message, hint };
+}
+
+/** With their positions in the file. */
+export function placed(
+  problems: readonly MigrationProblem[],
+  locate: (path: string) => string | null,
+): MigrationProblem[] {
+  return problems.map((one) => ({ ...one, place: one.place ?? locate(one.at) }));
 }
 
 export function renderProblem({ code, at, place, message, hint }: MigrationProblem): string {

@@ -1,42 +1,102 @@
-// What the ledger must say once a plan has run: ownership, declarations with their prints, what was retired.
+// What `svc_meta.object` must hold once a plan has run: what is owned, the declarations with their normal forms, and
+// what was retired. Pure.
 import type { Hashes } from './normalise/normalise.ts';
 import type { Change } from './diff/change.ts';
 import type { Desired, DesiredTable } from './schema/desired.ts';
+import type { Signature } from './schema/relation.ts';
 import type { Difference } from './diff/diff.ts';
-import { type LedgerObjects, type ObjectWrite, STORAGE_POLICIES } from './state/state.ts';
+import { type ManagedObjects, type ObjectWrite, STORAGE_POLICIES } from './state/managed-objects.ts';
 import {
-  isNormalForms,
-  isSignature,
   isStorageNormalForms,
+  isSignature,
+  isNormalForms,
   normalFormsOf,
   policyNormalForms,
   sameNormalForms,
 } from './normalise/normal-forms.ts';
-import { keyOf, type SchemaModel, tableKey } from './schema/model.ts';
+import { keyOf, type SchemaModel } from './schema/model.ts';
 import type { OwnedTable, Ownership } from './schema/managed.ts';
-import type { Signature } from './schema/relation.ts';
 
-export type LedgerAfter = {
+export type StateAfter = {
   readonly writes: readonly ObjectWrite[];
+  /** Identities of rows to delete with the transaction. */
   readonly forgotten: readonly string[];
-  /** Forgotten once the long steps are done, which take them away. */
+  /** The same, once the long steps have removed what they are about. */
   readonly forgottenLater: readonly string[];
   /** Ownership once the plan has run. */
   readonly owned: Ownership;
 };
 
+export type StateChange = {
+  readonly model: SchemaModel;
+  /** Declarations in scope. */
+  readonly desired: Desired;
+  readonly hashes: Hashes;
+  readonly difference: Difference;
+  /** What is recorded now. */
+  readonly objects: ManagedObjects;
+  /** Ownership once the declared renames are done. */
+  readonly owned: Ownership;
+  /** Identities that the renames made obsolete. */
+  readonly renamedAway: readonly string[];
+  /** Backfills that go on after the transaction: values by column, by table. */
+  readonly backfills: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  /** Steps follow the transaction; what they are to remove stays owned until they are done. */
+  readonly isLong: boolean;
+  /** Removed tables and columns are dropped, not retired. */
+  readonly drops: boolean;
+};
+
+export function stateAfter(run: StateChange): StateAfter {
+  const { difference, objects, owned, isLong } = run;
+  const leaving = isLong ? leavingOf(difference.changes) : NOTHING_LEAVES;
+  const tables = tablesAfter(run);
+  const retired = retiredAfter(run);
+  const declaredFunctions = new Set(run.desired.functions.map(keyOf));
+  const storageLabels = [...difference.storageClaims].sort();
+  const writes = [
+    ...tableWrites(run, leaving),
+    ...retired.writes,
+    ...functionWrites(run),
+    ...storageWrites(run, leaving, storageLabels),
+  ];
+  const removedFunctions = [...owned.functions].filter((key) => !declaredFunctions.has(key));
+  const forgotten = new Set([
+    ...run.renamedAway,
+    ...retired.forgotten,
+    // Owned, but neither declared nor in the database any more. What this run retires is written.
+    ...[...owned.tables.keys()].filter((key) => !tables.has(key)).map((key) => `table ${key}`),
+    ...(isLong ? [] : [...removedFunctions, ...droppedFunctions(difference)].map((key) => `function ${key}`)),
+  ]);
+  for (const write of writes) forgotten.delete(write.identity);
+  return {
+    writes,
+    forgotten: [...forgotten],
+    forgottenLater: isLong ? removedFunctions.map((key) => `function ${key}`) : [],
+    owned: {
+      ...objects.ownership,
+      tables,
+      retiredTables: retired.tables,
+      retiredColumns: retired.columns,
+      functions: declaredFunctions,
+      storagePolicies: new Set(storageLabels),
+    },
+  };
+}
+
 type Leaving = {
-  readonly tables: ReadonlyMap<string, Pick<OwnedTable, 'constraints' | 'indexes' | 'policies'>>;
+  readonly tables: ReadonlyMap<string, Labels>;
   readonly storage: readonly string[];
 };
+type Labels = { readonly constraints: string[]; readonly indexes: string[]; readonly policies: string[] };
 
 const NOTHING_LEAVES: Leaving = { tables: new Map(), storage: [] };
 
-/** What the run takes away, by label. Should it end before, the next one must know that it is the file's to remove. */
+/** Labels of what the run removes: should it be interrupted, the next one must know that these are the file's. */
 function leavingOf(changes: readonly Change[]): Leaving {
-  const tables = new Map<string, { constraints: string[]; indexes: string[]; policies: string[] }>();
+  const tables = new Map<string, Labels>();
   const storage: string[] = [];
-  const of = (table: DesiredTable): { constraints: string[]; indexes: string[]; policies: string[] } => {
+  const of = (table: DesiredTable): Labels => {
     const found = tables.get(keyOf(table)) ?? { constraints: [], indexes: [], policies: [] };
     tables.set(keyOf(table), found);
     return found;
@@ -54,186 +114,149 @@ function leavingOf(changes: readonly Change[]): Leaving {
   return { tables, storage };
 }
 
-export type LedgerChange = {
-  readonly model: SchemaModel;
-  /** Of what was looked at. */
-  readonly desired: Desired;
-  readonly unprinted: ReadonlySet<string>;
-  readonly hashes: Hashes;
-  readonly difference: Difference;
-  readonly objects: LedgerObjects;
-  readonly owned: Ownership;
-  readonly renamedAway: readonly string[];
-  readonly fills: ReadonlyMap<string, Readonly<Record<string, string>>>;
-  /** Some steps follow the transaction that writes the ledger; what they are to take away is ours until they are done. */
-  readonly isLong: boolean;
-  /** Removed tables and columns are dropped, and nothing of them is left to remember. */
-  readonly drops: boolean;
-};
+const NO_CLAIM: OwnedTable = { columns: [], constraints: [], indexes: [], policies: [] };
 
-function sameSignature(former: unknown, now: Signature | null): boolean {
+/** Tables out of scope keep what they had. */
+function tablesAfter({ model, desired, difference, owned }: StateChange): Map<string, OwnedTable> {
+  const kept = model.tables.flatMap((table) => {
+    const before = owned.tables.get(keyOf(table));
+    return before ? [[keyOf(table), before] as const] : [];
+  });
+  const claimed = desired.tables.map(
+    (table) => [keyOf(table), difference.claims.get(keyOf(table)) ?? NO_CLAIM] as const,
+  );
+  return new Map([...kept, ...claimed]);
+}
+
+function tableWrites(run: StateChange, leaving: Leaving): ObjectWrite[] {
+  const { desired, hashes, difference, objects, owned, backfills } = run;
+  return desired.tables.flatMap((table): ObjectWrite[] => {
+    const key = keyOf(table);
+    const claim = difference.claims.get(key) ?? NO_CLAIM;
+    const hash = hashes.tables.get(key) ?? null;
+    const former = objects.declared.get(`table ${key}`);
+    const before = owned.tables.get(key);
+    const filling = backfills.get(key);
+    const gone = leaving.tables.get(key);
+    const forms = normalFormsOf(table);
+    const isSame =
+      filling === undefined &&
+      gone === undefined &&
+      former?.hash === hash &&
+      isNormalForms(former.normalForms) &&
+      sameNormalForms(former.normalForms, forms) &&
+      before !== undefined &&
+      JSON.stringify(before) === JSON.stringify(claim);
+    // A rename gives every table a new row.
+    if (isSame && owned.tables === objects.ownership.tables) return [];
+    const definition = {
+      ...claim,
+      canonical: forms,
+      ...(filling ? { fills: filling } : {}),
+      ...(gone ? { leaving: gone } : {}),
+    };
+    return [{ identity: `table ${key}`, kind: 'table', state: 'managed', declaredHash: hash, definition }];
+  });
+}
+
+/** What comes back is no longer retired, what left the file is, and what is retired follows the renames. */
+function retiredAfter({ desired, difference, objects, owned, drops }: StateChange): {
+  readonly tables: Map<string, OwnedTable>;
+  readonly columns: Set<string>;
+  readonly writes: readonly ObjectWrite[];
+  readonly forgotten: readonly string[];
+} {
+  const tables = new Map(owned.retiredTables);
+  const columns = new Set(owned.retiredColumns);
+  const writes: ObjectWrite[] = [];
+  const forgotten: string[] = [];
+  for (const table of desired.tables) {
+    const key = keyOf(table);
+    tables.delete(key);
+    for (const column of difference.claims.get(key)?.columns ?? []) {
+      if (columns.delete(`${key}.${column}`)) forgotten.push(`column ${key}.${column}`);
+    }
+  }
+  for (const change of drops ? [] : difference.changes) {
+    if (change.kind === 'retire-table') {
+      const key = keyOf(change.live);
+      const kept = owned.tables.get(key) ?? NO_CLAIM;
+      tables.set(key, kept);
+      writes.push(retiredRow('table', key, kept));
+    }
+    if (change.kind === 'retire-column') {
+      const key = `${keyOf(change.table)}.${change.liveColumn.name}`;
+      columns.add(key);
+      writes.push(retiredRow('column', key, change.liveColumn));
+    }
+  }
+  for (const key of owned.retiredColumns) {
+    if (!objects.ownership.retiredColumns.has(key)) writes.push(retiredRow('column', key, {}));
+  }
+  return { tables, columns, writes, forgotten };
+}
+
+function retiredRow(kind: 'table' | 'column', key: string, definition: unknown): ObjectWrite {
+  return { identity: `${kind} ${key}`, kind, state: 'retired', declaredHash: null, definition };
+}
+
+function droppedFunctions({ changes }: Difference): string[] {
+  return changes.flatMap((change) => (change.kind === 'drop-function' ? [keyOf(change.live)] : []));
+}
+
+function functionWrites({ desired, hashes, objects }: StateChange): ObjectWrite[] {
+  return desired.functions.flatMap((fn): ObjectWrite[] => {
+    const key = keyOf(fn);
+    const hash = hashes.functions.get(key) ?? null;
+    const former = objects.declared.get(`function ${key}`);
+    const isSame = former?.hash === hash && sameFunction(former.normalForms, fn.normal);
+    if (isSame && objects.ownership.functions.has(key)) return [];
+    return [
+      {
+        identity: `function ${key}`,
+        kind: 'function',
+        state: 'managed',
+        declaredHash: hash,
+        definition: { canonical: fn.normal },
+      },
+    ];
+  });
+}
+
+// The normal form of an unchanged declaration changes when a function that its defaults call takes other arguments.
+function sameFunction(former: unknown, now: Signature | null): boolean {
   if (now === null || !isSignature(former)) return false;
   const parts = (one: Signature): string =>
     JSON.stringify([one.arguments, one.argumentTypes, one.argumentNames, one.defaults, one.result]);
   return parts(former) === parts(now);
 }
 
-export function ledgerAfter({
-  model,
-  desired,
-  unprinted,
-  hashes,
-  difference,
-  objects,
-  owned,
-  renamedAway,
-  fills,
-  isLong,
-  drops,
-}: LedgerChange): LedgerAfter {
-  const writes: ObjectWrite[] = [];
-  const forgotten = new Set(renamedAway);
-  const tables = new Map<string, OwnedTable>();
-  for (const table of model.tables) {
-    const before = owned.tables.get(keyOf(table));
-    if (before) tables.set(keyOf(table), before);
-  }
-  const leaving = isLong ? leavingOf(difference.changes) : NOTHING_LEAVES;
-  const retiredTables = new Map(owned.retiredTables);
-  const retiredColumns = new Set(owned.retiredColumns);
-  const functions = new Set(desired.functions.map((fn) => tableKey(fn.schema, fn.name)));
-  for (const table of desired.tables) {
-    const key = tableKey(table.schema, table.name);
-    const claim = difference.claims.get(key) ?? { columns: [], constraints: [], indexes: [], policies: [] };
-    tables.set(key, claim);
-    retiredTables.delete(key);
-    // Without a print it is as good as unknown, should the run end here.
-    const hash = unprinted.has(`table ${key}`) ? null : (hashes.tables.get(key) ?? null);
-    const former = objects.declared.get(`table ${key}`);
-    const before = owned.tables.get(key);
-    const filling = fills.get(key);
-    const gone = leaving.tables.get(key);
-    const same =
-      filling === undefined &&
-      gone === undefined &&
-      former?.hash === hash &&
-      isNormalForms(former.canonical) &&
-      sameNormalForms(former.canonical, normalFormsOf(table)) &&
-      before !== undefined &&
-      JSON.stringify(before) === JSON.stringify(claim);
-    if (!same || owned.tables !== objects.ownership.tables) {
-      writes.push({
-        identity: `table ${key}`,
-        kind: 'table',
-        state: 'managed',
-        declaredHash: hash,
-        definition: {
-          ...claim,
-          canonical: normalFormsOf(table),
-          ...(filling ? { fills: filling } : {}),
-          ...(gone ? { leaving: gone } : {}),
-        },
-      });
-    }
-    for (const column of claim.columns) {
-      if (retiredColumns.delete(`${key}.${column}`)) forgotten.add(`column ${key}.${column}`);
-    }
-  }
-  for (const change of difference.changes) {
-    if (change.kind === 'retire-table' && !drops) {
-      const key = tableKey(change.live.schema, change.live.name);
-      const kept = owned.tables.get(key) ?? { columns: [], constraints: [], indexes: [], policies: [] };
-      retiredTables.set(key, kept);
-      writes.push({
-        identity: `table ${key}`,
-        kind: 'table',
-        state: 'retired',
-        declaredHash: null,
-        definition: kept,
-      });
-    }
-    if (change.kind === 'retire-column' && !drops) {
-      const key = `${tableKey(change.table.schema, change.table.name)}.${change.liveColumn.name}`;
-      retiredColumns.add(key);
-      writes.push({
-        identity: `column ${key}`,
-        kind: 'column',
-        state: 'retired',
-        declaredHash: null,
-        definition: change.liveColumn,
-      });
-    }
-    if (change.kind === 'drop-function' && !isLong)
-      forgotten.add(`function ${tableKey(change.live.schema, change.live.name)}`);
-  }
-  for (const key of owned.retiredColumns) {
-    if (!objects.ownership.retiredColumns.has(key))
-      writes.push({
-        identity: `column ${key}`,
-        kind: 'column',
-        state: 'retired',
-        declaredHash: null,
-        definition: {},
-      });
-  }
-  for (const fn of desired.functions) {
-    const key = keyOf(fn);
-    const hash = unprinted.has(`function ${key}`) ? null : (hashes.functions.get(key) ?? null);
-    const former = objects.declared.get(`function ${key}`);
-    // An unchanged one prints anew when a function that its defaults call takes other arguments.
-    const same = former?.hash === hash && sameSignature(former.canonical, fn.normal);
-    if (same && objects.ownership.functions.has(key)) continue;
-    writes.push({
-      identity: `function ${key}`,
-      kind: 'function',
-      state: 'managed',
-      declaredHash: hash,
-      definition: { canonical: fn.normal },
-    });
-  }
-  // Owned by the ledger but gone from both file and database. What is retired by this run is written again below.
-  for (const key of owned.tables.keys()) if (!tables.has(key)) forgotten.add(`table ${key}`);
-  const forgottenLater = [...owned.functions]
-    .filter((key) => isLong && !functions.has(key))
-    .map((key) => `function ${key}`);
-  if (!isLong) for (const key of owned.functions) if (!functions.has(key)) forgotten.add(`function ${key}`);
-  const storage = [...difference.storageClaims].sort();
-  const prints = policyNormalForms(desired.storagePolicies);
+function storageWrites(
+  { desired, hashes, objects, owned }: StateChange,
+  leaving: Leaving,
+  labels: readonly string[],
+): ObjectWrite[] {
+  const policies = policyNormalForms(desired.storagePolicies);
   const former = objects.declared.get(STORAGE_POLICIES);
-  const samePrints =
+  const isSame =
     hashes.storage === (former?.hash ?? null) &&
     (former === undefined ||
-      (isStorageNormalForms(former.canonical) &&
-        JSON.stringify(former.canonical.policies) === JSON.stringify(prints)));
-  if (
-    !samePrints ||
-    leaving.storage.length > 0 ||
-    storage.join() !== [...owned.storagePolicies].sort().join()
-  ) {
-    writes.push({
+      (isStorageNormalForms(former.normalForms) &&
+        JSON.stringify(former.normalForms.policies) === JSON.stringify(policies)));
+  const sameLabels = labels.join() === [...owned.storagePolicies].sort().join();
+  if (isSame && leaving.storage.length === 0 && sameLabels) return [];
+  const definition = {
+    labels,
+    canonical: { policies },
+    ...(leaving.storage.length > 0 ? { leaving: leaving.storage } : {}),
+  };
+  return [
+    {
       identity: STORAGE_POLICIES,
       kind: 'storage_policies',
       state: 'managed',
       declaredHash: hashes.storage,
-      definition: {
-        labels: storage,
-        canonical: { policies: prints },
-        ...(leaving.storage.length > 0 ? { leaving: leaving.storage } : {}),
-      },
-    });
-  }
-  for (const write of writes) forgotten.delete(write.identity);
-  return {
-    writes,
-    forgotten: [...forgotten],
-    forgottenLater,
-    owned: {
-      tables,
-      retiredTables,
-      retiredColumns,
-      functions,
-      retiredFunctions: owned.retiredFunctions,
-      storagePolicies: new Set(storage),
+      definition,
     },
-  };
+  ];
 }

@@ -13,7 +13,7 @@ import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
-import { SCHEMA_CHANNEL } from '../migrate/state/state.ts';
+import { SCHEMA_CHANNEL } from '../migrate/state/applied-state.ts';
 import { DatabaseClock } from '../postgres/database-clock.ts';
 import { listen, LISTENER_NAME } from '../postgres/listen.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';

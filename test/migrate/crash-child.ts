@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { silentLog } from '../../src/log/log.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
+import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import type { Step } from '../../src/migrate/plan/step.ts';
 import { configOf } from './config-of.ts';
 
@@ -21,14 +22,16 @@ async function stop(step: Step): Promise<void> {
   await once(process.stdin, 'data');
 }
 
+const owner = new OwnerDatabase({ url, applicationName: 'svc-migrate', max: 3, idleTimeoutMs: 10_000 });
 const outcome = await migrate({
-  owner: url,
+  owner,
   config: configOf(readFileSync(file, 'utf8')),
   log: silentLog,
   policy: { allowRollback: true, maxWriteBlockMs: 0 },
   onStatement: killAt === undefined ? undefined : stop,
 });
 if (outcome.kind === 'applied') await outcome.background;
+await owner.close();
 process.stdin.destroy();
 process.stdout.write(
   JSON.stringify({

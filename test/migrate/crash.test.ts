@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { checkPending } from '../../src/migrate/migrate.ts';
+import { checkPending } from '../../src/migrate/commands/plan.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { rounds } from '../support/rounds.ts';
 import { configOf } from './config-of.ts';

@@ -1,8 +1,7 @@
-// What a run looks at: only what changed when the catalog is as the last run left it, everything otherwise. And what
-// is new is read by the server while it is built, without a word less about what is wrong with it.
+// What a run compares: only what changed when the catalog is as the last run left it, everything otherwise.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../src/log/log.ts';
-import { planMigration, PROVEN } from '../../src/migrate/migrate.ts';
+import { planMigration } from '../../src/migrate/commands/plan.ts';
 import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
 import { configOf } from './config-of.ts';
 import { aWorld, type World } from './world.ts';
@@ -41,10 +40,10 @@ tables:
       - { name: text, type: text, default: none }
 `;
 
-async function planProven(yaml: string): Promise<MigrationPlan> {
+async function planIncrementally(yaml: string): Promise<MigrationPlan> {
   const planned = await planMigration(
     { owner: world.owner, config: configOf(yaml), log: silentLog, policy: { allowRollback: true } },
-    PROVEN,
+    'incremental',
   );
   if (planned.kind === 'refused') throw new Error(planned.problems.map((one) => one.message).join('\n'));
   return planned.plan;
@@ -54,8 +53,8 @@ const WIDER = FILE.replace('type: text, required: true', 'type: text, required: 
 
 test('a change looks at its table, at what names it and at what refers to it', async () => {
   await world.settle(FILE);
-  expect([...((await planProven(FILE)).scope ?? ['everything'])]).toEqual([]);
-  const { scope } = await planProven(WIDER);
+  expect([...((await planIncrementally(FILE)).scope ?? ['everything'])]).toEqual([]);
+  const { scope } = await planIncrementally(WIDER);
   expect([...(scope ?? ['everything'])].sort()).toEqual(['public.authors', 'public.books']);
   await world.settle(WIDER);
   await world.settle(WIDER.replace('name: pages, type: integer', 'name: pages, type: bigint'));
@@ -65,7 +64,7 @@ test('a change looks at its table, at what names it and at what refers to it', a
 test('drift anywhere makes a change look at everything, and mends it', async () => {
   await world.settle(FILE);
   await world.sql('alter table public.notes alter column text drop default');
-  expect((await planProven(WIDER)).scope).toBe(null);
+  expect((await planIncrementally(WIDER)).scope).toBe(null);
   await world.settle(WIDER);
   const [row] = await world.sql(
     `select pg_get_expr(adbin, adrelid) as text from pg_attrdef where adrelid = 'public.notes'::regclass and adnum = 2`,
@@ -78,8 +77,8 @@ test('a type change looks at everything when what refers to the column is not de
   await world.sql('alter table public.notes add column author bigint references public.authors (id)');
   await world.settle(FILE);
   const narrower = FILE.replace('name: id, type: bigserial', 'name: id, type: serial');
-  expect((await planProven(WIDER)).scope?.has('public.notes')).toBe(false);
-  expect((await planProven(narrower)).scope).toBe(null);
+  expect((await planIncrementally(WIDER)).scope?.has('public.notes')).toBe(false);
+  expect((await planIncrementally(narrower)).scope).toBe(null);
 });
 
 test('a type that cannot refer to a table that is not looked at is refused all the same', async () => {
@@ -111,7 +110,7 @@ test('what a type change left behind is found beside another change, and removed
   const former = [{ name: 'id' }, { name: 'author' }, { name: 'pages' }];
   expect(await world.sql(columns)).toEqual([...former, { name: expect.stringMatching(/^svc_n_/) }]);
   const elsewhere = FILE.replace('default: none', 'default: nothing');
-  expect((await planProven(elsewhere)).scope).toBe(null);
+  expect((await planIncrementally(elsewhere)).scope).toBe(null);
   await world.settle(elsewhere);
   expect(await world.sql(columns)).toEqual(former);
 });
@@ -148,7 +147,7 @@ test('what new tables get wrong is said all at once, each at its place, and noth
   expect(await world.sql(`select relname from pg_class where relnamespace = 'public'::regnamespace`)).toEqual(
     [],
   );
-  expect(await world.sql('select status from svc_meta.run')).toEqual([{ status: 'failed' }]);
+  expect(await world.sql('select status from svc_meta.run')).toEqual([]);
   expect(await world.sql('select identity from svc_meta.object')).toEqual([]);
   await world.settle(FILE);
 });
@@ -170,7 +169,7 @@ test('a start that ended between the build and its record finds everything in pl
   expect(await world.sql('select identity from svc_meta.object where declared_hash is null')).toEqual([]);
 });
 
-test('what the database printed for new tables is what the server prints in advance', async () => {
+test('what is recorded of unchanged declarations is what the server reads of them again', async () => {
   await world.settle(FILE);
   const kept = 'select identity, definition from svc_meta.object order by identity';
   const built = await world.sql(kept);

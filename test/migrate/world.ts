@@ -1,12 +1,8 @@
 // A provisioned database of its own, and the two verbs every test here uses: `apply` a file, `plan` a file.
 import pg from 'pg';
 import { silentLog } from '../../src/log/log.ts';
-import {
-  migrate,
-  planMigration,
-  type MigrateOptions,
-  type MigrationOutcome,
-} from '../../src/migrate/migrate.ts';
+import { planMigration } from '../../src/migrate/commands/plan.ts';
+import { migrate, type MigrateOptions, type MigrationOutcome } from '../../src/migrate/migrate.ts';
 import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provision } from '../../src/provision/provision.ts';

@@ -13,13 +13,9 @@ import { keysForRestart } from '../../config/restart-keys.ts';
 import { diffLines } from '../../lib/line-diff.ts';
 import { secretMask } from '../../lib/secret-mask.ts';
 import { SerialQueue } from '../../lib/serial-queue.ts';
-import {
-  checkPending,
-  DEV_POLICY,
-  planMigration,
-  SERVE_POLICY,
-  type MigrateOptions,
-} from '../../migrate/migrate.ts';
+import { DEV_POLICY, SERVE_POLICY } from '../../migrate/apply/policy.ts';
+import { checkPending, planMigration } from '../../migrate/commands/plan.ts';
+import type { MigrateOptions } from '../../migrate/migrate.ts';
 import type { MigrationProblem } from '../../migrate/problem.ts';
 import type { Step } from '../../migrate/plan/step.ts';
 import { Problem } from '../../problem/problem.ts';

@@ -2,7 +2,8 @@
 import type { FastifyRequest } from 'fastify';
 import type { Config } from '../../config/config.ts';
 import { packageVersion } from '../../lib/package-version.ts';
-import { checkPending, DEV_POLICY, SERVE_POLICY } from '../../migrate/migrate.ts';
+import { DEV_POLICY, SERVE_POLICY } from '../../migrate/apply/policy.ts';
+import { checkPending } from '../../migrate/commands/plan.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Overview, Pending, SecretKey } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';

@@ -1,5 +1,5 @@
-// Asks the server what a statement would do by doing it to an empty twin of the table, in a transaction that
-// cannot commit. Even an empty table gets a new file when it would be rewritten, so the answer is this server's own.
+// Asks the server what a statement would do by running it on an empty copy of the table, in a transaction that is
+// rolled back. Even an empty table gets a new file when it is rewritten, so no rules of our own are needed.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
@@ -7,34 +7,35 @@ import type { AddColumnChange, Change, TypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 
-export type Foretold = {
+export type DryRun = {
+  /** Columns whose change would rewrite the table. */
   readonly rewriting: ReadonlySet<string>;
   readonly problems: readonly MigrationProblem[];
 };
 
-type Asked = TypeChange | AddColumnChange;
+type Tried = TypeChange | AddColumnChange;
 
-export async function foretell(
+export async function dryRun(
   session: Queryable,
   changes: readonly Change[],
   searchPath: string,
-): Promise<Foretold> {
-  const asked = changes.filter(isAsked);
+): Promise<DryRun> {
+  const tried = changes.filter(isTried);
   const rewriting = new Set<string>();
   const problems: MigrationProblem[] = [];
-  if (asked.length === 0) return { rewriting, problems };
+  if (tried.length === 0) return { rewriting, problems };
   await inDiscardedTransaction(session, { search_path: raw(searchPath), timezone: 'UTC' }, async () => {
-    for (const change of asked) {
+    for (const change of tried) {
       if (change.live === null) continue;
-      const answer = await ask(session, change, change.live);
-      if (answer.rewrites) rewriting.add(change.column.at);
-      if (answer.problem) problems.push(answer.problem);
+      const result = await tryOn(session, change, change.live);
+      if (result.rewrites) rewriting.add(change.column.at);
+      if (result.problem) problems.push(result.problem);
     }
   });
   return { rewriting, problems };
 }
 
-function isAsked(change: Change): change is Asked {
+function isTried(change: Change): change is Tried {
   if (change.kind === 'change-type') return true;
   return (
     change.kind === 'add-column' &&
@@ -43,34 +44,34 @@ function isAsked(change: Change): change is Asked {
   );
 }
 
-async function ask(
+async function tryOn(
   session: Queryable,
-  change: Asked,
+  change: Tried,
   live: LiveTable,
 ): Promise<{ rewrites: boolean; problem: MigrationProblem | null }> {
   const { column } = change;
   const name = quoteIdent(column.name);
   const columns = [...live.columns.values()].map((one) => `${quoteIdent(one.name)} ${one.type}`);
   // Under its own name, so that a USING expression may say `todos.title`.
-  const twin = `pg_temp.${quoteIdent(live.name)}`;
+  const copy = `pg_temp.${quoteIdent(live.name)}`;
   const type = column.serial ? (column.model.type ?? column.typeSql) : column.typeSql;
   const statement =
     change.kind === 'change-type'
-      ? `alter table ${twin} alter column ${name} type ${column.typeSql}${column.model.using === null ? '' : ` using (\n${column.model.using}\n)`}`
-      : `alter table ${twin} add column ${name} ${type}${column.default === null ? '' : ` default ${column.default.sql}`}`;
-  await session.query(raw('savepoint svc_twin'));
+      ? `alter table ${copy} alter column ${name} type ${column.typeSql}${column.model.using === null ? '' : ` using (\n${column.model.using}\n)`}`
+      : `alter table ${copy} add column ${name} ${type}${column.default === null ? '' : ` default ${column.default.sql}`}`;
+  await session.query(raw('savepoint svc_copy'));
   try {
     await session.query(raw(`create temp table ${quoteIdent(live.name)} (${columns.join(', ')})`));
-    const before = await fileOf(session, twin);
+    const before = await fileOf(session, copy);
     await session.query(raw(statement));
-    return { rewrites: (await fileOf(session, twin)) !== before, problem: null };
+    return { rewrites: (await fileOf(session, copy)) !== before, problem: null };
   } catch (error) {
     if (!isDatabaseError(error)) throw error;
     // A default that calls a function of this very plan: volatile until proven otherwise.
     if (change.kind === 'add-column') return { rewrites: true, problem: null };
     return { rewrites: true, problem: refuseCast(change, error) };
   } finally {
-    await session.query(raw('rollback to savepoint svc_twin'));
+    await session.query(raw('rollback to savepoint svc_copy'));
   }
 }
 

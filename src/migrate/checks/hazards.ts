@@ -2,76 +2,92 @@
 // statement.
 import type { Change } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
+import { keyOf } from '../schema/model.ts';
 import { estimateRows, isSmall, type PlanSettings, REWRITE_ROWS_PER_MS } from '../plan/step-list.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
-import { count } from './duplicates.ts';
+import { formatCount } from './samples.ts';
 import { type HazardPolicy, isAllowed } from '../plan/hazard-policy.ts';
-import { removalOf } from '../plan/removal.ts';
+import { type Removal, removalOf } from '../plan/removal.ts';
 import type { Step } from '../plan/step.ts';
 
+/**
+ * `inTheWay`: why a type change cannot be done online. `removed`: what would be lost with removed tables and columns. Both
+ * by identity.
+ */
 export function refuseHazards(
   steps: readonly Step[],
   changes: readonly Change[],
-  /** Why a type change must take the lock after all. */
   inTheWay: ReadonlyMap<string, readonly string[]>,
-  /** What would go with removed tables and columns, by identity. */
-  values: ReadonlyMap<string, number>,
-  settings: PlanSettings,
-  policy: HazardPolicy,
+  removed: ReadonlyMap<string, number>,
+  policy: PlanSettings & HazardPolicy,
 ): MigrationProblem[] {
-  const problems: MigrationProblem[] = [];
   const tables = new Map<string, LiveTable>(
     changes.flatMap((change) =>
       'live' in change && change.live && 'columns' in change.live
-        ? [[`${change.live.schema}.${change.live.name}`, change.live] as const]
+        ? [[keyOf(change.live), change.live] as const]
         : [],
     ),
   );
-  for (const step of steps) {
-    const live = step.table === null ? undefined : tables.get(step.table);
-    if (step.hazards.includes('AUTHZ_OPEN') && !isAllowed(policy, 'authz_open', step.identity)) {
-      problems.push(openTable(step, live));
-    }
-    if (
-      step.rewrites &&
-      !isSmall(live ?? null, REWRITE_ROWS_PER_MS, settings) &&
-      !isAllowed(policy, 'rewrite', step.identity)
-    ) {
-      problems.push(rewritesTable(step, live, inTheWay.get(step.identity) ?? []));
-    }
-    const breaks = step.hazards.includes('BREAKS_OLD_CODE');
-    if (breaks && policy.strictRollout) {
-      problems.push(
-        problem(
-          'MIG-302',
-          step.at,
-          `${step.summary} may break replicas that still run the previous file`,
-          'Deploy without --strict-rollout to accept that.',
-        ),
-      );
-    }
-    const removed = step.sign === '-' && /retired/.test(step.summary);
-    if (removed && policy.drop === 'refuse') {
-      problems.push(
-        problem(
-          'MIG-302',
-          step.at,
-          `${step.summary}: removals are refused`,
-          'Put it back, or run with --drop=retire.',
-        ),
-      );
-    }
-  }
-  for (const change of changes) problems.push(...lostKey(change));
-  if (policy.drop === 'drop') {
-    for (const change of changes) problems.push(...lostValues(change, values, policy));
+  return [
+    ...steps.flatMap((step) => {
+      const live = step.table === null ? undefined : tables.get(step.table);
+      return refuseStep(step, live, inTheWay.get(step.identity) ?? [], policy);
+    }),
+    ...changes.flatMap((change) =>
+      change.kind === 'retire-table' || change.kind === 'retire-column'
+        ? refuseRemoval(change, removed, policy)
+        : [],
+    ),
+  ];
+}
+
+function refuseStep(
+  step: Step,
+  live: LiveTable | undefined,
+  reasons: readonly string[],
+  policy: PlanSettings & HazardPolicy,
+): MigrationProblem[] {
+  const problems: MigrationProblem[] = [];
+  if (step.hazards.includes('AUTHZ_OPEN') && !isAllowed(policy, 'authz_open', step.identity))
+    problems.push(openTable(step, live));
+  const isLong = step.rewrites && !isSmall(live ?? null, REWRITE_ROWS_PER_MS, policy);
+  if (isLong && !isAllowed(policy, 'rewrite', step.identity))
+    problems.push(rewritesTable(step, live, reasons));
+  if (step.hazards.includes('BREAKS_OLD_CODE') && policy.strictRollout) {
+    problems.push(
+      problem(
+        'MIG-302',
+        step.at,
+        `${step.summary} may break replicas that still run the previous file`,
+        'Deploy without --strict-rollout to accept that.',
+      ),
+    );
   }
   return problems;
 }
 
+function refuseRemoval(
+  change: Removal,
+  removed: ReadonlyMap<string, number>,
+  policy: HazardPolicy,
+): MigrationProblem[] {
+  const { at, what } = removalOf(change);
+  if (policy.drop === 'refuse')
+    return [
+      ...lostKey(change),
+      problem(
+        'MIG-302',
+        at,
+        `${what} removed: removals are refused`,
+        'Put it back, or run with --drop=retire.',
+      ),
+    ];
+  return [...lostKey(change), ...(policy.drop === 'drop' ? lostValues(change, removed, policy) : [])];
+}
+
 function openTable(step: Step, live: LiveTable | undefined): MigrationProblem {
   const policies = live?.policies.length ?? 0;
-  const rows = live ? count(Math.round(estimateRows(live))) : 'its';
+  const rows = live ? formatCount(Math.round(estimateRows(live))) : 'its';
   return problem(
     'MIG-303',
     `${step.at}.rls`,
@@ -86,40 +102,39 @@ function rewritesTable(
   reasons: readonly string[],
 ): MigrationProblem {
   const rows = live
-    ? `${count(Math.round(estimateRows(live)))} rows, ${count(Math.round(live.bytes / 1_000_000))} MB`
+    ? `${formatCount(Math.round(estimateRows(live)))} rows, ${formatCount(Math.round(live.bytes / 1_000_000))} MB`
     : '';
   return problem(
     'MIG-301',
     step.at,
-    `${step.summary} would hold ACCESS EXCLUSIVE for about ${count(Math.ceil(step.estimateMs / 1_000))} s while the table is rewritten (${rows})${reasons.length === 0 ? '' : `; it cannot be done online, because ${reasons.join(', and ')}`}`,
+    `${step.summary} would hold ACCESS EXCLUSIVE for about ${formatCount(Math.ceil(step.estimateMs / 1_000))} s while the table is rewritten (${rows})${reasons.length === 0 ? '' : `; it cannot be done online, because ${reasons.join(', and ')}`}`,
     `${reasons.length === 0 ? 'Run' : 'Take that away first, or run'} it in a quiet hour with --allow rewrite=${step.identity}`,
   );
 }
 
 function lostValues(
-  change: Change,
-  values: ReadonlyMap<string, number>,
+  change: Removal,
+  removed: ReadonlyMap<string, number>,
   policy: HazardPolicy,
 ): MigrationProblem[] {
-  if (change.kind !== 'retire-table' && change.kind !== 'retire-column') return [];
   const { identity, at, what } = removalOf(change);
   if (change.kind === 'retire-column' && change.table.model.protect) {
     return [problem('MIG-302', at, `${what} dropped: the table is protected`, 'Remove protect: true first.')];
   }
-  const held = values.get(identity) ?? 0;
+  const held = removed.get(identity) ?? 0;
   if (held === 0 || isAllowed(policy, 'data_loss', identity)) return [];
   return [
     problem(
       'MIG-302',
       at,
-      `${what} dropped: it holds ${count(held)} ${change.kind === 'retire-table' ? 'rows' : 'values'}`,
+      `${what} dropped: it holds ${formatCount(held)} ${change.kind === 'retire-table' ? 'rows' : 'values'}`,
       `If that is meant: --allow data_loss=${identity}. With drop: retire it is kept out of sight.`,
     ),
   ];
 }
 
-// Without its key column a table has no identity any more: nobody removes that by accident and is glad.
-function lostKey(change: Change): MigrationProblem[] {
+// Without its key a table cannot be updated row by row: certainly an accident.
+function lostKey(change: Removal): MigrationProblem[] {
   if (change.kind !== 'retire-column') return [];
   const key = change.live?.keys.find((one) => one.kind === 'primary');
   const declared = change.table.keys.some((one) => one.kind === 'primary');

@@ -1,5 +1,5 @@
-// The types of columns that refer to others: taken over where the file leaves them out, and where it does not, of a
-// kind that the server can compare. Asked before anything is changed, with two empty tables in a transaction that is
+// The types of columns with a foreign key: read from the database where the file leaves them out and does not declare the
+// target; elsewhere checked for whether the server can compare them, with two empty tables in a transaction that is
 // rolled back.
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
@@ -57,7 +57,7 @@ export async function incompatibleReferences(
       const column = table.columns.find((one) => one.name === name);
       if (!column) continue;
       const type = column.type || column.typeSql;
-      // Left out, its type is that of what it refers to, which need not be among what is looked at.
+      // A target out of scope has the type that the column itself would get if it had none.
       const other =
         types.get(columnKey(target.targetSchema, target.targetTable, target.targetColumn)) ??
         resolve({ ...column.model, type: null });

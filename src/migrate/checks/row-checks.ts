@@ -1,62 +1,80 @@
-// Looks at the rows before anything is changed: whatever a step could fail on is counted here, with samples, and
-// becomes a refusal that says which line to add. Reads only, in a transaction that is rolled back.
+// Checks the rows before anything is changed: whatever a step could fail on is counted here, with samples, and becomes a
+// refusal that says which line to add. Reads only, in transactions that are rolled back.
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
-import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type { Change, TypeChange } from '../diff/change.ts';
-import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
+import type { Change } from '../diff/change.ts';
+import type { DesiredCheck, DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
-import { count, cut, probeDuplicates, SAMPLES } from './duplicates.ts';
-import { probeFill } from './fill-checks.ts';
-import { wordsOf } from '../schema/sql-text.ts';
+import {
+  clip,
+  counted,
+  countRows,
+  countWhere,
+  exampleValue,
+  formatCount,
+  sampleKeys,
+  SAMPLES,
+  sampleValues,
+} from './samples.ts';
+import { checkBackfill } from './backfill-checks.ts';
+import type { Prelude } from './table-facts.ts';
+import { checkTypeChange, ConvertedRows } from './type-checks.ts';
+import { checkUnique } from './unique-check.ts';
 
-const PROBE_TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
-export type ProbeResult = {
+export type RowChecks = {
   readonly problems: readonly MigrationProblem[];
-  /** Sentences for the plan: `312 rows, 0 NULL`. */
+  /** Those of the problems that are a loss of values, which can be accepted, with the column. */
+  readonly losses: ReadonlyMap<MigrationProblem, string>;
+  /** Sentences for the plan. */
   readonly notes: readonly string[];
 };
 
-export async function probe(
+/** `filled`: columns whose nulls this run fills. */
+export async function checkRows(
   session: Queryable,
   changes: readonly Change[],
   searchPath: string,
-  /** Statements that give a table the names it will have when the plan runs. */
-  prelude: (schema: string, table: string) => string,
-  /** Columns whose nulls this very run fills. */
+  prelude: Prelude,
   filled: ReadonlySet<string>,
-): Promise<ProbeResult> {
+): Promise<RowChecks> {
   const problems: MigrationProblem[] = [];
+  const losses = new Map<MigrationProblem, string>();
   const notes: string[] = [];
-  const retypes = new Retypes(changes);
-  const asked = changes.filter(
-    (change) => isProbed(change) && !(change.kind === 'set-not-null' && filled.has(change.column.at)),
-  );
-  const settings = { statement_timeout: PROBE_TIMEOUT_MS, search_path: raw(searchPath), timezone: 'UTC' };
-  for (const change of asked) {
+  const converted = new ConvertedRows(changes);
+  const settings = { statement_timeout: TIMEOUT_MS, search_path: raw(searchPath), timezone: 'UTC' };
+  for (const change of changes) {
+    if (!isOnRows(change) || (change.kind === 'set-not-null' && filled.has(change.column.at))) continue;
     try {
       await inDiscardedTransaction(session, settings, async () => {
-        if ('table' in change) {
-          const first = prelude(change.table.schema, change.table.name);
-          if (first !== '') await session.query(raw(first));
-        }
-        problems.push(...(await probeOne(session, change, retypes)));
+        const renames = prelude(change.table.schema, change.table.name);
+        if (renames !== '') await session.query(raw(renames));
+        if (change.kind === 'change-type') {
+          const { loss, others } = await checkTypeChange(session, change, converted);
+          if (loss) losses.set(loss, change.column.at);
+          problems.push(...(loss ? [loss] : []), ...others);
+        } else problems.push(...(await checkChange(session, change, converted)));
       });
     } catch (error) {
-      // Over budget: the online form validates instead, and new rows are guarded meanwhile.
+      // Out of time: the online form validates instead, and new rows are guarded meanwhile.
       if (isDatabaseError(error, 'query_canceled'))
-        notes.push(`${change.kind}: not probed within ${PROBE_TIMEOUT_MS / 1_000} s`);
-      // What the rows cannot be asked about yet (a new function in a check), the step itself will find.
+        notes.push(`${change.kind}: the rows were not checked within ${TIMEOUT_MS / 1_000} s`);
+      // A check that needs what this run only creates, such as a new function, is left to the step itself.
       else if (!isDatabaseError(error, 'syntax_error_or_access_rule_violation')) throw error;
     }
   }
-  return { problems, notes };
+  return { problems, losses, notes };
 }
 
-const PROBED = new Set<Change['kind']>([
+type RowChange = Extract<Change, { readonly table: DesiredTable; readonly live: LiveTable | null }> & {
+  readonly live: LiveTable;
+};
+
+const ON_ROWS: ReadonlySet<Change['kind']> = new Set<Change['kind']>([
   'add-column',
   'set-not-null',
   'add-key',
@@ -66,100 +84,50 @@ const PROBED = new Set<Change['kind']>([
   'change-type',
 ]);
 
-// A table of this very run has no rows to ask.
-function isProbed(change: Change): boolean {
-  return PROBED.has(change.kind) && 'live' in change && change.live !== null;
+// A table that this run creates has no rows.
+function isOnRows(change: Change): change is RowChange {
+  return ON_ROWS.has(change.kind) && 'live' in change && change.live !== null;
 }
 
-async function probeOne(
+async function checkChange(
   session: Queryable,
-  change: Change,
-  retypes: Retypes,
+  change: RowChange,
+  converted: ConvertedRows,
 ): Promise<readonly MigrationProblem[]> {
-  if (!('live' in change) || change.live === null || !('table' in change)) return [];
   const { table, live } = change;
-  const exist = (columns: readonly string[]): boolean => columns.every((column) => live.columns.has(column));
-  if (change.kind === 'add-column') return probeNewColumn(session, table, live, change.column);
-  // What holds for the values of the new type is asked with the type itself.
-  const isRetyped = (columns: readonly string[]): boolean =>
-    columns.some((column) => retypes.has(table, column));
-  if (change.kind === 'set-not-null' && !isRetyped([change.column.name]))
-    return probeNulls(session, table, live, change.column);
-  if (change.kind === 'add-key' && exist(change.key.columns)) {
-    if (isRetyped(change.key.columns)) return [];
-    return probeDuplicates(session, table, change.key.columns, null, change.key.at);
+  // A column of this very run has no values yet; values of a new type are checked with the change of the type.
+  const holdsValues = (columns: readonly string[]): boolean =>
+    columns.every((column) => live.columns.has(column) && !converted.has(table, column));
+  switch (change.kind) {
+    case 'add-column':
+      return checkNewColumn(session, table, live, change.column);
+    case 'set-not-null':
+      return converted.has(table, change.column.name) ? [] : checkNulls(session, table, live, change.column);
+    case 'add-key': {
+      const { columns, at } = change.key;
+      return holdsValues(columns) ? checkUnique(session, table, columns, null, at) : [];
+    }
+    case 'add-index': {
+      const { columns, unique, predicate, at } = change.index;
+      if (!unique || !holdsValues(columns)) return [];
+      return checkUnique(session, table, columns, predicate?.sql ?? null, at);
+    }
+    case 'add-foreign-key':
+      return live.columns.has(change.foreignKey.column) ? checkReferences(session, change, converted) : [];
+    case 'add-check':
+      return holdsValues([change.check.column]) ? checkExpression(session, table, live, change.check) : [];
+    default:
+      return [];
   }
-  if (change.kind === 'add-index' && change.index.unique && exist(change.index.columns)) {
-    if (isRetyped(change.index.columns)) return [];
-    return probeDuplicates(
-      session,
-      table,
-      change.index.columns,
-      change.index.predicate?.sql ?? null,
-      change.index.at,
-    );
-  }
-  if (change.kind === 'add-foreign-key' && exist([change.foreignKey.column]))
-    return probeOrphans(session, change, retypes);
-  if (change.kind === 'add-check' && exist([change.check.column])) {
-    if (isRetyped([change.check.column])) return [];
-    return probeCheck(session, table, live, change.check);
-  }
-  if (change.kind === 'change-type') {
-    const casts = await probeCast(session, table, live, change.column, change.liveColumn.type);
-    if (casts.some((one) => !isLoss(one))) return casts;
-    return [...casts, ...(await probeRetyped(session, change, retypes))];
-  }
-  return [];
 }
 
-export async function isFilled(
-  session: Queryable,
-  table: { readonly schema: string; readonly name: string },
-): Promise<boolean> {
-  const [row] = await session.query<{ filled: boolean }>(
-    raw(`select exists (select from ${nameOf(table)}) as filled`),
-  );
-  return row?.filled ?? false;
-}
-
-async function countRows(
-  session: Queryable,
-  table: DesiredTable,
-  where: string,
-): Promise<{ bad: number; all: number }> {
-  const [row] = await session.query<{ bad: string; all: string }>(
-    raw(`select count(*) filter (where ${where})::text as bad, count(*)::text as all from ${nameOf(table)}`),
-  );
-  return { bad: Number(row?.bad ?? 0), all: Number(row?.all ?? 0) };
-}
-
-/** `id 4, 9, 17 …`: keys by which the rows can be found. */
-async function sampleKeys(
-  session: Queryable,
-  table: DesiredTable,
-  live: LiveTable,
-  where: string,
-): Promise<string> {
-  const key = live.keys.find((one) => one.kind === 'primary')?.columns ?? [];
-  if (key.length === 0) return '';
-  const columns = key.map((column) => `${quoteIdent(column)}::text`).join(` || ', ' || `);
-  const rows = await session.query<{ key: string }>(
-    raw(
-      `select ${columns} as key from ${nameOf(table)} where ${where} order by ${key.map(quoteIdent).join(', ')} limit ${SAMPLES + 1}`,
-    ),
-  );
-  const shown = rows.slice(0, SAMPLES).map((row) => row.key);
-  return ` (${key.join(', ')} ${shown.join(', ')}${rows.length > SAMPLES ? ' …' : ''})`;
-}
-
-async function probeNewColumn(
+async function checkNewColumn(
   session: Queryable,
   table: DesiredTable,
   live: LiveTable,
   column: DesiredColumn,
 ): Promise<MigrationProblem[]> {
-  if (column.model.backfill !== null) return probeFill(session, table, live, column);
+  if (column.model.backfill !== null) return checkBackfill(session, table, live, column);
   const hasValue = column.default !== null || column.serial;
   if (!column.notNull || hasValue) {
     const unique = table.keys.some((key) => key.columns.length === 1 && key.columns[0] === column.name);
@@ -172,7 +140,7 @@ async function probeNewColumn(
       problem(
         'MIG-202',
         `${column.at}.unique`,
-        `unique, but ${count(all)} rows would all get the default ${column.default.written}`,
+        `unique, but ${formatCount(all)} rows would all get the default ${column.default.written}`,
         'Drop the default, or give each row a value with backfill.',
       ),
     ];
@@ -183,13 +151,13 @@ async function probeNewColumn(
     problem(
       'MIG-205',
       `${column.at}.required`,
-      `required, but ${count(all)} ${all === 1 ? 'row needs' : 'rows need'} a value`,
+      `required, but ${counted(all, 'row needs', 'rows need')} a value`,
       `Add backfill: "${exampleValue(column.typeSql)}", a default, or required: false.`,
     ),
   ];
 }
 
-async function probeNulls(
+async function checkNulls(
   session: Queryable,
   table: DesiredTable,
   live: LiveTable,
@@ -198,24 +166,23 @@ async function probeNulls(
   const isNull = `${quoteIdent(column.name)} is null`;
   const { bad, all } = await countRows(session, table, isNull);
   if (bad === 0) return [];
-  if (column.model.backfill !== null) return probeFill(session, table, live, column);
+  if (column.model.backfill !== null) return checkBackfill(session, table, live, column);
   const keys = await sampleKeys(session, table, live, isNull);
   return [
     problem(
       'MIG-201',
       `${column.at}.${column.model.primaryKey ? 'primary_key' : 'required'}`,
-      `required, but ${count(bad)} of ${count(all)} rows are NULL${keys}`,
+      `required, but ${formatCount(bad)} of ${formatCount(all)} rows are NULL${keys}`,
       `Add backfill: "${exampleValue(column.typeSql)}", or update these rows.`,
     ),
   ];
 }
 
-async function probeOrphans(
+async function checkReferences(
   session: Queryable,
-  change: Extract<Change, { kind: 'add-foreign-key' }>,
-  retypes: Retypes,
+  { table, foreignKey }: Extract<RowChange, { kind: 'add-foreign-key' }>,
+  converted: ConvertedRows,
 ): Promise<MigrationProblem[]> {
-  const { table, live, foreignKey } = change;
   const column = quoteIdent(foreignKey.column);
   const referred = { schema: foreignKey.targetSchema, name: foreignKey.targetTable };
   const target = nameOf(referred);
@@ -223,38 +190,27 @@ async function probeOrphans(
     raw(`select to_regclass(${quoteLiteral(target)}) is not null as found`),
   );
   const missing = exists?.found
-    ? `${column} is not null and not exists (select from ${retypes.rowsOf(referred)} svc_target where svc_target.${quoteIdent(foreignKey.targetColumn)} = svc_row.${column})`
+    ? `${column} is not null and not exists (select from ${converted.rowsOf(referred)} svc_target where svc_target.${quoteIdent(foreignKey.targetColumn)} = svc_row.${column})`
     : `${column} is not null`;
-  const from = `${retypes.rowsOf(table)} svc_row`;
-  const [row] = await session.query<{ bad: string }>(
-    raw(`select count(*)::text as bad from ${from} where ${missing}`),
-  );
-  const bad = Number(row?.bad ?? 0);
-  if (bad === 0 || !live) return [];
-  const samples = await session.query<{ value: string }>(
-    raw(
-      `select distinct ${column}::text as value from ${from} where ${missing} order by 1 limit ${SAMPLES + 1}`,
-    ),
-  );
-  const shown = samples
-    .slice(0, SAMPLES)
-    .map((one) => cut(one.value))
-    .join(', ');
+  const from = `${converted.rowsOf(table)} svc_row`;
+  const bad = await countWhere(session, from, missing);
+  if (bad === 0) return [];
+  const { values, more } = await sampleValues(session, from, column, missing);
   return [
     problem(
       'MIG-203',
       foreignKey.at,
-      `${count(bad)} ${bad === 1 ? 'row points' : 'rows point'} to missing ${foreignKey.targetTable} (${foreignKey.column} ${shown}${samples.length > SAMPLES ? ' …' : ''})`,
+      `${counted(bad, 'row points', 'rows point')} to missing ${foreignKey.targetTable} (${foreignKey.column} ${values.join(', ')}${more})`,
       `Remove them, or clear the column: update ${nameOf(table)} svc_row set ${column} = null where ${missing};`,
     ),
   ];
 }
 
-async function probeCheck(
+async function checkExpression(
   session: Queryable,
   table: DesiredTable,
   live: LiveTable,
-  check: Extract<Change, { kind: 'add-check' }>['check'],
+  check: DesiredCheck,
 ): Promise<MigrationProblem[]> {
   const violated = `not coalesce((\n${check.expression.sql}\n), true)`;
   const { bad, all } = await countRows(session, table, violated);
@@ -266,7 +222,9 @@ async function probeCheck(
       `select ${name}::text as value, count(*)::text as times from ${nameOf(table)} where ${violated} group by 1 order by count(*) desc, 1 limit ${SAMPLES}`,
     ),
   );
-  const shown = values.map((one) => `"${cut(one.value)}" (${count(Number(one.times))} rows)`).join(', ');
+  const shown = values
+    .map((one) => `"${clip(one.value)}" (${formatCount(Number(one.times))} rows)`)
+    .join(', ');
   const what = check.role === 'enum' ? 'not in the enum' : `against the ${check.role}`;
   const remedy =
     check.role === 'enum'
@@ -276,301 +234,8 @@ async function probeCheck(
     problem(
       'MIG-204',
       check.expression.at,
-      `${count(bad)} of ${count(all)} rows are ${what} ${check.expression.written}: ${shown}${keys}`,
+      `${formatCount(bad)} of ${formatCount(all)} rows are ${what} ${check.expression.written}: ${shown}${keys}`,
       `${remedy}: update ${nameOf(table)} set ${name} = … where ${violated.replaceAll('\n', '')};`,
     ),
   ];
-}
-
-async function probeCast(
-  session: Queryable,
-  table: DesiredTable,
-  live: LiveTable,
-  column: DesiredColumn,
-  from: string,
-): Promise<MigrationProblem[]> {
-  const name = quoteIdent(column.name);
-  const using = column.model.using ?? `${name}::${column.typeSql}`;
-  const at = `${column.at}.type`;
-  await session.query(raw('savepoint svc_cast'));
-  try {
-    await session.query(raw(`select count((\n${using}\n)::${column.typeSql}) from ${nameOf(table)}`));
-  } catch (error) {
-    if (!isDatabaseError(error)) throw error;
-    await session.query(raw('rollback to savepoint svc_cast'));
-    if (!isDatabaseError(error, 'data_exception')) throw error;
-    return [await failingCasts(session, table, column, from, using)];
-  }
-  const lost = column.model.using === null ? await probeLoss(session, table, live, column, from, at) : [];
-  return lost.length > 0 ? lost : probeLength(session, table, live, column, from, using);
-}
-
-/** Whether values would lose something, which can be allowed by name. */
-export function isLoss(one: MigrationProblem): boolean {
-  return one.code === 'MIG-208' && one.message.includes('would lose');
-}
-
-// A cast cuts what does not fit, but what is stored must fit.
-async function probeLength(
-  session: Queryable,
-  table: DesiredTable,
-  live: LiveTable,
-  column: DesiredColumn,
-  from: string,
-  using: string,
-): Promise<MigrationProblem[]> {
-  const shape = /^(character|bit)(?: varying)?\(\d+\)((?:\[\])*)$/.exec(column.type);
-  if (!shape) return [];
-  const whole = `(\n${using}\n)::${shape[1] === 'bit' ? 'bit varying' : 'text'}${shape[2] ?? ''}`;
-  const stored = `(\n${using}\n)::${column.typeSql}`;
-  const name = quoteIdent(column.name);
-  const tooLong = `rtrim((${whole})::text) is distinct from rtrim((${stored})::text)`;
-  return unlessUnknown(session, async () => {
-    const { bad } = await countRows(session, table, tooLong);
-    if (bad === 0) return [];
-    const values = await session.query<{ value: string }>(
-      raw(
-        `select distinct (${whole})::text as value from ${nameOf(table)} where ${tooLong} order by 1 limit ${SAMPLES}`,
-      ),
-    );
-    const keys = await sampleKeys(session, table, live, tooLong);
-    const shown = values.map((one) => `"${cut(one.value)}"`).join(', ');
-    return [
-      problem(
-        'MIG-208',
-        `${column.at}.${column.model.using === null ? 'type' : 'using'}`,
-        `${from} → ${column.type}: ${count(bad)} ${bad === 1 ? 'value does' : 'values do'} not fit (${shown})${keys}`,
-        column.model.using === null
-          ? `If cutting them is meant: using: "${name.replaceAll('"', '')}::${column.typeSql}"`
-          : `If cutting them is meant: using: "(${column.model.using})::${column.typeSql}"`,
-      ),
-    ];
-  });
-}
-
-/** A question that cannot be asked yet (about a column or function of this very run) is left to the step itself. */
-async function unlessUnknown(
-  session: Queryable,
-  ask: () => Promise<MigrationProblem[]>,
-): Promise<MigrationProblem[]> {
-  await session.query(raw('savepoint svc_ask'));
-  try {
-    return await ask();
-  } catch (error) {
-    if (!isDatabaseError(error, 'data_exception', 'syntax_error_or_access_rule_violation')) throw error;
-    await session.query(raw('rollback to savepoint svc_ask'));
-    return [];
-  }
-}
-
-/** The columns that change their type, and the rows as they are once they have. */
-class Retypes {
-  readonly #byTable = new Map<string, TypeChange[]>();
-
-  constructor(changes: readonly Change[]) {
-    for (const change of changes) {
-      if (change.kind !== 'change-type') continue;
-      const name = nameOf(change.table);
-      this.#byTable.set(name, [...(this.#byTable.get(name) ?? []), change]);
-    }
-  }
-
-  has(table: DesiredTable, column: string): boolean {
-    return this.#of(table).some((one) => one.column.name === column);
-  }
-
-  /** Under the name of the table, so that expressions may use that. */
-  rowsOf(table: { readonly schema: string; readonly name: string }): string {
-    const retypes = this.#of(table);
-    const live = retypes[0]?.live;
-    if (!live) return nameOf(table);
-    const columns = [...live.columns.keys()].map((name) => {
-      const change = retypes.find((one) => one.column.name === name);
-      return change ? `${valueAfter(change)} as ${quoteIdent(name)}` : quoteIdent(name);
-    });
-    return `(select ${columns.join(', ')} from ${nameOf(table)})`;
-  }
-
-  #of(table: { readonly schema: string; readonly name: string }): readonly TypeChange[] {
-    return this.#byTable.get(nameOf(table)) ?? [];
-  }
-}
-
-function valueAfter({ column, liveColumn }: TypeChange): string {
-  const value = `(\n${column.model.using ?? quoteIdent(column.name)}\n)::${column.typeSql}`;
-  // Only rows without a value get one, and only while the column becomes required.
-  const { backfill } = column.model;
-  if (backfill === null || !column.notNull || liveColumn.notNull) return value;
-  return `coalesce(${value}, (\n${backfill}\n)::${column.typeSql})`;
-}
-
-// Equal afterwards only if equal before, and nothing that held ceases to hold.
-const KINDRED = [/^(smallint|integer|bigint)$/, /^(text|character varying(\(\d+\))?)$/];
-
-async function probeRetyped(
-  session: Queryable,
-  change: TypeChange,
-  retypes: Retypes,
-): Promise<MigrationProblem[]> {
-  const { table, live, column, liveColumn } = change;
-  if (live === null) return [];
-  const isKindred =
-    column.model.using === null &&
-    KINDRED.some((types) => types.test(liveColumn.type) && types.test(column.type));
-  const rows = `${retypes.rowsOf(table)} as ${quoteIdent(table.name)}`;
-  const name = quoteIdent(column.name);
-  const at = `${column.at}.${column.model.using === null ? 'type' : 'using'}`;
-  const known = (columns: readonly string[]): boolean =>
-    columns.includes(column.name) && columns.every((one) => live.columns.has(one));
-  const countAfter = async (where: string): Promise<number> => {
-    const [row] = await session.query<{ bad: string }>(
-      raw(`select count(*)::text as bad from ${rows} where ${where}`),
-    );
-    return Number(row?.bad ?? 0);
-  };
-  const problems: MigrationProblem[] = [];
-  const ask = async (question: () => Promise<MigrationProblem[]>): Promise<void> => {
-    problems.push(...(await unlessUnknown(session, question)));
-  };
-  if (column.notNull && !(isKindred && liveColumn.notNull))
-    await ask(async () => {
-      const bad = await countAfter(`${name} is null`);
-      if (bad === 0) return [];
-      const rowsWould = bad === 1 ? 'row would' : 'rows would';
-      return [
-        problem(
-          'MIG-201',
-          liveColumn.notNull ? at : `${column.at}.required`,
-          `required, but ${count(bad)} ${rowsWould} be NULL as ${column.type}`,
-          liveColumn.notNull
-            ? 'Make the expression give every row a value, for example with coalesce.'
-            : `Add backfill: "${exampleValue(column.typeSql)}", or update these rows.`,
-        ),
-      ];
-    });
-  const isNewKey = (columns: readonly string[]): boolean =>
-    ![...live.keys, ...live.indexes].some(
-      (one) => ('kind' in one || one.unique) && one.columns.join() === columns.join(),
-    );
-  for (const { columns, predicate: where } of [
-    ...table.keys.map((key) => ({ columns: key.columns, predicate: null })),
-    ...table.indexes.filter((index) => index.unique),
-  ]) {
-    if (!known(columns) || (isKindred && !isNewKey(columns))) continue;
-    await ask(() => probeDuplicates(session, table, columns, where?.sql ?? null, at, rows));
-  }
-  for (const check of table.checks) {
-    const found = live.checks.find((one) => one.label === check.label);
-    const isSame = found?.validated === true && found.expression === check.expression.normal;
-    const concerns = check.column === column.name || wordsOf(check.expression.sql).has(column.name);
-    if (!concerns || (isKindred && isSame)) continue;
-    const violated = `not coalesce((\n${check.expression.sql}\n), true)`;
-    await ask(async () => {
-      const bad = await countAfter(violated);
-      if (bad === 0) return [];
-      const values = await session.query<{ value: string }>(
-        raw(
-          `select distinct ${name}::text as value from ${rows} where ${violated} order by 1 limit ${SAMPLES}`,
-        ),
-      );
-      return [
-        problem(
-          'MIG-204',
-          check.expression.at,
-          `as ${column.type}, ${count(bad)} ${bad === 1 ? 'row is' : 'rows are'} ${check.role === 'enum' ? 'not in the enum' : `against the ${check.role}`} ${check.expression.written}: ${values.map((one) => `"${cut(one.value)}"`).join(', ')}`,
-          'Update these rows first, or give them another value with using.',
-        ),
-      ];
-    });
-  }
-  return problems;
-}
-
-async function failingCasts(
-  session: Queryable,
-  table: DesiredTable,
-  column: DesiredColumn,
-  from: string,
-  using: string,
-): Promise<MigrationProblem> {
-  // One attempt per row, each in its own subtransaction: slower, but it names every value that stands in the way.
-  const attempt = `pg_temp.svc_cast_fails(svc_row)`;
-  await session.query(
-    raw(
-      `create function pg_temp.svc_cast_fails(r ${nameOf(table)}) returns boolean language plpgsql as ${quoteLiteral(
-        `begin perform (\n${using}\n)::${column.typeSql} from (select (r).*) as ${quoteIdent(table.name)}; return false; exception when data_exception then return true; end`,
-      )}`,
-    ),
-  );
-  const name = quoteIdent(column.name);
-  const [row] = await session.query<{ bad: string }>(
-    raw(`select count(*)::text as bad from ${nameOf(table)} svc_row where ${attempt}`),
-  );
-  const values = await session.query<{ value: string }>(
-    raw(
-      `select distinct ${name}::text as value from ${nameOf(table)} svc_row where ${attempt} order by 1 limit ${SAMPLES + 1}`,
-    ),
-  );
-  const bad = Number(row?.bad ?? 0);
-  const shown = values
-    .slice(0, SAMPLES)
-    .map((one) => `"${cut(one.value)}"`)
-    .join(', ');
-  return problem(
-    'MIG-208',
-    `${column.at}.type`,
-    `${from} → ${column.type}: ${count(bad)} ${bad === 1 ? 'row' : 'rows'} cannot be cast (${shown}${values.length > SAMPLES ? ' …' : ''})`,
-    `Update these rows, or say how: using: "case when … then … end"`,
-  );
-}
-
-// Casts that round or cut succeed silently. Where the value does not come back, something would be lost.
-async function probeLoss(
-  session: Queryable,
-  table: DesiredTable,
-  live: LiveTable,
-  column: DesiredColumn,
-  from: string,
-  at: string,
-): Promise<MigrationProblem[]> {
-  const name = quoteIdent(column.name);
-  const changed = `(${name}::${column.typeSql})::${from} is distinct from ${name}`;
-  await session.query(raw('savepoint svc_loss'));
-  try {
-    const { bad } = await countRows(session, table, changed);
-    if (bad === 0) return [];
-    const values = await session.query<{ value: string; after: string }>(
-      raw(
-        `select distinct ${name}::text as value, (${name}::${column.typeSql})::text as after from ${nameOf(table)} where ${changed} order by 1 limit ${SAMPLES}`,
-      ),
-    );
-    const keys = await sampleKeys(session, table, live, changed);
-    const shown = values.map((one) => `"${cut(one.value)}" would become "${cut(one.after)}"`).join(', ');
-    return [
-      problem(
-        'MIG-208',
-        at,
-        `${from} → ${column.type}: ${count(bad)} rows would lose something (${shown})${keys}`,
-        `Say that it is meant: using: "${name.replaceAll('"', '')}::${column.typeSql}", or --allow data_loss=${column.at}`,
-      ),
-    ];
-  } catch (error) {
-    // No way back from the new type means no way to compare.
-    if (!isDatabaseError(error)) throw error;
-    await session.query(raw('rollback to savepoint svc_loss'));
-    return [];
-  }
-}
-
-const EXAMPLES: ReadonlyArray<readonly [RegExp, string]> = [
-  [/^(small|big)?int|^integer|^numeric|^decimal|^real|^double|^float/i, '0'],
-  [/^bool/i, 'false'],
-  [/^(timestamp|date)/i, 'now()'],
-  [/^uuid/i, 'gen_random_uuid()'],
-  [/^jsonb?/i, "'{}'"],
-  [/\]$/, "'{}'"],
-];
-
-function exampleValue(type: string): string {
-  return EXAMPLES.find(([pattern]) => pattern.test(type))?.[1] ?? "'…'";
 }

@@ -1,17 +1,17 @@
-// What the planner must know about the rows before it plans, and how to look at a table under names it does not
-// have yet.
+// What the planner must know about the rows before it plans, and how to read a table under the names that a declared
+// rename will give it.
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import type { Desired } from '../schema/desired.ts';
-import { tableKey } from '../schema/model.ts';
+import { keyOf, tableKey } from '../schema/model.ts';
 import { ownedOf, type Ownership } from '../schema/managed.ts';
-import { isFilled } from './row-checks.ts';
+import { isFilled } from './samples.ts';
 import type { TableFacts } from '../plan/step-list.ts';
 import type { Step } from '../plan/step.ts';
 
-export function findBegunFills(desired: Desired, owned: Ownership): Map<string, string> {
+export function findBegunBackfills(desired: Desired, owned: Ownership): Map<string, string> {
   const begun = new Map<string, string>();
   for (const table of desired.tables) {
     const fills = ownedOf(owned, tableKey(table.schema, table.name)).fills ?? {};
@@ -23,20 +23,20 @@ export function findBegunFills(desired: Desired, owned: Ownership): Map<string, 
   return begun;
 }
 
-/** What goes on after the transaction must be known to whoever has to finish it. */
-export function fillsOf(steps: readonly Step[]): Map<string, Record<string, string>> {
-  const fills = new Map<string, Record<string, string>>();
+/** Backfills that go on after the transaction: recorded, so that the next run can finish what this one leaves. */
+export function backfillsOf(steps: readonly Step[]): Map<string, Record<string, string>> {
+  const backfills = new Map<string, Record<string, string>>();
   for (const { action, lane } of steps) {
     if (action.kind !== 'backfill' || lane === 'metadata' || lane === 'shadow') continue;
     const key = tableKey(action.schema, action.table);
-    fills.set(key, { ...fills.get(key), [action.column]: action.value });
+    backfills.set(key, { ...backfills.get(key), [action.column]: action.value });
   }
-  return fills;
+  return backfills;
 }
 
+/** Statements that give a table the names it will have when the plan runs; empty where nothing is renamed. */
 export type Prelude = (schema: string, table: string) => string;
 
-// A table about to be renamed is looked at under its new names; the look is rolled back like everything here.
 export function preludeOf(steps: readonly Step[]): Prelude {
   if (steps.length === 0) return () => '';
   const text = steps.map((step) => step.sql).join('; ');
@@ -47,29 +47,29 @@ export function preludeOf(steps: readonly Step[]): Prelude {
       : '';
 }
 
-export async function look(
+export async function readRowFacts(
   session: Queryable,
   changes: readonly Change[],
   prelude: Prelude,
 ): Promise<Pick<TableFacts, 'nonEmpty' | 'toBackfill'>> {
   const nonEmpty = new Set<string>();
-  const toFill = new Set<string>();
+  const toBackfill = new Set<string>();
   for (const change of changes) {
     if (change.kind !== 'add-column' && change.kind !== 'set-not-null') continue;
     if (!change.live) continue;
     const { table } = change;
     try {
       await inDiscardedTransaction(session, {}, async () => {
-        const first = prelude(table.schema, table.name);
-        if (first !== '') await session.query(raw(first));
-        if (await isFilled(session, table)) nonEmpty.add(tableKey(table.schema, table.name));
-        if (change.kind === 'set-not-null' && change.column.model.backfill !== null)
-          toFill.add(change.column.at);
+        const renames = prelude(table.schema, table.name);
+        if (renames !== '') await session.query(raw(renames));
+        if (await isFilled(session, table)) nonEmpty.add(keyOf(table));
       });
+      if (change.kind === 'set-not-null' && change.column.model.backfill !== null)
+        toBackfill.add(change.column.at);
     } catch (error) {
       if (!isDatabaseError(error)) throw error;
-      nonEmpty.add(tableKey(table.schema, table.name));
+      nonEmpty.add(keyOf(table));
     }
   }
-  return { nonEmpty, toBackfill: toFill };
+  return { nonEmpty, toBackfill };
 }

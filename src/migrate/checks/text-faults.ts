@@ -1,18 +1,17 @@
-// What cannot even be sent to the server: expressions that are not one expression. Offline, before anything is
-// connected with anything.
+// Expressions that are not exactly one expression, which must not even be sent to the server. Needs no database.
 import { keyOf, type SchemaModel } from '../schema/model.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import { expressionFault } from '../schema/sql-text.ts';
 
-/** Of the tables and functions asked for and all else. */
-export function textFaults(model: SchemaModel, asked: ReadonlySet<string>): MigrationProblem[] {
+/** `changed`: tables and functions to check; policies of buckets always are. */
+export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): MigrationProblem[] {
   const problems: MigrationProblem[] = [];
   const check = (text: string | null, at: string): void => {
     const fault = text === null ? null : expressionFault(text);
     if (fault !== null) problems.push(problem('MIG-101', at, fault));
   };
   for (const table of model.tables) {
-    if (!asked.has(keyOf(table))) continue;
+    if (!changed.has(keyOf(table))) continue;
     for (const column of table.columns) {
       check(column.type, `${column.at}.type`);
       check(column.check, `${column.at}.check`);
@@ -36,7 +35,7 @@ export function textFaults(model: SchemaModel, asked: ReadonlySet<string>): Migr
   }
   for (const bucket of model.buckets) for (const policy of bucket.policies) checkPolicy(policy, check);
   for (const fn of model.functions) {
-    if (!asked.has(keyOf(fn))) continue;
+    if (!changed.has(keyOf(fn))) continue;
     check(fn.returns, `${fn.at}.returns`);
     for (const arg of fn.args) {
       check(arg.type, `${fn.at}.args`);

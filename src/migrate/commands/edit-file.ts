@@ -1,5 +1,5 @@
-// A declared rename as edits of svc.yaml: the name, `renamed_from`, and the places that name the column or table
-// structurally. Expressions that name it are their author's to change.
+// A rename as edits of svc.yaml: the name, `renamed_from`, and the keys that refer to the table or column. Expressions
+// that name it are left to their author.
 import { isMap, isScalar, isSeq, parseDocument, type YAMLMap } from 'yaml';
 import { editText, type ConfigEdit } from '../../config/edit/edit.ts';
 import { Problem } from '../../problem/problem.ts';

@@ -1,19 +1,20 @@
-// The long steps of a migration, after the start that began them: they may be in the hands of an instance that is
-// killed, or break off with their connection. Whoever serves the file looks again until they are done.
+// Sees the long steps of a migration through after the start: the instance that runs them may be killed, or lose its
+// connection. Every instance that serves the file migrates again until nothing is left.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BROKEN_OFF, migrate, type MigrateOptions, type MigrationOutcome } from '../migrate.ts';
+import { migrate, type MigrateOptions, type MigrationOutcome } from '../migrate.ts';
+import { CONNECTION_LOST } from '../problem.ts';
 
-const FIRST_LOOK_MS = 2_000;
+const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 60_000;
 
 /** Settles when nothing is left to do, or when `signal` says that the service ends. Never rejects. */
-export async function seeLongStepsDone(
+export async function finishBackground(
   outcome: MigrationOutcome,
   options: MigrateOptions & { readonly signal: AbortSignal },
 ): Promise<void> {
   const { signal, log } = options;
   let last: MigrationOutcome | 'failed' = outcome;
-  for (let wait = FIRST_LOOK_MS; await isLeft(last); wait = Math.min(2 * wait, LONGEST_PAUSE_MS)) {
+  for (let wait = FIRST_PAUSE_MS; await isLeft(last); wait = Math.min(2 * wait, LONGEST_PAUSE_MS)) {
     await sleep(wait, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
     try {
@@ -27,7 +28,7 @@ export async function seeLongStepsDone(
       if (signal.aborted) return;
       log.warn(
         { err: error, job: 'migration' },
-        'could not look after the long steps of the migration; trying again',
+        'could not continue the long steps of the migration; trying again',
       );
       last = 'failed';
     }
@@ -36,5 +37,7 @@ export async function seeLongStepsDone(
 
 async function isLeft(outcome: MigrationOutcome | 'failed'): Promise<boolean> {
   if (outcome === 'failed' || outcome.kind === 'elsewhere') return true;
-  return outcome.kind === 'applied' && (await outcome.background).some(({ code }) => code === BROKEN_OFF);
+  return (
+    outcome.kind === 'applied' && (await outcome.background).some(({ code }) => code === CONNECTION_LOST)
+  );
 }

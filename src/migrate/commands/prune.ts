@@ -1,12 +1,12 @@
-// What left the file and was kept: listing it with its weight, and dropping it when somebody asks by name.
+// Retired tables and columns: listed with their size, and dropped on request.
 import { tryLock, unlock } from '../../postgres/advisory-lock.ts';
 import { inTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
-import { SCHEMA_CHANNEL } from '../state/state.ts';
+import { announceSchema } from '../state/applied-state.ts';
 import { tableKey, type SchemaModel } from '../schema/model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
-import { count } from '../checks/duplicates.ts';
+import { formatCount } from '../checks/samples.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
 
 export type Retired = {
@@ -42,7 +42,7 @@ async function locateObject(
   kind: 'table' | 'column',
   name: string,
 ): Promise<Omit<Retired, 'kind' | 'since'> | null> {
-  // Names may contain dots; the catalog knows where one ends.
+  // Names may contain dots, so the parts are found in the catalog, not by splitting.
   const [row] = await session.query<{
     schema: string;
     table: string;
@@ -94,7 +94,7 @@ export async function prune(session: Queryable, request: PruneRequest): Promise<
     const all = await readRetired(session);
     const { chosen, problems } = choose(all, request);
     if (problems.length > 0) return { dropped: [], problems };
-    // Columns first: a table that goes takes its columns with it.
+    // Columns first: dropping a table drops its columns.
     await withLockRetries(
       session,
       chosen.map((one) => tableKey(one.schema, one.table)),
@@ -103,7 +103,7 @@ export async function prune(session: Queryable, request: PruneRequest): Promise<
         inTransaction(session, { lock_timeout: request.locks.lockTimeoutMs }, async () => {
           for (const one of [...chosen].sort((a, b) => Number(b.column !== null) - Number(a.column !== null)))
             await drop(session, one);
-          await session.query(sql`select pg_notify(${SCHEMA_CHANNEL}, '')`);
+          await announceSchema(session);
         }),
     );
     return { dropped: chosen, problems: [] };
@@ -125,7 +125,7 @@ function choose(
       problems.push(problem('MIG-302', name, 'is not retired', 'svc migrate status lists what is.'));
   }
   const oldest = request.now.getTime() - request.pruneAfterMs;
-  // Without names only what costs nobody anything goes.
+  // Without names, only what is old enough and holds no data.
   const chosen = all.filter((one) =>
     request.names.length === 0
       ? one.since.getTime() <= oldest && isHarmless(one, request)
@@ -145,7 +145,7 @@ function choose(
       problem(
         'MIG-302',
         one.identity,
-        `pruning it destroys ${count(one.values)} ${what}`,
+        `pruning it destroys ${formatCount(one.values)} ${what}`,
         `If that is meant: --allow data_loss=${one.identity}`,
       ),
     );

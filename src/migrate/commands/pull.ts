@@ -1,5 +1,5 @@
-// An existing database as a svc.yaml. What the file cannot say is listed in comments where it belongs; such things
-// stay in the database, unmanaged. Reads only.
+// An existing database as a svc.yaml. What the file cannot express is listed in comments and stays in the database,
+// unmanaged. Reads only.
 import { isTransient } from '../schema/label.ts';
 import { Document, isMap, type YAMLMap } from 'yaml';
 import type {
@@ -26,7 +26,7 @@ export function renderPulled(live: Live, options: PullOptions = {}): string {
   const tables: [string, Node, string[]][] = [];
   const left: string[] = [];
   for (const table of taken) {
-    // The file names tables without their schema, so of two namesakes only one can be told.
+    // The file names tables without their schema, so of two with one name only the first can be declared.
     if (names.has(table.name)) {
       left.push(`table ${table.schema}.${table.name}: another schema has a table of this name`);
       continue;
@@ -116,7 +116,7 @@ function toTable(table: LiveTable, live: Live, notes: string[]): Node {
   };
 }
 
-// A composite key is declared by the order of its fields, so its columns must come in that order.
+// The order of the fields is the order of a composite key.
 function orderedColumns(table: LiveTable): LiveColumn[] {
   const columns = [...table.columns.values()].filter((column) => !isTransient(column.name));
   const key = table.keys.find((one) => one.kind === 'primary')?.columns ?? [];
@@ -176,7 +176,7 @@ function toDefault(column: LiveColumn): unknown {
   if (text === 'true' || text === 'false') return text === 'true';
   if (/^-?\d{1,15}$/.test(text) && column.category === 'N') return Number(text);
   const quoted = /^'((?:[^'\\]|'')*)'::[\w "]+(?:\(\d+\))?$/.exec(text)?.[1]?.replaceAll("''", "'");
-  // Only where the type is text for certain does a quoted word mean the same with and without its cast.
+  // Only for text does a quoted literal mean the same with and without its cast.
   if (quoted !== undefined && column.type === 'text' && text.endsWith('::text')) return quoted;
   return { sql: unwrapCallerHelpers(text) };
 }
@@ -189,7 +189,7 @@ function placeCheck(table: LiveTable, check: LiveCheck, placed: Map<string, Node
     placed.set(column, { ...at, ...known });
     return;
   }
-  // Any field without a check of its own can carry it: the expression is over the row.
+  // Any field without a check can carry it: the expression may use the whole row.
   const home = [...check.columns, ...table.columns.keys()].find(
     (name) => !('check' in (placed.get(name) ?? {})),
   );
@@ -197,7 +197,7 @@ function placeCheck(table: LiveTable, check: LiveCheck, placed: Map<string, Node
   else placed.set(home, { ...placed.get(home), check: strip(check.expression) });
 }
 
-/** `col = ANY (ARRAY['a'::text, …])`, the print of an enum on a text column. */
+/** `col = ANY (ARRAY['a'::text, …])` is how the server prints an enum on a text column. */
 function recognise(expression: string, column: LiveColumn | undefined): Node | null {
   if (column?.type !== 'text') return null;
   const list = /^\((?:\w+|"(?:[^"]|"")+") = ANY \(ARRAY\[((?:'(?:[^'\\]|'')*'::text(?:, )?)+)\]\)\)$/.exec(
@@ -207,7 +207,7 @@ function recognise(expression: string, column: LiveColumn | undefined): Node | n
   const values = [...list.matchAll(/'((?:[^']|'')*)'::text/g)].map((match) =>
     (match[1] ?? '').replaceAll("''", "'"),
   );
-  // One value prints as a plain comparison, so a list of one cannot have come from a declaration.
+  // An enum of one value prints as a comparison, so a list of one was not declared as an enum.
   return values.length > 1 ? { enum: values } : null;
 }
 
@@ -263,7 +263,7 @@ function toFunction(fn: LiveFunction): Node {
   };
 }
 
-// The printed argument list is split at ` DEFAULT `, argument by argument, from the known names.
+// Splits the printed argument list by the known names, and each argument at ` DEFAULT `.
 function defaultTexts(fn: LiveFunction): (string | undefined)[] {
   let rest = fn.arguments;
   return fn.argumentNames.map((_name, index) => {

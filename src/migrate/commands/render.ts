@@ -1,4 +1,4 @@
-// A plan as a person reads it, as SQL that could be run by hand, and as JSON for machines.
+// A plan for people, as SQL to run with another tool, and as JSON for machines.
 import { shortHash } from '../schema/label.ts';
 import type { MigrationPlan } from '../make-plan.ts';
 import { renderProblems } from '../problem.ts';
@@ -11,8 +11,12 @@ export type RenderOptions = {
   readonly locate: (path: string) => string | null;
   /** `app@db.internal/app`. */
   readonly database: string;
-  readonly appliedAt: Date | null;
 };
+
+/** A step in one line without formatting. */
+export function stepLine({ sign, at, summary }: Pick<Step, 'sign' | 'at' | 'summary'>): string {
+  return `${sign} ${at}: ${summary}`;
+}
 
 export function renderPlan(plan: MigrationPlan, options: RenderOptions): string {
   const { paint } = options;
@@ -85,7 +89,7 @@ function indent(text: string): string {
     .join('\n');
 }
 
-/** Runs as it is: transaction framing and timeouts are statements, too. */
+/** Complete: transactions and timeouts are statements, too. */
 export function renderSql(plan: MigrationPlan, lockTimeoutMs: number): string {
   const lines: string[] = [];
   for (const lane of LANES) {
@@ -110,7 +114,7 @@ export function renderSql(plan: MigrationPlan, lockTimeoutMs: number): string {
 export type PlanArtifact = {
   readonly format: 1;
   readonly server: number;
-  /** Of the catalog it was made against; `apply` refuses another one. */
+  /** Fingerprint of the catalog it was made for; `apply` refuses another one. */
   readonly stamp: string;
   readonly from: string | null;
   readonly to: string;
@@ -133,10 +137,10 @@ export function toArtifact(plan: MigrationPlan, locate: RenderOptions['locate'])
   return {
     format: 1,
     server: plan.serverVersion,
-    stamp: plan.catalogStamp,
+    stamp: plan.catalogFingerprint,
     from: plan.parentHash,
     to: plan.schemaHash,
-    fingerprint: fingerprint(plan),
+    fingerprint: planFingerprint(plan),
     steps: plan.steps.map((step) => ({
       sql: step.sql,
       lane: step.lane,
@@ -152,10 +156,10 @@ export function toArtifact(plan: MigrationPlan, locate: RenderOptions['locate'])
   };
 }
 
-/** The statements and what they were planned against, in one short value. */
-export function fingerprint(plan: MigrationPlan): string {
+/** Covers the statements and the catalog they were planned for. */
+export function planFingerprint(plan: MigrationPlan): string {
   return shortHash(
-    JSON.stringify([plan.catalogStamp, plan.schemaHash, plan.steps.map((step) => step.sql)]),
+    JSON.stringify([plan.catalogFingerprint, plan.schemaHash, plan.steps.map((step) => step.sql)]),
     16,
   );
 }

@@ -41,15 +41,15 @@ export class RelatedDeclarations {
     ];
   }
 
-  /** `fresh`: changed, but built only when something else here names them. */
-  of(changed: ReadonlySet<string>, fresh: ReadonlySet<string> = new Set()): Set<string> {
-    const chosen = new Set([...changed].filter((key) => !fresh.has(key)));
+  /** The changed declarations, those that name them, and whatever these name in turn. */
+  of(changed: ReadonlySet<string>): Set<string> {
+    const chosen = new Set(changed);
     if (changed.size === 0 || chosen.size === this.#items.length) return chosen;
     const names = new Set(
       this.#items.flatMap((item) => (item.name !== null && changed.has(item.key) ? [item.name] : [])),
     );
     for (const item of this.#items) {
-      if (chosen.has(item.key) || fresh.has(item.key)) continue;
+      if (chosen.has(item.key)) continue;
       if (this.#mentions(item, names)) chosen.add(item.key);
     }
     const byName = new Map<string, Item[]>();

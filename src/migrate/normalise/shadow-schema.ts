@@ -337,7 +337,7 @@ export async function normaliseInShadow(
   };
 }
 
-export function withSignature(fn: DesiredFunction, functions: Live['functions']): DesiredFunction {
+function withSignature(fn: DesiredFunction, functions: Live['functions']): DesiredFunction {
   const found = functions.get(keyOf(fn))?.[0];
   if (!found) return fn;
   const { argumentTypes, argumentNames, defaults, result } = found;

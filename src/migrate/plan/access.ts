@@ -139,8 +139,7 @@ function grantTable(steps: StepList, { table, live }: ChangeOf<'grant-table'>): 
   steps.add({
     ...onTable(table),
     table: null,
-    sql: grantTablesSql([name]),
-    part: live ? undefined : { kind: 'grant', table: name },
+    sql: grantTableSql(name),
     stage: 'grants',
     sign: live ? '~' : '+',
     summary: 'grants of the API roles',
@@ -199,7 +198,6 @@ function addReference(steps: StepList, { table, live, reference }: ChangeOf<'add
 }
 
 /** What the three API roles may do with a table; rows are the policies' business. */
-export function grantTablesSql(tables: readonly string[]): string {
-  const names = tables.join(', ');
-  return `revoke all on ${names} from public, anon, authenticated, service_role; grant select, insert, update, delete on ${names} to anon, authenticated; grant all on ${names} to service_role`;
+function grantTableSql(name: string): string {
+  return `revoke all on ${name} from public, anon, authenticated, service_role; grant select, insert, update, delete on ${name} to anon, authenticated; grant all on ${name} to service_role`;
 }

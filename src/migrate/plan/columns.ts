@@ -88,14 +88,11 @@ type On = {
 };
 
 function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void {
-  const columns = table.columns.map((column) => {
-    const sql = `${quoteIdent(column.name)} ${createdType(column)}`;
-    return { name: column.name, sql, notNull: column.notNull };
-  });
-  const clauses = columns.map((column) => `${column.sql}${column.notNull ? ' not null' : ''}`);
+  const columns = table.columns.map(
+    (column) => `${quoteIdent(column.name)} ${createdType(column)}${column.notNull ? ' not null' : ''}`,
+  );
   steps.add({
-    sql: `create table ${nameOf(table)} (${clauses.join(', ')})`,
-    part: { kind: 'table', table: nameOf(table), columns },
+    sql: `create table ${nameOf(table)} (${columns.join(', ')})`,
     stage: 'columns',
     identity: table.at,
     summary: `table ${table.name} (${table.columns.length} columns)`,
@@ -107,7 +104,6 @@ function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void
       ...onColumn(table, column),
       table: null,
       sql: `${alterColumn(table, column)} set default ${column.default.sql}`,
-      part: { kind: 'default', table: nameOf(table), column: column.name, sql: column.default.sql },
       stage: 'defaults',
       summary: `column ${column.name} default ${column.default.written}`,
     });

@@ -55,7 +55,6 @@ function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): voi
     steps.add({
       ...base,
       sql: `alter table ${nameOf(table)} add ${constraint}`,
-      part: live ? undefined : { kind: 'key', table: nameOf(table), sql: constraint },
       scans: live !== null,
       estimateMs: steps.estimate(live, BUILD_ROWS_PER_MS),
       hazards: live ? ['DATA_DEPENDENT'] : [],
@@ -100,7 +99,6 @@ function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
     identity: at,
     table: live ? keyOf(table) : null,
     sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
-    part: live ? undefined : { kind: 'check', table: nameOf(table), sql: constraint },
     stage: 'checks',
     sign: replaces ? '~' : '+',
     summary: `${what}: ${check.expression.written}`,
@@ -125,7 +123,6 @@ function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): vo
     identity: at,
     table: live ? keyOf(table) : null,
     sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
-    part: live || keyLane ? undefined : { kind: 'reference', table: nameOf(table), target, sql: constraint },
     lane: isLate ? 'concurrent' : 'metadata',
     stage: 'foreign-keys',
     summary: `foreign key ${column} → ${targetTable}.${targetColumn} on delete ${action}`,

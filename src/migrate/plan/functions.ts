@@ -61,7 +61,6 @@ function createFunction(steps: StepList, { fn, kind }: CreateFunction): void {
   steps.add({
     identity: fn.at,
     sql: create,
-    part: { kind: 'function', name: fn.name },
     stage: 'functions',
     sign: kind === 'create-function' ? '+' : '~',
     summary: `function ${fn.name}${fn.head.slice(0, fn.head.indexOf(' language '))}`,

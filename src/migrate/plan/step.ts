@@ -49,36 +49,11 @@ export type Step = {
   readonly estimateMs: number;
   readonly hazards: readonly Hazard[];
   readonly action: Action;
-  /** The part it makes of a table, or of what a table needs, that this run creates. */
-  readonly part?: TablePart | undefined;
   /** Part of the cutover, or possible only after it. */
   readonly deferred: boolean;
 };
 
 export type NumberedStep = { readonly ordinal: number; readonly step: Step };
-
-/** Names are quoted and qualified, `sql` is the clause alone. */
-export type TablePart =
-  | {
-      readonly kind: 'table';
-      readonly table: string;
-      readonly columns: ReadonlyArray<{
-        readonly name: string;
-        /** Name and type. */
-        readonly sql: string;
-        readonly notNull: boolean;
-      }>;
-    }
-  | {
-      readonly kind: 'default';
-      readonly table: string;
-      readonly column: string;
-      readonly sql: string;
-    }
-  | { readonly kind: 'key' | 'check'; readonly table: string; readonly sql: string }
-  | { readonly kind: 'reference'; readonly table: string; readonly target: string; readonly sql: string }
-  | { readonly kind: 'grant'; readonly table: string }
-  | { readonly kind: 'function'; readonly name: string };
 
 /** What the executor must do besides sending the text. */
 export type Action =

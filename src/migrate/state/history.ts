@@ -1,8 +1,29 @@
-// The way back: a file from the history becomes the model to plan for, with the renames since then turned round.
+// Past runs: listed, and turned back into a model to plan for, with the renames since then reversed.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import { unpackModel } from './state.ts';
+import { unpackModel } from './runs.ts';
 import type { ColumnModel, SchemaModel, TableModel } from '../schema/model.ts';
+
+export type HistoryRow = {
+  readonly id: string;
+  readonly kind: string;
+  readonly status: string;
+  readonly schemaHash: string;
+  readonly parentHash: string | null;
+  readonly instance: string;
+  readonly startedAt: Date;
+  readonly finishedAt: Date | null;
+  readonly steps: number;
+  readonly error: string | null;
+};
+
+export async function readHistory(session: Queryable, limit: number): Promise<HistoryRow[]> {
+  return session.query<HistoryRow>(sql`
+    select r.id::text as id, r.kind, r.status, r.schema_hash as "schemaHash", r.parent_hash as "parentHash", r.instance,
+      r.started_at as "startedAt", r.finished_at as "finishedAt", r.error,
+      (select count(*)::int from svc_meta.step s where s.run_id = r.id) as steps
+    from svc_meta.run r order by r.id desc limit ${limit}`);
+}
 
 export type PastRun = { readonly id: string; readonly schemaHash: string; readonly model: SchemaModel };
 
@@ -36,12 +57,12 @@ async function readRun(
       and (${id}::bigint is not null or ${otherThan}::text is null or schema_hash <> ${otherThan})
     order by id desc limit 1`);
   if (!row) return null;
-  // Runs of earlier versions are not packed.
+  // Earlier versions stored the model as jsonb.
   const model = row.packed === null ? row.model : unpackModel(row.packed);
   return isModel(model) ? { id: row.id, schemaHash: row.schemaHash, model } : null;
 }
 
-// Written by `startRun` from a model; the check guards against an older shape of it.
+// Guards against the shape of a model that an older version wrote.
 function isModel(value: unknown): value is SchemaModel {
   return (
     typeof value === 'object' &&
@@ -52,7 +73,7 @@ function isModel(value: unknown): value is SchemaModel {
   );
 }
 
-/** What `current` renamed, `target` must rename back, or it would come back empty beside its own data. */
+/** Renames of `current` are undone by `target`; without that it would create an empty table or column beside the data. */
 export function withRenamesReversed(target: SchemaModel, current: SchemaModel): SchemaModel {
   return {
     ...target,
@@ -60,14 +81,14 @@ export function withRenamesReversed(target: SchemaModel, current: SchemaModel): 
       const later = current.tables.find(
         (one) => one.schema === table.schema && (one.name === table.name || one.renamedFrom === table.name),
       );
-      if (!later) return plain(table);
+      if (!later) return withoutRenames(table);
       const renamedFrom = later.name === table.name ? null : later.name;
       return { ...table, renamedFrom, columns: table.columns.map((column) => reverseColumn(column, later)) };
     }),
   };
 }
 
-function plain(table: TableModel): TableModel {
+function withoutRenames(table: TableModel): TableModel {
   return {
     ...table,
     renamedFrom: null,

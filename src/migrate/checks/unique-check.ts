@@ -1,14 +1,13 @@
-// Values that occur twice where they may not, and how findings about rows are written.
+// Finds values that occur more than once where they may not.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
+import { clip, counted, SAMPLES } from './samples.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 
-export const SAMPLES = 3;
-
-/** `rowsOf`: what to look at instead of the table as it is. */
-export async function probeDuplicates(
+/** `rowsOf`: checked in place of the table itself. */
+export async function checkUnique(
   session: Queryable,
   table: DesiredTable,
   columns: readonly string[],
@@ -29,25 +28,14 @@ export async function probeDuplicates(
   );
   const [first] = rows;
   if (!first) return [];
-  const samples = rows.map((row) => `"${cut(row.value)}" ×${row.times}`).join(', ');
+  const samples = rows.map((row) => `"${clip(row.value)}" ×${row.times}`).join(', ');
   const total = Number(first.values);
   return [
     problem(
       'MIG-202',
       at,
-      `unique over (${columns.join(', ')}), but ${count(total)} ${total === 1 ? 'value occurs' : 'values occur'} more than once (${samples}${total > rows.length ? ' …' : ''})`,
+      `unique over (${columns.join(', ')}), but ${counted(total, 'value occurs', 'values occur')} more than once (${samples}${total > rows.length ? ' …' : ''})`,
       `Find them: select ${names.join(', ')}, count(*) from ${nameOf(table)} group by ${names.join(', ')} having count(*) > 1;`,
     ),
   ];
-}
-
-export function count(value: number): string {
-  return value.toLocaleString('en-US');
-}
-
-const LONGEST_SAMPLE = 60;
-
-export function cut(text: string | null): string {
-  const shown = text ?? 'null';
-  return shown.length > LONGEST_SAMPLE ? `${shown.slice(0, LONGEST_SAMPLE)}…` : shown;
 }

@@ -1,15 +1,16 @@
-// What a backfill would put into the rows there are, held against the rules of the table before a row is written:
-// large tables are filled outside the transaction, where a refusal would come too late to change nothing.
+// Checks the values that a backfill would write against the constraints of the table before a row is written: large
+// tables are filled outside the transaction, where a refusal would come too late to change nothing.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
-import { count, probeDuplicates } from './duplicates.ts';
+import { counted, countWhere } from './samples.ts';
+import { checkUnique } from './unique-check.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 
-export async function probeFill(
+export async function checkBackfill(
   session: Queryable,
   table: DesiredTable,
   live: LiveTable,
@@ -24,13 +25,13 @@ export async function probeFill(
   await session.query(raw('savepoint svc_fill'));
   try {
     const problems: MigrationProblem[] = [];
-    const empty = await countOf(session, rows, `${quoteIdent(column.name)} is null`);
+    const empty = await countWhere(session, rows, `${quoteIdent(column.name)} is null`);
     if (empty > 0 && column.notNull)
       problems.push(
         problem(
           'MIG-201',
           at,
-          `required, but ${count(empty)} ${empty === 1 ? 'row' : 'rows'} would still be NULL`,
+          `required, but ${counted(empty, 'row', 'rows')} would still be NULL`,
           'Make the expression give every row a value, for example with coalesce.',
         ),
       );
@@ -39,17 +40,17 @@ export async function probeFill(
       ...table.indexes.filter((index) => index.unique),
     ].filter(({ columns }) => known(columns));
     for (const { columns, predicate: where } of unique) {
-      const [found] = await probeDuplicates(session, table, columns, where?.sql ?? null, at, rows);
+      const [found] = await checkUnique(session, table, columns, where?.sql ?? null, at, rows);
       if (found) problems.push({ ...found, hint: 'Give each row a value of its own with backfill.' });
     }
     for (const check of table.checks.filter(({ column: on }) => on === column.name)) {
-      const bad = await countOf(session, rows, `not coalesce((\n${check.expression.sql}\n), true)`);
+      const bad = await countWhere(session, rows, `not coalesce((\n${check.expression.sql}\n), true)`);
       if (bad > 0)
         problems.push(
           problem(
             'MIG-204',
             at,
-            `${count(bad)} ${bad === 1 ? 'row' : 'rows'} would be against the ${check.role} ${check.expression.written}`,
+            `${counted(bad, 'row', 'rows')} would be against the ${check.role} ${check.expression.written}`,
             'Give these rows another value.',
           ),
         );
@@ -57,7 +58,7 @@ export async function probeFill(
     for (const key of table.foreignKeys.filter(({ column: on }) => on === column.name)) {
       const name = `${quoteIdent(table.name)}.${quoteIdent(column.name)}`;
       const target = nameOf({ schema: key.targetSchema, name: key.targetTable });
-      const bad = await countOf(
+      const bad = await countWhere(
         session,
         rows,
         `${name} is not null and not exists (select from ${target} svc_target where svc_target.${quoteIdent(key.targetColumn)} = ${name})`,
@@ -67,7 +68,7 @@ export async function probeFill(
           problem(
             'MIG-203',
             at,
-            `${count(bad)} ${bad === 1 ? 'row' : 'rows'} would point to missing ${key.targetTable}`,
+            `${counted(bad, 'row', 'rows')} would point to missing ${key.targetTable}`,
             'Give these rows the key of a row that is there.',
           ),
         );
@@ -76,7 +77,7 @@ export async function probeFill(
   } catch (error) {
     if (!isDatabaseError(error, 'data_exception')) throw error;
     await session.query(raw('rollback to savepoint svc_fill'));
-    // Of a column whose type changes, the former values may be the reason; they are asked about by themselves.
+    // Where the type changes, the former values may be the reason; the check of the type change finds these.
     if (live.columns.get(column.name)?.type !== column.type && live.columns.has(column.name)) return [];
     return [
       problem('MIG-208', at, `the value cannot be computed: ${error.message}`, 'Correct the expression.'),
@@ -92,11 +93,4 @@ function rowsAfterFill(table: DesiredTable, live: LiveTable, column: DesiredColu
     : `(\n${value}\n)::${column.typeSql}`;
   const others = [...live.columns.keys()].filter((one) => one !== column.name).map(quoteIdent);
   return `(select ${[...others, `${filled} as ${name}`].join(', ')} from ${nameOf(table)}) as ${quoteIdent(table.name)}`;
-}
-
-async function countOf(session: Queryable, rows: string, where: string): Promise<number> {
-  const [row] = await session.query<{ bad: string }>(
-    raw(`select count(*)::text as bad from ${rows} where ${where}`),
-  );
-  return Number(row?.bad ?? 0);
 }

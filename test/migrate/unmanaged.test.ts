@@ -1,7 +1,7 @@
-// What somebody does to the database by hand: what belongs to a declaration is seen and put right, anything else is
-// listed and left.
+// Manual changes to the database: parts of declarations are found and put right, anything else is
+// listed and left alone.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { readByHand } from '../../src/migrate/state/by-hand.ts';
+import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
 import { toModel } from '../../src/migrate/schema/declared.ts';
 import { configOf } from './config-of.ts';
 import { aWorld, type World } from './world.ts';
@@ -88,9 +88,11 @@ test('constraints declared as not enforced are put right', async () => {
 test('what stands by itself is listed, with what callers can reach of it', async () => {
   await world.settle(FILE);
   const list = async (): Promise<string[]> =>
-    (await world.owner.session((session) => readByHand(session, toModel(configOf(FILE)), ['public']))).map(
-      (one) => `${one.what} ${one.name}${one.open ? ' open' : ''}`,
-    );
+    (
+      await world.owner.session((session) =>
+        readUnmanagedObjects(session, toModel(configOf(FILE)), ['public']),
+      )
+    ).map((one) => `${one.what} ${one.name}${one.open ? ' open' : ''}`);
   expect(await list()).toEqual([]);
   await world.sql(`
     create view all_notes as select * from notes; grant select on all_notes to anon;

@@ -1,29 +1,28 @@
-// What somebody made in the schemas that svc manages and no file ever declared: listed for `status` and `drift`, never
-// touched. Parts of declared tables are found by the comparison itself; these stand by themselves, or it has no word
-// for them.
+// Tables, views, functions, triggers and rules in the managed schemas that no file ever declared: listed by `status` and
+// `drift`, never touched. The diff finds undeclared parts of declared tables.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import { readObjects } from './state.ts';
+import { readObjects } from './managed-objects.ts';
 import { keyOf, type SchemaModel } from '../schema/model.ts';
 
-export type ByHand = {
+export type UnmanagedObject = {
   readonly what: string;
   /** With its schema, or with the table it is on. */
   readonly name: string;
-  /** Callers of the API roles can read or call it, whatever the file says. */
+  /** The API roles can read or call it. */
   readonly open: boolean;
 };
 
-export async function readByHand(
+export async function readUnmanagedObjects(
   session: Queryable,
   model: SchemaModel,
   schemas: readonly string[],
-): Promise<ByHand[]> {
+): Promise<UnmanagedObject[]> {
   const { ownership } = await readObjects(session);
   const tables = [...ownership.tables.keys(), ...ownership.retiredTables.keys(), ...model.tables.map(keyOf)];
-  // Other signatures under a declared name are found with the declaration.
+  // The diff finds overloads of declared functions.
   const functions = [...ownership.functions, ...model.functions.map(keyOf)];
-  return session.query<ByHand>(sql`
+  return session.query<UnmanagedObject>(sql`
     with schema as (
       select n.oid, n.nspname as name, has_schema_privilege('anon', n.oid, 'usage') or has_schema_privilege('authenticated', n.oid, 'usage') as open
       from pg_namespace n where n.nspname = any (${[...schemas]})

@@ -2,14 +2,14 @@
 // database, started for as long as the command runs.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { startEmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts';
-import { silentLog } from '../log/log.ts';
-import { readPassword } from '../embedded-postgres/password.ts';
-import { readPostmasterFile } from '../embedded-postgres/postmaster-file.ts';
-import { OwnerDatabase } from '../postgres/owner-database.ts';
-import { Problem } from '../problem/problem.ts';
-import { provision } from '../provision/provision.ts';
-import { EXIT, failure } from './exit.ts';
+import { startEmbeddedPostgres } from '../../embedded-postgres/embedded-postgres.ts';
+import { silentLog } from '../../log/log.ts';
+import { readPassword } from '../../embedded-postgres/password.ts';
+import { readPostmasterFile } from '../../embedded-postgres/postmaster-file.ts';
+import { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { Problem } from '../../problem/problem.ts';
+import { provision } from '../../provision/provision.ts';
+import { EXIT, failure } from '../exit.ts';
 
 type OpenDatabase = { readonly url: string; close(): Promise<void> };
 

@@ -1,0 +1,115 @@
+// `plan`, `apply` and `down`: what a change of the file would do, and doing it.
+import { readFile, writeFile } from 'node:fs/promises';
+import { policyOf } from '../../migrate/apply/policy.ts';
+import { planFingerprint, renderPlan, renderSql, toArtifact } from '../../migrate/commands/render.ts';
+import type { MigrationPlan } from '../../migrate/make-plan.ts';
+import { migrate, migrateModel, type MigrationOutcome } from '../../migrate/migrate.ts';
+import { renderProblems } from '../../migrate/problem.ts';
+import { locator } from '../../migrate/schema/declared.ts';
+import { EMPTY_MODEL } from '../../migrate/schema/model.ts';
+import { readCurrentRun, readTargetRun, withRenamesReversed } from '../../migrate/state/history.ts';
+import { describeAddress, parseAddress } from '../../postgres/address.ts';
+import { CommandFailure, failure } from '../exit.ts';
+import type { Terminal } from '../terminal.ts';
+import { exitCodeOf, MIGRATE_EXIT, refusal } from './exit.ts';
+import { type ChangeOptions, policyFrom } from './options.ts';
+import { migrateOptions, planFile, withDatabase } from './project.ts';
+
+export type PlanOptions = ChangeOptions & { check?: boolean; json?: boolean; sql?: boolean; out?: string };
+
+export async function plan(options: PlanOptions, terminal: Terminal): Promise<void> {
+  await withDatabase(options, terminal, async (opened) => {
+    const { config } = opened.project;
+    const policy = policyFrom(options);
+    const { plan: made, superseded } = await planFile(opened, policy, 'incremental');
+    const locate = locator(config);
+    const artifact = `${JSON.stringify(toArtifact(made, locate), null, 2)}\n`;
+    if (options.out) await writeFile(options.out, artifact);
+    if (options.json) terminal.print(artifact.trimEnd());
+    else if (options.sql) terminal.print(renderSql(made, policyOf(config.migrations, policy).lockTimeoutMs));
+    else {
+      const database = describeAddress(parseAddress(opened.url));
+      terminal.print(renderPlan(made, { paint: terminal.style, locate, database }));
+      if (superseded)
+        terminal.print('this file was replaced by a newer one; applying it needs --allow-rollback');
+    }
+    if (made.problems.length > 0) throw new CommandFailure(exitCodeOf(made.problems), '');
+    if (options.check && made.steps.length > 0) throw new CommandFailure(MIGRATE_EXIT.pending, '');
+  });
+}
+
+export async function apply(
+  file: string | undefined,
+  options: ChangeOptions,
+  terminal: Terminal,
+): Promise<void> {
+  await withDatabase(options, terminal, async (opened) => {
+    const policy = policyFrom(options);
+    if (file !== undefined) await checkSavedPlan(file, (await planFile(opened, policy, 'incremental')).plan);
+    await report(await migrate(migrateOptions(opened, policy)), terminal);
+  });
+}
+
+/** A saved plan promises what will run: unless it is still exactly that, it is stale. */
+async function checkSavedPlan(file: string, now: MigrationPlan): Promise<void> {
+  const saved: unknown = JSON.parse(await readFile(file, 'utf8'));
+  const fingerprint =
+    typeof saved === 'object' && saved !== null && 'fingerprint' in saved ? saved.fingerprint : null;
+  if (fingerprint === planFingerprint(now)) return;
+  throw new CommandFailure(
+    MIGRATE_EXIT.drift,
+    `MIG-404 ${file}: the catalog or the file changed since the plan was made\n  → Make a new one: svc migrate plan --out ${file}`,
+  );
+}
+
+export async function down(
+  run: string | undefined,
+  options: ChangeOptions,
+  terminal: Terminal,
+): Promise<void> {
+  await withDatabase(options, terminal, async (opened) => {
+    const [current, target] = await opened.owner.session(async (session) => {
+      const now = await readCurrentRun(session);
+      return [now, await readTargetRun(session, run ?? null, now?.schemaHash ?? '')] as const;
+    });
+    if (target === null)
+      throw failure(
+        MIGRATE_EXIT.refused,
+        'there is no such run to go back to',
+        'svc migrate history lists them.',
+      );
+    const model = withRenamesReversed(target.model, current?.model ?? EMPTY_MODEL);
+    const policy = { ...policyFrom(options), allowRollback: true, kind: 'down' } as const;
+    await report(await migrateModel(model, () => null, migrateOptions(opened, policy)), terminal);
+    terminal.print(`the database follows the file of run ${target.id}; svc.yaml itself was not changed`);
+  });
+}
+
+async function report(outcome: MigrationOutcome, terminal: Terminal): Promise<void> {
+  switch (outcome.kind) {
+    case 'unchanged':
+      return terminal.print('nothing to do: the database is what the file says');
+    case 'elsewhere':
+      throw new CommandFailure(
+        MIGRATE_EXIT.busy,
+        'MIG-402 another instance still has the long steps of this migration under way\n  → Run it again when that is done; svc migrate status says what is left.',
+      );
+    case 'superseded':
+      throw new CommandFailure(
+        MIGRATE_EXIT.refused,
+        `MIG-403 this file (${outcome.schemaHash.slice(0, 8)}) was replaced by ${outcome.by.slice(0, 8)}\n  → To go back on purpose: --allow-rollback, or svc migrate down.`,
+      );
+    case 'refused':
+      throw refusal(outcome.problems, outcome.begun);
+    case 'applied': {
+      const { plan: made, runId } = outcome;
+      for (const hint of renderProblems(made.hints)) terminal.print(hint);
+      const late = await outcome.background;
+      if (late.length > 0) throw refusal(late, true);
+      const { length } = made.steps;
+      terminal.print(
+        `applied and verified: ${length} ${length === 1 ? 'statement' : 'statements'}, run ${runId}`,
+      );
+    }
+  }
+}

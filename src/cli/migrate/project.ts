@@ -1,0 +1,55 @@
+// The project a command works on, with its database open and ready.
+import { silentLog } from '../../log/log.ts';
+import type { MigrationPolicy } from '../../migrate/apply/policy.ts';
+import { type Planned, planMigration } from '../../migrate/commands/plan.ts';
+import type { PlanMode } from '../../migrate/make-plan.ts';
+import type { MigrateOptions } from '../../migrate/migrate.ts';
+import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { failure } from '../exit.ts';
+import { loadProject, type Project } from '../project.ts';
+import type { Terminal } from '../terminal.ts';
+import { withOwner } from './database.ts';
+import { MIGRATE_EXIT, refusal } from './exit.ts';
+import type { CommonOptions } from './options.ts';
+
+export type Opened = { readonly project: Project; readonly owner: OwnerDatabase; readonly url: string };
+
+export async function openProject(options: CommonOptions, terminal: Terminal): Promise<Project> {
+  return await loadProject(
+    { ...options, mode: 'development', mistakesExit: MIGRATE_EXIT.invalid, env: process.env },
+    terminal,
+  );
+}
+
+export async function withDatabase<T>(
+  options: CommonOptions,
+  terminal: Terminal,
+  work: (opened: Opened) => Promise<T>,
+): Promise<T> {
+  const project = await openProject(options, terminal);
+  return await withOwner(
+    project.env['SVC_DATABASE_URL'],
+    project.directory,
+    {
+      applicationName: 'svc-migrate',
+      max: 3,
+      unready: ({ message, hint }) => failure(MIGRATE_EXIT.unreachable, message, hint),
+    },
+    (owner, url) => work({ project, owner, url }),
+  );
+}
+
+export function migrateOptions({ project, owner }: Opened, policy: Partial<MigrationPolicy>): MigrateOptions {
+  return { owner, config: project.config, instance: 'svc migrate', log: silentLog, policy };
+}
+
+/** The plan for the project's file; throws where there is nothing to plan. */
+export async function planFile(
+  opened: Opened,
+  policy: Partial<MigrationPolicy>,
+  mode: PlanMode,
+): Promise<Extract<Planned, { kind: 'planned' }>> {
+  const result = await planMigration(migrateOptions(opened, policy), mode);
+  if (result.kind === 'planned') return result;
+  throw refusal(result.problems);
+}

@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { nextState, TRANSITIONS, type BackgroundEvent, type BackgroundState } from './background.ts';
+
+const EVENTS: readonly BackgroundEvent[] = [
+  'locked',
+  'first-done',
+  'all-done',
+  'budget-spent',
+  'recorded',
+  'finished',
+  'error',
+];
+
+/** Every cell: what each event leads to from each state; the events in the order of `EVENTS`. */
+test.each<readonly [BackgroundState, ...BackgroundState[]]>([
+  ['locking', 'awaited', 'locking', 'locking', 'locking', 'locking', 'locking', 'failed'],
+  ['awaited', 'awaited', 'recording', 'verifying', 'detached', 'awaited', 'awaited', 'failed'],
+  ['detached', 'detached', 'recording', 'recording', 'detached', 'unattended', 'detached', 'broken'],
+  ['verifying', 'verifying', 'verifying', 'verifying', 'verifying', 'done', 'verifying', 'broken'],
+  ['recording', 'recording', 'recording', 'recording', 'recording', 'unattended', 'recording', 'broken'],
+  ['unattended', 'unattended', 'unattended', 'unattended', 'unattended', 'unattended', 'done', 'broken'],
+  ['done', 'done', 'done', 'done', 'done', 'done', 'done', 'done'],
+  ['failed', 'failed', 'failed', 'failed', 'failed', 'failed', 'failed', 'failed'],
+  ['broken', 'broken', 'broken', 'broken', 'broken', 'broken', 'broken', 'broken'],
+])('from %s', (state, ...expected) => {
+  expect(EVENTS.map((event) => nextState(state, event))).toEqual(expected);
+});
+
+test('the table above has every state', () => {
+  expect(Object.keys(TRANSITIONS)).toHaveLength(9);
+});
+
+function run(...events: readonly BackgroundEvent[]): BackgroundState {
+  return events.reduce(nextState, 'locking');
+}
+
+test.each<readonly [string, readonly BackgroundEvent[], BackgroundState]>([
+  ['all in time: the start verifies', ['locked', 'all-done', 'recorded'], 'done'],
+  ['steps are left: the background completes', ['locked', 'first-done', 'recorded', 'finished'], 'done'],
+  [
+    'out of time, recorded before the first steps',
+    ['locked', 'budget-spent', 'recorded', 'all-done'],
+    'unattended',
+  ],
+  ['out of time, recorded after them', ['locked', 'budget-spent', 'all-done', 'recorded'], 'unattended'],
+  ['in time by a hair', ['locked', 'all-done', 'budget-spent', 'recorded'], 'done'],
+  ['an error while the start waits is the start’s', ['locked', 'error'], 'failed'],
+  ['an error after that is the background’s', ['locked', 'budget-spent', 'error'], 'broken'],
+  ['no session for the background', ['error', 'recorded'], 'failed'],
+])('%s', (_name, events, expected) => {
+  expect(run(...events)).toBe(expected);
+});

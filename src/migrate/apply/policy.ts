@@ -1,0 +1,42 @@
+// What a run may do and how long it may take: from the file, overridden by the command line.
+import type { Config } from '../../config/config.ts';
+import type { LockSettings } from '../locks.ts';
+import type { HazardPolicy } from '../plan/hazard-policy.ts';
+import type { PlanSettings } from '../plan/step-list.ts';
+import type { RunKind } from '../state/runs.ts';
+
+export type MigrationPolicy = PlanSettings &
+  HazardPolicy &
+  LockSettings & {
+    /** A file that was replaced by another one may come back: `dev`, `--allow-rollback`, `down`. */
+    readonly allowRollback: boolean;
+    /** Grows with every deployment; tells an older file from a newer one. */
+    readonly deploySeq: number | null;
+    readonly kind: RunKind;
+    /** How long a start waits for steps that hold up nobody; then they go on in the background. */
+    readonly bootBudgetMs: number;
+  };
+
+export const SERVE_POLICY: Partial<MigrationPolicy> = {};
+/** On a developer's machine any file may come back, and large tables are changed under a lock. */
+export const DEV_POLICY: Partial<MigrationPolicy> = { allowRollback: true, direct: true };
+
+export function policyOf(
+  file: Config['migrations'] | undefined,
+  overrides: Partial<MigrationPolicy> = {},
+): MigrationPolicy {
+  return {
+    maxWriteBlockMs: file?.maxWriteBlockMs ?? 100,
+    lockTimeoutMs: file?.lockTimeoutMs ?? 300,
+    lockBudgetMs: file?.lockBudgetMs ?? 60_000,
+    bootBudgetMs: file?.bootBudgetMs ?? 60_000,
+    drop: file?.drop ?? 'retire',
+    direct: false,
+    allow: [],
+    strictRollout: false,
+    allowRollback: false,
+    deploySeq: null,
+    kind: 'apply',
+    ...overrides,
+  };
+}

@@ -1,0 +1,75 @@
+// What a migration would do: for `svc migrate plan`, a start without `--migrate`, and the dashboard. Changes nothing.
+import { policyOf } from '../apply/policy.ts';
+import { makePlan, type MigrationPlan, type PlanMode } from '../make-plan.ts';
+import { type MigrateOptions, refusePooler } from '../migrate.ts';
+import { MigrationRefused, placed, type MigrationProblem } from '../problem.ts';
+import { locator, toModel, type Locate } from '../schema/declared.ts';
+import type { SchemaModel } from '../schema/model.ts';
+import { type AppliedState, hashModel, isInSync, readAppliedState } from '../state/applied-state.ts';
+import { isSuperseded, readFencingToken } from '../state/runs.ts';
+import { stepLine } from './render.ts';
+
+export type Planned =
+  | {
+      readonly kind: 'planned';
+      readonly plan: MigrationPlan;
+      readonly superseded: boolean;
+      readonly state: AppliedState | null;
+    }
+  | { readonly kind: 'refused'; readonly problems: readonly MigrationProblem[] };
+
+export async function planMigration(options: MigrateOptions, mode?: PlanMode): Promise<Planned> {
+  return planModel(toModel(options.config), locator(options.config), options, mode);
+}
+
+export async function planModel(
+  model: SchemaModel,
+  locate: Locate,
+  options: MigrateOptions,
+  mode: PlanMode = 'full',
+): Promise<Planned> {
+  const policy = policyOf(options.config.migrations, options.policy);
+  return options.owner.session(async (session): Promise<Planned> => {
+    await refusePooler(session);
+    const state = await readAppliedState(session);
+    const schemaHash = hashModel(model);
+    const fencing = await readFencingToken(session, schemaHash);
+    try {
+      const plan = await makePlan(session, model, state, policy, mode);
+      return {
+        kind: 'planned',
+        state,
+        superseded: isSuperseded(fencing, schemaHash, policy),
+        plan: { ...plan, problems: placed(plan.problems, locate), hints: placed(plan.hints, locate) },
+      };
+    } catch (error) {
+      if (error instanceof MigrationRefused)
+        return { kind: 'refused', problems: placed(error.problems, locate) };
+      throw error;
+    }
+  });
+}
+
+export type PendingCheck =
+  | { readonly kind: 'in-sync' }
+  | { readonly kind: 'superseded' }
+  | {
+      readonly kind: 'pending';
+      readonly words: readonly string[];
+      readonly problems: readonly MigrationProblem[];
+    };
+
+export async function checkPending(options: MigrateOptions): Promise<PendingCheck> {
+  const model = toModel(options.config);
+  if (await options.owner.session((session) => isInSync(session, model))) return { kind: 'in-sync' };
+  const planned = await planModel(model, locator(options.config), options, 'incremental');
+  if (planned.kind === 'refused') return { kind: 'pending', words: [], problems: planned.problems };
+  if (planned.superseded) return { kind: 'superseded' };
+  const { steps, problems } = planned.plan;
+  if (steps.length === 0 && problems.length === 0) return { kind: 'in-sync' };
+  return {
+    kind: 'pending',
+    words: steps.map(stepLine),
+    problems,
+  };
+}

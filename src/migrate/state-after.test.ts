@@ -1,0 +1,193 @@
+// What is recorded once a plan has run, from one file to the next, without a database.
+import { describe, expect, test } from 'vitest';
+import { configOf } from '../../test/migrate/config-of.ts';
+import { databaseOf, declared, NOTHING_OWNED } from '../../test/migrate/schema-without-database.ts';
+import { diff } from './diff/diff.ts';
+import { hashDeclarations } from './normalise/normalise.ts';
+import { normalFormsOf } from './normalise/normal-forms.ts';
+import { typeResolver } from './schema/column-types.ts';
+import { toModel } from './schema/declared.ts';
+import type { Ownership } from './schema/managed.ts';
+import { keyOf } from './schema/model.ts';
+import { stateAfter, type StateAfter, type StateChange } from './state-after.ts';
+import type { DeclaredRow, ManagedObjects } from './state/managed-objects.ts';
+
+function hashesOf(yaml: string): StateChange['hashes'] {
+  const model = toModel(configOf(yaml));
+  return hashDeclarations(model, typeResolver(model, new Map()), new Set());
+}
+
+/** What a run with this file has recorded. */
+function recorded(yaml: string): ManagedObjects {
+  const desired = declared(yaml);
+  const hashes = hashesOf(yaml);
+  const rows = [
+    ...desired.tables.map((table): [string, DeclaredRow] => [
+      `table ${keyOf(table)}`,
+      { hash: hashes.tables.get(keyOf(table)) ?? '', normalForms: normalFormsOf(table) },
+    ]),
+    ...desired.functions.map((fn): [string, DeclaredRow] => [
+      `function ${keyOf(fn)}`,
+      { hash: hashes.functions.get(keyOf(fn)) ?? '', normalForms: fn.normal },
+    ]),
+  ];
+  return { ownership: after(null, yaml).owned, declared: new Map(rows) };
+}
+
+const NOTHING: ManagedObjects = { ownership: NOTHING_OWNED, declared: new Map() };
+
+function after(before: string | null, next: string, change: Partial<StateChange> = {}): StateAfter {
+  const objects = before === null ? NOTHING : recorded(before);
+  const was = declared(before ?? 'tables: {}');
+  const owned = change.owned ?? objects.ownership;
+  const desired = declared(next);
+  return stateAfter({
+    model: toModel(configOf(next)),
+    desired,
+    hashes: hashesOf(next),
+    difference: diff(desired, databaseOf(was), owned),
+    objects,
+    owned,
+    renamedAway: [],
+    backfills: new Map(),
+    isLong: false,
+    drops: false,
+    ...change,
+  });
+}
+
+const written = ({ writes }: StateAfter): string[] => writes.map((one) => `${one.state} ${one.identity}`);
+const definition = ({ writes }: StateAfter, identity: string): unknown =>
+  writes.find((one) => one.identity === identity)?.definition;
+
+const FILE = `tables:
+  todos:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: size, type: integer, min: 1 }
+    indexes: [{ columns: [size] }]
+    rls:
+      - { operations: [select], using: "size > 2" }
+  notes:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+    rls: []
+rpc:
+  count_todos: { language: sql, returns: { type: bigint }, body: select count(*) from todos }
+`;
+const WITHOUT_SIZE = FILE.replace('      - { name: size, type: integer, min: 1 }\n', '')
+  .replace('    indexes: [{ columns: [size] }]\n', '')
+  .replace('using: "size > 2"', 'using: "true"');
+const WITHOUT_NOTES = FILE.replace(/ {2}notes:[^]*?rls: \[\]\n/, '');
+const WITHOUT_FUNCTION = FILE.slice(0, FILE.indexOf('rpc:'));
+
+test('the first run writes everything', () => {
+  const state = after(null, FILE);
+  expect(written(state)).toEqual([
+    'managed table public.todos',
+    'managed table public.notes',
+    'managed function public.count_todos',
+  ]);
+  expect(state.forgotten).toEqual([]);
+  expect(state.owned.tables.get('public.todos')).toEqual({
+    columns: ['id', 'size'],
+    constraints: ['todos_pkey', 'todos_size_range'],
+    indexes: ['todos_size_idx'],
+    policies: ['todos_p1_select'],
+    closed: false,
+  });
+  expect([...state.owned.functions]).toEqual(['public.count_todos']);
+});
+
+test('a run that changes nothing writes nothing', () => {
+  const state = after(FILE, FILE);
+  expect(state).toMatchObject({ writes: [], forgotten: [], forgottenLater: [] });
+  expect(state.owned).toEqual(after(null, FILE).owned);
+});
+
+test('only what changed is written', () => {
+  expect(written(after(FILE, FILE.replace('min: 1', 'min: 2')))).toEqual(['managed table public.todos']);
+  expect(written(after(FILE, FILE.replace('select count(*)', 'select sum(size)')))).toEqual([
+    'managed function public.count_todos',
+  ]);
+});
+
+test('a rename writes every table anew and forgets the old name', () => {
+  const { ownership } = recorded(FILE);
+  const owned = { ...ownership, tables: new Map(ownership.tables) };
+  const state = after(FILE, FILE, { owned, renamedAway: ['table public.things'] });
+  expect(written(state)).toEqual(['managed table public.todos', 'managed table public.notes']);
+  expect(state.forgotten).toEqual(['table public.things']);
+});
+
+describe('what leaves the file', () => {
+  test('a table is retired with what was owned of it', () => {
+    const state = after(FILE, WITHOUT_NOTES);
+    expect(written(state)).toEqual(['retired table public.notes']);
+    expect(state.forgotten).toEqual([]);
+    expect([...state.owned.retiredTables.keys()]).toEqual(['public.notes']);
+  });
+
+  test('a column is retired', () => {
+    const state = after(FILE, WITHOUT_SIZE);
+    expect(written(state)).toEqual(['managed table public.todos', 'retired column public.todos.size']);
+    expect([...state.owned.retiredColumns]).toEqual(['public.todos.size']);
+  });
+
+  test('nothing is left of what is dropped', () => {
+    expect(after(FILE, WITHOUT_NOTES, { drops: true })).toMatchObject({
+      writes: [],
+      forgotten: ['table public.notes'],
+    });
+  });
+
+  test('a function is forgotten, after the long steps where there are any', () => {
+    expect(after(FILE, WITHOUT_FUNCTION)).toMatchObject({
+      forgotten: ['function public.count_todos'],
+      forgottenLater: [],
+    });
+    expect(after(FILE, WITHOUT_FUNCTION, { isLong: true })).toMatchObject({
+      forgotten: [],
+      forgottenLater: ['function public.count_todos'],
+    });
+  });
+
+  test('what comes back is no longer retired', () => {
+    const objects = recorded(WITHOUT_SIZE);
+    const owned: Ownership = { ...objects.ownership, retiredColumns: new Set(['public.todos.size']) };
+    const state = after(WITHOUT_SIZE, FILE, { owned, objects: { ...objects, ownership: owned } });
+    expect(state.forgotten).toEqual(['column public.todos.size']);
+    expect([...state.owned.retiredColumns]).toEqual([]);
+  });
+});
+
+describe('while long steps are left', () => {
+  test('the labels they remove stay owned', () => {
+    const state = after(FILE, WITHOUT_SIZE, { isLong: true });
+    expect(definition(state, 'table public.todos')).toMatchObject({
+      leaving: {
+        constraints: ['todos_size_range'],
+        indexes: ['todos_size_idx'],
+        policies: ['todos_p1_select'],
+      },
+    });
+    expect(definition(after(FILE, WITHOUT_SIZE), 'table public.todos')).not.toHaveProperty('leaving');
+  });
+
+  test('a backfill is recorded with its value', () => {
+    const backfills = new Map([['public.todos', { size: '1' }]]);
+    expect(definition(after(FILE, FILE, { backfills, isLong: true }), 'table public.todos')).toMatchObject({
+      fills: { size: '1' },
+    });
+  });
+});
+
+test('policies of buckets are one object', () => {
+  const bucket = (using: string): string =>
+    `${FILE}storage:\n  images: { rls: [{ operations: [select], using: "${using}" }] }\n`;
+  const state = after(FILE, bucket('true'));
+  expect(written(state)).toEqual(['managed storage policies']);
+  expect(definition(state, 'storage policies')).toMatchObject({
+    canonical: { policies: [["bucket_id = 'images' and (\ntrue\n)", null]] },
+  });
+});

@@ -1,0 +1,116 @@
+// The row of `svc_meta.stamp`: which file the database follows, and a fingerprint of the catalog as the last verified
+// run left it. Makes an unchanged start cheap.
+import { createHash } from 'node:crypto';
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { raw, sql } from '../../postgres/sql.ts';
+import type { SchemaModel } from '../schema/model.ts';
+
+/** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
+export const ENGINE_VERSION = 4;
+
+/** Every instance listens here, and reads the catalog again when it is notified. */
+export const SCHEMA_CHANNEL = 'svc_schema';
+
+export type AppliedState = {
+  readonly schemaHash: string;
+  readonly catalogFingerprint: string;
+  readonly serverVersion: number;
+  readonly engineVersion: number;
+  /** False while steps are left, or the run that wrote it has not verified its result. */
+  readonly complete: boolean;
+  readonly appliedAt: Date;
+};
+
+const hashes = new WeakMap<SchemaModel, string>();
+
+/** Models are immutable, so each is serialised for its hash only once. */
+export function hashModel(model: SchemaModel): string {
+  const found = hashes.get(model) ?? createHash('sha256').update(JSON.stringify(model)).digest('hex');
+  hashes.set(model, found);
+  return found;
+}
+
+export async function readAppliedState(session: Queryable): Promise<AppliedState | null> {
+  const [row] = await session.query<AppliedState>(
+    raw(`select schema_hash as "schemaHash", catalog_stamp as "catalogFingerprint", server_version as "serverVersion",
+      engine_version as "engineVersion", complete, applied_at as "appliedAt" from svc_meta.stamp`),
+  );
+  return row ?? null;
+}
+
+export async function writeAppliedState(
+  session: Queryable,
+  state: Omit<AppliedState, 'engineVersion' | 'appliedAt'>,
+): Promise<void> {
+  await session.query(sql`
+    insert into svc_meta.stamp (schema_hash, catalog_stamp, server_version, engine_version, complete)
+    values (${state.schemaHash}, ${state.catalogFingerprint}, ${state.serverVersion}, ${ENGINE_VERSION}, ${state.complete})
+    on conflict (one) do update set schema_hash = excluded.schema_hash, catalog_stamp = excluded.catalog_stamp,
+      server_version = excluded.server_version, engine_version = excluded.engine_version,
+      complete = excluded.complete, applied_at = now()`);
+}
+
+/**
+ * What is recorded has been applied but not verified: nothing counts as proven until the state is written again. Part of
+ * the transaction that records the declarations, because a step after it may be interrupted without a trace in the
+ * catalog.
+ */
+export async function markUnverified(session: Queryable): Promise<void> {
+  await session.query(raw('update svc_meta.stamp set complete = false where complete'));
+}
+
+/** The cheap check of a start: same file, same versions, same catalog, nothing left over. */
+export async function isInSync(session: Queryable, model: SchemaModel): Promise<boolean> {
+  const state = await readAppliedState(session);
+  if (!state?.complete || state.schemaHash !== hashModel(model) || state.engineVersion !== ENGINE_VERSION)
+    return false;
+  const [server] = await session.query<{ version: number }>(
+    raw(`select current_setting('server_version_num')::int as version`),
+  );
+  if (server?.version !== state.serverVersion) return false;
+  return (await readCatalogFingerprint(session, model)) === state.catalogFingerprint;
+}
+
+/** The schemas of the model, and those of everything that is or was managed. */
+export async function readManagedSchemas(session: Queryable, model: SchemaModel): Promise<string[]> {
+  const rows = await session.query<{ schema: string }>(
+    raw(
+      `select distinct split_part(substr(identity, 7), '.', 1) as schema from svc_meta.object where kind = 'table'`,
+    ),
+  );
+  const schemas = [...model.tables, ...rows].map(({ schema }) => schema);
+  return [...new Set(['public', ...schemas])];
+}
+
+/**
+ * One number over the row versions of everything the engine compares. Data, statistics, vacuum and rolled-back
+ * DDL leave it alone; any real change of structure, grants, policies or functions changes it.
+ */
+export async function readCatalogFingerprint(session: Queryable, model: SchemaModel): Promise<string> {
+  const schemas = await readManagedSchemas(session, model);
+  const [row] = await session.query<{ fingerprint: string }>(sql`
+    with managed as materialized (
+      select c.oid, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = any (${schemas}) and c.relkind in ('r', 'p', 'i', 'S')
+      union all select c.oid, c.relkind from pg_class c where c.oid = to_regclass('storage.objects')
+    ), tables as materialized (
+      select oid from managed where relkind in ('r', 'p')
+    ), rows as (
+      select c.oid::int8 as id, c.xmin::text::int8 as version from pg_class c where c.oid in (select oid from managed)
+      union all select a.attrelid::int8 * 1600 + a.attnum, a.xmin::text::int8 from pg_attribute a where a.attnum > 0 and a.attrelid in (select oid from tables)
+      union all select d.oid::int8, d.xmin::text::int8 from pg_attrdef d where d.adrelid in (select oid from tables)
+      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid in (select oid from tables)
+      union all select i.indexrelid::int8, i.xmin::text::int8 from pg_index i where i.indrelid in (select oid from tables)
+      union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid in (select oid from tables)
+      union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where (not t.tgisinternal or t.tgenabled in ('D', 'R')) and t.tgrelid in (select oid from tables)
+      union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any (${schemas})
+      union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.nspname = any (${schemas})
+    )
+    select count(*) || ':' || coalesce(sum(hashint8extended(id, version)), 0) as fingerprint from rows`);
+  return row?.fingerprint ?? '';
+}
+
+/** Has every instance read the catalog again. */
+export async function announceSchema(session: Queryable): Promise<void> {
+  await session.query(sql`select pg_notify(${SCHEMA_CHANNEL}, '')`);
+}

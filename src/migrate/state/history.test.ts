@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import { configOf } from '../../../test/migrate/config-of.ts';
+import { toModel } from '../schema/declared.ts';
+import { withRenamesReversed } from './history.ts';
+
+function reversed(target: string, current: string): string[] {
+  const { tables } = withRenamesReversed(toModel(configOf(target)), toModel(configOf(current)));
+  return tables.flatMap((table) => [
+    table.renamedFrom === null ? table.name : `${table.renamedFrom} → ${table.name}`,
+    ...table.columns.map(({ name, renamedFrom }) =>
+      renamedFrom === null ? `  ${name}` : `  ${renamedFrom} → ${name}`,
+    ),
+  ]);
+}
+
+const file = (table: string, ...columns: readonly string[]): string => `tables:
+  ${table}
+    fields:
+${columns.map((column) => `      - { ${column}, type: text }\n`).join('')}`;
+
+test.each<readonly [string, string, string, readonly string[]]>([
+  ['nothing was renamed', file('todos:', 'name: title'), file('todos:', 'name: title'), ['todos', '  title']],
+  [
+    'a column takes its former name back',
+    file('todos:', 'name: title'),
+    file('todos:', 'name: headline, renamed_from: title'),
+    ['todos', '  headline → title'],
+  ],
+  [
+    'a table takes its former name back, with its columns',
+    file('todos:', 'name: title', 'name: done'),
+    file('tasks:\n    renamed_from: todos', 'name: headline, renamed_from: title', 'name: done'),
+    ['tasks → todos', '  headline → title', '  done'],
+  ],
+  [
+    'a rename of the earlier file is over',
+    file('todos:\n    renamed_from: things', 'name: title, renamed_from: label'),
+    file('todos:', 'name: title'),
+    ['todos', '  title'],
+  ],
+  [
+    'a table that left the file comes back under its own name',
+    file('todos:\n    renamed_from: things', 'name: title, renamed_from: label'),
+    file('notes:', 'name: text'),
+    ['todos', '  title'],
+  ],
+  [
+    'a column of another name beside it is no rename',
+    file('todos:', 'name: title'),
+    file('todos:', 'name: title', 'name: headline'),
+    ['todos', '  title'],
+  ],
+])('%s', (_name, target, current, expected) => {
+  expect(reversed(target, current)).toEqual(expected);
+});

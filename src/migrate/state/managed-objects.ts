@@ -1,0 +1,130 @@
+// The rows of `svc_meta.object`: what the engine owns, and the declarations it was made from.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { raw, sql } from '../../postgres/sql.ts';
+import type { OwnedTable, Ownership } from '../schema/managed.ts';
+
+/** Identity of the policies of all buckets, which are recorded as one object. */
+export const STORAGE_POLICIES = 'storage policies';
+
+type ObjectRow = {
+  identity: string;
+  kind: 'table' | 'column' | 'function' | 'storage_policies';
+  state: 'managed' | 'retired';
+  declared_hash: string | null;
+  definition: unknown;
+};
+
+export type ManagedObjects = {
+  readonly ownership: Ownership;
+  readonly declared: ReadonlyMap<string, DeclaredRow>;
+};
+
+export type DeclaredRow = {
+  readonly hash: string;
+  /** As it was stored; null or of an older shape where it must be read anew. */
+  readonly normalForms: unknown;
+};
+
+export async function readObjects(session: Queryable): Promise<ManagedObjects> {
+  const rows = await session.query<ObjectRow>(
+    raw('select identity, kind, state, declared_hash, definition from svc_meta.object'),
+  );
+  const tables = new Map<string, OwnedTable>();
+  const retiredTables = new Map<string, OwnedTable>();
+  const retiredColumns = new Set<string>();
+  const functions = new Set<string>();
+  const retiredFunctions = new Set<string>();
+  const storagePolicies = new Set<string>();
+  const declared = new Map<string, DeclaredRow>();
+  for (const row of rows) {
+    const name = row.identity.slice(row.identity.indexOf(' ') + 1);
+    const definition = isRecord(row.definition) ? row.definition : {};
+    if (row.declared_hash !== null && row.state === 'managed') {
+      declared.set(row.identity, { hash: row.declared_hash, normalForms: definition['canonical'] });
+    }
+    if (row.kind === 'table' && row.state === 'managed') tables.set(name, toOwnedTable(definition));
+    if (row.kind === 'table' && row.state === 'retired') retiredTables.set(name, toOwnedTable(definition));
+    if (row.kind === 'column' && row.state === 'retired') retiredColumns.add(name);
+    if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
+    if (row.kind === 'storage_policies')
+      for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
+        storagePolicies.add(label);
+  }
+  return {
+    ownership: { tables, retiredTables, retiredColumns, functions, retiredFunctions, storagePolicies },
+    declared,
+  };
+}
+
+function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
+  // What an interrupted run was to remove is still ours.
+  const leaving = isRecord(definition['leaving']) ? definition['leaving'] : {};
+  const labels = (of: string): string[] => [
+    ...new Set([...strings(definition[of]), ...strings(leaving[of])]),
+  ];
+  return {
+    columns: strings(definition['columns']),
+    constraints: labels('constraints'),
+    indexes: labels('indexes'),
+    policies: labels('policies'),
+    closed: definition['closed'] === true,
+    ...(isRecord(definition['fills']) ? { fills: texts(definition['fills']) } : {}),
+  };
+}
+
+function texts(record: Record<string, unknown>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(record).flatMap(([key, value]) => (typeof value === 'string' ? [[key, value]] : [])),
+  );
+}
+
+/** The backfills of these tables are done. */
+export async function clearBackfills(session: Queryable, identities: readonly string[]): Promise<void> {
+  await session.query(
+    sql`update svc_meta.object set definition = definition - 'fills' where identity = any (${[...identities]})`,
+  );
+}
+
+/** Everything the run was to remove is gone. */
+export async function settleObjects(session: Queryable, forgotten: readonly string[]): Promise<void> {
+  await session.query(
+    raw(`update svc_meta.object set definition = definition - 'leaving' where definition ? 'leaving'`),
+  );
+  if (forgotten.length > 0)
+    await session.query(sql`delete from svc_meta.object where identity = any (${[...forgotten]})`);
+}
+
+function strings(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [];
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+export type ObjectWrite = {
+  readonly identity: string;
+  readonly kind: ObjectRow['kind'];
+  readonly state: ObjectRow['state'];
+  readonly declaredHash: string | null;
+  readonly definition: unknown;
+};
+
+export async function writeObjects(
+  session: Queryable,
+  runId: string,
+  writes: readonly ObjectWrite[],
+  forgotten: readonly string[],
+): Promise<void> {
+  if (forgotten.length > 0) {
+    await session.query(sql`delete from svc_meta.object where identity = any (${[...forgotten]})`);
+  }
+  if (writes.length === 0) return;
+  await session.query(sql`
+    insert into svc_meta.object (identity, kind, state, declared_hash, definition, run_id)
+    select x.identity, x.kind, x.state, x."declaredHash", x.definition, ${runId}::bigint
+    from jsonb_to_recordset(${JSON.stringify(writes)}::jsonb) as x (identity text, kind text, state text, "declaredHash" text, definition jsonb)
+    on conflict (identity) do update set kind = excluded.kind, state = excluded.state, declared_hash = excluded.declared_hash,
+      definition = excluded.definition, run_id = excluded.run_id,
+      changed_at = case when svc_meta.object.state = excluded.state then svc_meta.object.changed_at else now() end`);
+}
