@@ -1,4 +1,4 @@
-// The deployment API, spoken by `svc deploy` to a managed cloud or to `svc receive`:
+// Client of the deployment API, between `svc deploy` and a managed cloud or `svc receive`:
 //   POST /deploy/v1/projects                             → { project_id }
 //   POST /deploy/v1/projects/<id>/deployments  (archive) → { deployment_id, status }
 //   GET  /deploy/v1/projects/<id>/deployments/<id>       → { deployment_id, status, message, log }
@@ -22,9 +22,9 @@ export type Deployment = {
   readonly status: DeploymentStatus;
   /** Why it failed. */
   readonly message: string | undefined;
-  /** Lines for the person who deploys. */
+  /** Progress lines for the user. */
   readonly log: readonly string[];
-  /** The release that has the traffic, if any. */
+  /** Id of the live release, if any. */
   readonly live: string | undefined;
 };
 
@@ -35,22 +35,27 @@ export class DeployClient {
   constructor(base: string, token: string) {
     const url = new URL(base);
     if (url.protocol === 'http:' && !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)) {
-      throw new Problem('insecure_deploy', 500, `${url.origin} would get the deploy token unencrypted`, {
-        hint: 'Use https://.',
-      });
+      throw new Problem(
+        'insecure_deploy',
+        500,
+        `The deploy token would be sent to ${url.origin} unencrypted`,
+        {
+          hint: 'Use https://.',
+        },
+      );
     }
     this.#base = base.replace(/\/+$/, '') + PREFIX;
     this.#token = token;
   }
 
   async createProject(name: string | undefined): Promise<string> {
-    const answer = await this.#ask('POST', '/projects', JSON.stringify({ name: name ?? null }));
+    const answer = await this.#send('POST', '/projects', JSON.stringify({ name: name ?? null }));
     return field(answer, 'project_id');
   }
 
   async upload(projectId: string, archive: string, sha256: string): Promise<string> {
     const { size } = await stat(archive);
-    const answer = await this.#ask(
+    const answer = await this.#send(
       'POST',
       `/projects/${encodeURIComponent(projectId)}/deployments`,
       createReadStream(archive),
@@ -61,8 +66,8 @@ export class DeployClient {
 
   async read(projectId: string, deploymentId: string): Promise<Deployment> {
     const path = `/projects/${encodeURIComponent(projectId)}/deployments/${encodeURIComponent(deploymentId)}`;
-    const answer = await this.#ask('GET', path);
-    const status = STATUSES.find((one) => one === field(answer, 'status'));
+    const answer = await this.#send('GET', path);
+    const status = STATUSES.find((known) => known === field(answer, 'status'));
     if (!status) throw unexpected('it has no status');
     const { message, log, live }: { message?: unknown; log?: unknown; live?: unknown } = answer;
     return {
@@ -74,7 +79,7 @@ export class DeployClient {
     };
   }
 
-  /** Follows a deployment to its end. */
+  /** Polls until the deployment is live or failed. */
   async follow(projectId: string, deploymentId: string, onLine: (line: string) => void): Promise<Deployment> {
     let shown = 0;
     for (;;) {
@@ -86,7 +91,7 @@ export class DeployClient {
     }
   }
 
-  async #ask(
+  async #send(
     method: string,
     path: string,
     body?: string | Readable,
@@ -101,18 +106,19 @@ export class DeployClient {
           ...headers,
           authorization: `Bearer ${this.#token}`,
         },
-        // A redirect could lead the token elsewhere.
+        // A redirect could leak the token to another host.
         redirect: 'error',
         signal: AbortSignal.timeout(body instanceof Readable ? UPLOAD_TIMEOUT_MS : REQUEST_TIMEOUT_MS),
         ...(body === undefined ? {} : { body: body instanceof Readable ? Readable.toWeb(body) : body }),
         ...(body instanceof Readable ? { duplex: 'half' as const } : {}),
       });
     } catch (cause) {
-      const why = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+      // fetch wraps the system error.
+      const reason = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
       throw new Problem('deploy_unreachable', 502, `${new URL(this.#base).origin} cannot be reached`, {
         cause,
-        details: why instanceof Error ? why.message : undefined,
-        hint: 'Check --to, and that `svc receive` runs there.',
+        details: reason instanceof Error ? reason.message : undefined,
+        hint: 'Check --to, and that `svc receive` is running there.',
       });
     }
     const text = await response.text();
@@ -120,7 +126,7 @@ export class DeployClient {
     try {
       answer = JSON.parse(text);
     } catch (cause) {
-      throw unexpected(`status ${response.status}, and no JSON`, cause);
+      throw unexpected(`status ${response.status}, not JSON`, cause);
     }
     if (typeof answer !== 'object' || answer === null) throw unexpected(`status ${response.status}`);
     if (response.ok) return answer;
@@ -128,7 +134,7 @@ export class DeployClient {
     throw new Problem(
       typeof code === 'string' ? code : 'deploy_refused',
       response.status,
-      typeof message === 'string' ? message : `The other side answered ${response.status}`,
+      typeof message === 'string' ? message : `The server answered ${response.status}`,
       { hint: typeof hint === 'string' ? hint : undefined },
     );
   }
@@ -141,13 +147,8 @@ function field(answer: object, name: string): string {
 }
 
 function unexpected(what: string, cause?: unknown): Problem {
-  return new Problem(
-    'deploy_answer',
-    502,
-    `The other side's answer is not one of the deployment API: ${what}`,
-    {
-      cause,
-      hint: 'Does --to name a server that runs `svc receive`?',
-    },
-  );
+  return new Problem('deploy_answer', 502, `The server's response is not from the deployment API: ${what}`, {
+    cause,
+    hint: 'Check that --to is a server that runs `svc receive`.',
+  });
 }

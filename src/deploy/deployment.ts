@@ -1,5 +1,5 @@
-// One deployment: an archive is built, started beside the live release, given the traffic, and watched. The former
-// release runs until the new one has proved itself, so going back needs no start.
+// One deployment: builds an archive, starts it beside the live release, switches the traffic and watches it. The
+// previous release keeps running until the new one has passed its probation, so a rollback needs no start.
 import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '../log/log.ts';
@@ -11,21 +11,21 @@ import type { ReleaseStore } from './release-store.ts';
 
 export type DeploymentOptions = {
   readonly id: string;
-  /** Makes the release; it reports its steps line by line. */
+  /** Creates the release; `onLine` gets its progress. */
   readonly release: (onLine: (line: string) => void) => Release;
   readonly live: LiveRelease;
   readonly store: ReleaseStore;
   readonly log: Log;
-  /** How long the new release is watched before the former one is let go. */
+  /** How long the new release is watched before the previous one is stopped. */
   readonly probationMs: number;
 };
 
 const PROBE_MS = 500;
-/** Consecutive failed probes that end a probation. */
-const TOLERATED_FAILURES = 4;
-const SHOWN_DETAILS = 40;
+/** Consecutive failed probes that fail the probation. */
+const MAX_FAILURES = 4;
+const MAX_DETAIL_LINES = 40;
 
-/** Which statuses may follow each. */
+/** Allowed transitions. */
 const NEXT_STATUSES: Readonly<Record<DeploymentStatus, readonly DeploymentStatus[]>> = {
   building: ['starting', 'failed'],
   starting: ['watching', 'failed'],
@@ -36,7 +36,7 @@ const NEXT_STATUSES: Readonly<Record<DeploymentStatus, readonly DeploymentStatus
 
 export class Deployment {
   readonly id: string;
-  /** Lines for the person who deploys. */
+  /** Progress lines for the user. */
   readonly lines: string[] = [];
   readonly #options: DeploymentOptions;
   readonly #release: Release;
@@ -46,7 +46,7 @@ export class Deployment {
   constructor(options: DeploymentOptions) {
     this.id = options.id;
     this.#options = options;
-    this.#release = options.release((line) => this.#say(line));
+    this.#release = options.release((line) => this.#report(line));
   }
 
   get status(): DeploymentStatus {
@@ -58,18 +58,18 @@ export class Deployment {
     return this.#message;
   }
 
-  /** Never rejects: how it ended is in the status. */
+  /** Never rejects; the outcome is in `status`. */
   async run(archive: string): Promise<void> {
     const { live, log } = this.#options;
-    const former = live.release;
+    const previous = live.release;
     try {
       await this.#goLive(archive);
-      await former?.stop();
+      await previous?.stop();
       await this.#options.store.removeOld();
     } catch (error) {
       if (this.#status === 'live')
-        log.error({ err: error, release: this.id }, 'the former release was not cleaned up');
-      else await this.#goBack(error, former);
+        log.error({ err: error, release: this.id }, 'could not clean up the previous release');
+      else await this.#rollBack(error, previous);
     } finally {
       await rm(archive, { force: true });
     }
@@ -81,7 +81,7 @@ export class Deployment {
     this.#enter('starting', 'starting the release beside the live one');
     await this.#release.start();
     live.switchTo(this.#release);
-    this.#enter('watching', 'ready; it has the traffic now');
+    this.#enter('watching', 'ready; it receives the traffic now');
     await this.#watch();
     await store.setLive(this.id);
     this.#enter('live', 'live');
@@ -93,7 +93,7 @@ export class Deployment {
     while (performance.now() < until) {
       await delay(PROBE_MS);
       failures = (await this.#release.isReady()) ? 0 : failures + 1;
-      if (!this.#release.running || failures >= TOLERATED_FAILURES) {
+      if (!this.#release.running || failures >= MAX_FAILURES) {
         throw new Problem('unhealthy', 500, 'The release did not stay healthy', {
           details: this.#release.output,
         });
@@ -101,16 +101,16 @@ export class Deployment {
     }
   }
 
-  async #goBack(error: unknown, former: Release | undefined): Promise<void> {
+  async #rollBack(error: unknown, previous: Release | undefined): Promise<void> {
     const { live, log } = this.#options;
     if (live.release === this.#release) {
-      live.switchTo(former);
-      if (former?.running) this.#say(`back to release ${former.id}`);
+      live.switchTo(previous);
+      if (previous?.running) this.#report(`back to release ${previous.id}`);
     }
     const problem = error instanceof Problem ? error : undefined;
     if (!problem) log.error({ err: error, release: this.id }, 'fault');
-    for (const line of problem?.details?.split('\n').slice(-SHOWN_DETAILS) ?? []) this.#say(line);
-    this.#message = problem?.message ?? 'The deployment failed for a reason that is in the log of the server';
+    for (const line of problem?.details?.split('\n').slice(-MAX_DETAIL_LINES) ?? []) this.#report(line);
+    this.#message = problem?.message ?? 'The deployment failed; see the log of the server';
     await this.#release.remove();
     this.#enter('failed', `failed: ${this.#message}`);
   }
@@ -119,11 +119,11 @@ export class Deployment {
     if (!NEXT_STATUSES[this.#status].includes(status)) {
       throw new Error(`a deployment cannot go from ${this.#status} to ${status}`);
     }
-    this.#say(line);
+    this.#report(line);
     this.#status = status;
   }
 
-  #say(line: string): void {
+  #report(line: string): void {
     this.lines.push(line);
     this.#options.log.info({ release: this.id }, line);
   }

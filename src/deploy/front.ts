@@ -1,5 +1,5 @@
-// Passes requests from the open port to the live release, byte for byte. A release can so be replaced while requests are
-// under way on the former one.
+// Reverse proxy from the public port to the live release. Lets a release be replaced while requests are in flight on
+// the previous one.
 import {
   Agent,
   request as httpRequest,
@@ -33,10 +33,10 @@ export class Front {
       const known = headers[name];
       headers[name] = known === undefined ? value : [known, value].flat().map(String);
     }
-    // A proxy in front of us may have set it; we append the address we see.
-    const seen = request.socket.remoteAddress ?? 'unknown';
+    // A proxy in front of us may have set it; append the address of our peer.
+    const peer = request.socket.remoteAddress ?? 'unknown';
     const before = headers['x-forwarded-for'];
-    headers['x-forwarded-for'] = before === undefined ? seen : `${[before].flat().join(', ')}, ${seen}`;
+    headers['x-forwarded-for'] = before === undefined ? peer : `${[before].flat().join(', ')}, ${peer}`;
     if (request.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked';
     const onward = httpRequest(
       {
@@ -74,6 +74,6 @@ export class Front {
 }
 
 function unavailable(response: ServerResponse): void {
-  const body = JSON.stringify({ code: 'no_release', message: 'No release is being served' });
+  const body = JSON.stringify({ code: 'no_release', message: 'No release is live' });
   response.writeHead(503, { 'content-type': 'application/json', 'retry-after': '1' }).end(body);
 }

@@ -1,4 +1,4 @@
-// Which release has the traffic. One that ends by itself is started again, after ever longer waits.
+// The release that receives the traffic. If it exits by itself, it is restarted with growing delays.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '../log/log.ts';
 import type { Release } from './release.ts';
@@ -9,7 +9,7 @@ export class LiveRelease {
   readonly #log: Log;
   #release: Release | undefined;
   #restart: Promise<void> | undefined;
-  /** A deployment decides itself what follows when a release ends. */
+  /** False during a deployment, which handles exits itself. */
   #supervised = true;
   #stopping = false;
 
@@ -21,7 +21,7 @@ export class LiveRelease {
     return this.#release;
   }
 
-  /** Where to send requests; undefined while nobody would answer. */
+  /** Where to send requests; undefined while no release runs. */
   get port(): number | undefined {
     return this.#release?.running ? this.#release.port : undefined;
   }
@@ -30,7 +30,7 @@ export class LiveRelease {
     this.#release = release;
   }
 
-  /** Runs a deployment, which may switch. */
+  /** Runs a deployment without restarting releases meanwhile. */
   async during(deployment: () => Promise<void>): Promise<void> {
     this.#supervised = false;
     try {
@@ -44,7 +44,7 @@ export class LiveRelease {
   restartIfEnded(): void {
     const release = this.#release;
     if (this.#restart || !this.#supervised || this.#stopping || !release || release.running) return;
-    this.#restart = this.#startAgain(release).finally(() => {
+    this.#restart = this.#restartLoop(release).finally(() => {
       this.#restart = undefined;
       this.restartIfEnded();
     });
@@ -56,20 +56,20 @@ export class LiveRelease {
     await this.#restart;
   }
 
-  async #startAgain(release: Release): Promise<void> {
-    const isWanted = (): boolean => !this.#stopping && this.#release === release && !release.running;
-    for (let attempt = 0; isWanted(); attempt++) {
+  async #restartLoop(release: Release): Promise<void> {
+    const isNeeded = (): boolean => !this.#stopping && this.#release === release && !release.running;
+    for (let attempt = 0; isNeeded(); attempt++) {
       const waitMs = RESTART_DELAYS_MS[Math.min(attempt, RESTART_DELAYS_MS.length - 1)] ?? 0;
-      this.#log.error({ release: release.id, waitMs }, 'the live release ended; starting it again');
+      this.#log.error({ release: release.id, waitMs }, 'the live release exited; restarting it');
       await delay(waitMs);
-      if (!isWanted()) return;
+      if (!isNeeded()) return;
       try {
         await release.start();
       } catch (error) {
-        this.#log.error({ err: error, release: release.id }, 'the live release does not start');
+        this.#log.error({ err: error, release: release.id }, 'the live release did not start');
         continue;
       }
-      // Another one may have been deployed meanwhile.
+      // A deployment may have switched releases meanwhile.
       if (this.#release !== release) await release.stop();
       return;
     }

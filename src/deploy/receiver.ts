@@ -1,5 +1,4 @@
-// The self-hosted receiver of `svc deploy`: the deployment API on the open port, and every other request passed to
-// the release that is live.
+// `svc receive`: serves the deployment API on the public port and forwards every other request to the live release.
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -17,25 +16,25 @@ import { Release } from './release.ts';
 import { ReleaseStore } from './release-store.ts';
 
 export type ReceiverOptions = {
-  /** State: releases and which one is live. */
+  /** Where releases and the state are kept. */
   readonly directory: string;
   readonly token: string;
   readonly env: Environment;
   readonly launcher: string;
   readonly log: Log;
-  /** The log of the releases, as they write it. */
+  /** Receives the output of the releases. */
   readonly onOutput: (text: string) => void;
-  /** How long a new release is watched before the former one is let go. */
+  /** How long a new release is watched before the previous one is stopped. */
   readonly probationMs?: number | undefined;
   readonly uploadStallMs?: number | undefined;
 };
 
-const SHORTEST_TOKEN = 20;
+const MIN_TOKEN_LENGTH = 20;
 const MAX_ARCHIVE_BYTES = 256 * 1024 * 1024;
 const PROBATION_MS = 10_000;
-/** An upload that sends nothing for so long is given up: others wait for it. */
+/** An upload without data for this long is aborted: it blocks other deployments. */
 const UPLOAD_STALL_MS = 60_000;
-/** How long a caller without the token may go on sending its body. */
+/** How long a client without the token may keep sending its body. */
 const UNAUTHORIZED_BODY_MS = 5_000;
 
 export class Receiver {
@@ -55,14 +54,14 @@ export class Receiver {
     this.#store = store;
     this.#live = new LiveRelease(options.log);
     this.#server = createServer((request, response) => this.#onRequest(request, response));
-    // Uploads to functions may be long; the service behind has its own limits.
+    // Uploads may take long; the release enforces its own limits.
     this.#server.requestTimeout = 0;
   }
 
   static async open(options: ReceiverOptions): Promise<Receiver> {
-    if (options.token.length < SHORTEST_TOKEN) {
+    if (options.token.length < MIN_TOKEN_LENGTH) {
       throw new Problem('weak_token', 500, 'SVC_DEPLOY_TOKEN is missing or too short', {
-        hint: `It is the key to this server: ${SHORTEST_TOKEN} characters at least, for example from \`openssl rand -hex 32\`.`,
+        hint: `It controls this server. Use at least ${MIN_TOKEN_LENGTH} characters, such as \`openssl rand -hex 32\` makes.`,
       });
     }
     return new Receiver(options, await ReleaseStore.open(options.directory));
@@ -90,7 +89,7 @@ export class Receiver {
     this.#stopping = true;
     const closed = new Promise((resolve) => this.#server.close(resolve));
     await this.#live.stop();
-    // A deployment under way fails of that, and may have gone back to the former release.
+    // A deployment in progress fails now, and may have rolled back to the previous release: stop that too.
     await this.#deploying;
     await this.#live.stop();
     this.#server.closeAllConnections();
@@ -103,8 +102,8 @@ export class Receiver {
     try {
       await release.start();
     } catch (error) {
-      // After a reboot the database may come up later than this.
-      this.#options.log.error({ err: error, release: id }, 'the live release does not start');
+      // Not fatal: after a reboot the database may start later than this.
+      this.#options.log.error({ err: error, release: id }, 'the live release did not start');
     }
     this.#live.switchTo(release);
     this.#live.restartIfEnded();
@@ -138,15 +137,15 @@ export class Receiver {
   }
 
   async #answer(request: IncomingMessage, path: string): Promise<[number, object]> {
-    if (!this.#isAllowed(request.headers.authorization)) {
+    if (!this.#isAuthorized(request.headers.authorization)) {
       throw new Problem('unauthorized', 401, 'The deploy token is missing or wrong');
     }
     if (path === '/projects' && request.method === 'POST') return [201, { project_id: this.projectId }];
     const [, project, kind, id] = /^\/projects\/([^/]+)\/(deployments)(?:\/([^/]+))?$/.exec(path) ?? [];
     if (kind === undefined) throw new Problem('not_found', 404, 'No such path');
     if (project !== this.projectId) {
-      throw new Problem('project_not_found', 404, `This server is not the home of project ${project}`, {
-        hint: 'Remove project.cloud.project_id from the file to deploy it here as a new one.',
+      throw new Problem('project_not_found', 404, `Project ${project} is not on this server`, {
+        hint: 'To deploy it here as a new project, remove project.cloud.project_id from svc.yaml.',
       });
     }
     if (id === undefined && request.method === 'POST') return [202, await this.#accept(request)];
@@ -158,7 +157,7 @@ export class Receiver {
 
   async #accept(request: IncomingMessage): Promise<object> {
     if (this.#busy || this.#stopping) {
-      throw new Problem('deployment_running', 409, 'Another deployment is under way', {
+      throw new Problem('deployment_running', 409, 'Another deployment is in progress', {
         hint: 'Try again when it has ended.',
       });
     }
@@ -194,7 +193,11 @@ export class Receiver {
     await pipeline(request, digest.through, createWriteStream(archive, { mode: 0o600 }));
     request.setTimeout(0);
     if (digest.sha256() !== request.headers[SHA256_HEADER]) {
-      throw new Problem('hash_mismatch', 400, `The archive is not what ${SHA256_HEADER} says`);
+      throw new Problem(
+        'hash_mismatch',
+        400,
+        `The SHA-256 of the archive is not the one in ${SHA256_HEADER}`,
+      );
     }
   }
 
@@ -205,7 +208,7 @@ export class Receiver {
     return new Release({ id, directory, env, launcher, log, onLine, onOutput, onExit });
   }
 
-  #isAllowed(authorization: string | undefined): boolean {
+  #isAuthorized(authorization: string | undefined): boolean {
     const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
     return timingSafeEqual(digest(authorization ?? ''), digest(`Bearer ${this.#options.token}`));
   }

@@ -1,4 +1,4 @@
-// What a receiver keeps on disk: its project id, which release is live, and a folder for each release.
+// The receiver's state on disk: its project id, the live release, and a folder per release.
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 type State = { readonly projectId: string; readonly live: string | undefined };
 
-/** Former releases that stay on disk. */
+/** Previous releases that stay on disk. */
 const KEPT_RELEASES = 5;
 const UPLOAD_SUFFIX = '.tgz';
 
@@ -30,7 +30,7 @@ export class ReleaseStore {
     const store = new ReleaseStore(file, releases, stored ?? fresh);
     if (!stored) await store.#save();
     for (const name of await readdir(releases)) {
-      // A receiver that was killed during an upload left it.
+      // Left by a receiver that was killed during an upload.
       if (name.endsWith(UPLOAD_SUFFIX)) await rm(join(releases, name), { force: true });
     }
     return store;
@@ -61,7 +61,7 @@ export class ReleaseStore {
     const names = (await readdir(this.#releases)).filter(
       (name) => name !== this.#state.live && !name.endsWith(UPLOAD_SUFFIX),
     );
-    // Names begin with their time.
+    // Names begin with a timestamp.
     const old = names.sort((a, b) => a.localeCompare(b)).slice(0, -KEPT_RELEASES);
     for (const name of old) await rm(this.folderOf(name), { recursive: true, force: true });
   }

@@ -1,5 +1,5 @@
-// One release on the server: an archive is unpacked and its functions bundled, then a `svc serve` of its own runs on a
-// loopback port. It knows nothing of other releases.
+// One release: its archive is unpacked, its functions are bundled, and a `svc serve` process runs it on a loopback
+// port.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createReadStream, existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -20,15 +20,15 @@ import type { Environment } from '../functions/sources/install.ts';
 export type ReleaseOptions = {
   readonly id: string;
   readonly directory: string;
-  /** What `svc serve` and its functions get. */
+  /** Environment of `svc serve`. */
   readonly env: Environment;
-  /** The launcher of this very program. */
+  /** Path of svc's own launcher. */
   readonly launcher: string;
   readonly log: Log;
   readonly onLine: (line: string) => void;
-  /** The service's own log, as it is written. */
+  /** Receives the output of the process. */
   readonly onOutput: (text: string) => void;
-  /** Its process ended, for whatever reason. */
+  /** Called when the process exits, for any reason. */
   readonly onExit: () => void;
 };
 
@@ -57,12 +57,12 @@ export class Release {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** The end of what it printed; for the person who deploys. */
+  /** The end of its output, for the user. */
   get output(): string {
     return this.#output.trim();
   }
 
-  /** Archive → directory with svc.yaml and a verified bundle. */
+  /** Unpacks the archive and builds a verified bundle. */
   async build(archive: string): Promise<void> {
     const { directory, env, log, onLine } = this.#options;
     await rm(directory, { recursive: true, force: true });
@@ -75,7 +75,7 @@ export class Release {
     const text = readFileSync(file, 'utf8');
     const loaded = loadConfig({ name: 'svc.yaml', directory, text }, { variables: env });
     if (!loaded.ok) {
-      throw new Problem('bad_config', 422, 'The configuration does not hold on this server', {
+      throw new Problem('bad_config', 422, 'The configuration is not valid on this server', {
         details: renderMistakes(loaded.mistakes, { file: 'svc.yaml', text, color: false }),
       });
     }
@@ -96,7 +96,7 @@ export class Release {
     }
   }
 
-  /** Starts it and waits until it is ready. What fails leaves nothing running. */
+  /** Starts it and waits until it is ready. If it throws, nothing is left running. */
   async start(): Promise<void> {
     const { directory, env, launcher, onOutput, onExit } = this.#options;
     this.#port = await freePort();
@@ -113,7 +113,7 @@ export class Release {
         '127.0.0.1',
         '--port',
         String(this.#port),
-        // The pipe closes when the receiver ends, however it does; nobody could reach the release any more.
+        // Even a killed receiver closes the pipe; without it the release would be unreachable.
         '--until-stdin-ends',
       ],
       { cwd: directory, env: { ...env }, stdio: ['pipe', 'pipe', 'pipe'] },
@@ -133,11 +133,11 @@ export class Release {
       if (await this.isReady()) return;
       await delay(PROBE_MS);
     }
-    const why = this.running
+    const reason = this.running
       ? `was not ready within ${READY_TIMEOUT_MS / 1000} s`
       : 'ended before it was ready';
     await this.stop();
-    throw new Problem('not_ready', 500, `The release ${why}`, { details: this.output });
+    throw new Problem('not_ready', 500, `The release ${reason}`, { details: this.output });
   }
 
   async isReady(): Promise<boolean> {
@@ -148,12 +148,12 @@ export class Release {
       await response.arrayBuffer();
       return response.ok;
     } catch {
-      // Not listening; the caller knows whether it should be.
+      // Not listening (yet).
       return false;
     }
   }
 
-  /** Drains and ends it. */
+  /** Drains and stops it. */
   async stop(): Promise<void> {
     const child = this.#child;
     if (!child || !this.running) return;

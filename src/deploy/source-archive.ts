@@ -1,4 +1,4 @@
-// What `svc deploy` uploads: the configuration and the sources; no dependencies and no secrets.
+// Builds the archive that `svc deploy` uploads: configuration and sources, without dependencies and secrets.
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative, sep } from 'node:path';
@@ -17,7 +17,7 @@ export type SourceArchive = {
   close(): Promise<void>;
 };
 
-/** `files` are further files the configuration names, as absolute paths. */
+/** `files`: absolute paths of other files the configuration refers to. */
 export async function archiveSources(
   config: Config,
   directory: string,
@@ -38,7 +38,7 @@ export async function archiveSources(
     }
     entries.set(path, { path, content: { file, size: (await stat(file)).size } });
   }
-  // As written: the server substitutes variables with its own values.
+  // Unsubstituted: the server uses its own values for variables.
   entries.set('svc.yaml', { path: 'svc.yaml', content: Buffer.from(config.source.text) });
   const folder = await mkdtemp(join(tmpdir(), 'svc-deploy-'));
   const file = join(folder, 'sources.tgz');

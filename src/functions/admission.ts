@@ -1,12 +1,11 @@
-// Which requests may begin: counts those that were accepted until their answers are out, so that a shutdown can
-// wait for them.
+// Counts requests from acceptance until their response is sent, so that a shutdown can drain them.
 import { draining } from './problem.ts';
 
 export class Admission {
   #accepted = 0;
   #idle: PromiseWithResolvers<void> | undefined;
 
-  /** Accepts a request, or throws while draining. Returns what ends it; calling that again does nothing. */
+  /** Accepts a request, or throws while draining. The returned function releases it; further calls do nothing. */
   accept(): () => void {
     if (this.#idle) throw draining();
     this.#accepted++;
@@ -18,7 +17,7 @@ export class Admission {
     };
   }
 
-  /** Refuses what comes from now on; resolves when all that was accepted has ended. */
+  /** Refuses new requests; resolves when those in flight have ended. */
   async drain(): Promise<void> {
     this.#idle ??= Promise.withResolvers();
     if (this.#accepted === 0) this.#idle.resolve();

@@ -1,4 +1,4 @@
-// Code functions, from start to stop: load a generation of the code → serve → reload → drain → stop.
+// The functions feature: loads a generation of the code, serves it, reloads, drains and stops.
 import type { Config } from '../config/config.ts';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
@@ -18,13 +18,13 @@ import type { Loaded } from './worker/protocol.ts';
 
 export type FunctionsOptions = {
   readonly publishableKey: string;
-  /** The service as this machine reaches it, known once it listens. */
+  /** The service's URL on this machine, known once it listens. */
   readonly loopbackUrl: () => string;
-  /** `development` runs the sources, installs their dependencies and follows their changes. */
+  /** `development` runs the sources, installs their dependencies and watches them. */
   readonly mode: 'development' | 'production';
   /** Worker processes; min(4, CPUs) by default. */
   readonly size?: number | undefined;
-  /** JavaScript heap of one worker. */
+  /** JavaScript heap limit of one worker. */
   readonly memoryMb?: number | undefined;
   /** The Node binary that runs workers; the current one by default. */
   readonly runtime?: string | undefined;
@@ -40,7 +40,7 @@ export type FunctionsStatus = {
     readonly readyMs: number | undefined;
   }>;
   readonly functions: readonly string[];
-  /** By function, why its code did not load; as the workers that loaded it last say. */
+  /** By function, why its code failed to load the last time. */
   readonly failures: ReadonlyMap<string, string>;
 };
 
@@ -52,12 +52,12 @@ export class Functions {
   readonly #pool = new WorkerPool();
   readonly #admission = new Admission();
   readonly #folders: CodeFolders;
-  /** One at a time: a change of the code must not overtake a change of the file. */
+  /** One at a time: a source change must not finish after a newer change of svc.yaml. */
   readonly #reloads = new SerialQueue();
   readonly #failures = new Map<string, string>();
   #attached: Attached | undefined;
   #served: Generation = NO_FUNCTIONS;
-  /** What is loaded again when the sources change. */
+  /** Reloaded when the sources change. */
   #config: Config | undefined;
   #folder: CodeFolder | undefined;
   #installedFor: string | undefined;
@@ -82,7 +82,7 @@ export class Functions {
     };
   };
 
-  /** Throws what `reload` would refuse of this configuration, and changes nothing: asked before the database is. */
+  /** Throws if `reload` would refuse this configuration. Changes nothing; runs before the migration. */
   check(config: Config): Promise<void> {
     return this.#reloads.run(async () => {
       if (this.#stopped || config.functions.length === 0) return;
@@ -92,22 +92,19 @@ export class Functions {
     });
   }
 
-  /** Starts or replaces workers so that they run this configuration. When it throws, the former one is served on. */
+  /** Starts or replaces workers to run this configuration. If it throws, the previous one stays in service. */
   reload(config: Config): Promise<void> {
     return this.#reloads.run(() => this.#reload(config));
   }
 
-  /** Runs the sources as they are now, under the configuration that is served when its turn comes. */
+  /** Reloads the sources. Uses the configuration that is current when this reload's turn comes. */
   refresh(): Promise<void> {
     return this.#reloads.run(async () => {
       if (this.#config) await this.#reload(this.#config);
     });
   }
 
-  /**
-   * Refuses new requests, and resolves when those that were accepted are answered. The server should still listen:
-   * handlers under way may call it.
-   */
+  /** Refuses new requests and waits for those in flight. Keep listening meanwhile: their handlers may call the API. */
   drain(): Promise<void> {
     return this.#admission.drain();
   }
@@ -121,9 +118,9 @@ export class Functions {
     await this.#folders.keepOnly();
   }
 
-  /** False when requests to functions can only fail, whatever their code. */
-  well(): boolean {
-    return this.#pool.well;
+  /** False when no worker can start, so every request would fail. */
+  healthy(): boolean {
+    return this.#pool.healthy;
   }
 
   /** For the dashboard and tests. */
@@ -166,7 +163,7 @@ export class Functions {
     } finally {
       await this.#folders.keepOnly(this.#folder);
     }
-    if (development) await this.#follow(config, folder.root);
+    if (development) await this.#watchSources(config, folder.root);
   }
 
   async #install(root: string): Promise<void> {
@@ -188,7 +185,7 @@ export class Functions {
       {
         size: size ?? workersFrom(env),
         log,
-        onLoaded: (loaded) => this.#noteLoaded(loaded),
+        onLoaded: (loaded) => this.#onLoaded(loaded),
         worker: {
           runtime: this.#runtime,
           memoryMb: memoryMb ?? memoryFrom(env),
@@ -209,8 +206,8 @@ export class Functions {
     );
   }
 
-  /** Reloads when the sources change. */
-  async #follow(config: Config, root: string): Promise<void> {
+  /** (Re)starts the watch of the sources if its roots changed. */
+  async #watchSources(config: Config, root: string): Promise<void> {
     const roots = await sourcePaths(root, config.functions);
     if (this.#watch?.roots.join('\n') === roots.join('\n')) return;
     await this.#watch?.close();
@@ -230,11 +227,11 @@ export class Functions {
     }
   }
 
-  #noteLoaded({ name, failure, ms }: Loaded): void {
+  #onLoaded({ name, failure, ms }: Loaded): void {
     const { log } = this.#serving.context;
     if (!failure) {
       this.#failures.delete(name);
-      log.debug({ function: name, ms: Math.round(ms) }, 'a function was loaded');
+      log.debug({ function: name, ms: Math.round(ms) }, 'loaded a function');
       return;
     }
     const error = failure.stack ?? failure.message;

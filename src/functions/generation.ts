@@ -1,4 +1,4 @@
-// One state of the code: which functions are served, and what the workers that run them are started with.
+// A generation: one version of the code and declarations, served by one set of workers.
 import { availableParallelism } from 'node:os';
 import type { CodeFunction, Config } from '../config/config.ts';
 import { Problem } from '../problem/problem.ts';
@@ -8,20 +8,20 @@ import { fingerprint } from './sources/dev-sources.ts';
 const MAX_WORKERS = 4;
 const DEFAULT_MEMORY_MB = 512;
 
-/** A declared function; its `env` travels with each request, so it is encoded once. */
+/** `envJson` is encoded once, because `env` is sent with every request. */
 export type ServedFunction = { readonly fn: CodeFunction; readonly envJson: string };
 
 export type Generation = {
   readonly functions: ReadonlyMap<string, ServedFunction>;
-  /** What log lines and errors must not show. */
+  /** Values to redact from logs and errors. */
   readonly secrets: readonly string[];
-  /** Equal when the same workers can serve both. */
+  /** Two generations with the same key can share workers. */
   readonly key: string;
 };
 
 export const NO_FUNCTIONS: Generation = { functions: new Map(), secrets: [], key: '' };
 
-/** The settings of requests (env, timeout, auth_required) are no part of the key: they change without new workers. */
+/** Per-request settings (env, timeout, auth_required) are not in the key: changing them needs no new workers. */
 export async function readGeneration(config: Config, root: string): Promise<Generation> {
   const { functions } = config;
   const secrets = [...secretValues(config)].sort();
@@ -35,17 +35,17 @@ export async function readGeneration(config: Config, root: string): Promise<Gene
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Worker processes: min(4, CPUs), unless the operator asks for fewer. */
+/** min(4, CPUs), or fewer if SVC_FUNCTIONS_WORKERS says so. */
 export function workersFrom(env: Environment): number {
-  const most = Math.min(MAX_WORKERS, availableParallelism());
+  const max = Math.min(MAX_WORKERS, availableParallelism());
   const wanted = wholeNumber(env, 'SVC_FUNCTIONS_WORKERS', 1, {
     code: 'bad_workers',
     hint: 'It must be a whole number, 1 or more.',
   });
-  return Math.min(wanted ?? most, most);
+  return Math.min(wanted ?? max, max);
 }
 
-/** JavaScript heap of one worker, in megabytes. */
+/** JavaScript heap limit of one worker, in megabytes. */
 export function memoryFrom(env: Environment): number {
   return (
     wholeNumber(env, 'SVC_FUNCTIONS_MEMORY_MB', 32, {
@@ -58,12 +58,12 @@ export function memoryFrom(env: Environment): number {
 function wholeNumber(
   env: Environment,
   name: string,
-  least: number,
+  min: number,
   { code, hint }: { code: string; hint: string },
 ): number | undefined {
   const text = env[name];
   if (!text) return undefined;
   const value = Number(text);
-  if (Number.isInteger(value) && value >= least) return value;
+  if (Number.isInteger(value) && value >= min) return value;
   throw new Problem(code, 500, `${name} is ${JSON.stringify(text)}`, { hint });
 }

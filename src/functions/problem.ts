@@ -1,5 +1,5 @@
-// Every error that `/functions/v1` itself answers, as `{ code, message, hint? }`. `x-relay-error` (502 and 503 only)
-// tells client libraries that the platform failed, not the function.
+// The errors of `/functions/v1`, as `{ code, message, hint? }`. `x-relay-error` (502 and 503 only) tells client
+// libraries that the platform failed, not the function.
 import { Problem } from '../problem/problem.ts';
 import type { Failure } from './worker/protocol.ts';
 
@@ -12,31 +12,31 @@ export const functionNotFound = (name: string): Problem =>
 
 export const signInRequired = (): Problem =>
   new Problem('unauthorized', 401, 'This function needs a signed-in caller', {
-    hint: 'Send Authorization: Bearer <access token>. API keys are not tokens.',
+    hint: 'Send Authorization: Bearer <access token>. API keys are not access tokens.',
     headers: { 'www-authenticate': 'Bearer' },
   });
 
 const badJson = (details: string): Problem =>
-  new Problem('invalid_json', 400, `The body is not the JSON its content-type says: ${details}`);
+  new Problem('invalid_json', 400, `The content type is JSON, but the body does not parse: ${details}`);
 
 export const bodyTooSlow = (): Problem =>
   new Problem('body_timeout', 408, 'The request body did not arrive in time', {
-    hint: 'server.timeouts.request in svc.yaml is the limit.',
+    hint: 'The limit is server.timeouts.request in svc.yaml.',
     headers: { connection: 'close' },
   });
 
 const FAILURES = {
   threw: ['function_error', 'The function threw an error'],
   load: ['function_load_error', 'The function could not be loaded'],
-  'bad-answer': ['function_bad_response', 'The function returned something that is no response'],
+  'bad-answer': ['function_bad_response', 'The function did not return a valid response'],
 } as const;
 
-/** `shown` is the error itself, for the eyes of whoever develops the function. */
+/** `shown` is the error with its stack; given only under `svc dev`. */
 export function functionFailed(kind: Failure['kind'], message: string, shown: string | undefined): Problem {
   if (kind === 'bad-json') return badJson(message);
   const [code, text] = FAILURES[kind];
   return new Problem(code, 500, shown ?? text, {
-    hint: shown ? undefined : 'The log has the error under the id in X-Request-Id.',
+    hint: shown ? undefined : 'See the log for the id in X-Request-Id.',
   });
 }
 
@@ -48,14 +48,14 @@ export const noWorker = (): Problem =>
     headers: { ...RELAY, 'retry-after': '1' },
   });
 
-/** At a start or a reload. */
+/** Thrown by a start or a reload; never a response. */
 export const workersDoNotStart = (): Problem =>
-  new Problem('workers_do_not_start', 500, 'The workers that run code functions end before they are ready', {
-    hint: 'Their output is in the log. Is this installation of svc complete?',
+  new Problem('workers_do_not_start', 500, 'The workers for code functions exit before they are ready', {
+    hint: 'Their output is in the log. Check that svc is completely installed.',
   });
 
 export const saturated = (): Problem =>
-  new Problem('saturated', 503, 'All function slots are occupied', {
+  new Problem('saturated', 503, 'All function slots are in use', {
     hint: 'Try again in a moment.',
     headers: { ...RELAY, 'retry-after': '1' },
   });

@@ -1,4 +1,4 @@
-// Answers of `/functions/v1`: what the function returned, or an error in the dialect of this API.
+// Writes responses of `/functions/v1`: what the function returned, or an error in this API's format.
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -18,16 +18,16 @@ export async function respond(
   const fields: Record<string, string | string[]> = {};
   for (const [name, value] of headers) fields[name] = typeof value === 'string' ? value : [...value];
   const { raw } = reply;
-  // The function's own `vary` must not hide that the answer depends on the origin.
+  // The function's own `vary` must not replace the `vary: origin` of CORS.
   const vary = raw.getHeader('vary');
   if (typeof vary === 'string' && typeof fields['vary'] === 'string') fields['vary'] += `, ${vary}`;
   if (body && !(body instanceof Readable)) fields['content-length'] = String(body.length);
-  // Before hijacking: a head that Node refuses can still be answered with an error.
+  // Before hijacking, so that headers Node rejects still become an error response.
   raw.writeHead(status, fields);
   reply.hijack();
   if (!(body instanceof Readable)) {
     if (!body) raw.end();
-    // Node joins head and body into one write only when the body is text; latin1 keeps every byte as it is.
+    // Node sends head and body in one write only if the body is a string; latin1 preserves every byte.
     else if (body.length <= ONE_WRITE_BYTES) raw.end(body.toString('latin1'), 'latin1');
     else raw.end(body);
     return reply;
@@ -37,20 +37,20 @@ export async function respond(
     raw.end();
     return reply;
   }
-  // A stream of events may send nothing for a while; the client should have the head at once.
+  // Server-sent events may be silent at first; the client should get the headers at once.
   raw.flushHeaders();
   const announced = fields['content-length'];
   try {
     if (typeof announced === 'string') await pipeline(body, exactly(Number(announced)), raw);
     else await pipeline(body, raw);
   } catch {
-    // The client left, or the function failed midway (and was logged): a broken connection is all that can tell.
+    // The client left, or the function failed midway (already logged). Only a broken connection can signal that now.
     raw.destroy();
   }
   return reply;
 }
 
-/** A body longer or shorter than announced would desynchronise the connection: clients could read it as another answer. */
+/** Enforces content-length: with a wrong one, the client could take the rest for the next response. */
 function exactly(bytes: number): (source: AsyncIterable<Buffer>) => AsyncGenerator<Buffer> {
   return async function* count(source) {
     let left = bytes;
@@ -73,9 +73,9 @@ export function answerError(
     return answerProblem(request, reply, error);
   }
   if (error instanceof Abort) {
-    return answerProblem(request, reply, new Problem('aborted', 503, 'The request was given up'));
+    return answerProblem(request, reply, new Problem('aborted', 503, 'The request was aborted'));
   }
-  // Fastify's own refusals (a malformed content type) are the caller's doing.
+  // Fastify's own client errors, such as a malformed content type.
   if (error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number') {
     if (error.statusCode < 500) {
       return answerProblem(request, reply, new Problem('bad_request', error.statusCode, error.message));
@@ -87,7 +87,7 @@ export function answerError(
     return answerProblem(request, reply, failureProblem(failure, error));
   }
   log.error({ err: error, requestId: request.id }, 'fault');
-  const hint = `The log has more under request id ${request.id}.`;
+  const hint = `See the log for request id ${request.id}.`;
   return answerProblem(request, reply, new Problem('internal_error', 500, 'Internal server error', { hint }));
 }
 

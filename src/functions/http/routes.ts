@@ -1,4 +1,4 @@
-// `/functions/v1/<name>`: who calls, which function, is there room, run it, answer.
+// `/functions/v1/<name>`: find the function, authorize the caller, check capacity, run, respond.
 import { METHODS } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { CodeFunction } from '../../config/config.ts';
@@ -14,7 +14,6 @@ import type { WorkerPool } from '../runtime/worker-pool.ts';
 import type { CallerClaims, RequestHead } from '../worker/protocol.ts';
 import { answerError, answerProblem, respond } from './respond.ts';
 
-/** What requests are served with. */
 export type Service = {
   readonly find: (name: string) => ServedFunction | undefined;
   readonly admission: Admission;
@@ -28,11 +27,11 @@ export function addRoutes(app: FastifyInstance, context: FeatureContext, service
     invoke(context, service, request, reply);
   const known = new Set(app.supportedMethods);
   for (const method of METHODS) {
-    // CONNECT asks for a tunnel; Node never delivers it as a request.
+    // Node never delivers CONNECT as a request.
     if (!known.has(method) && method !== 'CONNECT') app.addHttpMethod(method, { hasBody: true });
   }
-  // The handler decides what a body is, so Fastify must not refuse a content type it cannot read (or misses, for
-  // QUERY). The worker gets the headers as they arrived, from rawHeaders.
+  // The handler parses the body, so Fastify must not reject an unknown content type, or a missing one with QUERY.
+  // The worker gets the original headers from rawHeaders.
   app.addHook('onRequest', (request, _reply, done) => {
     request.raw.headers['content-type'] = 'application/octet-stream';
     done();
@@ -63,7 +62,7 @@ async function invoke(
     requestId: request.id,
     head: encodeHead(request, name, caller, fn, envJson),
     body,
-    mayServe: fn.authRequired,
+    serviceRole: fn.authRequired,
     timeoutMs: fn.timeoutMs,
   };
   const { scope } = request;
@@ -77,7 +76,7 @@ function functionName(params: unknown): string {
   return typeof params === 'object' && params !== null && 'name' in params ? String(params.name) : '';
 }
 
-/** No API key is needed; only a valid token makes a user. */
+/** No API key is needed; without a valid user token the caller is anonymous. */
 async function readCaller(context: FeatureContext, request: FastifyRequest): Promise<Caller> {
   const { authorization } = request.headers;
   return resolveFunctionCaller(await context.credentials.read({ authorization }));
@@ -126,7 +125,7 @@ function encodeHead(
     rawQuery: mark < 0 ? '' : url.slice(mark + 1),
     rawHeaders: request.raw.rawHeaders,
     claims,
-    mayServe: fn.authRequired,
+    serviceRole: fn.authRequired,
   };
   return `${JSON.stringify(head).slice(0, -1)},"env":${envJson}}`;
 }

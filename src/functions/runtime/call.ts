@@ -1,10 +1,9 @@
-// A call of a function on its way to an answer: it waits for a worker, runs on one, and moves to a second when the
-// first died before reading it.
+// A call until it is answered: it may wait for a worker, runs on one, and moves to another if the first died before
+// reading it.
 import type { Abort, Problem } from '../../problem/problem.ts';
 import type { CancelReason } from '../worker/protocol.ts';
 import type { FunctionAnswer } from './function-answer.ts';
 
-/** A request as the server hands it over; everything but the head's text is bytes. */
 export type Call = {
   readonly functionName: string;
   readonly requestId: string;
@@ -12,21 +11,21 @@ export type Call = {
   readonly head: string;
   readonly body: Buffer;
   /** The function may ask for service tokens. */
-  readonly mayServe: boolean;
+  readonly serviceRole: boolean;
   readonly timeoutMs: number;
 };
 
-/** Node fires a timer at once when it is asked to wait longer. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Node fires timers with a longer delay at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export class PendingCall {
   readonly call: Call;
   readonly answer: Promise<FunctionAnswer>;
   readonly resolve: (answer: FunctionAnswer) => void;
   readonly reject: (reason: Problem | Abort) => void;
-  /** Set by whoever has the call now: the queue, then a worker. */
+  /** Set by the current owner of the call: the queue, then a worker. */
   cancel: (reason: CancelReason) => void = () => {};
-  /** A call moves only once: if it is what kills workers, it must not go through all of them. */
+  /** A call moves only once: if it crashes its worker, it must not crash them all. */
   moved = false;
   readonly #deadline: number;
 
@@ -39,8 +38,8 @@ export class PendingCall {
     this.reject = reject;
   }
 
-  /** What is left of the function's timeout, within what a timer takes. */
+  /** Time left until the function's timeout, at most what a timer can take. */
   get remainingMs(): number {
-    return Math.min(LONGEST_TIMER_MS, Math.max(1, this.#deadline - performance.now()));
+    return Math.min(MAX_TIMER_MS, Math.max(1, this.#deadline - performance.now()));
   }
 }

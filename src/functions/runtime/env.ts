@@ -1,22 +1,21 @@
-// Which values of `env:` are secret. A value that came from `${SVC_ENV_…}` must not appear in a log line or an error,
-// whoever prints it.
+// Which values of `env:` are secret: those that came from `${SVC_ENV_…}`. They are redacted from logs and errors.
 import { parse } from 'yaml';
 import type { Config } from '../../config/config.ts';
 import { SHORTEST_SECRET } from '../../lib/secret-mask.ts';
 
-/** Values that the file takes from the environment; the written text tells them from literals. */
+/** Compares with the file's text, because the parsed configuration no longer tells references from literals. */
 export function secretValues(config: Config): ReadonlySet<string> {
   const secrets = new Set<string>();
   let written: unknown;
   try {
     written = parse(config.source.text, { merge: true, logLevel: 'silent' });
   } catch {
-    // A configuration that was not made from text (or not any more): every value counts as secret.
+    // Without parseable text, every value counts as secret.
     written = undefined;
   }
   for (const { name, env } of config.functions) {
     for (const [variable, value] of Object.entries(env)) {
-      const text = at(written, 'functions', name, 'env', variable);
+      const text = valueAt(written, 'functions', name, 'env', variable);
       const isLiteral = text !== undefined && !(typeof text === 'string' && text.includes('${'));
       if (!isLiteral && value.length >= SHORTEST_SECRET) secrets.add(value);
     }
@@ -24,11 +23,11 @@ export function secretValues(config: Config): ReadonlySet<string> {
   return secrets;
 }
 
-function at(value: unknown, ...path: readonly string[]): unknown {
-  let here = value;
+function valueAt(value: unknown, ...path: readonly string[]): unknown {
+  let current = value;
   for (const key of path) {
-    if (typeof here !== 'object' || here === null || !Object.hasOwn(here, key)) return undefined;
-    here = Object.getOwnPropertyDescriptor(here, key)?.value;
+    if (typeof current !== 'object' || current === null || !Object.hasOwn(current, key)) return undefined;
+    current = Object.getOwnPropertyDescriptor(current, key)?.value;
   }
-  return here;
+  return current;
 }

@@ -1,4 +1,4 @@
-// Short-lived `service_role` tokens for `ctx.serviceClient`. One is shared by the requests of a minute.
+// Short-lived `service_role` tokens for `ctx.serviceClient`, shared by all requests for one minute.
 import type { SigningKeys } from '../../identity/signing-keys.ts';
 import { signToken } from '../../identity/token.ts';
 

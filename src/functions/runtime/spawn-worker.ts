@@ -1,10 +1,10 @@
-// How a worker process is started: its environment, the flags of Node, its four streams.
+// Starts a worker process: its environment, Node flags and four streams.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { getCompileCacheDir } from 'node:module';
 import { dirname, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** What Node itself needs from the environment at its start; the worker deletes all but TZ before any handler runs. */
+/** Variables that Node itself reads at startup; the worker deletes all but TZ before any handler runs. */
 const INHERITED = [
   'TZ',
   'LANG',
@@ -20,19 +20,19 @@ const WORKER_FILE = fileURLToPath(new URL(`../worker/main${extname(import.meta.u
 export type SpawnOptions = {
   readonly runtime: string;
   readonly memoryMb: number;
-  /** The folder it works in. */
+  /** Its working directory. */
   readonly root: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 };
 
-/** The fourth stream is the channel for frames. */
+/** The fourth stream, descriptor 3, carries the frames. */
 export function spawnWorker({ runtime, memoryMb, root, env: given }: SpawnOptions): ChildProcess {
   const env: Record<string, string> = {};
   for (const name of INHERITED) {
     const value = given[name];
     if (value !== undefined) env[name] = value;
   }
-  // With the server's cache of compiled code, if it has one, a worker starts in a third of the time.
+  // Sharing the server's compile cache cuts a worker's start to about a third.
   const cache = getCompileCacheDir();
   if (cache !== undefined) env['NODE_COMPILE_CACHE'] = dirname(cache);
   return spawn(
@@ -48,14 +48,14 @@ export function spawnWorker({ runtime, memoryMb, root, env: given }: SpawnOption
       cwd: root,
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      // Its own process group: Ctrl-C in the terminal must reach the server alone, which ends its workers in order.
+      // Its own process group: Ctrl-C must reach only the server, which drains before it stops the workers.
       detached: process.platform !== 'win32',
       windowsHide: true,
     },
   );
 }
 
-/** Early releases of Node 22 strip types only with a flag. */
+/** Early releases of Node 22 strip types only with this flag. */
 function typescriptFlags(): string[] {
   if (process.features.typescript) return [];
   const flag = '--experimental-strip-types';

@@ -1,27 +1,26 @@
-// Whether a worker is well, seen from outside: its event loop answers pings, its memory stays within bounds. What
-// follows is decided by whoever owns the worker.
+// Watches a worker from the server: its event loop must answer pings, and its memory must stay within bounds.
 
-/** How long an event loop may be blocked before it counts as stuck. */
+/** After a deadline, an event loop blocked for this long is stuck. */
 const PONG_GRACE_MS = 2_000;
 const PING_INTERVAL_MS = 500;
 /** After this long without a pong, other workers are preferred. */
-const HESITATION_MS = 200;
+const UNRESPONSIVE_AFTER_MS = 200;
 
 type Watched = {
   readonly memoryMb: number;
-  /** Whether it has calls, and so must be watched. */
+  /** Pings are sent only while it has calls. */
   isBusy(): boolean;
-  /** Sends a ping, and returns the id of the last request that was sent before it. */
+  /** Sends a ping and returns the id of the last request sent before it. */
   ping(): number;
-  /** It should be replaced when its calls have ended. */
-  onTired(reason: string): void;
+  /** It should be replaced, after the calls in flight. */
+  onDegraded(reason: string): void;
   /** It will not recover and must be killed now. */
-  onHopeless(reason: string, fields: object): void;
+  onFatal(reason: string, fields: object): void;
 };
 
 export class WorkerHealth {
   readonly #watched: Watched;
-  /** The oldest ping without a pong. Frames keep their order, so what was sent after it has not been read either. */
+  /** The oldest unanswered ping. Frames are read in order, so nothing sent after it has been read either. */
   #ping: { readonly sentAt: number; readonly lastId: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #rssBytes = 0;
@@ -33,15 +32,15 @@ export class WorkerHealth {
 
   /** False while its event loop does not answer. */
   get responsive(): boolean {
-    return this.#ping === undefined || performance.now() - this.#ping.sentAt < HESITATION_MS;
+    return this.#ping === undefined || performance.now() - this.#ping.sentAt < UNRESPONSIVE_AFTER_MS;
   }
 
   get rssBytes(): number {
     return this.#rssBytes;
   }
 
-  /** No call with a higher id can have been read. */
-  get lastRead(): number {
+  /** Calls with a higher id are certainly unread. */
+  get lastReadId(): number {
     return this.#ping?.lastId ?? Infinity;
   }
 
@@ -59,13 +58,13 @@ export class WorkerHealth {
     this.#timer.unref();
   }
 
-  /** A deadline passed: if the event loop does not answer soon, nothing in this process will ever end. */
+  /** After a deadline: an event loop that does not answer soon is blocked by the handler and will not recover. */
   expectPong(): void {
     this.#sendPing();
     const sent = this.#ping;
     setTimeout(() => {
       if (this.#ping !== sent || this.#ended) return;
-      this.#watched.onHopeless('a function blocks its worker; the worker is killed', {});
+      this.#watched.onFatal('killing a worker whose event loop is blocked by a function', {});
     }, PONG_GRACE_MS).unref();
   }
 
@@ -74,11 +73,10 @@ export class WorkerHealth {
     this.#rssBytes = rssBytes;
     const limit = this.#watched.memoryMb * 1024 * 1024;
     if (rssBytes > limit * 4) {
-      this.#watched.onHopeless('a worker far above its memory limit is killed', { rss: rssBytes });
-    } else if (rssBytes > limit * 2) this.#watched.onTired('it is above its memory limit');
+      this.#watched.onFatal('killing a worker far above its memory limit', { rss: rssBytes });
+    } else if (rssBytes > limit * 2) this.#watched.onDegraded('it is above its memory limit');
   }
 
-  /** The worker is dead. */
   end(): void {
     this.#ended = true;
     clearInterval(this.#timer);

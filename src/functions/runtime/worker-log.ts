@@ -1,5 +1,4 @@
-// What a worker prints becomes lines of the server's log, without secrets: frames from its console, and whatever
-// bypasses the console.
+// Copies a worker's output into the server's log, secrets redacted: console frames, and raw stdout and stderr.
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import type { Log } from '../../log/log.ts';
@@ -7,18 +6,17 @@ import { LOG_LEVELS, type LogLine } from '../worker/protocol.ts';
 
 const MAX_RAW_LINE = 32 * 1024;
 
-/** Takes secrets out of a text. */
+/** Replaces secrets in a text. */
 export type Redact = (text: string) => string;
 
-/** A frame that the worker's console sent. */
 export function logLine(log: Log, redact: Redact, payload: Buffer): void {
   const text = payload.toString('utf8');
   let line: unknown;
   try {
-    // Every string by itself: escaped in the JSON text, a secret would not be recognised.
+    // Redact each string after parsing: JSON escapes could hide a secret in the raw text.
     line = JSON.parse(text, (_key, value: unknown) => (typeof value === 'string' ? redact(value) : value));
   } catch {
-    // Not from our own code; the text is still worth having.
+    // Not written by our own code, but still worth logging.
     log.info(redact(text));
     return;
   }
@@ -32,7 +30,7 @@ function isLogLine(line: unknown): line is LogLine {
   return LOG_LEVELS.some((level) => level === line.level) && typeof line.message === 'string';
 }
 
-/** What bypasses the console: Node's own warnings and crash reports, native code. */
+/** Output that bypasses the console: Node's warnings and crash reports, native code. */
 export function logStreams(log: Log, redact: Redact, { stdout, stderr, pid }: ChildProcess): void {
   eachLine(stdout, (line) => log.info({ worker: pid }, redact(line)));
   eachLine(stderr, (line) => log.warn({ worker: pid }, redact(line)));

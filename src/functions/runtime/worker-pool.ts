@@ -1,5 +1,5 @@
-// Gives each call a worker with a free slot. A call waits only where that ends soon (a worker is starting); otherwise
-// it is refused at once: all slots are taken, or no worker is well.
+// Assigns each call to a worker with a free slot. A call waits only while a worker is starting; otherwise it is refused
+// at once: all slots are in use, or no worker is healthy.
 import { Abort, type Problem } from '../../problem/problem.ts';
 import { noWorker, saturated, timedOut, workersDoNotStart } from '../problem.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
@@ -17,7 +17,7 @@ export class WorkerPool {
   readonly #old = new Set<Supervisor>();
   #waiting: Waiting[] = [];
 
-  /** Starts workers on this code, and then sends new requests to them; those under way end where they are. */
+  /** Starts workers for a new generation, then sends new calls to them; calls in flight finish on the old workers. */
   async replace(options: PoolOptions, swap: () => void): Promise<void> {
     const next: Supervisor = new Supervisor({
       ...options,
@@ -39,7 +39,7 @@ export class WorkerPool {
     this.#serveWaiting();
   }
 
-  /** No functions any more: no workers. */
+  /** Retires all workers: no functions are declared any more. */
   clear(): void {
     this.#retire(this.#current);
     this.#current = undefined;
@@ -53,17 +53,17 @@ export class WorkerPool {
     await Promise.all(all.map((supervisor) => supervisor.stop()));
   }
 
-  /** False when the workers of the current code do not even come up. */
-  get well(): boolean {
+  /** False when workers of the current generation cannot start. */
+  get healthy(): boolean {
     return this.#current?.cannotStart !== true;
   }
 
-  /** Processes of the current code, for the log, the dashboard and tests. */
+  /** Processes of the current generation. */
   get workers(): readonly WorkerProcess[] {
     return this.#current ? [...this.#current.workers] : [];
   }
 
-  /** Throws if a call would be refused now; asked before the body of a request is read. */
+  /** Throws if a call would be refused now; checked before the request body is read. */
   assertRoom(): void {
     if (this.#pick() || this.#mayWait()) return;
     throw this.#refusal();
@@ -75,7 +75,6 @@ export class WorkerPool {
     return pending;
   }
 
-  /** Hands it to a worker, lets it wait for one, or refuses it. */
   #place(pending: PendingCall): void {
     const worker = this.#pick();
     if (worker) worker.run(pending);
@@ -118,7 +117,7 @@ export class WorkerPool {
     }
   }
 
-  /** The least occupied worker; one whose event loop is blocked only when there is no other. */
+  /** The least loaded worker, preferring responsive ones. */
   #pick(): WorkerProcess | undefined {
     let best: WorkerProcess | undefined;
     for (const worker of this.#current?.workers ?? []) {
@@ -132,9 +131,9 @@ export class WorkerPool {
 
   #mayWait(): boolean {
     if (!this.#current || !this.#isStarting()) return false;
-    let taken = this.#waiting.length;
-    for (const worker of this.#current.workers) taken += worker.inFlight;
-    return taken < this.#current.size * SLOTS_PER_WORKER;
+    let used = this.#waiting.length;
+    for (const worker of this.#current.workers) used += worker.inFlight;
+    return used < this.#current.size * SLOTS_PER_WORKER;
   }
 
   #isStarting(): boolean {

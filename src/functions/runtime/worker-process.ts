@@ -1,5 +1,4 @@
-// One worker process seen from the server: its socket, the calls it runs, its health. A worker is never reused:
-// what goes wrong in it ends with it.
+// The server's side of one worker process: its socket, the calls it runs, its health. A worker is never restarted.
 import type { ChildProcess } from 'node:child_process';
 import { Duplex } from 'node:stream';
 import type { Log } from '../../log/log.ts';
@@ -25,7 +24,7 @@ import {
   type WorkerSettings,
 } from '../worker/protocol.ts';
 
-/** How long a handler may go on after its deadline, before its worker is replaced to be rid of it. */
+/** A handler that still runs this long after its deadline gets its worker replaced. */
 const LEAK_GRACE_MS = 5_000;
 const MAX_LEAKED = 64;
 const EXIT_GRACE_MS = 2_000;
@@ -37,9 +36,8 @@ export type WorkerOptions = {
   readonly settings: WorkerSettings;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Log;
-  /** Takes secrets out of what handlers print. */
   readonly redact: Redact;
-  /** True under `svc dev`: errors are shown to the caller. */
+  /** Include errors in responses; for `svc dev`. */
   readonly showErrors: boolean;
   readonly serviceToken: () => Promise<string>;
 };
@@ -47,32 +45,31 @@ export type WorkerOptions = {
 export type WorkerEvents = {
   onReady(): void;
   onExit(): void;
-  /** It should be replaced: its calls may end, new ones should go elsewhere. */
-  onTired(reason: string): void;
-  /** A slot is free. */
+  /** It should be replaced, after the calls in flight. */
+  onDegraded(reason: string): void;
+  /** A slot became free. */
   onFree(): void;
-  /** It died before it read this call: another worker may run it. */
+  /** It died before it read this call, so another worker may run it. */
   onUnread(pending: PendingCall): void;
 };
 
-/** Which states may follow each. */
+/** Allowed transitions. */
 const NEXT_STATES = {
-  /** The process is up, but has not said that it is configured. */
+  /** Spawned, and not yet configured. */
   starting: ['ready', 'retiring', 'dead'],
   /** Takes calls. */
   ready: ['retiring', 'dead'],
-  /** Takes no new calls; ends with the last of those it runs. */
+  /** Takes no new calls; exits after the last call in flight. */
   retiring: ['dead'],
   dead: [],
 } as const;
 export type WorkerState = keyof typeof NEXT_STATES;
 
-/** A call that this worker runs. */
 type Running = {
   readonly pending: PendingCall;
   stream: AnswerStream | undefined;
   cancelled: boolean;
-  /** Its deadline passed, so the caller has an answer and the slot is free, but the handler goes on. */
+  /** Its deadline passed: the caller was answered and the slot is free, but the handler still runs. */
   leaked: boolean;
   timer: NodeJS.Timeout | undefined;
 };
@@ -81,7 +78,7 @@ export class WorkerProcess {
   readonly child: ChildProcess;
   readonly startedAt = performance.now();
   readyAt: number | undefined;
-  /** What it was loading when it died, if anything. */
+  /** The function it is loading, or was loading when it died. */
   loading: string | undefined;
   readonly #options: WorkerOptions;
   readonly #events: WorkerEvents;
@@ -90,7 +87,7 @@ export class WorkerProcess {
   readonly #loads = new Map<number, (loaded: Loaded) => void>();
   readonly #exited: Promise<void>;
   #state: WorkerState = 'starting';
-  /** Calls that have a slot: those that run, except the leaked. */
+  /** Calls that hold a slot: all but the leaked. */
   #inFlight = 0;
   #leaked = 0;
   #nextId = 0;
@@ -107,8 +104,8 @@ export class WorkerProcess {
         this.#writer.send(TO_WORKER.ping, 0);
         return this.#nextId;
       },
-      onTired: (reason) => events.onTired(reason),
-      onHopeless: (reason, fields) => {
+      onDegraded: (reason) => events.onDegraded(reason),
+      onFatal: (reason, fields) => {
         options.log.error({ worker: this.child.pid, ...fields }, reason);
         this.kill();
       },
@@ -119,14 +116,14 @@ export class WorkerProcess {
         resolve();
       });
       this.child.once('error', (error) => {
-        options.log.error({ err: error }, 'a function worker could not be started');
+        options.log.error({ err: error }, 'could not start a function worker');
         this.#onExit(null, null);
         resolve();
       });
     });
     const channel = this.child.stdio[3];
-    if (!(channel instanceof Duplex)) throw new Error('a worker has no channel');
-    // Calls of one turn of the event loop come from many sockets; setImmediate gathers them into one write.
+    if (!(channel instanceof Duplex)) throw new Error('the worker has no channel');
+    // Requests of one event loop turn come from many sockets; setImmediate batches their frames into one write.
     this.#writer = new FrameWriter(channel, setImmediate);
     const reader = new FrameReader((type, id, payload) => this.#onFrame(type, id, payload));
     channel.on('data', (chunk: Buffer) => {
@@ -141,7 +138,7 @@ export class WorkerProcess {
       }
     });
     channel.on('error', () => {
-      // The exit of the process follows, and is handled.
+      // The process exits next; #onExit handles it.
     });
     logStreams(options.log, options.redact, this.child);
     this.#writer.send(TO_WORKER.configure, 0, toJson(options.settings));
@@ -182,7 +179,7 @@ export class WorkerProcess {
     this.#health.watch();
   }
 
-  /** Imports a handler ahead of its first call. */
+  /** Imports a handler before its first call. */
   async load(name: string): Promise<Loaded> {
     this.loading = name;
     const id = this.#newId();
@@ -199,12 +196,12 @@ export class WorkerProcess {
     const loaded = await promise;
     clearTimeout(timer);
     this.#loads.delete(id);
-    // Of a dead worker, this names what killed it.
+    // Kept for a dead worker: it names the function that killed it.
     if (this.#state !== 'dead') this.loading = undefined;
     return loaded;
   }
 
-  /** Takes no new calls; ends when those it runs have ended. */
+  /** Takes no new calls; exits when those in flight have ended. */
   retire(): void {
     if (this.#enter('retiring')) this.#endIfIdle();
   }
@@ -213,7 +210,7 @@ export class WorkerProcess {
     if (this.#state !== 'dead') this.child.kill('SIGKILL');
   }
 
-  /** Cancels what it runs and ends it, by force if it does not follow. */
+  /** Cancels all calls and ends the process, by SIGKILL after a grace period. */
   async stop(): Promise<void> {
     if (this.#state === 'dead') return;
     this.#enter('retiring');
@@ -222,7 +219,7 @@ export class WorkerProcess {
     await this.#exited;
   }
 
-  /** False when that state cannot follow the present one. */
+  /** False if the transition is not allowed. */
   #enter(state: WorkerState): boolean {
     const next: readonly WorkerState[] = NEXT_STATES[this.#state];
     if (!next.includes(state)) return false;
@@ -283,7 +280,7 @@ export class WorkerProcess {
         this.#loads.get(id)?.(fromJson<Loaded>(payload));
         return;
       case FROM_WORKER.faulty:
-        this.#events.onTired('an exception escaped its handler');
+        this.#events.onDegraded('it had an uncaught exception');
         return;
       case FROM_WORKER.ready:
         if (!this.#enter('ready')) return;
@@ -305,7 +302,7 @@ export class WorkerProcess {
     running.pending.resolve({ status, headers, body: running.stream });
   }
 
-  /** Forgets a call that has ended; its slot is free unless it was already. */
+  /** Removes a call that ended and frees its slot, unless its deadline already did. */
   #take(id: number): Running | undefined {
     const running = this.#running.get(id);
     if (!running) return undefined;
@@ -352,13 +349,14 @@ export class WorkerProcess {
     this.#release();
     this.#health.expectPong();
     running.timer = setTimeout(() => {
-      if (this.#running.has(id)) this.#events.onTired(`${functionName} goes on after its timeout`);
+      if (this.#running.has(id)) this.#events.onDegraded(`${functionName} still runs after its timeout`);
     }, LEAK_GRACE_MS);
     running.timer.unref();
-    if (this.#leaked >= MAX_LEAKED) this.#events.onTired('too many handlers go on after their timeout');
+    if (this.#leaked >= MAX_LEAKED)
+      this.#events.onDegraded('too many handlers still run after their timeout');
   }
 
-  /** The caller is gone: the handler is told, and keeps its slot until it ends or its deadline passes. */
+  /** Signals the handler; the call keeps its slot until it ends or its deadline passes. */
   #cancel(id: number, running: Running, reason: CancelReason): void {
     if (running.cancelled || running.leaked || this.#running.get(id) !== running) return;
     running.cancelled = true;
@@ -371,17 +369,17 @@ export class WorkerProcess {
 
   async #giveToken(id: number): Promise<void> {
     const call = this.#running.get(id)?.pending.call;
-    // A worker may only ask for a call it runs, of a function that may have a token.
-    if (!call?.mayServe) return;
+    // Only for a call this worker runs, of a function that may act as service_role: the worker runs project code.
+    if (!call?.serviceRole) return;
     try {
       this.#writer.send(TO_WORKER.token, id, Buffer.from(await this.#options.serviceToken()));
     } catch (error) {
-      this.#options.log.error({ err: error, requestId: call.requestId }, 'no service token could be made');
+      this.#options.log.error({ err: error, requestId: call.requestId }, 'could not create a service token');
     }
   }
 
   #onExit(code: number | null, signal: NodeJS.Signals | null): void {
-    const wanted = this.#state === 'retiring';
+    const expected = this.#state === 'retiring';
     if (!this.#enter('dead')) return;
     this.#health.end();
     const running = [...this.#running];
@@ -390,9 +388,9 @@ export class WorkerProcess {
     for (const [, { timer }] of running) clearTimeout(timer);
     const unanswered = running.filter(([, { leaked }]) => !leaked);
     const isUnread = ([id, { pending }]: [number, Running]): boolean =>
-      id > this.#health.lastRead && !pending.moved;
-    const lost = unanswered.filter((one) => !isUnread(one));
-    if (!wanted || lost.length > 0) {
+      id > this.#health.lastReadId && !pending.moved;
+    const lost = unanswered.filter((entry) => !isUnread(entry));
+    if (!expected || lost.length > 0) {
       const requests = lost.map(([, { pending }]) => pending.call.requestId);
       this.#options.log.error({ worker: this.child.pid, code, signal, requests }, 'a function worker died');
     }

@@ -1,5 +1,5 @@
 // The archive format of bundles and deployments: gzipped tar (ustar, with pax headers for long paths), which
-// `tar tzf` can list. Plain files only; order, times, owners and modes are fixed, so the same files give the same bytes.
+// `tar tzf` can list. Plain files only; fixed order, times, owners and modes make it reproducible.
 import { createReadStream } from 'node:fs';
 import { mkdir, open } from 'node:fs/promises';
 import { dirname, join, normalize, sep } from 'node:path';
@@ -8,7 +8,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { Problem } from '../../problem/problem.ts';
 
 export type ArchiveEntry = {
-  /** With forward slashes, relative. */
+  /** Relative, with forward slashes. */
   readonly path: string;
   readonly content: Buffer | { readonly file: string; readonly size: number };
 };
@@ -18,16 +18,15 @@ export type UnpackLimits = { readonly maxBytes: number; readonly maxEntries: num
 const BLOCK = 512;
 const MAX_PAX_BYTES = 64 * 1024;
 const DEFAULT_LIMITS: UnpackLimits = { maxBytes: 2 * 1024 ** 3, maxEntries: 200_000 };
-/** Byte 9 of a gzip stream names the operating system; this is "unknown". */
+/** Position of the operating system in the gzip header; 255 means unknown (RFC 1952, 2.3.1). */
 const GZIP_OS_BYTE = 9;
 
-/** The archive as a stream of bytes. */
 export function pack(entries: readonly ArchiveEntry[]): AsyncIterable<Buffer> {
   const sorted = [...entries].sort((a, b) => Buffer.compare(Buffer.from(a.path), Buffer.from(b.path)));
-  return neutralOs(Readable.from(tar(sorted)).pipe(createGzip({ level: 9 })));
+  return withoutOs(Readable.from(tar(sorted)).pipe(createGzip({ level: 9 })));
 }
 
-async function* neutralOs(gzip: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* withoutOs(gzip: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let at = 0;
   for await (const chunk of gzip) {
     if (at <= GZIP_OS_BYTE && at + chunk.length > GZIP_OS_BYTE) chunk[GZIP_OS_BYTE - at] = 255;
@@ -78,7 +77,7 @@ function header(name: string, size: number, type: '0' | 'x'): Buffer {
   return block;
 }
 
-/** `<length> <key>=<value>\n`, where the length counts its own digits. */
+/** `<length> <key>=<value>\n`; the length includes its own digits. */
 function paxRecord(key: string, value: string): Buffer {
   const rest = ` ${key}=${value}\n`;
   const bytes = Buffer.byteLength(rest);
@@ -86,18 +85,18 @@ function paxRecord(key: string, value: string): Buffer {
   return Buffer.from(`${length}${rest}`);
 }
 
-/** Contents fill whole blocks. */
+/** Contents are padded to whole blocks. */
 const paddingOf = (size: number): number => (BLOCK - (size % BLOCK)) % BLOCK;
 const padding = (size: number): Buffer => Buffer.alloc(paddingOf(size));
 
-/** Unpacks into an empty directory and returns the paths; anything but plain files inside of it is refused. */
+/** Unpacks into an empty directory and returns the paths. Refuses anything but plain files below it. */
 export async function unpack(
   archive: Readable,
   directory: string,
   limits: UnpackLimits = DEFAULT_LIMITS,
 ): Promise<string[]> {
   const gunzip = archive.pipe(createGunzip());
-  // `pipe` does not pass errors on.
+  // `pipe` does not forward errors.
   archive.on('error', (error) => gunzip.destroy(error));
   const reader = new Reader(gunzip);
   const paths: string[] = [];
@@ -109,7 +108,7 @@ export async function unpack(
       if (block.every((byte) => byte === 0)) return paths;
       const { name, size, type } = parseHeader(block);
       bytes += size;
-      if (bytes > limits.maxBytes) throw unreadable('it unpacks to more than is sensible');
+      if (bytes > limits.maxBytes) throw unreadable('it unpacks to more bytes than allowed');
       if (type === 'x') {
         if (size > MAX_PAX_BYTES) throw unreadable('a header is too long');
         longPath = paxPath(await reader.exactly(size));
@@ -117,8 +116,8 @@ export async function unpack(
         const path = longPath ?? name;
         longPath = undefined;
         if (type !== '0' && type !== '\0') throw unreadable(`${JSON.stringify(path)} is no plain file`);
-        if (paths.length >= limits.maxEntries) throw unreadable('it has more files than is sensible');
-        await writeEntry(reader, inside(directory, path), size);
+        if (paths.length >= limits.maxEntries) throw unreadable('it has more files than allowed');
+        await writeEntry(reader, resolveInside(directory, path), size);
         paths.push(path);
       }
       await reader.exactly(paddingOf(size));
@@ -130,7 +129,7 @@ export async function unpack(
 
 async function writeEntry(reader: Reader, target: string, size: number): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
-  // `wx`: an entry must not write over, or through, what an earlier one left.
+  // `wx`: an entry must not overwrite an earlier one, or write through a link it left.
   const file = await open(target, 'wx', 0o644);
   try {
     for (let left = size; left > 0;) {
@@ -165,7 +164,7 @@ function text(block: Buffer, start: number, length: number): string {
   return field.subarray(0, end < 0 ? length : end).toString('utf8');
 }
 
-function inside(directory: string, path: string): string {
+function resolveInside(directory: string, path: string): string {
   const clean = normalize(path);
   if (
     path === '' ||
@@ -175,7 +174,7 @@ function inside(directory: string, path: string): string {
     clean.split(sep).includes('..') ||
     clean.endsWith(sep)
   ) {
-    throw unreadable(`the path ${JSON.stringify(path)} leads outside`);
+    throw unreadable(`the path ${JSON.stringify(path)} is not a relative path inside the archive`);
   }
   return join(directory, clean);
 }
@@ -184,7 +183,7 @@ function unreadable(reason: string): Problem {
   return new Problem('bad_archive', 400, `The archive cannot be unpacked: ${reason}`);
 }
 
-/** Takes a stream in pieces of a wanted size. */
+/** Reads a stream in pieces of a given size. */
 class Reader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
@@ -203,10 +202,10 @@ class Reader {
     return Buffer.concat(pieces);
   }
 
-  /** At least one byte, at most this many. */
-  async some(most: number): Promise<Buffer> {
+  /** At least one byte, at most `max`. */
+  async some(max: number): Promise<Buffer> {
     while (this.#rest.length === 0) this.#rest = await this.#next();
-    const taken = this.#rest.subarray(0, most);
+    const taken = this.#rest.subarray(0, max);
     this.#rest = this.#rest.subarray(taken.length);
     return taken;
   }
@@ -215,7 +214,7 @@ class Reader {
     const next = await this.#chunks.next().catch((cause: unknown) => {
       throw unreadable(cause instanceof Error ? cause.message : String(cause));
     });
-    if (next.done) throw unreadable('it is cut off');
+    if (next.done) throw unreadable('it is truncated');
     return next.value;
   }
 }

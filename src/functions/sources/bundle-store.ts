@@ -1,5 +1,5 @@
-// Where bundles are kept: a local file, or an object in an S3-compatible store reached through the settings of
-// providers.storage. A pointer names a bundle by location and SHA-256.
+// Stores and opens bundles: a local file, or an object in an S3-compatible store with the settings of
+// providers.storage. A pointer is `<location>#<sha256>`.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,17 +19,17 @@ export const BUNDLE_FORMAT = 1;
 export type BundleManifest = {
   readonly format: number;
   readonly functions: ReadonlyArray<{ readonly name: string; readonly file: string }>;
-  /** `linux-x64` when add-ons are inside that run nowhere else; null when it runs everywhere. */
+  /** Such as `linux-x64`, if it contains native add-ons; null if it runs everywhere. */
   readonly platform: string | null;
 };
 
-export type Place = {
-  /** Where relative paths start. */
+export type BundleAccess = {
+  /** Base of relative paths. */
   readonly directory: string | undefined;
   readonly provider: StorageProvider;
 };
 
-/** A bundle that was fetched, verified and unpacked. */
+/** A fetched, verified and unpacked bundle. */
 export type OpenBundle = {
   readonly pointer: string;
   readonly root: string;
@@ -38,17 +38,17 @@ export type OpenBundle = {
 
 type S3Location = { readonly bucket: string; readonly key: string };
 
-export async function openBundle(pointer: string, place: Place): Promise<OpenBundle> {
+export async function openBundle(pointer: string, access: BundleAccess): Promise<OpenBundle> {
   const { location, sha256 } = parsePointer(pointer);
   const folder = await mkdtemp(join(tmpdir(), 'svc-functions-'));
   try {
     const archive = join(folder, 'bundle.tgz');
-    const actual = await fetchTo(location, place, archive);
-    // Before a byte of it is interpreted.
+    const actual = await fetchTo(location, access, archive);
+    // Verified before any of it is parsed.
     if (actual !== sha256) {
       throw new Problem('bundle_hash_mismatch', 500, 'The function bundle is not the one that was built', {
         details: `${location} has SHA-256 ${actual}, functions_bundle says ${sha256}`,
-        hint: 'Run `svc bundle` again, or restore the object. Nothing of it was run.',
+        hint: 'Run `svc bundle` again, or restore the object. None of it was run.',
       });
     }
     const root = join(folder, 'root');
@@ -63,28 +63,28 @@ export async function openBundle(pointer: string, place: Place): Promise<OpenBun
   }
 }
 
-/** Puts a built archive where it belongs and returns the pointer for the file. */
+/** Stores a built archive and returns its pointer for svc.yaml. */
 export async function storeBundle(
   archive: string,
   sha256: string,
   destination: string,
-  place: Place,
+  access: BundleAccess,
 ): Promise<string> {
   const s3 = parseS3(destination);
   if (!s3) {
-    const target = resolve(place.directory ?? '.', destination);
+    const target = resolve(access.directory ?? '.', destination);
     await mkdir(dirname(target), { recursive: true });
     const draft = `${target}.${process.pid}.tmp`;
     await copyFile(archive, draft);
     await rename(draft, target);
     return `${destination}#${sha256}`;
   }
-  await withS3(place.provider, destination, async ({ sdk, client }) => {
+  await withS3(access.provider, destination, async ({ sdk, client }) => {
     await client.send(
       new sdk.PutObjectCommand({
         Bucket: s3.bucket,
         Key: s3.key,
-        // Whole: a streamed body makes the SDK sign in chunks, which not every store understands.
+        // In one piece: for a stream the SDK signs chunks, which not every store supports.
         Body: await readFile(archive),
         ContentType: 'application/gzip',
       }),
@@ -96,9 +96,9 @@ export async function storeBundle(
 function parsePointer(pointer: string): { location: string; sha256: string } {
   const match = /^(.+)#([0-9a-f]{64})$/.exec(pointer);
   if (!match?.[1] || !match[2]) {
-    throw new Problem('bad_bundle_pointer', 500, 'functions_bundle does not name a bundle', {
+    throw new Problem('bad_bundle_pointer', 500, 'functions_bundle is not a valid bundle pointer', {
       details: pointer,
-      hint: 'It looks like s3://<bucket>/<key>#<sha256> and is written by `svc bundle`.',
+      hint: '`svc bundle` writes it, in the form s3://<bucket>/<key>#<sha256>.',
     });
   }
   return { location: match[1], sha256: match[2] };
@@ -109,20 +109,20 @@ function parseS3(location: string): S3Location | undefined {
   return match?.[1] && match[2] ? { bucket: match[1], key: match[2] } : undefined;
 }
 
-async function fetchTo(location: string, place: Place, target: string): Promise<string> {
+async function fetchTo(location: string, access: BundleAccess, target: string): Promise<string> {
   const digest = new Digest();
   const save = (source: Readable): Promise<void> =>
     pipeline(source, digest.through, createWriteStream(target));
   const s3 = parseS3(location);
   if (s3) {
-    await withS3(place.provider, location, async ({ sdk, client }) => {
+    await withS3(access.provider, location, async ({ sdk, client }) => {
       const { Body } = await client.send(new sdk.GetObjectCommand({ Bucket: s3.bucket, Key: s3.key }));
       if (!(Body instanceof Readable)) throw new Error('the object has no body');
       await save(Body);
     });
   } else {
     try {
-      await save(createReadStream(resolve(place.directory ?? '.', location)));
+      await save(createReadStream(resolve(access.directory ?? '.', location)));
     } catch (cause) {
       throw unreachableBundle(location, cause);
     }
@@ -137,7 +137,7 @@ async function withS3(
   location: string,
   work: (s3: OpenS3) => Promise<void>,
 ): Promise<void> {
-  // Loaded only where it is used: the SDK is larger than everything else together.
+  // Imported on demand: the SDK is larger than the rest of svc.
   const sdk = await import('@aws-sdk/client-s3');
   const client = new sdk.S3Client({
     forcePathStyle: true,
@@ -154,7 +154,7 @@ async function withS3(
   }
 }
 
-/** Those of providers.storage; without them, what the AWS variables of the environment say. */
+/** From providers.storage; otherwise the SDK reads the AWS environment variables. */
 function clientSettings(provider: StorageProvider): sdkModule.S3ClientConfig {
   if (provider.type !== 's3') return {};
   const { region, endpoint, accessKeyId, secretAccessKey } = provider;
@@ -172,7 +172,7 @@ function unreachableBundle(location: string, cause: unknown): Problem {
     cause,
     details: cause instanceof Error ? cause.message : String(cause),
     hint: location.startsWith('s3:')
-      ? 'Credentials and endpoint are those of providers.storage, or the AWS variables of the environment.'
+      ? 'Credentials and endpoint come from providers.storage, or from the AWS environment variables.'
       : 'Relative paths start from the directory of svc.yaml.',
   });
 }
@@ -187,22 +187,27 @@ async function checkManifest(root: string): Promise<void> {
   try {
     manifest = JSON.parse(await readFile(join(root, MANIFEST), 'utf8'));
   } catch (cause) {
-    throw new Problem('bad_bundle', 500, `The archive is no function bundle: it has no ${MANIFEST}`, {
+    throw new Problem('bad_bundle', 500, `The archive is not a function bundle: it has no ${MANIFEST}`, {
       cause,
     });
   }
   const { data } = MANIFEST_SHAPE.safeParse(manifest);
   if (!data) {
-    throw new Problem('bad_bundle', 500, 'The function bundle has a format this version does not know', {
-      hint: 'Run `svc bundle` again.',
-    });
+    throw new Problem(
+      'bad_bundle',
+      500,
+      'This version of svc does not know the format of the function bundle',
+      {
+        hint: 'Run `svc bundle` again.',
+      },
+    );
   }
   const here = `${process.platform}-${process.arch}`;
   if (data.platform === null || data.platform === here) return;
   throw new Problem(
     'bundle_platform',
     500,
-    `The function bundle has add-ons for ${data.platform}, this is ${here}`,
+    `The function bundle has native add-ons for ${data.platform}, but this is ${here}`,
     { hint: 'Run `svc bundle` on the platform that serves it.' },
   );
 }

@@ -1,5 +1,5 @@
-// A bundle: the sources and exactly the dependencies of the lockfile, in one archive that `serve` runs without
-// installing anything. The same inputs make the same bytes. Also gathers the sources for a deployment.
+// Builds a bundle: sources and locked dependencies in one archive that `serve` runs without installing anything. The
+// same inputs give the same bytes. Also lists the sources for a deployment.
 import { createWriteStream } from 'node:fs';
 import { copyFile, lstat, mkdir, mkdtemp, readdir, realpath, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -22,12 +22,12 @@ export type BundleOptions = {
   readonly functions: readonly CodeFunction[];
   readonly env: Environment;
   readonly log: Log;
-  /** Load every handler from what was packed; on by default. */
+  /** Import every handler from the packed files; default true. */
   readonly verify?: boolean | undefined;
 };
 
 export type BuiltBundle = {
-  /** A temporary file; `close` removes it. */
+  /** A temporary file, removed by `close`. */
   readonly archive: string;
   readonly sha256: string;
   readonly bytes: number;
@@ -35,7 +35,7 @@ export type BuiltBundle = {
   close(): Promise<void>;
 };
 
-/** Never in a bundle: secrets, state, and what npm leaves behind for itself. */
+/** Never in a bundle: secrets, state, and npm's own files. */
 const EXCLUDED =
   /^(\.env|\.env\..*|\..*\.env|\.git|\.svc|\.bin|\.cache|\.package-lock\.json|\.svc-installed|\.DS_Store|\.npmrc)$/;
 
@@ -51,7 +51,7 @@ export async function buildBundle(options: BundleOptions): Promise<BuiltBundle> 
   const folder = await mkdtemp(join(tmpdir(), 'svc-bundle-'));
   const close = (): Promise<void> => rm(folder, { recursive: true, force: true });
   try {
-    // Installed beside the project, so that its own node_modules stays as it is.
+    // Installed in a copy, so that the project's own node_modules stays unchanged.
     const staging = join(folder, 'root');
     for (const { path, file } of await listSources(directory, functions)) {
       await mkdir(dirname(join(staging, path)), { recursive: true });
@@ -97,8 +97,8 @@ export async function listSources(
   const found = new Map<string, ListedFile>();
   for (const root of await sourcePaths(directory, functions)) {
     if (isExcluded(root)) continue;
-    for (const one of await listFiles(root, directory, (name) => name !== 'node_modules')) {
-      found.set(one.path, one);
+    for (const file of await listFiles(root, directory, (name) => name !== 'node_modules')) {
+      found.set(file.path, file);
     }
   }
   return [...found.values()];
@@ -120,13 +120,13 @@ async function listFiles(
         500,
         `${relative(base, path)} is a link that leads outside the project`,
         {
-          hint: 'A bundle holds files only; copy what it needs into the project.',
+          hint: 'Copy what it links to into the project.',
         },
       );
     }
-    // A secret by another name.
+    // A link must not smuggle an excluded file in under another name.
     if (isExcluded(target)) return [];
-    // A link to a folder above itself would have no end.
+    // A link to one of its own parent folders would recurse forever.
     if (path.startsWith(target + sep)) return [];
     const followed = await stat(path);
     if (followed.isFile()) return [{ path: slashes(relative(base, path)), file: path, size: followed.size }];
@@ -149,7 +149,7 @@ function slashes(path: string): string {
   return sep === '/' ? path : path.split(sep).join('/');
 }
 
-/** Imports every handler as `serve` will, so that a file that was left out is found now and not in production. */
+/** Imports every handler as `serve` will, so that a missing file is found now and not in production. */
 async function verify(root: string, { functions, env, log }: BundleOptions): Promise<void> {
   const started = Promise.withResolvers<boolean>();
   const worker = new WorkerProcess(
@@ -166,24 +166,24 @@ async function verify(root: string, { functions, env, log }: BundleOptions): Pro
       log,
       redact: (text) => text,
       showErrors: false,
-      serviceToken: () => Promise.reject(new Error('nothing is served yet')),
+      serviceToken: () => Promise.reject(new Error('there are no service tokens while a bundle is verified')),
     },
     {
       onReady: () => started.resolve(true),
       onExit: () => started.resolve(false),
-      onTired: () => {},
+      onDegraded: () => {},
       onFree: () => {},
       onUnread: () => {},
     },
   );
   try {
-    if (!(await started.promise)) throw new Problem('no_runtime', 500, 'A worker could not be started');
+    if (!(await started.promise)) throw new Problem('no_runtime', 500, 'Could not start a worker');
     for (const { name } of functions) {
       const { failure } = await worker.load(name);
       if (failure) {
         throw new Problem('bundle_unloadable', 500, `The function ${name} cannot be loaded from the bundle`, {
           details: failure.stack ?? failure.message,
-          hint: 'Its imports must be in functions/ or in the dependencies. --no-verify packs it all the same.',
+          hint: 'Its imports must be in functions/ or in the dependencies. --no-verify skips this check.',
         });
       }
     }

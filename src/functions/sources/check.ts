@@ -1,5 +1,4 @@
-// What must hold before any worker starts: the files exist, the runtime exists, and no public function uses the service
-// client.
+// Checks before any worker starts: the runtime and the files exist, and no public function uses the service client.
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import type { CodeFunction } from '../../config/config.ts';
@@ -16,7 +15,7 @@ function checkRuntime(runtime: string): void {
   try {
     accessSync(runtime, constants.X_OK);
   } catch (cause) {
-    throw new Problem('no_runtime', 500, 'There is no JavaScript runtime to run code functions with', {
+    throw new Problem('no_runtime', 500, 'The JavaScript runtime for code functions is missing', {
       cause,
       details: `${runtime} cannot be executed`,
       hint: 'Install Node 22 or newer where functions are served.',
@@ -31,19 +30,19 @@ function checkFunction(fn: CodeFunction, root: string): void {
   if (isAbsolute(file) || inside.startsWith('..')) {
     throw new Problem('function_file_outside', 500, `The file of function ${name} is outside the project`, {
       details: file,
-      hint: 'Paths start from the directory of svc.yaml and stay in it.',
+      hint: 'Use a path relative to svc.yaml that stays in its directory.',
     });
   }
   if (!statSync(path, { throwIfNoEntry: false })?.isFile()) {
     throw new Problem('function_file_missing', 500, `The file of function ${name} does not exist`, {
       details: file,
-      hint: 'Create it, or correct functions.*.file in svc.yaml. After a change of the files, run `svc bundle` again.',
+      hint: 'Create it, or correct functions.*.file in svc.yaml. If you use a bundle, run `svc bundle` again.',
     });
   }
   checkSource(fn, readFileSync(path, 'utf8'));
 }
 
-/** Checks a handler's text without running it. */
+/** Checks a handler's source text without running it. */
 export function checkSource({ name, file, authRequired }: CodeFunction, source: string): void {
   if (!authRequired && mentionsServiceClient(source)) {
     throw new Problem(
@@ -51,7 +50,7 @@ export function checkSource({ name, file, authRequired }: CodeFunction, source: 
       500,
       `The public function ${name} uses ctx.serviceClient`,
       {
-        details: `${file}: serviceClient bypasses row-level security, and anybody may call this function.`,
+        details: `${file}: serviceClient bypasses row-level security, and anyone can call this function.`,
         hint: 'Declare it with auth_required: true, or use ctx.client.',
       },
     );

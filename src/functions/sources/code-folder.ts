@@ -1,14 +1,14 @@
-// Where the code of a configuration is: the project's own folder, or the unpacked bundle that the file names.
+// The folder a configuration's code runs from: the project's own, or the unpacked bundle it points to.
 import type { Config } from '../../config/config.ts';
 import { Problem } from '../../problem/problem.ts';
 import { openBundle, type OpenBundle } from './bundle-store.ts';
 
-/** `bundle` is its pointer; undefined when the sources themselves run. */
+/** `bundle` is the pointer; undefined when the sources run in place. */
 export type CodeFolder = { readonly root: string; readonly bundle: string | undefined };
 
 export class CodeFolders {
   readonly #useBundles: boolean;
-  /** At most two: the one that is served, and the one that a check opened for the reload after it. */
+  /** At most two: the one in service, and one that a check opened for the next reload. */
   #bundles: OpenBundle[] = [];
 
   constructor(mode: 'development' | 'production') {
@@ -26,8 +26,8 @@ export class CodeFolders {
       return { root: bundle.root, bundle: pointer };
     }
     if (source.directory === undefined) {
-      throw new Problem('no_bundle', 500, 'A configuration from elsewhere needs its functions in a bundle', {
-        hint: 'Make one with `svc bundle` and keep functions_bundle in the file.',
+      throw new Problem('no_bundle', 500, 'A remote configuration needs its functions in a bundle', {
+        hint: 'Create one with `svc bundle`, and keep functions_bundle in the file.',
       });
     }
     return { root: source.directory, bundle: undefined };

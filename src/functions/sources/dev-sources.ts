@@ -1,5 +1,5 @@
-// The sources of functions under `svc dev`: a fingerprint, and a watch for changes. Dependencies are left out: changing
-// them needs a restart.
+// The sources of functions under `svc dev`: a fingerprint and a watcher. Both skip dependencies: changing them needs a
+// restart.
 import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { watch } from 'chokidar';
@@ -10,14 +10,14 @@ const SKIPPED = new Set(['node_modules', '.git', '.svc']);
 
 export type SourceWatch = { readonly roots: readonly string[]; close(): Promise<void> };
 
-/** Changes when a source file does. */
+/** Differs when any source file has changed. */
 export async function fingerprint(root: string, functions: readonly CodeFunction[]): Promise<string> {
   const entries: string[] = [];
   for (const path of await sourcePaths(root, functions)) await collect(path, entries);
   return entries.sort().join('\n');
 }
 
-/** Calls once as soon as it watches too: the sources may have changed since they were read. */
+/** Also calls `onChange` once when the watcher is ready: files may have changed since they were read. */
 export function watchSources(root: string, roots: readonly string[], onChange: () => void): SourceWatch {
   const watcher = watch([...roots], {
     ignoreInitial: true,
@@ -30,7 +30,7 @@ export function watchSources(root: string, roots: readonly string[], onChange: (
   let timer: NodeJS.Timeout | undefined;
   const soon = (): void => {
     clearTimeout(timer);
-    // Several files saved together are one change.
+    // Files saved together count as one change.
     timer = setTimeout(onChange, 20);
   };
   watcher.on('all', soon).on('ready', soon);
@@ -43,13 +43,13 @@ export function watchSources(root: string, roots: readonly string[], onChange: (
   };
 }
 
-/** `functions/`, the folder of each declared file outside of it, and what these files reach elsewhere. */
+/** `functions/`, the folders of other declared files, and local files these import from elsewhere. */
 export async function sourcePaths(root: string, functions: readonly CodeFunction[]): Promise<string[]> {
   const folders = new Set([join(root, 'functions')]);
   const found = new Set<string>();
   for (const { file } of functions) {
     const path = resolve(root, file);
-    // Of the project's own directory only this file: there is more in it than sources.
+    // Not the whole project root: it contains more than sources.
     if (dirname(path) === resolve(root)) found.add(path);
     else folders.add(dirname(path));
   }

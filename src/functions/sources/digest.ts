@@ -1,4 +1,4 @@
-// Counts and hashes bytes on their way through a pipeline.
+// A pipeline stage that counts and hashes the bytes passing through.
 import { createHash } from 'node:crypto';
 
 export class Digest {
@@ -6,15 +6,14 @@ export class Digest {
   readonly #hash = createHash('sha256');
   readonly #onBytes: (bytes: number) => void;
 
-  /** `onBytes` is told the sum after every chunk, and may throw to end the pipeline. */
+  /** `onBytes` gets the total after every chunk, and may throw to abort the pipeline. */
   constructor(onBytes: (bytes: number) => void = () => {}) {
     this.#onBytes = onBytes;
   }
 
-  /** A stage for `pipeline`. */
   readonly through = (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> => this.#read(source);
 
-  /** In hexadecimal; once, when everything has passed. */
+  /** Hexadecimal. Call once, after the pipeline has ended. */
   sha256(): string {
     return this.#hash.digest('hex');
   }

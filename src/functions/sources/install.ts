@@ -1,5 +1,5 @@
-// Dependencies of functions: `npm ci` with a lockfile, `npm install` without one (development only). Install scripts do
-// not run, so add-ons must come prebuilt. `serve` installs nothing.
+// Installs dependencies of functions: `npm ci` with a lockfile, `npm install` without one (development only). Install
+// scripts do not run, so native add-ons must come prebuilt. `serve` installs nothing.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -17,23 +17,23 @@ export type InstallOptions = {
 };
 
 export const LOCKFILE = 'package-lock.json';
-/** Records what was installed last, so that a start without changes takes no time. */
+/** Records the installed state, so that an unchanged start skips npm. */
 const MARKER = join('node_modules', '.svc-installed');
 const KEPT_OUTPUT = 64_000;
 const SHOWN_OUTPUT = 4_000;
 
-/** For `svc dev`: brings functions/node_modules in line with functions/package.json. */
+/** For `svc dev`: syncs functions/node_modules with functions/package.json. */
 export async function installDependencies({ directory, env, log }: InstallOptions): Promise<void> {
   const folder = join(directory, 'functions');
   if (!hasDependencies(folder)) return;
-  const wanted = stateOf(folder);
+  const state = stateOf(folder);
   const marker = join(folder, MARKER);
-  if (existsSync(marker) && readFileSync(marker, 'utf8') === wanted) return;
+  if (existsSync(marker) && readFileSync(marker, 'utf8') === state) return;
   const locked = existsSync(join(folder, LOCKFILE));
   const startedAt = performance.now();
   log.info({ locked }, 'installing the dependencies of functions with npm');
   await runNpm(folder, locked ? ['ci'] : ['install'], env);
-  // `npm install` has written the lockfile: the state is another one now.
+  // Computed again, because `npm install` wrote the lockfile.
   writeFileSync(marker, stateOf(folder));
   const seconds = Math.round((performance.now() - startedAt) / 100) / 10;
   log.info({ locked, seconds }, 'installed the dependencies of functions');
@@ -42,7 +42,7 @@ export async function installDependencies({ directory, env, log }: InstallOption
   }
 }
 
-/** For bundles and deployments: exactly what the lockfile says, without development dependencies. */
+/** For bundles and deployments: the locked dependencies, without development dependencies. */
 export async function installLocked(folder: string, env: Environment): Promise<void> {
   if (!hasDependencies(folder)) return;
   await runNpm(folder, ['ci', '--omit=dev'], env);
@@ -51,7 +51,7 @@ export async function installLocked(folder: string, env: Environment): Promise<v
 export function requireLockfile(directory: string): void {
   if (existsSync(join(directory, 'functions', LOCKFILE))) return;
   throw new Problem('no_lockfile', 500, `There is no functions/${LOCKFILE}`, {
-    hint: 'It pins what runs in production. Make it with `npm install --prefix functions` and commit it.',
+    hint: 'It pins what runs in production. Create it with `npm install --prefix functions` and commit it.',
   });
 }
 
@@ -70,7 +70,7 @@ function readManifest(path: string): Readonly<Record<string, unknown>> | undefin
     const manifest: unknown = JSON.parse(readFileSync(path, 'utf8'));
     return typeof manifest === 'object' && manifest !== null ? { ...manifest } : {};
   } catch (cause) {
-    throw new Problem('bad_package_json', 500, 'functions/package.json is no JSON', {
+    throw new Problem('bad_package_json', 500, 'functions/package.json is not valid JSON', {
       cause,
       details: cause instanceof Error ? cause.message : undefined,
     });
@@ -98,7 +98,7 @@ async function runNpm(folder: string, args: readonly string[], env: Environment)
   );
   let output = '';
   const keep = (chunk: Buffer): void => {
-    // The reason comes first; npm's help text follows.
+    // Keep the beginning: npm prints the reason before its help text.
     output = (output + chunk.toString()).slice(0, KEPT_OUTPUT);
   };
   child.stdout.on('data', keep);
@@ -123,7 +123,7 @@ async function runNpm(folder: string, args: readonly string[], env: Environment)
   });
 }
 
-/** What npm says went wrong, without its usage and the path of its log. */
+/** npm's error message without its usage text and the path of its log. */
 export function reasonIn(output: string): string {
   const lines = output.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, '').trimEnd());
   const end = lines.findIndex((line) =>
@@ -136,7 +136,7 @@ export function reasonIn(output: string): string {
     .slice(0, SHOWN_OUTPUT);
 }
 
-/** npm needs PATH, HOME and its own settings, and none of our secrets. */
+/** npm needs PATH, HOME and its own settings, but none of our SVC_ secrets. */
 function npmEnvironment(env: Environment): Record<string, string> {
   const passed: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {

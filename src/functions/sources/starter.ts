@@ -1,4 +1,4 @@
-// A new function: the starter handler, its declaration, and functions/package.json where there is none yet.
+// Creates a new function: a starter handler, its declaration, and functions/package.json if missing.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Problem } from '../../problem/problem.ts';
@@ -6,14 +6,14 @@ import { editText } from '../../config/edit/edit.ts';
 import { LOCKFILE } from './install.ts';
 
 export type StarterOptions = {
-  /** The configuration file. */
+  /** Path of svc.yaml. */
   readonly file: string;
   readonly name: string;
   readonly language?: 'js' | 'ts' | undefined;
   readonly authRequired?: boolean | undefined;
 };
 
-/** Returns the paths it wrote, relative to the file. Nothing that exists is overwritten. */
+/** Returns the written paths, relative to svc.yaml. Never overwrites a file. */
 export function createFunction({ file, name, language = 'js', authRequired }: StarterOptions): string[] {
   if (!/^[A-Za-z0-9][\w-]{0,62}$/.test(name)) {
     throw new Problem('bad_name', 400, `${JSON.stringify(name)} is not a function name`, {
@@ -40,7 +40,7 @@ export function createFunction({ file, name, language = 'js', authRequired }: St
     };
     writeJson(join(root, 'functions/package.json'), manifest);
     written.push('functions/package.json');
-    // Nothing to lock yet, and `svc bundle` works from the first moment.
+    // An empty lockfile, so that `svc bundle` works from the start.
     if (!existsSync(join(root, 'functions', LOCKFILE))) {
       writeJson(join(root, 'functions', LOCKFILE), lock);
       written.push(`functions/${LOCKFILE}`);

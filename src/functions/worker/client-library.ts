@@ -1,5 +1,5 @@
-// The project's own copy of the client library, loaded when a handler first touches `ctx.client`. Both clients
-// present the publishable key as `apikey`; who they act as is the bearer alone. The secret key never comes here.
+// The project's own copy of the client library, loaded on the first use of `ctx.client` or `ctx.serviceClient`. Both
+// send the publishable key as `apikey`; the bearer token decides the caller. The secret key never reaches a worker.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { hasCode } from '../../lib/error-code.ts';
@@ -20,14 +20,14 @@ export class ClientLibrary {
     this.#publishableKey = settings.publishableKey;
   }
 
-  /** Acts as the caller; without a token, as anybody with the publishable key. */
+  /** Acts as the caller; without a token, as anon. */
   asCaller(token: string | undefined): unknown {
     return this.#create({
       headers: token === undefined ? {} : { Authorization: `Bearer ${token}` },
     });
   }
 
-  /** Acts as `service_role`. The token is fetched for each request: a handler may run longer than a token lives. */
+  /** Acts as `service_role`. Fetches the token for each request, because a handler may outlive one. */
   asService(token: () => Promise<string>): unknown {
     return this.#create({
       fetch: async (input: string | URL | Request, init: RequestInit = {}) => {

@@ -1,12 +1,12 @@
-// Console output becomes log lines of the call that caused it. Methods that format (table, group, dir) go through a
-// Console of Node's that writes into such lines.
+// Turns console output into log lines of the current call. Methods with their own formatting (table, group, dir) go
+// through a Node Console that writes such lines.
 import { Console } from 'node:console';
 import { Writable } from 'node:stream';
 import { formatWithOptions } from 'node:util';
 import type { LogLevel } from './protocol.ts';
 
 const DIRECT = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
-const DRAWN = [
+const FORMATTED = [
   'assert',
   'count',
   'countReset',
@@ -26,21 +26,21 @@ export function captureConsole(write: (level: LogLevel, message: string) => void
   for (const [method, level] of Object.entries(DIRECT)) {
     replace(method, (...values: unknown[]) => write(level, formatWithOptions({ colors: false }, ...values)));
   }
-  let drawing: Console | undefined;
-  for (const method of DRAWN) {
+  let formatter: Console | undefined;
+  for (const method of FORMATTED) {
     replace(method, (...values: unknown[]) => {
-      drawing ??= new Console({
+      formatter ??= new Console({
         stdout: lines(write, 'info'),
         stderr: lines(write, 'warn'),
         colorMode: false,
       });
-      Reflect.apply(drawing[method], drawing, values);
+      Reflect.apply(formatter[method], formatter, values);
     });
   }
 }
 
 function replace(method: string, value: (...values: unknown[]) => void): void {
-  // The console is the one Node gave; handlers may have taken a reference to it before.
+  // Patch the existing object: code may already hold a reference to it.
   // oxlint-disable-next-line no-console
   Object.defineProperty(console, method, { value, writable: true, configurable: true, enumerable: true });
 }

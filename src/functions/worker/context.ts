@@ -1,4 +1,4 @@
-// The `ctx` of one call. Its clients and its signal are made at their first use.
+// The `ctx` of one call. Clients and signal are created on first use.
 import type { ClientLibrary } from './client-library.ts';
 import type { CallerClaims, LogLevel, RequestHead } from './protocol.ts';
 
@@ -42,8 +42,8 @@ export class FunctionContext {
 
   get serviceClient(): unknown {
     const { head, library, serviceToken } = this.#parts;
-    if (!head.mayServe) {
-      // Anybody may call a public function, so anybody could do what it may do.
+    if (!head.serviceRole) {
+      // Anyone can call a public function, so it must not act with all rights.
       throw new Error(
         `the function ${head.functionName} may not use ctx.serviceClient: ` +
           'declare it with auth_required: true, or use ctx.client',

@@ -1,4 +1,4 @@
-// The handlers of the project's files, each imported once.
+// Imports each handler once.
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { WorkerSettings } from './protocol.ts';
@@ -14,7 +14,7 @@ export class Handlers {
     this.#settings = settings;
   }
 
-  /** Also a failure is final: a file is imported once in the life of a worker. */
+  /** A failure is cached too: Node would not import the file again. */
   load(name: string): Promise<Handler> {
     let handler = this.#loaded.get(name);
     if (!handler) {
@@ -26,7 +26,7 @@ export class Handlers {
 
   async #import(name: string): Promise<Handler> {
     const { root, functions } = this.#settings;
-    const file = functions.find((one) => one.name === name)?.file;
+    const file = functions.find((fn) => fn.name === name)?.file;
     if (file === undefined) throw new Error(`no function ${name} is declared`);
     let module: unknown;
     try {

@@ -1,11 +1,10 @@
-// One call inside the worker, from its request frame to the end of its answer: whether it is cancelled, and how much
-// of its answer may be sent.
+// The worker's state of one call: its cancellation, and the flow-control credit of its answer.
 import { STREAM_WINDOW_BYTES, type CancelReason, type RequestHead } from './protocol.ts';
 
 export class Invocation {
   readonly id: number;
   readonly head: RequestHead;
-  /** The head of its answer is out, and the body follows in chunks. */
+  /** The head was sent; the body follows in chunks. */
   streaming = false;
   #reason: CancelReason | undefined;
   #controller: AbortController | undefined;
@@ -22,7 +21,7 @@ export class Invocation {
     return this.#reason !== undefined;
   }
 
-  /** `ctx.signal`; made when a handler first asks for it. */
+  /** `ctx.signal`, created on first use. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#reason) this.#controller.abort(abortReason(this.#reason));
@@ -34,10 +33,9 @@ export class Invocation {
     this.#reason = reason;
     this.#controller?.abort(abortReason(reason));
     this.#onCredit?.();
-    for (const act of this.#onCancel) act();
+    for (const notify of this.#onCancel) notify();
   }
 
-  /** Resolves at the cancellation. */
   whenCancelled(): Promise<undefined> {
     return new Promise((resolve) => {
       if (this.#reason) resolve(undefined);
@@ -50,7 +48,7 @@ export class Invocation {
     this.#onCredit?.();
   }
 
-  /** Waits until the client has taken enough of what was sent before. */
+  /** Waits for credit: until the client has consumed enough of the earlier bytes. */
   async spend(bytes: number): Promise<void> {
     while (this.#credit <= 0 && !this.#reason) {
       await new Promise<void>((resolve) => (this.#onCredit = resolve));

@@ -1,5 +1,5 @@
-// The worker process. It has one socket to the server (descriptor 3) that carries many calls at once, and nothing
-// else: no keys, no database, no environment. It ends when the socket does.
+// Entry point of a worker process. It has one socket to the server (descriptor 3) that multiplexes calls, and no keys,
+// database or environment. It exits when the socket closes.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Socket } from 'node:net';
 import { ClientLibrary } from './client-library.ts';
@@ -27,7 +27,7 @@ import { BadAnswer, toAnswer, type Answer } from './response.ts';
 import { sendAnswer } from './send-answer.ts';
 import { failureOf, showFields, showMessage, stackOf } from './show.ts';
 
-// Taken before any handler can delete or replace them.
+// Bound before any handler can delete or replace them.
 const exit = process.exit.bind(process);
 const residentBytes = process.memoryUsage.rss.bind(process.memoryUsage);
 
@@ -39,16 +39,16 @@ const tokenWaits = new Map<number, Array<(token: string) => void>>();
 let project: { readonly handlers: Handlers; readonly library: ClientLibrary } | undefined;
 
 captureConsole((level, message) => writeLog(level, message));
-// What Node needed at its start is read by now; handlers get `ctx.env` and nothing else.
+// Node has read what it needs; handlers get only `ctx.env`.
 for (const name of Object.keys(process.env)) if (name !== 'TZ') delete process.env[name];
 
-// Ctrl-C in a terminal and a service manager's SIGTERM reach the whole group; the server decides when workers end.
+// Signals may reach the whole process tree (a service manager's SIGTERM); the server decides when workers end.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 process.on('unhandledRejection', (reason) => {
   writeLog('error', `unhandled rejection: ${stackOf(reason)}`);
 });
 process.on('uncaughtException', (error) => {
-  // The call is known when the throwing callback was begun by its handler. The other calls may end normally.
+  // AsyncLocalStorage knows the call if its handler started the throwing callback. Other calls may finish.
   writeLog('error', `uncaught exception: ${stackOf(error)}`);
   const cause = current.getStore();
   if (cause) fail(cause, failureOf('threw', error));
@@ -77,12 +77,12 @@ function onFrame(type: number, id: number, payload: Buffer): void {
       const rss = Buffer.allocUnsafe(8);
       rss.writeDoubleLE(residentBytes(), 0);
       writer.send(FROM_WORKER.pong, id, rss);
-      // Out before anything behind it begins: the server takes what follows an unanswered ping for unread.
+      // Flush before later frames run: the server treats calls behind an unanswered ping as unread.
       writer.flush();
       return;
     }
     case TO_WORKER.token:
-      for (const take of tokenWaits.get(id) ?? []) take(payload.toString('utf8'));
+      for (const resolve of tokenWaits.get(id) ?? []) resolve(payload.toString('utf8'));
       tokenWaits.delete(id);
       return;
     case TO_WORKER.load:
@@ -148,7 +148,7 @@ async function handle(invocation: Invocation, request: object, context: object):
   }
 }
 
-/** Does nothing for a call that has ended. */
+/** Ignored for a call that has already ended. */
 function fail({ id }: Invocation, failure: Failure): void {
   if (running.delete(id)) writer.send(FROM_WORKER.failed, id, toJson(failure));
 }
@@ -165,17 +165,17 @@ async function loadAhead(id: number, name: string): Promise<void> {
 }
 
 function serviceToken({ id }: Invocation): Promise<string> {
-  return new Promise((take) => {
+  return new Promise((resolve) => {
     const waiting = tokenWaits.get(id);
-    if (waiting) waiting.push(take);
+    if (waiting) waiting.push(resolve);
     else {
-      tokenWaits.set(id, [take]);
+      tokenWaits.set(id, [resolve]);
       writer.send(FROM_WORKER.needToken, id);
     }
   });
 }
 
-/** The server configures a worker before anything else. */
+/** The server sends `configure` first. */
 function configured(): NonNullable<typeof project> {
   if (!project) throw new Error('the worker is not configured');
   return project;

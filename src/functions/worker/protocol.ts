@@ -1,15 +1,15 @@
-// The protocol between the server and a worker, over one socket pair: frames of `length, type, id` and bytes. Bodies
-// travel as they are; only small heads are JSON.
+// The frame protocol between the server and a worker, over one socket pair: a header of length, type and id, then the
+// payload. Heads are JSON, bodies raw bytes.
 import type { Writable } from 'node:stream';
 
 /** u32 payload length, u8 type, u32 id. */
 const HEADER_BYTES = 9;
-/** Longer than any body the server accepts: a longer frame is not of this protocol. */
+/** Above any body the server accepts; a longer frame is a protocol error. */
 const MAX_FRAME_BYTES = 2 ** 31 - 1;
-/** Frames that are ready together are joined into one write, up to this. */
+/** Frames of one flush are joined into one write up to this size. */
 const JOIN_BYTES = 64 * 1024;
 
-/** Bytes of one answer that may be on their way without having been taken by the client. */
+/** Flow-control window: bytes of one answer that may be sent before the client has consumed them. */
 export const STREAM_WINDOW_BYTES = 256 * 1024;
 export const CHUNK_BYTES = 64 * 1024;
 
@@ -26,7 +26,7 @@ export const TO_WORKER = {
 
 export const FROM_WORKER = {
   ready: 65,
-  /** A whole answer. */
+  /** A complete answer. */
   answer: 66,
   /** The head of an answer whose body follows in chunks. */
   head: 67,
@@ -37,7 +37,7 @@ export const FROM_WORKER = {
   pong: 72,
   loaded: 73,
   needToken: 74,
-  /** Something escaped every handler: the process should be replaced when its requests have ended. */
+  /** There was an uncaught exception: replace the worker after its calls in flight. */
   faulty: 75,
 } as const;
 
@@ -55,7 +55,7 @@ export type WorkerSettings = {
   /** Directory of svc.yaml, or of the unpacked bundle. */
   readonly root: string;
   readonly functions: ReadonlyArray<{ readonly name: string; readonly file: string }>;
-  /** The service as this machine reaches it. */
+  /** The service's URL on this machine. */
   readonly url: string;
   readonly publishableKey: string;
 };
@@ -66,10 +66,10 @@ export type RequestHead = {
   readonly method: string;
   readonly path: string;
   readonly rawQuery: string;
-  /** Names and values in turn, as they arrived. */
+  /** Alternating names and values, as received. */
   readonly rawHeaders: readonly string[];
   readonly claims: CallerClaims | null;
-  readonly mayServe: boolean;
+  readonly serviceRole: boolean;
   readonly env: Readonly<Record<string, string>>;
 };
 
@@ -101,7 +101,7 @@ type LargeFrame = { type: number; id: number; payload: Buffer; filled: number };
 
 export type OnFrame = (type: number, id: number, payload: Buffer) => void;
 
-/** Cuts a byte stream into frames. A payload is a view into what was pushed: copy what must stay. */
+/** Splits a byte stream into frames. Payloads are views into the pushed chunk: copy what must outlive the callback. */
 export class FrameReader {
   readonly #onFrame: OnFrame;
   #rest: Buffer | undefined;
@@ -126,7 +126,7 @@ export class FrameReader {
     let at = 0;
     while (data.length - at >= HEADER_BYTES) {
       const length = data.readUInt32LE(at);
-      if (length > MAX_FRAME_BYTES) throw new Error('a frame longer than any can be');
+      if (length > MAX_FRAME_BYTES) throw new Error('the frame is too long');
       const type = data.readUInt8(at + 4);
       const id = data.readUInt32LE(at + 5);
       const start = at + HEADER_BYTES;
@@ -146,7 +146,7 @@ export class FrameReader {
     if (at < data.length) this.#rest = data.subarray(at);
   }
 
-  /** What of `data` lies behind the frame, undefined while it is not whole. */
+  /** Returns the data after the frame; undefined while the frame is incomplete. */
   #fill(large: LargeFrame, data: Buffer): Buffer | undefined {
     const taken = data.copy(large.payload, large.filled);
     large.filled += taken;
@@ -157,14 +157,14 @@ export class FrameReader {
   }
 }
 
-/** Gathers the frames of one turn of the event loop into one write. */
+/** Batches frames into one write per flush. */
 export class FrameWriter {
   readonly #socket: Writable;
   #pending: Buffer[] = [];
   #bytes = 0;
   readonly #defer: (flush: () => void) => void;
 
-  /** `defer` says when what was gathered goes out: the later, the more goes together. */
+  /** `defer` schedules the flush: the later, the larger the batch. */
   constructor(socket: Writable, defer: (flush: () => void) => void = (flush) => process.nextTick(flush)) {
     this.#socket = socket;
     this.#defer = defer;
@@ -211,12 +211,12 @@ export function toJson(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** Our own JSON from the other end. The types are ours on both sides; the shapes are checked where it matters. */
+/** Both ends are ours, so the shape is trusted; `parseHead` and `logLine` validate what project code can influence. */
 export function fromJson<T>(payload: Buffer): T {
   return JSON.parse(payload.toString('utf8')) as T;
 }
 
-/** A JSON head followed by bytes, in one payload. */
+/** A length-prefixed JSON head followed by the body. */
 export function withHead(head: Buffer, body: Buffer | undefined): Buffer[] {
   const length = Buffer.allocUnsafe(4);
   length.writeUInt32LE(head.length, 0);

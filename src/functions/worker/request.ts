@@ -1,5 +1,4 @@
-// The `req` a handler sees. Query and headers are own properties of plain objects, so that a parameter named
-// `__proto__` is a parameter.
+// Builds the `req` of a handler. Object.fromEntries makes own properties, so a parameter named `__proto__` is harmless.
 import type { RequestHead } from './protocol.ts';
 
 export type FunctionRequest = {
@@ -14,11 +13,11 @@ export type FunctionRequest = {
   readonly rawBody: Buffer;
 };
 
-/** The content type says JSON and the body is not. */
+/** The content type is JSON, but the body does not parse. */
 export class BadJson extends Error {}
 
 export function toRequest(head: RequestHead, received: Buffer): FunctionRequest {
-  // A copy: the receive buffer also holds what other callers sent.
+  // A copy: the receive buffer also holds other callers' data.
   const rawBody = Buffer.allocUnsafeSlow(received.length);
   received.copy(rawBody);
   const headers = gather(pairs(head.rawHeaders));
@@ -42,7 +41,7 @@ export function toRequest(head: RequestHead, received: Buffer): FunctionRequest 
       throw new BadJson(cause instanceof Error ? cause.message : String(cause), { cause });
     }
   }
-  // Decoded at its first use: for an upload it would be a second copy that nobody reads.
+  // Decoded on first use: a handler of uploads reads only rawBody.
   let text: string | undefined;
   return Object.defineProperty(request, 'body', {
     enumerable: true,

@@ -1,5 +1,5 @@
-// Turns what a handler returned into status, headers and body. Accepts plain response objects and web Responses;
-// anything else is reported as the function's mistake.
+// Converts a handler's return value to status, headers and body. Accepts plain objects and web Responses; anything else
+// is a BadAnswer.
 import type { HeaderValue } from './protocol.ts';
 
 export type AnswerBody =
@@ -18,8 +18,8 @@ export class BadAnswer extends Error {}
 const NONE: AnswerBody = { kind: 'none' };
 const JSON_TYPE = 'application/json';
 const BYTES_TYPE = 'application/octet-stream';
-/** They describe the connection or the framing, which the server decides. */
-const NOT_OURS = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer']);
+/** Hop-by-hop headers (RFC 9110, 7.6.1), which the server sets itself. */
+const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer']);
 /** HTTP gives these no body (RFC 9110, 15.3.5, 15.3.6, 15.4.5), whatever the handler returns. */
 const BODILESS = new Set([204, 205, 304]);
 
@@ -42,7 +42,7 @@ export function toAnswer(value: unknown): Answer {
 }
 
 function toBody(body: unknown): { body: AnswerBody; type: string | undefined } {
-  // A content type without content makes client libraries fail on parsing nothing.
+  // No content type without a body: client libraries would try to parse it.
   if (body === undefined) return { body: NONE, type: undefined };
   if (typeof body === 'string') return { body: { kind: 'bytes', bytes: Buffer.from(body) }, type: JSON_TYPE };
   if (ArrayBuffer.isView(body)) {
@@ -60,9 +60,12 @@ function toBody(body: unknown): { body: AnswerBody; type: string | undefined } {
   try {
     text = JSON.stringify(body);
   } catch (cause) {
-    throw new BadAnswer(`body is no JSON: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      cause,
-    });
+    throw new BadAnswer(
+      `body cannot be converted to JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
+      {
+        cause,
+      },
+    );
   }
   if (text === undefined) throw new BadAnswer(`body is ${describe(body)}, which has no JSON form`);
   return { body: { kind: 'bytes', bytes: Buffer.from(text) }, type: JSON_TYPE };
@@ -72,7 +75,7 @@ function fromWebResponse(response: Response): Answer {
   const cookies = response.headers.getSetCookie();
   const headers: Array<readonly [string, HeaderValue]> = [];
   for (const [name, value] of response.headers) {
-    if (name !== 'set-cookie' && !NOT_OURS.has(name)) headers.push([name, value]);
+    if (name !== 'set-cookie' && !HOP_BY_HOP.has(name)) headers.push([name, value]);
   }
   if (cookies.length > 0) headers.push(['set-cookie', cookies]);
   if (response.status < 200) throw new BadAnswer('Response.error() is not an answer');
@@ -80,7 +83,7 @@ function fromWebResponse(response: Response): Answer {
   return { status: response.status, headers: withoutLength(headers, body), body };
 }
 
-/** Objects, `Headers`, and lists of pairs; a value may be a list. */
+/** Accepts an object, `Headers` or a list of pairs; a value may be a list. */
 function toHeaders(headers: unknown): Array<readonly [string, HeaderValue]> {
   if (headers === undefined || headers === null) return [];
   if (typeof headers !== 'object') throw new BadAnswer(`headers is ${describe(headers)}, not an object`);
@@ -94,9 +97,9 @@ function toHeaders(headers: unknown): Array<readonly [string, HeaderValue]> {
     if (!/^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(name)) {
       throw new BadAnswer(`${JSON.stringify(name)} is not a header name`);
     }
-    if (NOT_OURS.has(name) || value === undefined || value === null) continue;
+    if (HOP_BY_HOP.has(name) || value === undefined || value === null) continue;
     const values: unknown[] = Array.isArray(value) ? value : [value];
-    const texts = values.map((one) => headerText(name, one));
+    const texts = values.map((item) => headerText(name, item));
     collected.set(name, [...(collected.get(name) ?? []), ...texts]);
   }
   return [...collected].map(([name, values]) => [name, values.length === 1 ? (values[0] ?? '') : values]);
@@ -107,15 +110,15 @@ function headerText(name: string, value: unknown): string {
     throw new BadAnswer(`the header ${name} is ${describe(value)}, not text`);
   }
   const text = String(value);
-  // Line breaks would let a value end the header and begin another.
+  // Line breaks would allow header injection.
   // oxlint-disable-next-line no-control-regex
   if (/[^\t\x20-\x7e\x80-\xff]/.test(text)) {
-    throw new BadAnswer(`the header ${name} contains characters that no header can carry`);
+    throw new BadAnswer(`the header ${name} contains characters that are not allowed in headers`);
   }
   return text;
 }
 
-/** The length of bytes is counted; only a stream may announce its own. */
+/** Bytes are counted by the server; only a stream may declare its content-length. */
 function withoutLength(
   headers: ReadonlyArray<readonly [string, HeaderValue]>,
   body: AnswerBody,
@@ -130,7 +133,7 @@ function withoutLength(
 function isWebResponse(value: unknown): value is Response {
   return (
     value instanceof Response ||
-    // Another copy of the class, for example from a package.
+    // Another copy of the class, for example from a polyfill.
     (typeof value === 'object' &&
       value !== null &&
       Object.prototype.toString.call(value) === '[object Response]' &&

@@ -1,4 +1,4 @@
-// Sends an answer as frames: whole where it is short, in chunks at the pace of the client where it is not.
+// Sends an answer as frames: in one if it is short, otherwise in chunks with backpressure.
 import type { Invocation } from './invocation.ts';
 import {
   CHUNK_BYTES,
@@ -10,7 +10,7 @@ import {
 } from './protocol.ts';
 import { BadAnswer, type Answer } from './response.ts';
 
-/** Throws what the stream of the body throws. */
+/** Throws any error of the body's stream. */
 export async function sendAnswer(writer: FrameWriter, invocation: Invocation, answer: Answer): Promise<void> {
   const { body } = answer;
   if (body.kind === 'none') sendWhole(writer, invocation, answer, undefined);
@@ -30,12 +30,12 @@ async function sendStream(
   answer: Answer,
   chunks: Chunks,
 ): Promise<void> {
-  // A stream that nobody reads any more must not wait for a chunk that may never come.
+  // A cancelled stream must not wait for a chunk that may never come.
   const cancelled = invocation.whenCancelled();
   const first = await Promise.race([chunks.next(), cancelled]);
   const firstBytes = !first || first.done ? undefined : bytesOf(first.value);
   const second = first && !first.done ? chunks.next() : undefined;
-  // A short body is complete by now and gets a length; a live stream must not be kept waiting for its second chunk.
+  // A body that ends after one chunk is sent whole, with a length; a live stream must not wait for its second chunk.
   if (!second || (await isDoneSoon(second))) {
     const headers = answer.headers.filter(([name]) => name !== 'content-length');
     sendWhole(writer, invocation, { ...answer, headers }, firstBytes);
@@ -77,7 +77,7 @@ async function sendBytes(writer: FrameWriter, invocation: Invocation, bytes: Buf
 
 type Chunks = { next(): Promise<IteratorResult<unknown>>; stop(): void };
 
-/** One chunk after another; `stop` tells the source at once where it can be told. */
+/** A common interface to iterate and cancel; cancelling a ReadableStream works even during a pending read. */
 function chunksOf(source: AsyncIterable<unknown>): Chunks {
   if (source instanceof ReadableStream) {
     const reader: ReadableStreamDefaultReader<unknown> = source.getReader();
@@ -98,7 +98,7 @@ function chunksOf(source: AsyncIterable<unknown>): Chunks {
 
 async function isDoneSoon(next: Promise<IteratorResult<unknown>>): Promise<boolean> {
   const pending = new Promise<undefined>((soon) => setImmediate(() => setImmediate(soon, undefined)));
-  // A rejection appears again where the chunk is awaited.
+  // A rejection surfaces where the chunk is awaited.
   const outcome = await Promise.race([next.catch(() => undefined), pending]);
   return outcome?.done === true;
 }
@@ -107,5 +107,5 @@ function bytesOf(chunk: unknown): Buffer {
   if (typeof chunk === 'string') return Buffer.from(chunk);
   if (ArrayBuffer.isView(chunk)) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
   if (chunk instanceof ArrayBuffer) return Buffer.from(chunk);
-  throw new BadAnswer('a response stream must give text or bytes');
+  throw new BadAnswer('a response stream must yield strings or bytes');
 }

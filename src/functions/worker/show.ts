@@ -1,4 +1,4 @@
-// What a handler logs or throws, as something that fits into a frame.
+// Formats what a handler logs or throws for a frame.
 import { inspect } from 'node:util';
 import type { Failure } from './protocol.ts';
 
@@ -8,7 +8,7 @@ export function showMessage(message: unknown): string {
   return cut(typeof message === 'string' ? message : inspect(message, { breakLength: Infinity }));
 }
 
-/** Fields as JSON can carry them; what it cannot (cycles, bigints) is shown as text. */
+/** Fields as JSON; what JSON cannot represent (cycles, bigints) becomes text. */
 export function showFields(fields: unknown): unknown {
   try {
     const text = JSON.stringify(fields, (_key, value: unknown) => {
@@ -19,7 +19,7 @@ export function showFields(fields: unknown): unknown {
     if (text === undefined) return inspect(fields);
     return text.length > MAX_LENGTH ? cut(text) : JSON.parse(text);
   } catch {
-    // A cycle, or a getter or toJSON of the handler's own that throws.
+    // A cycle, or the handler's own getter or toJSON threw.
     return inspect(fields, { depth: 4, breakLength: Infinity, getters: false });
   }
 }
@@ -28,13 +28,13 @@ export function failureOf(kind: Failure['kind'], error: unknown): Failure {
   return { kind, message: error instanceof Error ? error.message : inspect(error), stack: stackOf(error) };
 }
 
-/** With causes and own properties, which the stack alone does not have. */
+/** Includes causes and own properties, which `error.stack` lacks. */
 export function stackOf(error: unknown): string {
   try {
     return inspect(error, { breakLength: Infinity });
   } catch {
-    // Thrown by the error's own getters.
-    return 'an error that cannot be shown';
+    // The error's own getter threw.
+    return 'an error that cannot be displayed';
   }
 }
 

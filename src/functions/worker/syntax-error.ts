@@ -1,20 +1,20 @@
-// Node reports a syntax error in an ES module without its place. `node --check`, file by file, finds the place.
+// Node reports syntax errors in ES modules without a location; `node --check` on each file finds it.
 import { execFile } from 'node:child_process';
 import { localImports } from '../../lib/local-imports.ts';
 
-const MOST_CHECKED = 50;
+const MAX_CHECKED = 50;
 
-/** Puts file and line into the stack of such an error, if they can be found. Other errors stay as they are. */
+/** Adds file and line to the stack of such an error, if found. Other errors stay unchanged. */
 export async function locateSyntaxError(error: unknown, root: string, file: string): Promise<void> {
   if (!(error instanceof SyntaxError) || isLocated(error, root)) return;
   const { files } = await localImports(root, [file]);
-  const sources = files.filter((path) => /\.[mc]?js$/.test(path)).slice(0, MOST_CHECKED);
-  // The handler itself is the likeliest.
+  const sources = files.filter((path) => /\.[mc]?js$/.test(path)).slice(0, MAX_CHECKED);
+  // The handler itself is the most likely place.
   for (const path of sources.sort((a, b) => Number(b.endsWith(file)) - Number(a.endsWith(file)))) {
-    const said = await check(path);
-    // Another error is about how the file was checked, not about the file.
-    if (!said.includes(error.message)) continue;
-    const [place = '', ...excerpt] = said.split(/\n\s*\n/)[0]?.split('\n') ?? [];
+    const output = await check(path);
+    // A different message comes from how the file was checked, not from the error at hand.
+    if (!output.includes(error.message)) continue;
+    const [place = '', ...excerpt] = output.split(/\n\s*\n/)[0]?.split('\n') ?? [];
     error.stack = `SyntaxError: ${error.message}\n    at ${place}\n${excerpt.join('\n')}`;
     return;
   }
@@ -24,7 +24,7 @@ function isLocated({ stack = '' }: SyntaxError, root: string): boolean {
   return stack.includes(root) || stack.startsWith('file:');
 }
 
-/** What Node prints about a file that it cannot parse; nothing when it can. */
+/** Node's report about a file that does not parse; otherwise empty. */
 function check(path: string): Promise<string> {
   return new Promise((resolve) => {
     execFile(
