@@ -168,7 +168,7 @@ test('a column that comes back under its name has the constraints of today', asy
   expect(await hangingOn('notes')).toEqual(['constraint notes_pkey', 'index notes_pkey', 'required id']);
 });
 
-test('renaming a column keeps what the ledger knows besides labels', async () => {
+test('renaming a column keeps what is recorded of it besides labels', async () => {
   await world.sql(
     `create table notes (id integer primary key, title text); alter table notes owner to svc_owner`,
   );

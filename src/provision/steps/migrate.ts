@@ -1,8 +1,8 @@
-// The ledger of the migration engine. `object` says what the engine owns, `run` and `step` what it did, `stamp`
+// The state of the migration engine: `object` is what the engine owns, `run` and `step` what it did, `stamp`
 // makes an unchanged start cheap. The API roles have no business here.
 import type { ProvisionStep } from './step.ts';
 
-export const migrationLedger: ProvisionStep = {
+export const migrationState: ProvisionStep = {
   id: 'migrate-1',
   sql: `
 create table svc_meta.run (

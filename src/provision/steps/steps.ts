@@ -1,14 +1,14 @@
 // Every step, in the order in which an empty database takes them.
 import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
 import { dashboardSessions } from './dashboard.ts';
-import { migrationLedger, packedRunModel } from './migrate.ts';
+import { migrationState, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { referencedObjects, storageSchema } from './storage.ts';
 
 export const PROVISION_STEPS: readonly ProvisionStep[] = [
   authSchema,
   storageSchema,
-  migrationLedger,
+  migrationState,
   dashboardSessions,
   packedRunModel,
   authOwnership,
