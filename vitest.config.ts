@@ -30,14 +30,19 @@ export default defineConfig({
       {
         test: {
           name: 'architecture',
-          include: ['test/architecture.test.ts'],
+          include: ['test/architecture.test.ts', 'test/documentation.test.ts'],
         },
       },
       {
         test: {
           name: 'world',
           include: ['src/**/*.pg.test.ts', 'test/**/*.test.ts'],
-          exclude: ['test/architecture.test.ts', 'test/**/browser/**', 'test/versions/**'],
+          exclude: [
+            'test/architecture.test.ts',
+            'test/documentation.test.ts',
+            'test/**/browser/**',
+            'test/versions/**',
+          ],
           globalSetup: ['test/support/postgres-cluster.ts', 'test/support/s3-store.ts'],
           ...PATIENT,
         },

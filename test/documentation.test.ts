@@ -1,0 +1,52 @@
+// What the pages about the code say must be there, and decisions stay short.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const DECISIONS = join(ROOT, 'docs/decisions');
+const MAX_WORDS = 300;
+
+describe('paths that are named exist', () => {
+  const pages = [
+    'README.md',
+    'ARCHITECTURE.md',
+    'CONTRIBUTING.md',
+    ...list('docs'),
+    ...list('docs/decisions'),
+  ];
+  test.each(pages)('%s', (page) => {
+    const text = readFileSync(join(ROOT, page), 'utf8');
+    const named = [...text.matchAll(/`((?:[a-z-]+\/)+[a-z0-9.-]*\.(?:test\.)?ts)`/g)].map(
+      ([, path]) => path ?? '',
+    );
+    const missing = named.filter(
+      (path) => !existsSync(join(ROOT, path)) && !existsSync(join(ROOT, 'src', path)),
+    );
+    expect(missing).toEqual([]);
+  });
+});
+
+describe('a decision is context, choice and consequences, in few words', () => {
+  test.each(readdirSync(DECISIONS))('%s', (page) => {
+    const text = readFileSync(join(DECISIONS, page), 'utf8');
+    expect(text).toMatch(new RegExp(`^# ${page.slice(0, 4)} `));
+    expect([...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)).toEqual([
+      'Context',
+      'Choice',
+      'Consequences',
+    ]);
+    const words = text
+      .replaceAll(/[#|*`-]/g, ' ')
+      .split(/\s+/)
+      .filter(Boolean);
+    expect(words.length).toBeLessThanOrEqual(MAX_WORDS);
+  });
+});
+
+function list(folder: string): string[] {
+  return readdirSync(join(ROOT, folder))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `${folder}/${name}`);
+}
