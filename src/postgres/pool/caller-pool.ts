@@ -225,7 +225,7 @@ function unnamed(statements: readonly WireStatement[]): WireStatement[] {
   return statements.map((statement) => ({ ...statement, name: undefined }));
 }
 
-function toWire(statement: Sql): WireStatement {
+export function toWire(statement: Sql): WireStatement {
   const { text, values } = statement.compile();
   return { text, values: values.map(toText) };
 }

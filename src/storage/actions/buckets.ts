@@ -60,12 +60,11 @@ export async function getBucket(call: CallerCall): Promise<FastifyReply> {
 
 const createBody = z.looseObject({ id: z.string().optional(), name: z.string().optional() });
 
-export async function refuseBucketCreation({ context, request, caller }: CallerCall): Promise<never> {
-  const { config } = context.snapshot();
-  const body = await readJson(request, createBody, config.server.maxBodyBytes);
-  if (caller.role !== 'service_role') throw accessDenied();
+export async function refuseBucketCreation(call: CallerCall): Promise<never> {
+  const body = await readJson(call, createBody);
+  if (call.caller.role !== 'service_role') throw accessDenied();
   // What start-up scripts that create their buckets expect.
-  if (findBucket(config, body.id ?? body.name ?? '')) throw bucketAlreadyExists();
+  if (findBucket(call.context.snapshot().config, body.id ?? body.name ?? '')) throw bucketAlreadyExists();
   throw bucketsAreDeclared({ headers: { allow: 'GET, HEAD' } });
 }
 

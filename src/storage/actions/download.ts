@@ -5,8 +5,9 @@ import { queryValue } from '../http/raw-path.ts';
 import { serve } from '../http/serve.ts';
 import { requireBucket, requirePublicBucket } from '../objects/bucket.ts';
 import { findObject, findObjectAs, type StoredObject } from '../objects/object.ts';
+import type { DownloadToken } from '../objects/url-token.ts';
 import { bucketNotFound, invalidSignature, invalidUrlToken, objectNotFound } from '../problem.ts';
-import type { Call, OptionalCallerCall, StorageContext } from '../storage-context.ts';
+import type { Call, OptionalCallerCall } from '../storage-context.ts';
 
 export async function downloadPublic(call: Call): Promise<FastifyReply> {
   return await download(call, publicReader(call));
@@ -29,11 +30,7 @@ async function download(call: Call, { find, shared }: Reader, expiresAt?: Date):
 }
 
 /** Verifies the token of the URL. */
-export async function readDownloadLink({
-  context,
-  request,
-  address,
-}: Call): ReturnType<StorageContext['tokens']['verifyDownload']> {
+export async function readDownloadLink({ context, request, address }: Call): Promise<DownloadToken> {
   const token = queryValue(request, 'token');
   if (token === undefined) throw invalidUrlToken('token is missing');
   return await context.tokens.verifyDownload(token, `${address.bucket}/${address.name}`);

@@ -32,15 +32,10 @@ const listBody = z.object({
   exactMatch: z.boolean().default(false),
 });
 
-export async function listV1({
-  context,
-  request,
-  reply,
-  address,
-  caller,
-}: CallerCall): Promise<FastifyReply> {
+export async function listV1(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, address, caller } = call;
   const { bucket } = address;
-  const body = await readJson(request, listBody, context.snapshot().config.server.maxBodyBytes);
+  const body = await readJson(call, listBody);
   const folder = asFolder(body.prefix);
   const { column } = body.sortBy;
   const direction = raw(body.sortBy.order);
@@ -104,25 +99,12 @@ const cursorShape = z.object({
 });
 type Cursor = z.infer<typeof cursorShape>;
 
-type Entry = {
-  readonly name: string;
-  /** Null for a folder. */
-  readonly id: string | null;
-  readonly ms: number | null;
-  readonly metadata: unknown;
-  readonly updated_at: string | null;
-  readonly created_at: string | null;
-  readonly last_accessed_at: string | null;
-};
+/** With its metadata and times, which are sent as they are. The id of a folder is null. */
+type Entry = { readonly name: string; readonly id: string | null; readonly ms: number | null };
 
-export async function listV2({
-  context,
-  request,
-  reply,
-  address,
-  caller,
-}: CallerCall): Promise<FastifyReply> {
-  const body = await readJson(request, listV2Body, context.snapshot().config.server.maxBodyBytes);
+export async function listV2(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, address, caller } = call;
+  const body = await readJson(call, listV2Body);
   const cursor = body.cursor === undefined || body.cursor === '' ? undefined : parseCursor(body.cursor);
   // A page continues in the order of the first one.
   const column = cursor?.c ?? body.sortBy.column;
@@ -132,6 +114,8 @@ export async function listV2({
     prefix: body.prefix,
     exact: body.exactMatch,
     descending: direction === 'desc',
+    direction: raw(direction),
+    beyond: raw(direction === 'desc' ? '<' : '>'),
     cursor,
     // One more than is shown tells whether there is a next page.
     limit: body.limit + 1,
@@ -145,22 +129,16 @@ export async function listV2({
   );
   const hasNext = rows.length > body.limit;
   const page = rows.slice(0, body.limit).map((json) => JSON.parse(json) as Entry);
-  const folders = page
-    .filter(({ id }) => id === null)
-    .map(({ ms: _ms, ...entry }) => ({ ...entry, key: lastSegment(entry.name.slice(0, -1), body.prefix) }));
-  const objects = page
-    .filter(({ id }) => id !== null)
-    .map(({ ms: _ms, ...entry }) =>
-      body.with_delimiter ? { ...entry, key: lastSegment(entry.name, body.prefix) } : entry,
-    );
+  // A folder's name ends in a slash, its key does not. Without folders entries have no key.
+  const keyOf = (name: string): string => name.replace(/\/$/, '').slice(body.prefix.lastIndexOf('/') + 1);
+  const shown = page.map(({ ms: _ms, ...entry }) =>
+    body.with_delimiter ? { ...entry, key: keyOf(entry.name) } : entry,
+  );
+  const folders = shown.filter(({ id }) => id === null);
+  const objects = shown.filter(({ id }) => id !== null);
   const last = page.at(-1);
   if (!hasNext || !last) return await reply.send({ hasNext, folders, objects });
-  const next: Cursor = {
-    k: last.name,
-    o: direction,
-    c: column,
-    ...(last.ms === null ? {} : { t: last.ms }),
-  };
+  const next: Cursor = { k: last.name, o: direction, c: column, t: last.ms ?? undefined };
   const nextCursor = Buffer.from(JSON.stringify(next)).toString('base64');
   return await reply.send({ hasNext, folders, objects, nextCursorKey: last.name, nextCursor });
 }
@@ -170,6 +148,9 @@ type Listing = {
   readonly prefix: string;
   readonly exact: boolean;
   readonly descending: boolean;
+  readonly direction: Sql;
+  /** Comparison with the entry of the cursor. */
+  readonly beyond: Sql;
   readonly cursor: Cursor | undefined;
   readonly limit: number;
 };
@@ -192,9 +173,7 @@ function within({ bucket, prefix, exact }: Listing): Sql {
 }
 
 function flatPage(listing: Listing, column: Cursor['c']): Sql {
-  const { cursor, limit } = listing;
-  const direction = raw(listing.descending ? 'desc' : 'asc');
-  const beyond = raw(listing.descending ? '<' : '>');
+  const { cursor, limit, direction, beyond } = listing;
   if (column === 'name') {
     const after = cursor ? sql`and o.name ${beyond} ${cursor.k}` : sql``;
     return sql`select ${COLUMNS}, null::bigint as ms from storage.objects o
@@ -208,8 +187,7 @@ function flatPage(listing: Listing, column: Cursor['c']): Sql {
 
 /** One index probe per entry: the walk skips what is inside a folder, so its cost depends on the page size only. */
 function delimitedPageByName(listing: Listing): Sql {
-  const { prefix, descending, cursor, limit } = listing;
-  const direction = raw(descending ? 'desc' : 'asc');
+  const { prefix, descending, direction, cursor, limit } = listing;
   const start = cursor ? resume(sql`${cursor.k}::text`, descending) : sql`true`;
   const next = (beyond: Sql): Sql => sql`
     select ${COLUMNS}, position('/' in substr(o.name, ${prefix.length + 1}::int)) as slash
@@ -238,16 +216,14 @@ function resume(entry: Sql, descending: boolean): Sql {
 }
 
 function delimitedPageByTime(listing: Listing, column: 'created_at' | 'updated_at'): Sql {
-  const { prefix, cursor, limit } = listing;
-  const direction = raw(listing.descending ? 'desc' : 'asc');
-  const beyond = raw(listing.descending ? '<' : '>');
+  const { prefix, cursor, limit, direction, beyond } = listing;
   const after = cursor
     ? sql`where (ms, name collate "C") ${beyond} (${cursor.t ?? 0}::bigint, ${cursor.k} collate "C")`
     : sql``;
   return sql`
     with level as (
       select ${COLUMNS}, position('/' in substr(o.name, ${prefix.length + 1}::int)) as slash, ${milliseconds(column)} as ms,
-        floor(extract(epoch from o.created_at) * 1000)::bigint as created_ms
+        ${milliseconds('created_at')} as created_ms
       from storage.objects o where ${within(listing)}
     ), folders as (
       select left(name, ${prefix.length}::int + slash) as folder, created_ms from level where slash > 0
@@ -262,21 +238,13 @@ function delimitedPageByTime(listing: Listing, column: 'created_at' | 'updated_a
 /** A range instead of LIKE, so that `%`, `_` and `\` in a prefix stand for themselves. */
 function startsWith(column: Sql, prefix: string): Sql {
   if (prefix === '') return sql`true`;
-  return sql`${column} >= ${prefix} collate "C" and ${column} < ${successor(prefix)} collate "C"`;
-}
-
-/** The first text after all that begin with `prefix`; PostgreSQL's "C" order is the order of UTF-8 bytes. */
-function successor(prefix: string): string {
-  return `${prefix}\u{10ffff}`;
+  // The end is the first text after all that begin with `prefix`: the "C" order is the order of UTF-8 bytes.
+  return sql`${column} >= ${prefix} collate "C" and ${column} < ${`${prefix}\u{10ffff}`} collate "C"`;
 }
 
 function asFolder(prefix: string): string {
   const trimmed = prefix.replace(/^\/+/, '');
   return trimmed === '' || trimmed.endsWith('/') ? trimmed : `${trimmed}/`;
-}
-
-function lastSegment(name: string, prefix: string): string {
-  return name.slice(prefix.lastIndexOf('/') + 1);
 }
 
 function parseCursor(text: string): Cursor {

@@ -54,12 +54,9 @@ const copyBody = z.object({
 const MAX_ATTEMPTS = 5;
 const COPY_PENDING_MS = 60 * 60_000;
 
-export async function move({ context, request, reply, caller }: CallerCall): Promise<FastifyReply> {
-  const { config } = context.snapshot();
-  const body = await readJson(request, moveBody, config.server.maxBodyBytes);
-  const from = { bucket: requireBucket(config, body.bucketId).id, name: body.sourceKey };
-  const destination = requireBucket(config, body.destinationBucket ?? body.bucketId);
-  const to = { bucket: destination.id, name: parseObjectPath(body.destinationKey) };
+export async function move(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, caller } = call;
+  const { body, from, to, destination, isSamePlace } = await readRequest(call, moveBody);
   const as = during(caller, 'storage.object.move', request);
   const ownerId = ownerOf(caller);
   const set = sql`bucket_id = ${to.bucket}, name = ${to.name}, owner = ${asUuid(ownerId)}::uuid, owner_id = ${ownerId}`;
@@ -67,7 +64,7 @@ export async function move({ context, request, reply, caller }: CallerCall): Pro
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const source = await findObjectAs(context.callers, as, from);
     if (!source || (body.sourceVersionId && body.sourceVersionId !== source.version)) throw objectNotFound();
-    if (from.bucket === to.bucket && from.name === to.name) return await reply.send(done);
+    if (isSamePlace) return await reply.send(done);
     await checkFits(context, source, objectFacts(source), destination);
     const [state] = await dryRun(
       context.callers,
@@ -93,13 +90,10 @@ export async function move({ context, request, reply, caller }: CallerCall): Pro
 }
 
 /** A second object with the same bytes, for a caller who may read the one and write the other. */
-export async function copy({ context, request, reply, caller }: CallerCall): Promise<FastifyReply> {
-  const { config } = context.snapshot();
-  const body = await readJson(request, copyBody, config.server.maxBodyBytes);
+export async function copy(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, caller } = call;
+  const { body, from, to, destination, isSamePlace } = await readRequest(call, copyBody);
   const upsert = request.headers['x-upsert'] === 'true';
-  const from = { bucket: requireBucket(config, body.bucketId).id, name: body.sourceKey };
-  const destination = requireBucket(config, body.destinationBucket ?? body.bucketId);
-  const to = { bucket: destination.id, name: parseObjectPath(body.destinationKey) };
   const as = during(caller, 'storage.object.copy', request);
 
   const source = await findObjectAs(context.callers, as, from);
@@ -109,7 +103,7 @@ export async function copy({ context, request, reply, caller }: CallerCall): Pro
   const replacedMetadata = header === undefined ? null : readMetadataHeader(header);
   const userMetadata = body.copyMetadata ? source.user_metadata : replacedMetadata;
   await checkFits(context, source, facts, destination);
-  if (!upsert && from.bucket === to.bucket && from.name === to.name) throw alreadyExists();
+  if (!upsert && isSamePlace) throw alreadyExists();
 
   const ownerId = ownerOf(caller);
   const metadata = fileMetadata(facts, facts.size, facts.etag, context.now());
@@ -121,6 +115,16 @@ export async function copy({ context, request, reply, caller }: CallerCall): Pro
     return { ownerId, metadata, userMetadata };
   });
   return await reply.send({ Id: stored.id, Key: `${stored.bucket_id}/${stored.name}`, ...stored });
+}
+
+async function readRequest<B extends z.infer<typeof moveBody>>(call: CallerCall, schema: z.ZodType<B>) {
+  const { config } = call.context.snapshot();
+  const body = await readJson(call, schema);
+  const from = { bucket: requireBucket(config, body.bucketId).id, name: body.sourceKey };
+  const destination = requireBucket(config, body.destinationBucket ?? body.bucketId);
+  const to = { bucket: destination.id, name: parseObjectPath(body.destinationKey) };
+  const isSamePlace = from.bucket === to.bucket && from.name === to.name;
+  return { body, from, to, destination, isSamePlace };
 }
 
 /** The source's facts with those that the request replaces. */

@@ -27,16 +27,10 @@ const removeBody = z.object({
     .max(MAX_NAMES),
 });
 
-export async function removeMany({
-  context,
-  request,
-  reply,
-  address,
-  caller,
-}: CallerCall): Promise<FastifyReply> {
-  const { config } = context.snapshot();
-  const { prefixes } = await readJson(request, removeBody, config.server.maxBodyBytes);
-  if (!findBucket(config, address.bucket)) return await reply.send([]);
+export async function removeMany(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, address, caller } = call;
+  const { prefixes } = await readJson(call, removeBody);
+  if (!findBucket(context.snapshot().config, address.bucket)) return await reply.send([]);
   const as = during(caller, 'storage.object.delete_many', request);
   const removed = await remove(context, as, {
     bucket: address.bucket,
@@ -48,13 +42,8 @@ export async function removeMany({
   return await reply.send(removed);
 }
 
-export async function removeOne({
-  context,
-  request,
-  reply,
-  address,
-  caller,
-}: CallerCall): Promise<FastifyReply> {
+export async function removeOne(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, address, caller } = call;
   const { bucket, name } = address;
   requireBucket(context.snapshot().config, bucket);
   if (!(await findObject(context.owner, address))) throw objectNotFound();

@@ -6,7 +6,7 @@ import { during, ownerOf } from '../http/caller.ts';
 import { findBucket, requireBucket, uploadRules } from '../objects/bucket.ts';
 import { checkDeclaredType } from '../objects/content-type.ts';
 import { isObjectPath, parseObjectPath, type Address } from '../objects/object-path.ts';
-import { declaredMetadata, dryRunUpload } from '../objects/permission.ts';
+import { dryRunUpload } from '../objects/permission.ts';
 import { accessDenied } from '../problem.ts';
 import type { Call } from '../storage-context.ts';
 import { tusFields } from '../uploads/fields.ts';
@@ -199,7 +199,7 @@ async function checkPermission(
     'bucket' | 'name' | 'length' | 'fields' | 'userMetadata' | 'ownerId' | 'upsert'
   >,
 ): Promise<void> {
-  const metadata = declaredMetadata(draft.fields.contentType, draft.length ?? undefined);
+  const metadata = { mimetype: draft.fields.contentType, contentLength: draft.length ?? undefined };
   const upsert = draft.upsert && authority.mayReplace;
   await dryRunUpload(context.callers, authority.caller, { ...draft, metadata }, upsert);
 }

@@ -8,7 +8,7 @@ import { requireBucket } from '../objects/bucket.ts';
 import { signedTransformation } from '../objects/image.ts';
 import { findObjectAs, readAs } from '../objects/object.ts';
 import { parseObjectPath } from '../objects/object-path.ts';
-import { declaredMetadata, dryRunUpload } from '../objects/permission.ts';
+import { dryRunUpload } from '../objects/permission.ts';
 import { invalidParameter, objectNotFound } from '../problem.ts';
 import type { CallerCall } from '../storage-context.ts';
 import { DEFAULT_CONTENT_TYPE, readMetadataHeader } from '../uploads/fields.ts';
@@ -28,37 +28,25 @@ const signBody = z.object({
 });
 const signManyBody = z.object({ expiresIn, paths: z.array(z.string()).min(1).max(MAX_PATHS) });
 
-export async function signOne({
-  context,
-  request,
-  reply,
-  address,
-  caller,
-}: CallerCall): Promise<FastifyReply> {
-  const { config } = context.snapshot();
-  const body = await readJson(request, signBody, config.server.maxBodyBytes);
+export async function signOne(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, address, caller } = call;
+  const body = await readJson(call, signBody);
   checkExpiry(body.expiresIn, context.now());
-  requireBucket(config, address.bucket);
+  requireBucket(context.snapshot().config, address.bucket);
   const object = await findObjectAs(context.callers, during(caller, 'storage.object.sign', request), address);
   if (!object || (body.versionId && body.versionId !== object.version)) throw objectNotFound();
   const url = `${address.bucket}/${address.name}`;
   const transformations = body.transform ? await signedTransformation(body.transform) : undefined;
-  const token = await context.tokens.signDownload(url, body.expiresIn, { transformations });
+  const token = await context.tokens.signDownload(url, body.expiresIn, transformations);
   const route = transformations === undefined ? 'object' : 'render/image';
   // Not percent-encoded: clients encode the whole of it.
   return await reply.send({ signedURL: `/${route}/sign/${url}?token=${token}` });
 }
 
-export async function signMany({
-  context,
-  request,
-  reply,
-  address,
-  caller,
-}: CallerCall): Promise<FastifyReply> {
+export async function signMany(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, address, caller } = call;
   const { bucket } = address;
-  const { config } = context.snapshot();
-  const body = await readJson(request, signManyBody, config.server.maxBodyBytes);
+  const body = await readJson(call, signManyBody);
   checkExpiry(body.expiresIn, context.now());
   const visible = new Set(
     await readAs(
@@ -83,7 +71,7 @@ export async function createUploadLink(call: CallerCall): Promise<FastifyReply> 
   parseObjectPath(address.name);
   const ownerId = ownerOf(caller);
   const upsert = request.headers['x-upsert'] === 'true';
-  const metadata = declaredMetadata(DEFAULT_CONTENT_TYPE, undefined);
+  const metadata = { mimetype: DEFAULT_CONTENT_TYPE };
   const userMetadata = readMetadataHeader(request.headers['x-metadata']);
   await dryRunUpload(
     context.callers,

@@ -9,13 +9,8 @@ import { receive } from '../uploads/receive.ts';
 import { holderOf, linkHolder } from '../uploads/upload-slots.ts';
 import { UPLOAD_LINK_OPERATION } from './sign.ts';
 
-export async function upload({
-  context,
-  request,
-  reply,
-  address,
-  caller,
-}: CallerCall): Promise<FastifyReply> {
+export async function upload(call: CallerCall): Promise<FastifyReply> {
+  const { context, request, reply, address, caller } = call;
   // Clients send "true" or "false".
   const upsert = request.method === 'PUT' || request.headers['x-upsert'] === 'true';
   const operation = upsert ? 'storage.object.upload_update' : 'storage.object.upload';

@@ -1,15 +1,12 @@
 // JSON bodies, parsed without regard to the content type: some clients send one of their own.
-import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { readBody } from '../../http/body.ts';
 import { invalidBody } from '../problem.ts';
+import type { Call } from '../storage-context.ts';
 
-export async function readJson<T>(
-  request: FastifyRequest,
-  schema: z.ZodType<T>,
-  maxBytes: number,
-): Promise<T> {
-  const body = await readBody(request.body, maxBytes, request.headers['content-length']);
+export async function readJson<T>({ context, request }: Call, schema: z.ZodType<T>): Promise<T> {
+  const { maxBodyBytes } = context.snapshot().config.server;
+  const body = await readBody(request.body, maxBodyBytes, request.headers['content-length']);
   let value: unknown = {};
   if (body.length > 0) {
     try {
@@ -36,15 +33,14 @@ function describe(issue: z.core.$ZodIssue | undefined, value: unknown): string {
   if (issue.code === 'invalid_type') {
     return `${where} must be ${issue.expected === 'int' ? 'integer' : issue.expected}`;
   }
+  const isArray = 'origin' in issue && issue.origin === 'array';
   if (issue.code === 'too_small') {
-    return issue.origin === 'array'
-      ? `${where} must NOT have fewer than ${String(issue.minimum)} items`
-      : `${where} must be >= ${String(issue.minimum)}`;
+    const { minimum } = issue;
+    return `${where} must ${isArray ? `NOT have fewer than ${minimum} items` : `be >= ${minimum}`}`;
   }
   if (issue.code === 'too_big') {
-    return issue.origin === 'array'
-      ? `${where} must NOT have more than ${String(issue.maximum)} items`
-      : `${where} must be <= ${String(issue.maximum)}`;
+    const { maximum } = issue;
+    return `${where} must ${isArray ? `NOT have more than ${maximum} items` : `be <= ${maximum}`}`;
   }
   return issue.code === 'invalid_value'
     ? `${where} must be equal to one of the allowed values`

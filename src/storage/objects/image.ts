@@ -52,6 +52,7 @@ const transformation = z.object({
 });
 
 export type Transformation = z.infer<typeof transformation>;
+type Format = NonNullable<Transformation['format']>;
 
 /** From a query string or a sign request; unknown keys are ignored. */
 export function parseTransformation(given: Readonly<Record<string, unknown>>): Transformation {
@@ -83,10 +84,7 @@ export function transformedTag(etag: string, transformation: Transformation, out
 }
 
 /** Another format only where `Accept` names it: every client sends a wildcard. */
-export function wantedFormat(
-  { format }: Transformation,
-  accept: string | undefined,
-): 'origin' | 'avif' | 'webp' {
+export function wantedFormat({ format }: Transformation, accept: string | undefined): Format {
   if (format !== undefined) return format;
   // Never AVIF unasked: encoding it takes many times longer.
   return /\bimage\/webp\b/.test(accept ?? '') ? 'webp' : 'origin';
@@ -134,7 +132,7 @@ export class ImageRenderer {
     read: () => Promise<Buffer>,
     size: number,
     transformation: Transformation,
-    wanted: 'origin' | 'avif' | 'webp',
+    wanted: Format,
     signal: AbortSignal,
   ): Promise<Rendered> {
     const sharp = await loadSharp();
@@ -178,7 +176,7 @@ async function transform(
   sharp: Sharp,
   source: Buffer,
   { width, height, resize, quality = DEFAULT_QUALITY }: Transformation,
-  wanted: 'origin' | 'avif' | 'webp',
+  wanted: Format,
   limits: ImageLimits,
 ): Promise<Rendered> {
   const options = { limitInputPixels: limits.maxInputPixels, failOn: 'error', pages: 1 } as const;

@@ -1,8 +1,7 @@
 // Objects as rows of `storage.objects`: their shape, and finding one as the owner or as the caller.
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
-import type { CallerPool, CallerSettings } from '../../postgres/pool/caller-pool.ts';
-import { isoTimestamp, sql, type Sql, type SqlValue } from '../../postgres/sql.ts';
-import type { WireStatement, WireValue } from '../../postgres/wire/wire.ts';
+import { toWire, type CallerPool, type CallerSettings } from '../../postgres/pool/caller-pool.ts';
+import { isoTimestamp, sql, type Sql } from '../../postgres/sql.ts';
 import { isHeaderValue } from './content-type.ts';
 import type { Address } from './object-path.ts';
 
@@ -125,19 +124,4 @@ export function fileMetadata(
     ...(fields.contentEncoding === undefined ? {} : { contentEncoding: fields.contentEncoding }),
     ...(fields.robots === undefined ? {} : { xRobotsTag: fields.robots }),
   };
-}
-
-export function toWire(statement: Sql): WireStatement {
-  const { text, values } = statement.compile();
-  return { text, values: values.map(toWireValue) };
-}
-
-function toWireValue(value: SqlValue): WireValue {
-  if (value === null || typeof value === 'string' || Buffer.isBuffer(value)) return value;
-  if (value instanceof Date) return value.toISOString();
-  if (Array.isArray(value)) {
-    const items = value.map((item) => `"${String(item).replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`);
-    return `{${items.join(',')}}`;
-  }
-  return String(value);
 }

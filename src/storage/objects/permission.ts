@@ -1,9 +1,9 @@
 // Permission dry runs: a write is run as the caller and rolled back, so that row-level security decides about it.
 // The real write is the owner's and applies only to the exact row state (xmin) that the dry run saw.
-import type { CallerPool, CallerSettings } from '../../postgres/pool/caller-pool.ts';
+import { toWire, type CallerPool, type CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { raw, sql, type Sql } from '../../postgres/sql.ts';
 import type { WireStatement } from '../../postgres/wire/wire.ts';
-import { firstColumn, toWire, type UserMetadata } from './object.ts';
+import { firstColumn, type UserMetadata } from './object.ts';
 import type { Address } from './object-path.ts';
 
 const BEGIN: WireStatement = { text: 'begin', values: [] };
@@ -28,17 +28,10 @@ export function xminOf(alias: string): Sql {
 /** A row as the caller would write it. */
 export type Draft = Address & {
   readonly ownerId: string | null;
+  /** Before the bytes are known, only their declared type and length. */
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly userMetadata: UserMetadata;
 };
-
-/** What policies can see of an upload before its bytes: the declared type and length. */
-export function declaredMetadata(
-  mimetype: string,
-  contentLength: number | undefined,
-): Readonly<Record<string, unknown>> {
-  return contentLength === undefined ? { mimetype } : { mimetype, contentLength };
-}
 
 /**
  * Whether the caller may put an object there; refused by a policy, or without `upsert` because the name is taken.

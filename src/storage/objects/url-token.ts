@@ -2,16 +2,16 @@
 // tokens, so that neither kind of token is accepted as the other.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import { jwtVerify, SignJWT } from 'jose';
+import { jwtVerify, SignJWT, type JWTPayload } from 'jose';
 import type { DatabaseRole } from '../../postgres/pool/caller-pool.ts';
 import { invalidSignature, invalidUrlToken } from '../problem.ts';
 
-export type UrlScope = 'download' | 'upload';
+type UrlScope = 'download' | 'upload';
 
-export type DownloadToken = { readonly transformations?: string | undefined };
+export type DownloadToken = { readonly transformations: string | undefined; readonly expiresAt: Date };
 /** Who created an upload link: using it needs their permission again. */
-export type LinkMaker = { readonly role: DatabaseRole; readonly claims: string };
-export type UploadToken = {
+type LinkMaker = { readonly role: DatabaseRole; readonly claims: string };
+type UploadToken = {
   readonly owner: string | null;
   readonly upsert: boolean;
   readonly maker: LinkMaker;
@@ -38,26 +38,25 @@ export class UrlTokens {
     this.#now = now;
   }
 
-  signDownload(url: string, expiresInSeconds: number, more: DownloadToken = {}): Promise<string> {
-    const claims = more.transformations === undefined ? {} : { transformations: more.transformations };
-    return this.#sign({ url, scope: 'download', ...claims }, expiresInSeconds);
+  signDownload(url: string, expiresInSeconds: number, transformations?: string): Promise<string> {
+    return this.#sign({ url, scope: 'download', transformations }, expiresInSeconds);
   }
 
-  signUpload(url: string, expiresInSeconds: number, more: UploadToken): Promise<string> {
-    const { owner, upsert, maker } = more;
+  signUpload(url: string, expiresInSeconds: number, { owner, upsert, maker }: UploadToken): Promise<string> {
     return this.#sign({ url, scope: 'upload', owner, upsert, by: this.#seal(maker, url) }, expiresInSeconds);
   }
 
-  async verifyDownload(token: string, url: string): Promise<DownloadToken & { readonly expiresAt: Date }> {
-    const { payload, expiresAt } = await this.#verify(token, url, 'download');
-    const { transformations } = payload;
-    return { expiresAt, transformations: typeof transformations === 'string' ? transformations : undefined };
+  async verifyDownload(token: string, url: string): Promise<DownloadToken> {
+    const { transformations, exp = 0 } = await this.#verify(token, url, 'download');
+    return {
+      transformations: typeof transformations === 'string' ? transformations : undefined,
+      expiresAt: new Date(exp * 1000),
+    };
   }
 
-  async verifyUpload(token: string, url: string): Promise<UploadToken & { readonly expiresAt: Date }> {
-    const { payload, expiresAt } = await this.#verify(token, url, 'upload');
+  async verifyUpload(token: string, url: string): Promise<UploadToken> {
+    const payload = await this.#verify(token, url, 'upload');
     return {
-      expiresAt,
       owner: typeof payload['owner'] === 'string' ? payload['owner'] : null,
       upsert: payload['upsert'] === true,
       maker: this.#open(payload['by'], url),
@@ -96,21 +95,16 @@ export class UrlTokens {
       .sign(this.#key);
   }
 
-  async #verify(
-    token: string,
-    url: string,
-    scope: UrlScope,
-  ): Promise<{ payload: Record<string, unknown>; expiresAt: Date }> {
-    const verified = await jwtVerify(token, this.#key, {
+  async #verify(token: string, url: string, scope: UrlScope): Promise<JWTPayload> {
+    const { payload } = await jwtVerify(token, this.#key, {
       algorithms: ['HS256'],
       requiredClaims: ['exp', 'url', 'scope'],
       currentDate: this.#now(),
     }).catch((cause: unknown) => {
       throw invalidUrlToken(cause instanceof Error ? cause.message : 'invalid token');
     });
-    const { payload } = verified;
     if (payload['scope'] !== scope) throw invalidSignature(`Token is not scoped for ${scope}`);
     if (payload['url'] !== url) throw invalidSignature();
-    return { payload, expiresAt: new Date((payload.exp ?? 0) * 1000) };
+    return payload;
   }
 }

@@ -8,7 +8,7 @@ import { abandonVersion, commitAs, reserveVersion, type Commit } from '../object
 import { checkDeclaredType } from '../objects/content-type.ts';
 import { fileMetadata, type StoredObject } from '../objects/object.ts';
 import { parseObjectPath, type Address } from '../objects/object-path.ts';
-import { declaredMetadata, dryRunUpload } from '../objects/permission.ts';
+import { dryRunUpload } from '../objects/permission.ts';
 import { isStorageFull, lockTimeout } from '../problem.ts';
 import { BodyMeter } from './body-meter.ts';
 import { checkDeclaration, openUpload, type IncomingUpload } from './incoming.ts';
@@ -52,7 +52,7 @@ async function receiveOpened(
   checkDeclaration(upload, rules);
   const address = { bucket: bucket.id, name: parseObjectPath(name) };
   const { contentType, userMetadata } = upload.fields;
-  const metadata = declaredMetadata(contentType, upload.declaredBytes);
+  const metadata = { mimetype: contentType, contentLength: upload.declaredBytes };
   await dryRunUpload(context.callers, caller, { ...address, ownerId, metadata, userMetadata }, upsert);
 
   // After the permission check: who may not upload must not take a slot.
