@@ -5,11 +5,14 @@ import type { Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { AuthContext } from './auth-context.ts';
 import { isUuid } from './fields.ts';
+import type { AuthRequest } from './http/request.ts';
 import { AuthProblem, problems } from './problem.ts';
 import { loadSessionAndUser, type SessionRow } from './sessions/session.ts';
 import { hasVerifiedFactor, isBanned, lockUser, type UserRow } from './users/user.ts';
 
 export type SignedIn = { readonly user: UserRow; readonly session: SessionRow };
+
+export type UserRequest = AuthRequest & { readonly signedIn: SignedIn };
 
 /** Throws unless a header holds an API key. A wrong key beside a right one is refused too. */
 export function requireApiKey(presented: Presented): void {

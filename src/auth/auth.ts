@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
 import type { Presented } from '../identity/credentials.ts';
-import { requireAdmin, requireApiKey, requireUser, type SignedIn } from './access.ts';
+import { requireAdmin, requireApiKey, requireUser, type UserRequest } from './access.ts';
 import * as adminFactors from './actions/admin/factors.ts';
 import { generateLink } from './actions/admin/generate-link.ts';
 import { invite } from './actions/admin/invite.ts';
@@ -33,9 +33,9 @@ import type { PasswordHasher } from './users/password.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH' | 'HEAD';
 type Action = (auth: AuthContext, request: AuthRequest) => Promise<Answer>;
-type UserAction = (auth: AuthContext, request: AuthRequest, signedIn: SignedIn) => Promise<Answer>;
+type UserAction = (auth: AuthContext, request: UserRequest) => Promise<Answer>;
 
-type Route = readonly [Method, string, ...Access];
+type Route = readonly [Method | readonly Method[], string, ...Access];
 type Access =
   /** Browser navigations and public metadata, which cannot carry a key. */
   | readonly ['none', Action]
@@ -63,8 +63,7 @@ const ROUTES: readonly Route[] = [
   ['POST', '/verify', 'none', verify],
   ['POST', '/recover', 'key', recover],
   ['POST', '/resend', 'key', resend],
-  ['GET', '/reauthenticate', 'user', reauthenticate],
-  ['POST', '/reauthenticate', 'user', reauthenticate],
+  [['GET', 'POST'], '/reauthenticate', 'user', reauthenticate],
   ['POST', '/logout', 'user', logout],
   ['GET', '/user', 'user', getUser],
   ['PUT', '/user', 'user', updateOwnUser],
@@ -74,10 +73,8 @@ const ROUTES: readonly Route[] = [
   ['POST', '/user/identities/confirm', 'none', confirmLink],
   ['DELETE', '/user/identities/:id', 'user', unlinkIdentity],
   ['GET', '/authorize', 'none', authorize],
-  ['GET', '/callback', 'none', callback],
-  ['POST', '/callback', 'none', callback],
-  ['GET', '/callback/:provider', 'none', callback],
-  ['POST', '/callback/:provider', 'none', callback],
+  [['GET', 'POST'], '/callback', 'none', callback],
+  [['GET', 'POST'], '/callback/:provider', 'none', callback],
 
   ['GET', '/admin/users', 'admin', adminUsers.listUsers],
   ['POST', '/admin/users', 'admin', adminUsers.createUser],
@@ -107,15 +104,13 @@ const ROUTES: readonly Route[] = [
   ['POST', '/sso', 'key', samlOff],
   ['GET', '/sso/saml/metadata', 'none', samlOff],
   ['POST', '/sso/saml/acs', 'none', samlOff],
-  ['GET', '/admin/sso/providers', 'admin', samlOff],
-  ['POST', '/admin/sso/providers', 'admin', samlOff],
+  [['GET', 'POST'], '/admin/sso/providers', 'admin', samlOff],
   ['POST', '/passkeys/registration/options', 'key', passkeyOff],
   ['POST', '/passkeys/registration/verify', 'key', passkeyOff],
   ['POST', '/passkeys/authentication/options', 'key', passkeyOff],
   ['POST', '/passkeys/authentication/verify', 'key', passkeyOff],
   ['GET', '/passkeys', 'key', passkeyOff],
-  ['PATCH', '/passkeys/:id', 'key', passkeyOff],
-  ['DELETE', '/passkeys/:id', 'key', passkeyOff],
+  [['PATCH', 'DELETE'], '/passkeys/:id', 'key', passkeyOff],
   ['GET', '/admin/users/:id/passkeys', 'admin', () => Promise.resolve(json([]))],
   ['DELETE', '/admin/users/:id/passkeys/:passkey', 'admin', passkeyOff],
   ['GET', '/oauth/authorize', 'none', featureOff],
@@ -124,28 +119,21 @@ const ROUTES: readonly Route[] = [
   ['POST', '/oauth/clients/register', 'none', featureOff],
   ['GET', '/oauth/authorizations/:id', 'key', featureOff],
   ['POST', '/oauth/authorizations/:id/consent', 'key', featureOff],
-  ['GET', '/user/oauth/grants', 'key', featureOff],
-  ['DELETE', '/user/oauth/grants', 'key', featureOff],
-  ['GET', '/admin/oauth/clients', 'admin', featureOff],
-  ['POST', '/admin/oauth/clients', 'admin', featureOff],
-  ['GET', '/admin/oauth/clients/:id', 'admin', featureOff],
-  ['PUT', '/admin/oauth/clients/:id', 'admin', featureOff],
-  ['DELETE', '/admin/oauth/clients/:id', 'admin', featureOff],
+  [['GET', 'DELETE'], '/user/oauth/grants', 'key', featureOff],
+  [['GET', 'POST'], '/admin/oauth/clients', 'admin', featureOff],
+  [['GET', 'PUT', 'DELETE'], '/admin/oauth/clients/:id', 'admin', featureOff],
   ['POST', '/admin/oauth/clients/:id/regenerate_secret', 'admin', featureOff],
-  ['GET', '/admin/custom-providers', 'admin', featureOff],
-  ['POST', '/admin/custom-providers', 'admin', featureOff],
-  ['GET', '/admin/custom-providers/:id', 'admin', featureOff],
-  ['PUT', '/admin/custom-providers/:id', 'admin', featureOff],
-  ['DELETE', '/admin/custom-providers/:id', 'admin', featureOff],
+  [['GET', 'POST'], '/admin/custom-providers', 'admin', featureOff],
+  [['GET', 'PUT', 'DELETE'], '/admin/custom-providers/:id', 'admin', featureOff],
 ];
 
 /** `hasher` lets tests hash cheaply. */
 export function auth(context: FeatureContext, hasher?: PasswordHasher): FastifyPluginAsync {
   return async (app) => {
     const state = makeContext(context, hasher);
-    for (const [method, url, ...access] of ROUTES) {
+    for (const [methods, url, ...access] of ROUTES) {
       app.route({
-        method,
+        method: [methods].flat(),
         url,
         // HEAD on a mailed link must do nothing, so no HEAD route may run a GET's handler.
         exposeHeadRoute: false,
@@ -175,7 +163,8 @@ async function answer(
   if (access === 'admin') requireAdmin(presented);
   const request = await read();
   if (access !== 'user') return await action(state, request);
-  return await action(state, request, await requireUser(state, presented, request.now));
+  const signedIn = await requireUser(state, presented, request.now);
+  return await action(state, Object.assign(request, { signedIn }));
 }
 
 /** Mail delivery and cleaning, from when the server serves until it closes. */

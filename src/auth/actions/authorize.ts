@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { AuthContext } from '../auth-context.ts';
 import { hashSecret, insertFlow, parseChallenge, type NewFlow } from '../sessions/flow-state.ts';
-import { idsOf, type SignedIn } from '../access.ts';
+import { idsOf, type UserRequest } from '../access.ts';
 import { factorNeededToLink } from '../accounts/identity-link.ts';
 import { findByToken } from '../sessions/one-time-token.ts';
 import { problems } from '../problem.ts';
@@ -18,14 +18,10 @@ export async function authorize(auth: AuthContext, request: AuthRequest): Promis
 }
 
 /** For a signed-in user who adds an identity; the client gets the URL and navigates itself. */
-export async function authorizeLink(
-  auth: AuthContext,
-  request: AuthRequest,
-  signedIn: SignedIn,
-): Promise<Answer> {
-  const { user, session } = signedIn;
+export async function authorizeLink(auth: AuthContext, request: UserRequest): Promise<Answer> {
+  const { user, session } = request.signedIn;
   if (hasVerifiedFactor(user) && session.aal === 'aal1') throw factorNeededToLink();
-  const { url, state } = await begin(auth, request, idsOf(signedIn));
+  const { url, state } = await begin(auth, request, idsOf(request.signedIn));
   const answer = request.query.filled('skip_http_redirect') === 'true' ? json({ url }) : redirectTo(302, url);
   // Lost when an application on another site calls without cookies: then the confirm page asks.
   return { ...answer, headers: { ...answer.headers, 'set-cookie': stateCookie(state, request.authUrl) } };

@@ -15,15 +15,15 @@ import {
   spendStep,
 } from '../users/factor.ts';
 import { isUuid, parsePathUuid } from '../fields.ts';
-import { idsOf, lockSignedIn, type SignedIn } from '../access.ts';
+import { idsOf, lockSignedIn, type UserRequest } from '../access.ts';
 import { problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { json, type Answer } from '../http/request.ts';
 import { issueTokens, loadSessionAndUser, openSessionKey } from '../sessions/session.ts';
 import type { FactorRow } from '../users/user.ts';
 
-export async function enroll(auth: AuthContext, request: AuthRequest, signedIn: SignedIn): Promise<Answer> {
-  const { body, now } = request;
+export async function enroll(auth: AuthContext, request: UserRequest): Promise<Answer> {
+  const { body, now, signedIn } = request;
   const { user } = signedIn;
   if (user.is_anonymous) throw problems.anonymousRefused();
   const type = body.filled('factor_type');
@@ -59,15 +59,10 @@ export async function enroll(auth: AuthContext, request: AuthRequest, signedIn: 
   });
 }
 
-export async function challenge(
-  auth: AuthContext,
-  request: AuthRequest,
-  signedIn: SignedIn,
-): Promise<Answer> {
+export async function challenge(auth: AuthContext, request: UserRequest): Promise<Answer> {
   const { now } = request;
-  const { user } = signedIn;
-  if (user.is_anonymous) throw problems.anonymousRefused();
-  const factor = findOwnFactor(request, signedIn);
+  const { user } = request.signedIn;
+  const factor = findOwnFactor(request);
   await auth.limiter.byKey(BUCKETS.mfa, user.id, request);
   const id = randomUUID();
   await auth.db.transaction(async (db) => {
@@ -75,10 +70,8 @@ export async function challenge(
       insert into auth.mfa_challenges (id, factor_id, created_at, ip_address)
       values (${id}, ${factor.id}, ${now}, ${request.ip})`);
     await db.query(sql`update auth.mfa_factors set last_challenged_at = ${now} where id = ${factor.id}`);
-    await recordAudit(db, request, 'challenge_created', user, {
-      factor_id: factor.id,
-      factor_status: factor.status,
-    });
+    const traits = { factor_id: factor.id, factor_status: factor.status };
+    await recordAudit(db, request, 'challenge_created', user, traits);
   });
   return json({
     id,
@@ -87,15 +80,10 @@ export async function challenge(
   });
 }
 
-export async function verifyFactor(
-  auth: AuthContext,
-  request: AuthRequest,
-  signedIn: SignedIn,
-): Promise<Answer> {
+export async function verifyFactor(auth: AuthContext, request: UserRequest): Promise<Answer> {
   const { body, now } = request;
-  const { user } = signedIn;
-  if (user.is_anonymous) throw problems.anonymousRefused();
-  const factor = findOwnFactor(request, signedIn);
+  const { user, session: current } = request.signedIn;
+  const factor = findOwnFactor(request);
   if (factor.factor_type !== 'totp') throw problems.factorKindDisabled(factor.factor_type, 'verify');
   const code = body.filled('code');
   if (code === undefined) throw problems.validationFailed('Code needs to be non-empty');
@@ -110,10 +98,10 @@ export async function verifyFactor(
     if (!secret) throw problems.unexpectedFailure('The factor cannot be read');
     const step = matchTotp(secret, code, now);
     if (step === undefined || !(await spendStep(db, factor.id, step))) throw problems.totpInvalid();
-    await raise(db, request, signedIn, { factorId: factor.id, challengeId });
+    await raise(db, request, factor.id, challengeId);
   });
   await auth.limiter.refund(BUCKETS.mfaFactor, factor.id, request);
-  const raised = await loadSessionAndUser(auth.db, { sessionId: signedIn.session.id });
+  const raised = await loadSessionAndUser(auth.db, { sessionId: current.id });
   const session = raised?.session;
   const key = session ? openSessionKey(auth, session) : undefined;
   if (!raised || !session || !key) throw problems.sessionNotFound();
@@ -131,11 +119,12 @@ async function checkChallenge(db: Queryable, id: string, factorId: string, now: 
 /** The session becomes aal2. The user's aal1 sessions end, and earlier refresh tokens of this one are refused. */
 async function raise(
   db: Queryable,
-  request: AuthRequest,
-  { user, session }: SignedIn,
-  { factorId, challengeId }: { readonly factorId: string; readonly challengeId: string },
+  request: UserRequest,
+  factorId: string,
+  challengeId: string,
 ): Promise<void> {
   const { now } = request;
+  const { user, session } = request.signedIn;
   const [raised] = await db.query(sql`
     update auth.sessions set aal = 'aal2', factor_id = ${factorId}, updated_at = ${now}, refreshed_at = ${now},
       refresh_token_counter = refresh_token_counter + 2, refresh_token_floor = refresh_token_counter + 2
@@ -153,16 +142,13 @@ async function raise(
   await db.query(sql`
     delete from auth.mfa_factors
     where user_id = ${user.id} and id <> ${factorId} and factor_type = 'totp' and status = 'unverified'`);
-  await recordAudit(db, request, 'verification_attempted', user, {
-    factor_id: factorId,
-    factor_type: 'totp',
-  });
+  const traits = { factor_id: factorId, factor_type: 'totp' };
+  await recordAudit(db, request, 'verification_attempted', user, traits);
 }
 
-export async function unenroll(auth: AuthContext, request: AuthRequest, signedIn: SignedIn): Promise<Answer> {
-  const { now } = request;
-  if (signedIn.user.is_anonymous) throw problems.anonymousRefused();
-  const factor = findOwnFactor(request, signedIn);
+export async function unenroll(auth: AuthContext, request: UserRequest): Promise<Answer> {
+  const { now, signedIn } = request;
+  const factor = findOwnFactor(request);
   await auth.db.transaction(async (db) => {
     const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
     // Read again: the factor may have been verified in another tab.
@@ -179,8 +165,9 @@ export async function unenroll(auth: AuthContext, request: AuthRequest, signedIn
   return json({ id: factor.id });
 }
 
-function findOwnFactor(request: AuthRequest, { user }: SignedIn): FactorRow {
-  const id = parsePathUuid(request.path['id'], 'factor_id');
+function findOwnFactor({ path, signedIn: { user } }: UserRequest): FactorRow {
+  if (user.is_anonymous) throw problems.anonymousRefused();
+  const id = parsePathUuid(path['id'], 'factor_id');
   const factor = user.factors.find((one) => one.id === id);
   if (!factor) throw problems.factorNotFound(404);
   return factor;

@@ -5,18 +5,14 @@ import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { isEmailTaken } from '../accounts/email-change.ts';
 import { parsePathUuid } from '../fields.ts';
-import { idsOf, lockSignedIn, type SignedIn } from '../access.ts';
+import { idsOf, lockSignedIn, type UserRequest } from '../access.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { problems } from '../problem.ts';
-import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
+import { EMPTY, type Answer } from '../http/request.ts';
 import { syncProviders, updateUser, type IdentityRow, type UserRow } from '../users/user.ts';
 
-export async function unlinkIdentity(
-  auth: AuthContext,
-  request: AuthRequest,
-  signedIn: SignedIn,
-): Promise<Answer> {
-  const { now } = request;
+export async function unlinkIdentity(auth: AuthContext, request: UserRequest): Promise<Answer> {
+  const { now, signedIn } = request;
   const id = parsePathUuid(request.path['id'], 'identity_id');
   await auth.db.transaction(async (db) => {
     const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
@@ -33,10 +29,8 @@ export async function unlinkIdentity(
     await db.query(sql`delete from auth.identities where id = ${id}`);
     await moveToRemainingEmail(db, user, rest, now);
     await syncProviders(db, user.id);
-    await recordAudit(db, request, 'identity_unlinked', user, {
-      provider: identity.provider,
-      identity_id: id,
-    });
+    const traits = { provider: identity.provider, identity_id: id };
+    await recordAudit(db, request, 'identity_unlinked', user, traits);
   });
   return EMPTY;
 }

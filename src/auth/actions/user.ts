@@ -5,18 +5,18 @@ import { recordAudit } from '../audit.ts';
 import { applyEmail, isEmailTaken, mailEmailChange } from '../accounts/email-change.ts';
 import { parseEmail } from '../users/email-address.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
-import { idsOf, lockSignedIn, type SignedIn } from '../access.ts';
+import { idsOf, lockSignedIn, type UserRequest } from '../access.ts';
 import { mergeMetadata } from '../users/metadata.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
 import { problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
-import { json, type Answer, type AuthRequest } from '../http/request.ts';
+import { json, type Answer } from '../http/request.ts';
 import { endSessions } from '../sessions/session.ts';
 import { hasVerifiedFactor, readUser, toUserJson, updateUser } from '../users/user.ts';
 
-export function getUser(_auth: AuthContext, _request: AuthRequest, { user }: SignedIn): Promise<Answer> {
-  return Promise.resolve(json(toUserJson(user)));
+export function getUser(_auth: AuthContext, { signedIn }: UserRequest): Promise<Answer> {
+  return Promise.resolve(json(toUserJson(signedIn.user)));
 }
 
 const factorNeeded = (): Error =>
@@ -28,13 +28,9 @@ type Change = {
   readonly challenge: Challenge | undefined;
 };
 
-export async function updateOwnUser(
-  auth: AuthContext,
-  request: AuthRequest,
-  signedIn: SignedIn,
-): Promise<Answer> {
+export async function updateOwnUser(auth: AuthContext, request: UserRequest): Promise<Answer> {
   const { body } = request;
-  const { user, session } = signedIn;
+  const { user, session } = request.signedIn;
   await auth.limiter.byKey(BUCKETS.userUpdate, user.id, request);
   if (body.has('app_metadata')) throw problems.notAdmin('Updating app_metadata requires admin privileges');
   if (body.filled('phone') !== undefined) throw problems.phoneProviderDisabled(400);
@@ -64,7 +60,7 @@ export async function updateOwnUser(
     password === undefined ? undefined : await checkedHash(auth, password, user.encrypted_password);
 
   const updated = await auth.db.transaction(async (db) => {
-    await applyChange(auth, db, request, signedIn, { email: newEmail, passwordHash, challenge });
+    await applyChange(auth, db, request, { email: newEmail, passwordHash, challenge });
     return await readUser(db, user.id);
   });
   auth.outbox.wake();
@@ -81,11 +77,10 @@ async function checkedHash(auth: AuthContext, password: string, current: string 
 async function applyChange(
   auth: AuthContext,
   db: Queryable,
-  request: AuthRequest,
-  signedIn: SignedIn,
+  request: UserRequest,
   change: Change,
 ): Promise<void> {
-  const { now, settings } = request;
+  const { now, settings, signedIn } = request;
   // Locked and read again: another tab may have changed the metadata that is merged with.
   const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
   if (lacksFactor && (change.passwordHash !== undefined || change.email !== undefined)) throw factorNeeded();

@@ -88,7 +88,7 @@ export function sendAnswer(reply: FastifyReply, answer: Answer): FastifyReply {
   return reply.type('application/json; charset=utf-8').send(JSON.stringify(answer.body));
 }
 
-type RouteName = readonly [method: string, url: string, ...unknown[]];
+type RouteName = readonly [methods: string | readonly string[], url: string, ...unknown[]];
 
 export function addErrorHandlers(app: FastifyInstance, log: Log, routes: readonly RouteName[]): void {
   app.setErrorHandler((error, request, reply) => {
@@ -96,7 +96,7 @@ export function addErrorHandlers(app: FastifyInstance, log: Log, routes: readonl
   });
   app.setNotFoundHandler((request, reply) => {
     const path = (request.url.split('?')[0] ?? '').replace(/^\/auth\/v1/, '');
-    const methods = new Set(routes.filter(([, url]) => matches(url, path)).map(([method]) => method));
+    const methods = new Set(routes.filter(([, url]) => matches(url, path)).flatMap(([methods]) => methods));
     const problem =
       methods.size > 0 ? problems.methodNotAllowed([...methods].join(', ')) : problems.routeNotFound();
     sendProblem(reply, request, problem);
