@@ -83,3 +83,14 @@ export async function recordAudit(
 ): Promise<void> {
   await db.query(auditInsert(from, action, actor, traits));
 }
+
+/** What an admin did to a user. */
+export async function recordAdmin(
+  db: Queryable,
+  from: Origin,
+  action: AuditAction,
+  { id, email }: { readonly id: string; readonly email: string | null },
+  more?: AuditTraits,
+): Promise<void> {
+  await recordAudit(db, from, action, ADMIN_ACTOR, { user_id: id, user_email: email ?? '', ...more });
+}

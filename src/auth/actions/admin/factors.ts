@@ -7,10 +7,11 @@ import { dropFactor } from '../../users/factor.ts';
 import { parsePathUuid } from '../../fields.ts';
 import { problems } from '../../problem.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
-import { findUserById, toFactorJson, type FactorRow, type UserRow } from '../../users/user.ts';
+import { toFactorJson, type FactorRow, type UserRow } from '../../users/user.ts';
+import { readPathUser } from './users.ts';
 
 export async function listFactors(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const user = await findOwner(auth, request);
+  const user = await readPathUser(auth, request);
   return json(user.factors.map(toFactorJson));
 }
 
@@ -36,10 +37,8 @@ export async function updateFactor(auth: AuthContext, request: AuthRequest): Pro
         await db.query(sql`
           update auth.mfa_factors set friendly_name = ${friendlyName}, updated_at = ${now} where id = ${factor.id}`);
       }
-      await recordAudit(db, request, 'factor_updated', ADMIN_ACTOR, {
-        user_id: user.id,
-        factor_id: factor.id,
-      });
+      const traits = { user_id: user.id, factor_id: factor.id };
+      await recordAudit(db, request, 'factor_updated', ADMIN_ACTOR, traits);
     });
   } catch (error) {
     throw isDatabaseError(error, 'unique_violation') ? problems.factorNameConflict() : error;
@@ -48,17 +47,10 @@ export async function updateFactor(auth: AuthContext, request: AuthRequest): Pro
   return json(toFactorJson(updated.factor));
 }
 
-async function findOwner(auth: AuthContext, request: AuthRequest): Promise<UserRow> {
-  const user = await findUserById(auth.db, parsePathUuid(request.path['id'], 'user_id'));
-  if (!user) throw problems.userNotFound(404);
-  return user;
-}
+type Found = { readonly user: UserRow; readonly factor: FactorRow };
 
-async function findFactor(
-  auth: AuthContext,
-  request: AuthRequest,
-): Promise<{ user: UserRow; factor: FactorRow }> {
-  const user = await findOwner(auth, request);
+async function findFactor(auth: AuthContext, request: AuthRequest): Promise<Found> {
+  const user = await readPathUser(auth, request);
   const id = parsePathUuid(request.path['factor'], 'factor_id');
   const factor = user.factors.find((one) => one.id === id);
   if (!factor) throw problems.factorNotFound(404);

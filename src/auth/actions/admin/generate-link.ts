@@ -4,7 +4,7 @@ import type { Queryable } from '../../../postgres/owner-database.ts';
 import { isEmailTaken } from '../../accounts/email-change.ts';
 import { isProven, revokeUnverifiedCredentials } from '../../accounts/email-ownership.ts';
 import { prepareToken, siteUrl, type LinkType, type TokenOrder } from '../../accounts/token-mail.ts';
-import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
+import { recordAdmin } from '../../audit.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import type { JsonObject } from '../../fields.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
@@ -39,8 +39,7 @@ export async function generateLink(auth: AuthContext, request: AuthRequest): Pro
     const prepared = await prepareToken(auth, db, request, { ...plan, revokes });
     const verificationType = link === 'email_change' ? type : link;
     const action = link === 'invite' ? 'user_invited' : 'user_recovery_requested';
-    const traits = { user_id: plan.user.id, user_email: plan.user.email ?? '', link: verificationType };
-    await recordAudit(db, request, action, ADMIN_ACTOR, traits);
+    await recordAdmin(db, request, action, plan.user, { link: verificationType });
     return {
       ...toUserJson(await readUser(db, plan.user.id)),
       action_link: prepared.actionLink,

@@ -1,7 +1,7 @@
 // POST /invite: an account without a password, and a mail that signs in to it.
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import type { AuthContext } from '../../auth-context.ts';
-import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
+import { recordAdmin } from '../../audit.ts';
 import { parseEmail } from '../../users/email-address.ts';
 import type { JsonObject } from '../../fields.ts';
 import { dropPassword, isProven } from '../../accounts/email-ownership.ts';
@@ -34,7 +34,7 @@ export async function invite(auth: AuthContext, request: AuthRequest): Promise<A
       to: email,
       revokes: true,
     });
-    await recordAudit(db, request, 'user_invited', ADMIN_ACTOR, { user_id: invited.id, user_email: email });
+    await recordAdmin(db, request, 'user_invited', invited);
     return await readUser(db, invited.id);
   });
   auth.outbox.wake();

@@ -4,7 +4,7 @@ import type { Queryable } from '../../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
-import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
+import { ADMIN_ACTOR, recordAdmin, recordAudit } from '../../audit.ts';
 import { parseBan } from '../../users/ban.ts';
 import { isEmailTaken } from '../../accounts/email-change.ts';
 import { parseEmail } from '../../users/email-address.ts';
@@ -85,26 +85,27 @@ export async function createUser(auth: AuthContext, request: AuthRequest): Promi
       bannedUntil: banDuration === undefined ? null : parseBan(banDuration, now),
     });
     if (email !== undefined) await insertEmailIdentity(db, { id, email }, {}, isConfirmed, now);
-    await recordAudit(db, request, 'user_signedup', ADMIN_ACTOR, {
-      user_id: id,
-      user_email: email ?? '',
-      provider,
-    });
-    return await readUser(db, id);
+    const created = await readUser(db, id);
+    await recordAdmin(db, request, 'user_signedup', created, { provider });
+    return created;
   });
   return json(toUserJson(user));
 }
 
 export async function getUserById(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const user = await findUserById(auth.db, parsePathUuid(request.path['id'], 'user_id'));
+  return json(toUserJson(await readPathUser(auth, request)));
+}
+
+/** The user whom the path names. */
+export async function readPathUser(auth: AuthContext, { path }: AuthRequest): Promise<UserRow> {
+  const user = await findUserById(auth.db, parsePathUuid(path['id'], 'user_id'));
   if (!user) throw problems.userNotFound(404);
-  return json(toUserJson(user));
+  return user;
 }
 
 export async function updateUserById(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const { body } = request;
-  const id = parsePathUuid(request.path['id'], 'user_id');
-  if (!(await findUserById(auth.db, id))) throw problems.userNotFound(404);
+  const { id } = await readPathUser(auth, request);
   checkRole(body);
   const email = body.filled('email') === undefined ? undefined : parseEmail(body.text('email'));
   if (body.has('password')) checkPasswordStrength(body.text('password') ?? '');
@@ -113,10 +114,7 @@ export async function updateUserById(auth: AuthContext, request: AuthRequest): P
     const current = await lockUser(db, id);
     if (!current) throw problems.userNotFound(404);
     await change(db, request, current, { email, passwordHash });
-    await recordAudit(db, request, 'user_modified', ADMIN_ACTOR, {
-      user_id: id,
-      user_email: current.email ?? '',
-    });
+    await recordAdmin(db, request, 'user_modified', current);
     return await readUser(db, id);
   });
   return json(toUserJson(user));
@@ -168,9 +166,8 @@ async function change(
     await voidAllTokens(db, user.id);
   } else if (isNewEmail) await voidAllTokens(db, user.id);
   if (banDuration !== undefined) {
-    await recordAudit(db, request, bannedUntil === null ? 'user_unbanned' : 'user_banned', ADMIN_ACTOR, {
-      user_id: user.id,
-    });
+    const action = bannedUntil === null ? 'user_unbanned' : 'user_banned';
+    await recordAudit(db, request, action, ADMIN_ACTOR, { user_id: user.id });
   }
 }
 
@@ -185,10 +182,7 @@ export async function deleteUser(auth: AuthContext, request: AuthRequest): Promi
       if (user.deleted_at) return;
       await softDelete(db, user, now);
     } else await hardDelete(db, id);
-    await recordAudit(db, request, 'user_deleted', ADMIN_ACTOR, {
-      user_id: id,
-      user_email: user.email ?? '',
-    });
+    await recordAdmin(db, request, 'user_deleted', user);
   });
   return EMPTY;
 }
