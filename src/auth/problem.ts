@@ -33,6 +33,9 @@ const withStatus =
   (status: Status): AuthProblem =>
     new AuthProblem(code, status, typeof messages === 'string' ? messages : messages[status]);
 
+const unverified = (provider: string, next: string): AuthProblem =>
+  saying('provider_email_needs_verification', 422)(`Unverified email with ${provider}. ${next}`);
+
 const wait = (seconds: number): More => ({ headers: { 'retry-after': String(seconds) } });
 
 export const problems = {
@@ -137,17 +140,9 @@ export const problems = {
   badOAuthCallback: saying('bad_oauth_callback', 400),
   providerDisabled: (name: string) => saying('provider_disabled', 400)(`Provider (${name}) is not enabled`),
   providerEmailUnverified: (provider: string) =>
-    saying(
-      'provider_email_needs_verification',
-      422,
-    )(
-      `Unverified email with ${provider}. A confirmation has been sent to the address if it can be confirmed.`,
-    ),
+    unverified(provider, 'A confirmation has been sent to the address if it can be confirmed.'),
   providerEmailTaken: (provider: string) =>
-    saying(
-      'provider_email_needs_verification',
-      422,
-    )(`Unverified email with ${provider}. Verify the email with ${provider} in order to sign in.`),
+    unverified(provider, `Verify the email with ${provider} in order to sign in.`),
 
   // Identities.
   identityNotFound: fixed('identity_not_found', 422, "Identity doesn't exist"),
@@ -209,6 +204,12 @@ export const problems = {
     }),
   requestTimeout: fixed('request_timeout', 504, 'The request took too long'),
 } as const;
+
+/** A refusal that was thrown, as a value. Faults are thrown on. */
+export function asProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  throw error;
+}
 
 /** The version a client asked for with `X-Supabase-Api-Version`. */
 export type WireVersion = 'initial' | '2024-01-01';

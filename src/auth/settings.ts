@@ -34,6 +34,7 @@ export type MailSettings =
       readonly from: string;
       readonly region?: string | undefined;
       readonly endpoint?: string | undefined;
+      /** Without a key the SDK's own chain applies: environment, profile, instance role. */
       readonly accessKeyId?: string | undefined;
       readonly secretAccessKey?: string | undefined;
     }

@@ -8,7 +8,14 @@ import type { AuthRequest } from '../http/request.ts';
 import { problems } from '../problem.ts';
 import type { Challenge } from '../sessions/flow-state.ts';
 import { voidAllTokens, type TokenKind } from '../sessions/one-time-token.ts';
-import { insertEmailIdentity, readUser, syncProviders, updateUser, type UserRow } from '../users/user.ts';
+import {
+  addressClaims,
+  insertEmailIdentity,
+  readUser,
+  syncProviders,
+  updateUser,
+  type UserRow,
+} from '../users/user.ts';
 import { queueTokenMail, startEmailFlow } from './token-mail.ts';
 
 /** Whether another user has the address, or an email identity with it. */
@@ -56,13 +63,7 @@ export async function applyEmail(
     email_confirmed_at: user.email_confirmed_at ?? now,
     email_proven_at: proven ? now : null,
     is_anonymous: false,
-    raw_user_meta_data: {
-      ...user.raw_user_meta_data,
-      sub: user.id,
-      email,
-      email_verified: true,
-      phone_verified: false,
-    },
+    raw_user_meta_data: { ...user.raw_user_meta_data, ...addressClaims(user.id, email, true) },
   });
   await insertEmailIdentity(db, { id: user.id, email }, {}, proven, now);
   await syncProviders(db, user.id);

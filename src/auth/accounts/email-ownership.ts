@@ -6,7 +6,13 @@ import { sql } from '../../postgres/sql.ts';
 import type { JsonObject } from '../fields.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { endSessions } from '../sessions/session.ts';
-import { insertEmailIdentity, syncProviders, updateUser, type UserRow } from '../users/user.ts';
+import {
+  addressClaims,
+  insertEmailIdentity,
+  syncProviders,
+  updateUser,
+  type UserRow,
+} from '../users/user.ts';
 
 /** Whether a mailbox, an admin or a provider has ever confirmed the address. */
 export function isProven(user: UserRow): boolean {
@@ -29,7 +35,7 @@ export function hasCredentials(user: UserRow): boolean {
 
 /** The metadata of an unproven account without anything a caller wrote. */
 export function signUpMetadata({ id, email }: Pick<UserRow, 'id' | 'email'>): JsonObject {
-  return email === null ? {} : { sub: id, email, email_verified: false, phone_verified: false };
+  return email === null ? {} : addressClaims(id, email, false);
 }
 
 /**

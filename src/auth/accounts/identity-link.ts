@@ -19,7 +19,7 @@ import { lockSignedIn, type SignedInIds } from '../access.ts';
 import { recordAudit, type AuditAction } from '../audit.ts';
 import type { AuthContext } from '../auth-context.ts';
 import type { AuthRequest } from '../http/request.ts';
-import { problems } from '../problem.ts';
+import { asProblem, problems } from '../problem.ts';
 import type { ProviderProfile } from '../provider/provider.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { readEmail } from '../users/email-address.ts';
@@ -91,9 +91,9 @@ export async function resolveIdentity(
   return match ? await joinByAddress(attempt, match) : await createUser(attempt);
 }
 
-function readEmails({
-  emails,
-}: ProviderProfile): Pick<Attempt, 'primary' | 'isPrimaryVerified' | 'verified'> {
+type Emails = Pick<Attempt, 'primary' | 'isPrimaryVerified' | 'verified'>;
+
+function readEmails({ emails }: ProviderProfile): Emails {
   const readable = emails.flatMap((one) => {
     const email = readEmail(one.email);
     return email === undefined ? [] : [{ ...one, email }];
@@ -229,17 +229,14 @@ async function findLinkTarget(
   linking: SignedInIds,
   now: Date,
 ): Promise<UserRow | Problem> {
-  try {
-    const { user, lacksFactor } = await lockSignedIn(db, linking);
-    if (isBanned(user, now)) return problems.userBanned(403);
-    if (lacksFactor) return factorNeededToLink();
-    const owner = await ownerOfIdentity(db, order);
-    if (!owner) return user;
-    return owner.id === user.id ? problems.identityAlreadyLinked() : problems.identityOfAnother();
-  } catch (error) {
-    if (error instanceof Problem) return error;
-    throw error;
-  }
+  const locked = await lockSignedIn(db, linking).catch(asProblem);
+  if (locked instanceof Problem) return locked;
+  const { user, lacksFactor } = locked;
+  if (isBanned(user, now)) return problems.userBanned(403);
+  if (lacksFactor) return factorNeededToLink();
+  const owner = await ownerOfIdentity(db, order);
+  if (!owner) return user;
+  return owner.id === user.id ? problems.identityAlreadyLinked() : problems.identityOfAnother();
 }
 
 export const factorNeededToLink = (): Problem =>

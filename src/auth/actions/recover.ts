@@ -24,15 +24,8 @@ export async function recover(auth: AuthContext, request: AuthRequest): Promise<
       const user = await findUserByEmail(db, to);
       if (!user) return;
       await updateUser(db, user.id, now, { recovery_sent_at: now });
-      const token = {
-        user,
-        link: 'recovery',
-        token: 'recovery_token',
-        to,
-        challenge,
-        revokes: true,
-      } as const;
-      await queueTokenMail(auth, db, request, { ...token, mail: 'recovery' });
+      const mail = { mail: 'recovery', link: 'recovery', token: 'recovery_token' } as const;
+      await queueTokenMail(auth, db, request, { ...mail, user, to, challenge, revokes: true });
       await recordAudit(db, request, 'user_recovery_requested', user);
     }),
   );

@@ -6,7 +6,7 @@ import { parseEmail } from '../users/email-address.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
 import { problems } from '../problem.ts';
-import { BUCKETS, type MailGapKind } from '../rate-limit.ts';
+import { BUCKETS } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
 import { queueConfirmation } from '../accounts/token-mail.ts';
 import { hasForeignCredentials } from '../accounts/email-ownership.ts';
@@ -31,7 +31,8 @@ export async function resend(auth: AuthContext, request: AuthRequest): Promise<A
   const email = parseEmail(body.text('email'));
   const challenge = parseChallenge(body);
   if (!settings.mail) return EMPTY;
-  const { kind, send } = RESEND[type === 'signup' ? 'signup' : 'email_change'];
+  const kind = type === 'signup' ? 'confirmation' : 'email_change';
+  const send = type === 'signup' ? mailConfirmation : mailChange;
   await withMinimumDuration(() =>
     auth.db.transaction(async (db) => {
       await auth.limiter.mailRequest(db, request, kind, email);
@@ -51,27 +52,18 @@ type Send = (
   challenge: Challenge | undefined,
 ) => Promise<void>;
 
-const RESEND: Readonly<
-  Record<'signup' | 'email_change', { readonly kind: MailGapKind; readonly send: Send }>
-> = {
-  signup: {
-    kind: 'confirmation',
-    async send(auth, db, request, user, challenge) {
-      if (user.email_confirmed_at || user.email === null) return;
-      await updateUser(db, user.id, request.now, { confirmation_sent_at: request.now });
-      // Anybody may ask for the mail: it confirms the sign-up's password only when the account holds nothing else.
-      const revokes = user.encrypted_password === null || hasForeignCredentials(user);
-      await queueConfirmation(auth, db, request, { user, to: user.email, challenge, revokes });
-    },
-  },
-  email_change: {
-    kind: 'email_change',
-    async send(auth, db, request, user, challenge) {
-      if (!user.email_change) return;
-      // Both sides start over: the secrets of the first mails are replaced.
-      const change = { email_change_sent_at: request.now, email_change_confirm_status: 0 };
-      await updateUser(db, user.id, request.now, change);
-      await mailEmailChange(auth, db, request, user.id, challenge);
-    },
-  },
+const mailConfirmation: Send = async (auth, db, request, user, challenge) => {
+  if (user.email_confirmed_at || user.email === null) return;
+  await updateUser(db, user.id, request.now, { confirmation_sent_at: request.now });
+  // Anybody may ask for the mail: it confirms the sign-up's password only when the account holds nothing else.
+  const revokes = user.encrypted_password === null || hasForeignCredentials(user);
+  await queueConfirmation(auth, db, request, { user, to: user.email, challenge, revokes });
+};
+
+const mailChange: Send = async (auth, db, request, user, challenge) => {
+  if (!user.email_change) return;
+  // Both sides start over: the secrets of the first mails are replaced.
+  const change = { email_change_sent_at: request.now, email_change_confirm_status: 0 };
+  await updateUser(db, user.id, request.now, change);
+  await mailEmailChange(auth, db, request, user.id, challenge);
 };

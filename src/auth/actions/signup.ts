@@ -20,6 +20,7 @@ import { parseEmail } from '../users/email-address.ts';
 import { mergeMetadata } from '../users/metadata.ts';
 import { checkPassword } from '../users/password.ts';
 import {
+  addressClaims,
   findUserByEmail,
   insertEmailIdentity,
   insertEmailUser,
@@ -225,13 +226,7 @@ async function promote(
     password_set_at: now,
     email_confirmed_at: now,
     is_anonymous: false,
-    raw_user_meta_data: {
-      ...mergeMetadata(raw_user_meta_data, data),
-      sub: id,
-      email,
-      email_verified: true,
-      phone_verified: false,
-    },
+    raw_user_meta_data: { ...mergeMetadata(raw_user_meta_data, data), ...addressClaims(id, email, true) },
   });
   await insertEmailIdentity(db, { id, email }, data, false, now);
   await syncProviders(db, id);

@@ -12,7 +12,7 @@ import { confirmPage } from '../http/confirm-page.ts';
 import { endWithCode, endWithProblem, endWithTokens, flowEnd, withMessage } from '../http/flow-end.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
-import { problems } from '../problem.ts';
+import { asProblem, problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { issueCode } from '../sessions/flow-state.ts';
 import * as oneTimeToken from '../sessions/one-time-token.ts';
@@ -146,8 +146,10 @@ async function redeem(
     const user = row && (await lockUser(db, row.user_id));
     if (!user || user.deleted_at) return notFound;
     if (isBanned(user, now)) return problems.userBanned(403);
-    const isHalf = await consume(auth, db, request, user, row);
-    if (isHalf) return { half: true, isPkce: row.flow_state_id !== null };
+    if (row.token_type.startsWith('email_change')) {
+      const isHalf = await confirmEmailChange(auth, db, request, user, row);
+      if (isHalf) return { half: true, isPkce: row.flow_state_id !== null };
+    } else await confirmMailbox(auth, db, request, user, row);
     if (end === 'link' && row.flow_state_id !== null) {
       const code = await issueCode(auth, db, row.flow_state_id, user.id, now);
       return code === undefined ? notFound : { code };
@@ -157,20 +159,7 @@ async function redeem(
   });
 }
 
-/** Does what the secret stands for. True when that was the first half of an email change. */
-async function consume(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
-  user: UserRow,
-  row: OneTimeTokenRow,
-): Promise<boolean> {
-  if (row.token_type === 'email_change_token_new' || row.token_type === 'email_change_token_current')
-    return await confirmEmailChange(auth, db, request, user, row);
-  await confirmMailbox(auth, db, request, user, row);
-  return false;
-}
-
+/** True when this was the first half of the change. */
 async function confirmEmailChange(
   auth: AuthContext,
   db: Queryable,
@@ -222,7 +211,7 @@ async function followLink(auth: AuthContext, request: AuthRequest): Promise<Answ
   const { token, type } = readLink(request);
   await auth.limiter.byAddress(BUCKETS.verify, request);
   const end = flowEnd(request, request.query.filled('redirect_to'), 303);
-  const outcome = await redeemLink(auth, request, token, type);
+  const outcome = await redeemLink(auth, request, token, type).catch(asProblem);
   if (outcome instanceof Problem) return endWithProblem(end, outcome, token.startsWith('pkce_'));
   if ('code' in outcome) return endWithCode(end, outcome.code);
   if ('tokens' in outcome) return endWithTokens(end, outcome.tokens, {}, { type });
@@ -236,15 +225,10 @@ async function redeemLink(
   token: string,
   type: string,
 ): Promise<Outcome> {
-  try {
-    const kinds = kindsOf(type);
-    return await redeem(auth, request, problems.linkInvalid(), 'link', (db) =>
-      oneTimeToken.findByToken(db, token, kinds, request.now),
-    );
-  } catch (error) {
-    if (error instanceof Problem) return error;
-    throw error;
-  }
+  const kinds = kindsOf(type);
+  return await redeem(auth, request, problems.linkInvalid(), 'link', (db) =>
+    oneTimeToken.findByToken(db, token, kinds, request.now),
+  );
 }
 
 /** Browsers, prefetching and known mail scanners get the page. */

@@ -2,7 +2,7 @@
 // Tokens and errors go into the fragment, which no server sees; codes go into the query.
 import type { Problem } from '../../problem/problem.ts';
 import { toRedirectError } from '../problem.ts';
-import type { ProviderTokens } from '../sessions/flow-state.ts';
+import type { ProviderTokens } from '../provider/provider.ts';
 import type { TokenResponse } from '../sessions/session.ts';
 import { chooseTarget, withFragment, withQuery, type Parameters } from './redirect.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from './request.ts';

@@ -93,22 +93,19 @@ export type Parameters = Readonly<Record<string, string | number | undefined>>;
 
 /** An existing fragment is replaced. */
 export function withFragment(target: string, parameters: Parameters): string {
-  return `${target.split('#')[0]}#${encode(parameters)}`;
+  return `${target.split('#')[0]}#${put(new URLSearchParams(), parameters).toString()}`;
 }
 
 /** Parameters the application has in its query stay. */
 export function withQuery(target: string, parameters: Parameters): string {
   const url = new URL(target.split('#')[0] ?? target);
-  for (const [name, value] of Object.entries(parameters)) {
-    if (value !== undefined) url.searchParams.set(name, String(value));
-  }
+  put(url.searchParams, parameters);
   return url.href;
 }
 
-function encode(parameters: Parameters): string {
-  const search = new URLSearchParams();
+function put(search: URLSearchParams, parameters: Parameters): URLSearchParams {
   for (const [name, value] of Object.entries(parameters)) {
     if (value !== undefined) search.set(name, String(value));
   }
-  return search.toString();
+  return search;
 }

@@ -8,7 +8,7 @@ const LIFETIME_SECONDS = 600;
 export function stateCookie(state: string, authUrl: string): string {
   // Apple posts back from its own site, and Lax would not send the cookie then.
   const site = authUrl.startsWith('https:') ? 'Secure; SameSite=None' : 'SameSite=Lax';
-  return `${stateCookieName(state)}=1; Path=${new URL(authUrl).pathname}/callback; Max-Age=${LIFETIME_SECONDS}; HttpOnly; ${site}`;
+  return `${cookieName('flow', state)}=1; Path=${new URL(authUrl).pathname}/callback; Max-Age=${LIFETIME_SECONDS}; HttpOnly; ${site}`;
 }
 
 /**
@@ -16,23 +16,23 @@ export function stateCookie(state: string, authUrl: string): string {
  * that is not a navigation comes from a program, which cannot be tricked into following a link.
  */
 export function isSameBrowser(request: AuthRequest, state: string): boolean {
-  if (hasCookie(request, stateCookieName(state))) return true;
+  if (hasStateCookie(request, state)) return true;
   return request.header('sec-fetch-mode') !== 'navigate';
 }
 
 /** For a linking flow only the cookie counts: an image on another page is no navigation either. */
 export function hasStateCookie(request: AuthRequest, state: string): boolean {
-  return hasCookie(request, stateCookieName(state));
+  return hasCookie(request, cookieName('flow', state));
 }
 
 /** Set by the confirm page; strict, because only that page's own button may send it. */
 export function linkCookie(code: string, authUrl: string): string {
   const secure = authUrl.startsWith('https:') ? 'Secure; ' : '';
-  return `${linkCookieName(code)}=1; Path=${new URL(authUrl).pathname}/user/identities/confirm; Max-Age=300; HttpOnly; ${secure}SameSite=Strict`;
+  return `${cookieName('link', code)}=1; Path=${new URL(authUrl).pathname}/user/identities/confirm; Max-Age=300; HttpOnly; ${secure}SameSite=Strict`;
 }
 
 export function hasLinkCookie(request: AuthRequest, code: string): boolean {
-  return hasCookie(request, linkCookieName(code));
+  return hasCookie(request, cookieName('link', code));
 }
 
 function hasCookie(request: AuthRequest, name: string): boolean {
@@ -40,10 +40,6 @@ function hasCookie(request: AuthRequest, name: string): boolean {
   return cookies.includes(`${name}=1`);
 }
 
-function linkCookieName(code: string): string {
-  return `svc_link_${hashSecret(code).slice(0, 16)}`;
-}
-
-function stateCookieName(state: string): string {
-  return `svc_flow_${hashSecret(state).slice(0, 16)}`;
+function cookieName(kind: 'flow' | 'link', secret: string): string {
+  return `svc_${kind}_${hashSecret(secret).slice(0, 16)}`;
 }

@@ -1,17 +1,10 @@
 // Amazon SES version 2. The SDK is loaded at the first mail, because most installations never need it.
 import type { SESv2Client } from '@aws-sdk/client-sesv2';
+import type { MailSettings } from '../settings.ts';
 import { composeMime } from './compose-mime.ts';
 import { MailFailure, SEND_TIMEOUT_MS, wasNeverConnected, type MailTransport } from './transport.ts';
 
-export type SesOptions = {
-  readonly region?: string | undefined;
-  readonly endpoint?: string | undefined;
-  /** Without these the SDK's own chain applies: environment, profile, instance role. */
-  readonly accessKeyId?: string | undefined;
-  readonly secretAccessKey?: string | undefined;
-};
-
-export function sesTransport(options: SesOptions): MailTransport {
+export function sesTransport(options: Extract<MailSettings, { type: 'ses' }>): MailTransport {
   let client: SESv2Client | undefined;
   return {
     name: 'ses',

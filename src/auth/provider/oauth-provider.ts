@@ -22,10 +22,15 @@ import { perSettings, type Endpoints, type ProviderDefinition } from './definiti
 import { guardedFetch, type GuardedFetch } from './guarded-fetch.ts';
 import {
   IdTokenRefused,
+  type Authorization,
+  type AuthorizeOrder,
+  type CallbackParameters,
   type FlowSecrets,
   type IdTokenOrder,
   type Provider,
+  type ProviderProfile,
   type ProviderSet,
+  type ProviderSignIn,
 } from './provider.ts';
 
 // Loaded at the first sign-in by a provider: most servers have none.
@@ -83,11 +88,7 @@ class OAuthProvider implements Provider {
     this.verifyIdToken = definition.issuer ? (order) => this.#verifyIdToken(order) : undefined;
   }
 
-  async authorizationUrl({
-    state,
-    scopes,
-    passthrough,
-  }: Parameters<Provider['authorizationUrl']>[0]): ReturnType<Provider['authorizationUrl']> {
+  async authorizationUrl({ state, scopes, passthrough }: AuthorizeOrder): Promise<Authorization> {
     const oidc = await library();
     const config = await this.#configuration();
     const definition = this.#definition;
@@ -113,10 +114,7 @@ class OAuthProvider implements Provider {
     return { url: url.href, secrets: { verifier, nonce } };
   }
 
-  async signIn(
-    callback: Readonly<Record<string, string>>,
-    secrets: FlowSecrets,
-  ): ReturnType<Provider['signIn']> {
+  async signIn(callback: CallbackParameters, secrets: FlowSecrets): Promise<ProviderSignIn> {
     const oidc = await library();
     const config = await this.#configuration();
     const isOidc = this.#isOidc();
@@ -225,11 +223,7 @@ class OAuthProvider implements Provider {
     return config;
   }
 
-  async #verifyIdToken({
-    idToken,
-    accessToken,
-    nonce,
-  }: IdTokenOrder): ReturnType<NonNullable<Provider['verifyIdToken']>> {
+  async #verifyIdToken({ idToken, accessToken, nonce }: IdTokenOrder): Promise<ProviderProfile> {
     const config = await this.#discover();
     const metadata = config.serverMetadata();
     const uri = must(metadata.jwks_uri, 'jwks_uri');

@@ -11,11 +11,12 @@ export type ProviderProfile = {
   readonly claims: JsonObject;
 };
 
-export type ProviderSignIn = {
-  readonly profile: ProviderProfile;
+export type ProviderTokens = {
   readonly accessToken: string | undefined;
   readonly refreshToken: string | undefined;
 };
+
+export type ProviderSignIn = ProviderTokens & { readonly profile: ProviderProfile };
 
 /** Kept, sealed in the flow's row, while the browser is at the provider. */
 export type FlowSecrets = { readonly verifier?: string | undefined; readonly nonce?: string | undefined };
@@ -27,12 +28,14 @@ export type AuthorizeOrder = {
   readonly passthrough: ReadonlyArray<readonly [string, string]>;
 };
 
+export type Authorization = { readonly url: string; readonly secrets: FlowSecrets };
+
 export type CallbackParameters = Readonly<Record<string, string>>;
 
 export interface Provider {
   readonly name: string;
   readonly emailOptional: boolean;
-  authorizationUrl(order: AuthorizeOrder): Promise<{ readonly url: string; readonly secrets: FlowSecrets }>;
+  authorizationUrl(order: AuthorizeOrder): Promise<Authorization>;
   /** Exchanges the code and reads the profile. Throws on any failure, which is logged and never shown. */
   signIn(parameters: CallbackParameters, secrets: FlowSecrets): Promise<ProviderSignIn>;
   /** Checks an ID token that a client got itself; undefined when this provider issues none. */

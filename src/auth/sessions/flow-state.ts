@@ -6,7 +6,7 @@ import { sql } from '../../postgres/sql.ts';
 import type { AuthContext } from '../auth-context.ts';
 import type { Fields } from '../fields.ts';
 import { problems } from '../problem.ts';
-import type { ProviderProfile } from '../provider/provider.ts';
+import type { ProviderProfile, ProviderTokens } from '../provider/provider.ts';
 import type { SignInMethod } from './session.ts';
 import type { Problem } from '../../problem/problem.ts';
 
@@ -109,11 +109,6 @@ export async function spendState(
     select ${COLUMNS} from auth.flow_state where state_hash = ${`used:${hash}`} and ${isItsPath}`);
   return used ? { kind: 'used', flow: used } : { kind: 'unknown' };
 }
-
-export type ProviderTokens = {
-  readonly accessToken: string | undefined;
-  readonly refreshToken: string | undefined;
-};
 
 /** Issues the flow's authorization code and stores its hash. Undefined when the flow is gone. */
 export async function issueCode(

@@ -146,6 +146,11 @@ function takenOr(error: unknown): unknown {
   return error.constraint === 'users_phone_key' ? problems.phoneExists() : problems.emailExists();
 }
 
+/** What metadata says about the address of an account. */
+export function addressClaims(id: string, email: string, verified: boolean): JsonObject {
+  return { sub: id, email, email_verified: verified, phone_verified: false };
+}
+
 export async function insertEmailIdentity(
   db: Queryable,
   user: { readonly id: string; readonly email: string },
@@ -153,13 +158,7 @@ export async function insertEmailIdentity(
   verified: boolean,
   now: Date,
 ): Promise<void> {
-  const identityData = {
-    ...data,
-    sub: user.id,
-    email: user.email,
-    email_verified: verified,
-    phone_verified: false,
-  };
+  const identityData = { ...data, ...addressClaims(user.id, user.email, verified) };
   await db.query(sql`
     insert into auth.identities (provider, provider_id, user_id, identity_data, last_sign_in_at, created_at, updated_at)
     values ('email', ${user.id}, ${user.id}, ${JSON.stringify(identityData)}, ${now}, ${now}, ${now})
@@ -185,9 +184,7 @@ export async function insertEmailUser(db: Queryable, now: Date, user: NewEmailUs
     id,
     email,
     passwordHash,
-    userMetadata: byAdmin
-      ? data
-      : { ...data, sub: id, email, email_verified: confirmed, phone_verified: false },
+    userMetadata: byAdmin ? data : { ...data, ...addressClaims(id, email, confirmed) },
     appMetadata: { provider: 'email', providers: ['email'] },
     isAnonymous: false,
     confirmed,
