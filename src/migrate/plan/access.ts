@@ -2,6 +2,7 @@
 // references to stored objects.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { trackCall } from '../diff/references.ts';
+import type { DesiredTable } from '../schema/desired.ts';
 import { referenceTriggerLabels } from '../schema/label.ts';
 import { keyOf } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
@@ -9,22 +10,9 @@ import { nameOf } from '../schema/qualified-name.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
 import { grantSequence } from './columns.ts';
 import { type ChangeOf, onTable, type Planners, type StepList } from './step-list.ts';
+import type { Hazard } from './step.ts';
 
-export const ACCESS: Planners<
-  | 'create-schema'
-  | 'grant-schema'
-  | 'grant-table'
-  | 'enable-rls'
-  | 'disable-rls'
-  | 'unforce-rls'
-  | 'create-policy'
-  | 'drop-policy'
-  | 'create-storage-policy'
-  | 'drop-storage-policy'
-  | 'add-reference'
-  | 'suspend-reference'
-  | 'drop-reference'
-> = {
+export const ACCESS = {
   'create-schema': (steps, { schema }) => {
     steps.add({
       sql: `create schema if not exists ${quoteIdent(schema)}`,
@@ -43,36 +31,14 @@ export const ACCESS: Planners<
     });
   },
   'grant-table': grantTable,
-  'enable-rls': (steps, { table, live }) => {
-    steps.add({
-      ...onTable(table),
-      sql: `alter table ${nameOf(table)} enable row level security`,
-      stage: 'row-security',
-      sign: '~',
-      summary: 'row-level security on',
-      hazards: live ? ['AUTHZ_NARROW'] : [],
-    });
-  },
-  'disable-rls': (steps, { table }) => {
-    steps.add({
-      ...onTable(table),
-      sql: `alter table ${nameOf(table)} disable row level security`,
-      stage: 'row-security',
-      sign: '~',
-      summary: 'row-level security OFF: open to every key holder',
-      hazards: ['AUTHZ_OPEN'],
-    });
-  },
-  'unforce-rls': (steps, { table }) => {
-    steps.add({
-      ...onTable(table),
-      sql: `alter table ${nameOf(table)} no force row level security`,
-      stage: 'row-security',
-      sign: '~',
-      summary: 'row-level security no longer forced on the owner',
-      hazards: ['AUTHZ_CHANGE'],
-    });
-  },
+  'enable-rls': (steps, { table, live }) =>
+    rowSecurity(steps, table, 'enable', 'row-level security on', live ? ['AUTHZ_NARROW'] : []),
+  'disable-rls': (steps, { table }) =>
+    rowSecurity(steps, table, 'disable', 'row-level security OFF: open to every key holder', ['AUTHZ_OPEN']),
+  'unforce-rls': (steps, { table }) =>
+    rowSecurity(steps, table, 'no force', 'row-level security no longer forced on the owner', [
+      'AUTHZ_CHANGE',
+    ]),
   'create-policy': (steps, change) => {
     createPolicy(steps, nameOf(change.table), keyOf(change.table), change.table.at, change);
   },
@@ -132,7 +98,7 @@ export const ACCESS: Planners<
       summary: `reference trigger ${label}`,
     });
   },
-};
+} satisfies Partial<Planners>;
 
 function grantTable(steps: StepList, { table, live }: ChangeOf<'grant-table'>): void {
   const name = nameOf(table);
@@ -149,6 +115,17 @@ function grantTable(steps: StepList, { table, live }: ChangeOf<'grant-table'>): 
     const found = live?.columns.get(column.name);
     if (column.serial && found?.serial && !found.sequenceGranted) grantSequence(steps, { table, column });
   }
+}
+
+function rowSecurity(
+  steps: StepList,
+  table: DesiredTable,
+  what: 'enable' | 'disable' | 'no force',
+  summary: string,
+  hazards: readonly Hazard[],
+): void {
+  const sql = `alter table ${nameOf(table)} ${what} row level security`;
+  steps.add({ ...onTable(table), sql, stage: 'row-security', sign: '~', summary, hazards });
 }
 
 function createPolicy(

@@ -1,8 +1,8 @@
 // Tables and columns as statements: making them, changing their type, default and NOT NULL, and backfilling rows in
 // batches where one statement would hold writers too long.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
+import type { AddColumnChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
 import { keyOf } from '../schema/model.ts';
 import { nameOf } from '../schema/qualified-name.ts';
@@ -16,33 +16,13 @@ import {
   type StepList,
   usingOf,
 } from './step-list.ts';
-import type { Hazard, Stage } from './step.ts';
+import type { Hazard, Stage, Step } from './step.ts';
 
-export const COLUMNS: Planners<
-  | 'create-table'
-  | 'add-column'
-  | 'change-type'
-  | 'set-default'
-  | 'drop-default'
-  | 'make-serial'
-  | 'drop-serial'
-  | 'grant-sequence'
-  | 'set-not-null'
-  | 'drop-not-null'
-  | 'resume-backfill'
-> = {
+export const COLUMNS = {
   'create-table': createTable,
   'add-column': addColumn,
   'change-type': changeType,
-  'set-default': (steps, { table, column }) => {
-    steps.add({
-      ...onColumn(table, column),
-      sql: `${alterColumn(table, column)} set default ${column.default?.sql ?? 'null'}`,
-      stage: 'defaults',
-      sign: '~',
-      summary: `column ${column.name} default ${column.default?.written ?? ''}`,
-    });
-  },
+  'set-default': (steps, { table, column }) => setDefault(steps, table, column, { sign: '~' }),
   'drop-default': (steps, { table, column, liveColumn }) => {
     steps.add({
       ...onColumn(table, column),
@@ -78,14 +58,10 @@ export const COLUMNS: Planners<
     });
   },
   'resume-backfill': (steps, change) => backfill(steps, change, change.value),
-};
+} satisfies Partial<Planners>;
 
 /** A column of a table; `live` is null for a table that this run creates. */
-type On = {
-  readonly table: DesiredTable;
-  readonly live: LiveTable | null;
-  readonly column: DesiredColumn;
-};
+type On = Omit<AddColumnChange, 'kind'>;
 
 function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void {
   const columns = table.columns.map(
@@ -99,15 +75,24 @@ function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void
   });
   for (const column of table.columns) {
     if (column.serial) grantSequence(steps, { table, column });
-    if (column.default === null) continue;
-    steps.add({
-      ...onColumn(table, column),
-      table: null,
-      sql: `${alterColumn(table, column)} set default ${column.default.sql}`,
-      stage: 'defaults',
-      summary: `column ${column.name} default ${column.default.written}`,
-    });
+    setDefault(steps, table, column, { table: null });
   }
+}
+
+function setDefault(
+  steps: StepList,
+  table: DesiredTable,
+  column: DesiredColumn,
+  more: Partial<Pick<Step, 'table' | 'sign'>> = {},
+): void {
+  if (column.default === null) return;
+  steps.add({
+    ...onColumn(table, column),
+    sql: `${alterColumn(table, column)} set default ${column.default.sql}`,
+    stage: 'defaults',
+    summary: `column ${column.name} default ${column.default.written}`,
+    ...more,
+  });
 }
 
 export function grantSequence(steps: StepList, { table, column }: Pick<On, 'table' | 'column'>): void {
@@ -138,14 +123,7 @@ function addColumn(steps: StepList, change: ChangeOf<'add-column'>): void {
   if (value !== null) {
     steps.add({ ...onColumn(table, column), sql: `${add} ${column.typeSql}`, stage: 'columns', summary });
     if (column.serial) makeSerial(steps, change);
-    else if (column.default) {
-      steps.add({
-        ...onColumn(table, column),
-        sql: `${alterColumn(table, column)} set default ${column.default.sql}`,
-        stage: 'defaults',
-        summary: `column ${column.name} default ${column.default.written}`,
-      });
-    }
+    else setDefault(steps, table, column);
     backfill(steps, change, value);
     if (column.notNull) setNotNull(steps, change, value);
     return;

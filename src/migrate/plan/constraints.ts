@@ -15,18 +15,7 @@ import {
 } from './step-list.ts';
 import type { Hazard, Lane, Stage } from './step.ts';
 
-export const CONSTRAINTS: Planners<
-  | 'add-key'
-  | 'drop-key'
-  | 'add-check'
-  | 'drop-check'
-  | 'validate-check'
-  | 'add-foreign-key'
-  | 'drop-foreign-key'
-  | 'validate-foreign-key'
-  | 'add-index'
-  | 'drop-index'
-> = {
+export const CONSTRAINTS = {
   'add-key': addKey,
   'drop-key': (steps, { table, key }) => {
     const what = `${key.kind} key (${key.columns.join(', ')})`;
@@ -42,7 +31,7 @@ export const CONSTRAINTS: Planners<
   'validate-foreign-key': (steps, change) => validate(steps, change, change.foreignKey.label, 'foreign key'),
   'add-index': addIndex,
   'drop-index': dropIndex,
-};
+} satisfies Partial<Planners>;
 
 function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): void {
   const words = key.kind === 'primary' ? 'primary key' : 'unique';

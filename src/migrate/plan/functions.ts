@@ -10,13 +10,13 @@ import type { ChangeOf, Planners, StepList } from './step-list.ts';
 type FunctionChange = Extract<Change, { fn: DesiredFunction }>;
 type CreateFunction = ChangeOf<'create-function' | 'replace-function' | 'recreate-function'>;
 
-export const FUNCTIONS: Planners<FunctionChange['kind'] | 'drop-function'> = {
+export const FUNCTIONS = {
   'create-function': createFunction,
   'replace-function': createFunction,
   'recreate-function': createFunction,
   'grant-function': (steps, { fn }) => grantFunction(steps, fn),
   'drop-function': dropFunction,
-};
+} satisfies Partial<Planners>;
 
 /** A default may call another function, which must exist first. */
 export function inOrderOfCalls(changes: readonly Change[]): Change[] {

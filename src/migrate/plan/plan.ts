@@ -20,13 +20,7 @@ import {
 } from './step-list.ts';
 import type { Step } from './step.ts';
 
-const PLANNERS: Planners<Change['kind']> = {
-  ...COLUMNS,
-  ...CONSTRAINTS,
-  ...ACCESS,
-  ...FUNCTIONS,
-  ...REMOVALS,
-};
+const PLANNERS: Planners = { ...COLUMNS, ...CONSTRAINTS, ...ACCESS, ...FUNCTIONS, ...REMOVALS };
 
 export function planSteps(
   changes: readonly Change[],

@@ -8,11 +8,11 @@ import type { ChangeOf, Planners, StepList } from './step-list.ts';
 
 export type Removal = ChangeOf<'retire-table' | 'retire-column'>;
 
-export const REMOVALS: Planners<'retire-table' | 'retire-column' | 'drop-retired'> = {
+export const REMOVALS = {
   'retire-table': (steps, change) => (steps.facts.drops ? drop(steps, change) : retireTable(steps, change)),
   'retire-column': (steps, change) => (steps.facts.drops ? drop(steps, change) : retireColumn(steps, change)),
   'drop-retired': dropRetired,
-};
+} satisfies Partial<Planners>;
 
 function retireTable(steps: StepList, { live }: ChangeOf<'retire-table'>): void {
   const name = nameOf(live);

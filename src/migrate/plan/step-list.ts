@@ -52,8 +52,8 @@ type OfKind<C, Kind> = C extends { readonly kind: infer Kinds } ? (Kind extends 
 export type ChangeOf<Kind extends Change['kind']> = OfKind<Change, Kind>;
 
 /** By kind of change: what adds its steps. */
-export type Planners<Kinds extends Change['kind']> = {
-  readonly [Kind in Kinds]: (steps: StepList, change: ChangeOf<Kind>) => void;
+export type Planners = {
+  readonly [Kind in Change['kind']]: (steps: StepList, change: ChangeOf<Kind>) => void;
 };
 
 /** A step that leaves out what is usual. */
