@@ -7,8 +7,6 @@ import {
   relationKey,
   type Catalog,
   type Column,
-  type ColumnOrigin,
-  type ForeignKey,
   type Relation,
   type Routine,
   type RoutineArg,
@@ -185,35 +183,25 @@ type CatalogRow = {
   used_settings: string[] | null;
 };
 
-type RelationRow = {
-  schema: string;
-  name: string;
+type RelationRow = Pick<Relation, 'schema' | 'name' | 'comment' | 'rowSecurity' | 'estimatedRows'> & {
   kind: string;
-  comment: string | null;
-  rowSecurity: boolean;
-  estimatedRows: number;
   updatability: number;
   columns: ColumnRow[] | null;
   keys: { type: string; columns: string[] }[] | null;
-  origins: Record<string, ColumnOrigin> | null;
-  foreignKeys: ForeignKey[] | null;
+  origins: Relation['origins'] | null;
+  foreignKeys: Relation['foreignKeys'] | null;
 };
 
 type ColumnRow = Omit<Column, 'generated'> & { identity: string; generated: string };
 
-type RoutineRow = {
-  schema: string;
-  name: string;
-  comment: string | null;
+type RoutineRow = Omit<Routine, 'volatility' | 'args' | 'returns'> & {
   volatility: string;
-  isSetOf: boolean;
-  isSingleRow: boolean;
   returnType: string;
   returnBaseType: string;
   returnKind: string;
   returnRelation: string | null;
   defaults: number;
-  args: { name: string; type: string; baseType: string; relation: string | null; mode: string }[] | null;
+  args: (Omit<RoutineArg, 'hasDefault' | 'variadic'> & { mode: string })[] | null;
 };
 
 const RELATION_KINDS: Record<string, Relation['kind']> = {
@@ -263,13 +251,10 @@ function toRoutine(row: RoutineRow): Routine {
   const inputs = all.filter((arg) => 'ibv'.includes(arg.mode));
   // Defaults always belong to the last input parameters.
   const firstDefault = inputs.length - row.defaults;
-  const args: RoutineArg[] = inputs.map((arg, index) => ({
-    name: arg.name,
-    type: arg.type,
-    baseType: arg.baseType,
+  const args = inputs.map(({ mode, ...arg }, index) => ({
+    ...arg,
     hasDefault: index >= firstDefault,
-    variadic: arg.mode === 'v',
-    relation: arg.relation,
+    variadic: mode === 'v',
   }));
   const outputs = all.filter((arg) => 'obt'.includes(arg.mode));
   return {

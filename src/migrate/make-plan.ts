@@ -10,7 +10,6 @@ import {
   foreignDependants,
   retiredInTheWay,
   strangersInTheWay,
-  unmanagedInTheWay,
 } from './plan/dependants.ts';
 import { type TypeResolver, typeResolver } from './schema/column-types.ts';
 import type { Desired } from './schema/desired.ts';
@@ -178,7 +177,6 @@ async function compare(
   const { model, schemas, resolve, hashes } = source;
   const before = await readLive(session, schemas, scope);
   const renames = await planRenames(session, model, before, source.owned, schemas, options);
-  refuse(renames.problems);
   const isRenaming = renames.steps.length > 0;
   if (scope !== null && isRenaming) return { kind: 'out-of-scope', because: 'a rename' };
   const { live, owned } = renames;
@@ -255,7 +253,7 @@ async function assess(
     problems: [...tried.problems, ...rows.problems.filter((one) => !accepted.has(one))],
     notes: rows.notes,
     inTheWay: [
-      ...unmanagedInTheWay(await renamed(() => foreignDependants(session, changes, isOnline))),
+      ...(await renamed(() => foreignDependants(session, changes, isOnline))),
       ...strangersInTheWay(holding, changes),
     ],
   };

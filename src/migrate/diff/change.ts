@@ -24,8 +24,7 @@ import type {
 } from '../schema/live-schema.ts';
 
 export type Change =
-  | { readonly kind: 'create-schema'; readonly schema: string }
-  | { readonly kind: 'grant-schema'; readonly schema: string }
+  | { readonly kind: 'create-schema' | 'grant-schema'; readonly schema: string }
   | { readonly kind: 'create-table'; readonly table: DesiredTable }
   | { readonly kind: 'retire-table'; readonly live: LiveTable }
   | (OnTable & { readonly kind: 'grant-table' })
@@ -62,11 +61,13 @@ export type Change =
       readonly label: string;
       readonly replaces: LivePolicy | null;
     })
-  | (OnTable & { readonly kind: 'drop-policy'; readonly policy: LivePolicy; readonly replaced: boolean })
-  | (OnTable & { readonly kind: 'add-reference'; readonly reference: DesiredReference })
+  | (OnTable & { readonly kind: 'drop-policy'; readonly policy: LivePolicy })
   | (OnTable & { readonly kind: 'drop-reference'; readonly trigger: LiveTrigger })
-  /** Drops its triggers while the type of a column they watch changes; the rows they track stay recorded. */
-  | (OnTable & { readonly kind: 'suspend-reference'; readonly reference: DesiredReference })
+  /** Suspending drops its triggers while the type of a column they watch changes; the rows stay recorded. */
+  | (OnTable & {
+      readonly kind: 'add-reference' | 'suspend-reference';
+      readonly reference: DesiredReference;
+    })
   | {
       readonly kind: 'create-function' | 'replace-function' | 'recreate-function';
       readonly fn: DesiredFunction;
@@ -103,4 +104,4 @@ type OnTable = {
   readonly live: LiveTable | null;
 };
 
-type OnColumn = OnTable & { readonly column: DesiredColumn; readonly liveColumn: LiveColumn };
+export type OnColumn = OnTable & { readonly column: DesiredColumn; readonly liveColumn: LiveColumn };

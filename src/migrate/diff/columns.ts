@@ -1,7 +1,5 @@
 // Columns: added, retired, of another type, default or NOT NULL.
-import type { Change } from './change.ts';
-import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
-import type { LiveColumn, LiveTable } from '../schema/live-schema.ts';
+import type { Change, OnColumn } from './change.ts';
 import { isTransient } from '../schema/label.ts';
 import { rebuildKey, type TableDiff } from './table-diff.ts';
 
@@ -31,14 +29,7 @@ export function diffColumns(context: TableDiff): void {
   }
 }
 
-type ColumnPair = {
-  readonly table: DesiredTable;
-  readonly live: LiveTable;
-  readonly column: DesiredColumn;
-  readonly liveColumn: LiveColumn;
-};
-
-function diffDefault(on: ColumnPair, again: boolean, changes: Change[]): void {
+function diffDefault(on: OnColumn, again: boolean, changes: Change[]): void {
   const { column, liveColumn } = on;
   const hasDefault = liveColumn.default !== null;
   if (column.serial && liveColumn.serial) {

@@ -148,16 +148,8 @@ export function diffForeignKeys(context: TableDiff): void {
   }
 }
 
-export function diffIndexes({
-  table,
-  live,
-  key,
-  owned,
-  rebuild,
-  changes,
-  unmanaged,
-  claim,
-}: TableDiff): void {
+export function diffIndexes(context: TableDiff): void {
+  const { table, live, key, owned, rebuild, changes, unmanaged, claim } = context;
   const taken = new Set<string>();
   for (const wanted of table.indexes) {
     // A unique constraint on the same columns does all that a unique index would.

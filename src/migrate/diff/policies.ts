@@ -10,13 +10,10 @@ import { type Rebuild, rebuildKey, type TableDiff } from './table-diff.ts';
 
 export function diffPolicies(context: TableDiff): void {
   const { table, live, key, owned, rebuild, changes, unmanaged, claim } = context;
-  const touched = live.policies.some((one) => rebuild.has(rebuildKey('policy', key, one.label)));
-  const sameRoles = live.policies.every(isForCallers);
-  if (
-    !touched &&
-    sameRoles &&
-    sameList(perCommand(table.policies.map(inNormalForm)), perCommand(live.policies))
-  ) {
+  const untouched = live.policies.every(
+    (one) => isForCallers(one) && !rebuild.has(rebuildKey('policy', key, one.label)),
+  );
+  if (untouched && sameList(perCommand(table.policies.map(inNormalForm)), perCommand(live.policies))) {
     claim.policies.push(...live.policies.map((one) => one.label));
     return;
   }
@@ -29,22 +26,15 @@ export function diffPolicies(context: TableDiff): void {
     if (returns || owned.policies.includes(found.label)) dropped.push(found);
     else unmanaged.push({ table: key, what: 'policy', name: found.label });
   }
-  const replaced = new Map<DesiredPolicy, LivePolicy>();
+  for (const policy of dropped) changes.push({ kind: 'drop-policy', table, live, policy });
   const free = new Set(dropped);
-  for (const wanted of missing) {
-    const former = [...free].find(
-      (one) => one.command === wanted.command && one.permissive === wanted.permissive,
-    );
-    if (!former) continue;
-    replaced.set(wanted, former);
-    free.delete(former);
-  }
-  for (const policy of dropped)
-    changes.push({ kind: 'drop-policy', table, live, policy, replaced: !free.has(policy) });
   const taken = live.policies.filter((one) => !dropped.includes(one)).map((one) => one.label);
   for (const { policy, label } of labelled(table, taken, missing)) {
     claim.policies.push(label);
-    const replaces = replaced.get(policy) ?? null;
+    const { command, permissive } = policy;
+    const replaces =
+      [...free].find((one) => one.command === command && one.permissive === permissive) ?? null;
+    if (replaces) free.delete(replaces);
     changes.push({ kind: 'create-policy', table, live, policy, label, replaces });
   }
 }

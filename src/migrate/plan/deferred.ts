@@ -103,6 +103,9 @@ function mustDefer(change: Change, names: Names): boolean {
     texts.some((text) =>
       [...wordsOf(typeof text === 'string' ? text : (text?.sql ?? ''))].some((word) => names.words.has(word)),
     );
+  if (change.kind === 'change-type' && names.held.has(change.column.name)) return true;
+  if ('column' in change)
+    return isOn(change.column.name) || says(change.column.default, change.column.model.backfill);
   switch (change.kind) {
     case 'create-schema':
     case 'grant-schema':
@@ -113,28 +116,12 @@ function mustDefer(change: Change, names: Names): boolean {
       return false;
     case 'create-table':
       return says(...change.table.columns.map((column) => column.default));
-    case 'add-column':
-      return says(change.column.default, change.column.model.backfill);
-    case 'change-type':
-      return (
-        isOn(change.column.name) ||
-        names.held.has(change.column.name) ||
-        says(change.column.default, change.column.model.backfill)
-      );
-    case 'set-default':
-    case 'drop-default':
-    case 'set-not-null':
-    case 'drop-not-null':
-    case 'make-serial':
-    case 'drop-serial':
-    case 'grant-sequence':
-    case 'resume-backfill':
-      return isOn(change.column.name) || says(change.column.default, change.column.model.backfill);
     case 'add-key':
       return (
         change.key.columns.some(isOn) ||
         isTaken(change.table, change.key.label, names) ||
-        isSecond(change, names)
+        // A table can have only one primary key, whatever its label.
+        (change.key.kind === 'primary' && names.keyed.has(keyOf(change.table)))
       );
     case 'drop-key':
       return change.key.columns.some(isOn);
@@ -161,12 +148,12 @@ function mustDefer(change: Change, names: Names): boolean {
       return change.index.columns.some(isOn) || says(change.index.predicate);
     case 'create-policy':
     case 'drop-policy':
-      return isAccess(change.table, names) || says(change.policy.using, change.policy.check);
+      return names.access.has(keyOf(change.table)) || says(change.policy.using, change.policy.check);
     case 'enable-rls':
     case 'disable-rls':
     case 'unforce-rls':
     case 'grant-table':
-      return isAccess(change.table, names);
+      return names.access.has(keyOf(change.table));
     case 'add-reference':
     case 'suspend-reference':
       return (
@@ -207,21 +194,12 @@ function namesRowType({ fn, live }: Extract<Change, { fn: DesiredFunction }>, na
   return [...words].some((word) => names.rowTypes.has(word));
 }
 
-function isAccess(table: DesiredTable, names: Names): boolean {
-  return names.access.has(keyOf(table));
-}
-
 function labelKey(table: DesiredTable, label: string): string {
   return `${keyOf(table)} ${label}`;
 }
 
 function isTaken(table: DesiredTable, label: string, names: Names): boolean {
   return names.labels.has(labelKey(table, label));
-}
-
-/** A table can have only one primary key, whatever its label. */
-function isSecond({ table, key }: Extract<Change, { kind: 'add-key' }>, names: Names): boolean {
-  return key.kind === 'primary' && names.keyed.has(keyOf(table));
 }
 
 function hold(names: Names, ...texts: readonly (string | null | undefined)[]): void {

@@ -183,7 +183,7 @@ export async function retiredInTheWay(
     .map(({ what, schema, name, label }) => ({ kind: 'drop-retired', what, home: { schema, name }, label }));
 }
 
-type Dependant = { readonly at: string; readonly what: string; readonly on: string };
+const DROP_FIRST = 'Drop it first and create it again afterwards.';
 
 /**
  * What depends on a column whose type changes and is not ours to drop: views, and all else that makes PostgreSQL refuse
@@ -193,8 +193,8 @@ export async function foreignDependants(
   session: Queryable,
   changes: readonly Change[],
   isOnline: (column: string) => boolean,
-): Promise<Dependant[]> {
-  const found: Dependant[] = [];
+): Promise<MigrationProblem[]> {
+  const found: MigrationProblem[] = [];
   for (const change of changes) {
     if (change.kind !== 'change-type' || !change.live) continue;
     const rows = await session.query<{ what: string }>(sql`
@@ -213,8 +213,11 @@ export async function foreignDependants(
           or (d.classid = 'pg_class'::regclass and d.objid = d.refobjid and d.objsubid > 0)
           or d.classid in ('pg_proc'::regclass, 'pg_publication_rel'::regclass)))
       order by 1`);
-    for (const row of rows)
-      found.push({ at: `${change.column.at}.type`, what: row.what, on: change.column.name });
+    found.push(
+      ...rows.map(({ what }) =>
+        problem('MIG-304', `${change.column.at}.type`, `${what} uses ${change.column.name}`, DROP_FIRST),
+      ),
+    );
   }
   return found;
 }
@@ -235,17 +238,6 @@ export function strangersInTheWay(
             `a policy that is not in the file uses what changes: ${what.slice('policy '.length)}`,
             'Declare it under rls, or drop it first and create it again afterwards.',
           )
-        : problem(
-            'MIG-304',
-            at,
-            `${what}, which is not in the file, uses what changes`,
-            'Drop it first and create it again afterwards.',
-          ),
+        : problem('MIG-304', at, `${what}, which is not in the file, uses what changes`, DROP_FIRST),
     );
-}
-
-export function unmanagedInTheWay(dependants: readonly Dependant[]): MigrationProblem[] {
-  return dependants.map((one) =>
-    problem('MIG-304', one.at, `${one.what} uses ${one.on}`, 'Drop it first and create it again afterwards.'),
-  );
 }

@@ -6,7 +6,7 @@ import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { isTransient, transientLabel } from '../schema/label.ts';
-import { keyOf, tableKey } from '../schema/model.ts';
+import { keyOf } from '../schema/model.ts';
 import { copyTrigger, isPlain, readColumnFacts, type ColumnFacts } from './type-change.ts';
 import { nameOf } from '../schema/qualified-name.ts';
 import {
@@ -104,7 +104,7 @@ export function planOnlineTypeChanges(steps: StepList, online: OnlineTypeChanges
 function dropLeftover(steps: StepList, live: LiveTable, column: string): void {
   steps.add({
     identity: `tables.${live.name}`,
-    table: tableKey(live.schema, live.name),
+    table: keyOf(live),
     sql: [
       `drop trigger if exists ${quoteIdent(copyTrigger(column))} on ${nameOf(live)}`,
       `drop function if exists ${functionName(column)}()`,
@@ -118,11 +118,6 @@ function dropLeftover(steps: StepList, live: LiveTable, column: string): void {
 
 function functionName(shadowColumn: string): string {
   return `svc_meta.${quoteIdent(shadowColumn)}`;
-}
-
-/** The value of the new column, as text over a row of the table. */
-function castOf({ column }: TypeChange): string {
-  return column.model.using ?? quoteIdent(column.name);
 }
 
 function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
@@ -164,7 +159,8 @@ function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
 
 function proofOf({ change, shadowColumn }: OnlineTypeChange): string {
   const filled = `${quoteIdent(shadowColumn)} is not null`;
-  return change.column.notNull ? filled : `${filled} or (\n${castOf(change)}\n) is null`;
+  const { name, notNull, model } = change.column;
+  return notNull ? filled : `${filled} or (\n${model.using ?? quoteIdent(name)}\n) is null`;
 }
 
 function backfillShadow(steps: StepList, one: OnlineTypeChange): void {

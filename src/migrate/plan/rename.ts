@@ -15,14 +15,13 @@ import { readLiveInside } from '../schema/read-live.ts';
 import { keyOf, tableKey, type SchemaModel, type TableModel } from '../schema/model.ts';
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
 import { nameOf } from '../schema/qualified-name.ts';
-import { problem, type MigrationProblem } from '../problem.ts';
+import { problem, MigrationRefused, type MigrationProblem } from '../problem.ts';
 import type { Step } from './step.ts';
 import { stepOf } from './step-list.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
 
 export type Renames = {
   readonly steps: readonly Step[];
-  readonly problems: readonly MigrationProblem[];
   /** The live schema and what is owned, as they will be after the steps. */
   readonly live: Live;
   readonly owned: Ownership;
@@ -41,18 +40,13 @@ export async function planRenames(
   const plan = new RenamePlan(live, owned);
   for (const table of model.tables) plan.table(table);
   for (const fn of model.functions) plan.routine(fn.schema, fn.name, fn.renamedFrom, fn.at);
-  const { steps, problems } = plan;
-  if (problems.length > 0) return { steps, problems, live, owned, forgotten: [] };
-  if (steps.length === 0)
-    return {
-      steps,
-      problems,
-      live,
-      owned: plan.forgotten.length > 0 ? plan.ownership() : owned,
-      forgotten: plan.forgotten,
-    };
-  const renamed = await underNewNames(session, steps, locks, () => readLiveInside(session, schemas));
-  return { steps, problems, live: renamed, owned: plan.ownership(), forgotten: plan.forgotten };
+  const { steps, problems, forgotten } = plan;
+  if (problems.length > 0) throw new MigrationRefused(problems);
+  const renamed =
+    steps.length === 0
+      ? live
+      : await underNewNames(session, steps, locks, () => readLiveInside(session, schemas));
+  return { steps, live: renamed, owned: plan.ownership(), forgotten };
 }
 
 /** Runs `read` where everything has its new name already; rolled back. */
@@ -92,7 +86,9 @@ class RenamePlan {
     this.#retiredColumns = new Set(owned.retiredColumns);
   }
 
+  /** The same object when nothing is renamed. */
   ownership(): Ownership {
+    if (this.steps.length + this.forgotten.length === 0) return this.#owned;
     return {
       ...this.#owned,
       tables: this.#tables,
@@ -106,7 +102,6 @@ class RenamePlan {
     const key = keyOf(model);
     let found = this.#live.tables.get(key);
     const oldName = model.renamedFrom;
-    const labels = new Map<string, string>();
     if (oldName !== null && oldName !== model.name) {
       const oldKey = tableKey(model.schema, oldName);
       const old = this.#live.tables.get(oldKey);
@@ -127,10 +122,8 @@ class RenamePlan {
     }
     if (!found) return;
     const columns = this.#columns(model, found, key);
-    if (found.name !== model.name || columns.size > 0) {
-      this.#labels(model, found, columns, labels);
-      this.#relabel(key, columns, labels);
-    }
+    if (found.name !== model.name || columns.size > 0)
+      this.#relabel(key, columns, this.#labels(model, found, columns));
   }
 
   #columns(model: TableModel, found: LiveTable, key: string): Map<string, string> {
@@ -138,16 +131,12 @@ class RenamePlan {
     for (const column of model.columns) {
       const oldName = column.renamedFrom;
       if (oldName === null || oldName === column.name || !found.columns.has(oldName)) continue;
-      if (found.columns.has(column.name)) {
-        const stillManaged =
-          this.#tables.get(key)?.columns.includes(oldName) && !this.#retiredColumns.has(`${key}.${oldName}`);
-        if (stillManaged) this.#bothExist(column.at, oldName, column.name);
-        continue;
-      }
-      if (model.columns.some((one) => one.name === oldName)) {
-        this.#bothExist(column.at, oldName, column.name);
-        continue;
-      }
+      const isThere = found.columns.has(column.name);
+      const clashes = isThere
+        ? this.#tables.get(key)?.columns.includes(oldName) && !this.#retiredColumns.has(`${key}.${oldName}`)
+        : model.columns.some((one) => one.name === oldName);
+      if (clashes) this.#bothExist(column.at, oldName, column.name);
+      if (clashes || isThere) continue;
       columns.set(oldName, column.name);
       this.#add(
         `alter table ${nameOf(model)} rename column ${quoteIdent(oldName)} to ${quoteIdent(column.name)}`,
@@ -165,20 +154,16 @@ class RenamePlan {
     model: TableModel,
     found: LiveTable,
     columns: ReadonlyMap<string, string>,
-    labels: Map<string, string>,
-  ): void {
-    const table = nameOf(model);
+  ): ReadonlyMap<string, string> {
+    const labels = new Map<string, string>();
     const now = (name: string): string => columns.get(name) ?? name;
-    const constraint = (label: string, before: string, after: string): void => {
+    const rename = (label: string, before: string, after: string, alter: string): void => {
       if (label !== before || before === after) return;
       labels.set(before, after);
-      this.#add(
-        `alter table ${table} rename constraint ${quoteIdent(before)} to ${quoteIdent(after)}`,
-        model.at,
-        `${before} → ${after}`,
-        null,
-      );
+      this.#add(`${alter} to ${quoteIdent(after)}`, model.at, `${before} → ${after}`, null);
     };
+    const constraint = (label: string, before: string, after: string): void =>
+      rename(label, before, after, `alter table ${nameOf(model)} rename constraint ${quoteIdent(before)}`);
     for (const key of found.keys) {
       if (key.kind === 'primary')
         constraint(key.label, primaryKeyLabel(found.name), primaryKeyLabel(model.name));
@@ -207,14 +192,8 @@ class RenamePlan {
     for (const index of found.indexes) {
       const before = indexLabel(found.name, index.columns, index.unique, null);
       const after = indexLabel(model.name, index.columns.map(now), index.unique, null);
-      if (index.label !== before || before === after) continue;
-      labels.set(before, after);
-      this.#add(
-        `alter index ${quoteIdent(model.schema)}.${quoteIdent(before)} rename to ${quoteIdent(after)}`,
-        model.at,
-        `${before} → ${after}`,
-        null,
-      );
+      const name = nameOf({ schema: model.schema, name: before });
+      rename(index.label, before, after, `alter index ${name} rename`);
     }
     for (const column of found.columns.values()) {
       const before = sequenceLabel(found.name, column.name);
@@ -227,6 +206,7 @@ class RenamePlan {
         null,
       );
     }
+    return labels;
   }
 
   #renameTableOwnership(oldKey: string, key: string): void {
@@ -295,12 +275,17 @@ class RenamePlan {
   }
 
   #add(sql: string, at: string, summary: string, table: string | null): void {
-    const base = {
-      stage: 'rename',
-      sign: '~',
-      lock: 'AccessExclusive',
-      hazards: ['BREAKS_OLD_CODE'],
-    } as const;
-    this.steps.push(stepOf({ ...base, sql, identity: at, summary: `rename ${summary}`, table }));
+    this.steps.push(
+      stepOf({
+        sql,
+        stage: 'rename',
+        identity: at,
+        sign: '~',
+        summary: `rename ${summary}`,
+        table,
+        lock: 'AccessExclusive',
+        hazards: ['BREAKS_OLD_CODE'],
+      }),
+    );
   }
 }

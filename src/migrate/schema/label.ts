@@ -41,7 +41,7 @@ export function policyLabel(table: string, number: number, command: string): str
 export const STORAGE_POLICY_PREFIX = 'svc_';
 
 export function storagePolicyLabel(bucket: string, number: number, command: string): string {
-  return fit(`${STORAGE_POLICY_PREFIX}${bucket}`, `p${number}_${command}`);
+  return policyLabel(`${STORAGE_POLICY_PREFIX}${bucket}`, number, command);
 }
 
 export function sequenceLabel(table: string, column: string): string {

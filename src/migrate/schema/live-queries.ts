@@ -10,14 +10,12 @@ import {
   type LiveTrigger,
 } from './live-schema.ts';
 
-/** Which relations: a condition on `c` (pg_class) and `n` (its pg_namespace). */
-export type Which = Sql;
-
 const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`);
 
+// `which`: a condition on `c` (pg_class) and `n` (its pg_namespace).
 // `everything`: what the owner has by default, which the service role must have, too.
-export function relationsQuery(which: Which): Sql {
+export function relationsQuery(which: Sql): Sql {
   return sql`with relation as materialized (
     select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.relforcerowsecurity, c.reltuples, c.relowner, c.relacl, coalesce(c.relacl::text, '') as access
     from pg_class c join pg_namespace n on n.oid = c.relnamespace where ${which} and ${ONLY_TABLES}
@@ -35,7 +33,7 @@ export function relationsQuery(which: Which): Sql {
   from relation r join spelled s on s.access = r.access and s.relowner = r.relowner`;
 }
 
-export function columnsQuery(which: Which): Sql {
+export function columnsQuery(which: Sql): Sql {
   return sql`select a.attrelid::text as relation, a.attname as name, a.attnum as number, format_type(a.atttypid, a.atttypmod) as type,
     t.typcategory as category, a.attnotnull as "notNull", pg_get_expr(d.adbin, d.adrelid) as default, a.attidentity <> '' as identity,
     a.attgenerated <> '' as generated
@@ -47,7 +45,7 @@ export function columnsQuery(which: Which): Sql {
 }
 
 /** Sequences that feed a column, by that column. */
-export function sequencesQuery(which: Which): Sql {
+export function sequencesQuery(which: Sql): Sql {
   return sql`with sequence as materialized (
     select d.refobjid, d.refobjsubid, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) as name, d.deptype = 'a' as auto,
       s.relacl, coalesce(s.relacl::text, '') as access
@@ -64,7 +62,7 @@ export function sequencesQuery(which: Which): Sql {
   from sequence q join spelled s on s.access = q.access group by 1, 2, 3, 5 order by 1, 2, 3`;
 }
 
-export function constraintsQuery(which: Which): Sql {
+export function constraintsQuery(which: Sql): Sql {
   return sql`select k.conrelid::text as relation, k.conname as label, k.contype as type, k.conkey::int[] as columns, k.convalidated as validated,
     k.condeferrable as deferrable, k.confdeltype as "onDelete", k.confupdtype as "onUpdate", k.confmatchtype as match,
     case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as expression,
@@ -82,7 +80,7 @@ export function columnNamesQuery(relations: readonly string[]): Sql {
     where attrelid = any (${[...relations]}::oid[]) and attnum > 0 and not attisdropped`;
 }
 
-export function indexesQuery(which: Which): Sql {
+export function indexesQuery(which: Sql): Sql {
   return sql`select i.indrelid::text as relation, ic.relname as label, i.indkey::int2[]::int[] as columns, i.indisunique as unique,
     pg_get_expr(i.indpred, i.indrelid) as predicate, i.indisvalid and i.indisready and i.indislive as valid,
     i.indexprs is not null or i.indnatts <> i.indnkeyatts or am.amname <> 'btree' or 0 <> any (i.indoption::int2[])
@@ -94,7 +92,7 @@ export function indexesQuery(which: Which): Sql {
     and not exists (select from pg_constraint k where k.conrelid = i.indrelid and k.conindid = i.indexrelid and k.contype in ('p', 'u', 'x')) order by ic.relname`;
 }
 
-export function policiesQuery(which: Which): Sql {
+export function policiesQuery(which: Sql): Sql {
   return sql`with policy as materialized (
     select p.*, c.oid = coalesce(to_regclass('storage.objects')::oid, 0) as storage
     from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_policy p on p.polrelid = c.oid
@@ -110,7 +108,7 @@ export function policiesQuery(which: Which): Sql {
   from policy p join spelled s on s.polroles = p.polroles order by p.polname`;
 }
 
-export function triggersQuery(which: Which): Sql {
+export function triggersQuery(which: Sql): Sql {
   return sql`select t.tgrelid::text as relation, t.tgname as label, pg_get_triggerdef(t.oid) as definition, t.tgenabled in ('O', 'A') as enabled
   from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
   where ${which} and not t.tgisinternal and t.tgname like 'svc\\_ref%' order by t.tgname`;

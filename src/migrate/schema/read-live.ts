@@ -1,6 +1,6 @@
 // Reads the live schema in a fixed number of queries. Printed texts depend on session settings, which are pinned first:
 // sessions with other time zones or search paths must print the same.
-import { raw, sql } from '../../postgres/sql.ts';
+import { raw, sql, type Sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import {
@@ -31,7 +31,6 @@ import {
   type RelationRow,
   type SequenceRow,
   type TriggerRow,
-  type Which,
 } from './live-queries.ts';
 import { keyOf } from './model.ts';
 
@@ -123,7 +122,7 @@ export async function readLiveInside(
   };
 }
 
-async function whichOf(session: Queryable, part: Part): Promise<Which> {
+async function whichOf(session: Queryable, part: Part): Promise<Sql> {
   const rows = await session.query<{ oid: string }>(sql`
     select c.oid::text as oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname || '.' || c.relname = any (${[...part]})`);

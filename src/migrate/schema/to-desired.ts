@@ -83,8 +83,7 @@ function toColumn(column: ColumnModel, resolve: TypeResolver): DesiredColumn {
     type: '',
     serial,
     notNull: column.required || column.primaryKey || serial,
-    default:
-      text === null || serial ? null : { sql: text, written: text, at: `${column.at}.default`, normal: '' },
+    default: text === null || serial ? null : expression(text, `${column.at}.default`),
     model: column,
     at: column.at,
   };
@@ -92,20 +91,14 @@ function toColumn(column: ColumnModel, resolve: TypeResolver): DesiredColumn {
 
 function toKeys(table: TableModel): DesiredKey[] {
   const primary = table.columns.filter((column) => column.primaryKey).map((column) => column.name);
-  const keys: DesiredKey[] = [];
-  if (primary.length > 0) {
-    keys.push({ kind: 'primary', columns: primary, label: primaryKeyLabel(table.name), at: table.at });
-  }
-  for (const column of table.columns) {
-    if (!column.unique) continue;
-    keys.push({
-      kind: 'unique',
-      columns: [column.name],
-      label: uniqueLabel(table.name, [column.name]),
-      at: `${column.at}.unique`,
+  const unique = table.columns
+    .filter((column) => column.unique)
+    .map(({ name, at }): DesiredKey => {
+      const label = uniqueLabel(table.name, [name]);
+      return { kind: 'unique', columns: [name], label, at: `${at}.unique` };
     });
-  }
-  return keys;
+  if (primary.length === 0) return unique;
+  return [{ kind: 'primary', columns: primary, label: primaryKeyLabel(table.name), at: table.at }, ...unique];
 }
 
 function toForeignKey(table: TableModel, column: ColumnModel): DesiredForeignKey[] {
@@ -130,12 +123,11 @@ function toChecks(table: TableModel, column: ColumnModel, type: string): Desired
   const name = quoteIdent(column.name);
   const checks: DesiredCheck[] = [];
   const add = (role: CheckRole, sql: string, written: string, key: string): void => {
-    const label = checkLabel(table.name, column.name, role);
     checks.push({
       role,
       column: column.name,
       columns: [column.name],
-      label,
+      label: checkLabel(table.name, column.name, role),
       expression: { sql, written, at: `${column.at}.${key}`, normal: '' },
     });
   };
