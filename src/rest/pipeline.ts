@@ -1,5 +1,6 @@
 // The data API on one screen: parse → plan → sql → run → respond. The request line and headers are parsed already;
 // the files in actions/ hold what differs between reads, writes and calls.
+import type { WireResult } from '../postgres/wire/wire.ts';
 import type { Action, Plan } from './actions/action.ts';
 import { CALL } from './actions/call.ts';
 import { DESCRIBE } from './actions/describe.ts';
@@ -9,12 +10,12 @@ import { WRITES } from './actions/write.ts';
 import type { Exchange } from './exchange.ts';
 import type { ApiRequest } from './request/api-request.ts';
 import { EMPTY_OBJECT } from './request/body.ts';
+import { contentType, type ExplainMedia } from './request/media-type.ts';
 import { pageShape, type Page } from './request/page.ts';
-import { explained } from './respond/explained.ts';
-import { respond } from './respond/respond.ts';
+import { respond, type Answer } from './respond/respond.ts';
 import { ResultRow } from './run/result-row.ts';
-import { run } from './run/run.ts';
-import { explain } from './sql/explain.ts';
+import { run, type RequestSql } from './run/run.ts';
+import type { ResultStatement } from './sql/render-result.ts';
 
 export function serve(exchange: Exchange): Promise<void> {
   const { action } = exchange.request;
@@ -64,4 +65,16 @@ async function stages<P extends Plan>(action: Action<P>, exchange: Exchange): Pr
 function planKey(request: ApiRequest, page: Page, payloadShape: string): string {
   const { action, method, schema, path, accept, preferHeader, parsed } = request;
   return `${action}\n${method}\n${schema}\n${path}\n${pageShape(page)}\n${accept ?? ''}\n${preferHeader}\n${payloadShape}\n${parsed.shape}`;
+}
+
+/** EXPLAIN of a statement in place of its result; only `svc dev` serves it. */
+function explain({ text, slots }: ResultStatement, { format, options }: ExplainMedia): RequestSql {
+  const words = [`FORMAT ${format.toUpperCase()}`, ...options.map((option) => option.toUpperCase())];
+  return { statement: { text: `EXPLAIN (${words.join(', ')}) ${text}`, slots, columns: [] } };
+}
+
+function explained(result: WireResult | undefined, media: ExplainMedia): Answer {
+  const lines = (result?.rows ?? []).map(([line]) => line?.toString('utf8') ?? '');
+  const body = media.format === 'json' ? lines.join('\n') : lines.map((line) => `${line}\n`).join('');
+  return { status: 200, contentType: contentType(media), body };
 }

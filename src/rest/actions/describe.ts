@@ -1,10 +1,12 @@
 // GET and HEAD of the root: the OpenAPI document of what this caller may use. Their
 // privileges are queried as the caller.
+import { quoteIdent } from '../../postgres/sql.ts';
 import { openApi, type RelationRights } from '../openapi.ts';
 import type { ExposedRelation, ExposedRoutine } from '../plan/relation.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
 import { EVERYTHING } from '../request/page.ts';
-import { FIELD } from '../request/slots.ts';
+import { FIELD } from '../request/query.ts';
+import { qualifiedName } from '../sql/names.ts';
 import type { Action, Plan } from './action.ts';
 
 const OPENAPI: MediaType = { kind: 'openapi' };
@@ -33,7 +35,7 @@ export const DESCRIBE: Action<Description> = {
     const media = negotiate(request.accept, ({ kind }) => kind === 'openapi' || kind === 'json', OPENAPI);
     const relations = [...exposed.relations.values()].filter((one) => one.schema === schema);
     const routines = [...exposed.routines.values()].filter((one) => one.schema === schema);
-    const names = relations.map((one) => `${quoted(schema)}.${quoted(one.name)}`);
+    const names = relations.map(qualifiedName);
     return { media, isReadOnly: true, relations, routines, names, schema };
   },
 
@@ -41,7 +43,7 @@ export const DESCRIBE: Action<Description> = {
 
   fields: ({ names, schema, routines }) => [
     arrayText(names),
-    quoted(schema),
+    quoteIdent(schema),
     arrayText(routines.map((routine) => routine.name)),
   ],
 
@@ -69,10 +71,6 @@ export const DESCRIBE: Action<Description> = {
     };
   },
 };
-
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
 
 function arrayText(names: readonly string[]): string {
   return `{${names.map((name) => `"${name.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`).join(',')}}`;

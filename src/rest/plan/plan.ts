@@ -1,7 +1,6 @@
 // A query that was checked against the catalog, as a tree. Values are still slots, and there is no SQL yet.
 import type { Column } from '../../catalog/catalog.ts';
-import type { AggregateName } from '../request/operators.ts';
-import type { Count, FieldPath, Operation, Slot } from '../request/query.ts';
+import type { Aggregate, Count, Embed, FieldPath, Filter, Group, OrderTerm, Slot } from '../request/query.ts';
 import type { ExposedRelation, ExposedRoutine } from './relation.ts';
 import type { Relationship } from './relationship.ts';
 
@@ -24,58 +23,33 @@ export type FieldOutput = {
   /** `*` stands for the rows themselves, in `count()`. */
   readonly field: Field | '*';
   readonly cast: string | undefined;
-  readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined;
+  readonly aggregate: Aggregate | undefined;
 };
 
-export type PlannedEmbed = {
-  readonly kind: 'embed' | 'spread';
+export type PlannedEmbed = Pick<Embed, 'kind' | 'target' | 'join'> & {
   /** The key in the result, and the name by which filters address it. */
   readonly name: string;
-  readonly target: string;
   readonly hasAlias: boolean;
   readonly relationship: Relationship;
-  readonly join: 'inner' | 'left';
   readonly node: PlanNode;
 };
 
 export type PlannedCondition =
-  | {
-      readonly kind: 'filter';
-      readonly field: Field;
-      readonly negated: boolean;
-      readonly operation: Operation;
-    }
-  | {
-      readonly kind: 'group';
-      readonly negated: boolean;
-      readonly joiner: 'and' | 'or';
-      readonly terms: readonly PlannedCondition[];
-    }
+  | (Omit<Filter, 'path'> & { readonly field: Field })
+  | (Omit<Group, 'terms'> & { readonly terms: readonly PlannedCondition[] })
   /** Whether the embed has a row at all. */
   | { readonly kind: 'exists'; readonly negated: boolean; readonly embed: PlannedEmbed };
 
 export type PlannedHaving =
-  | {
-      readonly kind: 'output';
-      readonly name: string;
-      readonly negated: boolean;
-      readonly operation: Operation;
-    }
-  | {
-      readonly kind: 'group';
-      readonly negated: boolean;
-      readonly joiner: 'and' | 'or';
-      readonly terms: readonly PlannedHaving[];
-    };
+  | (Pick<Filter, 'negated' | 'operation'> & { readonly kind: 'output'; readonly name: string })
+  | (Omit<Group, 'terms'> & { readonly terms: readonly PlannedHaving[] });
 
-export type PlannedOrder = {
+export type PlannedOrder = Pick<OrderTerm, 'direction' | 'nulls'> & {
   readonly by:
     | { readonly kind: 'field'; readonly field: Field }
     | { readonly kind: 'related'; readonly embed: PlannedEmbed; readonly field: Field }
     /** An output by its name: an aggregate, or in a grouped result a column as it was cast. */
     | { readonly kind: 'output'; readonly name: string; readonly isAggregate: boolean };
-  readonly direction: 'asc' | 'desc' | undefined;
-  readonly nulls: 'first' | 'last' | undefined;
 };
 
 export type PlanNode = {

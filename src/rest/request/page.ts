@@ -1,8 +1,7 @@
 // The page a request asks for: limit and offset parameters, narrowed by a Range header, and the default limit when
 // neither sets an upper bound.
 import { rangeNotSatisfiable } from '../problem.ts';
-import { LARGEST_LITERAL, type Count } from './query.ts';
-import { LIMIT, OFFSET } from './slots.ts';
+import { LARGEST_LITERAL, LIMIT, OFFSET, type Count } from './query.ts';
 
 export const DEFAULT_LIMIT = 20;
 

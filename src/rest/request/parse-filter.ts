@@ -200,12 +200,7 @@ function groupTerms(scanner: Scanner, values: Values, depth: number): Condition[
   if (depth > MAX_LOGIC_DEPTH) throw tooDeep(`logic may nest ${MAX_LOGIC_DEPTH} levels deep`);
   scanner.skipBlanks();
   scanner.expect('(');
-  const terms: Condition[] = [];
-  do {
-    scanner.skipBlanks();
-    terms.push(groupTerm(scanner, values, depth));
-    scanner.skipBlanks();
-  } while (scanner.eat(','));
+  const terms = scanner.list(() => groupTerm(scanner, values, depth));
   scanner.expect(')');
   scanner.skipBlanks();
   return terms;
@@ -234,16 +229,8 @@ function groupTerm(scanner: Scanner, values: Values, depth: number): Condition {
 export function parseHaving(text: string, values: Values): { conditions: Condition[]; shape: string } {
   const scanner = new Scanner(text, 'having');
   scanner.skipBlanks();
-  const conditions: Condition[] = [];
-  if (scanner.char === '(') {
-    conditions.push(...groupTerms(scanner, values, 1));
-  } else {
-    do {
-      scanner.skipBlanks();
-      conditions.push(groupTerm(scanner, values, 1));
-      scanner.skipBlanks();
-    } while (scanner.eat(','));
-  }
+  const conditions =
+    scanner.char === '(' ? groupTerms(scanner, values, 1) : scanner.list(() => groupTerm(scanner, values, 1));
   scanner.expectEnd();
   for (const condition of conditions) checkHaving(condition, scanner);
   return { conditions, shape: scanner.shape() };

@@ -4,12 +4,7 @@ import { Scanner } from './scanner.ts';
 
 export function parseOrder(text: string): readonly OrderTerm[] {
   const scanner = new Scanner(text, 'order');
-  const terms: OrderTerm[] = [];
-  do {
-    scanner.skipBlanks();
-    terms.push(orderTerm(scanner));
-    scanner.skipBlanks();
-  } while (scanner.eat(','));
+  const terms = scanner.list(() => orderTerm(scanner));
   scanner.expectEnd();
   return terms;
 }
@@ -31,12 +26,7 @@ function orderTerm(scanner: Scanner): OrderTerm {
 
 export function parseNames(text: string, part: string): readonly string[] {
   const scanner = new Scanner(text, part);
-  const names: string[] = [];
-  do {
-    scanner.skipBlanks();
-    names.push(scanner.name());
-    scanner.skipBlanks();
-  } while (scanner.eat(','));
+  const names = scanner.list(() => scanner.name());
   scanner.expectEnd();
   return names;
 }

@@ -27,14 +27,7 @@ class SelectParser {
   }
 
   list(depth: number): SelectItem[] {
-    const scanner = this.#scanner;
-    const items: SelectItem[] = [];
-    do {
-      scanner.skipBlanks();
-      items.push(this.#item(depth));
-      scanner.skipBlanks();
-    } while (scanner.eat(','));
-    return items;
+    return this.#scanner.list(() => this.#item(depth));
   }
 
   #item(depth: number): SelectItem {

@@ -5,6 +5,13 @@ import type { AggregateName, CompareOperator, IsValue, SearchOperator } from './
 /** Index into the request's values. */
 export type Slot = number;
 
+// Slots of values that do not come from the query string, whose own slots start at 0.
+export const BODY: Slot = -1;
+export const LIMIT: Slot = -2;
+export const OFFSET: Slot = -3;
+/** The body's fields, each a parameter of its own: `FIELD - n` is the n-th argument. */
+export const FIELD: Slot = -100;
+
 export type JsonStep = {
   readonly arrow: '->' | '->>';
   /** A key, or an index when the text is a number. */
@@ -13,6 +20,8 @@ export type JsonStep = {
 
 export type FieldPath = { readonly column: string; readonly steps: readonly JsonStep[] };
 
+export type Aggregate = { readonly name: AggregateName; readonly cast: string | undefined };
+
 export type SelectItem =
   | { readonly kind: 'star' }
   | {
@@ -20,7 +29,7 @@ export type SelectItem =
       readonly alias: string | undefined;
       readonly path: FieldPath;
       readonly cast: string | undefined;
-      readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined;
+      readonly aggregate: Aggregate | undefined;
     }
   | { readonly kind: 'count'; readonly alias: string | undefined; readonly cast: string | undefined }
   | Embed;

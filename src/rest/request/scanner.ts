@@ -46,6 +46,17 @@ export class Scanner {
     while (this.char === ' ' || this.char === '\t') this.at++;
   }
 
+  /** One or more of them, separated by commas. */
+  list<T>(item: () => T): T[] {
+    const items: T[] = [];
+    do {
+      this.skipBlanks();
+      items.push(item());
+      this.skipBlanks();
+    } while (this.eat(','));
+    return items;
+  }
+
   expectEnd(): void {
     if (!this.done) this.fail('end of input');
   }

@@ -4,7 +4,7 @@ import { isDatabaseError, type DatabaseError } from '../../postgres/pg-error.ts'
 import { Problem } from '../../problem/problem.ts';
 import { badRaise, notSingular, putMismatch, tooManyAffected } from '../problem.ts';
 import { CHECK_PREFIX } from '../sql/render-result.ts';
-import { isHeader } from './header.ts';
+import { isHeader } from './respond.ts';
 
 /** `isAnonymous`: no user token and no secret key, so a missing privilege is a 401, which asks for signing in. */
 export function fromDatabase(error: DatabaseError, isAnonymous: boolean): Problem {

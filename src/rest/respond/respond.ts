@@ -4,7 +4,6 @@ import type { FastifyReply } from 'fastify';
 import { addVaryByOrigin } from '../../http/cors.ts';
 import type { ApiRequest } from '../request/api-request.ts';
 import { badResponseHeaders, badResponseStatus } from '../problem.ts';
-import { isHeader } from './header.ts';
 import type { ResultRow } from '../run/result-row.ts';
 
 /** Up to this size copying the body into a string is cheaper than a second chunk in the write. */
@@ -99,6 +98,11 @@ function applyHeaders(headers: Headers, text: string): void {
     const [only] = values;
     headers[name] = values.length === 1 && only !== undefined ? only : values;
   }
+}
+
+/** Whether SQL may set it: what it sets must not be able to start another header. */
+export function isHeader(name: string, value: unknown): value is string {
+  return /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(name) && typeof value === 'string' && !/[\r\n\0]/.test(value);
 }
 
 /** `/table?a=…&b=…` with the parameters in order of their keys. */

@@ -20,7 +20,8 @@ export function toProblem(error: unknown, isAnonymous: boolean): Problem | undef
   if (isDatabaseError(error)) return fromDatabase(error, isAnonymous);
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
   if (error instanceof Abort) return error.reason === 'deadline' ? requestDeadline() : givenUp();
-  if (isUnreadableType(error)) {
+  // The server's own refusal, before the feature sees the request.
+  if (hasCode(error, 'FST_ERR_CTP_INVALID_MEDIA_TYPE')) {
     return badBody(
       'Content-Type not acceptable: it is no media type',
       'Send application/json, text/csv or application/x-www-form-urlencoded.',
@@ -79,20 +80,14 @@ export function sendFault(reply: FastifyReply, error: unknown, id: string, log: 
   );
 }
 
+const OWN_CODE_OF: Readonly<Record<string, string>> = {
+  body_too_large: 'SVC101',
+  pool_exhausted: 'PGRST003',
+};
+
 /** Problems from shared code, with the codes that this API uses for them. */
 function own(problem: Problem): Problem {
   const { message, details, hint, headers, status } = problem;
-  switch (problem.code) {
-    case 'body_too_large':
-      return new Problem('SVC101', status, message, { details, hint, headers });
-    case 'pool_exhausted':
-      return new Problem('PGRST003', status, message, { details, hint, headers });
-    default:
-      return problem;
-  }
-}
-
-/** The server's own refusal, before the feature sees the request. */
-function isUnreadableType(error: unknown): boolean {
-  return hasCode(error, 'FST_ERR_CTP_INVALID_MEDIA_TYPE');
+  const code = OWN_CODE_OF[problem.code];
+  return code === undefined ? problem : new Problem(code, status, message, { details, hint, headers });
 }

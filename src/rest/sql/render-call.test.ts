@@ -5,7 +5,7 @@ import { argumentTexts, originOfCall, planCallByGet, planCallByPost } from '../p
 import { planRead } from '../plan/plan-read.ts';
 import { EMPTY_OBJECT, readPayload } from '../request/body.ts';
 import { parseQuery } from '../request/parse-query.ts';
-import { BODY, FIELD } from '../request/slots.ts';
+import { BODY, FIELD } from '../request/query.ts';
 import { renderCall } from './render-call.ts';
 
 const CALLS: ReadonlyArray<

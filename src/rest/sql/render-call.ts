@@ -3,7 +3,7 @@
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { CallPlan, PlanNode, PlannedArgument } from '../plan/plan.ts';
 import type { MediaType } from '../request/media-type.ts';
-import { BODY } from '../request/slots.ts';
+import { BODY } from '../request/query.ts';
 import { namesIn, qualifiedName } from './names.ts';
 import { renderLimits } from './render-node.ts';
 import { renderResult, type ReadShape } from './render-read.ts';

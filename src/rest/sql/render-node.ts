@@ -12,8 +12,7 @@ import type {
 } from '../plan/plan.ts';
 import { samePath } from '../plan/plan.ts';
 import { isToOne } from '../plan/relationship.ts';
-import type { AggregateName } from '../request/operators.ts';
-import type { Count, FieldPath } from '../request/query.ts';
+import type { Aggregate, Count, FieldPath } from '../request/query.ts';
 import { embedSource, type Source } from './embed-source.ts';
 import { isSearchVector, renderCast, renderField, renderOperation, renderOrder } from './expressions.ts';
 import type { StatementParts } from './statement.ts';
@@ -23,7 +22,7 @@ import { textFormOf, type RowColumn, type TextForm } from './text-form.ts';
 type OutputColumn = {
   readonly name: string;
   readonly expression: string;
-  readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined;
+  readonly aggregate: Aggregate | undefined;
   /** Undefined when only PostgreSQL knows the JSON of it. */
   readonly form: TextForm | undefined;
   /** Where a column that comes from a spread has its value. */

@@ -1,6 +1,6 @@
 // Reading a relation: the page, its number of rows, and, when asked for, the total.
 import { quoteIdent } from '../../postgres/sql.ts';
-import type { PlanNode } from '../plan/plan.ts';
+import type { PlannedEmbed, PlanNode } from '../plan/plan.ts';
 import type { MediaType } from '../request/media-type.ts';
 import type { Count } from '../request/query.ts';
 import type { Source } from './embed-source.ts';
@@ -41,8 +41,7 @@ export type ReadShape = {
 
 export function renderRead(node: PlanNode, shape: ReadShape): ResultStatement {
   const parts = new StatementParts(namesIn(node));
-  const source = relationSource(node, shape);
-  return renderResult(node, source, shape, parts);
+  return renderResult(node, relationSource(node, shape), shape, parts);
 }
 
 export type RowStatement = Statement & { readonly columns: readonly RowColumn[] };
@@ -124,24 +123,21 @@ function withoutEmbeds(node: PlanNode): PlanNode | undefined {
       aggregate: undefined,
     })),
     // Inner joins still decide which rows are on the page.
-    embeds: node.embeds
-      .filter((embed) => embed.join === 'inner')
-      .map((embed) => ({ ...embed, node: nothing(embed.node) })),
+    embeds: innerJoins(node),
   };
+}
+
+function innerJoins({ embeds }: PlanNode): PlannedEmbed[] {
+  return embeds
+    .filter((embed) => embed.join === 'inner')
+    .map((embed) => ({ ...embed, node: nothing(embed.node) }));
 }
 
 /** The same filters without any output. */
 function nothing(node: PlanNode): PlanNode {
   // Without its aggregates it would return different rows.
   if (node.isGrouped) return node;
-  return {
-    ...node,
-    outputs: [],
-    hasUnknownColumns: false,
-    embeds: node.embeds
-      .filter((embed) => embed.join === 'inner')
-      .map((embed) => ({ ...embed, node: nothing(embed.node) })),
-  };
+  return { ...node, outputs: [], hasUnknownColumns: false, embeds: innerJoins(node) };
 }
 
 /** A page with fewer rows than its limit is the last one, so the total follows from it and the sub-select never runs. */
@@ -160,11 +156,8 @@ function renderTotal(node: PlanNode, source: Source, parts: StatementParts): str
 
 function renderStatistic({ relation }: PlanNode): string {
   if (!relation) return 'NULL';
-  return `(SELECT reltuples::bigint FROM pg_catalog.pg_class WHERE oid = ${regclass(qualifiedName(relation))})`;
-}
-
-function regclass(name: string): string {
-  return `'${name.replaceAll("'", "''")}'::regclass`;
+  const name = qualifiedName(relation).replaceAll("'", "''");
+  return `(SELECT reltuples::bigint FROM pg_catalog.pg_class WHERE oid = '${name}'::regclass)`;
 }
 
 /** Whether there is one more row behind a full page; looked up only when the page is full. */

@@ -9,7 +9,7 @@ import { namesIn, neededColumns, qualifiedName } from './names.ts';
 import { renderCondition } from './render-node.ts';
 import { renderResult, type ReadShape } from './render-read.ts';
 import { checkedCount, selectResult, type ResultEntry, type ResultStatement } from './render-result.ts';
-import { BODY } from '../request/slots.ts';
+import { BODY } from '../request/query.ts';
 import { StatementParts } from './statement.ts';
 
 export type WriteShape = ReadShape & {
