@@ -1,8 +1,8 @@
-// Which user PostgreSQL runs as. It refuses to run as root, so then the owner of the data or of the project runs it
-// (`sudo svc dev` must leave nothing behind that its owner cannot use), else `postgres`, else `nobody`.
+// The user PostgreSQL runs as. It refuses to run as root; root therefore uses the owner of the data or of the project
+// (after `sudo svc dev` the owner must still be able to use every file), else `postgres`, else `nobody`.
 import { lchown, readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { ifThere } from './if-there.ts';
+import { ifExists } from './if-exists.ts';
 
 export type Account = { readonly uid: number; readonly gid: number };
 
@@ -10,7 +10,7 @@ const NOBODY: Account = { uid: 65534, gid: 65534 };
 
 export const isRoot = (): boolean => process.platform !== 'win32' && process.getuid?.() === 0;
 
-/** The user to run PostgreSQL as; undefined: the one who runs svc. */
+/** The user to run PostgreSQL as; undefined for the current one. */
 export async function chooseAccount(
   dataDirectory: string,
   projectDirectory: string,
@@ -19,7 +19,7 @@ export async function chooseAccount(
   const owner = await ordinaryOwner(projectDirectory);
   return (
     (await ordinaryOwner(dataDirectory)) ??
-    // initdb refuses a user id without a name, and the owner of a folder mounted into a container often has none.
+    // initdb refuses a user id without a name, and owners of folders mounted into containers often have none.
     (owner && (await hasName(owner)) ? owner : undefined) ??
     (await accountNamed('postgres')) ??
     (await accountNamed('nobody')) ??
@@ -27,18 +27,18 @@ export async function chooseAccount(
   );
 }
 
-/** Owner of a path; undefined when it is root's or not there. */
+/** Owner of a path; undefined if that is root or the path does not exist. */
 export async function ordinaryOwner(path: string): Promise<Account | undefined> {
-  const found = await ifThere(stat(path));
+  const found = await ifExists(stat(path));
   return found && found.uid !== 0 ? { uid: found.uid, gid: found.gid } : undefined;
 }
 
-/** Gives a file we made to an account. Not through a symbolic link, which could lead to a file of the system. */
+/** Changes the owner of a file we created. Does not follow symbolic links: they could point to a system file. */
 export async function giveTo(path: string, account: Account | undefined): Promise<void> {
   if (account !== undefined) await lchown(path, account.uid, account.gid);
 }
 
-/** May this account enter every folder on the way to a path, and the path itself? By mode bits, not access lists. */
+/** Can the account enter (or execute) a path and every folder above it? By mode bits only, not by access lists. */
 export async function canReach(account: Account, path: string): Promise<boolean> {
   for (let at = resolve(path); ; at = dirname(at)) {
     const { uid, gid, mode } = await stat(at);
@@ -57,7 +57,7 @@ async function hasName(account: Account): Promise<boolean> {
   return (await users()).some(({ uid }) => uid === account.uid);
 }
 
-/** The ordinary users. Node itself cannot look one up. */
+/** All users but root; Node has no API to look one up. */
 async function users(): Promise<readonly (Account & { readonly name: string })[]> {
   const text = await readFile('/etc/passwd', 'utf8').catch(() => '');
   return text

@@ -9,9 +9,15 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createLog, silentLog } from '../log/log.ts';
 import { accountNamed, canReach, isRoot } from './account.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
-import { copyNative, findNativePackage, hydrate, missingLinks, readNativePackage } from './native-package.ts';
+import {
+  copyNative,
+  findNativePackage,
+  createMissingLinks,
+  missingLinks,
+  readNativePackage,
+} from './native-package.ts';
 import { isAlive, processesIn } from './process-table.ts';
-import { until } from './until.ts';
+import { pollUntil } from './poll-until.ts';
 import { usableNative } from './usable-native.ts';
 
 type Told =
@@ -72,7 +78,7 @@ async function ended(starter: ChildProcess, signal?: NodeJS.Signals): Promise<vo
   await exited;
 }
 
-const gone = (is: () => Promise<boolean>) => until(10_000, async () => ((await is()) ? true : undefined));
+const gone = (is: () => Promise<boolean>) => pollUntil(10_000, async () => ((await is()) ? true : undefined));
 
 async function query(url: string, text: string): Promise<string[]> {
   const client = new pg.Client({ connectionString: url });
@@ -285,7 +291,7 @@ describe('the npm package', () => {
       if (name.isSymbolicLink()) await rm(join(fresh.root, 'lib', name.name));
     }
     expect(await missingLinks(fresh)).not.toEqual([]);
-    await Promise.all([hydrate(fresh), hydrate(fresh)]);
+    await Promise.all([createMissingLinks(fresh), createMissingLinks(fresh)]);
     expect(await missingLinks(fresh)).toEqual([]);
     const server = await start(dir, { native: await usableNative(fresh, undefined, dir) });
     expect(await query(server.url, 'select 1')).toEqual(['1']);

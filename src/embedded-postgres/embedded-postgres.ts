@@ -1,15 +1,15 @@
-// The development PostgreSQL of one project: made at the first start, kept in the project's `.svc` folder, found again
-// however svc or the server ended. Roles, schemas and migrations are for whoever gets its URL.
+// The development PostgreSQL of one project: created at the first start in the project's `.svc` folder, and recovered
+// however svc or the server ended. Roles, schemas and migrations are left to the caller.
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Log } from '../log/log.ts';
 import { chooseAccount, giveTo, isRoot, ordinaryOwner, type Account } from './account.ts';
-import { createDataDirectory, hasDataDirectory, removeHalfMade } from './data-directory.ts';
-import { keepShort, openLogFile } from './log-file.ts';
+import { createDataDirectory, hasDataDirectory, removeUnfinished } from './data-directory.ts';
+import { limitSize, openLogFile } from './log-file.ts';
 import { findNativePackage, type NativePackage } from './native-package.ts';
 import { createPassword, readPassword } from './password.ts';
 import {
-  askServer,
+  probeServer,
   findPostmaster,
   startPostmaster,
   stopPostmaster,
@@ -24,32 +24,31 @@ import { acquireProjectLock } from './project-lock.ts';
 import { usableNative } from './usable-native.ts';
 
 export type EmbeddedPostgresOptions = {
-  /** The project's `.svc` folder; made when it is not there. */
+  /** The project's `.svc` folder; created if missing. */
   readonly dir: string;
   readonly log: Log;
-  /** `throwaway` trades the safety of the data for speed; for tests. */
+  /** `throwaway` gives up crash safety for speed; for tests. */
   readonly durability?: Durability | undefined;
-  /** Other binaries than the ones npm installed for this platform. */
+  /** Binaries to use instead of those npm installed for this platform. */
   readonly native?: NativePackage | undefined;
 };
 
 export type EmbeddedPostgres = {
-  /** Connection string of the superuser; it holds the password. */
+  /** Connection string of the superuser, with the password. */
   readonly url: string;
   /** For example `18.4`. */
   readonly version: string;
-  /** The server was left running by an earlier svc. */
+  /** True if an earlier svc had left the server running. */
   readonly adopted: boolean;
   readonly pid: number;
-  /** Ends the server and releases the project; may be called more than once. */
+  /** Stops the server and releases the project lock; idempotent. */
   stop(): Promise<void>;
 };
 
-/** What every step of a start works with. */
 type Project = {
   readonly program: Program;
   readonly durability: Durability;
-  /** Whom our files should belong to when root works in a user's project. */
+  /** Owner for our files when root works in a user's project. */
   readonly owner: Account | undefined;
   readonly dataDirectory: string;
   readonly passwordFile: string;
@@ -64,25 +63,25 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     const project = await openProject(dir, owner, options);
     const password = await prepareData(project);
     const urlOf = (port: number) => `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
-    const left = await takeOver(project, urlOf);
-    const server = left ?? (await startServer(project, urlOf));
-    const adopted = left !== undefined;
+    const running = await adoptServer(project, urlOf);
+    const server = running ?? (await startServer(project, urlOf));
+    const adopted = running !== undefined;
     options.log.debug({ pid: server.pid, port: server.port, adopted }, 'PostgreSQL is ready');
 
-    const endShortening = keepShort(project.logFile);
-    const endWatch = watchFor(server.pid, () =>
+    const stopLimiting = limitSize(project.logFile);
+    const stopWatching = watchProcess(server.pid, () =>
       options.log.error(
         { pid: server.pid },
-        `PostgreSQL ended unexpectedly: see ${project.logFile}, start svc again`,
+        `PostgreSQL exited unexpectedly: see ${project.logFile}, then restart svc`,
       ),
     );
-    // When svc ends without stopping the server: an exit hook can do no more than send a signal.
+    // For an exit without `stop`: an exit hook is synchronous, so all it can do is send a signal.
     const signalServer = () => signalQuietly(server.pid);
     process.once('exit', signalServer);
     let stopping: Promise<void> | undefined;
     const stop = async () => {
-      endShortening();
-      endWatch();
+      stopLimiting();
+      stopWatching();
       try {
         await stopPostmaster(project.program, project.dataDirectory, server.pid, project.durability);
       } finally {
@@ -103,7 +102,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   }
 }
 
-/** Makes `.svc`, and finds whom our files should belong to: when root works in a user's project, that user. */
+/** Creates `.svc`. Returns the owner for our files if root works in a user's project. */
 async function makeFolder(dir: string): Promise<Account | undefined> {
   await mkdir(dir, { recursive: true });
   const { uid } = await stat(dir);
@@ -134,23 +133,23 @@ async function openProject(
   };
 }
 
-/** Data directory and password, made when this is the first start. Returns the password. */
+/** Creates data directory and password on the first start. Returns the password. */
 async function prepareData(project: Project): Promise<string> {
   const { program, dataDirectory, passwordFile } = project;
-  await removeHalfMade(dataDirectory);
+  await removeUnfinished(dataDirectory);
   const known = await readPassword(passwordFile);
   if (await hasDataDirectory(dataDirectory, program)) {
     if (known === undefined) throw passwordLost(passwordFile, dataDirectory);
     return known;
   }
-  // The password comes first: a crash in between leaves a password without data, which the next start uses.
+  // The password first: after a crash in between, the next start uses it for the new data directory.
   const password = known ?? (await createPassword(passwordFile, project.owner));
   await createDataDirectory(program, { dataDirectory, password, sync: project.durability === 'durable' });
   return password;
 }
 
-/** A server that outlived its svc is used again when it is surely ours and current, and stopped otherwise. */
-async function takeOver(
+/** Adopts a server that outlived its svc if it is certainly ours and of the right version; otherwise stops it. */
+async function adoptServer(
   { program, dataDirectory }: Project,
   urlOf: (port: number) => string,
 ): Promise<Postmaster | undefined> {
@@ -158,9 +157,9 @@ async function takeOver(
   if (found === undefined) return undefined;
   const ready = await whenReady(dataDirectory, found.pid);
   if (ready?.port !== undefined) {
-    const answer = await askServer(urlOf(ready.port));
+    const answer = await probeServer(urlOf(ready.port));
     if (
-      answer.kind === 'answers' &&
+      answer.kind === 'ok' &&
       answer.version === program.native.version &&
       Math.abs(answer.startedAtSeconds - ready.startedAtSeconds) <= 2
     ) {
@@ -176,18 +175,18 @@ async function startServer(project: Project, urlOf: (port: number) => string): P
   const log = await openLogFile(logFile, project.owner);
   try {
     const server = await startPostmaster(program, { dataDirectory, durability, log });
-    const answer = await askServer(urlOf(server.port));
-    if (answer.kind === 'answers') return server;
+    const answer = await probeServer(urlOf(server.port));
+    if (answer.kind === 'ok') return server;
     await stopPostmaster(program, dataDirectory, server.pid, durability);
-    if (answer.kind === 'refuses-password') throw passwordLost(passwordFile, dataDirectory);
+    if (answer.kind === 'wrong-password') throw passwordLost(passwordFile, dataDirectory);
     throw startFailed('it does not answer on its port', logFile, answer.cause);
   } finally {
     await log.close();
   }
 }
 
-/** Calls when the process ends, child of ours or adopted: an adopted one announces nothing. The result ends the watch. */
-function watchFor(pid: number, onEnd: () => void): () => void {
+/** Polls, because an adopted server is no child and has no exit event. Returns a function that stops the watch. */
+function watchProcess(pid: number, onExit: () => void): () => void {
   let watching = true;
   const end = () => {
     watching = false;
@@ -195,10 +194,10 @@ function watchFor(pid: number, onEnd: () => void): () => void {
   };
   const timer = setInterval(() => {
     void isAlive(pid).then((alive) => {
-      // The watch may have been ended in the meantime.
+      // The watch may have been stopped meanwhile.
       if (alive || !watching) return;
       end();
-      onEnd();
+      onExit();
     });
   }, 1000);
   timer.unref();
@@ -209,6 +208,6 @@ function signalQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGINT');
   } catch {
-    // It ended before us.
+    // It has already exited.
   }
 }

@@ -1,24 +1,24 @@
-// PostgreSQL's own log. The server writes straight to the file, so that its log survives a killed svc; when the file
-// grows too long, we empty it under the running server.
+// PostgreSQL's log file. The server writes to it directly, so that logging survives a killed svc; when it grows too
+// large, svc truncates it while the server runs.
 import { open, rename, stat, truncate } from 'node:fs/promises';
 import { giveTo, type Account } from './account.ts';
-import { ifThere } from './if-there.ts';
+import { ifExists } from './if-exists.ts';
 
 const MAX_BYTES = 4 * 1024 * 1024;
-const LOOK_EVERY_MS = 60_000;
+const CHECK_EVERY_MS = 60_000;
 
 export type LogFile = {
   readonly path: string;
-  /** For the child's standard output and error. */
+  /** For stdout and stderr of the child. */
   readonly fd: number;
-  /** What was written since this was opened, at most the last 64 KB. */
+  /** Text written since this was opened, at most the last 64 KB. */
   tail(): Promise<string>;
   close(): Promise<void>;
 };
 
 export async function openLogFile(path: string, owner: Account | undefined): Promise<LogFile> {
   if ((await sizeOf(path)) > MAX_BYTES) await rename(path, `${path}.1`);
-  // Append mode: after the file is emptied, the next write goes to its new end and leaves no hole.
+  // Append mode: after a truncation, writes continue at the new end instead of leaving a hole.
   const file = await open(path, 'a+', 0o600);
   await giveTo(path, owner);
   const from = (await file.stat()).size;
@@ -36,21 +36,21 @@ export async function openLogFile(path: string, owner: Account | undefined): Pro
   };
 }
 
-/** Empties the log whenever it is too long; the result ends that. */
-export function keepShort(path: string): () => void {
-  const timer = setInterval(() => void empty(path), LOOK_EVERY_MS);
+/** Truncates the log whenever it is too large. Returns a function that stops this. */
+export function limitSize(path: string): () => void {
+  const timer = setInterval(() => void truncateIfLarge(path), CHECK_EVERY_MS);
   timer.unref();
   return () => clearInterval(timer);
 }
 
-async function empty(path: string): Promise<void> {
+async function truncateIfLarge(path: string): Promise<void> {
   try {
     if ((await sizeOf(path)) > MAX_BYTES) await truncate(path);
   } catch {
-    // No reason to disturb the server; the next start rotates the log.
+    // Not worth failing for: the next start rotates the log.
   }
 }
 
 async function sizeOf(path: string): Promise<number> {
-  return (await ifThere(stat(path)))?.size ?? 0;
+  return (await ifExists(stat(path)))?.size ?? 0;
 }

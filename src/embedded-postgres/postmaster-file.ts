@@ -1,7 +1,7 @@
-// What a running PostgreSQL says about itself in its data directory (postmaster.pid, one fact a line).
+// Reads postmaster.pid: a running server's own description in its data directory, one value per line.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ifThere } from './if-there.ts';
+import { ifExists } from './if-exists.ts';
 
 export type PostmasterFile = {
   readonly pid: number;
@@ -24,7 +24,7 @@ export function parsePostmasterFile(text: string): PostmasterFile | undefined {
 }
 
 export async function readPostmasterFile(dataDirectory: string): Promise<PostmasterFile | undefined> {
-  const text = await ifThere(readFile(postmasterFile(dataDirectory), 'utf8'));
+  const text = await ifExists(readFile(postmasterFile(dataDirectory), 'utf8'));
   return text === undefined ? undefined : parsePostmasterFile(text);
 }
 

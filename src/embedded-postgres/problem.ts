@@ -1,5 +1,5 @@
-// What can keep the development PostgreSQL from running, each with what to do about it. None of these reaches the wire:
-// the command that tried to start the database prints them.
+// Errors of the development PostgreSQL, each with a hint. They are printed by the command that starts the database and
+// never sent to clients.
 import { Problem } from '../problem/problem.ts';
 
 const OWN_SERVER = 'set SVC_DATABASE_URL to a PostgreSQL server of your own';
@@ -61,21 +61,21 @@ export const notOurs = (path: string, owner: number, us: number) =>
     'postgres_not_ours',
     'The development database belongs to another user',
     `${path} belongs to user id ${owner}, svc runs as user id ${us}`,
-    `Run svc as the user who made it, or give it to this user: sudo chown -R ${us} ${quoted(path)}`,
+    `Run svc as the user who created it, or give it to this user: sudo chown -R ${us} ${quoted(path)}`,
   );
 
 export const wrongVersion = (dataDirectory: string, has: string, needed: string) =>
   problem(
     'postgres_wrong_version',
-    `The development database was made by PostgreSQL ${has}, this svc brings PostgreSQL ${needed}`,
+    `The development database was created by PostgreSQL ${has}, this svc comes with PostgreSQL ${needed}`,
     dataDirectory,
-    `Keep the data: dump it with the older svc and load it into a fresh one. Discard the data: remove ${dataDirectory}.`,
+    `To keep the data, dump it with the older svc and load it into a new database. To discard it, remove ${dataDirectory}.`,
   );
 
 export const occupied = (dataDirectory: string) =>
   problem(
     'postgres_folder_occupied',
-    'The place of the development database is taken by something else',
+    'The folder of the development database contains something else',
     `${dataDirectory} is not a PostgreSQL data directory`,
     `Move ${dataDirectory} away and start again.`,
   );
@@ -92,7 +92,7 @@ export const noUnprivilegedUser = (uid: number, cause: unknown) =>
 const namelessUser = (details: string) =>
   problem(
     'postgres_nameless_user',
-    'PostgreSQL does not make a database for a user id that has no name',
+    'PostgreSQL cannot create a database for a user id without a name',
     details,
     `Add the user to /etc/passwd of this container, run svc as another user, or ${OWN_SERVER}.`,
   );
@@ -100,7 +100,7 @@ const namelessUser = (details: string) =>
 export const unreachableDirectory = (path: string, uid: number, cause?: unknown) =>
   problem(
     'postgres_unreachable_directory',
-    'PostgreSQL refuses to run as root, and its own user cannot reach the project',
+    'PostgreSQL refuses to run as root, and the user it runs as instead cannot reach the project',
     `${path} is not reachable for user id ${uid}`,
     `Move the project out of the private folder, run svc as an ordinary user, or ${OWN_SERVER}.`,
     cause,
@@ -111,7 +111,7 @@ const diskFull = (details: string) =>
     'postgres_disk_full',
     'The disk is full: PostgreSQL could not write its files',
     details,
-    'Free some space (a fresh database takes about 50 MB) and start again. No data was lost.',
+    'Free some space (a new database takes about 50 MB) and start again. No data was lost.',
   );
 
 export const portTaken = (attempts: number, details: string) =>
@@ -119,15 +119,15 @@ export const portTaken = (attempts: number, details: string) =>
     'postgres_port_taken',
     `PostgreSQL found no free port on 127.0.0.1 in ${attempts} attempts`,
     details,
-    `Look at what listens on the loopback interface, or ${OWN_SERVER}.`,
+    `Check what listens on the loopback interface, or ${OWN_SERVER}.`,
   );
 
 export const passwordLost = (file: string, dataDirectory: string) =>
   problem(
     'postgres_password_lost',
     'The password of the development database is missing',
-    `${file} is gone or empty, ${dataDirectory} is still there`,
-    `Put the file back. To begin with an empty database instead, remove ${dataDirectory}.`,
+    `${file} is missing or empty, but ${dataDirectory} exists`,
+    `Restore the file. To start with an empty database instead, remove ${dataDirectory}.`,
   );
 
 export const startFailed = (details: string, logFile: string | undefined, cause?: unknown) =>
@@ -144,10 +144,10 @@ export const stopFailed = (pid: number) =>
     'postgres_stop_failed',
     `PostgreSQL (process ${pid}) did not stop`,
     undefined,
-    `Look at what it waits for, or end process ${pid} yourself.`,
+    `Check what it is waiting for, or kill process ${pid} yourself.`,
   );
 
-/** The problem behind what initdb or postgres printed before it gave up. */
+/** Derives the problem from what initdb or postgres printed before it failed. */
 export function problemFromOutput(output: string, logFile?: string): Problem {
   const lines = output
     .split('\n')

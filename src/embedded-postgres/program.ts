@@ -1,4 +1,4 @@
-// How initdb and postgres are called: as which user, with which environment, and how they name the data directory.
+// Runs initdb, postgres and pg_ctl: the user, the environment, and the path of the data directory.
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { canReach, type Account } from './account.ts';
 import { hasCode } from '../lib/error-code.ts';
@@ -10,18 +10,21 @@ export type Program = { readonly native: NativePackage; readonly account: Accoun
 export type Invocation = {
   readonly name: 'initdb' | 'postgres' | 'pg_ctl';
   readonly args: readonly string[];
-  /** Always the data directory: PostgreSQL goes there anyway, and see `nameOf`. */
+  /** Always the data directory; `dataDirectoryArgument` relies on it. */
   readonly cwd: string;
   readonly stdio: StdioOptions;
   readonly detached?: boolean | undefined;
 };
 
 /**
- * The path by which the program should name its data directory. The project may lie below a folder that only root may
- * enter (such as /root). Node enters the working directory before it gives up root's rights, and Linux lets a process
- * open the directory it is in as /proc/self/cwd, whatever lies above.
+ * The data directory as an argument for the program. The project may be below a folder that only root can enter, such
+ * as /root. Node changes the directory before it drops root's privileges, and on Linux a process can open its working
+ * directory as /proc/self/cwd, whatever the folders above permit.
  */
-export async function nameOf(dataDirectory: string, account: Account | undefined): Promise<string> {
+export async function dataDirectoryArgument(
+  dataDirectory: string,
+  account: Account | undefined,
+): Promise<string> {
   if (account === undefined || (await canReach(account, dataDirectory))) return dataDirectory;
   if (process.platform !== 'linux') throw unreachableDirectory(dataDirectory, account.uid);
   return '/proc/self/cwd';
@@ -50,9 +53,9 @@ export async function launch(program: Program, call: Invocation): Promise<ChildP
   return child;
 }
 
-/** Nothing of the user's: PGPORT or PGOPTIONS would reconfigure the server, and secrets do not belong in it. */
+/** Nothing is inherited: PGPORT or PGOPTIONS would reconfigure the server, and it must not get our secrets. */
 function environment(): NodeJS.ProcessEnv {
-  // English messages, because we recognise some of them; UTC, because initdb would write the local zone down.
+  // English messages, because problemFromOutput matches them; UTC, because initdb would store the local time zone.
   const fixed = { LC_ALL: 'C', TZ: 'UTC' };
   if (process.platform !== 'win32') return { ...fixed, PATH: '/usr/bin:/bin' };
   const root = String.raw`C:\Windows`;

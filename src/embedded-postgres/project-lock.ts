@@ -1,15 +1,15 @@
-// One svc per project folder. Each starter first writes a claim, a file named after its process (id, start time, a
-// random token), and then looks for other claims: of two at once at least one sees the other, so two never hold. No
-// name is used twice, so clearing up after a killed svc cannot remove a living claim; a single lock file has no such
-// safe takeover. Claims of other machines or containers that share the folder are not understood.
+// Allows one svc per project folder. Each starter first writes a claim, a file named after its process (id, start time,
+// random token), then looks for other claims: of two starters at least one sees the other, so both never hold the lock.
+// Names are unique, so cleaning up after a killed svc cannot remove a live claim; with a single lock file it could.
+// Claims of other machines or containers that share the folder are not recognised.
 import { createHash, randomBytes, randomInt } from 'node:crypto';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { giveTo, type Account } from './account.ts';
-import { ifThere } from './if-there.ts';
+import { ifExists } from './if-exists.ts';
 import { alreadyRunning } from './problem.ts';
-import { isAlive, startOf } from './process-table.ts';
+import { isAlive, startTimeOf } from './process-table.ts';
 
 export type ProjectLock = { release(): Promise<void> };
 
@@ -37,13 +37,13 @@ export async function acquireProjectLock(dir: string, owner: Account | undefined
       await release();
       throw error;
     }
-    // The rival may have seen us and stepped back too; the random wait lets one of us come first.
+    // The rival may have backed off as well; the random delay lets one of us win.
     await release();
     await delay(randomInt(4 * attempt + 4));
   }
 }
 
-/** Another living claim, preferably one that is held. Removes the claims of dead processes. */
+/** Another live claim, preferably a held one. Removes the claims of dead processes. */
 async function findRival(dir: string, mine: string): Promise<Claim | undefined> {
   let rival: Claim | undefined;
   for (const name of await readdir(dir)) {
@@ -69,15 +69,15 @@ function parseClaim(dir: string, name: string): Claim | undefined {
 async function isLive(claim: Claim): Promise<boolean> {
   if (!(await isAlive(claim.pid))) return false;
   const startDigest = await digestOfStart(claim.pid);
-  // Without a start time the process id has to do.
+  // Without a start time only the process id can be compared.
   return startDigest === '' || claim.startDigest === '' || startDigest === claim.startDigest;
 }
 
 async function isHeld(claim: Claim): Promise<boolean> {
-  return (await ifThere(readFile(claim.file, 'utf8'))) === HELD;
+  return (await ifExists(readFile(claim.file, 'utf8'))) === HELD;
 }
 
 async function digestOfStart(pid: number): Promise<string> {
-  const start = await startOf(pid);
+  const start = await startTimeOf(pid);
   return start === '' ? '' : createHash('sha256').update(start).digest('hex').slice(0, 16);
 }

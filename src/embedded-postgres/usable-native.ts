@@ -1,13 +1,19 @@
-// Binaries that the database's user can execute: those in node_modules, or a copy when that user cannot reach them
-// (root's private folders) or when library links are missing and node_modules is read-only.
+// Provides binaries that the database's user can execute: those in node_modules, or a copy if that user cannot reach
+// them (root's private folders) or if library links are missing and node_modules is read-only.
 import { createHash, randomBytes } from 'node:crypto';
 import { chmod, lstat, mkdir, readdir, readFile, realpath, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { canReach, isRoot, type Account } from './account.ts';
 import { hasCode } from '../lib/error-code.ts';
-import { ifThere } from './if-there.ts';
-import { binary, copyNative, hydrate, missingLinks, type NativePackage } from './native-package.ts';
+import { ifExists } from './if-exists.ts';
+import {
+  binary,
+  copyNative,
+  createMissingLinks,
+  missingLinks,
+  type NativePackage,
+} from './native-package.ts';
 import { unreachableDirectory } from './problem.ts';
 
 const ABANDONED_AFTER_MS = 3_600_000;
@@ -16,22 +22,22 @@ export async function usableNative(
   native: NativePackage,
   account: Account | undefined,
   dir: string,
-  // Root copies for another user, so the copy goes where everybody may read and only root may write.
+  // Root copies for another user: to a folder that everyone can read and only root can write.
   bases: readonly string[] = isRoot() ? ['/var/cache/svc', join(tmpdir(), 'svc-postgres')] : [dir],
 ): Promise<NativePackage> {
   const reachable = account === undefined || (await canReach(account, binary(native, 'postgres')));
-  if (reachable && (await hasItsLinks(native))) return native;
+  if (reachable && (await ensureLinks(native))) return native;
   for (const base of bases) {
-    const copy = await copyBelow(base, native, account);
+    const copy = await copyInto(base, native, account);
     if (copy !== undefined) return copy;
   }
   throw unreachableDirectory(native.root, account?.uid ?? process.getuid?.() ?? -1);
 }
 
-async function hasItsLinks(native: NativePackage): Promise<boolean> {
+async function ensureLinks(native: NativePackage): Promise<boolean> {
   if ((await missingLinks(native)).length === 0) return true;
   try {
-    await hydrate(native);
+    await createMissingLinks(native);
     return true;
   } catch (error) {
     if (hasCode(error, 'EACCES', 'EPERM', 'EROFS')) return false;
@@ -39,7 +45,7 @@ async function hasItsLinks(native: NativePackage): Promise<boolean> {
   }
 }
 
-async function copyBelow(
+async function copyInto(
   base: string,
   native: NativePackage,
   account: Account | undefined,
@@ -54,27 +60,28 @@ async function copyBelow(
 
   const name = `postgres-${native.packageVersion}-${await fingerprint(native)}`;
   const root = join(base, name);
-  // Only we can write here, so what is here was put in place whole by the rename below.
-  if ((await ifThere(lstat(root)))?.isDirectory()) return { ...native, root };
+  // Only we can write here, so an existing folder is complete: the rename below put it in place.
+  if ((await ifExists(lstat(root)))?.isDirectory()) return { ...native, root };
 
   await removeAbandoned(base);
   const draft = join(base, `.${name}.${randomBytes(6).toString('hex')}`);
   await mkdir(draft, { mode: 0o755 });
   try {
     await copyNative(native, draft);
-    if (account) await openToAll(draft);
+    if (account) await makeReadable(draft);
     await rename(draft, root);
   } catch (error) {
     await rm(draft, { recursive: true, force: true });
-    // Another starter was faster; its copy will do.
+    // Another starter was faster; use its copy.
     if (!hasCode(error, 'ENOTEMPTY', 'EEXIST')) throw error;
   }
   return { ...native, root };
 }
 
 /**
- * Can nobody else put, move or replace anything here? The folder must be a real one of ours that others may not write,
- * and so must every folder above; one like /tmp will do if it is sticky, which keeps others from moving our things.
+ * Is it impossible for other users to add, move or replace anything here? The folder and all folders above it must be
+ * owned by us or root, not links, and not writable by others. A writable parent such as /tmp is fine if it is sticky,
+ * which keeps others from renaming our folder.
  */
 async function isOnlyOurs(base: string): Promise<boolean> {
   const us = process.getuid?.() ?? 0;
@@ -88,7 +95,7 @@ async function isOnlyOurs(base: string): Promise<boolean> {
   }
 }
 
-/** Changes when the binaries do: made from the server's bytes and the sizes of the libraries. */
+/** Identifies the binaries: hash of the server's bytes and the libraries' sizes. */
 async function fingerprint(native: NativePackage): Promise<string> {
   const hash = createHash('sha256');
   hash.update(await readFile(binary(native, 'postgres')));
@@ -100,12 +107,12 @@ async function fingerprint(native: NativePackage): Promise<string> {
   return hash.digest('hex').slice(0, 16);
 }
 
-async function openToAll(folder: string): Promise<void> {
+async function makeReadable(folder: string): Promise<void> {
   await chmod(folder, 0o755);
   for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
     if (entry.isSymbolicLink()) continue;
     const path = join(entry.parentPath, entry.name);
-    // Folders are executable too.
+    // Folders have the execute bit too.
     await chmod(path, ((await lstat(path)).mode & 0o111) === 0 ? 0o644 : 0o755);
   }
 }

@@ -1,7 +1,7 @@
 import { hasCode } from '../lib/error-code.ts';
 
-/** What was read of a file; undefined when the file is not there. */
-export async function ifThere<T>(read: Promise<T>): Promise<T | undefined> {
+/** The result of a file operation; undefined if the file does not exist. */
+export async function ifExists<T>(read: Promise<T>): Promise<T | undefined> {
   try {
     return await read;
   } catch (error) {
