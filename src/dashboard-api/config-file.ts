@@ -17,7 +17,7 @@ export function pathOf({ name, directory }: Source): string | undefined {
   return directory === undefined ? undefined : join(directory, basename(name));
 }
 
-/** The file as it is now; of a remote one, as it was read. */
+/** The current file; a remote one as it was last loaded. */
 export async function readConfigFile(source: Source): Promise<ReadFile> {
   const path = pathOf(source);
   if (path === undefined) return { source, version: versionOf(Buffer.from(source.text)) };
@@ -81,7 +81,7 @@ async function readBytes(path: string, name: string): Promise<Buffer> {
     throw new Problem('file_unreadable', 409, `${name} cannot be read`, {
       cause,
       details: codeOf(cause),
-      hint: 'Was it moved or deleted while the service ran?',
+      hint: 'Check whether it was moved or deleted while the service was running.',
     });
   }
 }
@@ -92,7 +92,7 @@ function versionOf(bytes: Uint8Array): string {
 
 export function notEditable(name: string): Problem<'not_editable'> {
   return new Problem('not_editable', 409, `${name} cannot be changed here`, {
-    hint: 'It is not a file of this machine: change it where it comes from.',
+    hint: 'It is not a local file. Change it at its source.',
   });
 }
 
@@ -100,6 +100,6 @@ function notWritable(name: string, cause: unknown): Problem<'file_not_writable'>
   return new Problem('file_not_writable', 409, `${name} cannot be written`, {
     cause,
     details: codeOf(cause),
-    hint: 'The service needs to write to the folder of the file. In a container, mount the folder instead of the file.',
+    hint: 'The service must be able to write to the folder of the file. In a container, mount the folder instead of the file.',
   });
 }

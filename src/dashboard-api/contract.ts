@@ -1,5 +1,5 @@
-// What passes between the page at /dashboard and the server, all of it JSON under `/dashboard/api`. Types only:
-// the page imports them too. Dates are ISO text, sizes bytes, times milliseconds.
+// The JSON API under `/dashboard/api`, as types that server and page share. Dates are ISO text, sizes bytes, durations
+// milliseconds.
 //
 // Every route but `GET /session`, `POST /session` and `POST /session/local` needs the session cookie. Every method
 // but GET and HEAD also needs the header `x-svc-csrf` with the token of `GET /session`. Routes marked (write) are
@@ -7,19 +7,19 @@
 
 export type DashboardMode = 'readwrite' | 'readonly';
 
-/** The body of every refusal. */
+/** The body of every error response. */
 export type ApiError = {
   code: string;
   message: string;
   details: string | null;
   hint: string | null;
-  /** With `config_refused`: one for each mistake the file would have. With `plan_refused`: one for each problem. */
+  /** With `config_refused`: the mistakes in the changed file. With `plan_refused`: the problems of the migration. */
   mistakes?: FileMistake[];
 };
 
 /**
  * `GET /session` → Session · `POST /session` {secret_key} → Session · `POST /session/local` → Session (only under
- * `svc dev`, only on this machine) · `DELETE /session` → 204.
+ * `svc dev`, from the same machine) · `DELETE /session` → 204.
  */
 export type Session = {
   signedIn: boolean;
@@ -53,23 +53,23 @@ export type Overview = {
   openTables: string[];
 };
 
-/** `GET /pending`: what the file says and the database does not have yet. */
+/** `GET /pending`: migration steps from the database's schema to that of the file. */
 export type Pending =
   | { kind: 'in-sync' }
-  /** Another instance has migrated to a newer file. */
+  /** Another instance has already migrated to a newer file. */
   | { kind: 'superseded' }
   | { kind: 'pending'; steps: string[]; problems: PlanProblem[] };
 
 /** `POST /keys/secret` → the secret key, for the copy button. */
 export type SecretKey = { secretKey: string };
 
-/** As whom rows are read and functions called. In paths: `service`, `anon`, or `user:<uuid>`. */
+/** The caller that rows are read and functions called as. */
 export type CallerName = 'service' | 'anon' | `user:${string}`;
 
 // `/as/<caller>/rest/v1/…`, `/as/<caller>/auth/v1/…`, `/as/<caller>/storage/v1/…`, `/as/<caller>/functions/v1/…`:
-// the APIs themselves, any method, headers, query and body as in the APIs' own documentation, called with the keys
-// and token of that caller, which the page never sees. In `readonly` only GET and HEAD, no functions, and of POST only
-// the lists of storage (`/object/list/<bucket>`).
+// the APIs themselves, with any method, headers, query and body they accept, called with the keys and token of that
+// caller, which the page never sees. In `readonly` mode only GET, HEAD and the POST that lists objects
+// (`/object/list/<bucket>`), and no functions.
 
 /** `GET /tables` */
 export type TableList = { tables: TableInfo[] };
@@ -78,11 +78,11 @@ export type TableInfo = {
   schema: string;
   name: string;
   kind: 'table' | 'view' | 'materialized-view' | 'foreign-table' | 'partitioned-table';
-  /** Managed by svc.yaml; false for what `expose:` serves. */
+  /** Managed by svc.yaml; false for relations under `expose:`. */
   managed: boolean;
   comment: string | null;
   columns: ColumnInfo[];
-  /** Empty when there is none: rows can then be read but not edited in place. */
+  /** Empty without a primary key: rows can then be read but not edited in place. */
   primaryKey: string[];
   uniqueKeys: string[][];
   foreignKeys: Array<{
@@ -93,7 +93,7 @@ export type TableInfo = {
   indexes: Array<{ name: string; definition: string; unique: boolean }>;
   rowSecurity: boolean;
   policies: PolicyInfo[];
-  /** -1 when PostgreSQL has not counted yet. */
+  /** -1 before the table was first analysed. */
   estimatedRows: number;
   totalBytes: number;
   insertable: boolean;
@@ -115,7 +115,7 @@ export type ColumnInfo = {
 
 export type PolicyInfo = {
   name: string;
-  /** As PostgreSQL has it; `all` stands for every operation. */
+  /** As in PostgreSQL; `all` means every operation. */
   operation: 'select' | 'insert' | 'update' | 'delete' | 'all';
   permissive: boolean;
   roles: string[];
@@ -123,7 +123,7 @@ export type PolicyInfo = {
   withCheck: string | null;
 };
 
-/** `POST /policies/explain`: which policy lets this row through for this caller, and which hides it. */
+/** `POST /policies/explain`: which policies allow or hide this row for this caller. */
 export type ExplainPoliciesRequest = {
   schema: string;
   table: string;
@@ -133,11 +133,11 @@ export type ExplainPoliciesRequest = {
 };
 
 export type ExplainPolicies = {
-  /** The role and claims the caller comes with. */
+  /** The caller's role and claims. */
   role: string;
   claims: Record<string, unknown>;
   rowSecurity: boolean;
-  /** The row as the service sees it. */
+  /** The row as the database owner sees it. */
   row: Record<string, unknown>;
   operations: OperationVerdict[];
 };
@@ -145,9 +145,9 @@ export type ExplainPolicies = {
 export type OperationVerdict = {
   operation: 'select' | 'insert' | 'update' | 'delete';
   allowed: boolean;
-  /** In one sentence, why. */
+  /** The reason, in one sentence. */
   reason: string;
-  /** False when the role has no privilege on the table at all: no policy is asked then. */
+  /** False without the table privilege; policies are then not evaluated. */
   granted: boolean;
   policies: PolicyVerdict[];
 };
@@ -155,16 +155,16 @@ export type OperationVerdict = {
 export type PolicyVerdict = {
   name: string;
   permissive: boolean;
-  /** Whether it speaks for this role. */
+  /** Whether it applies to this role. */
   applies: boolean;
   using: { sql: string; outcome: PolicyOutcome } | null;
   withCheck: { sql: string; outcome: PolicyOutcome } | null;
 };
 
-/** `null`: the expression was NULL, which counts as false. `error`: it failed, with PostgreSQL's words. */
+/** `null`: the expression was NULL, which counts as false. `error`: it failed, with PostgreSQL's message. */
 export type PolicyOutcome = { kind: 'true' | 'false' | 'null' } | { kind: 'error'; message: string };
 
-/** `GET /sql-functions`. They are run through `/as/<caller>/rest/v1/rpc/<name>`. */
+/** `GET /sql-functions`. Called through `/as/<caller>/rest/v1/rpc/<name>`. */
 export type SqlFunctionList = { functions: SqlFunctionInfo[] };
 
 export type SqlFunctionInfo = {
@@ -176,7 +176,7 @@ export type SqlFunctionInfo = {
   isSetOf: boolean;
   volatility: 'volatile' | 'stable' | 'immutable';
   authRequired: boolean;
-  /** The body as in svc.yaml, null for functions the file does not manage. */
+  /** The body as in svc.yaml; null for functions not managed by it. */
   sql: string | null;
 };
 
@@ -184,36 +184,36 @@ export type SqlFunctionInfo = {
 export type CodeFunctionList = {
   functions: CodeFunctionInfo[];
   workers: Array<{ pid: number | null; state: string; inFlight: number; readyMs: number | null }>;
-  /** Sources can be read here: a local file, and not a bundle. */
+  /** The sources can be read: the configuration is local and no bundle is used. */
   readable: boolean;
-  /** And changed: one instance is running, the one that has them. */
+  /** The sources can also be changed: this is the only instance. */
   editable: boolean;
-  /** How many run on this database. */
+  /** Number of instances on this database. */
   instances: number;
 };
 
 export type CodeFunctionInfo = {
   name: string;
-  /** Path from svc.yaml. */
+  /** Relative to svc.yaml. */
   file: string;
   authRequired: boolean;
   timeoutMs: number;
   url: string;
   /** Names only: values may be secret. */
   env: string[];
-  /** Null while it loads; otherwise what loading it said. */
+  /** The error when it was last loaded; null if it loaded. */
   error: string | null;
 };
 
 /** `POST /functions` (write): a starter function, declared in svc.yaml. */
 export type NewFunction = { name: string; language: 'js' | 'ts'; authRequired: boolean };
-export type NewFunctionMade = { files: string[] } & Taken;
+export type CreatedFunction = { files: string[] } & LoadOutcome;
 
-/** How this instance took what was written. */
-export type Taken = {
-  /** False where `svc dev` takes it a moment later. */
+/** What became of a written file in this instance. */
+export type LoadOutcome = {
+  /** False under `svc dev`, whose watcher loads it a moment later. */
   taken: boolean;
-  /** What loading the function said; null when it loads. */
+  /** The error when the function was last loaded; null if it loaded. */
   error: string | null;
 };
 
@@ -221,11 +221,11 @@ export type Taken = {
 export type FunctionSource = {
   file: string;
   text: string;
-  /** Names this content; a save with another than the file has now is refused with 409 `file_changed`. */
+  /** Identifies this content. A save with another version than the file's is refused with 409 `file_changed`. */
   version: string;
 };
 
-/** `GET /auth`: the settings as configured, secrets left out. */
+/** `GET /auth`: the settings, without secrets. */
 export type AuthSettings = {
   jwtExpirySeconds: number;
   refreshTokenExpirySeconds: number;
@@ -240,17 +240,17 @@ export type AuthSettings = {
 
 export type MailTemplateInfo = {
   kind: string;
-  /** Its name below `auth.email.templates`: the file may have it under another one of its names. */
+  /** Its name under `auth.email.templates`, which may be an alias of the kind. */
   name: string;
-  /** Whether svc.yaml has one; otherwise the built-in text is sent. */
+  /** Whether svc.yaml overrides the built-in text. */
   custom: boolean;
   subject: string;
   body: string;
-  /** What `{{ … }}` may name. */
+  /** Variables for `{{ … }}`. */
   variables: string[];
 };
 
-/** `POST /auth/templates/preview` {kind, subject, body, locale?} → MailPreview, with invented values. */
+/** `POST /auth/templates/preview` {kind, subject, body, locale?} → MailPreview, with example values. */
 export type MailPreviewRequest = { kind: string; subject: string; body: string; locale?: string };
 export type MailPreview =
   | { ok: true; subject: string; html: string | null; text: string }
@@ -258,11 +258,11 @@ export type MailPreview =
 
 /**
  * `POST /auth/templates/page` {html} → MailPage: the HTML of a preview as a sandboxed page at `path`. Refused with
- * 413 `preview_too_large` when it does not fit into an address.
+ * 413 `preview_too_large` if it does not fit into a URL.
  */
 export type MailPage = { path: string };
 
-/** `GET /users?search=&page=1&per_page=50` (search: part of an address, a phone number or an id). */
+/** `GET /users?search=&page=1&per_page=50` (search: part of an email address, phone number or id). */
 export type UserList = { users: UserRow[]; total: number };
 
 export type UserRow = {
@@ -278,7 +278,7 @@ export type UserRow = {
 };
 
 /**
- * `GET /users/<id>`. Users are made, changed, banned and deleted through `/as/service/auth/v1/admin/users`;
+ * `GET /users/<id>`. Users are created, changed, banned and deleted through `/as/service/auth/v1/admin/users`;
  * `DELETE /users/<id>/sessions/<session>` and `DELETE /users/<id>/sessions` (write) sign them out.
  */
 export type UserDetail = UserRow & {
@@ -296,9 +296,9 @@ export type UserDetail = UserRow & {
   factors: Array<{ id: string; type: string; name: string | null; status: string; createdAt: string }>;
 };
 
-/** `GET /mail?to=&limit=50`. `GET /mail/<id>/html` is the mail as a page of its own, sandboxed. */
+/** `GET /mail?to=&limit=50`. `GET /mail/<id>/html` is the mail as a sandboxed page. */
 export type MailList = {
-  /** Mail is kept here instead of being sent: no provider is configured under `svc dev`. */
+  /** Mail is kept instead of sent: `svc dev` without a mail provider. */
   caught: boolean;
   mails: MailRow[];
 };
@@ -313,14 +313,14 @@ export type MailRow = {
   lastError: string | null;
   createdAt: string;
   sentAt: string | null;
-  /** Only of caught mail: elsewhere it is the recipient's. */
+  /** Only for caught mail: sent mail is private to its recipient. */
   text: string | null;
   hasHtml: boolean;
 };
 
 /**
- * `GET /logs?after=<seq>&level=&source=` (that level and the graver ones) → LogPage · `GET /logs/stream?after=<seq>` → server-sent events, each a
- * LogLine with its `seq` as event id. The last lines of this instance, kept in memory for this page only.
+ * `GET /logs?after=<seq>&level=&source=` (that level and above) → LogPage · `GET /logs/stream?after=<seq>` →
+ * server-sent events, each a LogLine with its `seq` as event id. The latest lines of this instance, kept in memory.
  */
 export type LogPage = { lines: LogLine[] };
 
@@ -328,7 +328,7 @@ export type LogLine = {
   seq: number;
   time: string;
   level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
-  /** `request` for answered requests, `function` for what code functions log, `service` for the rest. */
+  /** `request` for answered requests, `function` for output of code functions, `service` for the rest. */
   source: 'request' | 'function' | 'service';
   message: string;
   /** Name of the code function, for `function`. */
@@ -336,19 +336,19 @@ export type LogLine = {
   fields: Record<string, unknown>;
 };
 
-export type FunctionSaved = FunctionSource & Taken;
+export type FunctionSaved = FunctionSource & LoadOutcome;
 
-/** `GET /config`: svc.yaml as written, `${VAR}` references unsubstituted. */
+/** `GET /config`: svc.yaml as written, with `${VAR}` references. */
 export type ConfigFile = {
   name: string;
   text: string;
   version: string;
-  /** False for a remote file, and where other instances have files of their own: it can only be read. */
+  /** False for a remote or read-only file, and if there are other instances. */
   editable: boolean;
   instances: number;
 };
 
-/** Both read and write use the same body; `version` is the one the change was made against. */
+/** The body of plan and apply. `version` is the version that the change was made against. */
 export type ConfigChange = { version: string } & ({ edits: ConfigEditRequest[] } | { text: string });
 
 export type ConfigEditRequest =
@@ -357,11 +357,11 @@ export type ConfigEditRequest =
   | { kind: 'delete'; path: Array<string | number> }
   | { kind: 'rename'; path: Array<string | number>; name: string };
 
-/** `POST /config/plan` {ConfigChange}: what the change would do. Changes nothing. */
+/** `POST /config/plan` {ConfigChange}: what the change would do, without doing it. */
 export type ConfigPlan = {
-  /** The file as it would be. */
+  /** The changed file. */
   text: string;
-  /** Unified lines for display: `' '`, `'+'`, `'-'`. */
+  /** A line diff. */
   diff: Array<{ sign: ' ' | '+' | '-'; text: string; line: number }>;
   warnings: FileMistake[];
   steps: PlanStep[];
@@ -370,14 +370,14 @@ export type ConfigPlan = {
 };
 
 /**
- * `POST /config/apply` (write) {ConfigChange} → ConfigApplied. 409 `file_changed` when svc.yaml is not what it was,
- * 422 `config_refused` with `mistakes`, 422 `plan_refused` when the migration would not go through. The service
- * takes the file as it takes any other change of it.
+ * `POST /config/apply` (write) {ConfigChange} → ConfigApplied. 409 `file_changed` if svc.yaml has another version,
+ * 422 `config_refused` with `mistakes`, 422 `plan_refused` if the migration is not possible. The service then reloads
+ * the file as after any other change.
  */
 export type ConfigApplied = {
   version: string;
   text: string;
-  /** What the database still lacks once the service took the file; null where `svc dev` takes it a moment later. */
+  /** Pending migration steps after the reload; null under `svc dev`, whose watcher reloads a moment later. */
   pending: Pending | null;
 };
 

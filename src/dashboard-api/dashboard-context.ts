@@ -13,7 +13,7 @@ export type DashboardSettings = {
   readonly keys: ApiKeys;
   readonly functions: Functions;
   readonly recentLines: RecentLines;
-  /** Where the built page is; undefined takes this package's own. */
+  /** Folder of the built page; by default the one in this package. */
   readonly pageDirectory?: string | undefined;
   readonly following?: Following | undefined;
 };
@@ -24,9 +24,9 @@ type Following = {
   readonly variables?: (() => Variables) | undefined;
   /** `--strict`. */
   readonly strict?: boolean | undefined;
-  /** What a reload's migration may do. */
+  /** Policy of a reload's migration. */
   readonly policy?: Partial<MigrationPolicy> | undefined;
-  /** Takes the file as it is now, and throws when it is refused; absent where a watcher does it (`svc dev`). */
+  /** Reloads the file; throws if it is refused. Absent under `svc dev`, where a watcher reloads. */
   readonly reload?: (() => Promise<void>) | undefined;
 };
 

@@ -1,5 +1,4 @@
-// `/dashboard`: the page, and the API behind it. One hook checks every request against the
-// access that its route declares.
+// `/dashboard`: the page, and its API. One hook checks every request against the access that its route declares.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Feature } from '../http/feature.ts';
 import { actAsRoutes } from './routes/act-as.ts';
@@ -15,7 +14,7 @@ import { DashboardSessions, isCsrfToken, readCookie, type DashboardSession } fro
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who is signed in to the dashboard; null on its public routes and everywhere else. */
+    /** The dashboard session of the request; null on public routes and outside the dashboard. */
     dashboardSession: DashboardSession | null;
   }
 }
@@ -37,7 +36,7 @@ export function createDashboard(settings: DashboardSettings): Feature {
     });
     app.addHook('onRequest', async (request, reply) => {
       reply.headers(securityHeaders());
-      request.dashboardSession = await admit(request, context, sessions);
+      request.dashboardSession = await authorize(request, context, sessions);
     });
     pageRoutes(app, settings.pageDirectory);
     await app.register(
@@ -55,14 +54,14 @@ function addApi(api: FastifyInstance, context: DashboardContext, sessions: Dashb
   actAsRoutes(api, context);
   for (const routes of PAGES) addRoutes(api, routes(context, api));
   const nothing = (): never => {
-    throw notFound('No such path of the dashboard');
+    throw notFound('The dashboard has no such path');
   };
   api.all('/', nothing);
   api.all('/*', nothing);
 }
 
 /** Throws unless the request is allowed. */
-async function admit(
+async function authorize(
   request: FastifyRequest,
   context: DashboardContext,
   sessions: DashboardSessions,

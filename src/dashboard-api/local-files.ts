@@ -16,29 +16,29 @@ export async function countInstances({ owner, dev }: DashboardContext): Promise<
 }
 
 /** Throws when other instances would not see a change of a file. */
-export async function assertFilesAreEverybodys(context: DashboardContext): Promise<void> {
+export async function assertSingleInstance(context: DashboardContext): Promise<void> {
   const count = await countInstances(context);
   if (count === 1) return;
   throw new Problem(
     'several_instances',
     409,
-    `${count} instances of this service are running, each with files of its own`,
+    `${count} instances of this service are running, each with its own files`,
     {
-      hint: 'Nothing was changed. Change svc.yaml and the sources where they are kept, and deploy them to every instance.',
+      hint: 'Nothing was changed. Change svc.yaml and the sources in your repository, and deploy them to every instance.',
     },
   );
 }
 
-/** Makes the service load a file that was just written; a failure says that the file itself is written. */
-export async function takeWritten({ log }: DashboardContext, take: () => Promise<void>): Promise<void> {
+/** Makes the service load a file that was just written. */
+export async function loadWrittenFile({ log }: DashboardContext, load: () => Promise<void>): Promise<void> {
   try {
-    await take();
+    await load();
   } catch (cause) {
-    log.error({ err: cause }, 'the changed file was written, but not taken');
-    throw new Problem('config_not_taken', 500, 'The file was written, but the service could not take it', {
+    log.error({ err: cause }, 'the changed file was written, but could not be loaded');
+    throw new Problem('config_not_taken', 500, 'The file was written, but the service could not load it', {
       cause,
       details: cause instanceof Problem ? cause.message : undefined,
-      hint: 'What was served before is served on; the log says why.',
+      hint: 'The previous version stays in service. See the log for the reason.',
     });
   }
 }

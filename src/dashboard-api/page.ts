@@ -1,5 +1,5 @@
-// The page itself: what `vite build dashboard` left in dist/dashboard. Files are served by
-// their exact name from a table, never by a requested path; every other address gets the page, which has its own router.
+// The page itself, as built by `vite build dashboard` into dist/dashboard. Files are looked up by name in a table,
+// never opened by a requested path; every other address gets the page, which has its own router.
 import { randomBytes } from 'node:crypto';
 import { createReadStream, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { notFound } from './problem.ts';
 import { securityHeaders } from './security-headers.ts';
 
-/** The same from src/dashboard-api and from dist/dashboard-api. */
+/** Valid from src/dashboard-api and from dist/dashboard-api. */
 const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url));
 const ROOT = '/dashboard';
 const HOUR = 'private, max-age=3600';
@@ -49,7 +49,7 @@ export function pageRoutes(app: FastifyInstance, directory: string = BUILT): voi
     const built = page();
     const file = built?.files.get(path.slice(ROOT.length + 1));
     if (file) return sendFile(request, reply, path, file);
-    if (path.startsWith(`${ROOT}/assets/`)) throw notFound('No such file of the dashboard');
+    if (path.startsWith(`${ROOT}/assets/`)) throw notFound('The dashboard has no such file');
     return sendPage(reply, built?.html);
   };
   const config = { dashboard: 'public' as const };
@@ -58,15 +58,15 @@ export function pageRoutes(app: FastifyInstance, directory: string = BUILT): voi
   // Routes for the other methods, so that CORS preflights also find a route that allows no other origin.
   const method = app.supportedMethods.filter((one) => one !== 'GET' && one !== 'HEAD');
   const handler = (): never => {
-    throw notFound('The page is only ever read');
+    throw notFound('The page supports only GET and HEAD');
   };
   app.route({ method, url: '/', handler });
   app.route({ method, url: '/*', handler });
 }
 
 /**
- * Only paths as the page's own links have them. Refused is what a proxy or cache on the way could interpret as another
- * path: empty and dotted segments, encoded slashes, path parameters.
+ * Only paths of the form that the page's own links have. Refuses what a proxy or cache on the way could interpret as
+ * another path: empty and dotted segments, encoded slashes, path parameters.
  */
 function isPlain(path: string): boolean {
   return path.startsWith(`${ROOT}/`) && !/\/\/|\/\.|[;\\]|%(?:2f|5c|2e|3b|00|25)/i.test(path);

@@ -1,4 +1,4 @@
-// What the dashboard's own API refuses. The page matches on the codes.
+// The errors of the dashboard's API. The page matches on the codes.
 import { failureProblem, type DatabaseFailure } from '../postgres/pg-error.ts';
 import { Problem } from '../problem/problem.ts';
 
@@ -11,34 +11,34 @@ export const wrongKey = (): Problem =>
     hint: 'It starts with svc_secret_ and is in the environment of the service, or in .env beside svc.yaml.',
   });
 export const foreignOrigin = (): Problem =>
-  new Problem('foreign_origin', 403, 'Only the dashboard itself may ask for this', {
-    hint: 'Behind a proxy, pass the Host header on or set SVC_BASE_URL to the address in the browser.',
+  new Problem('foreign_origin', 403, 'The request does not come from the dashboard', {
+    hint: 'Behind a proxy, forward the Host header, or set SVC_BASE_URL to the address in the browser.',
   });
 export const noCsrfToken = (): Problem =>
   new Problem('csrf_token', 403, 'The x-svc-csrf header is missing or belongs to another session', {
-    hint: 'It is in the answer of GET /dashboard/api/session.',
+    hint: 'GET /dashboard/api/session returns it.',
   });
 export const readOnly = (): Problem =>
   new Problem('dashboard_read_only', 403, 'This dashboard is read-only', {
-    hint: 'Start with --dashboard readwrite to change things here.',
+    hint: 'Start svc with --dashboard readwrite to allow changes.',
   });
 export const notLocal = (): Problem =>
   new Problem('not_local', 403, 'Signing in without a key works only under `svc dev`, on the same machine', {
     hint: 'Sign in with the secret key.',
   });
 export const badBody = (details: string): Problem =>
-  new Problem('bad_body', 400, 'The request body is not what this path takes', { details });
+  new Problem('bad_body', 400, 'The request body is not valid for this path', { details });
 export const badPath = (message: string): Problem => new Problem('bad_path', 400, message);
 export const notFound = (message: string): Problem => new Problem('not_found', 404, message);
 export const fileChanged = (file: string): Problem =>
-  new Problem('file_changed', 409, `${file} is not what it was when you opened it`, {
-    hint: 'Load it again and make the change there.',
+  new Problem('file_changed', 409, `${file} has changed since you opened it`, {
+    hint: 'Reload it and make your change again.',
   });
 export const databaseFailed = (failure: DatabaseFailure, cause: unknown): Problem =>
   failure.kind === 'unreachable' || failure.kind === 'busy'
     ? new Problem('database_unreachable', failure.status, 'The database does not answer', {
         cause,
-        hint: 'The page tries again by itself.',
+        hint: 'The page retries automatically.',
         headers: { 'retry-after': '2' },
       })
     : failureProblem(failure, cause);

@@ -34,7 +34,7 @@ export function queryOf({ query }: FastifyRequest): Fields {
   return new Fields(query as Readonly<Record<string, unknown>>);
 }
 
-/** Where the APIs are, as the person who asks reaches them. */
+/** Base URL of the APIs as the client reaches them. */
 export function baseUrlFor(request: FastifyRequest, { baseUrl }: DashboardContext): string {
   return baseUrl() ?? localBaseUrl(request);
 }

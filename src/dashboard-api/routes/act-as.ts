@@ -1,5 +1,5 @@
-// `/dashboard/api/as/<caller>/…`: the APIs as that caller sees them. The request itself is handed to the same
-// server under its API's path, with credentials that are made here and that the page never sees.
+// `/dashboard/api/as/<caller>/…`: the APIs as that caller. The request is routed again in this server under the API's
+// path, with credentials that are created here and never sent to the page.
 import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { callerToken } from '../session/caller.ts';
@@ -16,9 +16,9 @@ const FORM = new RegExp(
 /** Segments and characters that could be interpreted as a path outside the API. */
 const CONFUSING = /\/\/|\\|%(?:2f|5c|00)|\/(?:\.|%2e){1,2}(?:\/|$)/i;
 
-/** Reads of `/auth/v1` that change nothing; the others redeem tokens, or begin a sign-in. */
+/** GET routes of `/auth/v1` without effects; the others redeem tokens or begin a sign-in. */
 const AUTH_READS = /^\/auth\/v1\/(?:admin\/[\w/-]+|settings|health|\.well-known\/[\w.-]+)$/;
-/** Lists that a client asks for with POST. */
+/** Reads that use POST. */
 const POSTED_READS = /^\/storage\/v1\/object\/list(?:-v2)?\/[^/]+$/;
 
 /** Headers for the dashboard, or from the browser about the page; the API does not get them. */
@@ -49,7 +49,7 @@ const REFUSED_HEADERS: ReadonlySet<string> = new Set([
 type Target = {
   readonly caller: CallerName;
   readonly api: string;
-  /** As the API's own route has it, with the query. */
+  /** The API's own path, with the query. */
   readonly url: string;
 };
 
@@ -61,12 +61,12 @@ export function actAsRoutes(app: FastifyInstance, context: DashboardContext): vo
     const token = await callerToken(context, target.caller, baseUrlFor(request, context));
     reply.hijack();
     request.scope.handedOn = true;
-    readdress(request, target.url, {
+    rewriteRequest(request, target.url, {
       apikey: context.keys.publishable,
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
       'x-request-id': request.id,
     });
-    confine(reply.raw, target.api);
+    overrideHeaders(reply.raw, target.api);
     app.routing(request.raw, reply.raw);
   });
 }
@@ -101,7 +101,7 @@ function pathOf(url: string): string {
 }
 
 /** Changes both `headers` and `rawHeaders`: features read one or the other. */
-function readdress(request: FastifyRequest, url: string, own: Readonly<Record<string, string>>): void {
+function rewriteRequest(request: FastifyRequest, url: string, own: Readonly<Record<string, string>>): void {
   const { raw }: { raw: IncomingMessage } = request;
   const kept: string[] = [];
   for (let at = 0; at + 1 < raw.rawHeaders.length; at += 2) {
@@ -115,7 +115,7 @@ function readdress(request: FastifyRequest, url: string, own: Readonly<Record<st
 }
 
 /** Overrides headers of the answer. Every way to write them ends in `writeHead`, so this comes last. */
-function confine(answer: ServerResponse, api: string): void {
+function overrideHeaders(answer: ServerResponse, api: string): void {
   const writeHead = answer.writeHead.bind(answer);
   const forced = {
     ...ANSWER_HEADERS,

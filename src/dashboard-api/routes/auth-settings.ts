@@ -74,7 +74,7 @@ async function previewTemplate(request: FastifyRequest): Promise<MailPreview> {
   const { kind: name, subject, body, locale } = await readJson(request, PREVIEW);
   const kind = MAIL_TEMPLATES.get(name);
   if (!kind) {
-    throw new Problem('unknown_mail', 404, `There is no mail ${name.slice(0, 100)}`, {
+    throw new Problem('unknown_mail', 404, `There is no mail kind ${name.slice(0, 100)}`, {
       hint: `One of ${MAIL_KINDS.join(', ')}.`,
     });
   }

@@ -9,9 +9,9 @@ import type { CodeFunction, Config } from '../../config/config.ts';
 import { checkSource } from '../../functions/sources/check.ts';
 import { createFunction } from '../../functions/sources/starter.ts';
 import { Problem } from '../../problem/problem.ts';
-import type { CodeFunctionList, FunctionSaved, FunctionSource, NewFunctionMade } from '../contract.ts';
+import type { CodeFunctionList, FunctionSaved, FunctionSource, CreatedFunction } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
-import { assertFilesAreEverybodys, countInstances, takeWritten } from '../local-files.ts';
+import { assertSingleInstance, countInstances, loadWrittenFile } from '../local-files.ts';
 import { fileChanged, notFound } from '../problem.ts';
 import { baseUrlFor, parameter, readJson } from '../request.ts';
 import type { DashboardRoutes } from './route.ts';
@@ -64,15 +64,15 @@ async function makeFunction(
   context: DashboardContext,
   request: FastifyRequest,
   reply: FastifyReply,
-): Promise<NewFunctionMade> {
+): Promise<CreatedFunction> {
   const { name, language, authRequired } = await readJson(request, NewFunctionBody);
   const { config } = context.snapshot();
   requireDirectory(context, config);
-  await assertFilesAreEverybodys(context);
+  await assertSingleInstance(context);
   const files = createFunction({ file: resolve(config.source.name), name, language, authRequired });
-  context.log.info({ function: name, files }, 'the dashboard made a function');
+  context.log.info({ function: name, files }, 'the dashboard created a function');
   const { reload } = context.following ?? {};
-  if (reload) await takeWritten(context, reload);
+  if (reload) await loadWrittenFile(context, reload);
   void reply.code(201);
   return { files, error: loadFailure(context, name), taken: reload !== undefined };
 }
@@ -89,7 +89,7 @@ async function saveSource(context: DashboardContext, request: FastifyRequest): P
   const directory = requireDirectory(context, context.snapshot().config);
   if (Buffer.byteLength(text) > MAX_SOURCE_BYTES) throw tooLarge(file);
   checkUnsaved(fn, text);
-  await assertFilesAreEverybodys(context);
+  await assertSingleInstance(context);
   // Nothing is awaited from here on, so no other save of this process can come in between.
   const path = locate(directory, file);
   if (readSource(file, path).version !== version) throw fileChanged(file);
@@ -98,7 +98,7 @@ async function saveSource(context: DashboardContext, request: FastifyRequest): P
   context.log.info({ function: name, file }, 'the dashboard changed the source of a function');
   // Under `svc dev` the sources are watched.
   const taken = !context.dev;
-  if (taken) await takeWritten(context, () => context.functions.refresh());
+  if (taken) await loadWrittenFile(context, () => context.functions.refresh());
   return { ...saved, error: loadFailure(context, name), taken };
 }
 
@@ -136,8 +136,8 @@ function projectDirectory(
 function requireDirectory(context: DashboardContext, config: Config): string {
   const directory = projectDirectory(context, config);
   if (directory !== undefined) return directory;
-  throw new Problem('not_editable', 409, 'The sources of this service are not here', {
-    hint: 'It runs a remote svc.yaml or a bundle. Change the sources where they are, and deploy.',
+  throw new Problem('not_editable', 409, 'This server does not have the sources of the service', {
+    hint: 'It runs a remote svc.yaml or a bundle. Change the sources in your repository and deploy.',
   });
 }
 
@@ -152,8 +152,8 @@ function locate(directory: string, file: string): string {
     throw notFound(`There is no file ${file}`);
   }
   if (!path.startsWith(root + sep) || !lstatSync(path).isFile()) {
-    throw new Problem('outside_project', 403, `${file} leads out of the project's directory`, {
-      hint: 'The dashboard shows and changes only what is in it.',
+    throw new Problem('outside_project', 403, `${file} is outside the project's directory`, {
+      hint: 'The dashboard shows and changes only files inside it.',
     });
   }
   return path;
@@ -180,6 +180,6 @@ function replaceFile(path: string, text: string): void {
 
 function tooLarge(file: string): Problem {
   return new Problem('source_too_large', 413, `${file} is larger than 1 MB`, {
-    hint: 'Edit it in an editor of your own.',
+    hint: 'Edit it in your own editor.',
   });
 }

@@ -1,5 +1,5 @@
-// GET /config, POST /config/plan and /config/apply: changes of svc.yaml. Before anything is written
-// they pass the checks of the file and a migration plan against the running database.
+// GET /config, POST /config/plan and /config/apply: changes of svc.yaml. Before one is written, the file is checked and
+// the migration is planned against the running database.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Config } from '../../config/config.ts';
@@ -38,12 +38,12 @@ import type {
   PlanStep,
 } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
-import { assertFilesAreEverybodys, countInstances, takeWritten } from '../local-files.ts';
+import { assertSingleInstance, countInstances, loadWrittenFile } from '../local-files.ts';
 import { fileChanged } from '../problem.ts';
 import { readJson } from '../request.ts';
 import type { DashboardRoutes, Handler } from './route.ts';
 
-const MOST_EDITS = 100;
+const MAX_EDITS = 100;
 
 const PATH = z
   .array(z.union([z.string(), z.int().nonnegative()]))
@@ -57,7 +57,7 @@ const EDIT: z.ZodType<ConfigEdit> = z.discriminatedUnion('kind', [
 ]);
 const VERSION = z.string();
 const CHANGE = z.union([
-  z.strictObject({ version: VERSION, edits: z.array(EDIT).min(1).max(MOST_EDITS) }),
+  z.strictObject({ version: VERSION, edits: z.array(EDIT).min(1).max(MAX_EDITS) }),
   z.strictObject({
     version: VERSION,
     text: z.string().refine((text) => text.isWellFormed(), 'must be text that UTF-8 can write'),
@@ -93,14 +93,14 @@ async function planChange(
 ): Promise<ConfigPlan | FastifyReply> {
   const change = await readJson(request, CHANGE);
   const { source } = await readVersion(context, change.version);
-  const made = makeChange(context, source, change);
-  if (!made.ok) return sendRefusal(reply, made.refusal);
-  const { text, warnings } = made;
+  const checked = checkChange(context, source, change);
+  if (!checked.ok) return sendRefusal(reply, checked.refusal);
+  const { text, warnings } = checked;
   return {
     text,
     diff: diffLines(source.text, text),
     warnings: warnings.map(toFileMistake),
-    ...(await planMade(context, made)),
+    ...(await planOf(context, checked)),
   };
 }
 
@@ -112,14 +112,14 @@ async function applyChange(
   const former = await readVersion(context, change.version);
   const { source } = former;
   if (pathOf(source) === undefined) throw notEditable(source.name);
-  await assertFilesAreEverybodys(context);
-  const made = makeChange(context, source, change);
-  if (!made.ok) return sendRefusal(reply, made.refusal);
-  const { problems } = await planMade(context, made);
+  await assertSingleInstance(context);
+  const checked = checkChange(context, source, change);
+  if (!checked.ok) return sendRefusal(reply, checked.refusal);
+  const { problems } = await planOf(context, checked);
   if (problems.length > 0) return sendRefusal(reply, planRefused(problems));
-  const version = await replaceConfigFile(source, made.text, former.version);
+  const version = await replaceConfigFile(source, checked.text, former.version);
   context.log.info({ file: source.name }, 'the dashboard changed the configuration');
-  return { version, text: made.text, pending: await take(context, made.config) };
+  return { version, text: checked.text, pending: await loadChange(context, checked.config) };
 }
 
 async function readVersion(context: DashboardContext, version: string): Promise<ReadFile> {
@@ -128,18 +128,18 @@ async function readVersion(context: DashboardContext, version: string): Promise<
   return former;
 }
 
-type Made = {
+type CheckedChange = {
   readonly ok: true;
   readonly text: string;
   readonly config: Config;
   readonly warnings: readonly Mistake[];
 };
 
-function makeChange(
+function checkChange(
   context: DashboardContext,
   source: Source,
   change: Change,
-): Made | { readonly ok: false; readonly refusal: ApiError } {
+): CheckedChange | { readonly ok: false; readonly refusal: ApiError } {
   const options = loadOptions(context, source);
   const edited =
     'text' in change
@@ -159,25 +159,25 @@ function loadOptions({ following, dev, env }: DashboardContext, { directory }: S
 
 type PlanOfChange = Pick<ConfigPlan, 'steps' | 'problems' | 'hints'>;
 
-async function planMade(context: DashboardContext, { text, config }: Made): Promise<PlanOfChange> {
+async function planOf(context: DashboardContext, { text, config }: CheckedChange): Promise<PlanOfChange> {
   const functions = await functionProblem(context, config);
   if (functions) return { steps: [], problems: [functions], hints: [] };
   const planned = await planMigration(migrateOptions(context, config));
-  const written = asWritten(text, loadOptions(context, config.source).variables);
-  const toWritten = (one: MigrationProblem): PlanProblem => {
+  const mask = valueMask(text, loadOptions(context, config.source).variables);
+  const toMasked = (one: MigrationProblem): PlanProblem => {
     const { hint, ...rest } = toProblem(one);
-    return { ...rest, message: written(one.message), hint: hint === null ? null : written(hint) };
+    return { ...rest, message: mask(one.message), hint: hint === null ? null : mask(hint) };
   };
-  if (planned.kind === 'refused') return { steps: [], problems: planned.problems.map(toWritten), hints: [] };
+  if (planned.kind === 'refused') return { steps: [], problems: planned.problems.map(toMasked), hints: [] };
   const { steps, problems, hints } = planned.plan;
   return {
     steps: steps.map((step) => ({
       ...toStep(step),
-      summary: written(step.summary),
-      sql: written(step.sql),
+      summary: mask(step.summary),
+      sql: mask(step.sql),
     })),
-    problems: [...problems.map(toWritten), ...(planned.superseded ? [SUPERSEDED] : [])],
-    hints: [...hints.map(toWritten), ...restartHints(context, config)],
+    problems: [...problems.map(toMasked), ...(planned.superseded ? [SUPERSEDED] : [])],
+    hints: [...hints.map(toMasked), ...restartHints(context, config)],
   };
 }
 
@@ -209,7 +209,7 @@ async function functionProblem(context: DashboardContext, config: Config): Promi
 }
 
 /** Replaces values by the `${VAR}` references they came from: a plan is shown to people, and values may be secret. */
-function asWritten(text: string, variables: Variables): (shown: string) => string {
+function valueMask(text: string, variables: Variables): (shown: string) => string {
   const names = Array.from(text.matchAll(/\$\{([A-Za-z_]\w*)/g), ([, name = '']) => name);
   return secretMask(names.map((name) => [variables[name] ?? '', `\${${name}}`] as const));
 }
@@ -217,15 +217,15 @@ function asWritten(text: string, variables: Variables): (shown: string) => strin
 const SUPERSEDED: PlanProblem = {
   code: 'superseded',
   at: '',
-  message: 'This schema was replaced by a newer one before, and the service does not go back by itself',
+  message: 'A newer schema has already replaced this one, and the service does not roll back by itself',
   hint: 'Change the file by hand and run svc migrate apply --allow-rollback.',
 };
 
 /** Loads the written file, and says what the database still lacks. */
-async function take(context: DashboardContext, config: Config): Promise<Pending | null> {
+async function loadChange(context: DashboardContext, config: Config): Promise<Pending | null> {
   const reload = context.following?.reload;
   if (!reload) return null;
-  await takeWritten(context, reload);
+  await loadWrittenFile(context, reload);
   const pending = await checkPending(migrateOptions(context, config));
   return pending.kind === 'pending'
     ? { kind: 'pending', steps: [...pending.words], problems: pending.problems.map(toProblem) }

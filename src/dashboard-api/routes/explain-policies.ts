@@ -1,5 +1,5 @@
-// POST /policies/explain: which policy lets one row through for one caller. PostgreSQL evaluates the
-// expressions, as it prints them, as that caller over that row; only how they combine is decided here.
+// POST /policies/explain: which policies allow one row for one caller. PostgreSQL evaluates the policy expressions as
+// that caller; only their combination is computed here.
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { relationKey } from '../../catalog/catalog.ts';
@@ -57,7 +57,7 @@ function findRelation(context: DashboardContext, schema: string, table: string):
     throw new Problem('relation_not_found', 404, `There is no table ${relationKey(schema, table)} here`);
   const isTable = relation.kind === 'table' || relation.kind === 'partitioned-table';
   if (isTable && relation.primaryKey.length > 0) return relation;
-  throw new Problem('no_primary_key', 422, `Rows of ${relationKey(schema, table)} cannot be named`, {
+  throw new Problem('no_primary_key', 422, `Rows of ${relationKey(schema, table)} cannot be identified`, {
     details: isTable ? 'It has no primary key.' : `It is a ${relation.kind}; policies belong to tables.`,
   });
 }
@@ -76,9 +76,9 @@ async function readRow(
 ): Promise<OneRow> {
   const name = ident(relation.schema, relation.name);
   const missing = relation.primaryKey.filter((column) => !Object.hasOwn(key, column));
-  const strange = Object.keys(key).filter((column) => !relation.primaryKey.includes(column));
-  if (missing.length > 0 || strange.length > 0) {
-    throw badBody(`key: names no row; the primary key is ${relation.primaryKey.join(', ')}.`);
+  const unknown = Object.keys(key).filter((column) => !relation.primaryKey.includes(column));
+  if (missing.length > 0 || unknown.length > 0) {
+    throw badBody(`key: must have the columns of the primary key, ${relation.primaryKey.join(', ')}.`);
   }
   const conditions = relation.primaryKey.map(
     // Each text is converted to its column's type.

@@ -15,7 +15,7 @@ const HEARTBEAT_MS = 15_000;
 const LIFETIME_MS = 60_000;
 const RECONNECT_MS = 500;
 /** A reader this far behind is cut off; the browser reconnects and gets what it missed. */
-const MOST_WAITING_BYTES = 1024 * 1024;
+const MAX_BUFFERED_BYTES = 1024 * 1024;
 
 const Query = z.object({
   after: z.coerce.number().int().min(0).default(0),
@@ -47,7 +47,7 @@ export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
     const write = (text: string): void => {
       if (stream.writableEnded) return;
       stream.write(text);
-      if (stream.writableLength + stream.readableLength > MOST_WAITING_BYTES) stream.end();
+      if (stream.writableLength + stream.readableLength > MAX_BUFFERED_BYTES) stream.end();
     };
     write(`retry: ${RECONNECT_MS}\n: the log of this instance\n\n`);
     for (const line of recentLines.after(from)) write(toEvent(line));
@@ -68,7 +68,7 @@ export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
       .send(stream);
   };
 
-  // A shutdown waits for open answers, and streams have no end.
+  // A shutdown waits for responses in flight, and streams do not end by themselves.
   app.addHook('preClose', (done) => {
     for (const stream of streams) stream.end();
     done();
@@ -82,7 +82,7 @@ export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
 function readQuery(query: unknown): z.infer<typeof Query> {
   const parsed = Query.safeParse(query);
   if (!parsed.success) {
-    throw badPath(`The query takes after=<seq>, level=<${LEVELS.join(', ')}> and source`);
+    throw badPath(`The query parameters are after=<seq>, level=<${LEVELS.join(', ')}> and source`);
   }
   return parsed.data;
 }

@@ -40,7 +40,7 @@ export function sendMailPage(reply: FastifyReply, html: string): FastifyReply {
 
 const Body = z.strictObject({ html: z.string() });
 /** Node accepts 64 KB of request line and headers. */
-const LONGEST_TOKEN = 48 * 1024;
+const MAX_TOKEN_LENGTH = 48 * 1024;
 const PURPOSE = 'dashboard mail preview';
 
 /**
@@ -53,9 +53,9 @@ export const mailPageRoutes: DashboardRoutes = ({ keyring }) => {
   const sealInAddress = async (request: FastifyRequest): Promise<MailPage> => {
     const { html } = await readJson(request, Body);
     const token = box.seal(deflateRawSync(html), '').toString('base64url');
-    if (token.length > LONGEST_TOKEN) {
+    if (token.length > MAX_TOKEN_LENGTH) {
       throw new Problem('preview_too_large', 413, 'This mail is too large for a preview', {
-        hint: 'Send it to yourself instead, and keep pictures out of the text.',
+        hint: 'Send it to yourself instead, and link images instead of embedding them.',
       });
     }
     return { path: `/auth/templates/page?token=${token}` };

@@ -10,7 +10,7 @@ import { sendMailPage } from './mail-page.ts';
 import type { DashboardRoutes } from './route.ts';
 
 const DEFAULT_LIMIT = 50;
-const MOST = 500;
+const MAX_LIMIT = 500;
 
 export const mailRoutes: DashboardRoutes = (context) => {
   const { owner, keyring } = context;
@@ -18,7 +18,7 @@ export const mailRoutes: DashboardRoutes = (context) => {
 
   const list = async (request: FastifyRequest): Promise<MailList> => {
     const fields = queryOf(request);
-    const limit = Math.min(Math.max(1, fields.count('limit') ?? DEFAULT_LIMIT), MOST);
+    const limit = Math.min(Math.max(1, fields.count('limit') ?? DEFAULT_LIMIT), MAX_LIMIT);
     const { mail } = readAuthSettings(context.snapshot().config, context.env, context.dev);
     const entries = await listOutbox(owner, { limit, to: fields.filled('to'), box });
     return { caught: mail?.type === 'catch', mails: entries.map(toMail) };
@@ -28,7 +28,7 @@ export const mailRoutes: DashboardRoutes = (context) => {
     const id = parameter(request, 'id');
     const [entry] = isUuid(id) ? await listOutbox(owner, { limit: 1, id, box }) : [];
     if (entry?.html === undefined) {
-      throw new Problem('mail_not_found', 404, 'There is no HTML of such a mail', {
+      throw new Problem('mail_not_found', 404, 'There is no such mail, or it has no HTML', {
         hint: 'Only mail that svc dev caught instead of sending can be read here.',
       });
     }

@@ -79,7 +79,7 @@ async function readFigures({
         split_part(current_setting('server_version'), ' ', 1) as version`);
     return { figures, ms: Math.round((performance.now() - started) * 10) / 10 };
   } catch (error) {
-    log.warn({ err: error }, 'the dashboard could not ask the database how it is');
+    log.warn({ err: error }, 'the dashboard could not read the state of the database');
     return { figures: undefined, ms: 0 };
   }
 }

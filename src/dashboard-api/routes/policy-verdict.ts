@@ -1,5 +1,4 @@
-// How PostgreSQL combines the policies of a table into a decision about one row. Pure: the results
-// of the expressions are given.
+// Combines the evaluated policies of a table into a decision about one row, as PostgreSQL does.
 import type { OperationVerdict, PolicyOutcome, PolicyVerdict } from '../contract.ts';
 
 export type Operation = OperationVerdict['operation'];
@@ -59,7 +58,7 @@ function toVerdict(situation: Situation, operation: Operation, decision: Decisio
     ...decision,
     granted: situation.granted[operation],
     policies: situation.policies
-      .filter(speaksFor(operation))
+      .filter(coversOperation(operation))
       .map(({ name, permissive, applies, using, withCheck }): PolicyVerdict => ({
         name,
         permissive,
@@ -70,7 +69,7 @@ function toVerdict(situation: Situation, operation: Operation, decision: Decisio
   };
 }
 
-function speaksFor(operation: Operation): (policy: EvaluatedPolicy) => boolean {
+function coversOperation(operation: Operation): (policy: EvaluatedPolicy) => boolean {
   return (policy) => policy.operation === 'all' || policy.operation === operation;
 }
 
@@ -80,7 +79,9 @@ function judgeOne(situation: Situation, operation: Operation): Decision {
     return denied(`The role ${role} has no ${operation.toUpperCase()} privilege on ${relation}.`);
   if (security === 'off') return allowed(`Row-level security is off: ${relation} is open.`);
   if (security === 'bypassed') return allowed(`The role ${role} is above row-level security.`);
-  const policies = situation.policies.filter((policy) => policy.applies && speaksFor(operation)(policy));
+  const policies = situation.policies.filter(
+    (policy) => policy.applies && coversOperation(operation)(policy),
+  );
   switch (operation) {
     case 'select':
     case 'delete':
@@ -94,54 +95,52 @@ function judgeOne(situation: Situation, operation: Operation): Decision {
   }
 }
 
-type Asked = { readonly word: string; readonly outcome: PolicyOutcome };
-type Part = (policy: EvaluatedPolicy) => Asked | undefined;
+type Clause = { readonly word: string; readonly outcome: PolicyOutcome };
+type ClauseOf = (policy: EvaluatedPolicy) => Clause | undefined;
 
-const usingOf: Part = ({ using }) => (using ? { word: 'USING', outcome: using.outcome } : undefined);
+const usingOf: ClauseOf = ({ using }) => (using ? { word: 'USING', outcome: using.outcome } : undefined);
 /** Without WITH CHECK, USING applies to the new row. */
-const checkOf: Part = (policy) =>
+const checkOf: ClauseOf = (policy) =>
   policy.withCheck ? { word: 'WITH CHECK', outcome: policy.withCheck.outcome } : usingOf(policy);
 
 /** Every restrictive policy and at least one permissive policy must be true; one without the expression is ignored. */
 function combine(
   policies: readonly EvaluatedPolicy[],
-  part: Part,
+  clauseOf: ClauseOf,
   operation: Operation,
   role: string,
 ): Decision {
-  const asked = policies.flatMap((policy) => {
-    const answer = part(policy);
-    return answer ? [{ policy, ...answer }] : [];
+  const clauses = policies.flatMap((policy) => {
+    const clause = clauseOf(policy);
+    return clause ? [{ policy, ...clause }] : [];
   });
-  const permissive = asked.filter(({ policy }) => policy.permissive);
+  const permissive = clauses.filter(({ policy }) => policy.permissive);
   const [only] = permissive;
   if (!only) {
-    return denied(
-      `No permissive ${operation} policy speaks for the role ${role}, and without one nothing passes.`,
-    );
+    return denied(`No permissive ${operation} policy speaks for the role ${role}, so no row is allowed.`);
   }
-  for (const { policy, word, outcome } of asked.filter((one) => !one.policy.permissive)) {
+  for (const { policy, word, outcome } of clauses.filter((clause) => !clause.policy.permissive)) {
     if (outcome.kind !== 'true')
-      return denied(`The restrictive policy "${policy.name}" refuses: its ${word} ${wordsOf(outcome)}.`);
+      return denied(`The restrictive policy "${policy.name}" refuses: its ${word} ${describe(outcome)}.`);
   }
   // PostgreSQL's order of evaluation: from the last name on, until the first that is true.
   for (const { policy, word, outcome } of permissive.toSorted((a, b) => byName(b.policy, a.policy))) {
-    if (outcome.kind === 'true') return allowed(`The policy "${policy.name}" lets it through.`);
+    if (outcome.kind === 'true') return allowed(`The policy "${policy.name}" allows it.`);
     if (outcome.kind === 'error')
-      return denied(`The statement fails: ${word} of the policy "${policy.name}" ${wordsOf(outcome)}.`);
+      return denied(`The statement fails: ${word} of the policy "${policy.name}" ${describe(outcome)}.`);
   }
-  if (permissive.length > 1) return denied(`None of the ${permissive.length} permissive policies says yes.`);
+  if (permissive.length > 1) return denied(`None of the ${permissive.length} permissive policies is true.`);
   return denied(
-    `The policy "${only.policy.name}" is the only one that could, and its ${only.word} ${wordsOf(only.outcome)}.`,
+    `The policy "${only.policy.name}" is the only permissive one, and its ${only.word} ${describe(only.outcome)}.`,
   );
 }
 
-/** As the server's index of names sorts them: by bytes. */
+/** By bytes, like PostgreSQL's index on policy names. */
 function byName(a: EvaluatedPolicy, b: EvaluatedPolicy): number {
   return Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
 }
 
-function wordsOf(outcome: PolicyOutcome): string {
+function describe(outcome: PolicyOutcome): string {
   switch (outcome.kind) {
     case 'error':
       return `ended in an error (${outcome.message})`;

@@ -1,11 +1,11 @@
-// How a route of the dashboard's API is declared, and who may ask for it.
+// Declares routes of the dashboard's API with the access they require.
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { DashboardContext } from '../dashboard-context.ts';
 
-/** `read` is for whoever is signed in, `write` besides only where the dashboard may change things. */
+/** `read` requires a session, `write` also the mode `readwrite`. */
 export type Access = 'public' | 'read' | 'write';
 
-/** What it returns is the answer as JSON; nothing is a 204. A handler may send its answer itself and return the reply. */
+/** The returned value is sent as JSON, undefined as 204. A handler that responds itself returns the reply. */
 export type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown;
 
 export type Route = readonly [

@@ -1,4 +1,4 @@
-// Signing in and out: with the secret key, or without one for the person at this machine under `svc dev`.
+// Signing in and out: with the secret key, or without it from the same machine under `svc dev`.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { Limiter, type Bucket } from '../../auth/rate-limit.ts';
@@ -56,7 +56,7 @@ export function sessionRoutes(context: DashboardContext, sessions: DashboardSess
     // Counted before the comparison, so that parallel attempts count too.
     await limiter.byAddress(SIGN_INS, from);
     if (match(key) !== 'secret') {
-      context.log.warn({ requestId: id, ip }, 'a wrong key was tried on the dashboard');
+      context.log.warn({ requestId: id, ip }, 'a dashboard sign-in with a wrong key was refused');
       throw wrongKey();
     }
     await limiter.refund(SIGN_INS, ip, from);

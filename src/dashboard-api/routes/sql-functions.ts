@@ -1,4 +1,4 @@
-// GET /sql-functions: the functions of the data API, with what a form for their arguments needs.
+// GET /sql-functions: the functions of the data API, with the types a form for their arguments needs.
 import { parse } from 'yaml';
 import { z } from 'zod';
 import type { RoutineResult } from '../../catalog/catalog.ts';

@@ -16,20 +16,20 @@ export const tablesRoutes: DashboardRoutes = (context) => [
 async function listTables({ snapshot, owner }: DashboardContext): Promise<TableList> {
   const current = snapshot();
   const relations = shownRelations(current);
-  const surroundings = await readSurroundings(owner, relations);
+  const details = await readDetails(owner, relations);
   const declared = new Map(
     current.config.tables.map((table) => [relationKey(table.schema, table.name), table]),
   );
   return {
     tables: relations.map((relation) => {
       const key = relationKey(relation.schema, relation.name);
-      return toTable(relation, declared.get(key), surroundings.get(key) ?? UNKNOWN);
+      return toTable(relation, declared.get(key), details.get(key) ?? UNKNOWN);
     }),
   };
 }
 
 /** What is not in the catalog snapshot. */
-type Surroundings = {
+type CatalogDetails = {
   readonly rowSecurity: boolean;
   readonly policies: readonly PolicyInfo[];
   readonly indexes: TableInfo['indexes'];
@@ -38,7 +38,7 @@ type Surroundings = {
 };
 
 /** A relation dropped since the catalog was read. */
-const UNKNOWN: Surroundings = {
+const UNKNOWN: CatalogDetails = {
   rowSecurity: false,
   policies: [],
   indexes: [],
@@ -46,11 +46,11 @@ const UNKNOWN: Surroundings = {
   totalBytes: 0,
 };
 
-async function readSurroundings(
+async function readDetails(
   owner: Queryable,
   relations: readonly ExposedRelation[],
-): Promise<Map<string, Surroundings>> {
-  const rows = await owner.query<Surroundings & { schema: string; name: string }>(sql`
+): Promise<Map<string, CatalogDetails>> {
+  const rows = await owner.query<CatalogDetails & { schema: string; name: string }>(sql`
     select n.nspname as schema, c.relname as name, c.relrowsecurity as "rowSecurity",
       c.reltuples::float8 as "estimatedRows",
       case c.relkind
@@ -82,7 +82,7 @@ async function readSurroundings(
   return new Map(rows.map((row) => [relationKey(row.schema, row.name), row]));
 }
 
-function toTable(relation: ExposedRelation, declared: Table | undefined, around: Surroundings): TableInfo {
+function toTable(relation: ExposedRelation, declared: Table | undefined, details: CatalogDetails): TableInfo {
   const { schema, name, kind, comment, primaryKey, uniqueKeys } = relation;
   return {
     schema,
@@ -107,11 +107,11 @@ function toTable(relation: ExposedRelation, declared: Table | undefined, around:
       columns: [...key.columns],
       target: { schema: key.targetSchema, table: key.targetName, columns: [...key.targetColumns] },
     })),
-    indexes: around.indexes,
-    rowSecurity: around.rowSecurity,
-    policies: [...around.policies],
-    estimatedRows: around.estimatedRows,
-    totalBytes: around.totalBytes,
+    indexes: details.indexes,
+    rowSecurity: details.rowSecurity,
+    policies: [...details.policies],
+    estimatedRows: details.estimatedRows,
+    totalBytes: details.totalBytes,
     insertable: relation.insertable,
     updatable: relation.updatable,
     deletable: relation.deletable,

@@ -141,6 +141,6 @@ function noSuchUser(id: string): Problem {
 function noSuchSession(id: string): Problem {
   return new Problem('session_not_found', 404, 'There is no such session', {
     details: id.slice(0, 100),
-    hint: 'It may have ended meanwhile: read the user again.',
+    hint: 'It may have ended meanwhile: reload the user.',
   });
 }

@@ -1,5 +1,5 @@
-// As whom the dashboard reads and calls: `service`, `anon` or `user:<uuid>`, as claims, as a token, and as what a
-// transaction is told. The secret key itself is never lent: a code function would see it among its headers.
+// The caller that the dashboard acts as (`service`, `anon` or `user:<uuid>`), as a token and as transaction settings.
+// The secret key itself is never used: a code function would see it in its headers.
 import { isUuid } from '../../auth/fields.ts';
 import { accessClaims } from '../../auth/sessions/session.ts';
 import { findUserById } from '../../auth/users/user.ts';
@@ -18,7 +18,7 @@ export function isCallerName(text: string): text is CallerName {
   return text === 'service' || text === 'anon' || (text.startsWith(USER) && isUuid(text.slice(USER.length)));
 }
 
-/** Undefined for `anon`, who has only a key. `baseUrl` is that of the APIs. */
+/** Undefined for `anon`, which has only an API key. `baseUrl` is that of the APIs. */
 export async function callerToken(
   context: DashboardContext,
   name: CallerName,
@@ -28,7 +28,7 @@ export async function callerToken(
   return claims === undefined ? undefined : await signToken(claims, context.signingKeys.signing);
 }
 
-/** The settings of a transaction when the APIs are called under this name. */
+/** The transaction settings that the data API would use for this caller. */
 export async function callerSettings(
   context: DashboardContext,
   name: CallerName,
@@ -39,7 +39,7 @@ export async function callerSettings(
   return isDatabaseRole(role) ? { role, claims: JSON.stringify(claims) } : ANON;
 }
 
-/** Those of a user are the claims of a sign-in, without a session. */
+/** A user gets the claims of a sign-in without a session. */
 async function callerClaims(
   { owner, now }: DashboardContext,
   name: CallerName,

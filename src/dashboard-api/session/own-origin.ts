@@ -1,5 +1,5 @@
-// Whether a request comes from the dashboard's own page, and whether it comes from this very machine. Browsers
-// send `Origin` with every change, and a page cannot set it.
+// Whether a request comes from the dashboard's own page, and whether from this machine. Browsers send `Origin` with
+// every state-changing request, and a page cannot set it.
 import type { FastifyRequest } from 'fastify';
 import { isLoopback } from '../../auth/rate-limit.ts';
 
@@ -7,21 +7,22 @@ const LOOPBACK_HOST = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;
 /** Headers of proxies and tunnels: behind one, the peer's address is not that of the person. */
 const FORWARDED = /^(?:forwarded|via|x-forwarded-.*|x-original-.*|x-.*-ip|.*-client-ip|cf-.*)$/;
 
-/** The origin of the page that asks, when it is ours. `null`, a foreign one and none at all are not. */
+/** The request's origin if it is our own; undefined if it is missing, `null` or foreign. */
 export function ownOrigin(request: FastifyRequest, baseUrl: string | undefined): URL | undefined {
   const origin = parseOrigin(request.headers.origin);
   const { host } = request.headers;
   if (!origin) return undefined;
   const base = baseUrl === undefined ? undefined : new URL(baseUrl);
   if (base?.origin === origin.origin) return origin;
-  // Plain http for a host that is served by https: somebody on the network in between.
+  // An http origin of a host that is served by https could be an attacker on the network.
   if (base?.host === origin.host || host === undefined) return undefined;
   return parseOrigin(`${origin.protocol}//${host}`)?.origin === origin.origin ? origin : undefined;
 }
 
 /**
- * Whether another site or another port of this host asks. From the latter SameSite cookies are sent, and even a GET may
- * do something, such as calling a function. For browsers without Sec-Fetch-Site the cookie alone must do.
+ * Whether the request comes from another site or another port of this host. From the latter, browsers send SameSite
+ * cookies, and even a GET can have effects, such as calling a function. Browsers without Sec-Fetch-Site have only the
+ * protection of SameSite.
  */
 export function isForeignFetch({ headers }: FastifyRequest): boolean {
   const site = headers['sec-fetch-site'];

@@ -1,5 +1,5 @@
-// Who is signed in to the dashboard. Sessions live in PostgreSQL, so that every instance knows them. What is
-// stored is a digest keyed by the secret key and the keyring: a new secret key ends every session at once.
+// Dashboard sessions, stored in PostgreSQL so that every instance knows them. Only a digest of the token is stored,
+// keyed by the secret key and the keyring: a new secret key ends every session at once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Keyring } from '../../identity/keyring.ts';
 import { databaseFailure } from '../../postgres/pg-error.ts';
@@ -8,9 +8,9 @@ import { sql } from '../../postgres/sql.ts';
 import { databaseFailed } from '../problem.ts';
 
 const COOKIE = 'svc_dashboard';
-/** A session ends this long after it was last used, and after a week in any case. */
+/** A session ends this long after its last use, and after a week in any case. */
 const IDLE_SECONDS = 12 * 3600;
-const LONGEST_SECONDS = 7 * 24 * 3600;
+const MAX_AGE_SECONDS = 7 * 24 * 3600;
 /** `last_seen_at` is updated at most this often. */
 const TOUCH_AFTER_MS = 60_000;
 const TOKEN_BYTES = 32;
@@ -80,7 +80,7 @@ export class DashboardSessions {
     );
     if (!row) return undefined;
     if (now.getTime() - row.last_seen_at.getTime() > TOUCH_AFTER_MS) {
-      const last = after(row.created_at, LONGEST_SECONDS);
+      const last = after(row.created_at, MAX_AGE_SECONDS);
       await this.#owner.query(sql`
         update svc_meta.dashboard_sessions
         set last_seen_at = ${now}, expires_at = least(${after(now, IDLE_SECONDS)}::timestamptz, ${last}::timestamptz)
@@ -90,7 +90,7 @@ export class DashboardSessions {
   }
 }
 
-/** The token of a Cookie header; anything that cannot be one counts as none. */
+/** The session token in a Cookie header; undefined if missing or malformed. */
 export function readCookie(header: string | undefined): string | undefined {
   for (const pair of (header ?? '').split(';')) {
     const at = pair.indexOf('=');

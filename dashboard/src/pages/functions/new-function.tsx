@@ -15,7 +15,7 @@ import { IconPlus } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState, type FormEvent } from 'react';
-import type { NewFunction, NewFunctionMade } from '../../../../src/dashboard-api/contract.ts';
+import type { NewFunction, CreatedFunction } from '../../../../src/dashboard-api/contract.ts';
 import { send } from '../../api.ts';
 import { notifyDone } from '../../parts/notify.ts';
 import { Failure } from '../../parts/states.tsx';
@@ -50,7 +50,7 @@ function NewFunctionForm({ taken, onDone }: { taken: readonly string[]; onDone: 
   const [language, setLanguage] = useState<'js' | 'ts'>('js');
   const [authRequired, setAuthRequired] = useState(true);
   const make = useMutation({
-    mutationFn: (wanted: NewFunction) => send<NewFunctionMade>('POST', '/functions', wanted),
+    mutationFn: (wanted: NewFunction) => send<CreatedFunction>('POST', '/functions', wanted),
     onSuccess: async ({ files, taken }) => {
       notifyDone(
         taken ? `Live: /functions/v1/${name}. Written: ${files.join(', ')}` : `Written: ${files.join(', ')}`,
