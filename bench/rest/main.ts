@@ -3,6 +3,7 @@
 //
 //   node bench/rest/main.ts [--only W1,W3] [--connections 1,16,64,256] [--seconds 3] [--warm 3] [--rounds 3]
 //     [--database postgres://superuser@127.0.0.1:5432/postgres] [--profile folder] [--node '--max-semi-space-size=16']
+//     [--before folder]   another checkout, measured in the same rounds: the last column is our throughput over its
 //
 // Needs Linux (/proc) and wrk. Nothing here is a gate: machines differ, ratios of one run tell something. README.md
 // beside this file says how to read the table.
@@ -11,7 +12,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
@@ -40,6 +41,7 @@ const { values } = parseArgs({
     database: { type: 'string' },
     rounds: { type: 'string', default: '3' },
     profile: { type: 'string' },
+    before: { type: 'string' },
     // What bin/svc.js starts the product with.
     node: {
       type: 'string',
@@ -48,6 +50,7 @@ const { values } = parseArgs({
     },
   },
 });
+const HERE = new URL('./', import.meta.url);
 const wanted = values.only?.split(',');
 const workloads = WORKLOADS.filter((one) => !wanted || wanted.includes(one.id));
 const seconds = Number(values.seconds);
@@ -56,9 +59,16 @@ const rounds = Number(values.rounds);
 const folder = mkdtempSync(join(tmpdir(), 'svc-bench-'));
 const postgres = await findPostgres(values.database);
 try {
-  const databaseUrl = await createDatabase(postgres.url);
+  const databaseUrl = await createDatabase(postgres.url, 'bench');
   print(`PostgreSQL ${await describePostgres(databaseUrl)}`);
-  const ours = await startOurs(databaseUrl);
+  const ours = await startOurs(databaseUrl, HERE);
+  const before =
+    values.before === undefined
+      ? undefined
+      : await startOurs(
+          await createDatabase(postgres.url, 'bench_before'),
+          pathToFileURL(join(values.before, 'bench/rest', '/')),
+        );
   const floor = await startFloor(ours.authenticatorUrl);
   const theirs = await startPostgrest(ours.authenticatorUrl, {
     PGRST_DB_POOL: '20',
@@ -68,15 +78,10 @@ try {
   try {
     const authorization = `Bearer ${ours.token}`;
     const targets: readonly Target[] = [
-      {
-        name: 'svc',
-        url: ours.url,
-        basePath: '/rest/v1',
-        pid: ours.pid,
-        headers: { authorization, apikey: KEYS.publishable },
-      },
+      svcTarget('svc', ours),
       { name: 'postgrest', url: theirs.url, basePath: '', pid: theirs.pid, headers: { authorization } },
       { name: 'floor', url: floor.url, basePath: '', pid: floor.pid, headers: {} },
+      ...(before ? [svcTarget('before', before)] : []),
     ];
     await compareAnswers(targets.slice(0, 2));
     for (const connections of values.connections.split(',').map(Number)) {
@@ -84,11 +89,16 @@ try {
     }
   } finally {
     await theirs.stop();
-    await Promise.all([ours.stop(), floor.stop()]);
+    await Promise.all([ours.stop(), floor.stop(), before?.stop()]);
   }
 } finally {
   await postgres.stop();
   rmSync(folder, { recursive: true, force: true });
+}
+
+function svcTarget(name: string, { url, pid, token }: Ours): Target {
+  const headers = { authorization: `Bearer ${token}`, apikey: KEYS.publishable };
+  return { name, url, basePath: '/rest/v1', pid, headers };
 }
 
 async function measure(targets: readonly Target[], connections: number): Promise<void> {
@@ -96,16 +106,17 @@ async function measure(targets: readonly Target[], connections: number): Promise
   print(
     `${'workload'.padEnd(36)} ratio  goal   ${['req/s', 'p50 ms', 'p99 ms', 'srv µs', 'pg µs', 'MB', 'errors'].map((title) => title.padEnd(17)).join(' ')}`,
   );
-  print(`${' '.repeat(50)} svc/postgrest/floor in each column`);
+  print(`${' '.repeat(50)} ${targets.map(({ name }) => name).join('/')} in each column`);
   for (const workload of workloads) {
     const samples = new Map<Target, Sample[]>(targets.map((target) => [target, []]));
     for (let round = 0; round < rounds; round++) {
-      for (const target of targets) {
+      // Each is the first as often as the last.
+      for (const target of round % 2 === 0 ? targets : targets.toReversed()) {
         samples.get(target)?.push(await sample(target, workload, connections, round === 0));
       }
     }
     const middle = [...samples.values()].map(median);
-    const [a, b] = middle as [Sample, Sample];
+    const [a, b, , former] = middle as [Sample, Sample, Sample, Sample | undefined];
     const each = (read: (one: Sample) => number, digits = 0): string =>
       middle
         .map((one) => read(one).toFixed(digits))
@@ -123,6 +134,7 @@ async function measure(targets: readonly Target[], connections: number): Promise
         each((one) => one.postgresUs),
         each((one) => one.memoryMb),
         each((one) => one.errors),
+        former ? `svc/before ${(a.requestsPerSecond / former.requestsPerSecond).toFixed(2)}` : '',
       ].join(' '),
     );
   }
@@ -191,14 +203,14 @@ function sortKeys(value: unknown): unknown {
   );
 }
 
-async function createDatabase(serverUrl: string): Promise<string> {
+async function createDatabase(serverUrl: string, name: 'bench' | 'bench_before'): Promise<string> {
   const client = new pg.Client({ connectionString: serverUrl });
   await client.connect();
-  await client.query('drop database if exists bench');
-  await client.query('create database bench');
+  await client.query(`drop database if exists ${name}`);
+  await client.query(`create database ${name}`);
   await client.end();
   const url = new URL(serverUrl);
-  url.pathname = '/bench';
+  url.pathname = `/${name}`;
   return url.href;
 }
 
@@ -229,29 +241,29 @@ async function describePostgres(url: string): Promise<string> {
 type Child = { readonly url: string; readonly pid: number; stop(): Promise<void> };
 type Ours = Child & { readonly authenticatorUrl: string; readonly token: string };
 
-async function startOurs(databaseUrl: string): Promise<Ours> {
+/** `folderUrl`: the folder of a checkout's `bench/rest`. */
+async function startOurs(databaseUrl: string, folderUrl: URL): Promise<Ours> {
   const flags = values.node.split(' ').filter((flag) => flag !== '');
   if (values.profile) flags.push('--cpu-prof', `--cpu-prof-dir=${values.profile}`);
-  return await startChild<Ours>('server.ts', { BENCH_DATABASE_URL: databaseUrl }, flags);
+  return await startChild<Ours>(new URL('server.ts', folderUrl), { BENCH_DATABASE_URL: databaseUrl }, flags);
 }
 
 async function startFloor(authenticatorUrl: string): Promise<Child> {
   const claims = JSON.stringify({ role: 'authenticated', sub: USER_ID });
   return await startChild<Child>(
-    'floor.ts',
+    new URL('floor.ts', HERE),
     { BENCH_DATABASE_URL: authenticatorUrl, BENCH_CLAIMS: claims },
     [],
   );
 }
 
-/** A program of this folder, whose first line of output tells where it listens. */
+/** A program whose first line of output tells where it listens. */
 async function startChild<T extends Child>(
-  program: string,
+  program: URL,
   env: Readonly<Record<string, string>>,
   flags: readonly string[],
 ): Promise<T> {
-  const file = fileURLToPath(new URL(program, import.meta.url));
-  const child = spawn(process.execPath, [...flags, file], {
+  const child = spawn(process.execPath, [...flags, fileURLToPath(program)], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -268,7 +280,7 @@ async function startChild<T extends Child>(
         }),
     };
   }
-  throw new Error(`${program} did not start`);
+  throw new Error(`${program.href} did not start`);
 }
 
 function print(line: string): void {
