@@ -11,7 +11,7 @@ import { listAudit, listMails } from './actions/admin/log.ts';
 import * as adminUsers from './actions/admin/users.ts';
 import { authorize, authorizeLink } from './actions/authorize.ts';
 import { callback } from './actions/callback.ts';
-import { confirmLink } from './actions/confirm-link.ts';
+import { confirmLink } from './actions/confirm-identity-link.ts';
 import * as factors from './actions/factors.ts';
 import { unlinkIdentity } from './actions/identities.ts';
 import { logout } from './actions/logout.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { readModeVariables } from '../config/read/env-file.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts';
-import { releaseStartupMemory } from '../lib/release-memory.ts';
+import { freeStartupMemory } from '../lib/free-startup-memory.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
 import { DEV_POLICY } from '../migrate/apply/policy.ts';
@@ -91,7 +91,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
         terminal,
       }),
     );
-    releaseStartupMemory();
+    freeStartupMemory();
     const onLoaded = async ({ snapshot }: Backend): Promise<void> => {
       if (options.types) await writeTypes(options.types, snapshot().config, snapshot().catalog);
     };

@@ -3,7 +3,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { DashboardMode } from '../dashboard-api/contract.ts';
 import { readModeVariables } from '../config/read/env-file.ts';
-import { releaseStartupMemory } from '../lib/release-memory.ts';
+import { freeStartupMemory } from '../lib/free-startup-memory.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
@@ -114,7 +114,7 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
     }),
   });
   log.info({ url: backend.url, config: project.source, dashboard: options.dashboard }, 'serving');
-  releaseStartupMemory();
+  freeStartupMemory();
   running = backend;
   process.on('SIGHUP', () => void reload().catch(reportRefusal));
   const signal = await stopped;

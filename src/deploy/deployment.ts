@@ -17,9 +17,11 @@ export type DeploymentOptions = {
   readonly store: ReleaseStore;
   readonly log: Log;
   /** How long the new release is watched before the previous one is stopped. */
-  readonly probationMs: number;
+  /** How long a new release is watched before the previous one is stopped. */
+  readonly probationMs?: number | undefined;
 };
 
+const PROBATION_MS = 10_000;
 const PROBE_MS = 500;
 /** Consecutive failed probes that fail the probation. */
 const MAX_FAILURES = 4;
@@ -88,7 +90,7 @@ export class Deployment {
   }
 
   async #watch(): Promise<void> {
-    const until = performance.now() + this.#options.probationMs;
+    const until = performance.now() + (this.#options.probationMs ?? PROBATION_MS);
     let failures = 0;
     while (performance.now() < until) {
       await delay(PROBE_MS);

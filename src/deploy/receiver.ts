@@ -31,7 +31,6 @@ export type ReceiverOptions = {
 
 const MIN_TOKEN_LENGTH = 20;
 const MAX_ARCHIVE_BYTES = 256 * 1024 * 1024;
-const PROBATION_MS = 10_000;
 /** An upload without data for this long is aborted: it blocks other deployments. */
 const UPLOAD_STALL_MS = 60_000;
 /** How long a client without the token may keep sending its body. */
@@ -177,7 +176,7 @@ export class Receiver {
       live: this.#live,
       store: this.#store,
       log: this.#options.log,
-      probationMs: this.#options.probationMs ?? PROBATION_MS,
+      probationMs: this.#options.probationMs,
     });
     this.#deployments.set(id, deployment);
     this.#deploying = this.#live.during(() => deployment.run(archive)).finally(() => (this.#busy = false));

@@ -12,7 +12,7 @@ import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { applySteps, databaseChanges, grantQuietBackfills, pendingSteps } from './database.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
-import { assertOwnSession } from './own-session.ts';
+import { assertOwnSession } from './refuse-pooler.ts';
 import { differingPasswords, roleUrl, syncPasswords } from './passwords.ts';
 import { checkRights, needsSuperuser, provisionRoles, roleChanges, type Self } from './roles.ts';
 

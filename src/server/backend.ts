@@ -23,9 +23,9 @@ import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
 import { createMounts, type DashboardOptions } from './mounts.ts';
-import { Persistent } from './persistent.ts';
+import { RetryUntilDone } from './retry-until-done.ts';
 import { openDatabases, type Databases } from './databases.ts';
-import { readiness } from './readiness.ts';
+import { readiness } from './database-readiness.ts';
 import { ServedConfig } from './served-config.ts';
 
 export type BackendOptions = {
@@ -171,7 +171,7 @@ type Identity = {
   readonly keyring: Keyring;
   readonly signingKeys: SigningKeys;
   readonly verifier: TokenVerifier;
-  readonly keysReload: Persistent;
+  readonly keysReload: RetryUntilDone;
 };
 
 /** What tells who calls. The keys are not loaded yet. */
@@ -185,7 +185,7 @@ async function openIdentity(databases: Databases, options: BackendOptions): Prom
   const verifier: TokenVerifier = new TokenVerifier(signingKeys, () =>
     Math.floor(clock.now().getTime() / 1000),
   );
-  const keysReload = new Persistent(
+  const keysReload = new RetryUntilDone(
     () => signingKeys.reload(),
     (error) =>
       log.error(

@@ -3,9 +3,9 @@
 import type { Config } from '../config/config.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
-import { maxReading } from '../postgres/reading.ts';
+import { maxReading } from '../postgres/read-parallelism.ts';
 import type { Provisioned } from '../provision/provision.ts';
-import { PROBE_TIMEOUT_MS } from './readiness.ts';
+import { PROBE_TIMEOUT_MS } from './database-readiness.ts';
 
 /** Beside `database.pool.max` for callers. */
 const OWNER_CONNECTIONS = 5;

@@ -2,7 +2,7 @@
 // requests and takes writes, the workers of code functions come up, and no shutdown has begun; this is the one for
 // load balancers.
 import type { FastifyInstance } from 'fastify';
-import type { DatabaseState } from './readiness.ts';
+import type { DatabaseState } from './database-readiness.ts';
 
 export type HealthState = {
   readonly phase: () => 'starting' | 'serving' | 'draining';

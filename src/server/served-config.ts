@@ -10,7 +10,7 @@ import type { Log } from '../log/log.ts';
 import type { Listener } from '../postgres/listen.ts';
 import { syncBuckets } from '../storage/objects/bucket.ts';
 import type { Databases } from './databases.ts';
-import { Persistent } from './persistent.ts';
+import { RetryUntilDone } from './retry-until-done.ts';
 
 export type ServedConfigOptions = {
   readonly databases: Databases;
@@ -25,7 +25,7 @@ export type ServedConfigOptions = {
 export class ServedConfig {
   readonly #options: ServedConfigOptions;
   readonly #queue = new SerialQueue();
-  readonly #refresh: Persistent;
+  readonly #refresh: RetryUntilDone;
   #snapshot: Snapshot | undefined;
   #listener: Listener | undefined;
   /** Changes heard of, and how many of them the last reading of the catalog has seen. */
@@ -35,7 +35,7 @@ export class ServedConfig {
   constructor(options: ServedConfigOptions) {
     this.#options = options;
     // A database that has just come back may fail the first who asks.
-    this.#refresh = new Persistent(
+    this.#refresh = new RetryUntilDone(
       () => this.#queue.run(() => this.#readAgain()),
       (error) =>
         options.log.error(

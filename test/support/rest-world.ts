@@ -14,7 +14,7 @@ import { Keyring } from '../../src/identity/keyring.ts';
 import { silentLog, type Log } from '../../src/log/log.ts';
 import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
-import { maxReading } from '../../src/postgres/reading.ts';
+import { maxReading } from '../../src/postgres/read-parallelism.ts';
 import { provision } from '../../src/provision/provision.ts';
 import { rest } from '../../src/rest/rest.ts';
 import { createApp } from '../../src/server/app.ts';

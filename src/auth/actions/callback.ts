@@ -8,7 +8,7 @@ import type { SignedInIds } from '../access.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { isJsonObject } from '../fields.ts';
 import { endWithCode, endWithProblem, endWithTokens, flowEnd } from '../http/flow-end.ts';
-import { linkPage, type LinkQuestion } from '../http/link-page.ts';
+import { linkPage, type LinkQuestion } from '../http/identity-link-page.ts';
 import { withFragment } from '../http/redirect.ts';
 import { redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
 import { hasStateCookie, isSameBrowser, linkCookie } from '../http/state-cookie.ts';

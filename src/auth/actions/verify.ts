@@ -8,7 +8,7 @@ import { applyEmail } from '../accounts/email-change.ts';
 import { isProven, markProven, revokeUnverifiedCredentials } from '../accounts/email-ownership.ts';
 import { recordAudit } from '../audit.ts';
 import type { AuthContext } from '../auth-context.ts';
-import { confirmPage } from '../http/confirm-page.ts';
+import { confirmPage } from '../http/mailed-link-page.ts';
 import { endWithCode, endWithProblem, endWithTokens, flowEnd, withMessage } from '../http/flow-end.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';

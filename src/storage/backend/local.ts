@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasCode } from '../../lib/error-code.ts';
-import { releaseBytes } from '../../lib/release-bytes.ts';
+import { freeChunk } from '../../lib/free-chunk.ts';
 import { Problem } from '../../problem/problem.ts';
 import {
   assertVersion,
@@ -259,7 +259,7 @@ async function writeAll(file: FileHandle, source: AsyncIterable<Buffer>, offset:
       position += bytesWritten;
       pending = dropBytes(pending, bytesWritten);
     }
-    written.forEach(releaseBytes);
+    written.forEach(freeChunk);
   };
   for await (const chunk of source) {
     batch.push(chunk);

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type * as sdkModule from '@aws-sdk/client-s3';
 import { isStorageFull } from '../problem.ts';
-import { releaseBytes } from '../../lib/release-bytes.ts';
+import { freeChunk } from '../../lib/free-chunk.ts';
 import { Problem } from '../../problem/problem.ts';
 import {
   assertVersion,
@@ -194,7 +194,7 @@ export class S3Backend implements Backend {
             new sdk.UploadPartCommand({ Bucket, Key: key, UploadId, PartNumber, Body }),
           );
           etags.push(ETag);
-          releaseBytes(Body);
+          freeChunk(Body);
         };
         let sending = send(first.part);
         try {
@@ -418,7 +418,7 @@ async function* inParts(
       chunks.push(fitting);
       const part = Buffer.concat(chunks);
       rest = rest.subarray(fitting.length);
-      chunks.forEach(releaseBytes);
+      chunks.forEach(freeChunk);
       chunks = [];
       bytes = 0;
       yielded = true;

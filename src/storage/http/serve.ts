@@ -1,7 +1,7 @@
 // Answering with an object's bytes. Headers come from the row; the backend is only opened to send a body.
 import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { releaseBytes } from '../../lib/release-bytes.ts';
+import { freeChunk } from '../../lib/free-chunk.ts';
 import type { Log } from '../../log/log.ts';
 import { BlobMissing, type Backend } from '../backend/backend.ts';
 import { evaluate, selectRange } from './conditions.ts';
@@ -79,7 +79,7 @@ function pump(body: Readable, reply: FastifyReply): FastifyReply {
   reply.hijack();
   raw.statusCode = reply.statusCode;
   body.on('data', (chunk: Buffer) => {
-    if (!raw.write(chunk, () => releaseBytes(chunk))) body.pause();
+    if (!raw.write(chunk, () => freeChunk(chunk))) body.pause();
   });
   raw.on('drain', () => body.resume());
   raw.once('close', () => body.destroy());

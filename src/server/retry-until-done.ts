@@ -1,10 +1,10 @@
-// Work that is repeated until it succeeds. Requests that come while it runs are answered by one more run, because the
-// one under way may have looked too early.
+// Work that is retried until it succeeds. Calls of `ask` while it runs lead to one more run, because the present run may
+// have read too early.
 
 const SHORTEST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 15_000;
 
-export class Persistent {
+export class RetryUntilDone {
   readonly #work: () => Promise<void>;
   readonly #onFailure: (error: unknown) => void;
   #isWanted = false;

@@ -1,4 +1,4 @@
-// How many reads a database should run at once.
+// How many reads may run at once: limited for a database on this machine.
 import { availableParallelism } from 'node:os';
 import type { OwnerDatabase } from './owner-database.ts';
 import { sql } from './sql.ts';

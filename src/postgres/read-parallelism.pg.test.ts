@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { expect, test } from 'vitest';
 import { createDatabase } from '../../test/support/database.ts';
 import { OwnerDatabase } from './owner-database.ts';
-import { isThisMachine, maxReading } from './reading.ts';
+import { isThisMachine, maxReading } from './read-parallelism.ts';
 
 test('a database on this machine reads as much at once as the processors can run', async () => {
   const database = await createDatabase();

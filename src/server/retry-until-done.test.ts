@@ -1,12 +1,12 @@
 import { expect, test, vi } from 'vitest';
-import { Persistent } from './persistent.ts';
+import { RetryUntilDone } from './retry-until-done.ts';
 
 test('what fails is tried again until it succeeds, with longer pauses, and then no more', async () => {
   vi.useFakeTimers();
   try {
     let runs = 0;
     const failures: unknown[] = [];
-    const work = new Persistent(
+    const work = new RetryUntilDone(
       async () => {
         runs += 1;
         if (runs < 5) throw new Error(`failure ${runs}`);
@@ -35,7 +35,7 @@ test('what is asked for while it runs is one more run, and after a failure does 
   vi.useFakeTimers();
   try {
     const ends: Array<(error?: Error) => void> = [];
-    const work = new Persistent(
+    const work = new RetryUntilDone(
       () => new Promise((resolve, reject) => ends.push((error) => (error ? reject(error) : resolve()))),
       () => {},
     );
