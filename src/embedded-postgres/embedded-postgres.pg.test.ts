@@ -1,4 +1,4 @@
-// The development PostgreSQL through its disasters. Every test has a folder of its own and ends what it started.
+// The development PostgreSQL and its failures. Every test has its own folder and stops what it started.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
@@ -20,14 +20,14 @@ import { isAlive, processesIn } from './process-table.ts';
 import { pollUntil } from './poll-until.ts';
 import { usableNative } from './usable-native.ts';
 
-type Told =
+type Report =
   | { kind: 'started'; url: string; pid: number; adopted: boolean }
   | { kind: 'refused'; code: string; message: string; details?: string; hint?: string };
 
 const STARTER = join(import.meta.dirname, '../../test/support/embedded-starter.ts');
-// Somebody else than root, `postgres` and `nobody`, whom every Linux and macOS knows.
+// A user other than root, `postgres` and `nobody` that exists on every Linux and macOS.
 const STRANGER = (await accountNamed('daemon')) ?? { uid: 1, gid: 1 };
-// A checkout below a private folder cannot be run by anybody but its owner.
+// A checkout below a private folder can be run only by its owner.
 const reachableForAll = await canReach(STRANGER, dirname(STARTER));
 
 let project: string;
@@ -56,20 +56,20 @@ async function start(at = dir, more: { native?: Awaited<ReturnType<typeof findNa
   return server;
 }
 
-/** Another process that starts the server; resolves when it told how that went. */
+/** Starts the server from another process; resolves with its report. */
 async function startElsewhere(as?: {
   uid: number;
   gid: number;
-}): Promise<{ starter: ChildProcess; told: Told }> {
+}): Promise<{ starter: ChildProcess; report: Report }> {
   const starter = fork(STARTER, [dir], { execArgv: [], ...as });
   starters.push(starter);
-  const told = await new Promise<Told>((resolve, reject) => {
-    starter.once('message', (message: Told) => resolve(message));
+  const report = await new Promise<Report>((resolve, reject) => {
+    starter.once('message', (message: Report) => resolve(message));
     starter.once('exit', (code, signal) =>
       reject(new Error(`the starter ended (${signal ?? code}) silently`)),
     );
   });
-  return { starter, told };
+  return { starter, report };
 }
 
 async function ended(starter: ChildProcess, signal?: NodeJS.Signals): Promise<void> {
@@ -114,7 +114,7 @@ describe('starting and stopping', () => {
     await expect(query(wrong.href, 'select 1')).rejects.toMatchObject({ code: '28P01' });
   });
 
-  test('keeps the data over a restart, and leaves nothing running after stop', async () => {
+  test('keeps the data across a restart, and leaves nothing running after stop', async () => {
     const first = await start();
     await write(first.url);
     await Promise.all([first.stop(), first.stop()]);
@@ -135,15 +135,15 @@ describe('starting and stopping', () => {
     expect(await running).toBeInstanceOf(Error);
   });
 
-  test('a svc that exits without stopping takes the server along', async () => {
-    const { starter, told } = await startElsewhere();
-    if (told.kind !== 'started') throw new Error(told.message);
+  test('a svc that exits without stopping still ends the server', async () => {
+    const { starter, report } = await startElsewhere();
+    if (report.kind !== 'started') throw new Error(report.message);
     starter.send('exit');
     await ended(starter);
-    expect(await gone(async () => !(await isAlive(told.pid)))).toBe(true);
+    expect(await gone(async () => !(await isAlive(report.pid)))).toBe(true);
   });
 
-  test('a password file that is gone is said, and nothing is lost', async () => {
+  test('a missing password file is reported, and no data is lost', async () => {
     const server = await start();
     await write(server.url);
     await server.stop();
@@ -157,7 +157,7 @@ describe('starting and stopping', () => {
     expect(await read((await start()).url)).toEqual(['kept']);
   });
 
-  test('data of another PostgreSQL version and a folder of something else are left alone', async () => {
+  test('data of another PostgreSQL version or a foreign folder is left alone', async () => {
     const data = join(dir, 'postgres');
     await mkdir(data, { recursive: true });
     await writeFile(join(data, 'precious.txt'), 'mine');
@@ -186,7 +186,7 @@ describe('after a kill -9', () => {
     await busy;
   });
 
-  test('of PostgreSQL under a running svc is logged with what to do', async () => {
+  test('of PostgreSQL under a running svc is logged with a hint', async () => {
     const lines: string[] = [];
     const log = createLog({ destination: { write: (line: string) => void lines.push(line) } });
     const server = await startEmbeddedPostgres({ dir, log });
@@ -197,29 +197,29 @@ describe('after a kill -9', () => {
   });
 
   test('of svc: the next one adopts the server that still runs, and can stop it', async () => {
-    const { starter, told } = await startElsewhere();
-    if (told.kind !== 'started') throw new Error(told.message);
-    await write(told.url);
+    const { starter, report } = await startElsewhere();
+    if (report.kind !== 'started') throw new Error(report.message);
+    await write(report.url);
     await ended(starter, 'SIGKILL');
     const server = await start();
-    expect(server).toMatchObject({ adopted: true, pid: told.pid, url: told.url });
+    expect(server).toMatchObject({ adopted: true, pid: report.pid, url: report.url });
     expect(await read(server.url)).toEqual(['kept']);
     await server.stop();
-    expect(await isAlive(told.pid)).toBe(false);
+    expect(await isAlive(report.pid)).toBe(false);
   });
 
   test('of svc and PostgreSQL: the next one recovers', async () => {
-    const { starter, told } = await startElsewhere();
-    if (told.kind !== 'started') throw new Error(told.message);
-    await write(told.url);
-    process.kill(told.pid, 'SIGKILL');
+    const { starter, report } = await startElsewhere();
+    if (report.kind !== 'started') throw new Error(report.message);
+    await write(report.url);
+    process.kill(report.pid, 'SIGKILL');
     await ended(starter, 'SIGKILL');
     const server = await start();
     expect(server.adopted).toBe(false);
     expect(await read(server.url)).toEqual(['kept']);
   });
 
-  test('during the very first start: the half-made data is thrown away', async () => {
+  test('during the very first start: the incomplete data directory is removed', async () => {
     const starter = fork(STARTER, [dir], { execArgv: [] });
     starters.push(starter);
     const halfMade = async () => {
@@ -235,13 +235,13 @@ describe('after a kill -9', () => {
     expect((await readdir(dir)).filter((name) => name.startsWith('postgres.new-'))).toEqual([]);
   });
 
-  test('and a process number that belongs to a stranger now: it starts all the same', async () => {
+  test('and a process id that another process has now: it starts anyway', async () => {
     const first = await start();
     await write(first.url);
     const file = join(dir, 'postgres', 'postmaster.pid');
     const text = await readFile(file, 'utf8');
     await first.stop();
-    // Our own process plays the stranger; the parent would be excused by PostgreSQL itself.
+    // Uses our own process id: PostgreSQL itself ignores that of its parent.
     await writeFile(file, text.replace(/^\d+/, String(process.ppid)));
     expect(await read((await start()).url)).toEqual(['kept']);
   });
@@ -250,12 +250,13 @@ describe('after a kill -9', () => {
 describe('two at once', () => {
   test('of two starters racing for a fresh folder one wins, and the other names it', async () => {
     const [one, two] = await Promise.all([startElsewhere(), startElsewhere()]);
-    const winner = one.told.kind === 'started' ? one : two;
+    const winner = one.report.kind === 'started' ? one : two;
     const loser = winner === one ? two : one;
-    if (winner.told.kind !== 'started' || loser.told.kind !== 'refused') throw new Error('not one of each');
-    expect(loser.told).toMatchObject({ code: 'postgres_already_running' });
-    expect(loser.told.message).toContain(String(winner.starter.pid));
-    expect(await query(winner.told.url, 'select 1')).toEqual(['1']);
+    if (winner.report.kind !== 'started' || loser.report.kind !== 'refused')
+      throw new Error('not one of each');
+    expect(loser.report).toMatchObject({ code: 'postgres_already_running' });
+    expect(loser.report.message).toContain(String(winner.starter.pid));
+    expect(await query(winner.report.url, 'select 1')).toEqual(['1']);
     winner.starter.send('stop');
     await ended(winner.starter);
   });
@@ -270,7 +271,7 @@ describe('two at once', () => {
       const { uid, gid } = await stat(join(dir, 'postgres'));
       await chownAll(join(copy, 'postgres'), uid, gid);
     }
-    // The lock of the copy names the process that holds the original; a copier's first start has to clear that up.
+    // The copy contains the original's lock, held by a live process; remove it as a user would have to.
     for (const name of await readdir(copy)) if (name.startsWith('postgres.lock-')) await rm(join(copy, name));
     const second = await start(copy);
     expect(second.adopted).toBe(false);
@@ -281,7 +282,7 @@ describe('two at once', () => {
 });
 
 describe('the npm package', () => {
-  test('is made whole when npm ran no install scripts', async () => {
+  test('is completed if npm ran no install scripts', async () => {
     const installed = await findNativePackage();
     const folder = join(project, 'package');
     await chmod(project, 0o755);
@@ -297,7 +298,7 @@ describe('the npm package', () => {
     expect(await query(server.url, 'select 1')).toEqual(['1']);
   });
 
-  test('when it is not installed, or not made for this platform, says so', async () => {
+  test('reports if it is not installed or not available for this platform', async () => {
     const find = (platform: string) =>
       findNativePackage(platform, () => {
         throw new Error('Cannot find module');
@@ -326,7 +327,7 @@ describe('the npm package', () => {
     });
   });
 
-  /** Without its list of links nothing can be repaired. */
+  /** Without the list of links they cannot be restored. */
   async function usableWithoutLinks(native: Awaited<ReturnType<typeof findNativePackage>>) {
     await rm(join(native.root, 'pg-symlinks.json'), { force: true });
     return native;
@@ -335,7 +336,7 @@ describe('the npm package', () => {
 
 describe.runIf(isRoot())('as root', () => {
   test('a project below a folder that only root may enter runs as an ordinary user', async () => {
-    // mkdtemp makes private folders; said here because the test is about it.
+    // mkdtemp already does this; explicit because the test is about it.
     await chmod(project, 0o700);
     const first = await start();
     await write(first.url);
@@ -345,7 +346,7 @@ describe.runIf(isRoot())('as root', () => {
       `Uid:\t${uid}\t${uid}\t${uid}\t${uid}`,
     );
     expect(await canReach({ uid, gid: uid }, join(dir, 'postgres'))).toBe(false);
-    // After a crash of a server process everything is started again from within.
+    // After a crash of one backend, the postmaster restarts all of them.
     await query(first.url, 'create database other');
     await first.stop();
     expect(await read((await start()).url)).toEqual(['kept']);
@@ -373,7 +374,7 @@ describe.runIf(isRoot())('as root', () => {
       const server = await start(dir, { native: usable });
       expect(await query(server.url, 'select 1')).toEqual(['1']);
 
-      // A folder that somebody else may write, or a link in its place, could hold somebody else's programs.
+      // A folder that others can write, or a link in its place, could contain another user's programs.
       await chmod(bases[0]!, 0o777);
       await expect(usableNative(hidden, account, dir, bases)).rejects.toMatchObject({
         code: 'postgres_unreachable_directory',
@@ -394,10 +395,10 @@ describe.runIf(isRoot())('as root', () => {
       await chown(project, STRANGER.uid, STRANGER.gid);
     });
 
-    test('the user runs it himself; then root serves the same project without taking it from him', async () => {
-      const { starter, told } = await startElsewhere(STRANGER);
-      if (told.kind !== 'started') throw new Error(`${told.message} ${told.details}`);
-      await write(told.url);
+    test('the user runs it first; then root runs the same project without changing the owner', async () => {
+      const { starter, report } = await startElsewhere(STRANGER);
+      if (report.kind !== 'started') throw new Error(`${report.message} ${report.details}`);
+      await write(report.url);
       starter.send('stop');
       await ended(starter);
 
@@ -408,32 +409,32 @@ describe.runIf(isRoot())('as root', () => {
       for (const name of await readdir(dir)) expect((await stat(join(dir, name))).uid).toBe(STRANGER.uid);
 
       const again = await startElsewhere(STRANGER);
-      expect(again.told).toMatchObject({ kind: 'started', adopted: false });
+      expect(again.report).toMatchObject({ kind: 'started', adopted: false });
       again.starter.send('stop');
       await ended(again.starter);
     });
 
-    test('root begins in a user’s project: everything is the user’s', async () => {
+    test('root starts in a user’s project: everything belongs to the user', async () => {
       const server = await start();
       await write(server.url);
       await server.stop();
       expect((await stat(dir)).uid).toBe(STRANGER.uid);
-      const { starter, told } = await startElsewhere(STRANGER);
-      if (told.kind !== 'started') throw new Error(`${told.message} ${told.details}`);
-      expect(await read(told.url)).toEqual(['kept']);
+      const { starter, report } = await startElsewhere(STRANGER);
+      if (report.kind !== 'started') throw new Error(`${report.message} ${report.details}`);
+      expect(await read(report.url)).toEqual(['kept']);
       starter.send('stop');
       await ended(starter);
     });
 
-    test('files of another user are named, with the command that gives them away', async () => {
+    test('files of another user are named, with the command that changes their owner', async () => {
       await (await start()).stop();
       await chownAll(join(dir, 'postgres'), 65534, 65534);
       const data = await startElsewhere(STRANGER);
-      expect(data.told).toMatchObject({ kind: 'refused', code: 'postgres_not_ours' });
-      expect(data.told).toMatchObject({ hint: expect.stringContaining(`chown -R ${STRANGER.uid} `) });
+      expect(data.report).toMatchObject({ kind: 'refused', code: 'postgres_not_ours' });
+      expect(data.report).toMatchObject({ hint: expect.stringContaining(`chown -R ${STRANGER.uid} `) });
       await chown(dir, 0, 0);
       const folder = await startElsewhere(STRANGER);
-      expect(folder.told).toMatchObject({ kind: 'refused', code: 'postgres_not_ours' });
+      expect(folder.report).toMatchObject({ kind: 'refused', code: 'postgres_not_ours' });
     });
   });
 });

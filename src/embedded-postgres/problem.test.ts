@@ -28,14 +28,14 @@ test.each([
     '54321',
   ],
   ['postgres_start_failed', '', 'no output'],
-])('%s is recognised in what the program printed', (code, output, details) => {
+])('%s is recognised in the output of the program', (code, output, details) => {
   const problem = problemFromOutput(output, 'postgres.log');
   expect(problem.code).toBe(code);
   expect(problem.details).toContain(details);
   expect(problem.hint).not.toBe('');
 });
 
-test('a command in a hint survives a path with spaces and quotes', () => {
+test('a command in a hint quotes a path with spaces and quotes', () => {
   expect(notOurs("/home/ada/it's mine", 0, 1000).hint).toContain(
     String.raw`sudo chown -R 1000 '/home/ada/it'\''s mine'`,
   );

@@ -35,7 +35,7 @@ test('the lock of a process that ended is taken over', async () => {
 });
 
 test.skipIf((await startTimeOf(process.pid)) === '')(
-  'the lock of a process whose number a stranger has now is taken over',
+  'the lock of a process whose id was reused is taken over',
   async () => {
     await leaveBehind(process.ppid, 'feedfeedfeedfeed');
     await (await acquire()).release();
@@ -43,7 +43,7 @@ test.skipIf((await startTimeOf(process.pid)) === '')(
   },
 );
 
-test('a lock that cannot be told from a living one is respected', async () => {
+test('a lock that might belong to a live process is respected', async () => {
   await leaveBehind(process.ppid, '');
   await expect(acquire()).rejects.toMatchObject({
     code: 'postgres_already_running',
@@ -51,7 +51,7 @@ test('a lock that cannot be told from a living one is respected', async () => {
   });
 });
 
-test('of many that find a stale lock at once exactly one gets it', async () => {
+test('of many starters that find a stale lock at once exactly one gets it', async () => {
   for (let round = 0; round < 10; round += 1) {
     await leaveBehind(process.ppid, 'feedfeedfeedfeed');
     const results = await Promise.allSettled(Array.from({ length: 6 }, acquire));

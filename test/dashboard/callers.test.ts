@@ -1,5 +1,5 @@
-// The APIs as somebody, through the dashboard: the right caller, untouched bodies, and answers that cannot run in the
-// dashboard's own origin.
+// The APIs through the dashboard: the right caller, unchanged bodies, and answers that cannot run in the dashboard's
+// origin.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startDashboardWorld, type DashboardWorld, type SignedIn } from '../support/dashboard-world.ts';
@@ -51,12 +51,12 @@ afterAll(async () => {
 });
 
 describe('the caller', () => {
-  test('service is above row-level security', async () => {
+  test('service bypasses row-level security', async () => {
     const { json } = await page.call('/as/service/rest/v1/rpc/me');
     expect(json).toMatchObject({ role: 'service_role' });
   });
 
-  test('anon is nobody', async () => {
+  test('anon has no user', async () => {
     const { json } = await page.call('/as/anon/rest/v1/rpc/me');
     expect(json).toEqual({ role: 'anon' });
   });
@@ -84,7 +84,7 @@ describe('the caller', () => {
     expect(json.sub).toBe(ada);
   });
 
-  test('row-level security decides as for the user themself', async () => {
+  test('row-level security decides as for the user', async () => {
     const written = await page.call(`/as/user:${ada}/rest/v1/notes`, {
       method: 'POST',
       headers: { prefer: 'return=representation' },
@@ -96,7 +96,7 @@ describe('the caller', () => {
     expect((await page.call('/as/service/rest/v1/notes?select=body')).json).toEqual([{ body: 'mine' }]);
   });
 
-  test('a user who was deleted is nobody', async () => {
+  test('a deleted user is refused', async () => {
     const users = '/as/service/auth/v1/admin/users';
     const made = await page.call(users, { method: 'POST', body: { email: 'gone@example.com' } });
     const id = String(made.json.id);
@@ -106,7 +106,7 @@ describe('the caller', () => {
     expect([status, json.code]).toEqual([404, 'not_found']);
   });
 
-  test('headers of the API travel both ways', async () => {
+  test('API headers are forwarded in both directions', async () => {
     const { status, headers } = await page.call('/as/service/rest/v1/notes?limit=1', {
       headers: { prefer: 'count=exact' },
     });
@@ -115,12 +115,12 @@ describe('the caller', () => {
     expect(headers['x-request-id']).toBeDefined();
   });
 
-  test('an error of the API stays in its own words', async () => {
+  test('an error of the API is forwarded unchanged', async () => {
     const { status, json } = await page.call('/as/service/rest/v1/nowhere');
     expect([status, json.code]).toEqual([404, 'PGRST205']);
   });
 
-  test('credentials that come with the request count for nothing', async () => {
+  test('credentials in the request are ignored', async () => {
     const { json } = await page.call('/as/anon/rest/v1/rpc/me', {
       headers: { apikey: world.keys.secret, authorization: `Bearer ${world.keys.secret}` },
     });
@@ -129,7 +129,7 @@ describe('the caller', () => {
 });
 
 describe('functions', () => {
-  test('see the caller, and nothing of the dashboard', async () => {
+  test('see the caller, but no headers of the dashboard', async () => {
     const { status, json, text } = await page.call(`/as/user:${ada}/functions/v1/echo/a/b?c=d`, {
       method: 'POST',
       headers: { 'x-own': 'x', 'sec-fetch-site': 'same-origin', referer: `${world.url}/dashboard/functions` },
@@ -144,7 +144,7 @@ describe('functions', () => {
     expect(text).not.toContain(world.keys.secret);
   });
 
-  test('that ask for a sign-in take users and the service, not anon', async () => {
+  test('that require a sign-in accept users and the service, not anon', async () => {
     expect((await page.call(`/as/user:${ada}/functions/v1/closed`)).status).toBe(200);
     const service = await page.call('/as/service/functions/v1/closed');
     expect(service.status).toBe(200);
@@ -152,7 +152,7 @@ describe('functions', () => {
     expect((await page.call('/as/anon/functions/v1/closed')).status).toBe(401);
   });
 
-  test('cannot loosen what their answers may do to the dashboard', async () => {
+  test('cannot override the security headers of their answers', async () => {
     const { headers } = await page.call('/as/anon/functions/v1/echo');
     expect(headers['content-security-policy']).toMatch(/^sandbox; default-src 'none'/);
     expect(headers['x-content-type-options']).toBe('nosniff');
@@ -164,7 +164,7 @@ describe('functions', () => {
 });
 
 describe('storage', () => {
-  test('a large object goes up and down as it is', async () => {
+  test('a large object is uploaded and downloaded unchanged', async () => {
     const bytes = randomBytes(3 * 1024 * 1024);
     const up = await page.call('/as/service/storage/v1/object/docs/big.bin', {
       method: 'POST',
@@ -199,7 +199,7 @@ describe('storage', () => {
   );
 });
 
-test('one line in the log a request, and it names the API', async () => {
+test('each request has one log line, which names the API', async () => {
   const { headers } = await page.call('/as/anon/rest/v1/notes?id=eq.42');
   const id = headers['x-request-id'] ?? '';
   await expect.poll(() => world.log()).toContain(id);

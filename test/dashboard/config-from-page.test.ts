@@ -1,4 +1,4 @@
-// What the dashboard writes into svc.yaml is served: by `svc dev` through its watcher, by `svc serve` at once.
+// Changes that the dashboard writes are served: by `svc dev` through its watcher, by `svc serve` at once.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -66,7 +66,7 @@ async function apply(call: Call): Promise<ConfigApplied> {
 const readsStars = async ({ url, publishableKey }: SvcProcess): Promise<number> =>
   (await fetch(`${url}/rest/v1/tips?select=stars`, { headers: { apikey: publishableKey } })).status;
 
-test('svc dev takes a file that was replaced as it takes one that was edited', async () => {
+test('svc dev reloads a replaced file like an edited one', async () => {
   svc = await startSvc({
     command: 'dev',
     config: project.config,
@@ -77,7 +77,7 @@ test('svc dev takes a file that was replaced as it takes one that was edited', a
   expect(pending).toBeNull();
   expect(readFileSync(project.config, 'utf8')).toBe(text);
   await expect.poll(async () => await readsStars(svc as SvcProcess)).toBe(200);
-  // And the next change of the file, too: the watcher has not lost it with the replaced one.
+  // The watcher must also see the next change after the file was replaced.
   const reloads = svc.output().match(/reloaded/g)?.length ?? 0;
   const { version } = (await (await call('GET', '/config')).json()) as ConfigFile;
   const again = await call('POST', '/config/apply', {
@@ -96,14 +96,14 @@ const serve = (...flags: string[]): Promise<SvcProcess> =>
     arguments: flags,
   });
 
-test('svc serve takes it before it answers, and migrates as it was told to', async () => {
+test('svc serve reloads before it answers, and migrates with --migrate', async () => {
   svc = await serve('--migrate', '--dashboard', 'readwrite');
   const applied = await apply(await signIn(svc));
   expect(applied.pending).toEqual({ kind: 'in-sync' });
   expect(await readsStars(svc)).toBe(200);
 });
 
-test('svc serve without --migrate takes it, and says what the database lacks', async () => {
+test('svc serve without --migrate reloads, and lists the pending migration steps', async () => {
   svc = await serve('--dashboard', 'readwrite');
   const { pending } = await apply(await signIn(svc));
   expect(pending).toMatchObject({
@@ -113,7 +113,7 @@ test('svc serve without --migrate takes it, and says what the database lacks', a
   expect(await readsStars(svc)).toBe(404);
 });
 
-test('a dashboard to look at plans a change and does not make it', async () => {
+test('a read-only dashboard can plan a change but not apply it', async () => {
   svc = await serve('--dashboard', 'readonly');
   const call = await signIn(svc);
   const { text, version } = (await (await call('GET', '/config')).json()) as ConfigFile;
@@ -136,7 +136,7 @@ const hello = async ({ url }: SvcProcess, name: string): Promise<[number, string
   return [answer.status, await answer.text()];
 };
 
-test('svc serve answers with a function that was made on the page, and with its source as it was saved', async () => {
+test('svc serve runs a function created on the page, and its source as saved', async () => {
   svc = await serve('--migrate', '--dashboard', 'readwrite');
   const call = await signIn(svc);
   const made = await call('POST', '/functions', { name: 'greet', language: 'js', authRequired: false });
@@ -162,10 +162,10 @@ test('svc serve answers with a function that was made on the page, and with its 
     { taken: true, error: null },
   ]);
   expect(await hello(svc, 'greet')).toEqual([200, 'second']);
-  // What does not load is said at once, and not by the next caller.
+  // A load error is returned by the save.
   const [status, broken] = await save('export default async () => (;');
   expect([status, broken.taken, broken.error]).toEqual([200, true, expect.stringContaining('SyntaxError')]);
-  // What a start would refuse is not written.
+  // A source that a start would refuse is not written.
   const [refused, { code }] = await save('export default async (req, ctx) => ctx.serviceClient;');
   expect([refused, code]).toEqual([422, 'service_client_in_public_function']);
   expect(readFileSync(join(project.directory, 'functions/greet.js'), 'utf8')).toContain('(;');
@@ -216,7 +216,7 @@ test('with a second instance on the same database no file is changed', { timeout
   } finally {
     await other.stop();
   }
-  // Alone again.
+  // A single instance again.
   await expect
     .poll(async () => ((await (await call('GET', '/config')).json()) as ConfigFile).editable)
     .toBe(true);

@@ -1,5 +1,5 @@
-// Changes of svc.yaml through the dashboard: planned without touching anything, applied whole or not at all, and
-// never over what somebody else wrote meanwhile.
+// Changes of svc.yaml through the dashboard: planned without side effects, applied completely or not at all, and never
+// over somebody else's change.
 import {
   chmodSync,
   lstatSync,
@@ -80,17 +80,17 @@ const columns = async (): Promise<string[]> =>
     )
   ).map(({ name }) => name);
 
-describe('what changes nothing', () => {
+describe('reading and planning', () => {
   beforeAll(async () => await start());
   afterAll(async () => await world.close());
 
-  test('the file is shown as it is written, variables by their names', async () => {
+  test('the file is shown as written, with variables by name', async () => {
     const file = await read();
     expect(file).toMatchObject({ name: 'svc.yaml', text: YAML, editable: true });
     expect(file.version).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  test('a plan says what would change in the file and the database, and changes neither', async () => {
+  test('a plan lists what would change in the file and the database, and changes neither', async () => {
     const { version } = await read();
     const plan = (await send('POST', '/config/plan', { version, edits: [ADD_FIELD] })).json as ConfigPlan;
     expect(plan.text).toContain('# in one line');
@@ -105,7 +105,7 @@ describe('what changes nothing', () => {
     expect(await columns()).toEqual(['id', 'title']);
   });
 
-  test('mistakes come with their places, and no value of a variable is in them', async () => {
+  test('mistakes have locations, and contain no value of a variable', async () => {
     const { version } = await read();
     const edits = [
       { kind: 'set', path: ['server', 'port'], value: '${SVC_NUMBER}' },
@@ -121,13 +121,13 @@ describe('what changes nothing', () => {
         message: 'expected a number, found "${SVC_NUMBER}"',
         hint: null,
       });
-      // The table without `rls` is a warning, and no reason to refuse.
+      // The table without `rls` is only a warning.
       expect(answer.json.mistakes).toHaveLength(2);
     }
     expect(onDisk()).toBe(YAML);
   });
 
-  test('a plan names the variables, and does not say what is in them', async () => {
+  test('a plan names variables, but does not show their values', async () => {
     const { version } = await read();
     const field = {
       name: 'kept',
@@ -176,7 +176,7 @@ describe('changes', () => {
   beforeEach(async () => await start());
   afterEach(async () => await world.close());
 
-  test('applying writes the planned text, comments and order kept, and the database follows with the reload', async () => {
+  test('applying writes the planned text, keeps comments and order, and the reload migrates the database', async () => {
     const { version } = await read();
     chmodSync(world.file, 0o640);
     const applied = (await send('POST', '/config/apply', { version, edits: [ADD_FIELD] }))
@@ -190,13 +190,13 @@ describe('changes', () => {
     expect(await read()).toMatchObject({ version: applied.version, text: applied.text });
     expect(statSync(world.file).mode & 0o777).toBe(0o640);
     expect(readdirSync(world.directory)).toEqual(['svc.yaml']);
-    // Under svc dev the watcher takes it.
+    // Under svc dev the watcher reloads it.
     expect(applied.pending).toBeNull();
     await world.reload();
     expect(await columns()).toEqual(['id', 'title', 'done']);
   });
 
-  test('a whole text is taken as well as edits', async () => {
+  test('a complete text is accepted as well as edits', async () => {
     const { version } = await read();
     const text = YAML.replace('- { name: title, type: text }', '- { name: title, type: text, unique: true }');
     const plan = (await send('POST', '/config/plan', { version, text })).json as ConfigPlan;
@@ -205,7 +205,7 @@ describe('changes', () => {
     expect(onDisk()).toBe(text);
   });
 
-  test('a change against a file that is not there any more is refused and loses nothing', async () => {
+  test('a change against an outdated version is refused and changes nothing', async () => {
     const { version } = await read();
     const theirs = YAML.replace('to be done', 'left to do');
     writeFileSync(world.file, theirs);
@@ -216,7 +216,7 @@ describe('changes', () => {
     expect(onDisk()).toBe(theirs);
   });
 
-  test('of many changes at once one goes through, and the others are told', async () => {
+  test('of many concurrent changes one is applied, and the others are refused', async () => {
     const { version } = await read();
     const all = await Promise.all(
       Array.from({ length: 6 }, (_, index) =>
@@ -231,7 +231,7 @@ describe('changes', () => {
     expect(onDisk().match(/field_\d/g)).toHaveLength(1);
   });
 
-  test('what the database cannot follow is shown by the plan and refused by apply', async () => {
+  test('a change that cannot be migrated is shown by the plan and refused by apply', async () => {
     await world.owner.query(raw(`insert into todos values (1, 'no number')`));
     const { version } = await read();
     const edits = [{ kind: 'set', path: ['tables', 'todos', 'fields', 1, 'type'], value: 'integer' }];
@@ -245,7 +245,7 @@ describe('changes', () => {
     expect(onDisk()).toBe(YAML);
   });
 
-  test('a link to the file stays a link', async () => {
+  test('a symbolic link to the file stays a link', async () => {
     const elsewhere = join(world.directory, 'elsewhere');
     mkdirSync(elsewhere);
     renameSync(world.file, join(elsewhere, 'shared.yaml'));
@@ -257,14 +257,14 @@ describe('changes', () => {
     expect(readdirSync(elsewhere)).toEqual(['shared.yaml']);
   });
 
-  test('a file that is gone is said to be', async () => {
+  test('a missing file is reported', async () => {
     renameSync(world.file, `${world.file}.away`);
     const answer = await send('GET', '/config');
     expect([answer.status, answer.json.code]).toEqual([409, 'file_unreadable']);
   });
 });
 
-describe('with a file or a reload of its own', () => {
+describe('with its own file or reload', () => {
   afterEach(async () => await world.close());
 
   test('a file that changes while the plan is made is not overwritten', async () => {
@@ -272,7 +272,7 @@ describe('with a file or a reload of its own', () => {
     let asked = 0;
     await start({
       following: {
-        // Called for the change itself: after its version was looked at, and before it is written.
+        // Called during the change: after the version check and before the write.
         variables: () => {
           asked += 1;
           writeFileSync(world.file, theirs);
@@ -288,7 +288,7 @@ describe('with a file or a reload of its own', () => {
     expect(readdirSync(world.directory)).toEqual(['svc.yaml']);
   });
 
-  test('a remote file can be looked at only', async () => {
+  test('a remote file is read-only', async () => {
     await start();
     const snapshot = world.context.snapshot();
     const source = { name: 'https://example.com/svc.yaml', directory: undefined, text: YAML };
@@ -300,7 +300,7 @@ describe('with a file or a reload of its own', () => {
     expect([answer.status, answer.json.code]).toEqual([409, 'not_editable']);
   });
 
-  test('a service that was given a way to reload takes the file at once, and says what is pending', async () => {
+  test('with a reload function, the file is loaded at once and pending steps are returned', async () => {
     const reloads: string[] = [];
     await start(
       { following: { reload: () => Promise.resolve(void reloads.push(onDisk())), strict: true } },
@@ -315,7 +315,7 @@ describe('with a file or a reload of its own', () => {
       steps: [expect.stringContaining('tables.todos.fields.done')],
       problems: [],
     });
-    // `--strict` counts for what is written here too.
+    // `--strict` applies to these changes too.
     const open = await send('POST', '/config/plan', {
       version: applied.version,
       edits: [{ kind: 'delete', path: ['tables', 'todos', 'rls'] }],
@@ -323,14 +323,14 @@ describe('with a file or a reload of its own', () => {
     expect([open.status, open.json.mistakes?.[0]?.path]).toEqual([422, 'tables.todos']);
   });
 
-  test('a reload that fails is told, with nothing of its inside', async () => {
+  test('a failed reload is reported without internals', async () => {
     await start({ following: { reload: () => Promise.reject(new Error(`${CANARY} in a stack`)) } });
     const { version } = await read();
     const answer = await send('POST', '/config/apply', { version, edits: [ADD_FIELD] });
     expect([answer.status, answer.json.code]).toEqual([500, 'config_not_taken']);
   });
 
-  test('a schema that a newer one replaced is not gone back to unasked', async () => {
+  test('a schema superseded by a newer one is not restored automatically', async () => {
     await start({}, false);
     const first = await read();
     await send('POST', '/config/apply', { version: first.version, edits: [ADD_FIELD] });

@@ -1,4 +1,4 @@
-// Overview, what is pending, the secret key, code functions and their sources, and the log.
+// Overview, pending migration, the secret key, code functions and their sources, and the log.
 import { existsSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ afterAll(async () => {
   await world.close();
 });
 
-test('the overview says what there is', async () => {
+test('the overview shows versions, health and counts', async () => {
   const { status, json } = await page.call('/overview');
   expect(status).toBe(200);
   expect(json).toMatchObject({
@@ -59,14 +59,14 @@ test('the overview says what there is', async () => {
   expect(json.health.memoryBytes).toBeGreaterThan(10_000_000);
 });
 
-test('the secret key is given to whoever asks for it as the page does', async () => {
+test('the secret key is returned to a request like the page’s', async () => {
   expect((await page.call('/keys/secret', { method: 'POST' })).json).toEqual({
     secretKey: world.keys.secret,
   });
   expect((await page.call('/keys/secret')).status).toBe(404);
 });
 
-test('what is pending is named', async () => {
+test('pending steps are listed', async () => {
   expect((await page.call('/pending')).json).toEqual({ kind: 'in-sync' });
   await world.owner.query(sql`alter table public.closed drop column body`);
   const { json } = await page.call('/pending');
@@ -75,7 +75,7 @@ test('what is pending is named', async () => {
 });
 
 describe('code functions', () => {
-  test('are listed with what loading them said, and the names of their variables only', async () => {
+  test('are listed with their load errors, and with only the names of their variables', async () => {
     await expect
       .poll(async () => (await page.call('/functions')).json.functions[1].error)
       .toContain('broken at the top');
@@ -93,7 +93,7 @@ describe('code functions', () => {
     });
   });
 
-  test('a source is read, changed, and not changed over a change of somebody else', async () => {
+  test('a source is read and changed, but not over somebody else’s change', async () => {
     const path = join(world.directory, 'functions/hello.js');
     const { json: source } = await page.call('/functions/hello/source');
     expect(source).toMatchObject({ file: 'functions/hello.js', text: HELLO });
@@ -116,7 +116,7 @@ describe('code functions', () => {
     expect(readFileSync(path, 'utf8')).toBe(text);
   });
 
-  test('of two saves of the same version one wins', async () => {
+  test('of two saves against the same version one is applied', async () => {
     const { json: source } = await page.call('/functions/linked/source');
     const saves = await Promise.all(
       ['a', 'b', 'c', 'd'].map((text) =>
@@ -133,7 +133,7 @@ describe('code functions', () => {
     },
   );
 
-  test('a link out of the project is not followed, for reading or writing', async () => {
+  test('a link that leads outside the project is not followed, neither to read nor to write', async () => {
     const link = join(world.directory, 'functions/linked.js');
     rmSync(link);
     const outside = `${world.directory}-outside.js`;
@@ -153,7 +153,7 @@ describe('code functions', () => {
     }
   });
 
-  test('a new one is written and declared, and the rest of the file stays as it is', async () => {
+  test('a new function is written and declared, and the rest of the file is unchanged', async () => {
     const made = await page.call('/functions', {
       method: 'POST',
       body: { name: 'fresh', language: 'js', authRequired: true },
@@ -206,7 +206,7 @@ describe('the log', () => {
     expect(grave.some(({ functionName }) => functionName === 'broken')).toBe(true);
   });
 
-  test('goes on from a number', async () => {
+  test('continues after a sequence number', async () => {
     const all = await linesOf();
     const middle = all[3]?.seq ?? 0;
     const rest = await linesOf(`?after=${middle}`);
@@ -217,7 +217,7 @@ describe('the log', () => {
     expect((await page.call(`/logs${query}`)).status).toBe(400);
   });
 
-  test('streams what comes, and ends when the service stops', async () => {
+  test('streams new lines, and ends when the service stops', async () => {
     const other = await startDashboardWorld('version: 1\n');
     const { cookie } = await other.signIn();
     let text = '';

@@ -1,4 +1,4 @@
-// The page: its policy, its files and their caching, and what is said when it was not built.
+// The page: its security policy, its files and their caching, and the answer when it was not built.
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ const EXPECTED_HEADERS = {
   'x-frame-options': 'DENY',
 };
 
-test('before it is built, it says how to build it; afterwards it is there', async () => {
+test('before it is built, the answer says how to build it; afterwards it is served', async () => {
   const before = await world.send('/dashboard/');
   expect(before.status).toBe(503);
   expect(before.text).toContain('npm run build');
@@ -39,13 +39,13 @@ test('before it is built, it says how to build it; afterwards it is there', asyn
   expect((await world.send('/dashboard/')).status).toBe(200);
 });
 
-test('/dashboard leads to /dashboard/', async () => {
+test('/dashboard redirects to /dashboard/', async () => {
   const { status, headers } = await world.send('/dashboard');
   expect(status).toBe(302);
   expect(headers['location']).toBe('/dashboard/');
 });
 
-test('every address below is the page, with a nonce used once', async () => {
+test('every address below it is the page, with a fresh nonce', async () => {
   const first = await world.send('/dashboard/tables?table=notes');
   const second = await world.send('/dashboard/users/deep/link');
   for (const { status, headers, text } of [first, second]) {
@@ -62,7 +62,7 @@ test('every address below is the page, with a nonce used once', async () => {
   expect(first.text).not.toBe(second.text);
 });
 
-test('files with a digest in their name are kept for ever, others for an hour', async () => {
+test('files with a hash in their name are cached forever, others for an hour', async () => {
   const script = await world.send('/dashboard/assets/main-1a.js');
   expect(script.text).toBe(SCRIPT);
   expect(script.headers).toMatchObject({
@@ -78,7 +78,7 @@ test('files with a digest in their name are kept for ever, others for an hour', 
   });
 });
 
-test('scripts are packed for whoever takes it', async () => {
+test('scripts are compressed if the client accepts gzip', async () => {
   const { body } = await fetchRaw('/dashboard/assets/main-1a.js', 'br, gzip');
   expect(body.length).toBeLessThan(SCRIPT.length / 10);
   expect(gunzipSync(body).toString()).toBe(SCRIPT);
@@ -96,7 +96,7 @@ test('a missing script is a 404, not the page', async () => {
   expect((await world.send('/dashboard/assets/gone-2b.js')).status).toBe(404);
 });
 
-test('another build beside the running service is seen', async () => {
+test('a new build is served without a restart', async () => {
   expect((await world.send('/dashboard/assets/main-9z.js')).status).toBe(404);
   writeFileSync(join(folder, 'assets/main-9z.js'), 'newer');
   writeFileSync(join(folder, 'index.html'), '<title>newer</title>');
@@ -105,7 +105,7 @@ test('another build beside the running service is seen', async () => {
   expect((await world.send('/dashboard/assets/main-9z.js')).text).toBe('newer');
 });
 
-test('the API answers with the same headers, and is never kept', async () => {
+test('the API answers with the same headers, and is never cached', async () => {
   for (const path of ['/dashboard/api/session', '/dashboard/api/overview', '/dashboard/api/nowhere']) {
     const { headers } = await world.send(path);
     expect(headers).toMatchObject({ ...EXPECTED_HEADERS, 'cache-control': 'no-store' });
@@ -113,7 +113,7 @@ test('the API answers with the same headers, and is never kept', async () => {
   }
 });
 
-/** As it is on the wire: `fetch` would unpack it. */
+/** The raw bytes: `fetch` would decompress them. */
 async function fetchRaw(path: string, encodings: string): Promise<{ body: Buffer }> {
   const { request } = await import('node:http');
   return await new Promise((resolve, reject) => {

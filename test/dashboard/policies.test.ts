@@ -1,5 +1,5 @@
-// POST /dashboard/api/policies/explain says what PostgreSQL does: each verdict is held against the row really being
-// selected through the data API, and really changed and deleted, as the same caller.
+// POST /dashboard/api/policies/explain agrees with PostgreSQL: each verdict is compared with really selecting, changing
+// and deleting the row as the same caller.
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ExplainPolicies, OperationVerdict } from '../../src/dashboard-api/contract.ts';
@@ -14,7 +14,7 @@ const BOB = '22222222-2222-4222-8222-222222222222';
 const GUEST = '33333333-3333-4333-8333-333333333333';
 const OTHER_SCHEMA = 'Other Place';
 
-/** Tables and policies by hand: every combination the file can write, and those it cannot. */
+/** Tables and policies in SQL: every combination that svc.yaml can express, and those it cannot. */
 const SCHEMA = `
   create table open_one (id int primary key, note text);
   create table closed (id int primary key, note text);
@@ -183,7 +183,7 @@ test(
       }
     });
     expect(wrong).toEqual([]);
-    // Every operation was both allowed and refused somewhere.
+    // Every operation was allowed at least once and refused at least once.
     expect(seen.size).toBe(8);
   },
 );
@@ -262,13 +262,13 @@ const verdictOf = (explained: ExplainPolicies, operation: string): OperationVerd
   return found;
 };
 
-test('a verdict names the policy that decided, and what each one came to', async () => {
+test('a verdict names the deciding policy and the result of each one', async () => {
   const explained = await explain(public_('owned'), `user:${BOB}`, { id: '1' });
   expect(explained).toMatchObject({
     role: 'authenticated',
     claims: { sub: BOB, role: 'authenticated', email: 'bob@example.com', aal: 'aal1' },
     rowSecurity: true,
-    // 2^53 + 1 would be rounded on its way through JavaScript.
+    // JavaScript would round 2^53 + 1.
     row: { id: 1, owner: ADA, note: 'private', amount: 1.1, big: '9007199254740993' },
   });
   const select = verdictOf(explained, 'select');
@@ -301,7 +301,7 @@ test('a verdict names the policy that decided, and what each one came to', async
   ]);
 });
 
-test('errors and nulls are outcomes with words', async () => {
+test('errors and nulls are outcomes with a reason', async () => {
   const failing = verdictOf(await explain(public_('failing'), 'anon', { id: '20' }), 'select');
   expect(failing.policies[0]?.using?.outcome).toEqual({ kind: 'error', message: 'division by zero' });
   expect(failing.reason).toContain('division by zero');
@@ -309,7 +309,7 @@ test('errors and nulls are outcomes with words', async () => {
   expect(nulls.policies.map(({ using }) => using?.outcome.kind)).toContain('null');
 });
 
-test('without a privilege, without security and above it no policy is asked, and the reason says so', async () => {
+test('without a privilege, without row security or with a bypass no policy is evaluated, and the reason says so', async () => {
   const reason = async (table: string, caller: string): Promise<string> =>
     verdictOf(await explain(public_(table), caller, { id: '1' }), 'select').reason;
   expect(await reason('ungranted', 'anon')).toBe(
@@ -321,7 +321,7 @@ test('without a privilege, without security and above it no policy is asked, and
   expect(verdictOf(await explain(public_('readable'), 'anon', { id: '1' }), 'update').granted).toBe(false);
 });
 
-test('what a policy does while it is asked is undone', async () => {
+test('side effects of evaluating a policy are rolled back', async () => {
   await world.owner.query(
     raw(`create table touched (n int); grant all on touched to anon;
       create function touch() returns boolean language sql security definer as 'insert into touched values (1) returning true';

@@ -1,4 +1,4 @@
-// Signing in to the dashboard and out again: by key, without one on this machine, over https, after a change of keys.
+// Signing in to the dashboard and out: with the key, without it on this machine, over https, after a change of keys.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DashboardSessions } from '../../src/dashboard-api/session/session.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
@@ -24,7 +24,7 @@ const signInWith = (key: string, headers: Record<string, string> = {}): ReturnTy
   });
 
 describe('with the secret key', () => {
-  test('nobody is signed in at first, and nothing is told about the project', async () => {
+  test('before signing in nothing about the project is shown', async () => {
     const { status, json } = await world.send(SESSION);
     expect(status).toBe(200);
     expect(json).toEqual({
@@ -36,7 +36,7 @@ describe('with the secret key', () => {
     });
   });
 
-  test('the key opens a session that lives in a cookie scripts cannot read', async () => {
+  test('the key opens a session in a cookie that scripts cannot read', async () => {
     const { status, json, headers } = await signInWith(world.keys.secret);
     expect(status).toBe(200);
     expect(json).toMatchObject({ signedIn: true, project: { name: 'shop', dev: false } });
@@ -48,7 +48,7 @@ describe('with the secret key', () => {
     expect(again.json).toMatchObject({ signedIn: true, csrf: json.csrf });
   });
 
-  test('the cookie is for https alone where the browser came by https', async () => {
+  test('the cookie is Secure if the browser uses https', async () => {
     const { status, headers } = await signInWith(world.keys.secret, { origin: `https://${world.host}` });
     expect(status).toBe(200);
     expect(headers['set-cookie']).toMatch(/; Secure$/);
@@ -65,7 +65,7 @@ describe('with the secret key', () => {
     expect(headers['set-cookie']).toBeUndefined();
   });
 
-  test('only a digest of the token is kept', async () => {
+  test('only a digest of the token is stored', async () => {
     const { cookie } = await world.signIn();
     const token = cookie.split('=')[1] ?? '';
     const rows = await world.owner.query(sql`select * from svc_meta.dashboard_sessions`);
@@ -76,7 +76,7 @@ describe('with the secret key', () => {
     expect(found).toBeUndefined();
   });
 
-  test('signing out ends the session for whoever else has the cookie', async () => {
+  test('signing out ends the session on the server', async () => {
     const page = await world.signIn();
     expect((await page.call('/overview')).status).toBe(200);
     const out = await page.call('/session', { method: 'DELETE' });
@@ -87,7 +87,7 @@ describe('with the secret key', () => {
     expect(after.json.code).toBe('dashboard_signed_out');
   });
 
-  test('a session that was not used for twelve hours is over', async () => {
+  test('a session expires after twelve hours without use', async () => {
     const page = await world.signIn();
     await world.owner.query(
       sql`update svc_meta.dashboard_sessions set expires_at = now() - interval '1 second'`,
@@ -95,7 +95,7 @@ describe('with the secret key', () => {
     expect((await page.call('/overview')).status).toBe(401);
   });
 
-  test('use keeps a session alive, but not beyond a week', async () => {
+  test('use extends a session, but not beyond a week', async () => {
     const page = await world.signIn();
     await world.owner.query(sql`
       update svc_meta.dashboard_sessions
@@ -120,7 +120,7 @@ test('a new secret key ends every session', async () => {
   expect(await after.find(token)).toBeUndefined();
 });
 
-test('wrong keys are limited by address, by a count that every instance shares', async () => {
+test('wrong keys are limited by address, across all instances', async () => {
   const limited = await startDashboardWorld(FILE);
   try {
     const tries = await Promise.all(
@@ -133,7 +133,7 @@ test('wrong keys are limited by address, by a count that every instance shares',
       ),
     );
     const refused = tries.filter(({ status }) => status === 429);
-    // All but a few that time gave back on a slow machine.
+    // A few may be allowed again on a slow machine, because the limit refills.
     expect(tries.filter(({ status }) => status === 401).length).toBeGreaterThanOrEqual(30);
     expect(refused.length).toBeGreaterThan(0);
     expect(Number(refused[0]?.headers['retry-after'])).toBeGreaterThan(0);
@@ -154,7 +154,7 @@ describe('without a key, under `svc dev`', () => {
   const local = (headers: Record<string, string> = {}): ReturnType<DashboardWorld['send']> =>
     dev.send(`${SESSION}/local`, { method: 'POST', headers: { origin: dev.url, ...headers } });
 
-  test('the person at this machine is let in', async () => {
+  test('a request from this machine is signed in', async () => {
     expect((await dev.send(SESSION)).json.localSignIn).toBe(true);
     const { status, json, headers } = await local({ 'sec-fetch-site': 'same-origin' });
     expect(status).toBe(200);
@@ -168,7 +168,7 @@ describe('without a key, under `svc dev`', () => {
     expect((await local({ host, origin: `http://${host}` })).status).toBe(200);
   });
 
-  test('`svc serve` lets nobody in without a key', async () => {
+  test('`svc serve` always requires a key', async () => {
     const answer = await world.send(`${SESSION}/local`, { method: 'POST', headers: { origin: world.url } });
     expect(answer.status).toBe(403);
     expect(answer.json.code).toBe('not_local');

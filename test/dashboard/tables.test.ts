@@ -1,4 +1,4 @@
-// GET /dashboard/api/tables and /sql-functions: what is shown of the schema, and what never is.
+// GET /dashboard/api/tables and /sql-functions: what they show of the schema, and what they never show.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { SqlFunctionList, TableInfo, TableList } from '../../src/dashboard-api/contract.ts';
 import { sqlFunctionRoutes } from '../../src/dashboard-api/routes/sql-functions.ts';
@@ -80,12 +80,12 @@ test('declared and exposed relations are listed, and no others', () => {
   expect(table('totals')).toMatchObject({ kind: 'view', primaryKey: ['id'], rowSecurity: false });
 });
 
-test('columns, keys, indexes and sizes are the ones of the database', () => {
+test('columns, keys, indexes and sizes match the database', () => {
   expect(table('todos').columns).toMatchObject([
     { name: 'id', type: 'uuid', notNull: true },
     { name: 'list_id', type: 'bigint', category: 'N' },
     { name: 'tags', type: 'text[]', category: 'A', notNull: false, enumLabels: null },
-    // `enum:` of the file is a check; the page offers its values all the same.
+    // `enum:` in the file is a check constraint; its values are listed as well.
     { name: 'state', type: 'text', category: 'S', enumLabels: ['open', 'done'] },
   ]);
   expect(table('todos').foreignKeys).toMatchObject([
@@ -101,7 +101,7 @@ test('columns, keys, indexes and sizes are the ones of the database', () => {
   expect(table('todos').estimatedRows).toBe(-1);
 });
 
-test('policies are shown as PostgreSQL has them', () => {
+test('policies are shown as in PostgreSQL', () => {
   expect(table('lists')).toMatchObject({ rowSecurity: false, policies: [] });
   const { rowSecurity, policies } = table('todos');
   expect(rowSecurity).toBe(true);
@@ -119,7 +119,7 @@ test('policies are shown as PostgreSQL has them', () => {
   );
 });
 
-test('a size grows and a policy made by hand appears without a reload', async () => {
+test('a grown size and a policy created by hand appear without a reload', async () => {
   await world.owner.query(raw('create policy by_hand on todos for insert with check (true)'));
   const { tables: now } = (await world.call('GET', '/tables')).json as TableList;
   expect(now.find(({ name }) => name === 'todos')?.policies).toContainEqual({
@@ -159,7 +159,7 @@ test('SQL functions come with their arguments, declared and exposed', async () =
   ]);
 });
 
-test("the product's own tables are never shown, also when something says they are exposed", () => {
+test("the product's own tables are never shown, even if they are exposed", () => {
   const snapshot = world.context.snapshot();
   const forged = {
     ...snapshot,

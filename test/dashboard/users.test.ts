@@ -1,4 +1,4 @@
-// Users, mail and auth settings as the dashboard shows them, with canaries where secrets are.
+// Users, mail and auth settings in the dashboard, with canaries as secrets.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { authSettingsRoutes } from '../../src/dashboard-api/routes/auth-settings.ts';
@@ -111,7 +111,7 @@ test('users are listed newest first, in pages, with the total', async () => {
   expect(second.users.map(({ id }) => id)).toEqual([ada.id]);
 });
 
-test('a search is for a part of an address, a phone number or an id, and knows no wildcards', async () => {
+test('a search finds part of an email address, phone number or id, and has no wildcards', async () => {
   expect(await found('ADA@')).toEqual(['ada@example.com']);
   expect(await found('under_score')).toEqual(['under_score@example.com']);
   expect(await found('%')).toEqual([]);
@@ -141,12 +141,12 @@ test.each(['nobody', '99999999-9999-4999-8999-999999999999'])('there is no user 
   expect((await world.call('DELETE', `/users/${id}/sessions`)).status).toBe(404);
 });
 
-test('signing out ends that session, then all of them, and leaves a line in the audit log', async () => {
+test('signing out ends one session, then all of them, and is recorded in the audit log', async () => {
   const { sessions } = await get<UserDetail>(`/users/${ada.id}`);
   const [newest, oldest] = sessions;
   const other = await get<UserList>('/users?search=underscore');
   const elsewhere = await get<UserDetail>(`/users/${other.users[0]?.id ?? ''}`);
-  // Somebody else's session is not among this user's.
+  // Another user's session cannot be ended under this user.
   const foreign = await world.call('DELETE', `/users/${ada.id}/sessions/${elsewhere.sessions[0]?.id ?? ''}`);
   expect([foreign.status, foreign.json.code]).toEqual([404, 'session_not_found']);
   expect((await world.call('DELETE', `/users/${ada.id}/sessions/${newest?.id ?? ''}`)).status).toBe(204);
@@ -164,7 +164,7 @@ test('signing out ends that session, then all of them, and leaves a line in the 
   expect(audited).toEqual([{ user: ada.id }, { user: ada.id }]);
 });
 
-test('caught mail is listed with its text, and its HTML is a page in a sandbox of its own', async () => {
+test('caught mail is listed with its text, and its HTML is a sandboxed page', async () => {
   const list = await get<MailList>('/mail');
   expect(list.caught).toBe(true);
   const [mail] = list.mails;
@@ -184,7 +184,7 @@ test('caught mail is listed with its text, and its HTML is a page in a sandbox o
   expect(page.text).toMatch(/^<!doctype html><base target="_blank">/);
 });
 
-test('the HTML of a preview is a page in a sandbox, and nobody else’s words', async () => {
+test('the HTML of a preview is a sandboxed page, and cannot be forged', async () => {
   const keep = async (html: string): Promise<string> =>
     ((await world.call('POST', '/auth/templates/page', { html })).json as MailPage).path;
   const path = await keep('<p style="color:red">Hello</p><script>alert(1)</script>');
@@ -203,7 +203,7 @@ test('the HTML of a preview is a page in a sandbox, and nobody else’s words', 
   expect([refused.status, refused.json.code]).toEqual([413, 'preview_too_large']);
 });
 
-test('mail that was sent keeps its content for its recipient', async () => {
+test('the content of sent mail is not shown', async () => {
   await world.owner.query(raw(`update auth.mail_outbox set state = 'sent'`));
   const { mails } = await get<MailList>('/mail');
   expect(mails[0]).toMatchObject({ state: 'sent', text: null, hasHtml: false });
@@ -211,7 +211,7 @@ test('mail that was sent keeps its content for its recipient', async () => {
   expect((await world.call('GET', '/mail/nothing/html')).status).toBe(404);
 });
 
-test('settings are shown without what is secret in them', async () => {
+test('settings are shown without secrets', async () => {
   const settings = await get<AuthSettings>('/auth');
   expect(settings).toMatchObject({
     allowAnonymous: true,
@@ -263,7 +263,7 @@ async function preview(body: unknown): Promise<MailPreview> {
   return answer.json as MailPreview;
 }
 
-test('a preview is rendered as the mail would be, escaped by context', async () => {
+test('a preview is rendered like the mail, escaped by context', async () => {
   expect(
     await preview({
       kind: 'confirm',
@@ -304,7 +304,7 @@ test.each([
     });
 });
 
-test('a preview of a mail nobody sends, or of something else, is refused', async () => {
+test('a preview of an unknown mail kind or with a bad body is refused', async () => {
   const unknown = await world.call('POST', '/auth/templates/preview', {
     kind: 'toString',
     subject: '',
@@ -314,7 +314,7 @@ test('a preview of a mail nobody sends, or of something else, is refused', async
   expect((await world.call('POST', '/auth/templates/preview', { kind: 'confirm' })).status).toBe(400);
 });
 
-test('no answer held a secret', async () => {
+test('no answer contained a secret', async () => {
   const stored = await world.owner.query<{ secret: string }>(
     raw(`
     select encrypted_password as secret from auth.users where encrypted_password is not null

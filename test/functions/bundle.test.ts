@@ -1,4 +1,4 @@
-// Bundles end to end: what `svc bundle` makes, `serve` runs, and nothing but it.
+// Bundles end to end: `serve` runs exactly what `svc bundle` packed.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -63,7 +63,7 @@ const HELLO = {
   'functions/lib/word.js': "export const word = 'bundled';",
 };
 
-test('serve runs the bundle, not what lies beside the file', async () => {
+test('serve runs the bundle, not the sources beside svc.yaml', async () => {
   const root = project(HELLO);
   const built = await build(root, [declared('hello')]);
   world = await startWorld({
@@ -87,7 +87,7 @@ test('serve runs the bundle, not what lies beside the file', async () => {
   ).rejects.toMatchObject({ code: 'function_file_missing' });
 });
 
-test('the same sources make the same bytes, wherever and whenever', async () => {
+test('the same sources give the same bytes, independent of place and time', async () => {
   const hashes: string[] = [];
   for (let n = 0; n < 2; n++) {
     const built = await build(project(HELLO), [declared('hello')]);
@@ -100,7 +100,7 @@ test('the same sources make the same bytes, wherever and whenever', async () => 
   expect(hashes[0]).toBe(hashes[1]);
 });
 
-test('what is inside: sources and TypeScript, no secrets, no links', async () => {
+test('a bundle contains sources and TypeScript, no secrets, no links', async () => {
   const root = project({
     ...HELLO,
     'functions/typed.ts': 'const n: number = 1; export default async () => ({ body: { n } });',
@@ -155,7 +155,7 @@ test('a handler that does not load from the bundle is refused', async () => {
   await (await build(root, [declared('hello')], false)).close();
 });
 
-test('dependencies come from the lockfile, and disagreement is refused', async () => {
+test('dependencies come from the lockfile; a lockfile out of sync is refused', async () => {
   const root = project({
     ...HELLO,
     'functions/vendor/pack/package.json':
@@ -230,12 +230,12 @@ test.skipIf(!s3ServerAvailable())(
     await expect(openBundle(pointer.replace('f.tgz', 'gone.tgz'), place)).rejects.toMatchObject({
       code: 'bundle_unreachable',
     });
-    // The store has several servers of its own to start.
+    // The store starts several servers.
   },
   120_000,
 );
 
-test('a new function is declared with the comments kept, and bundles at once', async () => {
+test('a new function is declared, comments are kept, and it can be bundled at once', async () => {
   const root = project({ 'svc.yaml': '# mine\nversion: 1 # one\n' });
   const file = join(root, 'svc.yaml');
   expect(createFunction({ file, name: 'first' })).toEqual([

@@ -1,4 +1,4 @@
-// ctx.client and ctx.serviceClient: the project's own client library, acting as who it says.
+// ctx.client and ctx.serviceClient: the project's own client library, acting as the right caller.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createClient } from '@supabase/supabase-js';
 import { startWorld, until, type World } from './world.ts';
@@ -52,7 +52,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-test('ctx.client sees what the caller sees: stranger, each owner', async () => {
+test('ctx.client sees what the caller sees: anonymous callers and each owner', async () => {
   expect((await world.call('mine')).json).toEqual({ data: [], error: null });
   for (const [sub, id] of [
     [ALICE, 1],
@@ -77,7 +77,7 @@ test('ctx.serviceClient bypasses row-level security; ctx.client beside it does n
   });
 });
 
-test('the service token lives five minutes at most, and the secret key never reaches a worker', async () => {
+test('the service token expires after at most five minutes, and the secret key never reaches a worker', async () => {
   const token = await world.token({ sub: ALICE });
   const { json } = await world.call('token', { token });
   expect(json.payload.role).toBe('service_role');
@@ -85,7 +85,7 @@ test('the service token lives five minutes at most, and the secret key never rea
   expect(json.apikey).toBe(world.keys.publishable);
 });
 
-test('a public function gets no service client, even where the check could not see it', async () => {
+test('a public function gets no service client, even if the source check missed its use', async () => {
   const reply = await world.call('sly');
   expect(reply.status).toBe(500);
   await until('the reason is logged', () => world.logText().includes('declare it with auth_required: true'));
@@ -121,12 +121,12 @@ test.each(['serviceClient used openly', 'destructured'])(
     await expect(world.reload('  public: { runtime: node, file: functions/public.js }\n')).rejects.toThrow(
       /functions\/public\.js uses ctx\.serviceClient[^]*auth_required: true/,
     );
-    // The former configuration is served on.
+    // The previous configuration stays in service.
     expect((await world.call('mine')).status).toBe(200);
   },
 );
 
-test('a comment about it is no use of it', async () => {
+test('mentioning it in a comment is allowed', async () => {
   world.write({
     'functions/public.js': '// never serviceClient here\nexport default async () => ({ body: "http://x" });',
   });

@@ -1,4 +1,4 @@
-// The request and context objects and the rules of answers, sentence by sentence.
+// The request object, the context object and the rules for answers, as documented.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startWorld, until, type World } from './world.ts';
 
@@ -86,7 +86,7 @@ beforeAll(async () => {
 afterAll(() => world.close());
 
 describe('the request', () => {
-  test('path, query and headers come in all their forms', async () => {
+  test('path, query and headers are given in every documented form', async () => {
     const { json } = await world.call('echo/sub/p%20th?a=1&b=2&a=3&__proto__=x&empty', {
       headers: { 'X-Mixed-Case': 'v', 'x-two': ['1', '2'] },
     });
@@ -145,7 +145,7 @@ describe('the request', () => {
     expect(Buffer.from(json.rawBody, 'base64').equals(bytes)).toBe(true);
   });
 
-  test('broken JSON is the caller’s mistake', async () => {
+  test('invalid JSON is answered with 400', async () => {
     const reply = await world.call('echo', { body: '{', headers: { 'content-type': 'application/json' } });
     expect(reply.status).toBe(400);
     expect(reply.json.code).toBe('invalid_json');
@@ -286,7 +286,7 @@ describe('the answer', () => {
     expect(String(line['error'])).toMatch(/answers\.js:\d+:\d+/);
   });
 
-  test('a file that does not parse, or exports nothing, is 500 and hurts nobody', async () => {
+  test('a file that does not parse or has no export is 500, and other functions still work', async () => {
     expect((await world.call('broken')).json.code).toBe('function_load_error');
     expect((await world.call('nodefault')).json.code).toBe('function_load_error');
     expect((await world.call('echo')).status).toBe(200);
@@ -325,7 +325,7 @@ describe('callers', () => {
     expect(closed.headers['x-relay-error']).toBeUndefined();
   });
 
-  test('a user: sub, role, email when it is there, jwt, and nothing else', async () => {
+  test('a user has sub, role, email if known, jwt, and nothing else', async () => {
     const token = await world.token({ email: 'a@example.com', custom: 'x', app_metadata: { a: 1 } });
     for (const name of ['echo', 'guarded']) {
       const { json } = await world.call(name, { token });

@@ -1,4 +1,4 @@
-// From a laptop to a server with one command: `svc deploy` against `svc receive`, both as real processes.
+// `svc deploy` against `svc receive`, both as real processes.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -103,7 +103,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('before the first deployment nothing is served, and the API wants its token', async () => {
+test('before the first deployment nothing is served, and the API requires its token', async () => {
   expect((await fetch(`${url()}/ready`)).status).toBe(503);
   const answer = await fetch(`${url()}/deploy/v1/projects`, { method: 'POST' });
   expect(answer.status).toBe(401);
@@ -112,7 +112,7 @@ test('before the first deployment nothing is served, and the API wants its token
   expect(wrong.output).toContain('token');
 });
 
-test('a first release that fails leaves nothing behind, and is not said to have one', async () => {
+test('a failed first release leaves nothing behind, and no previous release is mentioned', async () => {
   const text = readFileSync(join(laptop, 'functions/hello.js'), 'utf8');
   write({ 'functions/hello.js': "throw new Error('not today');" });
   const { code, output: said } = await deploy();
@@ -134,7 +134,7 @@ test('a lockfile is required', async () => {
   writeFileSync(lockfile, text);
 });
 
-test('one command: uploaded, built, started, switched; the project id is written', async () => {
+test('one command uploads, builds, starts and switches; the project id is written to the file', async () => {
   const done = await deploy();
   expect(done.output).toContain('is live');
   expect(done.code).toBe(0);
@@ -161,7 +161,7 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-test('the next one replaces it without a lost request', async () => {
+test('the next deployment replaces the release without losing a request', async () => {
   write({ 'functions/hello.js': "export default async (req, ctx) => ({ body: 'two' });" });
   const load = { running: true };
   const seen: string[] = [];
@@ -181,7 +181,7 @@ test('the next one replaces it without a lost request', async () => {
   ]);
 }, 300_000);
 
-test('a release that does not load, or does not start, never gets the traffic', async () => {
+test('a release that does not load or start never receives traffic', async () => {
   write({ 'functions/hello.js': "import './missing.js'; export default async () => ({ body: 'three' });" });
   const unloadable = await deploy();
   expect(unloadable.code).toBe(1);
@@ -200,8 +200,8 @@ test('a release that does not load, or does not start, never gets the traffic', 
   write({ 'svc.yaml': good });
 }, 300_000);
 
-test('a release that dies while it is watched gives the traffic back', async () => {
-  // It kills the service it belongs to.
+test('a release that dies during its probation is rolled back', async () => {
+  // The handler kills its own service.
   write({
     'functions/hello.js':
       "export default async () => { process.kill(process.ppid, 'SIGKILL'); return { body: 'four' }; };",
@@ -223,7 +223,7 @@ test('the live release is started again after a restart of the server', async ()
   await until('it serves again', async () => (await hello()).text === 'two', 60_000);
 }, 300_000);
 
-test('a receiver that is killed takes its release with it, and another one begins with one', async () => {
+test('a killed receiver takes its release with it, and the next receiver starts it again', async () => {
   const isThere = (pid: number): boolean => {
     try {
       return process.kill(pid, 0);
@@ -234,7 +234,7 @@ test('a receiver that is killed takes its release with it, and another one begin
   const below = processesBelow(receiver.pid ?? 0);
   const release = below.find(({ command }) => command.includes(' serve '));
   expect(release?.pid).toBeGreaterThan(0);
-  // And the rest of an upload, which nobody will ever finish.
+  // And an unfinished upload.
   writeFileSync(join(releases, 'releases', '20200101000000-left.tgz'), 'half');
   receiver.kill('SIGKILL');
   await once(receiver, 'exit');
@@ -246,7 +246,7 @@ test('a receiver that is killed takes its release with it, and another one begin
   expect(readdirSync(join(releases, 'releases')).filter((name) => name.endsWith('.tgz'))).toEqual([]);
 }, 300_000);
 
-test('no secret shows in what was logged', () => {
+test('no secret appears in the log', () => {
   expect(output).not.toContain(TOKEN);
   expect(output).not.toContain(keys.secret);
   expect(output).not.toContain('canary-never-uploaded');

@@ -1,4 +1,4 @@
-// Functions under `svc dev` and `svc serve` as a user runs them: hot reload, installs, bundles, secrets.
+// Functions under `svc dev` and `svc serve` as real processes: hot reload, installs, bundles, secrets.
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -45,7 +45,7 @@ const call = async (name: string): Promise<{ status: number; text: string }> => 
 const answers = (name: string, text: string): Promise<boolean> =>
   until(`${name} answers ${text}`, async () => (await call(name)).text === text);
 
-test('dev: code and declarations are followed, TypeScript included; errors show their place', async () => {
+test('dev: changes of code and declarations are reloaded, TypeScript included; errors show their location', async () => {
   const { config, write } = project({
     'svc.yaml': 'version: 1\nfunctions:\n  a: { runtime: node, file: functions/a.ts }\n',
     'functions/a.ts':
@@ -73,23 +73,23 @@ test('dev: code and declarations are followed, TypeScript included; errors show 
 
   write({ 'functions/a.ts': 'export default async () => { not a program' });
   await until('the file does not load', async () => (await call('a')).text.includes('function_load_error'));
-  // The others are not hurt by it.
+  // Other functions still work.
   expect((await call('b')).text).toBe('me');
 
-  // A missing file is refused; what was served is served on.
+  // A missing file is refused; the previous version stays in service.
   write({ 'svc.yaml': 'version: 1\nfunctions:\n  b: { runtime: node, file: functions/gone.js }\n' });
   await until('the refusal is printed', () => svc?.output().includes('gone.js'));
   expect((await call('b')).text).toBe('me');
 });
 
-test('dev: a change of the sources during a change of the file does not put the former file back', async () => {
+test('dev: a source change during a change of svc.yaml does not restore the previous svc.yaml', async () => {
   const a = '  a: { runtime: node, file: functions/a.js }\n';
   const word = (text: string): string => `export const word = '${text}';\n`;
   const { root, config, write } = project({
     'svc.yaml': `version: 1\nfunctions:\n${a}`,
     'functions/a.js': "import { word } from './word.js';\nexport default async () => ({ body: word });\n",
     'functions/word.js': word('one'),
-    // Loads when the test says so: the other change falls in between.
+    // Blocks loading until the test continues it, so that the other change comes in between.
     'functions/late.js': `
       import { existsSync, writeFileSync } from 'node:fs';
       const file = (name) => new URL('../' + name, import.meta.url);
@@ -100,7 +100,7 @@ test('dev: a change of the sources during a change of the file does not put the 
   const env = { SVC_DATABASE_URL: database.url, SVC_LOG_LEVEL: 'debug' };
   svc = await startSvc({ command: 'dev', config, env });
   const changes = (): number => (svc?.output() ?? '').split('the sources of functions changed').length - 1;
-  // The watch calls once when it begins.
+  // The watcher also reports once when it is ready.
   await until('the sources are watched', () => changes() > 0);
   write({ 'svc.yaml': `version: 1\nfunctions:\n${a}  late: { runtime: node, file: functions/late.js }\n` });
   await until('the new function is being loaded', () => existsSync(join(root, 'loading')));
@@ -109,13 +109,13 @@ test('dev: a change of the sources during a change of the file does not put the 
   await until('the change is noticed', () => changes() > before);
   write({ go: '' });
   await answers('late', 'late');
-  // Follows all that came before it.
+  // Queued behind all earlier changes.
   write({ 'functions/word.js': word('third') });
   await answers('a', 'third');
   expect((await call('late')).text).toBe('late');
 });
 
-test('dev: a file that a handler imports from another folder is followed', async () => {
+test('dev: a file imported from another folder is watched', async () => {
   const word = (text: string): string => `export const word = '${text}';\n`;
   const { config, write } = project({
     'svc.yaml': 'version: 1\nfunctions:\n  a: { runtime: node, file: src/handlers/a.js }\n',
@@ -129,7 +129,7 @@ test('dev: a file that a handler imports from another folder is followed', async
   await answers('a', 'one');
   write({ 'lib/deep/word.js': word('two') });
   await answers('a', 'two');
-  // A new one, before what it imports is there.
+  // A new file, written before the file it imports.
   write({
     'src/handlers/a.js':
       "import { word } from '../../other/word.js';\nexport default async () => ({ body: word });\n",
@@ -175,7 +175,7 @@ test.each([
   }
 });
 
-test('dev: dependencies are installed as the lockfile says, or plainly without one', async () => {
+test('dev: dependencies are installed from the lockfile, or from package.json without one', async () => {
   const { root, config } = project({
     'svc.yaml': 'version: 1\nfunctions:\n  a: { runtime: node, file: functions/a.js }\n',
     'functions/a.js': "import { packed } from 'pack'; export default async () => ({ body: packed });",
@@ -193,7 +193,7 @@ test('dev: dependencies are installed as the lockfile says, or plainly without o
   expect((await call('a')).text).toBe('installed');
 });
 
-test('serve: runs a bundle with secrets of the environment only, installs nothing, and refuses a wrong hash', async () => {
+test('serve: runs a bundle with secrets from the environment only, installs nothing, and refuses a wrong hash', async () => {
   const { root, config, write } = project({
     'svc.yaml':
       '# kept\nversion: 1\nfunctions:\n  a: { runtime: node, file: functions/a.js, env: { TOKEN: "${SVC_ENV_TOKEN}" } }\n',
@@ -209,7 +209,7 @@ test('serve: runs a bundle with secrets of the environment only, installs nothin
   const text = readFileSync(config, 'utf8');
   expect(text).toMatch(/^# kept\n[\s\S]*functions_bundle: "out\/f\.tgz#[0-9a-f]{64}"\n$/);
 
-  // Only the file and the bundle reach the server.
+  // Only svc.yaml and the bundle are on the server.
   const server = mkdtempSync(join(folder, 'server-'));
   cpSync(config, join(server, 'svc.yaml'));
   cpSync(join(root, 'out'), join(server, 'out'), { recursive: true });

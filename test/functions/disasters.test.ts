@@ -1,5 +1,5 @@
-// What happens when things go wrong in workers: saturation, death, deadlines, leaks, memory, restart loops; and
-// that stopping and reloading lose no accepted request.
+// Failures of workers: saturation, death, deadlines, leaks, memory, restart loops; and that stopping and reloading lose
+// no accepted request.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ async function start(options: WorldOptions): Promise<World> {
 }
 
 const OK = `export default async () => ({ body: { pid: process.pid } });`;
-/** Answers when the test says so, by a file. */
+/** Answers once the test creates a file. */
 const GATE = `
 import { existsSync } from 'node:fs';
 export default async (req, ctx) => {
@@ -68,7 +68,7 @@ test('64 requests a worker, 503 beyond, at once and with the relay header', asyn
   expect((await w.call('gate')).status).toBe(200);
 });
 
-test('a worker that dies answers 502 for what it held, is replaced at once, and the others go on', async () => {
+test('requests of a dead worker get 502, it is replaced at once, and other workers are not affected', async () => {
   const w = await start({ files: { 'functions/gate.js': GATE, 'functions/ok.js': OK }, size: 2 });
   const held = Array.from({ length: 20 }, () => w.call('gate'));
   await until('the requests are spread', () =>
@@ -83,7 +83,7 @@ test('a worker that dies answers 502 for what it held, is replaced at once, and 
     const { workers } = w.functions.status();
     return workers.length === 2 && workers.every(({ state, pid }) => state === 'ready' && pid !== victim);
   });
-  // Nothing was waited for but the start itself.
+  // Without a restart delay.
   expect(performance.now() - startedAt).toBeLessThan(10 * Math.max(...firstStarts));
   w.write({ open: '' });
   const replies = await Promise.all(held);
@@ -94,7 +94,7 @@ test('a worker that dies answers 502 for what it held, is replaced at once, and 
   expect((await w.call('ok')).status).toBe(200);
 });
 
-test('no worker at all for a moment: requests wait for the replacement', async () => {
+test('while no worker is up, requests wait for the replacement', async () => {
   const w = await start({ files: { 'functions/ok.js': OK }, size: 1 });
   process.kill(pids(w)[0] ?? 0, 'SIGKILL');
   await until('the death is noticed', () => w.functions.status().workers[0]?.state !== 'ready');
@@ -102,7 +102,7 @@ test('no worker at all for a moment: requests wait for the replacement', async (
   expect(statuses(replies)).toEqual({ 200: 10 });
 });
 
-test('the deadline: 504, the signal aborted', async () => {
+test('after the deadline: 504, and the signal is aborted', async () => {
   const w = await start({
     files: { 'functions/forever.js': FOREVER },
     yaml:
@@ -136,7 +136,7 @@ test('a caller who leaves aborts the signal', async () => {
   await until('the slot is free', () => w.functions.status().workers[0]?.inFlight === 0);
 });
 
-test('a tight loop is ended at its deadline, and its worker is recovered', async () => {
+test('a tight loop is killed after its deadline, and its worker is replaced', async () => {
   const w = await start({
     files: { 'functions/spin.js': SPIN, 'functions/ok.js': OK },
     yaml:
@@ -147,7 +147,7 @@ test('a tight loop is ended at its deadline, and its worker is recovered', async
   const before = pids(w);
   const spinning = w.call('spin?now=1');
   await until('one worker is stuck', () => w.functions.status().workers.some(isStuck));
-  // The other one serves on.
+  // The other worker is not affected.
   const meanwhile = await Promise.all(Array.from({ length: 20 }, () => w.call('ok')));
   expect(statuses(meanwhile)).toEqual({ 200: 20 });
   expect((await spinning).status).toBe(504);
@@ -162,7 +162,7 @@ test('a tight loop is ended at its deadline, and its worker is recovered', async
   expect((await w.call('ok')).status).toBe(200);
 });
 
-test('handlers that never end leak neither slots nor workers', async () => {
+test('handlers that never end do not leak slots or workers', async () => {
   const w = await start({
     files: { 'functions/forever.js': FOREVER, 'functions/ok.js': OK },
     yaml:
@@ -183,7 +183,7 @@ test('handlers that never end leak neither slots nor workers', async () => {
   await until('the leaking worker is gone', () => !existsSync(`/proc/${before}`));
 });
 
-test('the memory ceiling: the worker dies of it, the service does not', async () => {
+test('a worker above its heap limit dies; the service does not', async () => {
   const w = await start({
     files: {
       'functions/eat.js': `
@@ -227,7 +227,7 @@ test('memory outside the JavaScript heap counts too', async () => {
   expect((await w.call('ok')).status).toBe(200);
 });
 
-test('a restart loop is damped', async () => {
+test('restarts in a loop are delayed', async () => {
   const w = await start({ files: { 'functions/exit.js': 'export default () => process.exit(1);' }, size: 1 });
   const until_ = performance.now() + 4_000;
   const seen = new Set<number>();
@@ -242,7 +242,7 @@ test('a restart loop is damped', async () => {
   expect(w.logText()).toContain('function workers die often');
 });
 
-test('a file that kills its worker while loading takes no other function down', async () => {
+test('a file that kills its worker while loading does not affect other functions', async () => {
   const w = await start({
     files: { 'functions/bomb.js': 'process.exit(3); export default () => ({});', 'functions/ok.js': OK },
     size: 2,
@@ -252,7 +252,7 @@ test('a file that kills its worker while loading takes no other function down', 
   await until('it is served again', async () => (await w.call('ok')).status === 200);
 });
 
-test('an exception nobody catches replaces the worker and costs its neighbours nothing', async () => {
+test('an uncaught exception replaces the worker without harm to its other requests', async () => {
   const w = await start({
     files: {
       'functions/gate.js': GATE,
@@ -278,7 +278,7 @@ test('an exception nobody catches replaces the worker and costs its neighbours n
   expect(w.logText()).toContain('floating');
 });
 
-test('a slow reader does not make the worker pile up what it streams', async () => {
+test('a slow reader slows the stream down instead of filling memory', async () => {
   const w = await start({
     files: {
       'functions/flood.js': `
@@ -303,7 +303,7 @@ test('a slow reader does not make the worker pile up what it streams', async () 
     await delay(100);
     return still && now > 0;
   });
-  // Socket buffers of the kernel and the window; not megabytes upon megabytes.
+  // Bounded by kernel socket buffers and the flow-control window.
   expect(last).toBeLessThan(16 * 1024 * 1024);
   expect((await w.call('ok')).status).toBe(200);
   socket.destroy();
@@ -331,7 +331,7 @@ test('events arrive as they are sent', async () => {
   await until('the stream was cancelled', () => w.logText().includes('cancelled'));
 });
 
-test('a stream that fails half-way breaks the connection instead of ending well', async () => {
+test('a stream that fails midway breaks the connection instead of ending normally', async () => {
   const w = await start({
     files: {
       'functions/half.js':
@@ -345,7 +345,7 @@ test('a stream that fails half-way breaks the connection instead of ending well'
   await expect(w.call('short')).rejects.toThrow();
 });
 
-test('reloading code under load loses nothing and mixes nothing', async () => {
+test('reloading under load loses no request and never mixes versions', async () => {
   const version = (n: number): string =>
     `export default async (req) => { await new Promise((r) => setTimeout(r, 20)); return { body: { version: ${n} } }; };`;
   const w = await start({ files: { 'functions/v.js': version(0) }, size: 2 });
@@ -374,7 +374,7 @@ test('reloading code under load loses nothing and mixes nothing', async () => {
   expect(new Set(replies.map(({ json }) => json.version)).size).toBe(5);
 });
 
-test('requests under way at a reload end on the code they began with', async () => {
+test('requests in flight during a reload finish on the code they started with', async () => {
   const w = await start({ files: { 'functions/gate.js': GATE }, size: 1 });
   const held = Array.from({ length: 10 }, () => w.call('gate'));
   await until('they run', () => w.functions.status().workers[0]?.inFlight === 10);
@@ -388,7 +388,7 @@ test('requests under way at a reload end on the code they began with', async () 
   await until('the old worker is gone', () => !existsSync(`/proc/${before}`));
 });
 
-test('settings change without new workers', async () => {
+test('changed settings need no new workers', async () => {
   const w = await start({
     files: {
       'functions/env.js': 'export default async (r, ctx) => ({ body: { ...ctx.env, pid: process.pid } });',
@@ -403,7 +403,7 @@ test('settings change without new workers', async () => {
   expect((await w.call('env')).status).toBe(401);
 });
 
-test('draining: what was accepted is answered before anything ends', async () => {
+test('draining: accepted requests are answered before workers stop', async () => {
   const w = await start({ files: { 'functions/gate.js': GATE }, size: 2 });
   const held = Array.from({ length: 40 }, () => w.call('gate'));
   await until('they run', () => w.functions.status().workers.every(({ inFlight }) => inFlight === 20));
@@ -424,7 +424,7 @@ test('draining: what was accepted is answered before anything ends', async () =>
 test('workers do not outlive a server that was killed', async () => {
   const w = await start({ files: { 'functions/ok.js': OK }, size: 1 });
   const [pid = 0] = pids(w);
-  // The channel closing is what a killed server leaves behind; a signal for the group is ignored.
+  // A killed server closes the channel; workers ignore signals to the process group.
   process.kill(pid, 'SIGTERM');
   process.kill(pid, 'SIGINT');
   expect((await w.call('ok')).json.pid).toBe(pid);
@@ -453,7 +453,7 @@ test('a worker starts in less than 300 ms on a quiet machine', async () => {
   const w = await start({ files: { 'functions/ok.js': OK }, size: 1 });
   const [worker] = w.functions.status().workers;
   expect(worker?.readyMs).toBeGreaterThan(0);
-  // The bench has the figure; here only that nothing makes it absurd.
+  // A generous bound; the benchmark measures it exactly.
   expect(worker?.readyMs).toBeLessThan(5_000);
   expect(readFileSync(`/proc/${worker?.pid}/cmdline`, 'utf8')).toContain('--max-old-space-size=512');
 });
@@ -467,14 +467,14 @@ test('requests that a stuck worker never read are run by another one', async () 
     size: 1,
   });
   const spinning = w.call('spin?now=1');
-  // A ping has gone unanswered, so what follows is known to be unread.
+  // A ping is unanswered, so later requests are known to be unread.
   await until('the worker is stuck', () => w.functions.status().workers.some(isStuck));
   const replies = await Promise.all(Array.from({ length: 10 }, () => w.call('ok')));
   expect((await spinning).status).toBe(504);
   expect(statuses(replies)).toEqual({ 200: 10 });
 });
 
-test('workers that cannot start refuse a reload, and take the instance out of balancing until they can', async () => {
+test('a reload whose workers cannot start is refused; the instance is not ready until they can', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-fn-runtime-'));
   const broken = join(folder, 'broken');
   const runtime = join(folder, 'runtime');
@@ -489,7 +489,7 @@ test('workers that cannot start refuse a reload, and take the instance out of ba
     await expect(w.reload('  ok: { runtime: node, file: functions/ok.js }\n')).rejects.toMatchObject({
       code: 'workers_do_not_start',
     });
-    // The former workers serve on.
+    // The previous workers stay in service.
     expect([(await w.call('ok')).status, await ready()]).toEqual([200, 200]);
     for (const pid of pids(w)) process.kill(pid, 'SIGKILL');
     await expect.poll(ready).toBe(503);

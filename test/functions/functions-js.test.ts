@@ -1,4 +1,4 @@
-// What the client libraries make of our answers: `functions.invoke` of the oldest supported version and the newest.
+// `functions.invoke` of the client library, oldest supported version and newest, against our responses.
 import { createClient } from '@supabase/supabase-js';
 import { createClient as createOldClient } from 'supabase-js-2.107';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -39,7 +39,7 @@ describe.each([
   ['newest', () => createClient(world.url, world.keys.publishable, stateless).functions],
   ['2.107', () => createOldClient(world.url, world.keys.publishable, stateless).functions],
 ] as const)('client library %s', (_, functions) => {
-  test('the name may carry a path and a query', async () => {
+  test('the name may include a path and a query', async () => {
     const { data, error } = await functions().invoke('echo/sub/path?x=1', { body: { a: 1 } });
     expect(error).toBeNull();
     expect(data).toMatchObject({
@@ -78,7 +78,7 @@ describe.each([
     expect(await events.data.text()).toBe('data: 1\n\n');
   });
 
-  test('an error of the function is told from an error of the platform', async () => {
+  test('errors of the function and of the platform are distinguished', async () => {
     const failed = await functions().invoke('fails');
     expect(failed.error.name).toBe('FunctionsHttpError');
     expect(await failed.error.context.json()).toEqual({ why: 'teapot' });

@@ -1,5 +1,5 @@
-// A running `/functions/v1` for one test file, with the data and auth APIs beside it for `ctx.client`: a project
-// folder made of the given files, a database of its own, a listening port, and the log as objects.
+// A running `/functions/v1` for one test file, with the data and auth APIs for `ctx.client`: a project folder with the
+// given files, its own database, a listening port, and the log as objects.
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { createConnection, type AddressInfo, type Socket } from 'node:net';
@@ -28,7 +28,7 @@ import { createApp } from '../../src/server/app.ts';
 import { createDatabase, templateDatabase } from '../support/database.ts';
 
 export type WorldOptions = {
-  /** Path → content, svc.yaml apart. */
+  /** Path → content, except svc.yaml. */
   readonly files: Readonly<Record<string, string>>;
   /** The `functions:` block as YAML; by default each file of functions/ is a public function of its name. */
   readonly yaml?: string | undefined;
@@ -77,7 +77,7 @@ export type World = {
   /** A signed-in user's token. */
   token(claims?: Record<string, unknown>): Promise<string>;
   write(files: Readonly<Record<string, string>>): void;
-  /** As a save of svc.yaml does. */
+  /** Reloads as after a save of svc.yaml. */
   reload(yaml: string, variables?: Readonly<Record<string, string>>): Promise<void>;
   socket(): Socket;
   closeServer(): Promise<void>;
@@ -289,7 +289,7 @@ export function send(port: number, path: string, options: CallOptions = {}): Pro
   });
 }
 
-/** Waits for the first value that means yes. */
+/** Polls until the value is truthy. */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,

@@ -1,14 +1,14 @@
-// Background work waits until there is something to work on, however long a start takes.
+// Background jobs do not run before the start is complete, however long it takes.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startBackendWorld } from '../support/backend-world.ts';
 import { raw } from '../../src/postgres/sql.ts';
 import { collectLog } from '../support/collect-log.ts';
 
-// Timers go on by themselves, and ahead when told to.
+// Timers run in real time and can be advanced.
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval'], shouldAdvanceTime: true }));
 afterEach(() => void vi.useRealTimers());
 
-test('a start of more than one turn of every job is quiet, and the jobs run afterwards', async () => {
+test('a start longer than every job interval logs no job errors, and the jobs run afterwards', async () => {
   const { log, lines } = collectLog();
   const yaml = `version: 1
 providers: { email: { type: smtp, url: "smtp://127.0.0.1:1", default_from_email: a@example.com } }
@@ -17,7 +17,7 @@ storage: { papers: {} }
 `;
   const world = await startBackendWorld(yaml, {
     log,
-    // Longer than the outbox and the cleanup of storage wait between two looks.
+    // Longer than the intervals of the outbox and the storage cleanup.
     migrating: async () => void (await vi.advanceTimersByTimeAsync(5_500)),
   });
   try {

@@ -1,5 +1,5 @@
-// Who is calling: every row of the decision table, for each surface that resolves callers. The table says what
-// is presented in `apikey` and in `Authorization`, and what each surface makes of it.
+// Who is calling: every row of the decision table, for each surface that resolves callers. The table has
+// the credentials in `apikey` and `Authorization`, and the result for each surface.
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
@@ -47,7 +47,7 @@ function encode(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');
 }
 
-/** The classic confusion: an HMAC made with what everybody knows, under the kid of a real key. */
+/** Algorithm confusion: an HMAC keyed with a public value, under the kid of a real key. */
 function hmacWithPublicKey(token: string): string {
   const { kid } = JSON.parse(Buffer.from(token.split('.')[0]!, 'base64url').toString()) as { kid: string };
   const body = `${encode({ alg: 'HS256', typ: 'JWT', kid })}.${encode({ sub: USER, role: 'service_role' })}`;
@@ -101,7 +101,7 @@ test.each<[string, string, string, string | number]>([
 ])('%s: apikey %s, bearer %s → %s', async (row, apikey, bearer, expected) => {
   const data = await ask('/rest/v1/rpc/who', apikey, bearer);
   expect(data.status === 200 ? JSON.parse(data.text) : data.status).toBe(expected);
-  // Storage has the same door, but for a token alone: tus clients send nothing else.
+  // Storage has the same rules, but also accepts a token alone: tus clients send nothing else.
   const storage = await ask('/storage/v1/object/list/nowhere', apikey, bearer, {
     method: 'POST',
     body: '{"prefix":""}',
@@ -139,13 +139,13 @@ test.each<[string, string, string, number, number, number]>([
   },
 );
 
-test('a token may be a little late, because clocks differ', async () => {
+test('a token is accepted shortly after its expiry, because clocks differ', async () => {
   const now = Math.floor(Date.now() / 1000);
   presented['late'] = await world.token({ sub: USER, role: 'authenticated', iat: now - 920, exp: now - 20 });
   expect((await ask('/rest/v1/rpc/who', 'pub', 'late')).status).toBe(200);
 });
 
-test('refusals name the reason in the dialect of the API, and no key is repeated', async () => {
+test('refusals give the reason in the format of the API, and repeat no key', async () => {
   const expired = await ask('/rest/v1/rpc/who', 'pub', 'expired');
   expect(JSON.parse(expired.text)).toMatchObject({ code: 'PGRST303', message: 'JWT expired' });
   const unknown = await ask('/rest/v1/rpc/who', 'keylike', 'none');

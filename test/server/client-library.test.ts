@@ -1,5 +1,4 @@
-// The unmodified public client library, oldest supported and newest, against a server that was started as a
-// user starts it.
+// The unmodified public client library, oldest supported and newest, against a server started from the command line.
 import * as newest from '@supabase/supabase-js';
 import * as oldest from 'supabase-js-2.107';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -118,7 +117,7 @@ describe.each([
     ]);
   });
 
-  test('upsert with both answers; the secret key is above the policies', async () => {
+  test('upsert with both resolutions; the secret key bypasses the policies', async () => {
     const service = client(svc.secretKey);
     const body = `Drink water ${Math.random()}`;
     const first = await service.from('tips').upsert({ body }, { onConflict: 'body' }).select().single();
@@ -169,7 +168,7 @@ describe.each([
     expect(wrongType.error).toMatchObject({ statusCode: '415' });
   });
 
-  test('anonymous sign-in is a user of its own', async () => {
+  test('an anonymous sign-in is a user that can own rows', async () => {
     const visitor = client();
     const { data, error } = await visitor.auth.signInAnonymously();
     expect(error).toBeNull();

@@ -1,4 +1,4 @@
-// `svc dev` follows the file: a good change is served, a bad one is reported and replaces nothing.
+// `svc dev` watches svc.yaml: a valid change is served, an invalid one is reported and changes nothing.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -27,7 +27,7 @@ function edit(change: (text: string) => string): void {
   writeFileSync(svc.config, change(readFileSync(svc.config, 'utf8')));
 }
 
-test('a first start says what takes its time, where to look, and a request that answers something', async () => {
+test('the first start prints its progress, the addresses, and a request that works', async () => {
   expect(svc.output()).toContain('making a database in .svc');
   const [, url = '', key = ''] = /curl '(\S+)' -H 'apikey: (\S+)'/.exec(svc.output()) ?? [];
   const response = await fetch(url, { headers: { apikey: key } });
@@ -39,7 +39,7 @@ test('a first start says what takes its time, where to look, and a request that 
   ]);
 });
 
-test('a port that is taken is said before anything is made', async () => {
+test('a port in use is reported before anything is created', async () => {
   const project = copyTodoProject();
   try {
     const second = await runSvc(['dev', '--config', project.config, '--port', new URL(svc.url).port]);
@@ -92,12 +92,12 @@ test('a new column and a new table appear without a restart, and no request fail
   await watching;
   expect(seen.failures).toBe(0);
   await expect.poll(() => svc.output()).toContain('reloaded');
-  // What became of the database is said once, as a list.
+  // The database changes are printed once, as a list.
   expect(svc.output().match(/tables\.notices: table notices/g)).toHaveLength(1);
   expect(svc.output()).not.toContain('migrated');
 });
 
-test('a file with mistakes is reported with its line, and the last good one is served on', async () => {
+test('mistakes in the file are reported with their line, and the last valid file stays in service', async () => {
   const good = readFileSync(svc.config, 'utf8');
   edit((text) => text.replace('on_delete: cascade } }', 'on_delete: cascde } }'));
   await expect.poll(() => svc.output()).toContain('Did you mean cascade?');
@@ -107,7 +107,7 @@ test('a file with mistakes is reported with its line, and the last good one is s
   await expect.poll(() => svc.output().match(/reloaded/g)?.length ?? 0).toBeGreaterThan(1);
 });
 
-test('a change the database refuses leaves file and database as they were served', async () => {
+test('a change that the database refuses leaves the served file and the database unchanged', async () => {
   const service = { apikey: svc.secretKey, 'content-type': 'application/json' };
   const inserted = await fetch(`${svc.url}/rest/v1/tips`, {
     method: 'POST',
@@ -127,7 +127,7 @@ test('a change the database refuses leaves file and database as they were served
   writeFileSync(svc.config, good);
 });
 
-test('the dashboard is where the banner says, and lets the person at this machine in', async () => {
+test('the dashboard is at the address in the banner, and needs no key on this machine', async () => {
   expect(svc.output()).toMatch(/dashboard +http:\/\/localhost:\d+\/dashboard\n/);
   const api = `${svc.url}/dashboard/api`;
   const signedIn = await fetch(`${api}/session/local`, {
@@ -140,13 +140,13 @@ test('the dashboard is where the banner says, and lets the person at this machin
   expect(await logs.text()).toContain('POST /dashboard/api/session/local');
 });
 
-test('what is changed while the service starts is served once it has started', async () => {
+test('a change during the start is served after the start', async () => {
   const database = await createDatabase();
   const project = copyTodoProject();
   const holder = new pg.Client(database.url);
   try {
     await holder.connect();
-    // The lock of provisioning: the start waits there, the file already read.
+    // Holds the provisioning lock: the start waits for it after it has read the file.
     await holder.query('select pg_advisory_lock(7566947, 1)');
     const starting = startSvc({
       command: 'dev',

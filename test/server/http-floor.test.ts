@@ -1,4 +1,4 @@
-// What every request passes, whatever its API: CORS, body limit, deadlines, request ids, probes, the log.
+// The HTTP layer shared by all APIs: CORS, body limit, deadlines, request ids, probes, the log.
 import { connect } from 'node:net';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -44,7 +44,7 @@ const send = (path: string, init: Sent = {}): Promise<Response> =>
   });
 
 describe('CORS', () => {
-  test('a listed origin is echoed with credentials, and what clients read is exposed', async () => {
+  test('a listed origin is echoed with credentials, and the headers that clients read are exposed', async () => {
     const response = await send('/rest/v1/notes', { headers: { origin: 'https://app.example.com' } });
     expect(response.headers.get('access-control-allow-origin')).toBe('https://app.example.com');
     expect(response.headers.get('access-control-allow-credentials')).toBe('true');
@@ -88,7 +88,7 @@ describe('the body limit', () => {
     expect(await response.json()).toMatchObject(body);
   });
 
-  test('a body that lies about its length is measured as it comes', async () => {
+  test('a body without content-length is measured while it is read', async () => {
     const stream = new ReadableStream({
       start(controller) {
         for (let n = 0; n < 20; n++) controller.enqueue(new TextEncoder().encode('x'.repeat(1_000)));
@@ -111,7 +111,7 @@ test('the deadline of a request ends it and its statement', async () => {
 });
 
 describe('request ids', () => {
-  test('a safe one of the caller is kept, another is replaced', async () => {
+  test('a safe id from the caller is kept, an unsafe one is replaced', async () => {
     expect(
       (await send('/live', { headers: { 'x-request-id': 'abc-123' } })).headers.get('x-request-id'),
     ).toBe('abc-123');
@@ -152,7 +152,7 @@ test('the log has one line a request and none of the secrets', async () => {
 });
 
 describe.concurrent('requests that do not end', () => {
-  /** Sends the head and a byte now and then; what came back once the server has closed the connection. */
+  /** Sends the head, then single bytes; resolves with the response once the server has closed the connection. */
   async function trickle(head: string, every = 100): Promise<string> {
     const { hostname, port } = new URL(world.url);
     const socket = connect(Number(port), hostname);
@@ -174,7 +174,7 @@ describe.concurrent('requests that do not end', () => {
     );
     expect(answer).toMatch(/^HTTP\/1\.1 504 /);
     expect(answer).toMatch(/\r\nconnection: close\r\n/i);
-    // One answer, and nothing said about the rest.
+    // One response, and no second one for the rest.
     expect(answer.match(/HTTP\/1\.1 /g)).toHaveLength(1);
   });
 
@@ -197,7 +197,7 @@ describe.concurrent('requests that do not end', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 408 /);
   });
 
-  test('a body that is answered early and then ends leaves the connection for the next request', async () => {
+  test('after an early answer and the end of the body the connection is reused', async () => {
     const { hostname, port } = new URL(world.url);
     const socket = connect(Number(port), hostname);
     let answers = '';

@@ -1,4 +1,4 @@
-// What a reload makes of the file, and how often it reads the catalog for it: `version` counts the snapshots.
+// How often a reload reads the catalog: `version` counts the snapshots.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
@@ -27,16 +27,16 @@ function configWith(...tables: readonly string[]): Config {
 
 const version = (): number => world.backend.snapshot().version;
 
-test('a reload that migrates reads the catalog once: its own announcement is no news', async () => {
+test('a reload that migrates reads the catalog once, ignoring its own notification', async () => {
   const before = version();
   await world.backend.reload(configWith('notes', 'papers'));
   expect(world.backend.snapshot().catalog.relations.has('public.papers')).toBe(true);
-  // A second reading would have come before this reload, whose own is counted too.
+  // A second read would have happened before this reload, whose own read is counted too.
   await world.backend.reload(configWith('notes', 'papers'));
   expect(version() - before).toBe(2);
 });
 
-test('what somebody else announces is read', async () => {
+test('a notification from another instance causes a read', async () => {
   const before = version();
   await world.owner.query(raw('create table public.by_hand (id int)'));
   await world.owner.query(raw("select pg_notify('svc_schema', '')"));

@@ -1,4 +1,4 @@
-// `svc serve`: what it refuses, what it serves without --migrate, what it loads, and how it stops.
+// `svc serve`: refusals, serving without --migrate, environment files, and stopping.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
@@ -47,7 +47,7 @@ test.each<[string, Record<string, string>, RegExp]>([
   expect(output).not.toContain('svc_secret_short');
 });
 
-test('without --migrate it serves what is there and says what is pending; with it the file is there', async () => {
+test('without --migrate it serves the existing schema and lists what is pending; with it the schema is migrated', async () => {
   const env = { ...KEYS, SVC_DATABASE_URL: database.url };
   svc = await startSvc({ command: 'serve', config: project.config, env });
   expect(svc.output()).toContain('Start with --migrate to apply what is pending');
@@ -63,7 +63,7 @@ test('without --migrate it serves what is there and says what is pending; with i
   ).toBe(200);
 });
 
-test('.production.env beside the file is loaded, and the shell wins', async () => {
+test('.production.env beside the file is loaded, and the environment overrides it', async () => {
   const fromFile = 'svc_publishable_from_the_file_aaaaaaaa';
   writeFileSync(
     join(project.directory, '.production.env'),
@@ -130,7 +130,7 @@ test.each([
   if (mode !== undefined) expect(await response.json()).toMatchObject({ mode, localSignIn: false });
 });
 
-test('SIGTERM lets a running request end before the process does', async () => {
+test('SIGTERM lets requests in flight finish before the process exits', async () => {
   const file = join(project.directory, 'slow.yaml');
   writeFileSync(
     file,
@@ -169,7 +169,7 @@ async function busyStatements(url: string): Promise<number> {
   }
 }
 
-test('a start that is refused for its functions has changed no table', async () => {
+test('a start refused because of its functions changes no table', async () => {
   const text = readFileSync(project.config, 'utf8');
   writeFileSync(project.config, `${text}\nfunctions_bundle: gone.tgz#${'0'.repeat(64)}\n`);
   const { code, output } = await runSvc(['serve', '--migrate', '--config', project.config, '--port', '0'], {
@@ -183,7 +183,7 @@ test('a start that is refused for its functions has changed no table', async () 
   expect(rows).toEqual([{ tips: null }]);
 });
 
-test('SIGHUP applies what it can, and names the keys that wait for a restart', async () => {
+test('SIGHUP applies what it can, and names the keys that need a restart', async () => {
   svc = await startSvc({
     command: 'serve',
     config: project.config,

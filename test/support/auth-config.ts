@@ -1,4 +1,4 @@
-// A complete configuration for tests and benchmarks of auth, with what they vary.
+// A complete auth configuration for tests and benchmarks, with the settings they vary.
 import type { AuthConfig, Config, EmailProvider } from '../../src/config/config.ts';
 import { aConfig } from './config.ts';
 

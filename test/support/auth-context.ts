@@ -1,4 +1,4 @@
-// The inside of auth for tests that ask one rule instead of a route.
+// An auth context for tests of single rules, without routes.
 import { makeContext, type AuthContext } from '../../src/auth/auth-context.ts';
 import { NO_FIELDS } from '../../src/auth/fields.ts';
 import type { AuthRequest } from '../../src/auth/http/request.ts';

@@ -1,5 +1,5 @@
-// A running `/auth/v1` for one test file: its own database, its own clock, a listening port for the client library.
-// Mail is caught in the outbox and read back from there.
+// A running `/auth/v1` for one test file: its own database and clock, and a listening port for the client library. Mail
+// is caught in the outbox and read from there.
 import { request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
@@ -29,9 +29,9 @@ export type AuthWorldOptions = ConfigOptions & {
   readonly baseUrl?: string | undefined;
   readonly log?: 'show' | Log | undefined;
   readonly trustedKeys?: ApiKeys | undefined;
-  /** Passwords are hashed at a low cost, unless the hash or its duration is what a test is about. */
+  /** Passwords are hashed at low cost, unless a test is about the hash or its duration. */
   readonly hashing?: 'real' | undefined;
-  /** Joins the database of another world: a second instance. */
+  /** Uses the database of another world, as a second instance. */
   readonly join?: AuthWorld | undefined;
 };
 
@@ -62,7 +62,7 @@ export type AuthWorld = {
   readonly keyring: Keyring;
   readonly signingKeys: SigningKeys;
   readonly secrets: KeyringSecrets;
-  /** The configuration in force; replace it to reload. */
+  /** The current configuration; assign another to reload. */
   config: Config;
   /** Milliseconds the clock is ahead. */
   ahead: number;
@@ -161,7 +161,7 @@ export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWor
     now,
     call: (method, path, call = {}) => send(url, keys, method, path, call),
     client: () => createClient(url, keys.publishable, stateless),
-    // The two versions differ in types nobody here uses.
+    // The two versions differ only in types that are not used here.
     oldClient: () => createOldClient(url, keys.publishable, stateless) as unknown as SupabaseClient,
     admin: () => createClient(url, keys.secret, stateless),
     query: (statement) => owner.query(statement),
@@ -290,7 +290,7 @@ export function redirectOf(reply: Reply): {
 
 export const everyRow = (table: string): Sql => raw(`select * from auth.${table}`);
 
-/** With other settings for the time of the work. */
+/** Runs `work` with other settings. */
 export async function withAuth(
   world: AuthWorld,
   change: Partial<AuthWorld['config']['auth']>,

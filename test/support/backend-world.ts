@@ -1,4 +1,4 @@
-// A whole backend in this process, on a database of its own, listening on a free port.
+// A complete backend in this process, with its own database, listening on a free port.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -37,16 +37,16 @@ export async function startBackendWorld(
     dev?: boolean;
     dashboard?: DashboardOptions;
     baseUrl?: string;
-    /** The way that the backend takes to the database. */
+    /** Connection string that the backend uses. */
     through?: (url: string) => string;
     /** Written beside svc.yaml, by path. */
     files?: Readonly<Record<string, string>>;
-    /** What is in the database before the backend sees it, and after its first migration. */
+    /** Prepare the database before the backend starts, and after its first migration. */
     prepare?: (url: string) => Promise<void>;
-    /** Errors of background jobs that this test is about, by the start of their message. */
+    /** Expected errors of background jobs, by the start of their message. */
     jobsMayFail?: readonly string[];
     prepareAfter?: (url: string) => Promise<void>;
-    /** Awaited within the first migration: a start that takes long. */
+    /** Awaited during the first migration, to delay the start. */
     migrating?: () => Promise<void>;
   } = {},
 ): Promise<BackendWorld> {
@@ -56,7 +56,7 @@ export async function startBackendWorld(
     mkdirSync(dirname(join(directory, path)), { recursive: true });
     writeFileSync(join(directory, path), text);
   }
-  // With files beside it, svc.yaml is one too, and named by its whole path as the command line would.
+  // With other files, svc.yaml is a file too, named by its full path as the command line would.
   const name = files.length > 0 ? join(directory, 'svc.yaml') : 'svc.yaml';
   if (files.length > 0) writeFileSync(name, yaml);
   const loaded = loadConfig({ name, directory, text: yaml }, { variables: options.env ?? {} });

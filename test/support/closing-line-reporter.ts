@@ -2,8 +2,8 @@ import { appendFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
 
 /**
- * Prints the plain closing line that CI reads: `N passed, N failed[, N skipped]`. A run that is one of several adds its
- * counts to the file of SVC_TEST_TALLY, from which the last of them prints the sum.
+ * Prints the plain closing line that CI reads: `N passed, N failed[, N skipped]`. One run of
+ * several adds its counts to the file of SVC_TEST_TALLY; the last run prints the sum.
  */
 export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: ReadonlyArray<TestModule>, unhandledErrors: ReadonlyArray<unknown>): void {

@@ -1,4 +1,4 @@
-// A log that is kept, for tests that look at it.
+// A log that keeps its lines for tests.
 import { createLog, type Log } from '../../src/log/log.ts';
 
 export type LogLine = Readonly<Record<string, unknown>>;

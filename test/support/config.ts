@@ -1,10 +1,10 @@
-// A complete configuration for worlds that are made without a file; each says only what it varies.
+// A complete configuration for worlds without a file; each overrides only what it varies.
 import type { AuthConfig, Config } from '../../src/config/config.ts';
 
 type ServerSettings = Config['server'];
 
 export type ConfigOverrides = Partial<Omit<Config, 'server' | 'providers' | 'auth' | 'migrations'>> & {
-  /** Undefined takes the default here, so that a world can hand its own options on. */
+  /** Undefined means the default, so that a world can pass its own options on. */
   readonly server?: {
     readonly [Key in Exclude<keyof ServerSettings, 'timeouts'>]?: ServerSettings[Key] | undefined;
   } & {

@@ -1,4 +1,4 @@
-// The dashboard as it is in this checkout, built before the browser tests unless it is built already.
+// Builds the dashboard of this checkout for the browser tests, unless it is built already.
 import { execFile } from 'node:child_process';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 export default async function setup(): Promise<void> {
   if (isFresh()) return;
-  // In a process of its own: NODE_ENV is `test` in this one, and would make it another build than people get.
+  // In its own process: here NODE_ENV is `test`, which would give a different build from the shipped one.
   const vite = join(ROOT, 'node_modules/vite/bin/vite.js');
   const env = { ...process.env, NODE_ENV: 'production' };
   await promisify(execFile)(process.execPath, [vite, 'build', 'dashboard'], { cwd: ROOT, env });

@@ -1,5 +1,5 @@
-// Single routes of the dashboard's API over a database of its own, beside the APIs they speak about, without the
-// sessions and modes around them: those are in dashboard-world.ts.
+// Routes of the dashboard's API with their own database and the APIs they describe, without sessions and modes: those
+// are in dashboard-world.ts.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -38,7 +38,7 @@ export type RoutesWorld = {
   readonly callers: CallerPool;
   readonly context: DashboardContext;
   call(method: string, path: string, body?: unknown): Promise<RoutesReply>;
-  /** Takes the file as it is now into the database and the snapshot. */
+  /** Reloads the file into the database and the snapshot. */
   reload(): Promise<void>;
   close(): Promise<void>;
 };

@@ -1,5 +1,5 @@
-// A backend with its dashboard, and requests to it exactly as written: `fetch` would tidy paths up and refuse to set
-// the headers that browsers set themselves.
+// A backend with its dashboard, and raw requests to it: `fetch` would normalise paths and refuse to set the headers
+// that browsers set themselves.
 import { request as httpRequest } from 'node:http';
 import { Writable } from 'node:stream';
 import fastify from 'fastify';
@@ -16,7 +16,7 @@ export type Answer = {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly text: string;
-  /** The parsed body; undefined when it is no JSON. */
+  /** The parsed body; undefined if it is not JSON. */
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly json: any;
 };
@@ -30,7 +30,7 @@ export type Call = {
 export type SignedIn = {
   readonly cookie: string;
   readonly csrf: string;
-  /** As the page does it: with the cookie, and for changes with the origin and the token. */
+  /** A request like the page's: with the cookie, and for changes with origin and CSRF token. */
   call(path: string, call?: Call): Promise<Answer>;
 };
 
@@ -38,7 +38,7 @@ export type DashboardWorld = BackendWorld & {
   readonly host: string;
   /** Everything that was logged. */
   log(): string;
-  /** The path goes out as it is. */
+  /** The path is sent unchanged. */
   send(path: string, call?: Call): Promise<Answer>;
   signIn(): Promise<SignedIn>;
 };
@@ -100,7 +100,7 @@ export async function startDashboardWorld(
 
 export type DashboardRoute = { readonly method: string; readonly path: string; readonly access: string };
 
-/** Every route that the dashboard adds, from the routes themselves: a new one is in the walk without being named. */
+/** Every route that the dashboard registers, so that tests cover new routes automatically. */
 export async function dashboardRoutes(world: DashboardWorld): Promise<DashboardRoute[]> {
   const routes: DashboardRoute[] = [];
   const app = fastify();
@@ -111,7 +111,7 @@ export async function dashboardRoutes(world: DashboardWorld): Promise<DashboardR
   });
   const { keys, owner } = world;
   const keyring = await Keyring.open(owner, { current: keys.secret, previous: [] });
-  // Registering asks for no more than this.
+  // Registering needs only these.
   const context = { owner, keyring, now: () => new Date() } as unknown as FeatureContext;
   const settings = {
     mode: 'readwrite',
@@ -151,7 +151,7 @@ async function sendRaw(url: string, path: string, { method = 'GET', headers, bod
           try {
             json = JSON.parse(text);
           } catch {
-            // The test looks at the text.
+            // Not JSON: the test reads the text.
           }
           const received = Object.fromEntries(
             Object.entries(response.headers).map(([name, value]) => [

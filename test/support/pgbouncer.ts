@@ -1,4 +1,4 @@
-// The real PgBouncer in front of the tests' PostgreSQL. Debian has it; where it is missing the tests say so.
+// A real PgBouncer (a Debian package) in front of the tests' PostgreSQL; without it the tests are skipped with a reason.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,10 +15,10 @@ export type PgBouncer = {
 
 export type PgBouncerOptions = {
   readonly mode: 'transaction' | 'session';
-  /** Connection strings of the roles that come through it. */
+  /** Connection strings of the roles that connect through it. */
   readonly users: readonly string[];
   readonly poolSize: number;
-  /** The start-up parameter `options` is passed over instead of refused. */
+  /** Ignore the start-up parameter `options` instead of refusing it. */
   readonly ignoresOptions?: boolean;
 };
 
@@ -26,7 +26,7 @@ const PROGRAM = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/opt/homebrew/bin
   (path) => spawnSync(path, ['--version']).status === 0,
 );
 
-/** Why there is none; CI says `required` where it was installed. */
+/** Why it is not available; CI sets `required` where it is installed. */
 export const withoutPgBouncer: string | undefined =
   PROGRAM === undefined ? 'PgBouncer is not installed (apt-get install pgbouncer)' : undefined;
 

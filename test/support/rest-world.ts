@@ -1,4 +1,4 @@
-// The data API over a database of its own: provisioned, filled by the given SQL, everything in it declared.
+// The data API with its own database: provisioned, filled by the given SQL, and with everything in it declared.
 import { SignJWT } from 'jose';
 import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
@@ -32,11 +32,11 @@ export type RestWorldOptions = {
   readonly url: string;
   /** Run as the owner of `public`. */
   readonly sql: string;
-  /** Relations that exist and are not declared. */
+  /** Existing relations that are not declared. */
   readonly undeclared?: readonly string[] | undefined;
-  /** Columns that exist and are not declared, as `table.column`. */
+  /** Existing columns that are not declared, as `table.column`. */
   readonly retired?: readonly string[] | undefined;
-  /** Relations that exist and are exposed as they are, instead of declared. */
+  /** Existing relations under `expose:` instead of declared. */
   readonly exposed?: readonly string[] | undefined;
   readonly authRequired?: readonly string[] | undefined;
   readonly dev?: boolean | undefined;
@@ -58,7 +58,7 @@ export type RestWorld = {
   readonly owner: OwnerDatabase;
   readonly callers: CallerPool;
   snapshot(): Snapshot;
-  /** After the database changed. */
+  /** Reloads after a change of the database. */
   refresh(): Promise<void>;
   /** A token as the auth API would issue it. */
   token(claims?: Record<string, unknown>): Promise<string>;
@@ -200,7 +200,7 @@ async function readSnapshot(
 
 const POSITION = { line: 1, column: 1 };
 
-/** The file that would declare what is there. */
+/** A configuration that declares everything in the database. */
 function configOf(catalog: Catalog, options: RestWorldOptions): Config {
   const undeclared = new Set([...(options.undeclared ?? []), ...(options.exposed ?? [])]);
   const retired = new Set(options.retired);

@@ -1,9 +1,9 @@
-/** Set by `npm run test:slow`: tests that repeat themselves take all their rounds. */
+/** Set by `npm run test:slow`: repeating tests run all their rounds. */
 const LONG = process.env['SVC_TEST_LONG'] === '1';
 
 /**
- * How often a test that repeats itself does so: `usual` times in `npm test`, `long` times in the long run. A variable of
- * the environment, where the test has one, decides over both.
+ * Rounds of a repeating test: `usual` in `npm test`, `long` in the long run. The test's environment variable, if it has
+ * one, overrides both.
  */
 export function rounds(usual: number, long: number, variable?: string): number {
   const given = variable === undefined ? undefined : process.env[variable];

@@ -1,5 +1,5 @@
-// The one S3-compatible store of a test run, started when the first test asks for it: the test files run in
-// processes of their own and reach this one by HTTP.
+// The S3-compatible store of a test run, started on the first request of a test. Test files run in their own processes
+// and ask this one over HTTP.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,7 +8,7 @@ import { startStore, type RunningStore } from '../storage/conformance/s3-server.
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    /** Answers with the address and the keys of the store as JSON. */
+    /** URL that returns the address and keys of the store as JSON. */
     s3StoreUrl: string;
   }
 }
@@ -23,7 +23,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     );
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  // It must not keep the process alive, nor end a request early while the store starts.
+  // Must not keep the process alive, nor time a request out while the store starts.
   server.unref();
   server.requestTimeout = 0;
   project.provide('s3StoreUrl', `http://127.0.0.1:${(server.address() as AddressInfo).port}`);

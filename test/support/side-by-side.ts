@@ -1,4 +1,4 @@
-// Many independent pieces of asynchronous work, a few of them at a time.
+// Runs many independent asynchronous tasks, a few at a time.
 
 export async function sideBySide<T>(
   items: Iterable<T>,

@@ -1,15 +1,15 @@
-// A way to PostgreSQL that can fall silent as a host does that loses its power: nothing is closed, nothing comes back.
+// A proxy to PostgreSQL that can go silent like a host that loses power: nothing is closed, nothing is answered.
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
 export type SilentProxy = {
   /** The address with its host and port replaced by the proxy's. */
   through(url: string): string;
-  /** What is open goes silent for ever, and what is opened from now on until `recover`. */
+  /** Open connections go silent for ever, new ones until `recover`. */
   vanish(): void;
-  /** Closes what is open. */
+  /** Closes open connections. */
   reset(): void;
-  /** A new host under the same address: what is opened from now on gets through. */
+  /** Like a new host at the same address: new connections work. */
   recover(): void;
   close(): Promise<void>;
 };
@@ -26,7 +26,7 @@ export async function startSilentProxy(target: string): Promise<SilentProxy> {
   };
   const server = createServer((client) => {
     keep(client);
-    // Not read: its bytes stay where they are.
+    // Not read, so its bytes stay in the socket.
     if (isAway) return;
     const upstream = connect(Number(port || '5432'), hostname);
     keep(upstream);

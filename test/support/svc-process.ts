@@ -1,4 +1,4 @@
-// A real svc process, started from the command line as a user would, waited for by its own `/ready`.
+// A real svc process, started from the command line; waits for its `/ready`.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -6,7 +6,7 @@ import { freePort } from '../../src/lib/free-port.ts';
 
 export const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
 
-/** SVC_TEST_NODE is another Node to run the product with, for example the oldest that users may have. */
+/** SVC_TEST_NODE: another Node to run the product with, for example the oldest supported. */
 export const NODE = process.env['SVC_TEST_NODE'] ?? process.execPath;
 
 export type SvcProcess = {
@@ -56,7 +56,7 @@ export async function startSvc(options: StartOptions): Promise<SvcProcess> {
   };
 }
 
-/** Runs a command to its end. */
+/** Runs a command and waits for its exit. */
 export async function runSvc(
   args: readonly string[],
   options: { env?: Readonly<Record<string, string | undefined>>; cwd?: string } = {},
@@ -102,7 +102,7 @@ async function untilReady(url: string, child: ChildProcess, output: () => string
       (response) => response.ok,
       () => false,
     );
-    // The banner follows the first ready answer by a moment, and the keys are read from it.
+    // The banner comes shortly after the first ready answer, and the keys are read from it.
     if (ready && (output().includes('Try it') || output().includes('"serving"'))) return;
     if (Date.now() > deadline) throw new Error(`svc was not ready within two minutes:\n${output()}`);
     await new Promise((resolve) => setTimeout(resolve, 10));

@@ -1,4 +1,4 @@
-// A copy of an example in a folder of its own, so that a test may change it and throw it away.
+// A temporary copy of an example, so that a test may change it.
 import { chmodSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -13,7 +13,7 @@ export const copyTodoProject = (): TodoProject => copyExample('todo');
 
 export function copyExample(name: 'team' | 'todo'): TodoProject {
   const directory = mkdtempSync(join(tmpdir(), `svc-${name}-`));
-  // mkdtemp closes the folder to others; a project in a home directory usually is not.
+  // mkdtemp makes the folder private; a project in a home directory usually is not.
   chmodSync(directory, 0o755);
   const skipped = new Set(['.svc', '.env', 'node_modules']);
   cpSync(fileURLToPath(new URL(name, EXAMPLES)), directory, {
@@ -29,7 +29,7 @@ export function copyExample(name: 'team' | 'todo'): TodoProject {
 
 export type TodoServer = SvcProcess & { readonly config: string };
 
-/** `svc dev` on such a copy, which goes when the server stops. */
+/** `svc dev` on such a copy, which is removed when the server stops. */
 export async function startTodoServer(): Promise<TodoServer> {
   const project = copyTodoProject();
   try {

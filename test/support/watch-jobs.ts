@@ -1,5 +1,5 @@
-// Background jobs have nobody to answer to: what goes wrong in them is a line in the log (with `job`) and nothing
-// else. A world that keeps its log with this fails at its end when one of them has failed.
+// A failed background job is only visible as a log line (with `job`). A world that uses this log fails at its end if a
+// job has failed.
 import { createLog, type Log } from '../../src/log/log.ts';
 
 export function watchJobs(): { log: Log; assertQuiet(expected?: readonly string[]): void } {

@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a stream ends by itself, so that nobody reads on after their session has ended', async () => {
+test('a stream ends by itself, so that nobody keeps reading after their session has ended', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'clearTimeout', 'clearInterval'] });
   const recentLines = new RecentLines();
   const app = fastify();
@@ -20,7 +20,7 @@ test('a stream ends by itself, so that nobody reads on after their session has e
     answered.text = answer.body;
   });
   for (let second = 0; second < 70 && answered.text === undefined; second++) {
-    // Real turns of the event loop between the pretended seconds.
+    // Real event loop turns between the fake seconds.
     await new Promise((resolve) => setImmediate(resolve));
     await new Promise((resolve) => setImmediate(resolve));
     vi.advanceTimersByTime(1000);
@@ -29,7 +29,7 @@ test('a stream ends by itself, so that nobody reads on after their session has e
   const { text } = answered;
   expect(text).toMatch(/^retry: \d+\n/);
   expect(text).toContain('"message":"before"');
-  // What keeps proxies from closing it meanwhile.
+  // Heartbeats, so that proxies do not close the connection.
   expect(text?.match(/^:$/gm)?.length).toBeGreaterThanOrEqual(3);
   await app.close();
 });

@@ -9,7 +9,7 @@ function config(text: string, variables: Record<string, string>): Config {
   return loaded.config;
 }
 
-test('what came from the environment is secret, what stands in the file is not', () => {
+test('values from the environment are secret, literals in the file are not', () => {
   const loaded = config(
     'version: 1\nfunctions:\n  f:\n    runtime: node\n    file: functions/f.js\n    env:\n      A: "${SVC_ENV_A}"\n      B: literal value\n      C: "prefix-${SVC_ENV_C:-fallback}"\n      D: "${SVC_ENV_D}"\n',
     { SVC_ENV_A: 'value-of-a', SVC_ENV_D: 'tiny' },

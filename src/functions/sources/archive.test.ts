@@ -18,7 +18,7 @@ async function bytes(entries: readonly ArchiveEntry[]): Promise<Buffer> {
 
 const text = (path: string, content: string): ArchiveEntry => ({ path, content: Buffer.from(content) });
 
-test('what was packed is unpacked: long paths, binary, empty, larger than a chunk', async () => {
+test('pack and unpack round-trip: long paths, binary, empty, larger than a chunk', async () => {
   const long = `${'deep/'.repeat(40)}${'x'.repeat(120)}.js`;
   const large = Buffer.alloc(300_001, 7);
   writeFileSync(join(folder, 'large'), large);
@@ -39,7 +39,7 @@ test('what was packed is unpacked: long paths, binary, empty, larger than a chun
   expect(readFileSync(join(target, 'ünïcode/ß.txt'), 'utf8')).toBe('ü');
 });
 
-test('the order of entries and the time make no difference', async () => {
+test('archives do not depend on the order of entries or the time', async () => {
   const one = await bytes([text('b', '2'), text('a', '1')]);
   const two = await bytes([text('a', '1'), text('b', '2')]);
   const digest = (data: Buffer): string => createHash('sha256').update(data).digest('hex');
@@ -56,7 +56,7 @@ test.each(['../up', 'a/../../up', '/etc/x', 'C:/x', 'a\\b', 'dir/'])(
   },
 );
 
-test('a name that comes twice does not write through the first', async () => {
+test('a repeated name does not overwrite the first entry', async () => {
   const target = mkdtempSync(join(folder, 'out-'));
   const archive = await bytes([text('a', '1'), text('a', '2')]);
   await expect(unpack(Readable.from([archive]), target)).rejects.toThrow();
@@ -66,13 +66,13 @@ test.each([
   ['no gzip', Buffer.from('hello, this is no archive at all')],
   ['nothing', Buffer.alloc(0)],
   ['gzip of nonsense', gzipSync(Buffer.alloc(2048, 'x'))],
-])('%s is refused or empty, and never a fault', async (_, data) => {
+])('%s is refused or empty, and never an internal error', async (_, data) => {
   const target = mkdtempSync(join(folder, 'out-'));
   const result = await unpack(Readable.from([data]), target).catch((error: unknown) => error);
   expect(Array.isArray(result) || (result as { code?: string }).code === 'bad_archive').toBe(true);
 });
 
-test('a cut or changed archive is refused', async () => {
+test('a truncated archive is refused', async () => {
   const archive = await bytes([{ path: 'a', content: Buffer.alloc(50_000, 'abc') }]);
   for (const cut of [10, 100, archive.length - 20]) {
     const target = mkdtempSync(join(folder, 'out-'));
@@ -98,7 +98,7 @@ test('links and devices are refused', async () => {
   await expect(unpack(Readable.from([archive]), target)).rejects.toThrow(/no plain file/);
 });
 
-test('more than the limits is refused', async () => {
+test('an archive above the limits is refused', async () => {
   const archive = await bytes([text('a', 'x'.repeat(2000)), text('b', 'y')]);
   const one = mkdtempSync(join(folder, 'out-'));
   await expect(unpack(Readable.from([archive]), one, { maxBytes: 1000, maxEntries: 9 })).rejects.toThrow();

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { reasonIn } from './install.ts';
 
-test('the reason why npm failed is shown, and not how npm is called', () => {
+test('the reason of npm’s failure is shown, without its usage text', () => {
   const output = [
     'npm error code EUSAGE',
     'npm error',
@@ -20,7 +20,7 @@ test('the reason why npm failed is shown, and not how npm is called', () => {
   );
 });
 
-test('what npm says without its usage is shown whole', () => {
+test('output without a usage text is shown completely', () => {
   expect(reasonIn('npm ERR! code E404\nnpm ERR! 404 Not Found: nothing@1\n')).toBe(
     '404 Not Found: nothing@1',
   );

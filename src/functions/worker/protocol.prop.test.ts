@@ -17,7 +17,7 @@ const frame = fc.record({
     .map((bytes) => Buffer.from(bytes)),
 });
 
-test('frames survive any cutting of the stream', async () => {
+test('frames survive any chunking of the stream', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(frame, { maxLength: 12 }),
@@ -52,7 +52,7 @@ test('frames survive any cutting of the stream', async () => {
   );
 });
 
-test('a head and a body come apart as they were put together', () => {
+test('splitHead reverses withHead', () => {
   const [length, head, body] = withHead(Buffer.from('{"a":1}'), Buffer.from([0, 1, 2]));
   const split = splitHead(Buffer.concat([length!, head!, body!]));
   expect(split.head.toString()).toBe('{"a":1}');

@@ -1,5 +1,5 @@
-// Class 18: anonymous by omission. Every route of the dashboard, taken from the route table, without credentials;
-// and no elevation for whoever merely seems to be on this machine.
+// Missing authentication: every route of the dashboard's route table without credentials; and no sign-in without a key
+// for clients that only appear to be on this machine.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dashboardRoutes, startDashboardWorld, type DashboardWorld } from '../../support/dashboard-world.ts';
 
@@ -52,7 +52,7 @@ test('every other route answers 401 without a session', async () => {
     for (const headers of [
       {},
       { origin: world.url, cookie: `svc_dashboard=${'A'.repeat(43)}`, 'x-svc-csrf': 'A'.repeat(43) },
-      // Keys open the APIs, not the dashboard: a page that has one must not become it.
+      // API keys do not open the dashboard: a page that has one must not act as the dashboard.
       { origin: world.url, apikey: world.keys.secret, authorization: `Bearer ${world.keys.secret}` },
     ]) {
       const { status, json } = await world.send(filled(path), { method, headers });
@@ -63,13 +63,13 @@ test('every other route answers 401 without a session', async () => {
   expect(admitted).toEqual([]);
 });
 
-test('an unknown path of the API is closed too', async () => {
+test('an unknown path of the API requires a session too', async () => {
   for (const method of ['GET', 'POST', 'DELETE', 'OPTIONS']) {
     expect((await world.send('/dashboard/api/nowhere/at/all', { method })).status).toBe(401);
   }
 });
 
-test('a dashboard that is off is not there', async () => {
+test('a disabled dashboard answers 404', async () => {
   const { startBackendWorld } = await import('../../support/backend-world.ts');
   const off = await startBackendWorld(FILE);
   try {
@@ -118,7 +118,7 @@ describe('signing in without a key', () => {
     expect(answered['set-cookie']).toBeUndefined();
   });
 
-  test('is not offered where it would be refused', async () => {
+  test('is not offered if it would be refused', async () => {
     const { json } = await dev.send('/dashboard/api/session', {
       headers: { 'x-forwarded-for': '127.0.0.1' },
     });

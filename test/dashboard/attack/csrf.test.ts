@@ -1,5 +1,5 @@
-// Class 23: cross-site requests and cookies. The cookie alone changes nothing; neither does the token of another
-// session, nor a page of another origin; and nobody else's page can sign a visitor in.
+// Cross-site request forgery. The cookie alone changes nothing, nor does the token of another session or a page of
+// another origin; and a foreign page cannot sign a visitor in.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   dashboardRoutes,
@@ -30,7 +30,7 @@ afterAll(async () => {
 const show = (headers: Record<string, string>): ReturnType<DashboardWorld['send']> =>
   world.send('/dashboard/api/keys/secret', { method: 'POST', headers: { cookie: page.cookie, ...headers } });
 
-test('the page itself may', async () => {
+test('a change from the page itself is accepted', async () => {
   const { status, json } = await page.call('/keys/secret', { method: 'POST' });
   expect(status).toBe(200);
   expect(json.secretKey).toBe(world.keys.secret);
@@ -77,7 +77,7 @@ describe('a change is refused', () => {
     expect(json.code).toBe('foreign_origin');
   });
 
-  test('on every route that is no GET', async () => {
+  test('on every route that is not a GET', async () => {
     const routes = (await dashboardRoutes(world)).filter(
       ({ method, path }) => !['GET', 'HEAD'].includes(method) && path.startsWith('/dashboard/api'),
     );
@@ -112,7 +112,7 @@ test('a plain form of another site cannot write through an API', async () => {
   expect(rows.json).toEqual([]);
 });
 
-test.each(['cross-site', 'same-site'])('an image or frame of a %s page is told nothing', async (site) => {
+test.each(['cross-site', 'same-site'])('an image or frame in a %s page gets no data', async (site) => {
   const { status, json } = await world.send('/dashboard/api/as/service/rest/v1/notes', {
     headers: { cookie: page.cookie, 'sec-fetch-site': site },
   });
@@ -129,7 +129,7 @@ test.each(['https://evil.example', 'null', ''])('a page of %s cannot sign a visi
   expect(headers['set-cookie']).toBeUndefined();
 });
 
-test('no origin may read the dashboard, although the file lets every one read the APIs', async () => {
+test('no origin may read the dashboard, even if CORS allows every origin for the APIs', async () => {
   const origin = 'https://app.example';
   const api = await world.send('/rest/v1/', { headers: { origin, apikey: world.keys.publishable } });
   expect(api.headers['access-control-allow-origin']).toBe('*');
@@ -145,7 +145,7 @@ test('no origin may read the dashboard, although the file lets every one read th
   }
 });
 
-test('behind https only https is our own origin', async () => {
+test('with an https base URL, an http origin is foreign', async () => {
   const secure = await startDashboardWorld(FILE, { baseUrl: 'https://api.example.com' });
   try {
     const signIn = (origin: string): ReturnType<DashboardWorld['send']> =>

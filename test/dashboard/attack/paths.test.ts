@@ -1,5 +1,5 @@
-// Class 19: path confusion. What the guard reads is what is served; no path leads out of the folder of the page, out
-// of an API into another one, or past the read-only mode.
+// Path confusion. The checked path is the one that is served; no path leads out of the page's folder, from one API into
+// another, or past the read-only mode.
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -125,12 +125,12 @@ describe('acting as a caller', () => {
     '/as//rest/v1/notes',
   ])('%s is refused', async (path) => {
     const { status, json, text } = await page.call(path);
-    // By us, before the API's own router makes anything of it.
+    // Refused by the dashboard, before the API's router sees it.
     expect([status, json.code]).toEqual([400, 'bad_path']);
     expect(text).not.toContain('ran');
   });
 
-  test('a user who does not exist is nobody', async () => {
+  test('an unknown user is refused', async () => {
     const { status, json } = await page.call('/as/user:00000000-0000-0000-0000-000000000000/rest/v1/notes');
     expect([status, json.code]).toEqual([404, 'not_found']);
   });

@@ -1,5 +1,5 @@
-// `--dashboard readonly` is kept by the server: every route that writes, and every write through an API, is refused
-// to a page that is signed in and does everything else right.
+// `--dashboard readonly` is enforced by the server: every route that writes, and every write through an API, is refused
+// even with a valid session and CSRF token.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
 import {
@@ -85,7 +85,7 @@ test.each<[string, string, unknown?]>([
   }
 });
 
-describe('what only reads', () => {
+describe('reads are allowed', () => {
   test.each<[string, string, unknown?]>([
     ['GET', '/rest/v1/notes'],
     ['HEAD', '/rest/v1/notes'],
@@ -104,7 +104,7 @@ describe('what only reads', () => {
   });
 });
 
-test('a function of the database that writes cannot, even when it is called by GET', async () => {
+test('a database function called by GET cannot write', async () => {
   for (const path of ['/rest/v1/rpc/note?body=x', '/rest/v1/rpc/sneak']) {
     const { status } = await page.call(`/as/service${path}`);
     expect(status, path).toBeGreaterThanOrEqual(400);

@@ -1,5 +1,5 @@
-// Class 24: secrets in logs and answers. Canaries wherever the service holds a secret, then every route of the
-// dashboard is read, its log too: they show in the one answer that is there to show the secret key, and nowhere else.
+// Secrets in logs and answers. Plants canaries wherever the service holds a secret, then reads every route of the
+// dashboard and its log: only the route that returns the secret key may contain one.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   dashboardRoutes,
@@ -47,7 +47,7 @@ afterAll(async () => {
 
 const found = (text: string): string[] => secrets.filter((secret) => text.includes(secret));
 
-test('no answer shows a secret, but the one that is there for it', async () => {
+test('no answer contains a secret, except the route for the secret key', async () => {
   const shown: string[] = [];
   const reads = (await dashboardRoutes(world)).filter(
     ({ method, path }) => method === 'GET' && path.startsWith('/dashboard/api') && !path.endsWith('/stream'),
@@ -93,7 +93,7 @@ test('no error repeats what was sent', async () => {
   expect(world.log()).not.toContain('canary-of-a-wrong-key');
 });
 
-test('neither the log nor its copy for the page holds a secret', async () => {
+test('neither the log nor its copy in the dashboard contains a secret', async () => {
   await page.call('/as/service/functions/v1/hello');
   await page.call('/as/service/rest/v1/notes', { method: 'POST', body: { body: 'x' } });
   await page.call('/session', { method: 'DELETE' });

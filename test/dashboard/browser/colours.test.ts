@@ -1,5 +1,5 @@
-// What the built stylesheet makes of the colours, in both schemes: a variable that nothing sets is no error anywhere,
-// only a transparent header.
+// The colours that the built stylesheet produces, in both schemes: an undefined variable raises no error, it only makes
+// the header transparent.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -25,7 +25,7 @@ async function colourOf(locator: Locator, property: string): Promise<Rgba> {
 
 const brightness = ({ r, g, b }: Rgba): number => 0.299 * r + 0.587 * g + 0.114 * b;
 
-/** Opaque, and on the side of the scheme that the page is in. */
+/** Opaque, and dark or light as the page's scheme. */
 function expectTone(tone: Rgba, scheme: 'light' | 'dark', what: string): void {
   expect(tone.a, `${what} is opaque`).toBe(1);
   if (scheme === 'light') expect(brightness(tone), what).toBeGreaterThan(200);
@@ -56,7 +56,7 @@ describe.skipIf(world.skipped)('colours of the built page', () => {
       expectTone(selector, scheme, 'the fixed corner of the header');
     });
 
-    test('cells are parted by a line that can be seen', async () => {
+    test('cells have visible borders', async () => {
       const page = await openGrid(scheme);
       const cell = page.locator('[data-cell="0:0"]');
       expect(await cell.evaluate((element) => getComputedStyle(element).borderRightStyle)).toBe('solid');
@@ -66,7 +66,7 @@ describe.skipIf(world.skipped)('colours of the built page', () => {
       expect(Math.abs(brightness(line) - brightness(ground))).toBeGreaterThan(5);
     });
 
-    test('the row under the pointer stands out', async () => {
+    test('the row under the pointer is highlighted', async () => {
       const page = await openGrid(scheme);
       const cell = page.locator('[data-cell="1:0"]');
       const row = cell.locator('xpath=..');
@@ -76,7 +76,7 @@ describe.skipIf(world.skipped)('colours of the built page', () => {
       expectTone(await colourOf(row, 'background-color'), scheme, 'the row');
     });
 
-    test('rows that are being read show bars', async () => {
+    test('loading rows show placeholders', async () => {
       const page = await world.open('/', { colorScheme: scheme });
       let release = (): void => {};
       const held = new Promise<void>((resolve) => (release = resolve));

@@ -22,7 +22,7 @@ async function shown(page: Page): Promise<string> {
 }
 
 describe.skipIf(world.skipped)('configuration', () => {
-  test('a change is shown as lines and steps, then written, comments and all', async () => {
+  test('a change is shown as a diff and steps, then written with its comments', async () => {
     const before = file();
     const page = await world.open('/config');
     await type(page, '# Written in a browser');
@@ -50,7 +50,7 @@ describe.skipIf(world.skipped)('configuration', () => {
     expect(await page.locator('.cm-marked').count()).toBe(0);
   });
 
-  test('when the file changed meanwhile, the new text is offered and nothing typed is lost', async () => {
+  test('if the file changed meanwhile, the new text is offered and the edited text is kept', async () => {
     const page = await world.open('/config', { expected: [/status of 409/] });
     await type(page, '# Mine');
     const theirs = file().replace('name: Todo', 'name: Theirs');

@@ -1,4 +1,4 @@
-// Code functions and the log: what is called answers, what is written is what runs, what it says is seen.
+// Code functions and the log: calling, editing, creating, and log lines.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
@@ -8,7 +8,7 @@ import { dashboardWorld, expectAccessible } from '../../support/browser/browser.
 const world = dashboardWorld();
 const sourceFile = (): string => join(world.project.directory, 'functions/hello.js');
 
-/** As somebody at the keyboard would: everything there is gives way to the text. */
+/** Replaces the whole text by keyboard. */
 async function type(page: Page, label: string, text: string): Promise<void> {
   const editor = page.getByLabel(label, { exact: true });
   await editor.click();
@@ -18,7 +18,7 @@ async function type(page: Page, label: string, text: string): Promise<void> {
 }
 
 describe.skipIf(world.skipped)('code functions', () => {
-  test('the list says what is loaded, and leads to the function', async () => {
+  test('the list shows what is loaded, and links to the function', async () => {
     const page = await world.open('/functions');
     const row = page.getByRole('row', { name: /hello/ });
     await row.getByText('loaded').waitFor();
@@ -43,7 +43,7 @@ describe.skipIf(world.skipped)('code functions', () => {
     await expectAccessible(page);
   });
 
-  test('the chosen caller is who the function sees, without the page ever holding their token', async () => {
+  test('the function sees the chosen caller, and the page never has their token', async () => {
     const id = await world.addUser('caller@example.com');
     const page = await world.open(`/functions?name=hello&caller=user:${id}`);
     await page.getByRole('button', { name: 'Invoke' }).click();
@@ -55,14 +55,14 @@ describe.skipIf(world.skipped)('code functions', () => {
     await expectAccessible(page);
   });
 
-  test('a header that is none is said, and nothing is called', async () => {
+  test('an invalid header is reported, and nothing is called', async () => {
     const page = await world.open('/functions?name=hello');
     await page.getByLabel('Headers').fill('not a header');
     await page.getByText('Not “name: value”: not a header').waitFor();
     expect(await page.getByRole('button', { name: 'Invoke' }).isDisabled()).toBe(true);
   });
 
-  test('what is saved in the editor is what answers next', async () => {
+  test('the next call runs the saved source', async () => {
     const before = readFileSync(sourceFile(), 'utf8');
     const page = await world.open('/functions?name=hello&tab=source');
     await type(page, 'Source of hello', before.replace('Hello $', 'Good morning $'));
@@ -82,7 +82,7 @@ describe.skipIf(world.skipped)('code functions', () => {
     writeFileSync(sourceFile(), before);
   });
 
-  test('a file that was changed elsewhere is not overwritten, and nothing typed is lost', async () => {
+  test('a file changed elsewhere is not overwritten, and the edited text is kept', async () => {
     const before = readFileSync(sourceFile(), 'utf8');
     const page = await world.open('/functions?name=hello&tab=source', { expected: [/409/] });
     await type(page, 'Source of hello', `${before}// mine\n`);
@@ -120,7 +120,7 @@ describe.skipIf(world.skipped)('code functions', () => {
 });
 
 describe.skipIf(world.skipped)('the log', () => {
-  test('a line arrives by itself, and opens to its fields', async () => {
+  test('a new line appears by itself, and expands to its fields', async () => {
     const page = await world.open('/logs');
     await page.getByText('live').waitFor();
     await fetch(`${world.svc.url}/rest/v1/no_such_table_at_all`);
@@ -130,7 +130,7 @@ describe.skipIf(world.skipped)('the log', () => {
     await expectAccessible(page);
   });
 
-  test('level, source and text leave out what was not asked for', async () => {
+  test('level, source and text filter the lines', async () => {
     await fetch(`${world.svc.url}/functions/v1/hello`, { method: 'POST' });
     const page = await world.open('/logs?source=function');
     await page
@@ -150,7 +150,7 @@ describe.skipIf(world.skipped)('the log', () => {
     expect(await page.getByRole('button', { name: /POST \/functions/ }).count()).toBe(0);
   });
 
-  test('paused, it stays as it is and says how much waits', async () => {
+  test('while paused, it shows the number of new lines', async () => {
     const page = await world.open('/logs');
     await page.getByText('live').waitFor();
     await page.getByRole('button', { name: 'Pause' }).click();

@@ -6,7 +6,7 @@ const BUDGET_BYTES = 250_000;
 const world = dashboardWorld();
 
 describe.skipIf(world.skipped)('overview', () => {
-  test('svc dev signs in on its own machine, and the page says how the service is', async () => {
+  test('svc dev signs in on its own machine, and the page shows the health of the service', async () => {
     const page = await world.open('/');
     await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
     const health = page.getByRole('region', { name: 'Health' });
@@ -29,13 +29,13 @@ describe.skipIf(world.skipped)('overview', () => {
     await page.getByRole('button', { name: 'Copy the secret key' }).click();
     await expect.poll(copied).toBe(world.svc.secretKey);
 
-    // It does not outlive the page.
+    // The key is gone after a reload.
     await page.reload();
     await connect.getByRole('button', { name: 'Show' }).waitFor();
     expect(await page.content()).not.toContain(world.svc.secretKey);
   });
 
-  test('the snippets name this project, and the curl command works as it stands', async () => {
+  test('the snippets contain this project’s values, and the curl command works unchanged', async () => {
     const page = await world.open('/');
     const snippet = page.getByRole('region', { name: 'the supabase-js snippet' });
     expect(await snippet.textContent()).toContain(world.svc.publishableKey);
@@ -47,7 +47,7 @@ describe.skipIf(world.skipped)('overview', () => {
     expect(response.status).toBe(200);
   });
 
-  test('a key of the keyboard leads to each page, and another explains them', async () => {
+  test('each page has a keyboard shortcut, and another one lists them', async () => {
     const page = await world.open('/');
     await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
     await page.keyboard.press('g');
@@ -58,7 +58,7 @@ describe.skipIf(world.skipped)('overview', () => {
     await expectAccessible(page);
   });
 
-  test('whoever signs out stays out, also where no key is needed', async () => {
+  test('signing out lasts, even where no key is needed', async () => {
     const page = await world.open('/');
     await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
     await page.getByRole('button', { name: 'Sign out' }).click();
@@ -70,7 +70,7 @@ describe.skipIf(world.skipped)('overview', () => {
     await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
   });
 
-  test('the first page weighs less than its budget', async () => {
+  test('the first page is smaller than its size budget', async () => {
     const page = await world.open('/');
     await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
     await page.waitForLoadState('networkidle');

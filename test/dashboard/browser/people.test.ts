@@ -18,7 +18,7 @@ const signIn = (email: string): Promise<Response> =>
   auth('token?grant_type=password', { email, password: PASSWORD });
 
 describe.skipIf(world.skipped)('users', () => {
-  test('one is created, and can sign in', async () => {
+  test('a user is created, and can sign in', async () => {
     const page = await world.open('/users');
     await page.getByRole('button', { name: 'New user' }).click();
     const dialog = page.getByRole('dialog', { name: 'New user' });
@@ -30,7 +30,7 @@ describe.skipIf(world.skipped)('users', () => {
     expect((await signIn('new@example.com')).status).toBe(200);
   });
 
-  test('a refusal is shown where the form is, and what was typed stays', async () => {
+  test('an error is shown in the form, and the input is kept', async () => {
     await world.addUser('taken@example.com');
     const page = await world.open('/users', { expected: [/422/] });
     await page.getByRole('button', { name: 'New user' }).click();
@@ -55,7 +55,7 @@ describe.skipIf(world.skipped)('users', () => {
     await page.getByRole('link', { name: /invited/i }).waitFor();
   });
 
-  test('the search finds part of an address, and says when it finds nobody', async () => {
+  test('the search finds part of an address, and says if it finds nobody', async () => {
     await world.addUser('needle@example.com');
     await world.addUser('hay@example.com');
     const page = await world.open('/users');
@@ -69,7 +69,7 @@ describe.skipIf(world.skipped)('users', () => {
     await page.getByText('Nobody matches “nobody at all”').waitFor();
   });
 
-  test('metadata is changed key by key, and keys that were taken out are gone', async () => {
+  test('metadata is changed key by key, and removed keys are deleted', async () => {
     const id = await world.addUser('meta@example.com');
     await world.query(`update auth.users set raw_user_meta_data = '{"keep": 1, "drop": 2}' where id = $1`, [
       id,
@@ -107,7 +107,7 @@ describe.skipIf(world.skipped)('users', () => {
     expect((await signIn('banned@example.com')).status).toBe(200);
   });
 
-  test('a session is signed out, and another one goes on', async () => {
+  test('one session is signed out, and another one stays valid', async () => {
     const id = await world.addUser('sessions@example.com');
     const tokens = await Promise.all(
       [1, 2].map(
@@ -153,7 +153,7 @@ describe.skipIf(world.skipped)('users', () => {
     expect(await world.query('select id from auth.mfa_factors where user_id = $1', [id])).toEqual([]);
   });
 
-  test('one is deleted only after their address was typed', async () => {
+  test('a user is deleted only after their address was typed', async () => {
     const id = await world.addUser('gone@example.com');
     const page = await world.open(`/users?user=${id}`);
     await page.getByRole('button', { name: 'Delete', exact: true }).click();
@@ -170,7 +170,7 @@ describe.skipIf(world.skipped)('users', () => {
 });
 
 describe.skipIf(world.skipped)('mail', () => {
-  test('the mail of a reset is shown as it looks, its link beside it, and no script of it runs', async () => {
+  test('the mail of a password reset is rendered with its link beside it, and runs no script', async () => {
     const email = 'mail@example.com';
     await world.addUser(email);
     expect((await auth('recover', { email })).status).toBe(200);
@@ -180,7 +180,7 @@ describe.skipIf(world.skipped)('mail', () => {
     const frame = mail.frameLocator('iframe');
     const button = frame.getByRole('link', { name: 'Reset password' });
     await button.waitFor();
-    // Styles of the mail apply: the policy of the page around it does not reach into it.
+    // The mail's styles apply: the policy of the surrounding page does not affect it.
     expect(await button.evaluate((element) => getComputedStyle(element).color)).toBe('rgb(255, 255, 255)');
     expect(await mail.locator('iframe').getAttribute('sandbox')).not.toContain('allow-scripts');
     const link = mail.getByRole('link', { name: /\/auth\/v1\/verify\?token=/ });
@@ -192,7 +192,7 @@ describe.skipIf(world.skipped)('mail', () => {
 
   test('a template that carries a script is shown without running it', async () => {
     const page = await world.open('/auth?tab=templates', {
-      // The browser says that it kept the script from running.
+      // The browser reports that it blocked the script.
       expected: [/sandbox/i, /script/i],
     });
     const preview = page.getByRole('region', { name: 'Preview' });
@@ -210,7 +210,7 @@ describe.skipIf(world.skipped)('mail', () => {
 });
 
 describe.skipIf(world.skipped)('auth settings', () => {
-  test('a template is changed in svc.yaml, after a look at what changes', async () => {
+  test('a template is changed in svc.yaml after a review of the change', async () => {
     const page = await world.open('/auth?tab=templates&mail=invite');
     await page.getByLabel('Subject').fill('Come in');
     await page.getByRole('region', { name: 'Preview' }).getByText('Come in').waitFor();
@@ -232,7 +232,7 @@ describe.skipIf(world.skipped)('auth settings', () => {
       .toBe(1);
   });
 
-  test('a template that cannot be read says where', async () => {
+  test('a template that does not parse shows the position', async () => {
     const page = await world.open('/auth?tab=templates');
     await page.getByLabel('Subject').fill('{{ if .Email }}');
     await page
@@ -241,7 +241,7 @@ describe.skipIf(world.skipped)('auth settings', () => {
       .waitFor();
   });
 
-  test('settings become edits of the keys that changed, and of nothing else', async () => {
+  test('only the changed settings are edited in the file', async () => {
     const page = await world.open('/auth');
     await page.getByLabel('Access token lifetime').waitFor();
     await expectAccessible(page);

@@ -28,7 +28,7 @@ describe.skipIf(world.skipped)('policies', () => {
     await select.waitFor();
   });
 
-  test('a row that is not there is an answer too', async () => {
+  test('a missing row is reported', async () => {
     const page = await world.open('/policies?table=tips', { expected: [/status of 404/] });
     await page.getByRole('textbox', { name: 'id' }).fill('4711');
     await page.getByRole('button', { name: 'Explain' }).click();
@@ -36,7 +36,7 @@ describe.skipIf(world.skipped)('policies', () => {
     await expectAccessible(page);
   });
 
-  test('a new policy is reviewed as a plan, and decides once it is written', async () => {
+  test('a new policy is reviewed as a plan, and applies once it is written', async () => {
     await world.rest('POST', 'tips', { id: 1, body: 'Drink water' });
     const page = await world.open('/policies?table=tips&key=id%3D1&caller=anon');
     await page.getByRole('region', { name: 'delete: refused' }).waitFor();

@@ -1,5 +1,5 @@
-// Without `--dashboard readwrite` these pages show everything and change nothing. That the server refuses whatever
-// a page might still send is tested beside it.
+// Without `--dashboard readwrite` these pages show everything and offer no changes. attack/read-only.test.ts tests that
+// the server refuses them.
 import { describe, expect, test } from 'vitest';
 import { dashboardWorld, expectAccessible } from '../../support/browser/browser.ts';
 
@@ -14,9 +14,9 @@ async function openSignedIn(path: string, expected: RegExp[] = []) {
 }
 
 describe.skipIf(world.skipped)('a read-only dashboard', () => {
-  test('users are looked at, and nothing else', async () => {
+  test('users can only be viewed', async () => {
     const id = await world.addUser('looked@example.com');
-    // The refusal at the end shows in the console.
+    // The refused request at the end is an error in the console.
     const page = await openSignedIn('/users', [/403/]);
     await page.getByRole('link', { name: 'looked@example.com' }).click();
     await page.getByRole('region', { name: 'Sessions' }).waitFor();
@@ -34,7 +34,7 @@ describe.skipIf(world.skipped)('a read-only dashboard', () => {
     expect(refused).toMatchObject({ status: 403, body: { code: 'dashboard_read_only' } });
   });
 
-  test('functions can be read but neither called, made nor changed', async () => {
+  test('functions can be read but not called, created or changed', async () => {
     const page = await openSignedIn('/functions');
     await page.getByRole('link', { name: 'hello' }).waitFor();
     expect(await page.getByRole('button', { name: 'New function' }).count()).toBe(0);
@@ -42,7 +42,7 @@ describe.skipIf(world.skipped)('a read-only dashboard', () => {
     expect(await page.getByRole('button', { name: 'Invoke' }).isDisabled()).toBe(true);
   });
 
-  test('files are listed and looked at, not added', async () => {
+  test('files are listed and previewed, but cannot be added', async () => {
     const { url, secretKey } = world.svc;
     await fetch(`${url}/storage/v1/object/attachments/seen.pdf`, {
       method: 'POST',
@@ -56,12 +56,12 @@ describe.skipIf(world.skipped)('a read-only dashboard', () => {
     await page.getByRole('dialog').getByRole('link', { name: 'Download' }).waitFor();
   });
 
-  test('auth settings and templates cannot be typed into', async () => {
+  test('auth settings and templates cannot be edited', async () => {
     const page = await openSignedIn('/auth');
     expect(await page.getByLabel('Access token lifetime').isDisabled()).toBe(true);
     expect(await page.getByRole('button', { name: 'Review change' }).count()).toBe(0);
     await page.getByRole('tab', { name: 'Mail templates' }).click();
-    // The preview asks with POST, and changes nothing: it is for readers too.
+    // The preview uses POST but changes nothing, so it is allowed.
     await page
       .getByRole('region', { name: 'Preview' })
       .frameLocator('iframe')

@@ -5,7 +5,7 @@ const world = dashboardWorld({ command: 'serve', arguments: ['--migrate', '--das
 const UNAUTHORIZED = { expected: [/status of 40[13]/] };
 
 describe.skipIf(world.skipped)('sign-in, and a dashboard that is read only', () => {
-  test('nothing is shown before the secret key is given, and a wrong one is refused in words', async () => {
+  test('nothing is shown before the secret key is given, and a wrong key shows an error', async () => {
     const page = await world.open('/tables', UNAUTHORIZED);
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     expect(await page.getByRole('navigation').count()).toBe(0);
@@ -19,14 +19,14 @@ describe.skipIf(world.skipped)('sign-in, and a dashboard that is read only', () 
     await page.getByRole('button', { name: 'Sign in', exact: true }).click();
     await page.getByRole('heading', { name: 'Tables', level: 2 }).waitFor();
     await page.getByText('read only', { exact: true }).waitFor();
-    // The session outlives a reload and ends when it is ended.
+    // The session survives a reload and ends with signing out.
     await page.reload();
     await page.getByRole('heading', { name: 'Tables', level: 2 }).waitFor();
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
   });
 
-  test('read only hides what changes anything, and the server refuses it all the same', async () => {
+  test('read-only mode hides every change, and the server refuses it as well', async () => {
     await world.rest('POST', 'tips', { body: 'Look, do not touch' });
     const page = await world.open('/tables?table=tips', UNAUTHORIZED);
     await page.getByLabel(/^Secret key/).fill(world.svc.secretKey);

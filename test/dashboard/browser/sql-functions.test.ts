@@ -4,7 +4,7 @@ import { dashboardWorld, expectAccessible } from '../../support/browser/browser.
 const world = dashboardWorld();
 
 describe.skipIf(world.skipped)('SQL functions', () => {
-  test('arguments are a form: what is missing is said, what has a default may stay empty', async () => {
+  test('arguments are a form: missing ones are reported, those with a default may stay empty', async () => {
     const page = await world.open('/sql-functions', { expected: [/status of 400/] });
     await page.getByRole('link', { name: /^add_numbers/ }).click();
     await page.getByRole('button', { name: 'Run' }).click();

@@ -29,7 +29,7 @@ async function upload(page: Page, ...files: Array<ReturnType<typeof picture>>): 
 }
 
 describe.skipIf(world.skipped)('storage', () => {
-  test('files are uploaded, looked at, shared, moved and deleted', async () => {
+  test('files are uploaded, previewed, shared, moved and deleted', async () => {
     const page = await world.open('/storage', { permissions: ['clipboard-read', 'clipboard-write'] });
     await page.getByRole('link', { name: 'attachments' }).click();
     await page.getByText('Nothing here yet').waitFor();
@@ -63,7 +63,7 @@ describe.skipIf(world.skipped)('storage', () => {
     ]);
   });
 
-  test('a folder goes with everything below it, after that was counted and the bucket typed', async () => {
+  test('a folder is deleted with its content, after its files were counted and the bucket name typed', async () => {
     for (const name of ['a.png', 'b/c.png', 'b/d.png'])
       await put(`attachments/trip/${name}`, PNG, 'image/png');
     await put('attachments/stays.png', PNG, 'image/png');
@@ -82,7 +82,7 @@ describe.skipIf(world.skipped)('storage', () => {
     expect(left).toEqual([{ name: 'stays.png' }]);
   });
 
-  test('a file of that name is replaced only when asked to, and a refused type says so', async () => {
+  test('an existing file is replaced only on request, and a refused type is reported', async () => {
     await put('attachments/twice.png', PNG, 'image/png');
     const page = await world.open('/storage?bucket=attachments', { expected: [/40[09]|415/] });
     await upload(page, picture('twice.png'));
@@ -132,7 +132,7 @@ describe.skipIf(world.skipped)('storage', () => {
 });
 
 describe.skipIf(world.skipped)('API docs', () => {
-  test('a snippet for supabase-js does what it says', async () => {
+  test('a snippet for supabase-js works', async () => {
     const page = await world.open('/api-docs?show=table.tips');
     const docs = page.getByRole('region', { name: 'tips', exact: true });
     await docs.getByRole('row', { name: /body\s+string\s+required/ }).waitFor();
@@ -141,7 +141,7 @@ describe.skipIf(world.skipped)('API docs', () => {
     expect(insert).toContain(`supabase.from('tips')`);
     const { url, secretKey } = world.svc;
     const supabase = createClient(url, secretKey, { auth: { persistSession: false } });
-    // The text itself is run, not something like it.
+    // Runs the snippet's own text.
     const run = runInThisContext(`(async (supabase) => { ${insert}; return { data, error }; })`) as (
       client: typeof supabase,
     ) => Promise<{ data: unknown; error: unknown }>;

@@ -5,7 +5,7 @@ import { dashboardWorld, expectAccessible } from '../../support/browser/browser.
 const ROWS = 100_000;
 
 const world = dashboardWorld({
-  // A table that is no project's: every kind of value, and more rows than anybody looks at.
+  // A table with every kind of value and very many rows.
   prepare: async ({ config }) => {
     const { readFile, writeFile } = await import('node:fs/promises');
     const text = await readFile(config, 'utf8');
@@ -50,7 +50,7 @@ describe.skipIf(world.skipped)('tables', () => {
     ]);
   });
 
-  test('the list says what there is, and a search narrows it', async () => {
+  test('the list shows all tables, and a search narrows it', async () => {
     const page = await world.open('/tables');
     const list = page.getByRole('navigation', { name: 'Tables' });
     await list.getByRole('link', { name: 'todos' }).waitFor();
@@ -64,7 +64,7 @@ describe.skipIf(world.skipped)('tables', () => {
     await expectAccessible(page);
   });
 
-  test('one hundred thousand rows scroll, and few of them are ever elements', async () => {
+  test('one hundred thousand rows scroll, and only few of them are in the DOM', async () => {
     const page = await world.open('/tables?table=events');
     const grid = page.getByRole('grid');
     await cellOf(page, 0, 1).getByText('event 1', { exact: true }).waitFor();
@@ -86,7 +86,7 @@ describe.skipIf(world.skipped)('tables', () => {
     expect(await last.evaluate((cell) => cell.parentElement?.getAttribute('aria-rowindex'))).toBe(
       String(ROWS + 1),
     );
-    // What was passed by was not asked for to the end: of 500 windows only those near the steps.
+    // Windows that were scrolled past are not loaded: of 500 only those near the stops.
     const asked = await page.evaluate(
       () => performance.getEntriesByType('resource').filter(({ name }) => name.includes('offset=')).length,
     );
@@ -108,11 +108,11 @@ describe.skipIf(world.skipped)('tables', () => {
     await page.keyboard.press('ArrowRight');
     await page.keyboard.press('ArrowUp');
     await expect.poll(focused).toBe('-1:0');
-    // Exactly one place of the grid is reached by the tab key.
+    // Exactly one cell of the grid is in the tab order.
     expect(await page.locator('[role=grid] [tabindex="0"]').count()).toBe(1);
   });
 
-  test('a value is edited in place by the keyboard alone, digit for digit', async () => {
+  test('a value is edited in place by keyboard, without losing digits', async () => {
     const page = await world.open('/tables?table=events');
     await cellOf(page, 0, 2).getByText('12345678901234567890.1234').waitFor();
     await cellOf(page, 0, 2).focus();
@@ -141,7 +141,7 @@ describe.skipIf(world.skipped)('tables', () => {
     const [row] = await world.query(
       'select amount::text, done, details::text, happened_at from events where id = 1',
     );
-    // What was not edited keeps digits that JavaScript would lose.
+    // Unedited values keep digits that JavaScript would lose.
     expect(row).toEqual({
       amount: '98765432109876543210.5000',
       done: true,
@@ -150,7 +150,7 @@ describe.skipIf(world.skipped)('tables', () => {
     });
   });
 
-  test('a value that somebody else changed meanwhile is not written over', async () => {
+  test('a value that somebody else changed meanwhile is not overwritten', async () => {
     const page = await world.open('/tables?table=events');
     await cellOf(page, 1, 1).getByText('event 2', { exact: true }).waitFor();
     await cellOf(page, 1, 1).dblclick();
@@ -159,13 +159,13 @@ describe.skipIf(world.skipped)('tables', () => {
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('alert').getByText('changed this to theirs meanwhile').waitFor();
     expect(await world.query('select name from events where id = 2')).toEqual([{ name: 'theirs' }]);
-    // Having seen it, one may insist.
+    // After that warning it can be overwritten.
     await page.getByRole('button', { name: 'Save' }).click();
     await cellOf(page, 1, 1).getByText('mine').waitFor();
     expect(await world.query('select name from events where id = 2')).toEqual([{ name: 'mine' }]);
   });
 
-  test('what a constraint refuses is said at the cell, and what was typed stays', async () => {
+  test('a constraint error is shown at the cell, and the input is kept', async () => {
     const page = await world.open('/tables?table=lists', { expected: [/status of 400/] });
     await page.getByRole('gridcell', { name: 'Of Ada' }).dblclick();
     await page.getByRole('textbox', { name: 'title' }).fill('x'.repeat(300));
@@ -174,7 +174,7 @@ describe.skipIf(world.skipped)('tables', () => {
     expect(await page.getByRole('textbox', { name: 'title' }).inputValue()).toHaveLength(300);
   });
 
-  test('rows are those of the chosen caller: all for the service, none for anon, her own for a user', async () => {
+  test('rows are those of the chosen caller: all for the service, none for anon, their own for a user', async () => {
     const page = await world.open('/tables?table=lists');
     const titles = page.getByRole('gridcell', { name: /^Of / });
     await expect.poll(() => titles.count()).toBe(2);
@@ -191,7 +191,7 @@ describe.skipIf(world.skipped)('tables', () => {
     expect(page.url()).toContain(`caller=user%3A${ada}`);
   });
 
-  test('a filter and an order are in the address and in the REST API’s own words', async () => {
+  test('filter and order are in the address, in the syntax of the REST API', async () => {
     const page = await world.open('/tables?table=events');
     await page.getByRole('button', { name: 'Filter' }).click();
     await page.getByLabel('Column').selectOption('name');
@@ -212,7 +212,7 @@ describe.skipIf(world.skipped)('tables', () => {
     await page.getByText('100,000 rows', { exact: true }).waitFor();
   });
 
-  test('a row is added with what is required, and deleted after it was shown what goes', async () => {
+  test('a row is added with its required values, and deleted after a confirmation that shows it', async () => {
     const page = await world.open('/tables?table=tips');
     await page.getByText('tips has no rows').waitFor();
     await page.getByRole('button', { name: 'Add row' }).click();
@@ -237,7 +237,7 @@ describe.skipIf(world.skipped)('tables', () => {
     expect(await world.query('select body from tips')).toHaveLength(0);
   });
 
-  test('a new table is an edit of svc.yaml, seen as a plan before it is written', async () => {
+  test('a new table is an edit of svc.yaml, shown as a plan before it is written', async () => {
     const page = await world.open('/tables');
     await page.getByRole('button', { name: 'New table' }).click();
     const form = page.getByRole('dialog', { name: 'New table' });

@@ -1,5 +1,4 @@
-// Every page of the database, in both themes and as narrow as a phone: axe finds nothing serious, and nothing
-// sticks out to the side.
+// The database pages in both themes and at phone width: axe finds nothing serious, and nothing overflows horizontally.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dashboardWorld, expectAccessible } from '../../support/browser/browser.ts';
 
@@ -31,7 +30,7 @@ describe.skipIf(world.skipped)('in every theme and width', () => {
     await page.setViewportSize({ width: 375, height: 740 });
     await page.getByRole(role, { name }).waitFor();
     await expectAccessible(page);
-    // The layout follows the width a moment later.
+    // The layout adapts shortly after the resize.
     await expect
       .poll(() => page.evaluate(() => document.documentElement.scrollWidth))
       .toBeLessThanOrEqual(375);

@@ -1,5 +1,5 @@
-// The environment of the service is not for code functions: not in their own process, and not in what Linux shows of
-// the processes around them.
+// Code functions cannot read the service's environment: not in their own process, and not through /proc of other
+// processes.
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -42,7 +42,7 @@ const environmentFiles = (): string[] =>
   process.platform === 'linux'
     ? readdirSync('/dev/shm').filter((name) => name.startsWith('.svc-environment-'))
     : [];
-/** Of runs that were killed. */
+/** Files left by earlier runs that were killed. */
 const before = environmentFiles();
 
 describe.runIf(process.platform === 'linux').each(['dev', 'serve'] as const)('svc %s', (command) => {
@@ -61,7 +61,7 @@ describe.runIf(process.platform === 'linux').each(['dev', 'serve'] as const)('sv
   test('a function finds no secret in the process that started it', async () => {
     const response = await fetch(`${svc.url}/functions/v1/hello`);
     const shown = (await response.json()) as { parent: number; environ: string; cmdline: string };
-    // The process that a supervisor started is the one that serves.
+    // The service has the process id that its supervisor started.
     expect(shown.parent).toBe(svc.child.pid);
     expect(shown.environ).toContain('PATH=');
     for (const secret of [...Object.values(SECRETS), database.url]) {
@@ -70,7 +70,7 @@ describe.runIf(process.platform === 'linux').each(['dev', 'serve'] as const)('sv
     }
   });
 
-  test('nor does any process that belongs to the service show one', () => {
+  test('no process of the service shows a secret in /proc', () => {
     const processes = processesBelow(svc.child.pid ?? 0);
     expect(processes.length).toBeGreaterThan(1);
     for (const { command: shown, environment } of processes) {
@@ -88,7 +88,7 @@ describe.runIf(process.platform === 'linux').each(['dev', 'serve'] as const)('sv
     await expect.poll(() => environmentFiles().filter((name) => !before.includes(name))).toEqual([]);
   });
 
-  test('SIGTERM ends it in order', async () => {
+  test('SIGTERM stops it gracefully', async () => {
     expect(await svc.stop('SIGTERM')).toBe(0);
   });
 });

@@ -1,5 +1,5 @@
-// What a function can reach beside what it was given: environment, descriptors, its neighbours' bytes, its own
-// channel; and what a caller can do to the runtime with input made to hurt.
+// What a function can reach beyond its input: environment, descriptors, other requests' bytes, its own channel; and
+// what a caller can do to the runtime with hostile input.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startWorld, until, type World } from '../world.ts';
@@ -90,7 +90,7 @@ test('no descriptor of the server is inherited', async () => {
   expect(sockets.join(' ')).not.toContain(inode);
 });
 
-test('rawBody shares its memory with nobody', async () => {
+test('rawBody does not share memory with other requests', async () => {
   await Promise.all(
     Array.from({ length: 40 }, async (_, at) => {
       const body = `mine-${at}-${'z'.repeat(at * 7)}`;
@@ -111,7 +111,7 @@ describe('a worker that writes nonsense on its channel', () => {
   );
 });
 
-test('JSON with __proto__ pollutes nothing', async () => {
+test('JSON with __proto__ does not pollute prototypes', async () => {
   const { json } = await world.call('proto?__proto__[polluted]=1', {
     body: '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}',
     headers: { 'content-type': 'application/json' },
@@ -119,7 +119,7 @@ test('JSON with __proto__ pollutes nothing', async () => {
   expect(json.polluted).toBeNull();
 });
 
-test('noise neither blocks nor breaks the service', async () => {
+test('excessive output neither blocks nor breaks the service', async () => {
   const [noisy, ...others] = await Promise.all([
     world.call('noise'),
     ...Array.from({ length: 10 }, () => world.call('ok')),

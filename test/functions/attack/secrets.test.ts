@@ -1,4 +1,4 @@
-// Planted secrets, looked for in everything that comes out: answers, log lines, errors, bundles, files.
+// Plants secrets and searches for them in all output: answers, log lines, errors, bundles, files.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

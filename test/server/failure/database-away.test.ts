@@ -1,4 +1,4 @@
-// A whole backend whose database vanishes without a word, or holds a lock that everybody waits for.
+// A complete backend whose database becomes unreachable, is locked, or is read-only.
 import pg from 'pg';
 import { inject, afterEach, expect, test } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../../support/backend-world.ts';
@@ -56,7 +56,7 @@ const signIn = (): Promise<Call> =>
     body: JSON.stringify({ email: 'a@example.com', password: 'a long password' }),
   });
 
-test('a database host that vanishes under load: not ready until it is back, and served then', async () => {
+test('a database host that becomes unreachable under load: not ready until it is back, then serving again', async () => {
   const way = await startSilentProxy(inject('postgresUrl'));
   proxy = way;
   world = await startBackendWorld(YAML, { through: (url) => way.through(url) });
@@ -71,7 +71,7 @@ test('a database host that vanishes under load: not ready until it is back, and 
   await expect.poll(ready).toBe(503);
   way.recover();
   await expect.poll(ready).toBe(200);
-  // Ready is what it says.
+  // Ready again.
   expect(await read()).toBe(200);
   expect((await signIn()).status).toBe(400);
   load.abort();
@@ -80,7 +80,7 @@ test('a database host that vanishes under load: not ready until it is back, and 
   expect(new Set(all)).toEqual(new Set([200]));
 });
 
-test('a lock on the users stops sign-ins, which are told so, and nothing else', async () => {
+test('a lock on the users table fails sign-ins with a clear error, and nothing else', async () => {
   world = await startBackendWorld(YAML);
   const secret = { apikey: world.keys.secret, authorization: `Bearer ${world.keys.secret}` };
   const uploaded = await call('/storage/v1/object/open/a.txt', {
@@ -112,7 +112,7 @@ test('a lock on the users stops sign-ins, which are told so, and nothing else', 
   await expect.poll(async () => (await signIn()).status).toBe(400);
 });
 
-test('a database that takes no writes: reads are served, writes and sign-ups are told so, and it is not ready', async () => {
+test('a read-only database: reads are served, writes and sign-ups get a clear error, and it is not ready', async () => {
   world = await startBackendWorld(YAML);
   const { databaseUrl } = world;
   const administrator = new pg.Client({ connectionString: databaseUrl });
@@ -151,7 +151,7 @@ test('a database that takes no writes: reads are served, writes and sign-ups are
   }
 });
 
-test('a write that was cut off is not called one to try again', async () => {
+test('an interrupted write is not reported as safe to retry', async () => {
   const way = await startSilentProxy(inject('postgresUrl'));
   proxy = way;
   world = await startBackendWorld(YAML, { through: (url) => way.through(url) });

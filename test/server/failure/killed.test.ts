@@ -1,5 +1,5 @@
-// kill -9 of everything in the middle of writes: what was answered 201 is there afterwards, and the next start
-// needs nobody's help.
+// kill -9 of all processes during writes: every write answered with 201 is there afterwards, and the next start needs
+// no manual repair.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,13 +24,13 @@ function postmasterPid(): number {
 }
 
 function isRunning(pid: number): boolean {
-  // A zombie is not running, whatever kill -0 says.
+  // A zombie is not running, although kill -0 succeeds.
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)]);
   const state = stdout.toString().trim();
   return state !== '' && !state.startsWith('Z');
 }
 
-/** Writes until the server goes away; returns what was acknowledged. */
+/** Writes until the server is gone; returns the acknowledged writes. */
 async function writeUntilItEnds(server: SvcProcess): Promise<string[]> {
   const acknowledged: string[] = [];
   await Promise.all(
@@ -81,11 +81,11 @@ test.each([
   svc = second;
   const stored = await storedTips(second);
   expect(acknowledged.filter((body) => !stored.has(body))).toEqual([]);
-  // The keys of the first start are still the keys.
+  // The keys of the first start are still valid.
   expect(second.secretKey).toBe(first.secretKey);
 });
 
-test('an orderly stop takes PostgreSQL along', async () => {
+test('a graceful stop also stops PostgreSQL', async () => {
   svc = await startSvc({ command: 'dev', config: project.config });
   const pid = postmasterPid();
   expect(isRunning(pid)).toBe(true);

@@ -1,6 +1,5 @@
-// A browser and something for it to look at: one `svc dev` on a copy of examples/todo and one Chromium for each
-// test file. Every page is a fresh browser profile, signed in or not as the test likes, and a test fails when its
-// page wrote an error to the console, threw, or ran into the page's own content security policy.
+// Browser tests: one `svc dev` on a copy of examples/todo and one Chromium per test file. Every page has a fresh
+// profile, and a test fails if its page logged an error, threw, or violated its content security policy.
 //
 //   const world = dashboardWorld();
 //   describe.skipIf(world.skipped)('…', () => {
@@ -35,7 +34,7 @@ const FLAGS = [
   '--disable-sync',
 ];
 
-/** Without Chromium these tests are skipped, unless SVC_TEST_BROWSER asks that they must run. */
+/** Without Chromium these tests are skipped, unless SVC_TEST_BROWSER requires them. */
 export function hasChromium(): boolean {
   const found = existsSync(CHROMIUM);
   if (!found && process.env['SVC_TEST_BROWSER'] === 'required') {
@@ -48,15 +47,15 @@ export function hasChromium(): boolean {
 }
 
 export type WorldOptions = {
-  /** `svc dev` signs in on this machine by itself and may write; `serve` does what its arguments say. */
+  /** `dev` signs in automatically and may write; `serve` depends on its arguments. */
   readonly command?: 'dev' | 'serve';
   readonly arguments?: readonly string[];
-  /** Before svc starts: files of the project to change. */
+  /** Changes files of the project before svc starts. */
   readonly prepare?: (project: TodoProject) => void | Promise<void>;
 };
 
 export type OpenOptions = BrowserContextOptions & {
-  /** Errors in the console that this test is about: a refused request shows as one. */
+  /** Console errors that the test expects; a refused request is one. */
   readonly expected?: readonly RegExp[];
 };
 
@@ -66,9 +65,9 @@ export type DashboardWorld = {
   readonly project: TodoProject;
   /** A page of the dashboard in a new profile: `open('/tables?table=public.tips')`. */
   open(path?: string, options?: OpenOptions): Promise<Page>;
-  /** The REST API with the secret key; throws what it refuses. */
+  /** Calls the REST API with the secret key; throws on an error. */
   rest(method: string, path: string, body?: unknown): Promise<unknown>;
-  /** A new confirmed user; its id. */
+  /** Creates a confirmed user and returns the id. */
   addUser(email: string): Promise<string>;
   /** As the database's superuser. */
   query(sql: string, values?: readonly unknown[]): Promise<Array<Record<string, unknown>>>;
@@ -79,7 +78,7 @@ const KEYS = {
   SVC_SECRET_KEY: 'svc_secret_browser_tests_0123456789abcdef0123',
 };
 
-/** Registers the hooks of a test file; what it returns is there from `beforeAll` on. */
+/** Registers the hooks of a test file. The result can be used from `beforeAll` on. */
 export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
   const skipped = !hasChromium();
   let database: TestDatabase | undefined;
@@ -103,11 +102,11 @@ export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
       arguments: options.arguments ?? [],
       env: {
         SVC_DATABASE_URL: database.url,
-        // `svc dev` makes its own; the harness needs to know them either way.
+        // `svc dev` would generate its own; the harness needs to know them.
         ...(options.command === 'serve' ? KEYS : {}),
       },
     });
-    // What Chromium leaves behind is in one place, and goes with the file's tests.
+    // One place for Chromium's temporary files, removed after the tests of the file.
     profile = mkdtempSync(join(tmpdir(), 'svc-chromium-'));
     browser = await chromium.launch({
       executablePath: CHROMIUM,
@@ -170,7 +169,7 @@ export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
         if (message.type() === 'error') one.complaints.push(`${message.text()} ${message.location().url}`);
       });
       page.on('pageerror', (error) => one.complaints.push(String(error)));
-      // A violation is an error in the console too; but a page that only reports them is not let off either.
+      // Enforced violations are console errors as well; this also catches report-only ones.
       await page.exposeFunction('svcReportViolation', (text: string) => one.complaints.push(text));
       await page.addInitScript(() => {
         document.addEventListener('securitypolicyviolation', (event) => {
@@ -250,10 +249,10 @@ async function keepScreenshot(page: Page, name: string): Promise<void> {
 
 let axe: string | undefined;
 
-/** Fails on what axe calls serious or critical, naming the elements. */
+/** Fails on findings that axe rates serious or critical, naming the elements. */
 export async function expectAccessible(page: Page): Promise<void> {
   axe ??= readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-  // Evaluated by the debugger, not loaded by the page: the page's policy would refuse it.
+  // Evaluated through the debugger, because the page's policy would refuse to load it.
   await page.evaluate(axe);
   const violations = await page.evaluate(async () => {
     const run = Reflect.get(window, 'axe') as {
