@@ -16,9 +16,6 @@ export const signInRequired = (): Problem =>
     headers: { 'www-authenticate': 'Bearer' },
   });
 
-const badJson = (details: string): Problem =>
-  new Problem('invalid_json', 400, `The content type is JSON, but the body does not parse: ${details}`);
-
 export const bodyTooSlow = (): Problem =>
   new Problem('body_timeout', 408, 'The request body did not arrive in time', {
     hint: 'The limit is server.timeouts.request in svc.yaml.',
@@ -33,7 +30,13 @@ const FAILURES = {
 
 /** `shown` is the error with its stack; given only under `svc dev`. */
 export function functionFailed(kind: Failure['kind'], message: string, shown: string | undefined): Problem {
-  if (kind === 'bad-json') return badJson(message);
+  if (kind === 'bad-json') {
+    return new Problem(
+      'invalid_json',
+      400,
+      `The content type is JSON, but the body does not parse: ${message}`,
+    );
+  }
   const [code, text] = FAILURES[kind];
   return new Problem(code, 500, shown ?? text, {
     hint: shown ? undefined : 'See the log for the id in X-Request-Id.',

@@ -23,7 +23,6 @@ export class WorkerHealth {
   /** The oldest unanswered ping. Frames are read in order, so nothing sent after it has been read either. */
   #ping: { readonly sentAt: number; readonly lastId: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #rssBytes = 0;
   #ended = false;
 
   constructor(watched: Watched) {
@@ -33,10 +32,6 @@ export class WorkerHealth {
   /** False while its event loop does not answer. */
   get responsive(): boolean {
     return this.#ping === undefined || performance.now() - this.#ping.sentAt < UNRESPONSIVE_AFTER_MS;
-  }
-
-  get rssBytes(): number {
-    return this.#rssBytes;
   }
 
   /** Calls with a higher id are certainly unread. */
@@ -70,7 +65,6 @@ export class WorkerHealth {
 
   onPong(rssBytes: number): void {
     this.#ping = undefined;
-    this.#rssBytes = rssBytes;
     const limit = this.#watched.memoryMb * 1024 * 1024;
     if (rssBytes > limit * 4) {
       this.#watched.onFatal('killing a worker far above its memory limit', { rss: rssBytes });

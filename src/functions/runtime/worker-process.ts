@@ -157,10 +157,6 @@ export class WorkerProcess {
     return this.#health.responsive;
   }
 
-  get rssBytes(): number {
-    return this.#health.rssBytes;
-  }
-
   run(pending: PendingCall): void {
     const id = this.#newId();
     const running: Running = {
