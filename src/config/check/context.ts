@@ -57,6 +57,14 @@ export class CheckContext {
     this.#mistakes.push(mistakeAt(this.#tree, span, { code, path, message, hint: text, severity }));
   }
 
+  conflict(path: KeyPath, message: string, hint: Finding['hint'], part: Finding['part'] = 'value'): void {
+    this.report({ code: 'conflict', path, message, hint, part });
+  }
+
+  badValue(path: KeyPath, message: string, hint: Finding['hint'], part: Finding['part'] = 'value'): void {
+    this.report({ code: 'bad-value', path, message, hint, part });
+  }
+
   reportTwice(path: KeyPath, message: string): void {
     this.report({ code: 'duplicate', path, message, hint: 'Remove one of the two.' });
   }

@@ -89,12 +89,11 @@ function checkText(
     return;
   }
   if (SOME_CALL.test(value) || SQL_WORDS.test(value) || wanted !== undefined) {
-    context.report({
-      code: 'bad-value',
+    context.badValue(
       path,
-      message: `${shown} would be taken as text, not called`,
-      hint: () => hintForCall(value, family) ?? `Write default: { sql: ${shown} }.`,
-    });
+      `${shown} would be taken as text, not called`,
+      () => hintForCall(value, family) ?? `Write default: { sql: ${shown} }.`,
+    );
   } else if (family === 'number' && toDecimal(value) === undefined && !/^-?(Infinity|NaN)$/i.test(value)) {
     misfit(context, path, `${context.quote(path, value)} is no value of ${type}`);
   } else if (family === 'uuid' && !UUID.test(value)) {

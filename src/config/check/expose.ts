@@ -35,12 +35,11 @@ function checkEntries(
         hint: 'Make a view of what you need in another schema, and expose that.',
       });
     } else if (managed.has(key)) {
-      context.report({
-        code: 'conflict',
+      context.conflict(
         path,
-        message: `${name} is declared under ${block}: already`,
-        hint: 'Remove it here: what is declared is served.',
-      });
+        `${name} is declared under ${block}: already`,
+        'Remove it here: what is declared is served.',
+      );
     } else if (seen.has(key)) {
       context.report({ code: 'duplicate', path, message: `${name} is listed twice` });
     }

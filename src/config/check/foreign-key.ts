@@ -28,21 +28,19 @@ export function checkForeignKey(context: CheckContext, tables: Tables, field: Ra
   const { references, onDelete } = field.foreignKey;
   const parts = references.split('.');
   if (parts.length < 2 || parts.length > 3 || parts.includes('')) {
-    context.report({
-      code: 'bad-value',
+    context.badValue(
       path,
-      message: `${context.quote(path, references)} does not name a column`,
-      hint: 'Write table.column or schema.table.column.',
-    });
+      `${context.quote(path, references)} does not name a column`,
+      'Write table.column or schema.table.column.',
+    );
     return;
   }
   if (onDelete === 'set_null' && (field.required || field.primaryKey)) {
-    context.report({
-      code: 'conflict',
-      path: [...at, 'on_delete'],
-      message: `set_null cannot empty ${field.name}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}`,
-      hint: 'Use cascade or restrict, or drop required.',
-    });
+    context.conflict(
+      [...at, 'on_delete'],
+      `set_null cannot empty ${field.name}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}`,
+      'Use cascade or restrict, or drop required.',
+    );
   }
   const target = toForeignKey(field.foreignKey);
   // The product's own tables are there without being declared.
@@ -95,12 +93,11 @@ function checkTarget(
   }
   const index = table.fields.findIndex((field) => field.name === column);
   if (isUnique(table, column) || context.broken.covers([...fields, index])) return;
-  context.report({
-    code: 'conflict',
+  context.conflict(
     path,
-    message: `${context.show(path, references)} is not unique, so nothing can refer to it`,
-    hint: `Give ${column} unique: true, or refer to the primary key.`,
-  });
+    `${context.show(path, references)} is not unique, so nothing can refer to it`,
+    `Give ${column} unique: true, or refer to the primary key.`,
+  );
 }
 
 /** The table exists in another schema. */
@@ -134,12 +131,11 @@ export function checkTypeCycles(context: CheckContext, tables: Tables): void {
       while (current?.type === undefined && current?.foreignKey && !settled.has(key)) {
         if (walked.has(key)) {
           const ring = [...walked, key].map((member) => member.replace(/^public\./, ''));
-          context.report({
-            code: 'conflict',
-            path: ['tables', name, 'fields', index],
-            message: `the type of ${field.name} follows itself: ${ring.slice(0, 8).join(' → ')}`,
-            hint: 'Give one of them a type.',
-          });
+          context.conflict(
+            ['tables', name, 'fields', index],
+            `the type of ${field.name} follows itself: ${ring.slice(0, 8).join(' → ')}`,
+            'Give one of them a type.',
+          );
           break;
         }
         walked.add(key);

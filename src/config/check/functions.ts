@@ -40,23 +40,21 @@ function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): vo
   if (fn.language === 'sql') return;
   const code = fn.body.replace(/^(\s|--[^\n]*(\n|$)|\/\*[^]*?\*\/)+/, '');
   if (!/^(select|insert|update|delete|merge|values|with|table)\b/i.test(code)) return;
-  context.report({
-    code: 'conflict',
-    path: [...path, 'body'],
-    message: 'the body is a plain SQL statement, and the language is plpgsql',
-    hint: 'Add language: sql, or write begin … end around it.',
-  });
+  context.conflict(
+    [...path, 'body'],
+    'the body is a plain SQL statement, and the language is plpgsql',
+    'Add language: sql, or write begin … end around it.',
+  );
 }
 
 function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
   const { args } = fn;
   if (args.length > MOST_ARGUMENTS) {
-    context.report({
-      code: 'bad-value',
-      path: [...path, 'args', MOST_ARGUMENTS],
-      message: `PostgreSQL allows ${MOST_ARGUMENTS} arguments; these are ${args.length}`,
-      hint: 'Pass one jsonb argument instead.',
-    });
+    context.badValue(
+      [...path, 'args', MOST_ARGUMENTS],
+      `PostgreSQL allows ${MOST_ARGUMENTS} arguments; these are ${args.length}`,
+      'Pass one jsonb argument instead.',
+    );
     return;
   }
   const seen = new Set<string>();
@@ -110,21 +108,19 @@ export function checkCodeFunctions(context: CheckContext): void {
     if (context.isFull) return;
     const path = ['functions', name];
     if (!/^[A-Za-z0-9][\w-]{0,62}$/.test(name)) {
-      context.report({
-        code: 'bad-value',
+      context.badValue(
         path,
-        message: `${JSON.stringify(name)} is not a function name`,
-        hint: 'Use letters, digits, - and _: it is part of the URL.',
-        part: 'key',
-      });
+        `${JSON.stringify(name)} is not a function name`,
+        'Use letters, digits, - and _: it is part of the URL.',
+        'key',
+      );
     }
     if (!/\.(m?js|ts|mts)$/.test(fn.file)) {
-      context.report({
-        code: 'bad-value',
-        path: [...path, 'file'],
-        message: `${context.quote([...path, 'file'], fn.file)} is not an ES module`,
-        hint: 'The handler is a .js, .mjs or .ts file.',
-      });
+      context.badValue(
+        [...path, 'file'],
+        `${context.quote([...path, 'file'], fn.file)} is not an ES module`,
+        'The handler is a .js, .mjs or .ts file.',
+      );
       continue;
     }
     // Sources that are in a bundle need not be here.
@@ -137,10 +133,9 @@ export function checkCodeFunctions(context: CheckContext): void {
 function checkPublicSource(context: CheckContext, path: KeyPath, file: string): void {
   const { directory } = context.options;
   if (directory === undefined || !mentionsServiceClient(readFileSync(join(directory, file), 'utf8'))) return;
-  context.report({
-    code: 'conflict',
+  context.conflict(
     path,
-    message: `${context.show(path, file)} uses ctx.serviceClient, and anybody may call this function`,
-    hint: 'Declare it with auth_required: true, or use ctx.client.',
-  });
+    `${context.show(path, file)} uses ctx.serviceClient, and anybody may call this function`,
+    'Declare it with auth_required: true, or use ctx.client.',
+  );
 }

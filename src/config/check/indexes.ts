@@ -38,12 +38,11 @@ export function checkIndexes(
       listed.add(column);
     });
     if (index.columns.length > MOST_INDEX_COLUMNS) {
-      context.report({
-        code: 'bad-value',
-        path: [...at, 'columns', MOST_INDEX_COLUMNS],
-        message: `PostgreSQL allows ${MOST_INDEX_COLUMNS} columns in an index; these are ${index.columns.length}`,
-        hint: 'Name fewer columns.',
-      });
+      context.badValue(
+        [...at, 'columns', MOST_INDEX_COLUMNS],
+        `PostgreSQL allows ${MOST_INDEX_COLUMNS} columns in an index; these are ${index.columns.length}`,
+        'Name fewer columns.',
+      );
     }
     const shape = JSON.stringify([index.columns, index.unique, index.where?.trim() ?? null]);
     if (seen.has(shape)) {

@@ -48,26 +48,19 @@ export function checkRenames(context: CheckContext, entries: readonly Renamable[
     const other = sources.get(from);
     sources.set(from, name);
     if (from === name) {
-      context.report({
-        code: 'conflict',
-        path: at,
-        message: `${name} cannot be renamed from itself`,
-        hint: 'Remove renamed_from.',
-      });
+      context.conflict(at, `${name} cannot be renamed from itself`, 'Remove renamed_from.');
     } else if (other !== undefined) {
-      context.report({
-        code: 'conflict',
-        path: at,
-        message: `both ${other} and ${name} claim to have been ${from}`,
-        hint: 'Only one can keep its data: remove renamed_from from the other.',
-      });
+      context.conflict(
+        at,
+        `both ${other} and ${name} claim to have been ${from}`,
+        'Only one can keep its data: remove renamed_from from the other.',
+      );
     } else if (declared.has(from)) {
-      context.report({
-        code: 'conflict',
-        path: at,
-        message: `${from} is still declared here, so ${name} cannot have been it`,
-        hint: 'Remove the old declaration. To swap two names, deploy a third name first.',
-      });
+      context.conflict(
+        at,
+        `${from} is still declared here, so ${name} cannot have been it`,
+        'Remove the old declaration. To swap two names, deploy a third name first.',
+      );
     }
   }
 }

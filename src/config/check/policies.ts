@@ -72,22 +72,20 @@ function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy):
     });
   }
   if (!writes && withCheck !== undefined) {
-    context.report({
-      code: 'conflict',
-      path: [...at, 'with_check'],
-      message: `${onRows.join(', ')} writes no row that with_check could look at`,
-      hint: 'Remove with_check, or add insert or update to operations.',
-      part: 'key',
-    });
+    context.conflict(
+      [...at, 'with_check'],
+      `${onRows.join(', ')} writes no row that with_check could look at`,
+      'Remove with_check, or add insert or update to operations.',
+      'key',
+    );
   }
   if (using !== undefined && withCheck !== undefined && check !== undefined) {
-    context.report({
-      code: 'conflict',
-      path: [...at, 'check'],
-      message: 'check stands for an absent using or with_check, and both are here',
-      hint: 'Remove check.',
-      part: 'key',
-    });
+    context.conflict(
+      [...at, 'check'],
+      'check stands for an absent using or with_check, and both are here',
+      'Remove check.',
+      'key',
+    );
   }
 }
 
@@ -104,13 +102,11 @@ function checkOwner(
   const type = column === undefined ? undefined : columns.get(column);
   const family = type === undefined ? undefined : familyOf(type);
   if (family === undefined || family === 'uuid') return;
-  context.report({
-    code: 'conflict',
+  context.conflict(
     path,
-    message: `${column} is ${type}, and auth.uid() is a uuid: the two cannot be compared`,
-    hint:
-      family === 'text'
-        ? `Make the column a uuid, or write ${column} = auth.uid()::text.`
-        : 'Compare it with the column that holds the id of the user, a uuid.',
-  });
+    `${column} is ${type}, and auth.uid() is a uuid: the two cannot be compared`,
+    family === 'text'
+      ? `Make the column a uuid, or write ${column} = auth.uid()::text.`
+      : 'Compare it with the column that holds the id of the user, a uuid.',
+  );
 }

@@ -12,40 +12,26 @@ export function checkReferencedFile(context: CheckContext, path: KeyPath, file: 
   const inside = relative(directory, whole);
   const shown = context.show(path, file);
   if (isAbsolute(file) || inside === '..' || inside.startsWith(`..${sep}`)) {
-    context.report({
-      code: 'bad-value',
+    context.badValue(
       path,
-      message: `${shown} is outside the directory of this file`,
-      hint: 'Paths start from the directory of svc.yaml and stay in it.',
-    });
+      `${shown} is outside the directory of this file`,
+      'Paths start from the directory of svc.yaml and stay in it.',
+    );
     return false;
   }
+  const missing = (message: string, hint: string): boolean => {
+    context.report({ code: 'missing-file', path, message, hint });
+    return false;
+  };
   const stats = statSync(whole, { throwIfNoEntry: false });
-  if (!stats) {
-    context.report({
-      code: 'missing-file',
-      path,
-      message: `there is no file ${shown}`,
-      hint: `Create it, or correct the path: it starts from ${directory}.`,
-    });
-  } else if (!stats.isFile()) {
-    context.report({
-      code: 'missing-file',
-      path,
-      message: `${shown} is not a file`,
-      hint: 'Name the file itself.',
-    });
-  } else if (isReadable(whole)) {
-    return true;
-  } else {
-    context.report({
-      code: 'missing-file',
-      path,
-      message: `${shown} may not be read`,
-      hint: 'Give the user that runs svc the right to read it.',
-    });
-  }
-  return false;
+  if (!stats)
+    return missing(
+      `there is no file ${shown}`,
+      `Create it, or correct the path: it starts from ${directory}.`,
+    );
+  if (!stats.isFile()) return missing(`${shown} is not a file`, 'Name the file itself.');
+  if (isReadable(whole)) return true;
+  return missing(`${shown} may not be read`, 'Give the user that runs svc the right to read it.');
 }
 
 function isReadable(path: string): boolean {

@@ -20,26 +20,23 @@ function checkServer(context: CheckContext): void {
   const { min, max } = database.pool;
   const path = ['database', 'pool', 'min'];
   if (min > max && context.isWritten(path) && context.isWritten(['database', 'pool', 'max'])) {
-    context.report({
-      code: 'conflict',
+    context.conflict(
       path,
-      message: `min (${min}) is greater than max (${max})`,
-      hint: 'min is how many connections stay open when idle.',
-    });
+      `min (${min}) is greater than max (${max})`,
+      'min is how many connections stay open when idle.',
+    );
   }
   server.cors.origins.forEach((origin, index) => {
     const path: KeyPath = ['server', 'cors', 'origins', index];
     if (origin === '*' || origin === 'null' || isOrigin(origin)) return;
     const whole = URL.canParse(origin) ? new URL(origin).origin : 'null';
-    context.report({
-      code: 'bad-value',
+    context.badValue(
       path,
-      message: `${context.quote(path, origin)} is not an origin`,
-      hint:
-        whole === 'null'
-          ? 'An origin is scheme and host: https://app.example.com; "*" allows all.'
-          : 'An origin is scheme, host and port, with nothing behind: no path and no slash.',
-    });
+      `${context.quote(path, origin)} is not an origin`,
+      whole === 'null'
+        ? 'An origin is scheme and host: https://app.example.com; "*" allows all.'
+        : 'An origin is scheme, host and port, with nothing behind: no path and no slash.',
+    );
   });
 }
 
@@ -65,12 +62,11 @@ function checkProviders(context: CheckContext): void {
     /[.:@/]/.test(email.url) &&
     !isSmtpUrl(email.url)
   ) {
-    context.report({
-      code: 'bad-value',
-      path: ['providers', 'email', 'url'],
-      message: 'this is not the address of a mail server',
-      hint: 'For example smtp://user:password@host:587; write / @ # ? and % in the password as %2F %40 %23 %3F %25.',
-    });
+    context.badValue(
+      ['providers', 'email', 'url'],
+      'this is not the address of a mail server',
+      'For example smtp://user:password@host:587; write / @ # ? and % in the password as %2F %40 %23 %3F %25.',
+    );
   }
   if (storage?.type === 's3' && !storage.s3)
     missingBeside(context, ['providers', 'storage'], 's3', 'Write s3: { bucket: …, region: … }.');
@@ -85,12 +81,11 @@ function checkProviders(context: CheckContext): void {
   }
   if (s3?.endpoint !== undefined && !isHttpUrl(s3.endpoint)) {
     const path = ['providers', 'storage', 's3', 'endpoint'];
-    context.report({
-      code: 'bad-value',
+    context.badValue(
       path,
-      message: `${context.quote(path, s3.endpoint)} is not a URL`,
-      hint: 'For example https://store.example.com:9000.',
-    });
+      `${context.quote(path, s3.endpoint)} is not a URL`,
+      'For example https://store.example.com:9000.',
+    );
   }
 }
 
@@ -121,12 +116,7 @@ function checkTokens(context: CheckContext): void {
   const expiry = auth.jwt_expiry;
   const shown = context.quote(path, expiry);
   if (expiry < SHORTEST_TOKEN_MS) {
-    context.report({
-      code: 'bad-value',
-      path,
-      message: `${shown} is too short: clients refresh 90 seconds ahead`,
-      hint: 'Use 2m or more.',
-    });
+    context.badValue(path, `${shown} is too short: clients refresh 90 seconds ahead`, 'Use 2m or more.');
   } else if (expiry < SHORT_TOKEN_MS) {
     context.report({
       code: 'bad-value',
@@ -141,12 +131,11 @@ function checkTokens(context: CheckContext): void {
 function checkMail(context: CheckContext): void {
   const { auth, providers } = context.file;
   if (auth.email?.verify_email && !providers.email && !context.broken.touches(['providers', 'email'])) {
-    context.report({
-      code: 'conflict',
-      path: ['auth', 'email', 'verify_email'],
-      message: 'addresses cannot be verified without a mail provider',
-      hint: 'Add providers.email, or set verify_email: false.',
-    });
+    context.conflict(
+      ['auth', 'email', 'verify_email'],
+      'addresses cannot be verified without a mail provider',
+      'Add providers.email, or set verify_email: false.',
+    );
   }
   const kinds = new Map<string, string>();
   for (const [name, template] of Object.entries(auth.email?.templates ?? {})) {
@@ -174,13 +163,12 @@ function checkMail(context: CheckContext): void {
       });
     } else kinds.set(kind, name);
     if (template.body !== undefined && template.body_file !== undefined) {
-      context.report({
-        code: 'conflict',
-        path: [...path, 'body_file'],
-        message: 'a template has either body or body_file',
-        hint: 'Remove one of the two.',
-        part: 'key',
-      });
+      context.conflict(
+        [...path, 'body_file'],
+        'a template has either body or body_file',
+        'Remove one of the two.',
+        'key',
+      );
     } else if (template.body_file !== undefined && context.options.directory === undefined) {
       context.report({
         code: 'missing-file',
@@ -208,23 +196,16 @@ function checkOAuth(context: CheckContext): void {
       });
     }
     if (name === 'keycloak' && provider.url === undefined) {
-      context.report({
-        code: 'missing-key',
-        path,
-        message: '"url" is missing',
-        hint: 'Write the realm: url: https://host/realms/<realm>.',
-        part: 'key',
-      });
+      missingBeside(context, path, 'url', 'Write the realm: url: https://host/realms/<realm>.');
     }
     for (const key of ['issuer', 'url'] as const) {
       const value = provider[key];
       if (value === undefined || isHttpUrl(value)) continue;
-      context.report({
-        code: 'bad-value',
-        path: [...path, key],
-        message: `${context.quote([...path, key], value)} is not a URL`,
-        hint: 'For example https://login.example.com.',
-      });
+      context.badValue(
+        [...path, key],
+        `${context.quote([...path, key], value)} is not a URL`,
+        'For example https://login.example.com.',
+      );
     }
     checkCallback(context, [...path, 'redirect_url'], name, provider.redirectUrl);
   }
@@ -234,12 +215,11 @@ function checkCallback(context: CheckContext, path: KeyPath, provider: string, u
   const wanted = `/auth/v1/callback/${provider}`;
   // The ending of the text, not of the parsed path: a query or a fragment would not be registered anywhere.
   if (isHttpUrl(url) && url.endsWith(wanted) && !/[?#]/.test(url)) return;
-  context.report({
-    code: 'bad-value',
+  context.badValue(
     path,
-    message: `${context.quote(path, url)} is not this service’s callback`,
-    hint: `It ends in ${wanted}: {base_url}${wanted}.`,
-  });
+    `${context.quote(path, url)} is not this service’s callback`,
+    `It ends in ${wanted}: {base_url}${wanted}.`,
+  );
 }
 
 function isHttpUrl(text: string): boolean {

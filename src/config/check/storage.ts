@@ -16,13 +16,12 @@ export function checkBuckets(context: CheckContext): void {
         part: 'key',
       });
     } else if (!/^[\w!.*'() &$@=;:+,?-]{1,100}$/.test(name) || name.trim() !== name || /^\.+$/.test(name)) {
-      context.report({
-        code: 'bad-value',
+      context.badValue(
         path,
-        message: `${JSON.stringify(name)} is not a bucket name`,
-        hint: 'Use letters, digits, - and _; 100 characters are the most.',
-        part: 'key',
-      });
+        `${JSON.stringify(name)} is not a bucket name`,
+        'Use letters, digits, - and _; 100 characters are the most.',
+        'key',
+      );
     }
     checkPolicies(context, [...path, 'rls'], bucket.rls);
   }

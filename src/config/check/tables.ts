@@ -67,12 +67,11 @@ function reportOpen(context: CheckContext, name: string): void {
 
 function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table: RawTable): void {
   if (table.fields.length > MOST_COLUMNS) {
-    context.report({
-      code: 'bad-value',
-      path: [...path, 'fields', MOST_COLUMNS],
-      message: `PostgreSQL allows ${MOST_COLUMNS} columns; these are ${table.fields.length}`,
-      hint: 'Split the table.',
-    });
+    context.badValue(
+      [...path, 'fields', MOST_COLUMNS],
+      `PostgreSQL allows ${MOST_COLUMNS} columns; these are ${table.fields.length}`,
+      'Split the table.',
+    );
     return;
   }
   if (!table.fields.some((field) => field.primaryKey) && !context.broken.touches([...path, 'fields'])) {
@@ -147,50 +146,42 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
     field.default !== null &&
     /serial\d?$/i.test(type)
   ) {
-    context.report({
-      code: 'conflict',
-      path: [...at, 'default'],
-      message: `${context.show([...at, 'type'], type)} brings its own default`,
-      hint: 'Remove default, or use integer or bigint.',
-    });
+    context.conflict(
+      [...at, 'default'],
+      `${context.show([...at, 'type'], type)} brings its own default`,
+      'Remove default, or use integer or bigint.',
+    );
   } else checkDefault(context, [...at, 'default'], type, field.default);
 }
 
 function checkType(context: CheckContext, { type }: RawField, path: KeyPath): void {
   const meant = type === undefined ? undefined : foreignType(type);
   if (type === undefined || meant === undefined) return;
-  context.report({
-    code: 'bad-value',
-    path,
-    message: `${context.quote(path, type)} is no type of PostgreSQL`,
-    hint: `Did you mean ${meant}?`,
-  });
+  context.badValue(path, `${context.quote(path, type)} is no type of PostgreSQL`, `Did you mean ${meant}?`);
 }
 
 function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
   if (field.ref === undefined) {
     if (!context.isWritten([...at, 'on_delete']) || context.broken.covers([...at, 'ref'])) return;
-    context.report({
-      code: 'conflict',
-      path: [...at, 'on_delete'],
-      message: 'on_delete here belongs to ref',
-      hint: field.foreignKey
+    context.conflict(
+      [...at, 'on_delete'],
+      'on_delete here belongs to ref',
+      field.foreignKey
         ? 'For the foreign key write it inside: foreign_key: { references: …, on_delete: … }.'
         : 'For a foreign key write foreign_key: { references: <table>.<column>, on_delete: … }; for a stored object add ref: storage.<bucket>.',
-      part: 'key',
-    });
+      'key',
+    );
     return;
   }
   const path = [...at, 'ref'];
   const bucket = /^storage\.(.+)$/.exec(field.ref)?.[1];
   const buckets = Object.keys(context.file.storage);
   if (bucket === undefined) {
-    context.report({
-      code: 'bad-value',
+    context.badValue(
       path,
-      message: `${context.quote(path, field.ref)} is not a storage reference`,
-      hint: 'Write ref: storage.<bucket>.',
-    });
+      `${context.quote(path, field.ref)} is not a storage reference`,
+      'Write ref: storage.<bucket>.',
+    );
   } else if (!buckets.includes(bucket) && !context.broken.covers(['storage', bucket])) {
     context.report({
       code: 'unknown-reference',
@@ -205,34 +196,31 @@ function checkBounds(context: CheckContext, field: RawField, type: string | unde
   const family = type === undefined ? undefined : familyOf(type);
   for (const key of ['min', 'max'] as const) {
     if (field[key] === undefined || family === undefined || family === 'number') continue;
-    context.report({
-      code: 'conflict',
-      path: [...at, key],
-      message: `${key} bounds numbers, and ${field.name} holds ${type}`,
-      hint: family === 'text' ? 'For a length write check: length(…) <= ….' : 'Write it as check: ….',
-      part: 'key',
-    });
+    context.conflict(
+      [...at, key],
+      `${key} bounds numbers, and ${field.name} holds ${type}`,
+      family === 'text' ? 'For a length write check: length(…) <= ….' : 'Write it as check: ….',
+      'key',
+    );
   }
   if (field.pattern !== undefined && family !== undefined && family !== 'text') {
-    context.report({
-      code: 'conflict',
-      path: [...at, 'pattern'],
-      message: `pattern is for text, and ${field.name} holds ${type}`,
-      hint: 'Write it as check: ….',
-      part: 'key',
-    });
+    context.conflict(
+      [...at, 'pattern'],
+      `pattern is for text, and ${field.name} holds ${type}`,
+      'Write it as check: ….',
+      'key',
+    );
   }
   const min = decimal(field.min);
   const max = decimal(field.max);
   if (min && max && compareDecimals(min, max) > 0) {
     const least = context.show([...at, 'min'], field.min ?? '');
     const most = context.show([...at, 'max'], field.max ?? '');
-    context.report({
-      code: 'conflict',
-      path: [...at, 'max'],
-      message: `max (${most}) is less than min (${least}): no value fits`,
-      hint: 'Swap the two.',
-    });
+    context.conflict(
+      [...at, 'max'],
+      `max (${most}) is less than min (${least}): no value fits`,
+      'Swap the two.',
+    );
     return;
   }
   const path = [...at, 'default'];
@@ -245,12 +233,11 @@ function checkBounds(context: CheckContext, field: RawField, type: string | unde
         ? 'max'
         : undefined);
   if (bound) {
-    context.report({
-      code: 'conflict',
+    context.conflict(
       path,
-      message: `the default ${context.quote(path, field.default)} is ${bound === 'min' ? 'less' : 'more'} than ${bound} allows`,
-      hint: `Change the default, or ${bound}.`,
-    });
+      `the default ${context.quote(path, field.default)} is ${bound === 'min' ? 'less' : 'more'} than ${bound} allows`,
+      `Change the default, or ${bound}.`,
+    );
   }
 }
 
@@ -274,10 +261,9 @@ function checkEnum(context: CheckContext, field: RawField, type: string | undefi
   if (scalar === undefined || scalar.kind === 'null' || isCall(field.default, type)) return;
   const text = scalar.substituted ? scalar.text : scalar.written;
   if (values.has(text) || values.has(scalar.text)) return;
-  context.report({
-    code: 'conflict',
+  context.conflict(
     path,
-    message: `the default ${context.quote(path, field.default)} is not among the values of enum`,
-    hint: () => didYouMean(text, values) ?? 'Add it to enum, or choose another default.',
-  });
+    `the default ${context.quote(path, field.default)} is not among the values of enum`,
+    () => didYouMean(text, values) ?? 'Add it to enum, or choose another default.',
+  );
 }
