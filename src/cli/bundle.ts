@@ -30,7 +30,7 @@ export function bundleCommand(terminal: Terminal): Command {
 async function bundle(options: BundleCommandOptions, terminal: Terminal): Promise<void> {
   const project = await loadProject(
     // Building needs no secret: a variable that is only for running gets a value instead of an error.
-    { config: options.config, mode: 'production', standIns: /^SVC_ENV_/, env: process.env },
+    { config: options.config, mode: 'production', standIns: /^SVC_ENV_/ },
     terminal,
   );
   requireLocal(project, 'A bundle is made where the sources are');

@@ -33,7 +33,7 @@ export function deployCommand(terminal: Terminal): Command {
 async function deploy(options: { config?: string; to?: string }, terminal: Terminal): Promise<void> {
   const project = await loadProject(
     // The values of variables are the server's: here the file is only checked.
-    { config: options.config, mode: 'production', standIns: /./, env: process.env },
+    { config: options.config, mode: 'production', standIns: /./ },
     terminal,
   );
   requireLocal(project, 'A deployment starts where the sources are');

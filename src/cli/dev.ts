@@ -38,8 +38,7 @@ export function devCommand(terminal: Terminal): Command {
 async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   const stopped = untilStopped();
   const startedAt = performance.now();
-  const load = (): Promise<Project> =>
-    loadProject({ ...options, mode: 'development', env: process.env }, terminal);
+  const load = (): Promise<Project> => loadProject({ ...options, mode: 'development' }, terminal);
   const project = await load();
   const { env } = project;
   const port = listenPort(options.port, env, project.config);

@@ -33,12 +33,8 @@ function newCommand(terminal: Terminal): Command {
           'Write a first one with `svc init`.',
         );
       }
-      const written = createFunction({
-        file,
-        name,
-        language: options.language,
-        authRequired: options.authRequired,
-      });
+      const { language, authRequired } = options;
+      const written = createFunction({ file, name, language, authRequired });
       for (const path of written) terminal.print(`wrote ${path}`);
       terminal.print(`declared functions.${name} in ${options.config}\n`);
       const port = await declaredPort(options.config);
@@ -47,13 +43,8 @@ function newCommand(terminal: Terminal): Command {
 }
 
 /** Where `svc dev` listens without --port; what is wrong with the file otherwise is not said here. */
-async function declaredPort(file: string): Promise<number> {
-  const { env, loaded } = await readProject({
-    config: file,
-    mode: 'development',
-    standIns: /./,
-    env: process.env,
-  });
+async function declaredPort(config: string): Promise<number> {
+  const { env, loaded } = await readProject({ config, mode: 'development', standIns: /./ });
   return loaded.ok ? listenPort(undefined, env, loaded.config) : 8080;
 }
 
@@ -62,7 +53,7 @@ function listCommand(terminal: Terminal): Command {
     .description('list the declared functions')
     .option('-c, --config <file>', 'the configuration file')
     .action(async (options: { config?: string }) => {
-      const { config } = await loadProject({ ...options, mode: 'development', env: process.env }, terminal);
+      const { config } = await loadProject({ ...options, mode: 'development' }, terminal);
       if (config.functions.length === 0) {
         terminal.print('No code functions are declared. Make a first one with `svc functions new <name>`.');
       }

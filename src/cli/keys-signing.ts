@@ -3,17 +3,17 @@
 import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { isDatabaseRole } from '../identity/claims.ts';
-import { Keyring, keyringSecrets } from '../identity/keyring.ts';
+import { environmentSecrets, Keyring, type KeyringSecrets } from '../identity/keyring.ts';
 import { SigningKeys, STANDBY_MINUTES } from '../identity/signing-keys.ts';
 import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
-import { OwnerDatabase } from '../postgres/owner-database.ts';
-import { provision } from '../provision/provision.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { requireDatabaseUrl, requireKeys, type Environment } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
+import { withOwner } from './migrate/database.ts';
 import type { Terminal } from './terminal.ts';
 
 /** `environment` is read when a command runs: the process environment, and the env file beside the configuration. */
-export function signingKeyCommands(terminal: Terminal, environment: () => Environment): Command[] {
+export function keyringCommands(terminal: Terminal, environment: () => Environment): Command[] {
   const rotate = new Command('rotate')
     .description('make the next signing key; nobody is signed out')
     .option('--now', 'sign with it at once, before caches of other services have seen it')
@@ -65,11 +65,11 @@ export function signingKeyCommands(terminal: Terminal, environment: () => Enviro
         terminal.print(`Key ${kid} is accepted for ${roles.join(' and ')} until you revoke it.`);
       });
     });
-  return [rotate, list, revoke, importKey];
+  return [rotate, list, revoke, importKey, resetCommand(terminal, environment)];
 }
 
 /** `svc keys reset`: for when the secret that sealed the keyring is lost. */
-export function keyringResetCommand(terminal: Terminal, environment: () => Environment): Command {
+function resetCommand(terminal: Terminal, environment: () => Environment): Command {
   return new Command('reset')
     .description(
       'make a new keyring when the secret of the old one is lost: signs everybody out, makes second factors unusable',
@@ -83,7 +83,8 @@ export function keyringResetCommand(terminal: Terminal, environment: () => Envir
           'Add --yes to do it. If you still have the earlier secret, set SVC_SECRET_KEY_PREVIOUS instead.',
         );
       }
-      await withDatabase(environment(), async (db, env) => {
+      const env = environment();
+      await withDatabase(env, async (db) => {
         await Keyring.open(db, secretsOf(env), 'replace');
       });
       terminal.print(
@@ -101,26 +102,13 @@ async function withKeys(env: Environment, work: (keys: SigningKeys) => Promise<v
   });
 }
 
-async function withDatabase(
-  env: Environment,
-  work: (db: OwnerDatabase, env: Environment) => Promise<void>,
-): Promise<void> {
-  const { ownerUrl } = await provision(requireDatabaseUrl(env));
-  const db = new OwnerDatabase({ url: ownerUrl, applicationName: 'svc-keys', max: 2, idleTimeoutMs: 1_000 });
-  try {
-    await work(db, env);
-  } finally {
-    await db.close();
-  }
+async function withDatabase(env: Environment, work: (db: OwnerDatabase) => Promise<void>): Promise<void> {
+  const url = requireDatabaseUrl(env);
+  await withOwner(url, process.cwd(), { applicationName: 'svc-keys', max: 2 }, work);
 }
 
-function secretsOf(env: Environment): ReturnType<typeof keyringSecrets> {
-  return keyringSecrets({
-    secretKey: requireKeys(env).secret,
-    previousSecretKey: env['SVC_SECRET_KEY_PREVIOUS'],
-    encryptionKey: env['SVC_AUTH_ENCRYPTION_KEY'],
-    previousEncryptionKey: env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS'],
-  });
+function secretsOf(env: Environment): KeyringSecrets {
+  return environmentSecrets(requireKeys(env).secret, env);
 }
 
 function parseRoles(text: string): DatabaseRole[] {

@@ -1,7 +1,7 @@
 // `svc keys`: makes a key pair. Printed once and stored nowhere: keeping it is the operator's choice.
 import { Command } from 'commander';
 import type { Environment } from './environment.ts';
-import { keyringResetCommand, signingKeyCommands } from './keys-signing.ts';
+import { keyringCommands } from './keys-signing.ts';
 import { generateApiKeys } from '../identity/api-key.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -16,7 +16,6 @@ export function keysCommand(terminal: Terminal, environment: () => Environment):
       const keys = generateApiKeys();
       terminal.print(`SVC_PUBLISHABLE_KEY=${keys.publishable}\nSVC_SECRET_KEY=${keys.secret}`);
     });
-  for (const child of signingKeyCommands(terminal, environment)) command.addCommand(child);
-  command.addCommand(keyringResetCommand(terminal, environment));
+  for (const child of keyringCommands(terminal, environment)) command.addCommand(child);
   return command;
 }

@@ -31,8 +31,6 @@ export type ProjectOptions = {
   readonly unsetVariables?: 'warn' | undefined;
   /** How the command ends when the file has mistakes. */
   readonly mistakesExit?: number | undefined;
-  /** The shell's environment. */
-  readonly env: Environment;
 };
 
 export async function loadProject(options: ProjectOptions, terminal: Terminal): Promise<Project> {
@@ -81,7 +79,7 @@ type ReadProject = {
 /** The same without a word about mistakes. */
 export async function readProject(options: ProjectOptions): Promise<ReadProject> {
   const source = await readSource(options.config, process.cwd());
-  const env = { ...readModeVariables(source.directory, options.mode, options.env) };
+  const env = { ...readModeVariables(source.directory, options.mode, process.env) };
   for (const name of options.standIns ? referencesIn(source) : [])
     if (options.standIns?.test(name)) env[name] ??= TEXT_STAND_IN;
   const { strict } = options;

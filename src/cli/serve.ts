@@ -64,8 +64,7 @@ export function serveCommand(terminal: Terminal): Command {
 
 async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
   const stopped = untilStopped(['SIGINT', 'SIGTERM'], { stdin: options.untilStdinEnds ?? false });
-  const load = (): Promise<Project> =>
-    loadProject({ ...options, mode: 'production', env: process.env }, terminal);
+  const load = (): Promise<Project> => loadProject({ ...options, mode: 'production' }, terminal);
   const project = await load();
   const { env, config } = project;
   const keys = requireKeys(env);

@@ -16,7 +16,7 @@ export function typesCommand(terminal: Terminal): Command {
     .option('-c, --config <location>', 'the configuration file')
     .option('--out <file>', 'write to this file instead of the terminal')
     .action(async (options: { config?: string; out?: string }) => {
-      const project = await loadProject({ ...options, mode: 'development', env: process.env }, terminal);
+      const project = await loadProject({ ...options, mode: 'development' }, terminal);
       const { config, env, directory } = project;
       const schemas = [...new Set(['public', ...config.tables.map((table) => table.schema)])];
       const catalog = await withOwner(

@@ -11,13 +11,7 @@ export function validateCommand(terminal: Terminal): Command {
     .option('--strict', 'an open table (no rls key) is an error, not a warning')
     .action(async (options: { config?: string; strict?: boolean }) => {
       const project = await loadProject(
-        {
-          ...options,
-          mode: 'development',
-          mistakesExit: EXIT.problem,
-          unsetVariables: 'warn',
-          env: process.env,
-        },
+        { ...options, mode: 'development', mistakesExit: EXIT.problem, unsetVariables: 'warn' },
         terminal,
       );
       const { tables, rpc, functions, storage } = project.config;

@@ -15,7 +15,7 @@ export type KeyringSecrets = {
 };
 
 /** The SVC_* variables that say what the keyring is sealed with. */
-export type KeyringEnvironment = {
+type KeyringEnvironment = {
   readonly secretKey: string;
   readonly previousSecretKey?: string | undefined;
   readonly encryptionKey?: string | undefined;
@@ -42,6 +42,19 @@ export function keyringSecrets(environment: KeyringEnvironment): KeyringSecrets 
     current,
     previous: others.filter((one): one is string => one !== undefined && one !== '' && one !== current),
   };
+}
+
+/** The secrets that the environment names beside the secret key. */
+export function environmentSecrets(
+  secretKey: string,
+  env: Readonly<Record<string, string | undefined>>,
+): KeyringSecrets {
+  return keyringSecrets({
+    secretKey,
+    previousSecretKey: env['SVC_SECRET_KEY_PREVIOUS'],
+    encryptionKey: env['SVC_AUTH_ENCRYPTION_KEY'],
+    previousEncryptionKey: env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS'],
+  });
 }
 
 type KeyringRow = { id: number; state: 'in_use' | 'retired'; sealed_key: Buffer };

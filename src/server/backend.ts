@@ -8,7 +8,7 @@ import { keysForRestart } from '../config/restart-keys.ts';
 import type { FeatureContext, Snapshot } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
 import { CredentialReader } from '../identity/credentials.ts';
-import { Keyring, keyringSecrets } from '../identity/keyring.ts';
+import { environmentSecrets, Keyring } from '../identity/keyring.ts';
 import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
@@ -199,12 +199,7 @@ async function openIdentity(databases: Databases, options: BackendOptions): Prom
 /** In development a lost secret costs test accounts; in production it must not sign everybody out unasked. */
 async function openKeyring(databases: Databases, { keys, env, dev }: BackendOptions): Promise<Keyring> {
   try {
-    const secrets = keyringSecrets({
-      secretKey: keys.secret,
-      previousSecretKey: env['SVC_SECRET_KEY_PREVIOUS'],
-      encryptionKey: env['SVC_AUTH_ENCRYPTION_KEY'],
-      previousEncryptionKey: env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS'],
-    });
+    const secrets = environmentSecrets(keys.secret, env);
     return await Keyring.open(databases.owner, secrets, dev ? 'replace' : 'refuse');
   } catch (error) {
     await databases.close();

@@ -15,10 +15,7 @@ import type { CommonOptions } from './options.ts';
 export type Opened = { readonly project: Project; readonly owner: OwnerDatabase; readonly url: string };
 
 export async function openProject(options: CommonOptions, terminal: Terminal): Promise<Project> {
-  return await loadProject(
-    { ...options, mode: 'development', mistakesExit: MIGRATE_EXIT.invalid, env: process.env },
-    terminal,
-  );
+  return await loadProject({ ...options, mode: 'development', mistakesExit: MIGRATE_EXIT.invalid }, terminal);
 }
 
 export async function withDatabase<T>(
