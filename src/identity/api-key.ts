@@ -22,39 +22,27 @@ export function generateApiKeys(): ApiKeys {
 
 /** The problems of a key pair that came from outside; the keys themselves are never repeated. */
 export function checkApiKeys(keys: ApiKeys): Problem[] {
-  const problems: Problem[] = [];
-  for (const [variable, key, prefix] of [
-    ['SVC_PUBLISHABLE_KEY', keys.publishable, PUBLISHABLE_PREFIX],
-    ['SVC_SECRET_KEY', keys.secret, SECRET_PREFIX],
-  ] as const) {
-    const hint = 'Run `svc keys` to make a valid pair.';
-    if (!key.startsWith(prefix)) {
-      problems.push(new Problem('bad_api_key', 500, `${variable} must start with ${prefix}`, { hint }));
-    } else if (!/^[\x21-\x7e]+$/.test(key)) {
-      problems.push(
-        new Problem('bad_api_key', 500, `${variable} contains characters no header can carry`, { hint }),
-      );
-    } else if (key.length - prefix.length < SHORTEST_KEY) {
-      problems.push(
-        new Problem(
-          'bad_api_key',
-          500,
-          `${variable} is too short: ${SHORTEST_KEY} characters after the prefix are the least`,
-          { hint },
-        ),
-      );
-    }
-  }
-  const [publishable, secret] = [
-    keys.publishable.slice(PUBLISHABLE_PREFIX.length),
-    keys.secret.slice(SECRET_PREFIX.length),
-  ];
-  if (problems.length === 0 && publishable === secret) {
-    const message =
-      'SVC_SECRET_KEY is SVC_PUBLISHABLE_KEY with another prefix: whoever reads one knows the other';
-    problems.push(new Problem('bad_api_key', 500, message, { hint: 'Run `svc keys` to make a valid pair.' }));
-  }
-  return problems;
+  const { publishable, secret } = keys;
+  const faults = [
+    faultOf('SVC_PUBLISHABLE_KEY', publishable, PUBLISHABLE_PREFIX),
+    faultOf('SVC_SECRET_KEY', secret, SECRET_PREFIX),
+  ].filter((fault) => fault !== undefined);
+  if (
+    faults.length === 0 &&
+    publishable.slice(PUBLISHABLE_PREFIX.length) === secret.slice(SECRET_PREFIX.length)
+  )
+    faults.push(
+      'SVC_SECRET_KEY is SVC_PUBLISHABLE_KEY with another prefix: whoever reads one knows the other',
+    );
+  const hint = 'Run `svc keys` to make a valid pair.';
+  return faults.map((fault) => new Problem('bad_api_key', 500, fault, { hint }));
+}
+
+function faultOf(variable: string, key: string, prefix: string): string | undefined {
+  if (!key.startsWith(prefix)) return `${variable} must start with ${prefix}`;
+  if (!/^[\x21-\x7e]+$/.test(key)) return `${variable} contains characters no header can carry`;
+  if (key.length - prefix.length >= SHORTEST_KEY) return undefined;
+  return `${variable} is too short: ${SHORTEST_KEY} characters after the prefix are the least`;
 }
 
 export type KeyMatch = 'publishable' | 'secret' | 'unknown';

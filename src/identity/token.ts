@@ -130,27 +130,22 @@ function readHeader(token: string): { alg: string | undefined; kid: string | und
 
 function readClaims(payload: unknown): Verification {
   if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
-    return { ok: false, fault: { kind: 'claims', message: 'Parsing claims failed' } };
+    return unfit('Parsing claims failed');
   }
   const claims: Record<string, unknown> = { ...payload };
   for (const name of ['exp', 'nbf', 'iat']) {
     const value = claims[name];
     if (value !== undefined && value !== null && typeof value !== 'number') {
-      return { ok: false, fault: { kind: 'claims', message: `The JWT '${name}' claim must be a number` } };
+      return unfit(`The JWT '${name}' claim must be a number`);
     }
   }
   const { aud } = claims;
   const audiences = Array.isArray(aud) ? aud : aud === undefined || aud === null ? [] : [aud];
   if (audiences.some((one) => typeof one !== 'string')) {
-    return {
-      ok: false,
-      fault: { kind: 'claims', message: "The JWT 'aud' claim must be a string or an array of strings" },
-    };
+    return unfit("The JWT 'aud' claim must be a string or an array of strings");
   }
   const role = claims['role'] ?? 'anon';
-  if (!isDatabaseRole(role)) {
-    return { ok: false, fault: { kind: 'claims', message: `role ${JSON.stringify(role)} does not exist` } };
-  }
+  if (!isDatabaseRole(role)) return unfit(`role ${JSON.stringify(role)} does not exist`);
   return {
     ok: true,
     claims: {
@@ -181,6 +176,10 @@ function foreignFault({ role, sub }: Claims, accepts: readonly DatabaseRole[]): 
 
 function unreadable(message: string, details?: string): Verification {
   return { ok: false, fault: { kind: 'unreadable', message, details } };
+}
+
+function unfit(message: string): Verification {
+  return { ok: false, fault: { kind: 'claims', message } };
 }
 
 function text(value: unknown): string | null {

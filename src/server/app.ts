@@ -15,7 +15,7 @@ import { RequestScope } from '../http/request-scope.ts';
 import type { Log } from '../log/log.ts';
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { Abort, Problem } from '../problem/problem.ts';
-import { corsHeaders, refuseEarly } from './early-refusal.ts';
+import { corsHeaders, refuseEarly, toBody } from './early-refusal.ts';
 import { registerHealth, type HealthState } from './health.ts';
 import { InFlight } from './in-flight.ts';
 import { loggedUrl } from './logged-url.ts';
@@ -49,6 +49,11 @@ const LINGER_MS = 5_000;
 
 /** How late a deadline may be noticed. */
 const CLOCK_MS = 50;
+
+const STARTING = new Problem('starting', 503, 'The service is starting', {
+  hint: 'Try again in a moment.',
+  headers: { 'retry-after': '1' },
+});
 
 const PROBES: ReadonlySet<string> = new Set(['/live', '/health', '/ready']);
 
@@ -107,14 +112,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     });
     if (applyCors(request, reply, options.cors())) return;
     if (health.phase() === 'starting' && !PROBES.has(request.url)) {
-      scope.errorCode = 'starting';
-      void reply.code(503).header('retry-after', '1').send({
-        code: 'starting',
-        message: 'The service is starting',
-        details: null,
-        hint: 'Try again in a moment.',
-      });
-      return;
+      return sendProblem(request, reply, STARTING);
     }
     done();
   });
@@ -161,7 +159,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     done();
   });
 
-  server.setErrorHandler((error, request, reply) => answerError(error, request, reply, log));
+  server.setErrorHandler((error, request, reply) =>
+    sendProblem(request, reply, toProblem(error, request.id, log)),
+  );
   server.setNotFoundHandler((request, reply) => {
     const problem = new Problem(
       'not_found',
@@ -232,35 +232,24 @@ function endLate(inFlight: InFlight): void {
   }
 }
 
-function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): void {
-  if (error instanceof Problem) {
-    sendProblem(request, reply, error);
-    return;
-  }
+function toProblem(error: unknown, requestId: string, log: Log): Problem {
+  if (error instanceof Problem) return error;
   if (error instanceof Abort) {
-    const problem = new Problem('request_timeout', 504, 'The request took too long', {
+    return new Problem('request_timeout', 504, 'The request took too long', {
       hint: 'server.timeouts.request in svc.yaml is the limit.',
     });
-    sendProblem(request, reply, problem);
-    return;
   }
   const failure = databaseFailure(error);
   if (failure) {
-    log.error({ err: error, requestId: request.id }, failure.message);
-    const problem = failureProblem(failure, error);
-    sendProblem(request, reply, problem);
-    return;
+    log.error({ err: error, requestId }, failure.message);
+    return failureProblem(failure, error);
   }
   const refusal = clientMistake(error);
-  if (refusal) {
-    sendProblem(request, reply, refusal);
-    return;
-  }
-  log.error({ err: error, requestId: request.id }, 'fault');
-  const problem = new Problem('internal_error', 500, 'Internal server error', {
-    hint: `The log has more under request id ${request.id}.`,
+  if (refusal) return refusal;
+  log.error({ err: error, requestId }, 'fault');
+  return new Problem('internal_error', 500, 'Internal server error', {
+    hint: `The log has more under request id ${requestId}.`,
   });
-  sendProblem(request, reply, problem);
 }
 
 function sendProblem(request: FastifyRequest, reply: FastifyReply, problem: Problem): void {
@@ -275,15 +264,6 @@ function clientMistake(error: unknown): Problem | undefined {
   if (typeof statusCode !== 'number' || statusCode < 400 || statusCode > 499) return undefined;
   if (typeof code !== 'string' || !code.startsWith('FST_')) return undefined;
   return new Problem('bad_request', statusCode, message, { hint: 'Correct the headers of the request.' });
-}
-
-function toBody(problem: Problem): Record<string, string | null> {
-  return {
-    code: problem.code,
-    message: problem.message,
-    details: problem.details ?? null,
-    hint: problem.hint ?? null,
-  };
 }
 
 /** Random once for each process, and counted from there: unique among all instances, and no secret. */

@@ -16,13 +16,9 @@ export function refuseEarly(error: ParserError, socket: Socket, policy: CorsPoli
     socket.destroy();
     return;
   }
-  const { status, ...problem } = problemOf(error);
-  const body = JSON.stringify({
-    code: problem.code,
-    message: problem.message,
-    details: null,
-    hint: problem.hint ?? null,
-  });
+  const problem = problemOf(error);
+  const { status } = problem;
+  const body = JSON.stringify(toBody(problem));
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
     'Content-Type: application/json; charset=utf-8',
@@ -35,6 +31,11 @@ export function refuseEarly(error: ParserError, socket: Socket, policy: CorsPoli
   timer.unref();
   socket.once('close', () => clearTimeout(timer)).resume();
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
+
+/** The JSON of a refusal outside the APIs, which have formats of their own. */
+export function toBody({ code, message, details, hint }: Problem): Record<string, string | null> {
+  return { code, message, details: details ?? null, hint: hint ?? null };
 }
 
 /** Node keeps the response that owns the connection under this name. */
@@ -71,7 +72,7 @@ export function corsHeaders(
       ];
 }
 
-function problemOf({ code }: ParserError): Pick<Problem, 'code' | 'status' | 'message' | 'hint'> {
+function problemOf({ code }: ParserError): Problem {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return new Problem('headers_too_large', 431, 'The head of the request is larger than 64 KB', {

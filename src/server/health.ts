@@ -20,18 +20,15 @@ export function registerHealth(app: FastifyInstance, state: HealthState): void {
   });
 
   app.get('/ready', async (_request, reply) => {
-    const phase = state.phase();
-    if (phase !== 'serving') return await reply.code(503).header('retry-after', '1').send({ status: phase });
-    const database = await state.database();
-    if (database !== 'ready') {
-      return await reply.code(503).header('retry-after', '1').send({ status: database });
-    }
-    if (state.functionsWell?.() === false) {
-      return await reply
-        .code(503)
-        .header('retry-after', '1')
-        .send({ status: 'function workers do not start' });
-    }
-    return await reply.send({ status: 'ready' });
+    const obstacle = await obstacleTo(state);
+    if (obstacle === undefined) return await reply.send({ status: 'ready' });
+    return await reply.code(503).header('retry-after', '1').send({ status: obstacle });
   });
+}
+
+async function obstacleTo({ phase, database, functionsWell }: HealthState): Promise<string | undefined> {
+  if (phase() !== 'serving') return phase();
+  const answer = await database();
+  if (answer !== 'ready') return answer;
+  return functionsWell?.() === false ? 'function workers do not start' : undefined;
 }

@@ -22,16 +22,11 @@ export type MountOptions = {
 };
 
 export function createMounts({ keys, functions, dashboard, storageOwner }: MountOptions): readonly Mount[] {
-  const storage = createStorage({
-    urlKey: deriveUrlKey(keys.secret),
-  });
+  const storage = createStorage({ urlKey: deriveUrlKey(keys.secret) });
   return [
     { prefix: '/rest/v1', feature: rest },
     { prefix: '/auth/v1', feature: auth },
-    {
-      prefix: '/storage/v1',
-      feature: (context) => storage.feature({ ...context, owner: storageOwner }),
-    },
+    { prefix: '/storage/v1', feature: (context) => storage.feature({ ...context, owner: storageOwner }) },
     { prefix: '/functions/v1', feature: functions.feature },
     ...(dashboard
       ? [{ prefix: '/dashboard', feature: createDashboard({ ...dashboard, keys, functions }) }]
