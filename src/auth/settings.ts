@@ -1,23 +1,10 @@
 // The settings of auth, from svc.yaml and the environment. The rest of auth reads these and never the file.
-import type { Config, EmailProvider } from '../config/config.ts';
+import type { AuthConfig, Config, EmailProvider, EmailTemplate, OAuthProvider } from '../config/config.ts';
 
-export type TemplateOverride = {
-  readonly subject?: string | undefined;
-  readonly body?: string | undefined;
-};
+export type TemplateOverride = Partial<Pick<EmailTemplate, 'subject' | 'body'>>;
 
-export type OAuthSettings = {
-  readonly clientId: string;
-  readonly clientSecret: string;
-  /** Where the provider sends the browser back to; must be registered there. */
-  readonly redirectUrl: string;
-  /** OIDC issuer, for providers that are not built in. */
-  readonly issuer?: string | undefined;
-  /** Base of a self-hosted or tenant-bound provider (gitlab, keycloak, azure, workos). */
-  readonly url?: string | undefined;
-  readonly scopes?: readonly string[] | undefined;
-  /** Sign-in without an email address is accepted. */
-  readonly emailOptional?: boolean | undefined;
+export type OAuthSettings = Omit<OAuthProvider, 'name' | 'position' | 'emailOptional'> & {
+  readonly emailOptional?: OAuthProvider['emailOptional'];
   /** From the environment: replaces the provider's own address, for tests and private gateways. */
   readonly baseUrl?: string | undefined;
 };
@@ -45,12 +32,10 @@ export type MailSettings =
 /** `off` is for test suites; `auto` exempts callers on this machine from limits by address. */
 export type LimitMode = 'auto' | 'on' | 'off';
 
-export type AuthSettings = {
-  readonly jwtExpirySeconds: number;
+type Same = 'jwtExpirySeconds' | 'allowSignup' | 'allowAnonymous' | 'redirectUrls';
+
+export type AuthSettings = Pick<AuthConfig, Same> & {
   readonly refreshExpirySeconds: number;
-  readonly allowSignup: boolean;
-  readonly allowAnonymous: boolean;
-  readonly redirectUrls: readonly string[];
   /** Whether an `auth.email` block exists: /otp and /magiclink are mounted only then. */
   readonly emailBlock: boolean;
   readonly verifyEmail: boolean;

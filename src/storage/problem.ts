@@ -10,7 +10,7 @@ import {
 } from '../postgres/pg-error.ts';
 import { Abort, Problem, type ProblemMore } from '../problem/problem.ts';
 
-type Shape = {
+type Shape = ProblemMore & {
   /** The `error` key; the code by default. */
   readonly label?: string | undefined;
   /** The status line; 400 by default. */
@@ -22,10 +22,10 @@ export class StorageProblem extends Problem {
   readonly httpStatus: number;
 
   /** `status` is the real one, `statusCode` in the body. */
-  constructor(status: number, code: string, message: string, { label, http }: Shape, more?: ProblemMore) {
-    super(code, status, message, more);
-    this.label = label ?? code;
-    this.httpStatus = http ?? 400;
+  constructor(status: number, code: string, message: string, shape: Shape) {
+    super(code, status, message, shape);
+    this.label = shape.label ?? code;
+    this.httpStatus = shape.http ?? 400;
   }
 }
 
@@ -35,7 +35,7 @@ type MakerOf<A extends unknown[] = [string]> = (...about: A) => StorageProblem;
 const row =
   (status: number, code: string, message: string, shape: Shape = {}): Maker =>
   (more) =>
-    new StorageProblem(status, code, message, shape, more);
+    new StorageProblem(status, code, message, { ...shape, ...more });
 
 const rowOf =
   <A extends unknown[] = [string]>(
@@ -46,7 +46,7 @@ const rowOf =
     more?: (...about: A) => ProblemMore,
   ): MakerOf<A> =>
   (...about) =>
-    new StorageProblem(status, code, message(...about), shape, more?.(...about));
+    new StorageProblem(status, code, message(...about), { ...shape, ...more?.(...about) });
 
 const text = (message: string): string => message;
 const DENIED: Shape = { label: 'Unauthorized' };
@@ -199,13 +199,12 @@ export function toStorageProblem(error: unknown): StorageProblem {
 function databaseFailed(failure: DatabaseFailure, cause: unknown): StorageProblem {
   const { status, message, hint, kind } = failure;
   const code = kind === 'outcome-unknown' ? 'OutcomeUnknown' : 'DatabaseUnavailable';
-  return new StorageProblem(
-    status,
-    code,
-    message,
-    { http: status },
-    { hint, cause, headers: retryAfter(failure) },
-  );
+  return new StorageProblem(status, code, message, {
+    http: status,
+    hint,
+    cause,
+    headers: retryAfter(failure),
+  });
 }
 
 /** Error names of S3-compatible stores; S3 itself is never full. */
@@ -238,18 +237,12 @@ function statusOf(error: Error): unknown {
 function fromProblem(problem: Problem): StorageProblem {
   if (problem.code === 'pool_exhausted') return slowDown();
   if (problem.code === 'body_too_large') return tooLarge(problem.message);
-  const { code, status } = problem;
+  const { code, status, headers } = problem;
   // A broken storage location is for the operator: the original message, which names it, goes to the log only.
   const message = code.startsWith('storage_')
     ? 'The storage cannot be used at the moment; the log of the server says why'
     : problem.message;
-  return new StorageProblem(
-    status,
-    code,
-    message,
-    { http: status },
-    { headers: problem.headers, cause: problem },
-  );
+  return new StorageProblem(status, code, message, { http: status, headers, cause: problem });
 }
 
 const unstorable = (): StorageProblem => invalidRequest('A value contains characters that cannot be stored');

@@ -1,6 +1,7 @@
 // What stores bytes. A backend knows versions only: a version is a fresh UUID that names one blob, which is written
 // once and never changed, so a backend needs no locks, overwrites or renames by name.
 import type { Readable } from 'node:stream';
+import { Problem } from '../../problem/problem.ts';
 
 /** Both ends included. */
 export type BlobRange = { readonly start: number; readonly end: number };
@@ -88,6 +89,12 @@ export function totalBytes(parts: readonly StagedPart[]): number {
 
 export async function* once(bytes: Buffer): AsyncIterable<Buffer> {
   yield bytes;
+}
+
+/** What `check` throws. */
+export function unusable(code: string, what: string, hint: string, cause: unknown): Problem {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new Problem(code, 500, `${what} cannot be used: ${reason}`, { hint, cause });
 }
 
 /** Runs a deletion for each version and collects the failures. Ignores what is not a version. */

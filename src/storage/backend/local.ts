@@ -7,7 +7,6 @@ import { basename, dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasCode } from '../../lib/error-code.ts';
 import { freeChunk } from '../../lib/free-chunk.ts';
-import { Problem } from '../../problem/problem.ts';
 import {
   assertVersion,
   BlobMissing,
@@ -15,6 +14,7 @@ import {
   once,
   removeEach,
   totalBytes,
+  unusable,
   type Backend,
   type BlobRange,
   type Deletion,
@@ -62,14 +62,11 @@ export class LocalBackend implements Backend {
       });
       await this.remove([{ version: probe, staged: true }]);
     } catch (cause) {
-      throw new Problem(
+      throw unusable(
         'storage_directory',
-        500,
-        `The storage directory cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`,
-        {
-          cause,
-          hint: 'providers.storage.local.path in svc.yaml must be a writable directory on one file system.',
-        },
+        'The storage directory',
+        'providers.storage.local.path in svc.yaml must be a writable directory on one file system.',
+        cause,
       );
     }
   }
@@ -298,10 +295,7 @@ async function syncDirectory(path: string): Promise<void> {
 }
 
 async function* filesBelow(directory: string, depth: number): AsyncIterable<string> {
-  const entries = await opendir(directory).catch((error: unknown) => {
-    if (isMissing(error)) return undefined;
-    throw error;
-  });
+  const entries = await ifPresent(opendir(directory));
   if (!entries) return;
   for await (const entry of entries) {
     const path = join(directory, entry.name);
@@ -313,21 +307,19 @@ async function* filesBelow(directory: string, depth: number): AsyncIterable<stri
 async function* listed(path: string, staged: boolean): AsyncIterable<ListedBlob> {
   const version = basename(path);
   if (!isVersion(version)) return;
-  const found = await stat(path).catch((error: unknown) => {
-    if (isMissing(error)) return undefined;
-    throw error;
-  });
+  const found = await ifPresent(stat(path));
   if (found) yield { version, modifiedAt: found.mtime, staged };
 }
 
 async function exists(path: string): Promise<boolean> {
-  return await stat(path).then(
-    () => true,
-    (error: unknown) => {
-      if (isMissing(error)) return false;
-      throw error;
-    },
-  );
+  return (await ifPresent(stat(path))) !== undefined;
+}
+
+async function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
+  return await work.catch((error: unknown) => {
+    if (isMissing(error)) return undefined;
+    throw error;
+  });
 }
 
 function isMissing(error: unknown): boolean {

@@ -5,7 +5,6 @@ import { Readable } from 'node:stream';
 import type * as sdkModule from '@aws-sdk/client-s3';
 import { isStorageFull } from '../problem.ts';
 import { freeChunk } from '../../lib/free-chunk.ts';
-import { Problem } from '../../problem/problem.ts';
 import {
   assertVersion,
   BlobMissing,
@@ -14,6 +13,7 @@ import {
   readAtMost,
   removeEach,
   totalBytes,
+  unusable,
   type Backend,
   type BlobRange,
   type Deletion,
@@ -22,7 +22,7 @@ import {
 } from './backend.ts';
 
 type Sdk = typeof sdkModule;
-type Opened = { readonly sdk: Sdk; readonly client: sdkModule.S3Client };
+type Opened = { readonly sdk: Sdk; readonly client: sdkModule.S3Client; readonly Bucket: string };
 
 export type S3Settings = {
   readonly bucket: string;
@@ -68,14 +68,11 @@ export class S3Backend implements Backend {
       const failures = await this.remove([{ version, staged: false }]);
       for (const error of failures.values()) throw error;
     } catch (cause) {
-      throw new Problem(
+      throw unusable(
         'storage_bucket',
-        500,
-        `The S3 bucket "${this.#settings.bucket}" cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`,
-        {
-          cause,
-          hint: 'Check providers.storage.s3 in svc.yaml: the bucket must exist and the key must be allowed to read, write, list and delete in it.',
-        },
+        `The S3 bucket "${this.#settings.bucket}"`,
+        'Check providers.storage.s3 in svc.yaml: the bucket must exist and the key must be allowed to read, write, list and delete in it.',
+        cause,
       );
     }
   }
@@ -168,15 +165,14 @@ export class S3Backend implements Backend {
           httpsAgent: { keepAlive: true, maxSockets: Infinity, maxFreeSockets: MAX_IDLE_SOCKETS },
         },
       });
-      return { sdk, client };
+      return { sdk, client, Bucket: this.#settings.bucket };
     });
     return this.#opened;
   }
 
   /** Streams to a key, holding two parts in memory; a source of at most one part is a single request. */
   async #put(key: string, source: AsyncIterable<Buffer>, atMostBytes: number): Promise<number> {
-    const { sdk, client } = await this.#open();
-    const { bucket: Bucket } = this.#settings;
+    const { sdk, client, Bucket } = await this.#open();
     const parts = inParts(source, Math.max(PART_BYTES, Math.ceil(atMostBytes / MAX_PARTS)));
     let bytes = 0;
     try {
@@ -224,8 +220,7 @@ export class S3Backend implements Backend {
     pieces: ReadonlyArray<{ readonly key: string; readonly bytes: number }>,
     version: string,
   ): Promise<void> {
-    const { sdk, client } = await this.#open();
-    const { bucket: Bucket } = this.#settings;
+    const { sdk, client, Bucket } = await this.#open();
     const [only] = pieces;
     try {
       if (pieces.length === 1 && only && only.bytes <= MAX_COPY_BYTES) {
@@ -261,8 +256,7 @@ export class S3Backend implements Backend {
     key: string,
     work: (uploadId: string, etags: Array<string | undefined>) => Promise<void>,
   ): Promise<void> {
-    const { sdk, client } = await this.#open();
-    const { bucket: Bucket } = this.#settings;
+    const { sdk, client, Bucket } = await this.#open();
     const { UploadId } = await client.send(new sdk.CreateMultipartUploadCommand({ Bucket, Key: key }));
     if (UploadId === undefined) throw new Error('the store began an upload without naming it');
     const etags: Array<string | undefined> = [];
@@ -279,15 +273,10 @@ export class S3Backend implements Backend {
   }
 
   async #get(key: string, version: string, range?: BlobRange): Promise<Readable> {
-    const { sdk, client } = await this.#open();
+    const { sdk, client, Bucket } = await this.#open();
     try {
-      const { Body } = await client.send(
-        new sdk.GetObjectCommand({
-          Bucket: this.#settings.bucket,
-          Key: key,
-          ...(range ? { Range: `bytes=${range.start}-${range.end}` } : {}),
-        }),
-      );
+      const Range = range && `bytes=${range.start}-${range.end}`;
+      const { Body } = await client.send(new sdk.GetObjectCommand({ Bucket, Key: key, Range }));
       if (!(Body instanceof Readable)) throw new Error('the store answered without a body');
       return Body;
     } catch (error) {
@@ -296,9 +285,9 @@ export class S3Backend implements Backend {
   }
 
   async #sizeOf(key: string): Promise<number | undefined> {
-    const { sdk, client } = await this.#open();
+    const { sdk, client, Bucket } = await this.#open();
     try {
-      const head = await client.send(new sdk.HeadObjectCommand({ Bucket: this.#settings.bucket, Key: key }));
+      const head = await client.send(new sdk.HeadObjectCommand({ Bucket, Key: key }));
       return head.ContentLength;
     } catch (error) {
       if (isMissing(error)) return undefined;
@@ -307,9 +296,9 @@ export class S3Backend implements Backend {
   }
 
   async #delete(key: string): Promise<void> {
-    const { sdk, client } = await this.#open();
+    const { sdk, client, Bucket } = await this.#open();
     try {
-      await client.send(new sdk.DeleteObjectCommand({ Bucket: this.#settings.bucket, Key: key }));
+      await client.send(new sdk.DeleteObjectCommand({ Bucket, Key: key }));
     } catch (error) {
       if (!isMissing(error)) throw error;
     }
@@ -317,17 +306,11 @@ export class S3Backend implements Backend {
 
   /** Deletes what an abandoned upload may have left: staged parts and multipart uploads. */
   async #abort(version: string): Promise<void> {
-    const { sdk, client } = await this.#open();
+    const { sdk, client, Bucket } = await this.#open();
     for (const prefix of [blobKey(version), `staging/${version}/`]) {
-      for await (const { key, uploadId } of this.#multipartUploads(prefix)) {
+      for await (const { key: Key, uploadId: UploadId } of this.#multipartUploads(prefix)) {
         await client
-          .send(
-            new sdk.AbortMultipartUploadCommand({
-              Bucket: this.#settings.bucket,
-              Key: key,
-              UploadId: uploadId,
-            }),
-          )
+          .send(new sdk.AbortMultipartUploadCommand({ Bucket, Key, UploadId }))
           .catch((error: unknown) => {
             if (!isMissing(error)) throw error;
           });
@@ -337,12 +320,10 @@ export class S3Backend implements Backend {
   }
 
   async *#objects(Prefix: string): AsyncIterable<ListedKey> {
-    const { sdk, client } = await this.#open();
+    const { sdk, client, Bucket } = await this.#open();
     let ContinuationToken: string | undefined;
     do {
-      const page = await client.send(
-        new sdk.ListObjectsV2Command({ Bucket: this.#settings.bucket, Prefix, ContinuationToken }),
-      );
+      const page = await client.send(new sdk.ListObjectsV2Command({ Bucket, Prefix, ContinuationToken }));
       for (const { Key = '', LastModified } of page.Contents ?? [])
         yield { key: Key, modifiedAt: LastModified };
       ContinuationToken = page.NextContinuationToken;
@@ -350,19 +331,12 @@ export class S3Backend implements Backend {
   }
 
   async *#multipartUploads(Prefix: string): AsyncIterable<ListedKey & { readonly uploadId: string }> {
-    const { sdk, client } = await this.#open();
+    const { sdk, client, Bucket } = await this.#open();
     let KeyMarker: string | undefined;
     let UploadIdMarker: string | undefined;
     do {
       const page: sdkModule.ListMultipartUploadsCommandOutput | undefined = await client
-        .send(
-          new sdk.ListMultipartUploadsCommand({
-            Bucket: this.#settings.bucket,
-            Prefix,
-            KeyMarker,
-            UploadIdMarker,
-          }),
-        )
+        .send(new sdk.ListMultipartUploadsCommand({ Bucket, Prefix, KeyMarker, UploadIdMarker }))
         .catch((error: unknown) => {
           // Some stores cannot list them; there a lifecycle rule has to end incomplete uploads.
           if (error instanceof Error && error.name === 'NotImplemented') return undefined;
