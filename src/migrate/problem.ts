@@ -1,4 +1,5 @@
 // What the engine refuses: a documented code, the place in the file, and where possible the line that would help.
+import { groupBy } from '../lib/group-by.ts';
 
 export type MigrationCode =
   | 'MIG-101'
@@ -70,15 +71,8 @@ const PLACES_SHOWN = 5;
 
 /** The same mistake in many places is said once, with the first of them. */
 export function renderProblems(problems: readonly MigrationProblem[]): string[] {
-  const groups = new Map<string, MigrationProblem[]>();
-  for (const one of problems) {
-    const key = JSON.stringify([one.code, one.message, one.hint]);
-    const group = groups.get(key);
-    if (group) group.push(one);
-    else groups.set(key, [one]);
-  }
+  const groups = groupBy(problems, ({ code, message, hint }) => JSON.stringify([code, message, hint]));
   return [...groups.values()].map(([first, ...more]) => {
-    if (first === undefined) return '';
     if (more.length === 0) return renderProblem(first);
     const places = more.slice(0, PLACES_SHOWN).map((one) => one.place ?? one.at);
     const rest = more.length - places.length;

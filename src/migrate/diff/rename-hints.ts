@@ -49,14 +49,9 @@ export function renameHints(changes: readonly Change[]): MigrationProblem[] {
         come.column.type !== gone.liveColumn.type
       )
         continue;
-      hints.push(
-        problem(
-          'MIG-206',
-          come.column.at,
-          `new column ${come.column.name} has the type of removed column ${gone.liveColumn.name}`,
-          `If this is a rename, add renamed_from: ${gone.liveColumn.name}. (${gone.liveColumn.name} is kept, nothing was deleted)`,
-        ),
-      );
+      const { name } = gone.liveColumn;
+      const message = `new column ${come.column.name} has the type of removed column ${name}`;
+      hints.push(perhapsRename(come.column.at, message, name));
     }
   }
   return [...hints, ...tableRenameHints(changes)];
@@ -80,15 +75,14 @@ function tableRenameHints(changes: readonly Change[]): MigrationProblem[] {
     }
     const { name, share } = best;
     if (share < SAME_COLUMNS) return [];
-    return [
-      problem(
-        'MIG-206',
-        come.table.at,
-        `new table ${come.table.name} has ${share === 1 ? '' : 'nearly '}the columns of removed table ${name}`,
-        `If this is a rename, add renamed_from: ${name}. (${name} is kept, nothing was deleted)`,
-      ),
-    ];
+    const message = `new table ${come.table.name} has ${share === 1 ? '' : 'nearly '}the columns of removed table ${name}`;
+    return [perhapsRename(come.table.at, message, name)];
   });
+}
+
+function perhapsRename(at: string, message: string, former: string): MigrationProblem {
+  const hint = `If this is a rename, add renamed_from: ${former}. (${former} is kept, nothing was deleted)`;
+  return problem('MIG-206', at, message, hint);
 }
 
 function namesAndTypes(columns: Iterable<{ readonly name: string; readonly type: string }>): Set<string> {

@@ -213,11 +213,9 @@ async function runOneByOne(
   session: Queryable,
   statements: readonly ShadowStatement[],
 ): Promise<MigrationProblem[]> {
-  let pending = [...statements];
-  const problems: MigrationProblem[] = [];
   // A function whose default calls a later function succeeds in the second pass.
-  for (let again = true; again;) {
-    again = false;
+  for (let pending = statements; ;) {
+    let again = false;
     const failed: { statement: ShadowStatement; error: Error }[] = [];
     for (const statement of pending) {
       await session.query(raw('savepoint svc_one'));
@@ -231,14 +229,9 @@ async function runOneByOne(
       }
       await session.query(raw('release savepoint svc_one'));
     }
-    const stuck = failed.length === pending.length || !failed.some((one) => one.statement.retry);
-    if (stuck || !again) {
-      problems.push(...failed.map((one) => toProblem(one.statement, one.error)));
-      return withoutConsequences(problems);
-    }
+    if (!again) return withoutConsequences(failed.map((one) => toProblem(one.statement, one.error)));
     pending = failed.map((one) => one.statement);
   }
-  return problems;
 }
 
 async function readResult(

@@ -1,6 +1,7 @@
 // A type change of a large table without a long lock: a shadow column of the new type, a trigger that keeps it up to date,
 // a backfill in batches, indexes built concurrently, and one short transaction, the cutover, that puts it in place of the
 // old column. Everything before the cutover is found again in the catalog, so a new start continues there.
+import { groupBy } from '../../lib/group-by.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
@@ -86,12 +87,7 @@ function valueOfNulls({ column, liveColumn }: TypeChange): string | null {
 
 export function planOnlineTypeChanges(steps: StepList, online: OnlineTypeChanges): void {
   for (const { live, column } of online.leftovers) dropLeftover(steps, live, column);
-  const byTable = new Map<string, OnlineTypeChange[]>();
-  for (const one of online.columns.values()) {
-    const key = keyOf(one.change.table);
-    byTable.set(key, [...(byTable.get(key) ?? []), one]);
-  }
-  for (const group of byTable.values()) {
+  for (const group of groupBy(online.columns.values(), (one) => keyOf(one.change.table)).values()) {
     for (const one of group) {
       addShadowColumn(steps, one);
       backfillShadow(steps, one);
@@ -258,10 +254,12 @@ function moveSequence({ change, shadowColumn, facts }: OnlineTypeChange): string
 }
 
 /** Keys and plain indexes on the columns: built on the shadow columns, renamed in the cutover. */
-function moveKeys(steps: StepList, group: readonly OnlineTypeChange[], deferred: ReadonlySet<Change>): void {
-  const [first] = group;
-  if (!first) return;
-  const { table, live } = first.change;
+function moveKeys(
+  steps: StepList,
+  group: readonly [OnlineTypeChange, ...OnlineTypeChange[]],
+  deferred: ReadonlySet<Change>,
+): void {
+  const { table, live } = group[0].change;
   const shadows = new Map(group.map((one) => [one.change.column.name, one.shadowColumn]));
   const gone = new Set(
     [...deferred].flatMap((change) => {

@@ -4,66 +4,48 @@ import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import { keyOf } from '../schema/model.ts';
 import { nameOf } from '../schema/qualified-name.ts';
-import type { ChangeOf, Planners, StepList } from './step-list.ts';
+import { alterColumn, type ChangeOf, type Planners, type StepList } from './step-list.ts';
 
 export type Removal = ChangeOf<'retire-table' | 'retire-column'>;
 
 export const REMOVALS = {
-  'retire-table': (steps, change) => (steps.facts.drops ? drop(steps, change) : retireTable(steps, change)),
-  'retire-column': (steps, change) => (steps.facts.drops ? drop(steps, change) : retireColumn(steps, change)),
+  'retire-table': remove,
+  'retire-column': remove,
   'drop-retired': dropRetired,
 } satisfies Partial<Planners>;
 
-function retireTable(steps: StepList, { live }: ChangeOf<'retire-table'>): void {
-  const name = nameOf(live);
-  const drops = live.foreignKeys.map(
-    (one) => `; alter table ${name} drop constraint if exists ${quoteIdent(one.label)}`,
-  );
-  steps.add({
-    // Its foreign keys must go: rows nobody sees any more would block deletes elsewhere.
-    sql: `revoke all on ${name} from anon, authenticated, service_role, public${drops.join('')}`,
-    stage: 'retire',
-    identity: `tables.${live.name}`,
-    table: keyOf(live),
-    sign: '-',
-    summary: `table ${live.name} retired, data kept`,
-    hazards: ['BREAKS_OLD_CODE'],
-  });
-}
-
-function retireColumn(steps: StepList, { table, liveColumn }: ChangeOf<'retire-column'>): void {
-  const { name, notNull, serial } = liveColumn;
-  const blocksInserts = notNull && liveColumn.default === null && !serial;
-  steps.add({
-    sql: blocksInserts
-      ? `alter table ${nameOf(table)} alter column ${quoteIdent(name)} drop not null`
-      : 'select',
-    stage: 'retire',
-    identity: `${table.at}.fields.${name}`,
-    at: table.at,
-    table: keyOf(table),
-    sign: '-',
-    summary: `column ${name} retired, data kept`,
-    hazards: ['BREAKS_OLD_CODE'],
-  });
-}
-
-function drop(steps: StepList, change: Removal): void {
-  const { identity, at, what } = removalOf(change);
-  const table = change.kind === 'retire-table' ? change.live : change.table;
+function remove(steps: StepList, change: Removal): void {
+  const { table, identity, at, what } = removalOf(change);
+  const { drops } = steps.facts;
   steps.add({
     identity,
     at,
     table: keyOf(table),
-    sql:
-      change.kind === 'retire-table'
-        ? `drop table ${nameOf(table)}`
-        : `alter table ${nameOf(table)} drop column ${quoteIdent(change.liveColumn.name)}`,
+    sql: drops ? dropSql(change) : retireSql(change),
     stage: 'retire',
     sign: '-',
-    summary: `${what} dropped`,
-    hazards: ['DATA_LOSS', 'BREAKS_OLD_CODE'],
+    summary: drops ? `${what} dropped` : `${what} retired, data kept`,
+    hazards: drops ? ['DATA_LOSS', 'BREAKS_OLD_CODE'] : ['BREAKS_OLD_CODE'],
   });
+}
+
+function dropSql(change: Removal): string {
+  if (change.kind === 'retire-table') return `drop table ${nameOf(change.live)}`;
+  return `alter table ${nameOf(change.table)} drop column ${quoteIdent(change.liveColumn.name)}`;
+}
+
+function retireSql(change: Removal): string {
+  if (change.kind === 'retire-column') {
+    const { notNull, serial, default: value } = change.liveColumn;
+    const blocksInserts = notNull && value === null && !serial;
+    return blocksInserts ? `${alterColumn(change.table, change.liveColumn)} drop not null` : 'select';
+  }
+  // Its foreign keys must go: rows nobody sees any more would block deletes elsewhere.
+  const name = nameOf(change.live);
+  const drops = change.live.foreignKeys.map(
+    (one) => `; alter table ${name} drop constraint if exists ${quoteIdent(one.label)}`,
+  );
+  return `revoke all on ${name} from anon, authenticated, service_role, public${drops.join('')}`;
 }
 
 function dropRetired(steps: StepList, { what, home, label }: ChangeOf<'drop-retired'>): void {
@@ -75,7 +57,7 @@ function dropRetired(steps: StepList, { what, home, label }: ChangeOf<'drop-reti
     summary: `${what} ${label} of ${home.name}, in the way of a change`,
   } as const;
   if (what === 'default') {
-    const alter = `alter table ${name} alter column ${quoteIdent(label)}`;
+    const alter = alterColumn(home, { name: label });
     steps.add({ ...base, sql: `${alter} drop default`, stage: 'drop-dependants' });
     // Without its default, a required column would refuse every new row.
     steps.add({ ...base, sql: `${alter} drop not null`, stage: 'retire' });
@@ -90,13 +72,19 @@ function dropRetired(steps: StepList, { what, home, label }: ChangeOf<'drop-reti
   steps.add({ ...base, sql, stage: 'drop-dependants' });
 }
 
-export function removalOf(change: Removal): { identity: string; at: string; what: string } {
+export function removalOf(change: Removal): {
+  readonly table: { readonly schema: string; readonly name: string };
+  readonly identity: string;
+  readonly at: string;
+  readonly what: string;
+} {
   if (change.kind === 'retire-table') {
     const identity = `tables.${change.live.name}`;
-    return { identity, at: identity, what: `table ${change.live.name}` };
+    return { table: change.live, identity, at: identity, what: `table ${change.live.name}` };
   }
-  const { name } = change.liveColumn;
-  return { identity: `${change.table.at}.fields.${name}`, at: change.table.at, what: `column ${name}` };
+  const { table, liveColumn } = change;
+  const { name } = liveColumn;
+  return { table, identity: `${table.at}.fields.${name}`, at: table.at, what: `column ${name}` };
 }
 
 /** Rows of removed tables and values of removed columns, by identity. */
@@ -108,11 +96,11 @@ export async function countRemoved(
   for (const change of changes) {
     if (change.kind !== 'retire-table' && change.kind !== 'retire-column') continue;
     const counted = change.kind === 'retire-table' ? '*' : quoteIdent(change.liveColumn.name);
-    const table = change.kind === 'retire-table' ? change.live : change.table;
+    const { table, identity } = removalOf(change);
     const [row] = await session.query<{ values: string }>(
       raw(`select count(${counted})::text as values from ${nameOf(table)}`),
     );
-    values.set(removalOf(change).identity, Number(row?.values ?? 0));
+    values.set(identity, Number(row?.values ?? 0));
   }
   return values;
 }

@@ -144,28 +144,17 @@ function isHandled(
       return isTransient(label) || (index !== undefined && isPlain(index)) || isDropped('index');
     }
     case 'pg_constraint':
-      return isTransient(label) || isConstraintHandled(one.kind);
+      if (isTransient(label) || one.kind === 'n') return true;
+      if (one.kind === 'c') return isDropped('check');
+      if (one.kind === 'f') {
+        const isRetired = changes.some(
+          (change) => change.kind === 'retire-table' && keyOf(change.live) === one.home,
+        );
+        return isRetired || isDropped('foreign key');
+      }
+      return isDropped('key') || live.keys.some((key) => key.label === label && !key.special && !one.odd);
     default:
       return false;
-  }
-
-  function isConstraintHandled(type: string | null): boolean {
-    switch (type) {
-      case 'n':
-        return true;
-      case 'f':
-        return (
-          isDropped('foreign key') ||
-          changes.some((change) => change.kind === 'retire-table' && keyOf(change.live) === one.home)
-        );
-      case 'c':
-        return isDropped('check');
-      case 'p':
-      case 'u':
-        return isDropped('key') || live.keys.some((key) => key.label === label && !key.special && !one.odd);
-      default:
-        return false;
-    }
   }
 }
 

@@ -1,5 +1,6 @@
 // Reads the live schema in a fixed number of queries. Printed texts depend on session settings, which are pinned first:
 // sessions with other time zones or search paths must print the same.
+import { groupBy } from '../../lib/group-by.ts';
 import { raw, sql, type Sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
@@ -66,15 +67,12 @@ export async function readLive(
     try {
       return await readLiveInside(session, schemas, part);
     } catch (error) {
-      if (attempt >= 3 || !isCacheLookupFailure(error)) throw error;
+      // "cache lookup failed"
+      if (attempt >= 3 || !isDatabaseError(error, 'internal_error')) throw error;
     } finally {
       await session.query(raw('rollback'));
     }
   }
-}
-
-function isCacheLookupFailure(error: unknown): boolean {
-  return isDatabaseError(error, 'internal_error');
 }
 
 /** The same inside a transaction that is already open; leaves the print settings pinned. */
@@ -112,7 +110,7 @@ export async function readLiveInside(
     tables: new Map(relations.map((row) => [keyOf(row), toTable(row, rows)])),
     functions: groupBy(
       functions.map((fn) => ({ ...fn, body: fn.body.trimEnd() })),
-      (row) => keyOf(row),
+      keyOf,
     ),
     schemas: new Map(
       namespaces.map((row) => [row.name, { name: row.name, usageGranted: row.granted === API_ROLES.length }]),
@@ -235,14 +233,4 @@ function toForeignKey(row: ConstraintRow, columns: string[], targetColumns: stri
     enforced: row.enforced,
     special: row.deferrable || (row.onUpdate !== 'a' && row.onUpdate !== 'r') || row.match !== 's',
   };
-}
-
-function groupBy<T>(rows: readonly T[], key: (row: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const row of rows) {
-    const group = groups.get(key(row));
-    if (group) group.push(row);
-    else groups.set(key(row), [row]);
-  }
-  return groups;
 }
