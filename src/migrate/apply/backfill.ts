@@ -3,7 +3,7 @@ import { inTransaction, type Queryable } from '../../postgres/owner-database.ts'
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import { withLockRetries } from '../locks.ts';
 import type { Action } from '../plan/step.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { nameOf } from '../schema/model.ts';
 import { type ExecuteSettings, localSettings } from './settings.ts';
 
 const FIRST_BATCH_PAGES = 64;

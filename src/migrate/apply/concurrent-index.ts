@@ -3,7 +3,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import type { Step } from '../plan/step.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { nameOf } from '../schema/model.ts';
 import { refuseStep } from './refuse-step.ts';
 import type { ExecuteSettings } from './settings.ts';
 

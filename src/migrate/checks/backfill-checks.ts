@@ -8,7 +8,7 @@ import type { LiveTable } from '../schema/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { counted, countWhere } from './samples.ts';
 import { checkUnique } from './unique-check.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { nameOf } from '../schema/model.ts';
 
 export async function checkBackfill(
   session: Queryable,

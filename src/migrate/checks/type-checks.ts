@@ -6,7 +6,7 @@ import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
 import type { DesiredCheck, DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { nameOf } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import {

@@ -4,7 +4,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { clip, counted, SAMPLES } from './samples.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { nameOf } from '../schema/model.ts';
 
 /** `rowsOf`: checked in place of the table itself. */
 export async function checkUnique(

@@ -2,10 +2,9 @@
 import type { Change } from './change.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { Live } from '../schema/live-schema.ts';
-import { keyOf } from '../schema/model.ts';
+import { keyOf, nameOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
-import { nameOf } from '../schema/qualified-name.ts';
 
 /**
  * A declared table is gone, and a table nobody declared has its constraints or indexes. Creating it again would fail over

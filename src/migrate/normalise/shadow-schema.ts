@@ -9,8 +9,7 @@ import type { Desired, DesiredFunction, DesiredStoragePolicy } from '../schema/d
 import { createFunctionSql } from '../schema/function-sql.ts';
 import type { Live, LiveFunction, LivePolicy, LiveTable } from '../schema/live-schema.ts';
 import { readLiveInside } from '../schema/read-live.ts';
-import { keyOf, tableKey } from '../schema/model.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Index, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
 import { wordsOf } from '../schema/sql-text.ts';

@@ -4,8 +4,7 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { AddColumnChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
-import { keyOf } from '../schema/model.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { keyOf, nameOf } from '../schema/model.ts';
 import {
   alterColumn,
   type ChangeOf,

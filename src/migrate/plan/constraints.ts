@@ -3,8 +3,7 @@
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
-import { keyOf, tableKey } from '../schema/model.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { keyOf, nameOf, tableKey } from '../schema/model.ts';
 import {
   BUILD_ROWS_PER_MS,
   type ChangeOf,

@@ -3,7 +3,7 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
 import { createFunctionSql } from '../schema/function-sql.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { nameOf } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import type { ChangeOf, Planners, StepList } from './step-list.ts';
 

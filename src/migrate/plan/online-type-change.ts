@@ -7,9 +7,8 @@ import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { isTransient, transientLabel } from '../schema/label.ts';
-import { keyOf } from '../schema/model.ts';
+import { keyOf, nameOf } from '../schema/model.ts';
 import { copyTrigger, isPlain, readColumnFacts, type ColumnFacts } from './type-change.ts';
-import { nameOf } from '../schema/qualified-name.ts';
 import {
   BUILD_ROWS_PER_MS,
   isSmall,

@@ -2,8 +2,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
-import { keyOf } from '../schema/model.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { keyOf, nameOf } from '../schema/model.ts';
 import { alterColumn, type ChangeOf, type Planners, type StepList } from './step-list.ts';
 
 export type Removal = ChangeOf<'retire-table' | 'retire-column'>;

@@ -12,9 +12,8 @@ import {
   uniqueLabel,
 } from '../schema/label.ts';
 import { readLiveInside } from '../schema/read-live.ts';
-import { keyOf, tableKey, type SchemaModel, type TableModel } from '../schema/model.ts';
+import { keyOf, nameOf, tableKey, type SchemaModel, type TableModel } from '../schema/model.ts';
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
-import { nameOf } from '../schema/qualified-name.ts';
 import { problem, MigrationRefused, type MigrationProblem } from '../problem.ts';
 import type { Step } from './step.ts';
 import { stepOf } from './step-list.ts';

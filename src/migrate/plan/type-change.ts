@@ -6,8 +6,7 @@ import type { Change, TypeChange } from '../diff/change.ts';
 import { type Dropped, droppedBy } from '../diff/dropped.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { isTransient } from '../schema/label.ts';
-import { keyOf } from '../schema/model.ts';
-import { nameOf } from '../schema/qualified-name.ts';
+import { keyOf, nameOf } from '../schema/model.ts';
 import { alterColumn } from './step-list.ts';
 
 export type ColumnFacts = {

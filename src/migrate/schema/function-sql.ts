@@ -2,8 +2,7 @@
 import { quoteIdent } from '../../postgres/sql.ts';
 import { defaultSql } from './default-sql.ts';
 import type { DesiredFunction } from './desired.ts';
-import type { FunctionModel } from './model.ts';
-import { nameOf } from './qualified-name.ts';
+import { type FunctionModel, nameOf } from './model.ts';
 
 export function toDesiredFunction(model: FunctionModel): DesiredFunction {
   let defaulted = false;

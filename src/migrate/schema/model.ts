@@ -1,5 +1,6 @@
 // What svc.yaml declares about the database, as plain JSON: every run stores it, and `down` plans from a stored one.
 // Expressions are text as the user wrote it.
+import { quoteIdent } from '../../postgres/sql.ts';
 
 export type SchemaModel = {
   readonly tables: readonly TableModel[];
@@ -111,4 +112,9 @@ export function tableKey(schema: string, name: string): string {
 
 export function keyOf(named: { readonly schema: string; readonly name: string }): string {
   return tableKey(named.schema, named.name);
+}
+
+/** How SQL names it: quoted, with its schema. */
+export function nameOf({ schema, name }: { readonly schema: string; readonly name: string }): string {
+  return `${quoteIdent(schema)}.${quoteIdent(name)}`;
 }
