@@ -110,3 +110,7 @@ export type RoutineResult =
 export function relationKey(schema: string, name: string): string {
   return `${schema}.${name}`;
 }
+
+export function keyOf({ schema, name }: { readonly schema: string; readonly name: string }): string {
+  return relationKey(schema, name);
+}

@@ -4,7 +4,7 @@ import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import {
   REQUEST_SETTINGS,
-  relationKey,
+  keyOf,
   type Catalog,
   type Column,
   type Relation,
@@ -24,8 +24,8 @@ export async function introspect(db: Queryable, schemas: readonly string[]): Pro
     schemas,
     serverVersion: row.server_version,
     usedSettings: new Set(REQUEST_SETTINGS.filter((setting) => row.used_settings?.includes(setting))),
-    relations: new Map(relations.map((relation) => [relationKey(relation.schema, relation.name), relation])),
-    routines: new Map(routines.map((routine) => [relationKey(routine.schema, routine.name), routine])),
+    relations: new Map(relations.map((one) => [keyOf(one), one])),
+    routines: new Map(routines.map((one) => [keyOf(one), one])),
   };
 }
 

@@ -1,7 +1,13 @@
 // TypeScript types of the backend in the shape supabase-js takes: `createClient<Database>(…)`. Made from the catalog,
 // limited to what the file declares: nothing retired is in them.
-import type { Catalog, Column, Relation, Routine } from '../catalog/catalog.ts';
-import { relationKey } from '../catalog/catalog.ts';
+import {
+  keyOf,
+  relationKey,
+  type Catalog,
+  type Column,
+  type Relation,
+  type Routine,
+} from '../catalog/catalog.ts';
 import type { Config, Field, SqlFunction, Table } from '../config/config.ts';
 
 export type TypesInput = {
@@ -48,7 +54,7 @@ function member(name: string, entries: readonly string[]): string {
 }
 
 function renderTable(table: Table, config: TypesInput['config'], catalog: Catalog): string[] {
-  const relation = catalog.relations.get(relationKey(table.schema, table.name));
+  const relation = catalog.relations.get(keyOf(table));
   if (!relation) return [];
   const columns = table.fields.flatMap((field) => {
     const column = relation.columns.find((one) => one.name === field.name);

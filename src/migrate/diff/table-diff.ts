@@ -12,12 +12,8 @@ export type Unmanaged = {
 };
 
 /** What of a table is the file's, by the labels it has or will have. */
-export type Claim = {
+export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'policies', string[]>> & {
   closed: boolean;
-  readonly columns: string[];
-  readonly constraints: string[];
-  readonly indexes: string[];
-  readonly policies: string[];
 };
 
 export type RebuildKind = 'policy' | 'check' | 'index' | 'default' | 'function';

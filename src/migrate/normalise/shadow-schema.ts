@@ -5,9 +5,9 @@ import { randomBytes } from 'node:crypto';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type { Desired, DesiredFunction, DesiredStoragePolicy } from '../schema/desired.ts';
+import type { Desired, DesiredFunction, DesiredTable } from '../schema/desired.ts';
 import { createFunctionSql } from '../schema/function-sql.ts';
-import type { Live, LiveFunction, LivePolicy, LiveTable } from '../schema/live-schema.ts';
+import type { Live, LiveFunction, LiveTable } from '../schema/live-schema.ts';
 import { readLiveInside } from '../schema/read-live.ts';
 import { keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Index, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
@@ -22,9 +22,7 @@ import {
 import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
 /** What the shadow needs of a table. A declared table is one. */
-export type ShadowTable = {
-  readonly schema: string;
-  readonly name: string;
+export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
   readonly keys: readonly Key[];
   readonly columns: ReadonlyArray<{
     readonly name: string;
@@ -34,21 +32,12 @@ export type ShadowTable = {
   readonly checks: ReadonlyArray<Pick<Check<Piece>, 'label' | 'expression'>>;
   readonly indexes: ReadonlyArray<Pick<Index<Piece>, 'columns' | 'predicate'>>;
   readonly policies: ReadonlyArray<Policy<Piece> & { readonly at: string }>;
-  readonly at: string;
 };
 
-export type Shadow = {
-  readonly tables: readonly ShadowTable[];
-  readonly functions: readonly DesiredFunction[];
-  readonly storagePolicies: readonly DesiredStoragePolicy[];
-};
+export type Shadow = Omit<Desired, 'tables'> & { readonly tables: readonly ShadowTable[] };
 
 /** The shadow as the catalog shows it, with the names of the real schemas put right again. */
-export type ShadowResult = {
-  readonly tables: ReadonlyMap<string, LiveTable>;
-  readonly functions: ReadonlyMap<string, readonly LiveFunction[]>;
-  readonly storagePolicies: readonly LivePolicy[];
-};
+export type ShadowResult = Pick<Live, 'tables' | 'functions' | 'storagePolicies'>;
 
 const STATEMENT_TIMEOUT = '60s';
 
@@ -242,7 +231,7 @@ async function readResult(
   const live = await readLiveInside(session, [...schemas, copy]);
   const cleaned = cleanNames(live, schemas, token);
   const storage = cleaned.tables.get(tableKey(copy, 'objects'));
-  return { tables: cleaned.tables, functions: cleaned.functions, storagePolicies: storage?.policies ?? [] };
+  return { ...cleaned, storagePolicies: storage?.policies ?? [] };
 }
 
 // What the shadow did not build was found in the real schemas and prints with their temporary names.

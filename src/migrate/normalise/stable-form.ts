@@ -1,7 +1,7 @@
 // The stable form: a few expressions change once more when their print is read and printed again, for example after a
 // dump and restore. Where first prints differ, equal second prints decide.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { Desired, DesiredTable } from '../schema/desired.ts';
+import type { Desired, DesiredTable, Expression } from '../schema/desired.ts';
 import { sameSignature } from '../diff/functions.ts';
 import { schemasOf } from '../diff/diff.ts';
 import { normalFormsOf, withNormalForms } from './normal-forms.ts';
@@ -53,21 +53,15 @@ function functionsWithOtherSignature(desired: Desired, live: Live): ReadonlySet<
 }
 
 function hasOtherText(table: DesiredTable, live: LiveTable): boolean {
-  const checks = table.checks.some((check) => {
-    const found = live.checks.find((one) => one.label === check.label);
-    return found !== undefined && found.expression !== check.expression.normal;
-  });
+  const hasOther = (printed: string | null | undefined, { normal }: Expression): boolean =>
+    typeof printed === 'string' && printed !== normal;
   return (
-    checks ||
+    table.checks.some(({ label, expression }) =>
+      hasOther(live.checks.find((one) => one.label === label)?.expression, expression),
+    ) ||
     table.columns.some((column) => {
       const found = live.columns.get(column.name);
-      return (
-        column.default !== null &&
-        found?.default !== undefined &&
-        found.default !== null &&
-        found.type === column.type &&
-        found.default !== column.default.normal
-      );
+      return column.default && found?.type === column.type && hasOther(found.default, column.default);
     })
   );
 }

@@ -57,11 +57,7 @@ export type DesiredPolicy = Policy<Expression> & { readonly name: string | null;
 
 export type DesiredStoragePolicy = DesiredPolicy & { readonly bucket: string };
 
-export type DesiredReference = {
-  readonly column: string;
-  readonly bucket: string;
-  readonly cascade: boolean;
-};
+export type DesiredReference = NonNullable<ColumnModel['ref']> & { readonly column: string };
 
 export type DesiredFunction = {
   readonly schema: string;

@@ -1,6 +1,6 @@
 // What the data API serves: objects that are declared in the file and exist in the database. Nothing else can be
 // read, embedded or appear in a suggestion.
-import { relationKey, type Catalog, type Relation } from '../../catalog/catalog.ts';
+import { keyOf, relationKey, type Catalog, type Relation } from '../../catalog/catalog.ts';
 import type { Snapshot } from '../../http/feature.ts';
 import { relationNotFound } from '../problem.ts';
 import { relationshipsOf } from './find-relationships.ts';
@@ -33,10 +33,10 @@ export function exposed(snapshot: Snapshot): Exposed {
 function expose({ config, catalog, version }: Snapshot): Exposed {
   const relations = new Map<string, ExposedRelation>();
   for (const table of config.tables) {
-    const relation = catalog.relations.get(relationKey(table.schema, table.name));
+    const relation = catalog.relations.get(keyOf(table));
     if (!relation) continue;
     const declared = new Set(table.fields.map((field) => field.name));
-    relations.set(relationKey(table.schema, table.name), withColumns(relation, declared));
+    relations.set(keyOf(table), withColumns(relation, declared));
   }
   for (const { schema, name, columns } of config.expose.relations) {
     const relation = catalog.relations.get(relationKey(schema, name));

@@ -1,6 +1,6 @@
 // How the exposed relations are related: by foreign keys, seen from both sides, by pairs of them through a junction,
 // and by functions that take a row. Found once per snapshot.
-import { relationKey, type Catalog, type ForeignKey } from '../../catalog/catalog.ts';
+import { keyOf, relationKey, type Catalog, type ForeignKey } from '../../catalog/catalog.ts';
 import type { ExposedRelation, ExposedRoutine } from './relation.ts';
 import type { ColumnPair, Relationship } from './relationship.ts';
 import { shownColumns } from './view-keys.ts';
@@ -58,7 +58,7 @@ function viewsByTable(relations: Relations, catalog: Catalog): ReadonlyMap<strin
   const views = new Map<string, ViewOfTable[]>();
   for (const view of relations.values()) {
     for (const [base, columns] of shownColumns(view, catalog)) {
-      const key = relationKey(base.schema, base.name);
+      const key = keyOf(base);
       views.set(key, [...(views.get(key) ?? []), { view, columns }]);
     }
   }
@@ -144,8 +144,4 @@ function hasUniqueKey(relation: ExposedRelation, columns: readonly string[]): bo
 
 function pairs(sources: readonly string[], targets: readonly string[]): ColumnPair[] {
   return sources.map((source, index) => [source, targets[index] ?? source]);
-}
-
-function keyOf(relation: ExposedRelation): string {
-  return relationKey(relation.schema, relation.name);
 }

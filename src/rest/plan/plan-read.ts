@@ -1,7 +1,6 @@
 // Turns a query into a tree of nodes: finds relationships, assigns each filter, order and limit to its node, and checks
 // names against the catalog.
-import type { Column } from '../../catalog/catalog.ts';
-import { relationKey } from '../../catalog/catalog.ts';
+import { keyOf, type Column } from '../../catalog/catalog.ts';
 import { unreachable } from '../../lib/assert.ts';
 import {
   duplicateEmbed,
@@ -161,10 +160,9 @@ class Draft {
 
   #addEmbed(item: Embed): void {
     const origin = this.#origin;
-    const relationships = this.#exposed.relationships.get(
-      relationKey(origin.relation?.schema ?? origin.schema, origin.relation?.name ?? origin.name),
-    );
-    const relationship = chooseRelationship(origin.relation ?? origin, relationships ?? [], item);
+    const source = origin.relation ?? origin;
+    const relationships = this.#exposed.relationships.get(keyOf(source)) ?? [];
+    const relationship = chooseRelationship(source, relationships, item);
     const name = item.alias ?? item.target;
     if (item.kind === 'embed' && this.#embeds.some((one) => one.kind === 'embed' && one.name === name)) {
       throw duplicateEmbed(`${origin.name}_${name}_1`);

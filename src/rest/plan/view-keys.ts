@@ -1,7 +1,7 @@
 // Keys of views. A view has no constraints, but a column of it that is a plain column of a table is bound by that
 // table's constraints. Keys whose columns are all in the view can therefore be used for embedding.
 import {
-  relationKey,
+  keyOf,
   type Catalog,
   type ColumnOrigin,
   type ForeignKey,
@@ -63,8 +63,4 @@ function baseOf(
     at = next;
   }
   return undefined;
-}
-
-function keyOf({ schema, name }: ColumnOrigin): string {
-  return relationKey(schema, name);
 }
