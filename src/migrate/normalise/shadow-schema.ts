@@ -128,14 +128,15 @@ function copySchema(token: string): string {
 
 function buildStatements(shadow: Shadow, token: string): ShadowStatement[] {
   const statements: ShadowStatement[] = [];
-  const add = (text: string, at: string, piece: Piece | null = null, retry = false): void => {
-    statements.push({ sql: text, at, piece, retry });
+  const add = (text: string, from: string | Piece, retry = false): void => {
+    const source = typeof from === 'string' ? { at: from, piece: null } : { at: from.at, piece: from };
+    statements.push({ sql: text, ...source, retry });
   };
   for (const table of shadow.tables) {
     const columns = table.columns.map((column) => `${quoteIdent(column.name)} ${column.typeSql}`);
     add(`create table ${nameOf(table)} (${columns.join(', ')})`, table.at);
   }
-  for (const fn of shadow.functions) add(createFunctionSql(fn), fn.at, null, true);
+  for (const fn of shadow.functions) add(createFunctionSql(fn), fn.at, true);
   shadow.tables.forEach((table, number) => addExpressions(table, number, add));
   if (shadow.storagePolicies.length > 0) {
     const copy = `${copySchema(token)}.objects`;
@@ -156,30 +157,28 @@ function buildStatements(shadow: Shadow, token: string): ShadowStatement[] {
   return statements;
 }
 
-type Add = (text: string, at: string, piece?: Piece | null) => void;
+/** `from`: the user's text in the statement, or the place of a statement without any. */
+type Add = (text: string, from: string | Piece) => void;
 
 function addExpressions(table: ShadowTable, number: number, add: Add): void {
   const name = nameOf(table);
   for (const column of table.columns) {
-    if (column.default === null) continue;
-    add(
-      `alter table ${name} alter column ${quoteIdent(column.name)} set default ${column.default.sql}`,
-      column.default.at,
-      column.default,
-    );
+    const text = `alter table ${name} alter column ${quoteIdent(column.name)} set default`;
+    if (column.default !== null) add(`${text} ${column.default.sql}`, column.default);
   }
   for (const { label, expression } of table.checks) {
-    add(
-      `alter table ${name} add constraint ${quoteIdent(label)} check (\n${expression.sql}\n)`,
-      expression.at,
-      expression,
-    );
+    const constraint = `constraint ${quoteIdent(label)} check (
+${expression.sql}
+)`;
+    add(`alter table ${name} add ${constraint}`, expression);
   }
   table.indexes.forEach(({ columns, predicate }, position) => {
     if (predicate === null) return;
+    const on = `${name} (${columns.map(quoteIdent).join(', ')})`;
     add(
-      `create index ${indexLabel(number, position)} on ${name} (${columns.map(quoteIdent).join(', ')}) where (\n${predicate.sql}\n)`,
-      predicate.at,
+      `create index ${indexLabel(number, position)} on ${on} where (
+${predicate.sql}
+)`,
       predicate,
     );
   });
@@ -192,8 +191,7 @@ function addPolicy(table: string, policy: ShadowTable['policies'][number], index
   const check = policy.check ? ` with check (\n${policy.check.sql}\n)` : '';
   add(
     `create policy ${policyLabel(index)} on ${table} as ${kind} for ${policy.command}${using}${check}`,
-    (policy.using ?? policy.check)?.at ?? policy.at,
-    policy.using ?? policy.check,
+    policy.using ?? policy.check ?? policy.at,
   );
 }
 

@@ -194,12 +194,8 @@ function namesRowType({ fn, live }: Extract<Change, { fn: DesiredFunction }>, na
   return [...words].some((word) => names.rowTypes.has(word));
 }
 
-function labelKey(table: DesiredTable, label: string): string {
-  return `${keyOf(table)} ${label}`;
-}
-
 function isTaken(table: DesiredTable, label: string, names: Names): boolean {
-  return names.labels.has(labelKey(table, label));
+  return names.labels.has(`${keyOf(table)} ${label}`);
 }
 
 function hold(names: Names, ...texts: readonly (string | null | undefined)[]): void {
@@ -207,58 +203,29 @@ function hold(names: Names, ...texts: readonly (string | null | undefined)[]): v
 }
 
 function remember(change: Change, names: Names): void {
-  switch (change.kind) {
-    case 'drop-key':
-      names.labels.add(labelKey(change.table, change.key.label));
-      if (change.key.kind === 'primary') names.keyed.add(keyOf(change.table));
-      return;
-    case 'drop-index':
-      names.labels.add(labelKey(change.table, change.index.label));
-      hold(names, change.index.predicate);
-      return;
-    case 'drop-check':
-      names.labels.add(labelKey(change.table, change.check.label));
-      hold(names, change.check.expression);
-      return;
-    case 'add-check':
-      hold(names, change.replaces?.expression);
-      return;
-    case 'change-type':
-      names.columns.add(columnKeyOf(change.table, change.column.name));
-      names.words.add(change.column.name);
-      names.rowTypes.add(change.table.name);
-      return;
-    case 'drop-foreign-key':
-      names.labels.add(labelKey(change.table, change.foreignKey.label));
-      return;
-    case 'create-table':
-      names.tables.add(keyOf(change.table));
-      return;
-    case 'add-key':
-      names.keys.add(columnsKey(keyOf(change.table), change.key.columns));
-      return;
-    case 'add-index':
-      if (change.index.unique) names.keys.add(columnsKey(keyOf(change.table), change.index.columns));
-      return;
-    case 'drop-policy':
-      hold(names, change.policy.using, change.policy.check);
-      names.access.add(keyOf(change.table));
-      return;
-    case 'create-policy':
-      names.access.add(keyOf(change.table));
-      return;
-    case 'drop-storage-policy':
-      hold(names, change.policy.using, change.policy.check);
-      names.storage = true;
-      return;
-    case 'create-storage-policy':
-      names.storage = true;
-      return;
-    case 'create-function':
-    case 'recreate-function':
-    case 'replace-function':
-      names.words.add(change.fn.name);
-      return;
-    default:
-  }
+  const table = 'table' in change ? keyOf(change.table) : '';
+  const holdLabel = (label: string): void => void names.labels.add(`${table} ${label}`);
+  if (change.kind === 'drop-key') holdLabel(change.key.label);
+  if (change.kind === 'drop-index') holdLabel(change.index.label);
+  if (change.kind === 'drop-check') holdLabel(change.check.label);
+  if (change.kind === 'drop-foreign-key') holdLabel(change.foreignKey.label);
+  if (change.kind === 'drop-key' && change.key.kind === 'primary') names.keyed.add(table);
+
+  if (change.kind === 'drop-index') hold(names, change.index.predicate);
+  if (change.kind === 'drop-check') hold(names, change.check.expression);
+  if (change.kind === 'add-check') hold(names, change.replaces?.expression);
+  if (change.kind === 'drop-policy' || change.kind === 'drop-storage-policy')
+    hold(names, change.policy.using, change.policy.check);
+
+  if (change.kind === 'create-table') names.tables.add(table);
+  if (change.kind === 'create-policy' || change.kind === 'drop-policy') names.access.add(table);
+  names.storage ||= change.kind === 'create-storage-policy' || change.kind === 'drop-storage-policy';
+  if (change.kind === 'add-key') names.keys.add(columnsKey(table, change.key.columns));
+  if (change.kind === 'add-index' && change.index.unique)
+    names.keys.add(columnsKey(table, change.index.columns));
+  if ('fn' in change && change.kind !== 'grant-function') names.words.add(change.fn.name);
+  if (change.kind !== 'change-type') return;
+  names.columns.add(columnKeyOf(change.table, change.column.name));
+  names.words.add(change.column.name);
+  names.rowTypes.add(change.table.name);
 }

@@ -53,14 +53,11 @@ export async function pinPrinting(session: Queryable): Promise<void> {
   await session.query(raw(`select ${settings.join(', ')}`));
 }
 
-/** Only these tables, by `schema.table`. */
-export type Part = ReadonlySet<string>;
-
-/** One snapshot. The functions that print expressions read the newest catalog regardless, hence the retry. */
+/** One snapshot; `part`: only these tables, by `schema.table`. The functions that print expressions read the newest catalog regardless, hence the retry. */
 export async function readLive(
   session: Queryable,
   schemas: readonly string[],
-  part: Part | null = null,
+  part: ReadonlySet<string> | null = null,
 ): Promise<Live> {
   for (let attempt = 1; ; attempt += 1) {
     await session.query(raw('begin isolation level repeatable read read only'));
@@ -79,7 +76,7 @@ export async function readLive(
 export async function readLiveInside(
   session: Queryable,
   schemas: readonly string[],
-  part: Part | null = null,
+  part: ReadonlySet<string> | null = null,
 ): Promise<Live> {
   await pinPrinting(session);
   const [server] = await session.query<{ version: number }>(
@@ -120,7 +117,7 @@ export async function readLiveInside(
   };
 }
 
-async function whichOf(session: Queryable, part: Part): Promise<Sql> {
+async function whichOf(session: Queryable, part: ReadonlySet<string>): Promise<Sql> {
   const rows = await session.query<{ oid: string }>(sql`
     select c.oid::text as oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname || '.' || c.relname = any (${[...part]})`);

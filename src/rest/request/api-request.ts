@@ -78,6 +78,15 @@ function pathName(segment: string): string {
   return name;
 }
 
+const RELATION_ACTIONS: ReadonlyMap<string, Action> = new Map([
+  ['GET', 'read'],
+  ['HEAD', 'read'],
+  ['POST', 'insert'],
+  ['PATCH', 'update'],
+  ['PUT', 'put'],
+  ['DELETE', 'delete'],
+]);
+
 function readAction(method: string, resource: Resource): Action {
   if (method === 'OPTIONS') return 'options';
   if (resource.kind === 'routine') {
@@ -88,21 +97,9 @@ function readAction(method: string, resource: Resource): Action {
     if (method === 'GET' || method === 'HEAD') return 'describe';
     throw unsupportedMethod(method);
   }
-  switch (method) {
-    case 'GET':
-    case 'HEAD':
-      return 'read';
-    case 'POST':
-      return 'insert';
-    case 'PATCH':
-      return 'update';
-    case 'PUT':
-      return 'put';
-    case 'DELETE':
-      return 'delete';
-    default:
-      throw unsupportedMethod(method);
-  }
+  const action = RELATION_ACTIONS.get(method);
+  if (!action) throw unsupportedMethod(method);
+  return action;
 }
 
 function single(header: string | string[] | undefined): string | undefined {

@@ -7,36 +7,32 @@ export type Payload = JsonBody & { readonly bytes: Buffer };
 
 type BodyFormat = 'json' | 'csv' | 'form';
 
+const FORMATS: ReadonlyMap<string, BodyFormat> = new Map([
+  ['application/json', 'json'],
+  ['application/vnd.pgrst.object+json', 'json'],
+  ['application/vnd.pgrst.array+json', 'json'],
+  ['text/csv', 'csv'],
+  ['application/x-www-form-urlencoded', 'form'],
+]);
+
 export function bodyFormat(contentType: string | undefined): BodyFormat {
   if (contentType === undefined || contentType === '') return 'json';
   const semicolon = contentType.indexOf(';');
   const type = (semicolon < 0 ? contentType : contentType.slice(0, semicolon)).trim().toLowerCase();
-  switch (type) {
-    case 'application/json':
-    case 'application/vnd.pgrst.object+json':
-    case 'application/vnd.pgrst.array+json':
-      return 'json';
-    case 'text/csv':
-      return 'csv';
-    case 'application/x-www-form-urlencoded':
-      return 'form';
-    default:
-      throw badBody(
-        `Content-Type not acceptable: ${type}`,
-        'Send application/json, text/csv or application/x-www-form-urlencoded.',
-      );
-  }
+  const format = FORMATS.get(type);
+  if (format) return format;
+  throw badBody(
+    `Content-Type not acceptable: ${type}`,
+    'Send application/json, text/csv or application/x-www-form-urlencoded.',
+  );
 }
 
 export function readPayload(bytes: Buffer, format: BodyFormat): Payload {
-  switch (format) {
-    case 'json':
-      return toPayload(bytes);
-    case 'csv':
-      return toPayload(csvToJson(text(bytes)));
-    case 'form':
-      return toPayload(formToJson(text(bytes)));
-  }
+  const json =
+    format === 'json' ? bytes : format === 'csv' ? csvToJson(text(bytes)) : formToJson(text(bytes));
+  const body = readJsonBody(json);
+  if (!body) throw invalidJson();
+  return { ...body, bytes: json };
 }
 
 /** Drops the byte order mark that spreadsheets write, and refuses bytes that are not UTF-8 instead of storing U+FFFD. */
@@ -71,12 +67,6 @@ export const EMPTY_OBJECT: Payload = {
   uniform: true,
   fields: [],
 };
-
-function toPayload(bytes: Buffer): Payload {
-  const body = readJsonBody(bytes);
-  if (!body) throw invalidJson();
-  return { ...body, bytes };
-}
 
 function formToJson(text: string): Buffer {
   const fields: Record<string, string> = Object.create(null);
