@@ -5,6 +5,7 @@ import {
   asList,
   asObject,
   asText,
+  endpointsAt,
   fromApi,
   fullName,
   isTrue,
@@ -89,10 +90,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   github: {
-    endpoints: {
-      authorize: 'https://github.com/login/oauth/authorize',
-      token: 'https://github.com/login/oauth/access_token',
-    },
+    endpoints: endpointsAt('https://github.com/login/oauth', '/authorize', '/access_token'),
     scopes: ['user:email'],
     pkce: true,
     profile: fromApi('https://api.github.com/user', async (user, { get }) => ({
@@ -104,10 +102,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   gitlab: {
-    endpoints: ({ url = 'https://gitlab.com' }) => ({
-      authorize: `${url}/oauth/authorize`,
-      token: `${url}/oauth/token`,
-    }),
+    endpoints: ({ url = 'https://gitlab.com' }) => endpointsAt(url, '/oauth/authorize', '/oauth/token'),
     scopes: ['read_user'],
     pkce: true,
     profile: async ({ get, settings: { url = 'https://gitlab.com' } }) => {
@@ -124,10 +119,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   bitbucket: {
-    endpoints: {
-      authorize: 'https://bitbucket.org/site/oauth2/authorize',
-      token: 'https://bitbucket.org/site/oauth2/access_token',
-    },
+    endpoints: endpointsAt('https://bitbucket.org/site/oauth2', '/authorize', '/access_token'),
     scopes: ['account', 'email'],
     clientAuth: 'basic',
     profile: fromApi('https://api.bitbucket.org/2.0/user', async (user, { get }) => ({
@@ -192,10 +184,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   discord: {
-    endpoints: {
-      authorize: 'https://discord.com/api/oauth2/authorize',
-      token: 'https://discord.com/api/oauth2/token',
-    },
+    endpoints: endpointsAt('https://discord.com/api/oauth2', '/authorize', '/token'),
     scopes: ['email', 'identify'],
     pkce: true,
     profile: fromApi('https://discord.com/api/users/@me', (user) => {
@@ -217,10 +206,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   twitch: {
-    endpoints: {
-      authorize: 'https://id.twitch.tv/oauth2/authorize',
-      token: 'https://id.twitch.tv/oauth2/token',
-    },
+    endpoints: endpointsAt('https://id.twitch.tv/oauth2', '/authorize', '/token'),
     scopes: ['user:read:email'],
     profile: async ({ get, settings }) => {
       const headers = { 'client-id': settings.clientId };
@@ -239,10 +225,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   spotify: {
-    endpoints: {
-      authorize: 'https://accounts.spotify.com/authorize',
-      token: 'https://accounts.spotify.com/api/token',
-    },
+    endpoints: endpointsAt('https://accounts.spotify.com', '/authorize', '/api/token'),
     scopes: ['user-read-email'],
     pkce: true,
     clientAuth: 'basic',
@@ -282,10 +265,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   notion: {
-    endpoints: {
-      authorize: 'https://api.notion.com/v1/oauth/authorize',
-      token: 'https://api.notion.com/v1/oauth/token',
-    },
+    endpoints: endpointsAt('https://api.notion.com/v1/oauth', '/authorize', '/token'),
     scopes: [],
     clientAuth: 'basic',
     authorizeParameters: { owner: 'user' },
@@ -304,7 +284,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   zoom: {
-    endpoints: { authorize: 'https://zoom.us/oauth/authorize', token: 'https://zoom.us/oauth/token' },
+    endpoints: endpointsAt('https://zoom.us/oauth', '/authorize', '/token'),
     scopes: [],
     pkce: true,
     clientAuth: 'basic',
@@ -336,10 +316,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   fly: {
-    endpoints: {
-      authorize: 'https://api.fly.io/oauth/authorize',
-      token: 'https://api.fly.io/oauth/token',
-    },
+    endpoints: endpointsAt('https://api.fly.io/oauth', '/authorize', '/token'),
     scopes: ['read'],
     profile: fromApi('https://api.fly.io/oauth/token/info', (user) => ({
       subject: user['user_id'],
@@ -351,10 +328,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
 
   kakao: {
     issuer: 'https://kauth.kakao.com',
-    endpoints: {
-      authorize: 'https://kauth.kakao.com/oauth/authorize',
-      token: 'https://kauth.kakao.com/oauth/token',
-    },
+    endpoints: endpointsAt('https://kauth.kakao.com/oauth', '/authorize', '/token'),
     scopes: ['account_email', 'profile_image', 'profile_nickname'],
     scopeSeparator: ',',
     emailOptional: true,
@@ -392,10 +366,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   },
 
   workos: {
-    endpoints: ({ url = 'https://api.workos.com' }) => ({
-      authorize: `${url}/sso/authorize`,
-      token: `${url}/sso/token`,
-    }),
+    endpoints: ({ url = 'https://api.workos.com' }) => endpointsAt(url, '/sso/authorize', '/sso/token'),
     scopes: [],
     profile: ({ tokenAnswer }) => {
       const user = asObject(tokenAnswer['profile']);

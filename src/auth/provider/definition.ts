@@ -5,6 +5,12 @@ import type { CallbackParameters, ProviderEmail, ProviderProfile } from './provi
 
 export type Endpoints = { readonly authorize: string; readonly token: string };
 
+/** Both below one address. */
+export const endpointsAt = (base: string, authorize: string, token: string): Endpoints => ({
+  authorize: base + authorize,
+  token: base + token,
+});
+
 /** What a profile can be read from. */
 export type ProfileSource = {
   readonly settings: OAuthSettings;
