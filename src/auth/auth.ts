@@ -32,8 +32,8 @@ import { problems } from './problem.ts';
 import type { PasswordHasher } from './users/password.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH' | 'HEAD';
-type Action = (auth: AuthContext, request: AuthRequest) => Promise<Answer>;
-type UserAction = (auth: AuthContext, request: UserRequest) => Promise<Answer>;
+type Action = (auth: AuthContext, request: AuthRequest) => Promise<Answer> | Answer;
+type UserAction = (auth: AuthContext, request: UserRequest) => Promise<Answer> | Answer;
 
 type Route = readonly [Method | readonly Method[], string, ...Access];
 type Access =
@@ -43,10 +43,11 @@ type Access =
   | readonly ['user', UserAction]
   | readonly ['admin', Action];
 
-const off =
-  (problem: () => Error): Action =>
-  () =>
-    Promise.reject(problem());
+const off = (problem: () => Error): Action => {
+  return () => {
+    throw problem();
+  };
+};
 
 const samlOff = off(problems.samlDisabled);
 const passkeyOff = off(problems.passkeyDisabled);
@@ -111,7 +112,7 @@ const ROUTES: readonly Route[] = [
   ['POST', '/passkeys/authentication/verify', 'key', passkeyOff],
   ['GET', '/passkeys', 'key', passkeyOff],
   [['PATCH', 'DELETE'], '/passkeys/:id', 'key', passkeyOff],
-  ['GET', '/admin/users/:id/passkeys', 'admin', () => Promise.resolve(json([]))],
+  ['GET', '/admin/users/:id/passkeys', 'admin', () => json([])],
   ['DELETE', '/admin/users/:id/passkeys/:passkey', 'admin', passkeyOff],
   ['GET', '/oauth/authorize', 'none', featureOff],
   ['POST', '/oauth/token', 'none', featureOff],

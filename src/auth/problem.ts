@@ -211,6 +211,12 @@ export function asProblem(error: unknown): Problem {
   throw error;
 }
 
+/** The other way round. */
+export function orThrow<T>(outcome: T | Problem): T {
+  if (outcome instanceof Problem) throw outcome;
+  return outcome;
+}
+
 /** The version a client asked for with `X-Supabase-Api-Version`. */
 export type WireVersion = 'initial' | '2024-01-01';
 

@@ -211,19 +211,11 @@ async function createUser(attempt: Attempt): Promise<LinkOutcome> {
   return refused(problems.providerEmailUnverified(provider));
 }
 
-/** Why the identity cannot join the account, before the user is asked to agree; undefined when it can. */
-export async function whyNotLinked(
-  db: Queryable,
-  order: LinkOrder,
-  linking: SignedInIds,
-  now: Date,
-): Promise<Problem | undefined> {
-  const found = await findLinkTarget(db, order, linking, now);
-  return found instanceof Problem ? found : undefined;
-}
-
-/** The account that gets the identity. The session that began the flow must still live and have shown the factor. */
-async function findLinkTarget(
+/**
+ * The account that gets the identity, or why it cannot. The session that began the flow must still live and have shown
+ * the factor.
+ */
+export async function findLinkTarget(
   db: Queryable,
   order: LinkOrder,
   linking: SignedInIds,
@@ -288,11 +280,8 @@ async function acceptInvite(attempt: Attempt, tokenHash: string): Promise<LinkOu
   return asUser(user.id);
 }
 
-async function recordLink(
-  { db, request, order }: Attempt,
-  action: AuditAction,
-  user: UserRow,
-): Promise<void> {
+async function recordLink(attempt: Attempt, action: AuditAction, user: UserRow): Promise<void> {
+  const { db, request, order } = attempt;
   await recordAudit(db, request, action, user, { provider: order.provider });
 }
 
@@ -318,11 +307,8 @@ async function mergeClaims({ db, now, order }: Attempt, user: UserRow): Promise<
   await updateUser(db, user.id, now, { raw_user_meta_data: merged });
 }
 
-async function mailConfirmation(
-  { auth, db, request, now }: Attempt,
-  user: UserRow,
-  revokes: boolean,
-): Promise<void> {
+async function mailConfirmation(attempt: Attempt, user: UserRow, revokes: boolean): Promise<void> {
+  const { auth, db, request, now } = attempt;
   const { email: to } = user;
   if (!request.settings.mail || to === null) return;
   try {

@@ -2,7 +2,7 @@
 // vouched for anybody are logged and shown as one error; later refusals have their own code in the redirect.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { Problem } from '../../problem/problem.ts';
-import { resolveIdentity, whyNotLinked, type LinkOrder } from '../accounts/identity-link.ts';
+import { findLinkTarget, resolveIdentity, type LinkOrder } from '../accounts/identity-link.ts';
 import { linkingOf, transactionWithRetry } from '../accounts/provider-sign-in.ts';
 import type { SignedInIds } from '../access.ts';
 import type { AuthContext } from '../auth-context.ts';
@@ -16,7 +16,6 @@ import { problems } from '../problem.ts';
 import type { CallbackParameters, FlowSecrets, Provider, ProviderSignIn } from '../provider/provider.ts';
 import { issueCode, OAUTH_FLOW_MS, spendState, type FlowRow } from '../sessions/flow-state.ts';
 import { signIn, type TokenResponse } from '../sessions/session.ts';
-import { readUser } from '../users/user.ts';
 
 export async function callback(auth: AuthContext, request: AuthRequest): Promise<Answer> {
   const parameters = readParameters(request);
@@ -148,12 +147,11 @@ async function holdLink(
   signedIn: ProviderSignIn,
 ): Promise<Ended | Problem> {
   const { linking, profile, provider } = order;
-  const problem = await whyNotLinked(db, order, linking, now);
-  if (problem) return problem;
+  const user = await findLinkTarget(db, order, linking, now);
+  if (user instanceof Problem) return user;
   const code = await issueCode(auth, db, flow.id, linking.userId, now, signedIn, profile);
   if (code === undefined) return problems.flowStateNotFound(422);
   if (flow.code_challenge !== null) return { code };
-  const user = await readUser(db, linking.userId);
   const email = profile.emails.find((one) => one.primary) ?? profile.emails[0];
   const identity = email?.email ?? profile.subject;
   const cookie = linkCookie(code, authUrl);

@@ -6,54 +6,52 @@ import { json, type Answer, type AuthRequest } from '../http/request.ts';
 /** Former names of providers, which clients still look for. */
 const FORMER_PROVIDERS = ['linkedin', 'slack', 'snapchat'];
 
-export function settings(_auth: AuthContext, { settings: current }: AuthRequest): Promise<Answer> {
+export function settings(_auth: AuthContext, { settings: current }: AuthRequest): Answer {
   const listed = [...OAUTH_PROVIDERS, ...FORMER_PROVIDERS].sort();
   const providers = [...new Set([...listed, ...Object.keys(current.oauth)])];
-  return Promise.resolve(
-    json({
-      external: {
-        anonymous_users: current.allowAnonymous && current.allowSignup,
-        email: true,
-        phone: false,
-        ...Object.fromEntries(providers.map((name) => [name, name in current.oauth])),
-      },
-      disable_signup: !current.allowSignup,
-      mailer_autoconfirm: !current.verifyEmail,
-      phone_autoconfirm: false,
-      sms_provider: '',
-      saml_enabled: false,
-      saml_private_key_next_configured: false,
-      passkeys_enabled: false,
-    }),
-  );
+  return json({
+    external: {
+      anonymous_users: current.allowAnonymous && current.allowSignup,
+      email: true,
+      phone: false,
+      ...Object.fromEntries(providers.map((name) => [name, name in current.oauth])),
+    },
+    disable_signup: !current.allowSignup,
+    mailer_autoconfirm: !current.verifyEmail,
+    phone_autoconfirm: false,
+    sms_provider: '',
+    saml_enabled: false,
+    saml_private_key_next_configured: false,
+    passkeys_enabled: false,
+  });
 }
 
-export function health(): Promise<Answer> {
-  return Promise.resolve(
-    json({ version: '1', name: 'svc auth', description: 'svc auth is a user registration and sign-in API' }),
-  );
+export function health(): Answer {
+  return json({
+    version: '1',
+    name: 'svc auth',
+    description: 'svc auth is a user registration and sign-in API',
+  });
 }
 
 const PUBLIC = { 'cache-control': 'public, max-age=600', pragma: 'cache' } as const;
 
-export function jwks(auth: AuthContext): Promise<Answer> {
-  return Promise.resolve(json({ keys: auth.signingKeys.publicKeys }, PUBLIC));
+export function jwks(auth: AuthContext): Answer {
+  return json({ keys: auth.signingKeys.publicKeys }, PUBLIC);
 }
 
-export function openidConfiguration(_auth: AuthContext, { authUrl }: AuthRequest): Promise<Answer> {
-  return Promise.resolve(
-    json(
-      {
-        issuer: authUrl,
-        jwks_uri: `${authUrl}/.well-known/jwks.json`,
-        authorization_endpoint: `${authUrl}/authorize`,
-        token_endpoint: `${authUrl}/token`,
-        response_types_supported: ['code'],
-        subject_types_supported: ['public'],
-        id_token_signing_alg_values_supported: ['ES256'],
-        code_challenge_methods_supported: ['S256', 'plain'],
-      },
-      PUBLIC,
-    ),
+export function openidConfiguration(_auth: AuthContext, { authUrl }: AuthRequest): Answer {
+  return json(
+    {
+      issuer: authUrl,
+      jwks_uri: `${authUrl}/.well-known/jwks.json`,
+      authorization_endpoint: `${authUrl}/authorize`,
+      token_endpoint: `${authUrl}/token`,
+      response_types_supported: ['code'],
+      subject_types_supported: ['public'],
+      id_token_signing_alg_values_supported: ['ES256'],
+      code_challenge_methods_supported: ['S256', 'plain'],
+    },
+    PUBLIC,
   );
 }

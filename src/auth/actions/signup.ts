@@ -2,7 +2,6 @@
 // address hashes the password, so that the duration does not reveal whether the address is known.
 import { randomUUID } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { Problem } from '../../problem/problem.ts';
 import { idsOf, lockSignedIn, requireUser, type SignedIn } from '../access.ts';
 import { dropPassword, hasForeignCredentials, isProven } from '../accounts/email-ownership.ts';
 import { isTaken } from '../accounts/provider-sign-in.ts';
@@ -12,7 +11,7 @@ import type { AuthContext } from '../auth-context.ts';
 import type { JsonObject } from '../fields.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { json, type Answer, type AuthRequest } from '../http/request.ts';
-import { problems } from '../problem.ts';
+import { orThrow, problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
 import { endSessions, signIn, type TokenResponse } from '../sessions/session.ts';
@@ -55,7 +54,7 @@ async function signupAnonymously(auth: AuthContext, request: AuthRequest): Promi
       confirmed: false,
       proven: false,
     });
-    return await openFor(auth, db, request, id, 'anonymous');
+    return orThrow(await signIn(auth, db, request, id, 'anonymous'));
   });
   return json(tokens);
 }
@@ -113,7 +112,7 @@ async function enterAtOnce(
   const id = await insertEmailUser(db, request.now, { ...entry, confirmed: true });
   const actor = { id, email, raw_user_meta_data: data };
   await recordAudit(db, request, 'user_signedup', actor, { provider: 'email' });
-  return await openFor(auth, db, request, id, 'password');
+  return orThrow(await signIn(auth, db, request, id, 'password'));
 }
 
 /** With verification: the same answer for a new, a waiting and a known address. */
@@ -233,7 +232,7 @@ async function promote(
   // The tokens of the anonymous session still say `anon`; the answer replaces them.
   await endSessions(db, id, 'all');
   await recordAudit(db, request, 'user_signedup', { id, email }, { promoted: true });
-  return await openFor(auth, db, request, id, 'password');
+  return orThrow(await signIn(auth, db, request, id, 'password'));
 }
 
 /** The user as the transaction sees it: another request may have promoted or signed out the user. */
@@ -241,19 +240,6 @@ async function lockAnonymous(db: Queryable, signedIn: SignedIn): Promise<UserRow
   const { user } = await lockSignedIn(db, idsOf(signedIn));
   if (!user.is_anonymous) throw problems.userAlreadyExists();
   return user;
-}
-
-/** A session for somebody who just signed up: only an application's trigger can have banned them. */
-async function openFor(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
-  userId: string,
-  method: 'password' | 'anonymous',
-): Promise<TokenResponse> {
-  const tokens = await signIn(auth, db, request, userId, method);
-  if (tokens instanceof Problem) throw tokens;
-  return tokens;
 }
 
 /** The answer for a taken address: a user object like a new one in every key, with a new id each time. */

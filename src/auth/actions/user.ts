@@ -15,8 +15,8 @@ import { json, type Answer } from '../http/request.ts';
 import { endSessions } from '../sessions/session.ts';
 import { hasVerifiedFactor, readUser, toUserJson, updateUser } from '../users/user.ts';
 
-export function getUser(_auth: AuthContext, { signedIn }: UserRequest): Promise<Answer> {
-  return Promise.resolve(json(toUserJson(signedIn.user)));
+export function getUser(_auth: AuthContext, { signedIn }: UserRequest): Answer {
+  return json(toUserJson(signedIn.user));
 }
 
 const factorNeeded = (): Error =>

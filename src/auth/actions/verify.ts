@@ -12,7 +12,7 @@ import { confirmPage } from '../http/mailed-link-page.ts';
 import { endWithCode, endWithProblem, endWithTokens, flowEnd, withMessage } from '../http/flow-end.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { json, redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
-import { asProblem, problems } from '../problem.ts';
+import { asProblem, orThrow, problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { issueCode } from '../sessions/flow-state.ts';
 import * as oneTimeToken from '../sessions/one-time-token.ts';
@@ -62,15 +62,14 @@ export async function verify(auth: AuthContext, request: AuthRequest): Promise<A
   if (request.isForm) return await followLink(auth, request);
   requireApiKey(request.presented);
   await auth.limiter.byAddress(BUCKETS.verify, request);
-  const outcome = await withMinimumDuration(() => redeemForClient(auth, request));
-  if (outcome instanceof Problem) throw outcome;
+  const outcome = orThrow(await withMinimumDuration(() => redeemForClient(auth, request)));
   if ('code' in outcome) throw new Error('a client was given a code');
   return json('tokens' in outcome ? outcome.tokens : { msg: HALF_MESSAGE, code: '200' });
 }
 
 /** HEAD of a link does nothing. */
-export function verifyNothing(): Promise<Answer> {
-  return Promise.resolve({ status: 200 });
+export function verifyNothing(): Answer {
+  return { status: 200 };
 }
 
 async function redeemForClient(auth: AuthContext, request: AuthRequest): Promise<Outcome> {

@@ -67,10 +67,13 @@ export function smtpTransport(url: string): MailTransport {
     isIdempotent: false,
     async send({ idempotencyKey, from, mail }) {
       try {
-        opened ??= open();
-        const sent = await (
-          await opened
-        ).sendMail({
+        const transport = await (opened ??= open());
+        const domain =
+          from
+            .split('@')
+            .at(-1)
+            ?.replace(/[^\w.-]/g, '') ?? 'localhost';
+        const sent = await transport.sendMail({
           from,
           // An object, because a string would be parsed as a list.
           to: { name: '', address: mail.to },
@@ -78,12 +81,7 @@ export function smtpTransport(url: string): MailTransport {
           text: mail.text,
           ...(mail.html === undefined ? {} : { html: mail.html }),
           // The same id for every attempt: servers and mail programs drop the duplicate.
-          messageId: `<${idempotencyKey}@${
-            from
-              .split('@')
-              .at(-1)
-              ?.replace(/[^\w.-]/g, '') ?? 'localhost'
-          }>`,
+          messageId: `<${idempotencyKey}@${domain}>`,
           headers: { 'Auto-Submitted': 'auto-generated' },
         });
         return sent.messageId;

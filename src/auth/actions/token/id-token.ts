@@ -1,10 +1,9 @@
 // grant_type=id_token: for native apps that got the provider's ID token themselves. Signature, issuer, audience and
 // nonce are checked as strictly as in a redirect; refusals have the shape of OAuth errors.
-import { Problem } from '../../../problem/problem.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { idsOf, requireUser } from '../../access.ts';
 import { signInWithProfile, transactionWithRetry } from '../../accounts/provider-sign-in.ts';
-import { problems } from '../../problem.ts';
+import { orThrow, problems } from '../../problem.ts';
 import { IdTokenRefused, type Provider, type ProviderProfile } from '../../provider/provider.ts';
 import { BUCKETS } from '../../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
@@ -24,8 +23,7 @@ export async function tokenByIdToken(auth: AuthContext, request: AuthRequest): P
     body.flag('link_identity') === true ? idsOf(await requireUser(auth, request.presented, now)) : undefined;
   const order = { provider: provider.name, profile, emailOptional: provider.emailOptional, linking };
   const tokens = await transactionWithRetry(auth, (db) => signInWithProfile(auth, db, request, order));
-  if (tokens instanceof Problem) throw tokens;
-  return json(tokens);
+  return json(orThrow(tokens));
 }
 
 function findProvider(

@@ -5,7 +5,7 @@ import { signInWithPendingLink, transactionWithRetry } from '../../accounts/prov
 import type { AuthContext } from '../../auth-context.ts';
 import { shownProviderTokens } from '../../http/flow-end.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
-import { problems } from '../../problem.ts';
+import { orThrow, problems } from '../../problem.ts';
 import { BUCKETS } from '../../rate-limit.ts';
 import { openProviderTokens, redeemCode } from '../../sessions/flow-state.ts';
 import { openSession } from '../../sessions/session.ts';
@@ -35,7 +35,5 @@ export async function tokenByPkce(auth: AuthContext, request: AuthRequest): Prom
     if (tokens instanceof Problem) return tokens;
     return json({ ...tokens, ...shownProviderTokens(openProviderTokens(auth, flow)) });
   };
-  const outcome = await transactionWithRetry(auth, exchange);
-  if (outcome instanceof Problem) throw outcome;
-  return outcome;
+  return orThrow(await transactionWithRetry(auth, exchange));
 }

@@ -1,6 +1,7 @@
 // grant_type=refresh_token. One read and one compare-and-set: the request that raises the counter rotates the token, and
 // all others with the same token get the new one too. No lock is held across statements.
 import { sql } from '../../../postgres/sql.ts';
+import type { SignedIn } from '../../access.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { auditInsert, recordAudit } from '../../audit.ts';
 import { problems } from '../../problem.ts';
@@ -18,9 +19,8 @@ import {
   issueTokens,
   loadSessionAndUser,
   openSessionKey,
-  type SessionRow,
 } from '../../sessions/session.ts';
-import { isBanned, type UserRow } from '../../users/user.ts';
+import { isBanned } from '../../users/user.ts';
 
 const REUSE_INTERVAL_MS = 10_000;
 /** Lost races before a request gives up; one is usual. */
@@ -68,7 +68,7 @@ async function refreshOnce(
   };
   switch (judgeRefresh(token.counter, stored, sinceLast, { reuseIntervalMs: REUSE_INTERVAL_MS })) {
     case 'rotate':
-      return (await rotate(auth, request, session, user)) ? await answer(stored.counter + 1) : undefined;
+      return (await rotate(auth, request, { session, user })) ? await answer(stored.counter + 1) : undefined;
     case 'repeat':
       return await answer(stored.counter);
     case 'below-floor':
@@ -76,7 +76,7 @@ async function refreshOnce(
     case 'foreign':
       throw problems.validationFailed('Invalid Refresh Token: Not Valid');
     case 'reuse':
-      if (!(await endReused(auth, request, session, user))) return undefined;
+      if (!(await endReused(auth, request, { session, user }))) return undefined;
       throw problems.refreshTokenAlreadyUsed();
   }
 }
@@ -85,8 +85,7 @@ async function refreshOnce(
 async function rotate(
   auth: AuthContext,
   request: AuthRequest,
-  session: SessionRow,
-  user: UserRow,
+  { session, user }: SignedIn,
 ): Promise<boolean> {
   const { now } = request;
   const audit = auditInsert(request, 'token_refreshed', user, undefined, sql`exists (select from rotated)`);
@@ -106,8 +105,7 @@ async function rotate(
 async function endReused(
   auth: AuthContext,
   request: AuthRequest,
-  session: SessionRow,
-  user: UserRow,
+  { session, user }: SignedIn,
 ): Promise<boolean> {
   const [ended] = await auth.db.query(sql`
     delete from auth.sessions where id = ${session.id} and refresh_token_counter = ${session.refresh_token_counter}
