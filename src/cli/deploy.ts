@@ -81,6 +81,8 @@ async function deploy(options: { config?: string; to?: string }, terminal: Termi
   }
 }
 
+type ReceiveOptions = { dir: string; port: number; host: string };
+
 export function receiveCommand(terminal: Terminal): Command {
   return new Command('receive')
     .description('receive deployments from `svc deploy` on this server, and serve them')
@@ -91,13 +93,10 @@ export function receiveCommand(terminal: Terminal): Command {
       'after',
       `\nNeeds ${TOKEN_VARIABLE}, and what \`svc serve\` needs: SVC_DATABASE_URL, the keys, SVC_ENV_* of functions.`,
     )
-    .action(async (options: { dir: string; port: number; host: string }) => await receive(options, terminal));
+    .action(async (options: ReceiveOptions) => await receive(options, terminal));
 }
 
-async function receive(
-  options: { dir: string; port: number; host: string },
-  terminal: Terminal,
-): Promise<void> {
+async function receive(options: ReceiveOptions, terminal: Terminal): Promise<void> {
   const stopped = untilStopped(['SIGINT', 'SIGTERM']);
   const { [TOKEN_VARIABLE]: token = '', ...env } = process.env;
   requireKeys(env);

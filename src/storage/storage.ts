@@ -105,22 +105,14 @@ const ROUTES: readonly Route[] = [
   ['DELETE', '/cdn/:rest', ['key', purgeCache]],
   ['ALL', '/vector/:rest', ['none', () => refuse('vector')]],
   ['ALL', '/iceberg/:rest', ['none', () => refuse('iceberg')]],
-  ['GET', '/status', ['none', status]],
-  ['GET', '/version', ['none', version]],
+  ['GET', '/status', ['none', ({ reply }: Call) => reply.code(200).send('')]],
+  ['GET', '/version', ['none', ({ reply }: Call) => reply.type('text/plain').send('svc')]],
 ];
 
 /** There is no cache, but the request needs the permission that it would need if there was one. */
 function purgeCache({ reply, caller }: CallerCall): FastifyReply {
   if (caller.role !== 'service_role') throw invalidRole();
   return reply.send({ message: 'success' });
-}
-
-function status({ reply }: Call): FastifyReply {
-  return reply.code(200).send('');
-}
-
-function version({ reply }: Call): FastifyReply {
-  return reply.type('text/plain').send('svc');
 }
 
 function refuse(feature: string): never {

@@ -37,12 +37,8 @@ export async function abandonVersion(owner: Queryable, version: string): Promise
 
 export type Commit = Draft & { readonly version: string; readonly metadata: FileMetadata };
 
-type Outcome =
-  | { readonly kind: 'stored'; readonly object: StoredObject }
-  /** The reservation expired, and nothing may point at the version any more. */
-  | { readonly kind: 'expired' }
-  /** The row is not in the expected state. */
-  | { readonly kind: 'changed' };
+/** `expired`: the reservation, so nothing may point at the version. `changed`: the row is not in the expected state. */
+type Outcome = StoredObject | 'expired' | 'changed';
 
 /** Attempts; each failure means that another upload of the same name won. */
 const MAX_ATTEMPTS = 50;
@@ -63,10 +59,10 @@ export async function commitAs(
     const outcome = await tryCommit(owner, commit, replaces).catch((error: unknown): Outcome => {
       if (!isDatabaseError(error, 'unique_violation')) throw error;
       if (!upsert) throw alreadyExists();
-      return { kind: 'changed' };
+      return 'changed';
     });
-    if (outcome.kind === 'stored') return outcome.object;
-    if (outcome.kind === 'expired') return undefined;
+    if (outcome === 'expired') return undefined;
+    if (outcome !== 'changed') return outcome;
     // Random, because the others retry too.
     await delay(Math.random() * RETRY_DELAY_MS);
   }
@@ -101,6 +97,5 @@ async function tryCommit(owner: Queryable, commit: Commit, replaces: string | un
       delete from storage.pending_blobs p using o where p.version = o.version
     )
     select exists (select from reserved) as reserved, (select ${OBJECT_JSON} from o) as object`);
-  if (row?.object) return { kind: 'stored', object: row.object };
-  return { kind: row?.reserved === true ? 'changed' : 'expired' };
+  return row?.object ?? (row?.reserved === true ? 'changed' : 'expired');
 }
