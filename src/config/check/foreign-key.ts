@@ -27,14 +27,12 @@ export function checkForeignKey(context: CheckContext, tables: Tables, field: Ra
   const path = [...at, 'references'];
   const { references, onDelete } = field.foreignKey;
   const parts = references.split('.');
-  if (parts.length < 2 || parts.length > 3 || parts.includes('')) {
-    context.badValue(
+  if (parts.length < 2 || parts.length > 3 || parts.includes(''))
+    return context.badValue(
       path,
       `${context.quote(path, references)} does not name a column`,
       'Write table.column or schema.table.column.',
     );
-    return;
-  }
   if (onDelete === 'set_null' && (field.required || field.primaryKey)) {
     context.conflict(
       [...at, 'on_delete'],

@@ -49,14 +49,12 @@ function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): vo
 
 function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
   const { args } = fn;
-  if (args.length > MOST_ARGUMENTS) {
-    context.badValue(
+  if (args.length > MOST_ARGUMENTS)
+    return context.badValue(
       [...path, 'args', MOST_ARGUMENTS],
       `PostgreSQL allows ${MOST_ARGUMENTS} arguments; these are ${args.length}`,
       'Pass one jsonb argument instead.',
     );
-    return;
-  }
   const seen = new Set<string>();
   args.forEach((arg, index) => {
     const at: KeyPath = [...path, 'args', index];

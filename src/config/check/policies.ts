@@ -41,26 +41,22 @@ export function checkPolicies(
 
 function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy): void {
   const { using, withCheck, check } = policy;
-  if (using === undefined && withCheck === undefined && check === undefined) {
-    context.report({
+  if (using === undefined && withCheck === undefined && check === undefined)
+    return context.report({
       code: 'missing-key',
       path: at,
       message: 'the policy has no condition',
       hint: 'Write using: and with_check: (using: true lets everybody).',
     });
-    return;
-  }
   const onRows = policy.operations.filter((operation) => operation !== 'insert');
   const writes = policy.operations.some((operation) => operation === 'insert' || operation === 'update');
-  if (onRows.length > 0 && using === undefined && check === undefined) {
-    context.report({
+  if (onRows.length > 0 && using === undefined && check === undefined)
+    return context.report({
       code: 'missing-key',
       path: at,
       message: `${onRows.join(', ')} needs a condition on existing rows`,
       hint: 'Add using:.',
     });
-    return;
-  }
   if (onRows.length === 0 && using !== undefined && withCheck === undefined && check === undefined) {
     context.report({
       code: 'conflict',

@@ -66,14 +66,12 @@ function reportOpen(context: CheckContext, name: string): void {
 }
 
 function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table: RawTable): void {
-  if (table.fields.length > MOST_COLUMNS) {
-    context.badValue(
+  if (table.fields.length > MOST_COLUMNS)
+    return context.badValue(
       [...path, 'fields', MOST_COLUMNS],
       `PostgreSQL allows ${MOST_COLUMNS} columns; these are ${table.fields.length}`,
       'Split the table.',
     );
-    return;
-  }
   if (!table.fields.some((field) => field.primaryKey) && !context.broken.touches([...path, 'fields'])) {
     context.report({
       code: 'no-primary-key',
@@ -250,10 +248,7 @@ function checkEnum(context: CheckContext, field: RawField, type: string | undefi
   const values = new Set<string>();
   for (const [index, value] of field.enum.entries()) {
     const path = [...at, 'enum', index];
-    if (values.has(value)) {
-      context.reportTwice(path, `${context.quote(path, value)} is listed twice`);
-      return;
-    }
+    if (values.has(value)) return context.reportTwice(path, `${context.quote(path, value)} is listed twice`);
     values.add(value);
   }
   const path = [...at, 'default'];
