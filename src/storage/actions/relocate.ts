@@ -2,11 +2,12 @@
 // version, reserved and committed like an upload.
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
+import type { Bucket } from '../../config/config.ts';
 import { sql } from '../../postgres/sql.ts';
 import { BlobMissing, readAtMost } from '../backend/backend.ts';
 import { during, ownerOf } from '../http/caller.ts';
 import { readJson } from '../http/request-body.ts';
-import { requireBucket, type Bucket } from '../objects/bucket.ts';
+import { requireBucket } from '../objects/bucket.ts';
 import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../objects/content-type.ts';
 import {
   fileMetadata,
@@ -120,9 +121,9 @@ export async function copy(call: CallerCall): Promise<FastifyReply> {
 async function readRequest<B extends z.infer<typeof moveBody>>(call: CallerCall, schema: z.ZodType<B>) {
   const { config } = call.context.snapshot();
   const body = await readJson(call, schema);
-  const from = { bucket: requireBucket(config, body.bucketId).id, name: body.sourceKey };
+  const from = { bucket: requireBucket(config, body.bucketId).name, name: body.sourceKey };
   const destination = requireBucket(config, body.destinationBucket ?? body.bucketId);
-  const to = { bucket: destination.id, name: parseObjectPath(body.destinationKey) };
+  const to = { bucket: destination.name, name: parseObjectPath(body.destinationKey) };
   const isSamePlace = from.bucket === to.bucket && from.name === to.name;
   return { body, from, to, destination, isSamePlace };
 }
@@ -155,11 +156,11 @@ async function checkFits(
   { backend }: StorageContext,
   { name, version }: StoredObject,
   { contentType, size }: ObjectFacts,
-  { types, maxBytes }: Bucket,
+  { types, maxSizeBytes }: Bucket,
 ): Promise<void> {
   if (!isFolderPlaceholder(name) || size > 0) {
     checkDeclaredType(contentType, types);
-    if (size > maxBytes) throw tooLarge();
+    if (size > maxSizeBytes) throw tooLarge();
   }
   if (types.length === 0 || size === 0) return;
   const end = Math.min(size, SNIFF_BYTES) - 1;

@@ -80,7 +80,7 @@ export const tusCreate: TusAction = tus(async (call) => {
   checkDeclaredType(contentType, types);
   const { ownerId, upsert } = authority;
   const draft = {
-    bucket: bucket.id,
+    bucket: bucket.name,
     name: parseObjectPath(target.name),
     length,
     rawMetadata,

@@ -1,29 +1,22 @@
 // Buckets as svc.yaml declares them. Requests read them from the configuration; `storage.buckets` is a copy for
 // policies, foreign keys and the bucket listing.
-import type { Config } from '../../config/config.ts';
+import type { Bucket, Config } from '../../config/config.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { bucketNotFound } from '../problem.ts';
 import { isFolderPlaceholder } from './object-path.ts';
 
-export type Bucket = {
-  readonly id: string;
-  readonly public: boolean;
-  readonly maxBytes: number;
-  readonly types: readonly string[];
-};
-
-export type UploadRules = Pick<Bucket, 'maxBytes' | 'types'>;
+export type UploadRules = { readonly maxBytes: number; readonly types: readonly string[] };
 
 /** What an upload of this name must satisfy. A folder placeholder is empty and of any type. */
 export function uploadRules(bucket: Bucket, name: string): UploadRules {
-  return isFolderPlaceholder(name) ? { maxBytes: 0, types: [] } : bucket;
+  return isFolderPlaceholder(name)
+    ? { maxBytes: 0, types: [] }
+    : { maxBytes: bucket.maxSizeBytes, types: bucket.types };
 }
 
 export function findBucket(config: Config, id: string): Bucket | undefined {
-  const bucket = config.storage.find(({ name }) => name === id);
-  if (!bucket) return undefined;
-  return { id: bucket.name, public: bucket.public, maxBytes: bucket.maxSizeBytes, types: bucket.types };
+  return config.storage.find(({ name }) => name === id);
 }
 
 export function requireBucket(config: Config, id: string): Bucket {
@@ -44,12 +37,11 @@ export function requirePublicBucket(config: Config, id: string): Bucket {
  * the file keeps its row while objects refer to it.
  */
 export async function syncBuckets(owner: OwnerDatabase, config: Config): Promise<void> {
-  const buckets = config.storage.map(({ name }) => requireBucket(config, name));
   const wanted = JSON.stringify(
-    buckets.map((bucket) => ({
-      id: bucket.id,
+    config.storage.map((bucket) => ({
+      id: bucket.name,
       public: bucket.public,
-      file_size_limit: bucket.maxBytes,
+      file_size_limit: bucket.maxSizeBytes,
       allowed_mime_types: bucket.types.length > 0 ? bucket.types : null,
     })),
   );
@@ -68,7 +60,7 @@ export async function syncBuckets(owner: OwnerDatabase, config: Config): Promise
         is distinct from (excluded.public, excluded.file_size_limit, excluded.allowed_mime_types)`);
     await transaction.query(sql`
       delete from storage.buckets bucket
-      where bucket.id <> all (${buckets.map((bucket) => bucket.id)}::text[])
+      where bucket.id <> all (${config.storage.map((bucket) => bucket.name)}::text[])
         and not exists (select from storage.objects where bucket_id = bucket.id)`);
   });
 }

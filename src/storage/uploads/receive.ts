@@ -2,8 +2,9 @@
 // state in between, so that cleanup can finish what a crash interrupted.
 import { randomUUID } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
+import type { Bucket } from '../../config/config.ts';
 import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
-import { uploadRules, type Bucket } from '../objects/bucket.ts';
+import { uploadRules } from '../objects/bucket.ts';
 import { abandonVersion, commitAs, reserveVersion, type Commit } from '../objects/commit.ts';
 import { checkDeclaredType } from '../objects/content-type.ts';
 import { fileMetadata, type StoredObject } from '../objects/object.ts';
@@ -50,7 +51,7 @@ async function receiveOpened(
 ): Promise<StoredObject> {
   const rules = uploadRules(bucket, name);
   checkDeclaration(upload, rules);
-  const address = { bucket: bucket.id, name: parseObjectPath(name) };
+  const address = { bucket: bucket.name, name: parseObjectPath(name) };
   const { contentType, userMetadata } = upload.fields;
   const metadata = { mimetype: contentType, contentLength: upload.declaredBytes };
   await dryRunUpload(context.callers, caller, { ...address, ownerId, metadata, userMetadata }, upsert);
