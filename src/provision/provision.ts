@@ -12,7 +12,7 @@ import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { applySteps, databaseChanges, grantQuietBackfills, pendingSteps } from './database.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
-import { assertOwnSession } from './refuse-pooler.ts';
+import { assertOwnSession, pooled } from './refuse-pooler.ts';
 import { differingPasswords, roleUrl, syncPasswords } from './passwords.ts';
 import { checkRights, needsSuperuser, provisionRoles, roleChanges, type Self } from './roles.ts';
 
@@ -119,14 +119,10 @@ async function acquireLock(db: Queryable, log: Log): Promise<void> {
 function unreachableDatabase(address: DatabaseAddress, cause: unknown): Problem {
   const message = cause instanceof Error ? cause.message : String(cause);
   if (/startup parameter: options/.test(message)) {
-    throw new Problem(
-      'pooled_database',
-      500,
+    return pooled(
       'SVC_DATABASE_URL leads to a pooler that takes no options for sessions',
-      {
-        cause,
-        hint: 'Deadlines and the time zone are options of each session: set SVC_DATABASE_URL to PostgreSQL itself.',
-      },
+      'Deadlines and the time zone are options of each session: set SVC_DATABASE_URL to PostgreSQL itself.',
+      cause,
     );
   }
   return new Problem(

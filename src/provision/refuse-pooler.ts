@@ -18,22 +18,21 @@ export async function assertOwnSession(client: pg.Client, open: () => Promise<pg
       await backendOf(other);
       const after = await backendOf(client);
       await other.query('rollback');
-      if (before !== after) throw pooled();
+      if (before !== after)
+        throw pooled(
+          'SVC_DATABASE_URL leads to a pooler that shares sessions between transactions',
+          'Migrations, notifications and locks need sessions of their own: set SVC_DATABASE_URL to PostgreSQL itself. Each instance opens database.pool.max connections and a few of its own.',
+        );
     }
   } finally {
     await other.end().catch(() => {});
   }
 }
 
-const pooled = (): Problem =>
-  new Problem(
-    'pooled_database',
-    500,
-    'SVC_DATABASE_URL leads to a pooler that shares sessions between transactions',
-    {
-      hint: 'Migrations, notifications and locks need sessions of their own: set SVC_DATABASE_URL to PostgreSQL itself. Each instance opens database.pool.max connections and a few of its own.',
-    },
-  );
+/** SVC_DATABASE_URL has to lead to PostgreSQL itself. */
+export function pooled(message: string, hint: string, cause?: unknown): Problem {
+  return new Problem('pooled_database', 500, message, { hint, cause });
+}
 
 async function backendOf(client: pg.Client): Promise<number> {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');

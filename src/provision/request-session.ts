@@ -4,6 +4,7 @@ import pg from 'pg';
 import { clientConfig } from '../postgres/connection.ts';
 import { quoteIdent } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
+import { pooled } from './refuse-pooler.ts';
 
 type Attribute = 'SUPERUSER' | 'BYPASSRLS' | 'CREATEROLE' | 'CREATEDB' | 'REPLICATION';
 
@@ -75,13 +76,9 @@ function assertSession({ session_user: user, role, attributes }: Session): void 
 }
 
 const withoutDeadline = (): Problem =>
-  new Problem(
-    'pooled_database',
-    500,
+  pooled(
     'The options of a session do not reach the database, so requests would have no deadline',
-    {
-      hint: 'A pooler drops them (ignore_startup_parameters of PgBouncer): set SVC_DATABASE_URL to PostgreSQL itself.',
-    },
+    'A pooler drops them (ignore_startup_parameters of PgBouncer): set SVC_DATABASE_URL to PostgreSQL itself.',
   );
 
 const unsafe = (message: string, hint: string): Problem =>

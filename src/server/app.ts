@@ -81,9 +81,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       const body = JSON.stringify(toBody(new Problem('bad_request', 400, error.message)));
       reply.hijack();
       const cors = corsHeaders(request.headers.origin, options.cors());
-      reply.raw
-        .writeHead(400, { 'content-type': 'application/json; charset=utf-8', ...Object.fromEntries(cors) })
-        .end(body);
+      reply.raw.writeHead(400, { 'content-type': 'application/json; charset=utf-8', ...cors }).end(body);
     },
     clientErrorHandler: (error, socket) => refuseEarly(error, socket, options.cors()),
   });

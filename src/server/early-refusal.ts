@@ -24,7 +24,7 @@ export function refuseEarly(error: ParserError, socket: Socket, policy: CorsPoli
     'Content-Type: application/json; charset=utf-8',
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',
-    ...readableBy(originIn(error.rawPacket), policy).map(([name, value]) => `${name}: ${value}`),
+    ...Object.entries(readableBy(originIn(error.rawPacket), policy)).map((header) => header.join(': ')),
   ];
   // What still arrives is read for a moment: closing at once would reset the connection before the answer is read.
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
@@ -47,29 +47,20 @@ function isAnswering(socket: Socket): boolean {
  * Only the last packet of a large head is here, so the origin is often unknown. The answer is the same for everybody;
  * where any page is allowed, every page may read it.
  */
-function readableBy(
-  origin: string | undefined,
-  policy: CorsPolicy,
-): ReadonlyArray<readonly [string, string]> {
+function readableBy(origin: string | undefined, policy: CorsPolicy): Record<string, string> {
   if (origin !== undefined) return corsHeaders(origin, policy);
   const allowsPages = policy.origins.length > 0 || policy.allowLoopback;
-  return allowsPages ? [['Access-Control-Allow-Origin', '*']] : [];
+  return allowsPages ? { 'Access-Control-Allow-Origin': '*' } : {};
 }
 
 /** For a page of this origin. */
-export function corsHeaders(
-  origin: string | undefined,
-  policy: CorsPolicy,
-): ReadonlyArray<readonly [string, string]> {
+export function corsHeaders(origin: string | undefined, policy: CorsPolicy): Record<string, string> {
   const allowed = origin === undefined ? undefined : allowedOrigin(origin, policy);
-  if (allowed === undefined) return [];
+  if (allowed === undefined) return {};
+  const toOrigin = { 'Access-Control-Allow-Origin': allowed };
   return allowed === '*'
-    ? [['Access-Control-Allow-Origin', '*']]
-    : [
-        ['Access-Control-Allow-Origin', allowed],
-        ['Access-Control-Allow-Credentials', 'true'],
-        ['Vary', 'Origin'],
-      ];
+    ? toOrigin
+    : { ...toOrigin, 'Access-Control-Allow-Credentials': 'true', Vary: 'Origin' };
 }
 
 function problemOf({ code }: ParserError): Problem {
