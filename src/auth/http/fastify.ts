@@ -48,14 +48,12 @@ export function queryKey({ method, query }: FastifyRequest): string | undefined 
 }
 
 async function readFields(request: FastifyRequest, settings: AuthSettings, isForm: boolean): Promise<Fields> {
-  let bytes: Buffer;
-  try {
-    bytes = await readBody(request.body, settings.maxBodyBytes, request.headers['content-length']);
-  } catch (error) {
-    throw error instanceof Problem && error.code === 'body_too_large'
-      ? problems.bodyTooLarge(settings.maxBodyBytes)
-      : error;
-  }
+  const { maxBodyBytes } = settings;
+  const length = request.headers['content-length'];
+  const bytes = await readBody(request.body, maxBodyBytes, length).catch((error: unknown) => {
+    const isTooLarge = error instanceof Problem && error.code === 'body_too_large';
+    throw isTooLarge ? problems.bodyTooLarge(maxBodyBytes) : error;
+  });
   return isForm ? parseFormBody(bytes) : parseJsonBody(bytes);
 }
 

@@ -137,14 +137,14 @@ export class Outbox {
   async #deliver(row: OutboxRow, transport: MailTransport, from: string): Promise<void> {
     const { db, now, log } = this.#options;
     const content = openContent(this.#options.box, row);
-    if (!content) {
-      await this.#settle(row.id, 'failed', 'The mail was sealed with a keyring that no longer exists.');
-      return;
-    }
-    if (now().getTime() - row.created_at.getTime() > MAIL_LIFETIME_MS) {
-      await this.#settle(row.id, 'failed', 'Not delivered before its link expired.');
-      return;
-    }
+    if (!content)
+      return await this.#settle(
+        row.id,
+        'failed',
+        'The mail was sealed with a keyring that no longer exists.',
+      );
+    if (now().getTime() - row.created_at.getTime() > MAIL_LIFETIME_MS)
+      return await this.#settle(row.id, 'failed', 'Not delivered before its link expired.');
     const mail = { kind: row.kind as Mail['kind'], to: row.recipient, subject: row.subject, ...content };
     try {
       const messageId = await transport.send({ idempotencyKey: row.id, from, mail });
@@ -163,8 +163,8 @@ export class Outbox {
         'a mail was not sent',
       );
       if (!mayRepeat || pause === undefined) {
-        await this.#settle(row.id, failure.outcome === 'uncertain' ? 'uncertain' : 'failed', failure.message);
-        return;
+        const state = failure.outcome === 'uncertain' ? 'uncertain' : 'failed';
+        return await this.#settle(row.id, state, failure.message);
       }
       await db.query(sql`
         update auth.mail_outbox set state = 'pending', next_attempt_at = ${new Date(now().getTime() + pause)},
