@@ -15,6 +15,7 @@ const CALLS: ReadonlyMap<string, TypeFamily> = new Map([
   ['gen_random_uuid()', 'uuid'],
 ]);
 
+const CORRECT_ONE = 'Correct one of the two.';
 const SQL_WORDS = /^(current_timestamp|localtimestamp|localtime|current_user|session_user|now|today)$/i;
 const SOME_CALL = /^[\w."]+\(.*\)$/s;
 const UUID = /^\{?[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\}?$/i;
@@ -39,19 +40,18 @@ export function checkDefault(
   if (typeof value === 'object') {
     const keys = Object.keys(value);
     if (family === 'json' || (keys.length === 1 && keys[0] === 'sql')) return;
-    misfit(context, path, `a map is no value of ${type}`, 'For an expression write { sql: … }.');
+    context.badValue(path, `a map is no value of ${type}`, 'For an expression write { sql: … }.');
     return;
   }
   if (typeof value === 'string') checkText(context, path, type, family, value);
   else if (typeof value === 'number' && (family === 'boolean' || family === 'uuid' || family === 'array'))
-    misfit(
-      context,
+    context.badValue(
       path,
       `${context.quote(path, value)} is no value of ${type}`,
-      family === 'boolean' ? 'Write true or false.' : undefined,
+      family === 'boolean' ? 'Write true or false.' : CORRECT_ONE,
     );
   else if (typeof value === 'boolean' && family !== 'boolean' && family !== 'text' && family !== 'json')
-    misfit(context, path, `${context.quote(path, value)} is no value of ${type}`);
+    context.badValue(path, `${context.quote(path, value)} is no value of ${type}`, CORRECT_ONE);
 }
 
 function checkList(
@@ -61,10 +61,11 @@ function checkList(
   family: TypeFamily,
   value: readonly unknown[],
 ): void {
-  if (family !== 'array' && family !== 'json') misfit(context, path, `a list is no value of ${type}`);
+  if (family !== 'array' && family !== 'json')
+    context.badValue(path, `a list is no value of ${type}`, CORRECT_ONE);
   const empty = value.indexOf(null);
   if (family === 'array' && empty >= 0)
-    misfit(context, [...path, empty], 'a list default holds no null', 'Write { sql: … } for that.');
+    context.badValue([...path, empty], 'a list default holds no null', 'Write { sql: … } for that.');
 }
 
 function checkText(
@@ -95,10 +96,10 @@ function checkText(
       () => hintForCall(value, family) ?? `Write default: { sql: ${shown} }.`,
     );
   } else if (family === 'number' && toDecimal(value) === undefined && !/^-?(Infinity|NaN)$/i.test(value)) {
-    misfit(context, path, `${context.quote(path, value)} is no value of ${type}`);
+    context.badValue(path, `${context.quote(path, value)} is no value of ${type}`, CORRECT_ONE);
   } else if (family === 'uuid' && !UUID.test(value)) {
     const hint = didYouMean(value, callsFor(family)) ?? 'For a random one write uuid_v7().';
-    misfit(context, path, `${context.quote(path, value)} is no value of ${type}`, hint);
+    context.badValue(path, `${context.quote(path, value)} is no value of ${type}`, hint);
   } else if (isZoned(type) && /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(value)) {
     context.report({
       code: 'conflict',
@@ -119,13 +120,4 @@ function hintForCall(value: string, family: TypeFamily): string | undefined {
 
 function callsFor(family: TypeFamily): string[] {
   return [...CALLS].filter(([, wanted]) => wanted === family).map(([call]) => call);
-}
-
-function misfit(
-  context: CheckContext,
-  path: KeyPath,
-  message: string,
-  hint = 'Correct one of the two.',
-): void {
-  context.report({ code: 'bad-value', path, message, hint });
 }
