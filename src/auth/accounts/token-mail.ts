@@ -8,7 +8,7 @@ import { chooseTarget } from '../http/redirect.ts';
 import type { AuthRequest } from '../http/request.ts';
 import { composeMail } from '../mail/compose.ts';
 import { insertFlow, type Challenge } from '../sessions/flow-state.ts';
-import { issueOneTimeToken, type TokenKind } from '../sessions/one-time-token.ts';
+import { issueOneTimeToken, type IssuedToken, type TokenKind } from '../sessions/one-time-token.ts';
 import type { SignInMethod } from '../sessions/session.ts';
 import type { UserRow } from '../users/user.ts';
 
@@ -29,9 +29,7 @@ export type TokenOrder = {
 
 export type TokenMail = TokenOrder & { readonly mail: MailKind };
 
-export type PreparedToken = {
-  readonly token: string;
-  readonly code: string;
+export type PreparedToken = IssuedToken & {
   readonly actionLink: string;
   /** Where the link leads in the end. */
   readonly target: string | undefined;
@@ -58,14 +56,10 @@ export async function prepareToken(
   const flowStateId =
     order.flowStateId ?? (link && challenge && (await startEmailFlow(db, now, user, challenge, link)));
   const issue = { userId: user.id, kind: order.token, email: to, flowStateId, revokes, now };
-  const { token, code } = await issueOneTimeToken(auth, db, issue);
+  const issued = await issueOneTimeToken(auth, db, issue);
   const redirect = target === undefined ? '' : `&redirect_to=${readable(target)}`;
-  return {
-    token,
-    code,
-    target,
-    actionLink: `${authUrl}/verify?token=${token}&type=${link ?? ''}${redirect}`,
-  };
+  const actionLink = `${authUrl}/verify?token=${issued.token}&type=${link ?? ''}${redirect}`;
+  return { ...issued, target, actionLink };
 }
 
 /** Applications look for their plain address in the query; anything else is encoded. */

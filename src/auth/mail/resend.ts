@@ -10,13 +10,7 @@ export function resendTransport(apiKey: string, baseUrl: string = DEFAULT_BASE_U
     name: 'resend',
     isIdempotent: true,
     async send({ idempotencyKey, from, mail }) {
-      const body = {
-        from,
-        to: [mail.to],
-        subject: mail.subject,
-        text: mail.text,
-        ...(mail.html === undefined ? {} : { html: mail.html }),
-      };
+      const { to, subject, text, html } = mail;
       let response: Response;
       try {
         response = await fetch(endpoint, {
@@ -26,7 +20,7 @@ export function resendTransport(apiKey: string, baseUrl: string = DEFAULT_BASE_U
             'content-type': 'application/json',
             'idempotency-key': idempotencyKey,
           },
-          body: JSON.stringify(body),
+          body: JSON.stringify({ from, to: [to], subject, text, html }),
           redirect: 'error',
           signal: AbortSignal.timeout(SEND_TIMEOUT_MS),
         });

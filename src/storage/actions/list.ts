@@ -70,11 +70,8 @@ export async function listV1(call: CallerCall): Promise<FastifyReply> {
     select coalesce(json_agg(json_build_object('name', name, 'id', id, 'updated_at', ${isoTimestamp('updated_at')},
       'created_at', ${isoTimestamp('created_at')}, 'last_accessed_at', ${isoTimestamp('last_accessed_at')},
       'metadata', metadata) order by position), '[]') from page`;
-  const [json = '[]'] = await readAs(
-    context.callers,
-    during(caller, 'storage.object.list', request),
-    statement,
-  );
+  const as = during(caller, 'storage.object.list', request);
+  const [json = '[]'] = await readAs(context.callers, as, statement);
   return await reply.header('content-type', 'application/json; charset=utf-8').send(json);
 }
 

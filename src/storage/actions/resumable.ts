@@ -177,10 +177,8 @@ async function authorize({ context, request, caller }: TusCall, target: Address)
   }
   const token = request.headers['x-signature'];
   if (typeof token !== 'string') throw accessDenied();
-  const { owner, maker, upsert } = await context.tokens.verifyUpload(
-    token,
-    `${target.bucket}/${target.name}`,
-  );
+  const url = `${target.bucket}/${target.name}`;
+  const { owner, maker, upsert } = await context.tokens.verifyUpload(token, url);
   return {
     ownerId: owner,
     caller: during(maker, UPLOAD_LINK_OPERATION, request),

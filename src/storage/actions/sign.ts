@@ -73,19 +73,11 @@ export async function createUploadLink(call: CallerCall): Promise<FastifyReply> 
   const upsert = request.headers['x-upsert'] === 'true';
   const metadata = { mimetype: DEFAULT_CONTENT_TYPE };
   const userMetadata = readMetadataHeader(request.headers['x-metadata']);
-  await dryRunUpload(
-    context.callers,
-    during(caller, UPLOAD_LINK_OPERATION, request),
-    { ...address, ownerId, metadata, userMetadata },
-    upsert,
-  );
+  const as = during(caller, UPLOAD_LINK_OPERATION, request);
+  await dryRunUpload(context.callers, as, { ...address, ownerId, metadata, userMetadata }, upsert);
   const url = `${address.bucket}/${address.name}`;
-  const { role, claims } = caller;
-  const token = await context.tokens.signUpload(url, UPLOAD_LINK_SECONDS, {
-    owner: ownerId,
-    upsert,
-    maker: { role, claims },
-  });
+  const maker = { role: caller.role, claims: caller.claims };
+  const token = await context.tokens.signUpload(url, UPLOAD_LINK_SECONDS, { owner: ownerId, upsert, maker });
   return await reply.send({ url: `/object/upload/sign/${url}?token=${token}`, token });
 }
 

@@ -28,10 +28,8 @@ export async function upload(call: CallerCall): Promise<FastifyReply> {
 export async function uploadWithLink({ context, request, reply, address }: Call): Promise<FastifyReply> {
   const token = queryValue(request, 'token');
   if (token === undefined) throw invalidUrlToken('token is missing');
-  const { upsert, owner, maker } = await context.tokens.verifyUpload(
-    token,
-    `${address.bucket}/${address.name}`,
-  );
+  const url = `${address.bucket}/${address.name}`;
+  const { upsert, owner, maker } = await context.tokens.verifyUpload(token, url);
   const object = await receive(context, request, {
     bucket: requireBucket(context.snapshot().config, address.bucket),
     name: address.name,

@@ -99,12 +99,8 @@ export async function storeObject(
   const version = randomUUID();
   await reserveVersion(context.owner, version, address, new Date(Date.now() + pendingMs));
   try {
-    const stored = await commitAs(
-      context,
-      caller,
-      { ...address, version, ...(await store(version)) },
-      upsert,
-    );
+    const commit = { ...address, version, ...(await store(version)) };
+    const stored = await commitAs(context, caller, commit, upsert);
     if (!stored) throw lockTimeout();
     return stored;
   } catch (error) {
