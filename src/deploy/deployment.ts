@@ -16,7 +16,6 @@ export type DeploymentOptions = {
   readonly live: LiveRelease;
   readonly store: ReleaseStore;
   readonly log: Log;
-  /** How long the new release is watched before the previous one is stopped. */
   /** How long a new release is watched before the previous one is stopped. */
   readonly probationMs?: number | undefined;
 };
