@@ -250,7 +250,11 @@ describe('many at once', () => {
     await fillPeople();
     const ran = await Promise.all(Array.from({ length: 8 }, () => child(AFTER)));
     const kinds = ran.map((one) => JSON.parse(one.out).kind as string).sort();
-    expect(kinds).toEqual(['applied', ...Array.from({ length: 7 }, () => 'unchanged')]);
+    // On a busy machine the indexes may still be in the making: then the others leave them to the one that applied.
+    expect(kinds.map((kind) => (kind === 'elsewhere' ? 'unchanged' : kind))).toEqual([
+      'applied',
+      ...Array.from({ length: 7 }, () => 'unchanged'),
+    ]);
     expect(await world.sql(`select count(*)::int as runs from svc_meta.run where status = 'done'`)).toEqual([
       { runs: 2 },
     ]);
