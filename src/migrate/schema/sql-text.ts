@@ -196,7 +196,7 @@ function isDistinctFrom(solid: readonly Token[], index: number): boolean {
   return before === 'is' || (before === 'not' && wordOf(solid[index - 3]) === 'is');
 }
 
-const PER_STATEMENT = new Set(['uid', 'is_authenticated', 'is_anonymous', 'role', 'jwt', 'email']);
+const PER_STATEMENT = /^auth\.(?:uid|is_authenticated|is_anonymous|role|jwt|email)\(\)$/i;
 
 /**
  * `auth.uid()` becomes `(select auth.uid())`: PostgreSQL then evaluates it once per statement instead of once per
@@ -210,21 +210,14 @@ export function wrapCallerHelpers(text: string): string {
   let result = '';
   let copied = 0;
   for (let index = 0; index + 4 < solid.length; index += 1) {
-    const [schema, dot, name, open, close] = solid.slice(index, index + 5);
-    if (!schema || !dot || !name || !open || !close) break;
-    const isHelper =
-      schema.kind === 'word' &&
-      schema.text.toLowerCase() === 'auth' &&
-      dot.text === '.' &&
-      name.kind === 'word' &&
-      PER_STATEMENT.has(name.text.toLowerCase()) &&
-      open.text === '(' &&
-      close.text === ')';
-    const before = solid[index - 1];
-    if (!isHelper || read.has(index) || before?.text.toLowerCase() === 'select' || before?.text === '.')
-      continue;
-    const end = close.start + 1;
-    result += `${text.slice(copied, schema.start)}(select ${text.slice(schema.start, end)})`;
+    const call = solid.slice(index, index + 5);
+    const [first, , , , last] = call;
+    if (!first || !last) break;
+    const before = solid[index - 1]?.text.toLowerCase();
+    if (read.has(index) || before === 'select' || before === '.') continue;
+    if (!PER_STATEMENT.test(call.map((token) => token.text).join(''))) continue;
+    const end = last.start + 1;
+    result += `${text.slice(copied, first.start)}(select ${text.slice(first.start, end)})`;
     copied = end;
   }
   return result + text.slice(copied);

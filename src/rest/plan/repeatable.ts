@@ -18,15 +18,10 @@ export function isRepeatable({ relation, outputs, embeds, conditions, orders }: 
   );
 }
 
+const STORED = new Set(['table', 'partitioned-table', 'materialized-view']);
+
 function isStored(relation: ExposedRelation | null): boolean {
-  switch (relation?.kind) {
-    case 'table':
-    case 'partitioned-table':
-    case 'materialized-view':
-      return true;
-    default:
-      return false;
-  }
+  return relation !== null && STORED.has(relation.kind);
 }
 
 function isColumn({ column }: Field): boolean {
