@@ -217,23 +217,19 @@ const UPDATABLE = 1 << 2;
 const INSERTABLE = 1 << 3;
 const DELETABLE = 1 << 4;
 
-function toRelation(row: RelationRow): Relation {
-  const keys = row.keys ?? [];
+function toRelation({ updatability, keys: found, ...row }: RelationRow): Relation {
+  const keys = found ?? [];
   return {
-    schema: row.schema,
-    name: row.name,
+    ...row,
     kind: RELATION_KINDS[row.kind] ?? 'table',
-    comment: row.comment,
     columns: (row.columns ?? []).map(toColumn),
     primaryKey: keys.find((key) => key.type === 'p')?.columns ?? [],
     uniqueKeys: keys.map((key) => key.columns),
     foreignKeys: row.foreignKeys ?? [],
-    insertable: (row.updatability & INSERTABLE) !== 0,
-    updatable: (row.updatability & UPDATABLE) !== 0,
-    deletable: (row.updatability & DELETABLE) !== 0,
-    rowSecurity: row.rowSecurity,
+    insertable: (updatability & INSERTABLE) !== 0,
+    updatable: (updatability & UPDATABLE) !== 0,
+    deletable: (updatability & DELETABLE) !== 0,
     origins: row.origins ?? {},
-    estimatedRows: row.estimatedRows,
   };
 }
 

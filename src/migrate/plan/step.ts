@@ -58,8 +58,7 @@ export type NumberedStep = { readonly ordinal: number; readonly step: Step };
 /** What the executor must do besides sending the text. */
 export type Action =
   | { readonly kind: 'sql' }
-  | { readonly kind: 'build-index'; readonly schema: string; readonly label: string }
-  | { readonly kind: 'drop-index'; readonly schema: string; readonly label: string }
+  | { readonly kind: 'build-index' | 'drop-index'; readonly schema: string; readonly label: string }
   | {
       readonly kind: 'backfill';
       readonly schema: string;

@@ -1,5 +1,6 @@
 // A relationship between two relations, and the choice of the one that an embed means.
 import { AmbiguousEmbed, noRelationship, type Alternative } from '../problem.ts';
+import type { Embed } from '../request/query.ts';
 import type { ExposedRelation } from './relation.ts';
 import { closest } from './suggest.ts';
 
@@ -34,13 +35,11 @@ export function isToOne({ cardinality }: Relationship): boolean {
   return cardinality === 'many-to-one' || cardinality === 'one-to-one';
 }
 
-export type Wanted = { readonly target: string; readonly hint: string | undefined };
-
 /** The relationship that an embed means. None or several throw a problem that says what to write instead. */
 export function chooseRelationship(
   origin: { readonly schema: string; readonly name: string },
   relationships: readonly Relationship[],
-  { target, hint }: Wanted,
+  { target, hint }: Pick<Embed, 'target' | 'hint'>,
 ): Relationship {
   const computed = relationships.filter((one) => one.routine?.name === target);
   const inSchema = relationships.filter((one) => one.target.schema === origin.schema && !one.routine);

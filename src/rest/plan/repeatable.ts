@@ -1,12 +1,12 @@
 // Whether concurrent requests for the same read may share one answer. Reads of stored columns may. Functions, computed
 // columns and views may be volatile (`random()`, `gen_random_uuid()`), so each request gets an answer of its own.
 import type { ExposedRelation } from './relation.ts';
-import type { Field, PlanNode, PlannedCondition, PlannedOrder } from './plan.ts';
+import type { PlanNode, PlannedCondition, PlannedOrder } from './plan.ts';
 
 export function isRepeatable({ relation, outputs, embeds, conditions, orders }: PlanNode): boolean {
   return (
     isStored(relation) &&
-    outputs.every(({ field }) => field === '*' || isColumn(field)) &&
+    outputs.every(({ field }) => field === '*' || field.column !== undefined) &&
     conditions.every(isOfColumns) &&
     orders.every(isByColumn) &&
     embeds.every(
@@ -24,14 +24,10 @@ function isStored(relation: ExposedRelation | null): boolean {
   return relation !== null && STORED.has(relation.kind);
 }
 
-function isColumn({ column }: Field): boolean {
-  return column !== undefined;
-}
-
 function isOfColumns(condition: PlannedCondition): boolean {
   switch (condition.kind) {
     case 'filter':
-      return isColumn(condition.field);
+      return condition.field.column !== undefined;
     case 'group':
       return condition.terms.every(isOfColumns);
     case 'exists':
@@ -41,5 +37,5 @@ function isOfColumns(condition: PlannedCondition): boolean {
 }
 
 function isByColumn({ by }: PlannedOrder): boolean {
-  return by.kind === 'output' || isColumn(by.field);
+  return by.kind === 'output' || by.field.column !== undefined;
 }
