@@ -15,7 +15,7 @@ import {
   sameNormalForms,
 } from './normalise/normal-forms.ts';
 import { keyOf, type SchemaModel } from './schema/model.ts';
-import type { OwnedTable, Ownership } from './schema/managed.ts';
+import { NO_OWNED_TABLE, type OwnedTable, type Ownership } from './schema/managed.ts';
 
 export type StateAfter = {
   readonly writes: readonly ObjectWrite[];
@@ -114,8 +114,6 @@ function leavingOf(changes: readonly Change[]): Leaving {
   return { tables, storage };
 }
 
-const NO_CLAIM: OwnedTable = { columns: [], constraints: [], indexes: [], policies: [] };
-
 /** Tables out of scope keep what they had. */
 function tablesAfter({ model, desired, difference, owned }: StateChange): Map<string, OwnedTable> {
   const kept = model.tables.flatMap((table) => {
@@ -123,7 +121,7 @@ function tablesAfter({ model, desired, difference, owned }: StateChange): Map<st
     return before ? [[keyOf(table), before] as const] : [];
   });
   const claimed = desired.tables.map(
-    (table) => [keyOf(table), difference.claims.get(keyOf(table)) ?? NO_CLAIM] as const,
+    (table) => [keyOf(table), difference.claims.get(keyOf(table)) ?? NO_OWNED_TABLE] as const,
   );
   return new Map([...kept, ...claimed]);
 }
@@ -132,7 +130,7 @@ function tableWrites(run: StateChange, leaving: Leaving): ObjectWrite[] {
   const { desired, hashes, difference, objects, owned, backfills } = run;
   return desired.tables.flatMap((table): ObjectWrite[] => {
     const key = keyOf(table);
-    const claim = difference.claims.get(key) ?? NO_CLAIM;
+    const claim = difference.claims.get(key) ?? NO_OWNED_TABLE;
     const hash = hashes.tables.get(key) ?? null;
     const former = objects.declared.get(`table ${key}`);
     const before = owned.tables.get(key);
@@ -155,7 +153,7 @@ function tableWrites(run: StateChange, leaving: Leaving): ObjectWrite[] {
       ...(filling ? { fills: filling } : {}),
       ...(gone ? { leaving: gone } : {}),
     };
-    return [{ identity: `table ${key}`, kind: 'table', state: 'managed', declaredHash: hash, definition }];
+    return [managedRow(`table ${key}`, 'table', hash, definition)];
   });
 }
 
@@ -180,7 +178,7 @@ function retiredAfter({ desired, difference, objects, owned, drops }: StateChang
   for (const change of drops ? [] : difference.changes) {
     if (change.kind === 'retire-table') {
       const key = keyOf(change.live);
-      const kept = owned.tables.get(key) ?? NO_CLAIM;
+      const kept = owned.tables.get(key) ?? NO_OWNED_TABLE;
       tables.set(key, kept);
       writes.push(retiredRow('table', key, kept));
     }
@@ -194,6 +192,15 @@ function retiredAfter({ desired, difference, objects, owned, drops }: StateChang
     if (!objects.ownership.retiredColumns.has(key)) writes.push(retiredRow('column', key, {}));
   }
   return { tables, columns, writes, forgotten };
+}
+
+function managedRow(
+  identity: string,
+  kind: ObjectWrite['kind'],
+  declaredHash: string | null,
+  definition: unknown,
+): ObjectWrite {
+  return { identity, kind, state: 'managed', declaredHash, definition };
 }
 
 function retiredRow(kind: 'table' | 'column', key: string, definition: unknown): ObjectWrite {
@@ -211,15 +218,7 @@ function functionWrites({ desired, hashes, objects }: StateChange): ObjectWrite[
     const former = objects.declared.get(`function ${key}`);
     const isSame = former?.hash === hash && sameFunction(former.normalForms, fn.normal);
     if (isSame && objects.ownership.functions.has(key)) return [];
-    return [
-      {
-        identity: `function ${key}`,
-        kind: 'function',
-        state: 'managed',
-        declaredHash: hash,
-        definition: { canonical: fn.normal },
-      },
-    ];
+    return [managedRow(`function ${key}`, 'function', hash, { canonical: fn.normal })];
   });
 }
 
@@ -250,13 +249,5 @@ function storageWrites(
     canonical: { policies },
     ...(leaving.storage.length > 0 ? { leaving: leaving.storage } : {}),
   };
-  return [
-    {
-      identity: STORAGE_POLICIES,
-      kind: 'storage_policies',
-      state: 'managed',
-      declaredHash: hashes.storage,
-      definition,
-    },
-  ];
+  return [managedRow(STORAGE_POLICIES, 'storage_policies', hashes.storage, definition)];
 }

@@ -47,19 +47,15 @@ export function hashDeclarations(
 /** Keys of declarations whose normal form is not known. */
 export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredRow>): Set<string> {
   const changed = new Set<string>();
-  for (const [key, hash] of hashes.tables) {
-    const row = known.get(`table ${key}`);
-    if (row?.hash !== hash || !isNormalForms(row.normalForms)) changed.add(key);
-  }
-  for (const [key, hash] of hashes.functions) {
-    const row = known.get(`function ${key}`);
-    if (row?.hash !== hash || !isSignature(row.normalForms)) changed.add(key);
-  }
-  const storage = known.get(STORAGE_POLICIES);
-  if (
-    hashes.storage !== null &&
-    (storage?.hash !== hashes.storage || !isStorageNormalForms(storage.normalForms))
-  )
+  const isKnown = (identity: string, hash: string, isForm: (value: unknown) => boolean): boolean => {
+    const row = known.get(identity);
+    return row?.hash === hash && isForm(row.normalForms);
+  };
+  for (const [key, hash] of hashes.tables)
+    if (!isKnown(`table ${key}`, hash, isNormalForms)) changed.add(key);
+  for (const [key, hash] of hashes.functions)
+    if (!isKnown(`function ${key}`, hash, isSignature)) changed.add(key);
+  if (hashes.storage !== null && !isKnown(STORAGE_POLICIES, hashes.storage, isStorageNormalForms))
     changed.add(STORAGE_OBJECTS);
   return changed;
 }

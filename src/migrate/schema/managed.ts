@@ -30,7 +30,7 @@ export type OwnedTable = {
   readonly fills?: Readonly<Record<string, string>> | undefined;
 };
 
-const NO_OWNED_TABLE: OwnedTable = { columns: [], constraints: [], indexes: [], policies: [] };
+export const NO_OWNED_TABLE: OwnedTable = { columns: [], constraints: [], indexes: [], policies: [] };
 
 /** What is owned of a table that is or once was declared. */
 export function ownedOf(owned: Ownership, key: string): OwnedTable {
