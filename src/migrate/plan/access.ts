@@ -12,23 +12,21 @@ import { type ChangeOf, onTable, type Planners, type StepList } from './step-lis
 import type { Hazard } from './step.ts';
 
 export const ACCESS = {
-  'create-schema': (steps, { schema }) => {
+  'create-schema': (steps, { schema }) =>
     steps.add({
       sql: `create schema if not exists ${quoteIdent(schema)}`,
       stage: 'schemas',
       identity: `schemas.${schema}`,
       summary: `schema ${schema}`,
-    });
-  },
-  'grant-schema': (steps, { schema }) => {
+    }),
+  'grant-schema': (steps, { schema }) =>
     steps.add({
       sql: `grant usage on schema ${quoteIdent(schema)} to anon, authenticated, service_role`,
       stage: 'schemas',
       identity: `schemas.${schema}`,
       sign: '~',
       summary: `usage of schema ${schema} for the API roles`,
-    });
-  },
+    }),
   'grant-table': grantTable,
   'enable-rls': (steps, { table, live }) =>
     rowSecurity(steps, table, 'enable', 'row-level security on', live ? ['AUTHZ_NARROW'] : []),
@@ -38,10 +36,9 @@ export const ACCESS = {
     rowSecurity(steps, table, 'no force', 'row-level security no longer forced on the owner', [
       'AUTHZ_CHANGE',
     ]),
-  'create-policy': (steps, change) => {
-    createPolicy(steps, nameOf(change.table), keyOf(change.table), change.table.at, change);
-  },
-  'drop-policy': (steps, { table, policy }) => {
+  'create-policy': (steps, change) =>
+    createPolicy(steps, nameOf(change.table), keyOf(change.table), change.table.at, change),
+  'drop-policy': (steps, { table, policy }) =>
     steps.add({
       ...onTable(table),
       identity: `${table.at}.rls`,
@@ -50,15 +47,13 @@ export const ACCESS = {
       sign: '-',
       summary: `policy ${policy.label} (${policy.command})`,
       hazards: ['AUTHZ_CHANGE'],
-    });
-  },
-  'create-storage-policy': (steps, change) => {
+    }),
+  'create-storage-policy': (steps, change) =>
     createPolicy(steps, STORAGE_OBJECTS, STORAGE_OBJECTS, `storage.${change.bucket}`, {
       ...change,
       replaces: null,
-    });
-  },
-  'drop-storage-policy': (steps, { policy }) => {
+    }),
+  'drop-storage-policy': (steps, { policy }) =>
     steps.add({
       identity: 'storage.rls',
       sql: `drop policy ${quoteIdent(policy.label)} on ${STORAGE_OBJECTS}`,
@@ -67,8 +62,7 @@ export const ACCESS = {
       sign: '-',
       summary: `storage policy ${policy.label}`,
       hazards: ['AUTHZ_CHANGE'],
-    });
-  },
+    }),
   'add-reference': addReference,
   // PostgreSQL changes no type below a trigger that names the column.
   'suspend-reference': (steps, { table, reference: { column } }) => {

@@ -22,15 +22,14 @@ export const COLUMNS = {
   'add-column': addColumn,
   'change-type': changeType,
   'set-default': (steps, { table, column }) => setDefault(steps, table, column, { sign: '~' }),
-  'drop-default': (steps, { table, column, liveColumn }) => {
+  'drop-default': (steps, { table, column, liveColumn }) =>
     steps.add({
       ...onColumn(table, column),
       sql: `${alterColumn(table, column)} drop default`,
       stage: 'drop-dependants',
       sign: '-',
       summary: `column ${column.name} default ${liveColumn.default ?? ''}`,
-    });
-  },
+    }),
   'make-serial': makeSerial,
   'drop-serial': (steps, { table, column, liveColumn }) => {
     const alter = alterColumn(table, column);
@@ -46,7 +45,7 @@ export const COLUMNS = {
   },
   'grant-sequence': grantSequence,
   'set-not-null': (steps, change) => setNotNull(steps, change),
-  'drop-not-null': (steps, { table, column }) => {
+  'drop-not-null': (steps, { table, column }) =>
     steps.add({
       ...onColumn(table, column),
       sql: `${alterColumn(table, column)} drop not null`,
@@ -54,8 +53,7 @@ export const COLUMNS = {
       stage: 'columns',
       sign: '~',
       summary: `column ${column.name} no longer required`,
-    });
-  },
+    }),
   'resume-backfill': (steps, change) => backfill(steps, change, change.value),
 } satisfies Partial<Planners>;
 
