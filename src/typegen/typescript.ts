@@ -1,13 +1,6 @@
 // TypeScript types of the backend in the shape supabase-js takes: `createClient<Database>(…)`. Made from the catalog,
 // limited to what the file declares: nothing retired is in them.
-import {
-  keyOf,
-  relationKey,
-  type Catalog,
-  type Column,
-  type Relation,
-  type Routine,
-} from '../catalog/catalog.ts';
+import { keyOf, type Catalog, type Column, type Relation, type Routine } from '../catalog/catalog.ts';
 import type { Config, Field, SqlFunction, Table } from '../config/config.ts';
 
 export type TypesInput = {
@@ -147,7 +140,7 @@ function sameSet(a: readonly string[], b: readonly string[]): boolean {
 }
 
 function renderFunction(fn: SqlFunction, catalog: Catalog): string[] {
-  const routine = catalog.routines.get(relationKey('public', fn.name));
+  const routine = catalog.routines.get(keyOf({ schema: 'public', name: fn.name }));
   if (!routine) return [];
   const args = routine.args.map((arg) => {
     const declared = fn.args.find((one) => one.name === arg.name);
