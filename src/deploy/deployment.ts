@@ -81,7 +81,7 @@ export class Deployment {
     await this.#release.build(archive);
     this.#enter('starting', 'starting the release beside the live one');
     await this.#release.start();
-    live.switchTo(this.#release);
+    live.release = this.#release;
     this.#enter('watching', 'ready; it receives the traffic now');
     await this.#watch();
     await store.setLive(this.id);
@@ -105,7 +105,7 @@ export class Deployment {
   async #rollBack(error: unknown, previous: Release | undefined): Promise<void> {
     const { live, log } = this.#options;
     if (live.release === this.#release) {
-      live.switchTo(previous);
+      live.release = previous;
       if (previous?.running) this.#report(`back to release ${previous.id}`);
     }
     const problem = error instanceof Problem ? error : undefined;

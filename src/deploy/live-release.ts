@@ -7,7 +7,8 @@ const RESTART_DELAYS_MS = [0, 500, 1_000, 2_000, 5_000];
 
 export class LiveRelease {
   readonly #log: Log;
-  #release: Release | undefined;
+  /** Receives the requests. */
+  release: Release | undefined;
   #restart: Promise<void> | undefined;
   /** False during a deployment, which handles exits itself. */
   #supervised = true;
@@ -17,17 +18,9 @@ export class LiveRelease {
     this.#log = log;
   }
 
-  get release(): Release | undefined {
-    return this.#release;
-  }
-
   /** Where to send requests; undefined while no release runs. */
   get port(): number | undefined {
-    return this.#release?.running ? this.#release.port : undefined;
-  }
-
-  switchTo(release: Release | undefined): void {
-    this.#release = release;
+    return this.release?.running ? this.release.port : undefined;
   }
 
   /** Runs a deployment without restarting releases meanwhile. */
@@ -42,7 +35,7 @@ export class LiveRelease {
   }
 
   restartIfEnded(): void {
-    const release = this.#release;
+    const release = this.release;
     if (this.#restart || !this.#supervised || this.#stopping || !release || release.running) return;
     this.#restart = this.#restartLoop(release).finally(() => {
       this.#restart = undefined;
@@ -52,12 +45,12 @@ export class LiveRelease {
 
   async stop(): Promise<void> {
     this.#stopping = true;
-    await this.#release?.stop();
+    await this.release?.stop();
     await this.#restart;
   }
 
   async #restartLoop(release: Release): Promise<void> {
-    const isNeeded = (): boolean => !this.#stopping && this.#release === release && !release.running;
+    const isNeeded = (): boolean => !this.#stopping && this.release === release && !release.running;
     for (let attempt = 0; isNeeded(); attempt++) {
       const waitMs = RESTART_DELAYS_MS[Math.min(attempt, RESTART_DELAYS_MS.length - 1)] ?? 0;
       this.#log.error({ release: release.id, waitMs }, 'the live release exited; restarting it');
@@ -70,7 +63,7 @@ export class LiveRelease {
         continue;
       }
       // A deployment may have switched releases meanwhile.
-      if (this.#release !== release) await release.stop();
+      if (this.release !== release) await release.stop();
       return;
     }
   }

@@ -4,26 +4,19 @@ import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import type { Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
 import { Digest } from '../functions/sources/digest.ts';
-import type { Environment } from '../functions/sources/install.ts';
 import { PREFIX, SHA256_HEADER } from './api.ts';
 import { Deployment } from './deployment.ts';
 import { Front } from './front.ts';
 import { LiveRelease } from './live-release.ts';
-import { Release } from './release.ts';
+import { Release, type ReleaseOptions } from './release.ts';
 import { ReleaseStore } from './release-store.ts';
 
-export type ReceiverOptions = {
+export type ReceiverOptions = Pick<ReleaseOptions, 'env' | 'launcher' | 'log' | 'onOutput'> & {
   /** Where releases and the state are kept. */
   readonly directory: string;
   readonly token: string;
-  readonly env: Environment;
-  readonly launcher: string;
-  readonly log: Log;
-  /** Receives the output of the releases. */
-  readonly onOutput: (text: string) => void;
   /** How long a new release is watched before the previous one is stopped. */
   readonly probationMs?: number | undefined;
   readonly uploadStallMs?: number | undefined;
@@ -104,7 +97,7 @@ export class Receiver {
       // Not fatal: after a reboot the database may start later than this.
       this.#options.log.error({ err: error, release: id }, 'the live release did not start');
     }
-    this.#live.switchTo(release);
+    this.#live.release = release;
     this.#live.restartIfEnded();
   }
 

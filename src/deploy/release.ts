@@ -42,15 +42,12 @@ export class Release {
   readonly #options: ReleaseOptions;
   #child: ChildProcess | undefined;
   #output = '';
-  #port = 0;
+  /** Where it listens, once started. */
+  port = 0;
 
   constructor(options: ReleaseOptions) {
     this.id = options.id;
     this.#options = options;
-  }
-
-  get port(): number {
-    return this.#port;
   }
 
   get running(): boolean {
@@ -99,7 +96,7 @@ export class Release {
   /** Starts it and waits until it is ready. If it throws, nothing is left running. */
   async start(): Promise<void> {
     const { directory, env, launcher, onOutput, onExit } = this.#options;
-    this.#port = await freePort();
+    this.port = await freePort();
     this.#output = '';
     const child = spawn(
       process.execPath,
@@ -112,7 +109,7 @@ export class Release {
         '--host',
         '127.0.0.1',
         '--port',
-        String(this.#port),
+        String(this.port),
         // Even a killed receiver closes the pipe; without it the release would be unreachable.
         '--until-stdin-ends',
       ],
@@ -142,7 +139,7 @@ export class Release {
 
   async isReady(): Promise<boolean> {
     try {
-      const response = await fetch(`http://127.0.0.1:${this.#port}/ready`, {
+      const response = await fetch(`http://127.0.0.1:${this.port}/ready`, {
         signal: AbortSignal.timeout(2_000),
       });
       await response.arrayBuffer();

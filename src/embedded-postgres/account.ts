@@ -2,7 +2,7 @@
 // (after `sudo svc dev` the owner must still be able to use every file), else `postgres`, else `nobody`.
 import { lchown, readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { ifExists } from './if-exists.ts';
+import { ifExists } from '../lib/error-code.ts';
 
 export type Account = { readonly uid: number; readonly gid: number };
 

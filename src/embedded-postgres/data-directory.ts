@@ -6,28 +6,25 @@ import { basename, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { must } from '../lib/assert.ts';
 import { giveTo } from './account.ts';
-import { hasCode } from '../lib/error-code.ts';
-import { ifExists } from './if-exists.ts';
+import { hasCode, ifExists } from '../lib/error-code.ts';
 import { notOurs, occupied, problemFromOutput, wrongVersion } from './problem.ts';
 import { launch, dataDirectoryArgument, type Program } from './program.ts';
 
-export type NewDataDirectory = {
-  readonly dataDirectory: string;
-  readonly password: string;
-  /** False skips the flush to disk, for throwaway data. */
-  readonly sync: boolean;
-};
-
-export async function createDataDirectory(program: Program, options: NewDataDirectory): Promise<void> {
-  const work = await mkdtemp(`${options.dataDirectory}.new-`);
+/** `sync: false` skips the flush to disk, for throwaway data. */
+export async function createDataDirectory(
+  program: Program,
+  dataDirectory: string,
+  { password, sync }: { password: string; sync: boolean },
+): Promise<void> {
+  const work = await mkdtemp(`${dataDirectory}.new-`);
   try {
     const fresh = join(work, 'data');
     const passwordFile = join(work, 'password');
     await mkdir(fresh, { mode: 0o700 });
-    await writeFile(passwordFile, options.password, { flag: 'wx', mode: 0o600 });
+    await writeFile(passwordFile, password, { flag: 'wx', mode: 0o600 });
     for (const path of [work, fresh, passwordFile]) await giveTo(path, program.account);
-    await runInitdb(program, fresh, options.sync);
-    await moveInPlace(fresh, options.dataDirectory);
+    await runInitdb(program, fresh, sync);
+    await moveInPlace(fresh, dataDirectory);
   } finally {
     await rm(work, { recursive: true, force: true });
   }

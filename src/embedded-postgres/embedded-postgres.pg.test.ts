@@ -17,7 +17,7 @@ import {
   readNativePackage,
 } from './native-package.ts';
 import { isAlive, processesIn } from './process-table.ts';
-import { pollUntil } from './poll-until.ts';
+import { pollUntil } from './postmaster.ts';
 import { usableNative } from './usable-native.ts';
 
 type Report =

@@ -1,13 +1,14 @@
 // The development PostgreSQL of one project: created at the first start in the project's `.svc` folder, and recovered
 // however svc or the server ended. Roles, schemas and migrations are left to the caller.
-import { mkdir, stat } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { ifExists } from '../lib/error-code.ts';
 import type { Log } from '../log/log.ts';
 import { chooseAccount, giveTo, isRoot, ordinaryOwner, type Account } from './account.ts';
 import { createDataDirectory, hasDataDirectory, removeUnfinished } from './data-directory.ts';
 import { limitSize, openLogFile } from './log-file.ts';
 import { findNativePackage, type NativePackage } from './native-package.ts';
-import { createPassword, readPassword } from './password.ts';
 import {
   probeServer,
   findPostmaster,
@@ -17,6 +18,7 @@ import {
   type Durability,
   type Postmaster,
 } from './postmaster.ts';
+import { readPostmasterFile } from './postmaster-file.ts';
 import { notOurs, passwordLost, startFailed } from './problem.ts';
 import { isAlive } from './process-table.ts';
 import type { Program } from './program.ts';
@@ -62,7 +64,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   try {
     const project = await openProject(dir, owner, options);
     const password = await prepareData(project);
-    const urlOf = (port: number) => `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+    const urlOf = (port: number) => serverUrl(port, password);
     const running = await adoptServer(project, urlOf);
     const server = running ?? (await startServer(project, urlOf));
     const adopted = running !== undefined;
@@ -102,6 +104,26 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   }
 }
 
+/** Address of the server that another svc of this project runs; undefined if there is none. */
+export async function runningUrl(dir: string): Promise<string | undefined> {
+  const { dataDirectory, passwordFile } = filesIn(dir);
+  const postmaster = await readPostmasterFile(dataDirectory);
+  const password = await readPassword(passwordFile);
+  return postmaster && password && serverUrl(postmaster.port, password);
+}
+
+function serverUrl(port: number | undefined, password: string): string {
+  return `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+}
+
+function filesIn(dir: string): Pick<Project, 'dataDirectory' | 'passwordFile' | 'logFile'> {
+  return {
+    dataDirectory: join(dir, 'postgres'),
+    passwordFile: join(dir, 'postgres.password'),
+    logFile: join(dir, 'postgres.log'),
+  };
+}
+
 /** Creates `.svc`. Returns the owner for our files if root works in a user's project. */
 async function makeFolder(dir: string): Promise<Account | undefined> {
   await mkdir(dir, { recursive: true });
@@ -121,15 +143,13 @@ async function openProject(
   owner: Account | undefined,
   { native, durability }: EmbeddedPostgresOptions,
 ): Promise<Project> {
-  const dataDirectory = join(dir, 'postgres');
-  const account = await chooseAccount(dataDirectory, dirname(dir));
+  const files = filesIn(dir);
+  const account = await chooseAccount(files.dataDirectory, dirname(dir));
   return {
     program: { native: await usableNative(native ?? (await findNativePackage()), account, dir), account },
     durability: durability ?? 'durable',
     owner,
-    dataDirectory,
-    passwordFile: join(dir, 'postgres.password'),
-    logFile: join(dir, 'postgres.log'),
+    ...files,
   };
 }
 
@@ -144,7 +164,21 @@ async function prepareData(project: Project): Promise<string> {
   }
   // The password first: after a crash in between, the next start uses it for the new data directory.
   const password = known ?? (await createPassword(passwordFile, project.owner));
-  await createDataDirectory(program, { dataDirectory, password, sync: project.durability === 'durable' });
+  await createDataDirectory(program, dataDirectory, { password, sync: project.durability === 'durable' });
+  return password;
+}
+
+async function readPassword(file: string): Promise<string | undefined> {
+  return (await ifExists(readFile(file, 'utf8')))?.trim() || undefined;
+}
+
+/** Every user of the machine can connect to loopback, so a server without a password would be open to all of them. */
+async function createPassword(file: string, owner: Account | undefined): Promise<string> {
+  const password = randomBytes(24).toString('base64url');
+  const draft = `${file}.${randomBytes(4).toString('hex')}`;
+  await writeFile(draft, `${password}\n`, { flag: 'wx', mode: 0o600 });
+  await giveTo(draft, owner);
+  await rename(draft, file);
   return password;
 }
 

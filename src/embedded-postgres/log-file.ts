@@ -2,7 +2,7 @@
 // large, svc truncates it while the server runs.
 import { open, rename, stat, truncate } from 'node:fs/promises';
 import { giveTo, type Account } from './account.ts';
-import { ifExists } from './if-exists.ts';
+import { ifExists } from '../lib/error-code.ts';
 
 const MAX_BYTES = 4 * 1024 * 1024;
 const CHECK_EVERY_MS = 60_000;
@@ -36,19 +36,15 @@ export async function openLogFile(path: string, owner: Account | undefined): Pro
   };
 }
 
-/** Truncates the log whenever it is too large. Returns a function that stops this. */
+/** Truncates the log whenever it is too large; if that fails, the next start rotates it. Returns a function that stops this. */
 export function limitSize(path: string): () => void {
-  const timer = setInterval(() => void truncateIfLarge(path), CHECK_EVERY_MS);
+  const timer = setInterval(() => void truncateIfLarge(path).catch(() => {}), CHECK_EVERY_MS);
   timer.unref();
   return () => clearInterval(timer);
 }
 
 async function truncateIfLarge(path: string): Promise<void> {
-  try {
-    if ((await sizeOf(path)) > MAX_BYTES) await truncate(path);
-  } catch {
-    // Not worth failing for: the next start rotates the log.
-  }
+  if ((await sizeOf(path)) > MAX_BYTES) await truncate(path);
 }
 
 async function sizeOf(path: string): Promise<number> {

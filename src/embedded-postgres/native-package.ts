@@ -3,8 +3,7 @@
 import { cp, lstat, readFile, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import { hasCode } from '../lib/error-code.ts';
-import { ifExists } from './if-exists.ts';
+import { hasCode, ifExists } from '../lib/error-code.ts';
 import { libraryMissing, packageMissing, unsupportedPlatform } from './problem.ts';
 
 export type NativePackage = {

@@ -1,7 +1,7 @@
 // Reads postmaster.pid: a running server's own description in its data directory, one value per line.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ifExists } from './if-exists.ts';
+import { ifExists } from '../lib/error-code.ts';
 
 export type PostmasterFile = {
   readonly pid: number;

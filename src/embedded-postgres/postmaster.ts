@@ -3,6 +3,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { freePort } from '../lib/free-port.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
@@ -13,7 +14,6 @@ import { notOurs, portTaken, problemFromOutput, startFailed, stopFailed } from '
 import { postmasterFile, readPostmasterFile, type PostmasterFile } from './postmaster-file.ts';
 import { isAlive, pidExists, processesIn, isPostgresIn } from './process-table.ts';
 import { launch, dataDirectoryArgument, type Program } from './program.ts';
-import { pollUntil } from './poll-until.ts';
 
 export type Durability = 'durable' | 'throwaway';
 
@@ -212,5 +212,20 @@ function sendSignal(pid: number, signal: NodeJS.Signals): boolean {
       throw notOurs(`process ${pid}`, -1, process.getuid?.() ?? -1);
     }
     throw error;
+  }
+}
+
+/** Polls until there is a result; undefined after the timeout. */
+export async function pollUntil<T>(
+  timeoutMs: number,
+  check: () => Promise<T | undefined>,
+  intervalMs = 10,
+): Promise<T | undefined> {
+  const deadline = performance.now() + timeoutMs;
+  for (;;) {
+    const result = await check();
+    if (result !== undefined) return result;
+    if (performance.now() >= deadline) return undefined;
+    await delay(intervalMs);
   }
 }

@@ -97,13 +97,12 @@ const namelessUser = (details: string) =>
     `Add the user to /etc/passwd of this container, run svc as another user, or ${OWN_SERVER}.`,
   );
 
-export const unreachableDirectory = (path: string, uid: number, cause?: unknown) =>
+export const unreachableDirectory = (path: string, uid: number) =>
   problem(
     'postgres_unreachable_directory',
     'PostgreSQL refuses to run as root, and the user it runs as instead cannot reach the project',
     `${path} is not reachable for user id ${uid}`,
     `Move the project out of the private folder, run svc as an ordinary user, or ${OWN_SERVER}.`,
-    cause,
   );
 
 const diskFull = (details: string) =>

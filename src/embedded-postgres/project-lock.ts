@@ -7,7 +7,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { giveTo, type Account } from './account.ts';
-import { ifExists } from './if-exists.ts';
+import { ifExists } from '../lib/error-code.ts';
 import { alreadyRunning } from './problem.ts';
 import { isAlive, startTimeOf } from './process-table.ts';
 

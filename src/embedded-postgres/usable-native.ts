@@ -5,8 +5,7 @@ import { chmod, lstat, mkdir, readdir, readFile, realpath, rename, rm } from 'no
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { canReach, isRoot, type Account } from './account.ts';
-import { hasCode } from '../lib/error-code.ts';
-import { ifExists } from './if-exists.ts';
+import { hasCode, ifExists } from '../lib/error-code.ts';
 import {
   binary,
   copyNative,

@@ -6,3 +6,13 @@ export function codeOf(error: unknown): string | undefined {
 export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   return codes.includes(codeOf(error) ?? '');
 }
+
+/** The result of a file operation; undefined if the file does not exist. */
+export async function ifExists<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}

@@ -2,10 +2,8 @@
 // database, started for as long as the command runs.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { startEmbeddedPostgres } from '../../embedded-postgres/embedded-postgres.ts';
+import { runningUrl, startEmbeddedPostgres } from '../../embedded-postgres/embedded-postgres.ts';
 import { silentLog } from '../../log/log.ts';
-import { readPassword } from '../../embedded-postgres/password.ts';
-import { readPostmasterFile } from '../../embedded-postgres/postmaster-file.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { Problem } from '../../problem/problem.ts';
 import { provision } from '../../provision/provision.ts';
@@ -28,8 +26,8 @@ async function openDatabase(url: string | undefined, directory: string): Promise
     return { url: postgres.url, close: () => postgres.stop() };
   } catch (error) {
     const running = error instanceof Problem && error.code === 'postgres_already_running';
-    const own = running ? await runningUrl(state) : null;
-    if (own === null) throw error;
+    const own = running ? await runningUrl(state) : undefined;
+    if (own === undefined) throw error;
     return { url: own, close: async () => {} };
   }
 }
@@ -62,12 +60,4 @@ export async function withOwner<T>(
   } finally {
     await database.close();
   }
-}
-
-/** The address of the database that a running `svc dev` has started. */
-async function runningUrl(state: string): Promise<string | null> {
-  const postmaster = await readPostmasterFile(join(state, 'postgres'));
-  const password = await readPassword(join(state, 'postgres.password'));
-  if (!postmaster || password === undefined) return null;
-  return `postgres://postgres:${password}@127.0.0.1:${postmaster.port}/postgres`;
 }
