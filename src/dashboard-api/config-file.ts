@@ -70,7 +70,11 @@ export async function replaceConfigFile(source: Source, text: string, version: s
     return versionOf(bytes);
   } catch (cause) {
     if (cause instanceof Problem) throw cause;
-    throw notWritable(source.name, cause);
+    throw new Problem('file_not_writable', 409, `${source.name} cannot be written`, {
+      cause,
+      details: codeOf(cause),
+      hint: 'The service must be able to write to the folder of the file. In a container, mount the folder instead of the file.',
+    });
   }
 }
 
@@ -93,13 +97,5 @@ function versionOf(bytes: Uint8Array): string {
 export function notEditable(name: string): Problem<'not_editable'> {
   return new Problem('not_editable', 409, `${name} cannot be changed here`, {
     hint: 'It is not a local file. Change it at its source.',
-  });
-}
-
-function notWritable(name: string, cause: unknown): Problem<'file_not_writable'> {
-  return new Problem('file_not_writable', 409, `${name} cannot be written`, {
-    cause,
-    details: codeOf(cause),
-    hint: 'The service must be able to write to the folder of the file. In a container, mount the folder instead of the file.',
   });
 }

@@ -4,11 +4,20 @@ import type { Feature } from '../http/feature.ts';
 import { actAsRoutes } from './routes/act-as.ts';
 import type { DashboardContext, DashboardSettings } from './dashboard-context.ts';
 import { isForeignFetch, ownOrigin } from './session/own-origin.ts';
-import { pageRoutes } from './page.ts';
+import { pageRoutes, securityHeaders } from './page.ts';
 import { foreignOrigin, noCsrfToken, notFound, readOnly, signedOut } from './problem.ts';
-import { addRoutes } from './routes/route.ts';
-import { PAGES } from './routes/routes.ts';
-import { securityHeaders } from './security-headers.ts';
+import { authSettingsRoutes } from './routes/auth-settings.ts';
+import { codeFunctionRoutes } from './routes/code-functions.ts';
+import { configRoutes } from './routes/config-change.ts';
+import { policiesRoutes } from './routes/explain-policies.ts';
+import { logRoutes } from './routes/logs.ts';
+import { mailPageRoutes } from './routes/mail-page.ts';
+import { mailRoutes } from './routes/mail.ts';
+import { overviewRoutes } from './routes/overview.ts';
+import { addRoutes, type DashboardRoutes } from './routes/route.ts';
+import { sqlFunctionRoutes } from './routes/sql-functions.ts';
+import { tablesRoutes } from './routes/tables.ts';
+import { userRoutes } from './routes/users.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { DashboardSessions, isCsrfToken, readCookie, type DashboardSession } from './session/session.ts';
 
@@ -19,15 +28,24 @@ declare module 'fastify' {
   }
 }
 
+const PAGES: readonly DashboardRoutes[] = [
+  overviewRoutes,
+  tablesRoutes,
+  policiesRoutes,
+  sqlFunctionRoutes,
+  codeFunctionRoutes,
+  authSettingsRoutes,
+  userRoutes,
+  mailRoutes,
+  mailPageRoutes,
+  logRoutes,
+  configRoutes,
+];
+
 export function createDashboard(settings: DashboardSettings): Feature {
   return (feature) => async (app) => {
     const context: DashboardContext = { ...feature, ...settings };
-    const sessions = new DashboardSessions({
-      owner: context.owner,
-      keyring: context.keyring,
-      secretKey: context.keys.secret,
-      now: context.now,
-    });
+    const sessions = new DashboardSessions(context);
     app.decorateRequest('dashboardSession', null);
     app.addHook('onRoute', (route) => {
       // Only our own page may read this, whatever CORS the file allows for the APIs.

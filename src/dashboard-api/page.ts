@@ -7,7 +7,6 @@ import { fileURLToPath } from 'node:url';
 import { createGzip } from 'node:zlib';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { notFound } from './problem.ts';
-import { securityHeaders } from './security-headers.ts';
 
 /** Valid from src/dashboard-api and from dist/dashboard-api. */
 const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url));
@@ -37,24 +36,20 @@ type File = { readonly path: string; readonly bytes: number; readonly kind: stri
 type Page = { readonly builtAt: number; readonly html: string; readonly files: ReadonlyMap<string, File> };
 
 export function pageRoutes(app: FastifyInstance, directory: string = BUILT): void {
-  let known: Page | undefined;
-  const page = (): Page | undefined => {
-    known = readPage(directory, known);
-    return known;
-  };
+  let built: Page | undefined;
   const answer = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
     if (path === ROOT) return reply.redirect(`${ROOT}/`, 302);
     if (!isPlain(path)) throw notFound('No such page');
-    const built = page();
+    built = readPage(directory, built);
     const file = built?.files.get(path.slice(ROOT.length + 1));
     if (file) return sendFile(request, reply, path, file);
     if (path.startsWith(`${ROOT}/assets/`)) throw notFound('The dashboard has no such file');
     return sendPage(reply, built?.html);
   };
   const config = { dashboard: 'public' as const };
-  app.get('/', { config }, (request, reply) => answer(request, reply));
-  app.get('/*', { config }, (request, reply) => answer(request, reply));
+  app.get('/', { config }, answer);
+  app.get('/*', { config }, answer);
   // Routes for the other methods, so that CORS preflights also find a route that allows no other origin.
   const method = app.supportedMethods.filter((one) => one !== 'GET' && one !== 'HEAD');
   const handler = (): never => {
@@ -116,6 +111,32 @@ function listFiles(directory: string): Map<string, File> {
     files.set(name, { path, bytes: statSync(path).size, kind });
   }
   return files;
+}
+
+/**
+ * Of everything under /dashboard: no inline scripts, no framing by others, no caching. `nonce`: for the style element that the page's component library creates.
+ */
+export function securityHeaders(nonce?: string): Record<string, string> {
+  return {
+    'content-security-policy': [
+      "default-src 'none'",
+      "script-src 'self'",
+      `style-src 'self'${nonce === undefined ? '' : ` 'nonce-${nonce}'`}`,
+      "img-src 'self' data: blob:",
+      "font-src 'self'",
+      "connect-src 'self'",
+      "frame-src 'self'",
+      "form-action 'none'",
+      "base-uri 'none'",
+      "frame-ancestors 'none'",
+    ].join('; '),
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'x-frame-options': 'DENY',
+    'cache-control': 'no-store',
+  };
 }
 
 const NOT_BUILT = `<!doctype html>

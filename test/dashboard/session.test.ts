@@ -113,10 +113,10 @@ test('a new secret key ends every session', async () => {
   const { owner, keys } = world;
   const keyring = await Keyring.open(owner, { current: keys.secret, previous: [] });
   const now = (): Date => new Date();
-  const before = new DashboardSessions({ owner, keyring, secretKey: keys.secret, now });
+  const before = new DashboardSessions({ owner, keyring, keys, now });
   const { token } = await before.open();
   expect(await before.find(token)).toBeDefined();
-  const after = new DashboardSessions({ owner, keyring, secretKey: `${keys.secret}x`, now });
+  const after = new DashboardSessions({ owner, keyring, keys: { ...keys, secret: `${keys.secret}x` }, now });
   expect(await after.find(token)).toBeUndefined();
 });
 

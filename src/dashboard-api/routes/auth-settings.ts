@@ -78,22 +78,15 @@ async function previewTemplate(request: FastifyRequest): Promise<MailPreview> {
       hint: `One of ${MAIL_KINDS.join(', ')}.`,
     });
   }
-  return preview(kind, { subject, body }, locale);
-}
-
-function preview(
-  kind: MailKind,
-  texts: { readonly subject: string; readonly body: string },
-  locale: string | undefined,
-): MailPreview {
+  const texts = { subject, body };
   for (const part of ['subject', 'body'] as const) {
     const error = errorOf(texts[part]);
     if (error)
       return { ok: false, error: `${part}, ${placeIn(texts[part], error.offset)}: ${error.message}` };
   }
   const values = exampleValues(kind, locale);
-  const { subject, html, text } = composeMail(kind, 'ada@example.com', values, { [kind]: texts });
-  return { ok: true, subject, html: html ?? null, text };
+  const mail = composeMail(kind, 'ada@example.com', values, { [kind]: texts });
+  return { ok: true, subject: mail.subject, html: mail.html ?? null, text: mail.text };
 }
 
 function errorOf(source: string): TemplateError | undefined {

@@ -9,11 +9,11 @@ import { ident, join, quoteIdent, raw, sql, type Sql } from '../../postgres/sql.
 import { Problem } from '../../problem/problem.ts';
 import type { ExposedRelation } from '../../rest/plan/relation.ts';
 import { callerSettings, isCallerName } from '../session/caller.ts';
-import type { ExplainPolicies, PolicyOutcome } from '../contract.ts';
+import type { ExplainPolicies, PolicyInfo, PolicyOutcome } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
 import { baseUrlFor, readJson } from '../request.ts';
 import type { DashboardRoutes } from './route.ts';
-import { judge, type EvaluatedPolicy, type Operation, type Situation } from './policy-verdict.ts';
+import { judge, type EvaluatedPolicy, type Situation } from './policy-verdict.ts';
 import { badBody } from '../problem.ts';
 import { shownRelations } from '../shown-relations.ts';
 
@@ -114,13 +114,7 @@ function relationName({ schema, name }: ExposedRelation): string {
   return ident(schema, name).compile().text;
 }
 
-type PolicyRow = {
-  readonly name: string;
-  readonly operation: Operation | 'all';
-  readonly permissive: boolean;
-  readonly using: string | null;
-  readonly withCheck: string | null;
-};
+type PolicyRow = Omit<PolicyInfo, 'roles'>;
 
 async function readPolicies({ owner }: DashboardContext, relation: ExposedRelation): Promise<PolicyRow[]> {
   // With an empty search path every name is printed with its schema.
@@ -163,9 +157,7 @@ async function readSituation(transaction: CallerTransaction, question: Question)
   const evaluated: EvaluatedPolicy[] = [];
   for (const policy of policies) {
     evaluated.push({
-      name: policy.name,
-      operation: policy.operation,
-      permissive: policy.permissive,
+      ...policy,
       applies: applying.has(policy.name),
       using: await evaluate(transaction, relation, row, policy.using),
       withCheck: await evaluate(transaction, relation, row, policy.withCheck),

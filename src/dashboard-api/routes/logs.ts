@@ -6,7 +6,6 @@ import type { RecentLine } from '../../log/recent-lines.ts';
 import type { LogLine, LogPage } from '../contract.ts';
 import type { DashboardRoutes } from './route.ts';
 import { badPath } from '../problem.ts';
-import { securityHeaders } from '../security-headers.ts';
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
 /** Proxies close connections that are silent for a minute. */
@@ -62,10 +61,7 @@ export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
       streams.delete(stream);
     });
     reply.raw.once('close', () => stream.destroy());
-    return reply
-      .headers({ ...securityHeaders(), 'x-accel-buffering': 'no' })
-      .type('text/event-stream; charset=utf-8')
-      .send(stream);
+    return reply.header('x-accel-buffering', 'no').type('text/event-stream; charset=utf-8').send(stream);
   };
 
   // A shutdown waits for responses in flight, and streams do not end by themselves.

@@ -4,14 +4,7 @@ import type { OperationVerdict, PolicyOutcome, PolicyVerdict } from '../contract
 export type Operation = OperationVerdict['operation'];
 
 /** One policy with the results of its expressions for this row and caller. */
-export type EvaluatedPolicy = {
-  readonly name: string;
-  readonly operation: Operation | 'all';
-  readonly permissive: boolean;
-  readonly applies: boolean;
-  readonly using: PolicyVerdict['using'];
-  readonly withCheck: PolicyVerdict['withCheck'];
-};
+export type EvaluatedPolicy = Readonly<PolicyVerdict> & { readonly operation: Operation | 'all' };
 
 export type Situation = {
   readonly role: string;
@@ -30,26 +23,14 @@ export function judge(situation: Situation): OperationVerdict[] {
     toVerdict(situation, 'select', select),
     toVerdict(situation, 'insert', judgeOne(situation, 'insert')),
     // UPDATE and DELETE by key read the row first, so a row that cannot be read cannot be changed.
-    toVerdict(
-      situation,
-      'update',
-      behind(select, 'changed', () => judgeOne(situation, 'update')),
-    ),
-    toVerdict(
-      situation,
-      'delete',
-      behind(select, 'deleted', () => judgeOne(situation, 'delete')),
-    ),
+    toVerdict(situation, 'update', behind(select, 'changed', judgeOne(situation, 'update'))),
+    toVerdict(situation, 'delete', behind(select, 'deleted', judgeOne(situation, 'delete'))),
   ];
 }
 
-function behind(select: Decision, act: string, judgeNext: () => Decision): Decision {
-  const next = judgeNext();
+function behind(select: Decision, act: string, next: Decision): Decision {
   if (!next.allowed || select.allowed) return next;
-  return {
-    allowed: false,
-    reason: `A row that cannot be read cannot be ${act} by its key: ${select.reason}`,
-  };
+  return denied(`A row that cannot be read cannot be ${act} by its key: ${select.reason}`);
 }
 
 function toVerdict(situation: Situation, operation: Operation, decision: Decision): OperationVerdict {

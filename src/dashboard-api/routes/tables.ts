@@ -4,7 +4,7 @@ import { sql } from '../../postgres/sql.ts';
 import { relationKey, type Column } from '../../catalog/catalog.ts';
 import type { Table } from '../../config/config.ts';
 import type { ExposedRelation } from '../../rest/plan/relation.ts';
-import type { PolicyInfo, TableInfo, TableList } from '../contract.ts';
+import type { TableInfo, TableList } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
 import { shownRelations } from '../shown-relations.ts';
 import type { DashboardRoutes } from './route.ts';
@@ -29,13 +29,10 @@ async function listTables({ snapshot, owner }: DashboardContext): Promise<TableL
 }
 
 /** What is not in the catalog snapshot. */
-type CatalogDetails = {
-  readonly rowSecurity: boolean;
-  readonly policies: readonly PolicyInfo[];
-  readonly indexes: TableInfo['indexes'];
-  readonly estimatedRows: number;
-  readonly totalBytes: number;
-};
+type CatalogDetails = Pick<
+  TableInfo,
+  'rowSecurity' | 'policies' | 'indexes' | 'estimatedRows' | 'totalBytes'
+>;
 
 /** A relation dropped since the catalog was read. */
 const UNKNOWN: CatalogDetails = {
@@ -85,6 +82,7 @@ async function readDetails(
 function toTable(relation: ExposedRelation, declared: Table | undefined, details: CatalogDetails): TableInfo {
   const { schema, name, kind, comment, primaryKey, uniqueKeys } = relation;
   return {
+    ...details,
     schema,
     name,
     kind,
@@ -107,11 +105,6 @@ function toTable(relation: ExposedRelation, declared: Table | undefined, details
       columns: [...key.columns],
       target: { schema: key.targetSchema, table: key.targetName, columns: [...key.targetColumns] },
     })),
-    indexes: details.indexes,
-    rowSecurity: details.rowSecurity,
-    policies: [...details.policies],
-    estimatedRows: details.estimatedRows,
-    totalBytes: details.totalBytes,
     insertable: relation.insertable,
     updatable: relation.updatable,
     deletable: relation.deletable,

@@ -17,16 +17,12 @@ const USER_COLUMNS = raw(`
   array(select i.provider from auth.identities i where i.user_id = u.id group by i.provider
     order by min(i.created_at), i.provider)::text[] as providers`);
 
-type Row = {
-  id: string;
-  email: string | null;
-  phone: string | null;
+type Row = Pick<UserRow, 'id' | 'email' | 'phone' | 'providers'> & {
   created_at: Date;
   last_sign_in_at: Date | null;
   confirmed_at: Date | null;
   banned_until: Date | null;
   is_anonymous: boolean;
-  providers: string[];
 };
 
 export const userRoutes: DashboardRoutes = (context) => [
@@ -62,15 +58,8 @@ function matches(search: string): Sql {
 
 async function readUser({ owner }: DashboardContext, id: string): Promise<UserDetail> {
   if (!isUuid(id)) throw noSuchUser(id);
-  type DetailRow = Row & {
-    raw_user_meta_data: Record<string, unknown>;
-    raw_app_meta_data: Record<string, unknown>;
-    identities: UserDetail['identities'];
-    sessions: UserDetail['sessions'];
-    factors: UserDetail['factors'];
-  };
-  const row = await owner.maybeOne<DetailRow>(sql`
-    select ${USER_COLUMNS}, u.raw_user_meta_data, u.raw_app_meta_data,
+  const row = await owner.maybeOne<Row & Omit<UserDetail, keyof UserRow>>(sql`
+    select ${USER_COLUMNS}, u.raw_user_meta_data as "userMetadata", u.raw_app_meta_data as "appMetadata",
       coalesce((
         select json_agg(json_build_object('id', i.id, 'provider', i.provider, 'email', i.email,
           'createdAt', i.created_at) order by i.created_at, i.id)
@@ -85,14 +74,8 @@ async function readUser({ owner }: DashboardContext, id: string): Promise<UserDe
         from auth.mfa_factors f where f.user_id = u.id), '[]') as factors
     from auth.users u where u.id = ${id}`);
   if (!row) throw noSuchUser(id);
-  return {
-    ...toUser(row),
-    userMetadata: row.raw_user_meta_data,
-    appMetadata: row.raw_app_meta_data,
-    identities: row.identities,
-    sessions: row.sessions,
-    factors: row.factors,
-  };
+  const { userMetadata, appMetadata, identities, sessions, factors } = row;
+  return { ...toUser(row), userMetadata, appMetadata, identities, sessions, factors };
 }
 
 /** Ends one session of the user, or all of them. */
@@ -121,16 +104,17 @@ async function signOut(
 }
 
 function toUser(row: Row): UserRow {
+  const { id, email, phone, providers } = row;
   return {
-    id: row.id,
-    email: row.email,
-    phone: row.phone,
+    id,
+    email,
+    phone,
     createdAt: row.created_at.toISOString(),
     lastSignInAt: row.last_sign_in_at?.toISOString() ?? null,
     confirmedAt: row.confirmed_at?.toISOString() ?? null,
     bannedUntil: row.banned_until?.toISOString() ?? null,
     anonymous: row.is_anonymous,
-    providers: row.providers,
+    providers,
   };
 }
 

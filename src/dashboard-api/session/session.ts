@@ -1,10 +1,10 @@
 // Dashboard sessions, stored in PostgreSQL so that every instance knows them. Only a digest of the token is stored,
 // keyed by the secret key and the keyring: a new secret key ends every session at once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Keyring } from '../../identity/keyring.ts';
 import { databaseFailure } from '../../postgres/pg-error.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
 import { databaseFailed } from '../problem.ts';
 
 const COOKIE = 'svc_dashboard';
@@ -22,23 +22,16 @@ export type DashboardSession = {
   readonly csrf: string;
 };
 
-type SessionsOptions = {
-  readonly owner: OwnerDatabase;
-  readonly keyring: Keyring;
-  readonly secretKey: string;
-  readonly now: () => Date;
-};
-
 export class DashboardSessions {
   readonly #owner: OwnerDatabase;
   readonly #now: () => Date;
   readonly #hash: (token: string) => Buffer;
   readonly #csrf: (hash: Buffer) => string;
 
-  constructor({ owner, keyring, secretKey, now }: SessionsOptions) {
+  constructor({ owner, keyring, keys, now }: Pick<DashboardContext, 'owner' | 'keyring' | 'keys' | 'now'>) {
     this.#owner = owner;
     this.#now = now;
-    const digest = createHash('sha256').update(secretKey).digest('base64url');
+    const digest = createHash('sha256').update(keys.secret).digest('base64url');
     const tokenMac = keyring.mac('dashboard session');
     const csrfMac = keyring.mac('dashboard csrf');
     this.#hash = (token) => tokenMac(`${digest} ${token}`);
