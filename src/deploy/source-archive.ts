@@ -5,16 +5,13 @@ import { join, relative, sep } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { Problem } from '../problem/problem.ts';
 import type { ArchiveEntry } from '../functions/sources/archive.ts';
-import { listSources, writeArchive } from '../functions/sources/bundle.ts';
+import { listSources, writeArchive, type BuiltBundle } from '../functions/sources/bundle.ts';
 import { checkFunctions } from '../functions/sources/check.ts';
 import { requireLockfile } from '../functions/sources/install.ts';
 
-export type SourceArchive = {
+export type SourceArchive = Pick<BuiltBundle, 'sha256' | 'bytes' | 'close'> & {
   readonly file: string;
-  readonly sha256: string;
-  readonly bytes: number;
   readonly paths: readonly string[];
-  close(): Promise<void>;
 };
 
 /** `files`: absolute paths of other files the configuration refers to. */

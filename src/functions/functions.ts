@@ -8,7 +8,7 @@ import { Problem } from '../problem/problem.ts';
 import { Admission } from './admission.ts';
 import { memoryFrom, NO_FUNCTIONS, readGeneration, workersFrom, type Generation } from './generation.ts';
 import { addRoutes } from './http/routes.ts';
-import { ServiceTokens } from './runtime/service-token.ts';
+import { serviceTokens } from './runtime/service-token.ts';
 import { WorkerPool } from './runtime/worker-pool.ts';
 import { checkFunctions } from './sources/check.ts';
 import { CodeFolders, type CodeFolder } from './sources/code-folder.ts';
@@ -44,7 +44,7 @@ export type FunctionsStatus = {
   readonly failures: ReadonlyMap<string, string>;
 };
 
-type Attached = { readonly context: FeatureContext; readonly tokens: ServiceTokens };
+type Attached = { readonly context: FeatureContext; readonly serviceToken: () => Promise<string> };
 
 export class Functions {
   readonly #options: FunctionsOptions;
@@ -71,7 +71,7 @@ export class Functions {
   }
 
   readonly feature: Feature = (context) => {
-    this.#attached = { context, tokens: new ServiceTokens(context.signingKeys, context.now) };
+    this.#attached = { context, serviceToken: serviceTokens(context.signingKeys, context.now) };
     return (app) => {
       addRoutes(app, context, {
         find: (name) => this.#served.functions.get(name),
@@ -179,7 +179,7 @@ export class Functions {
       return;
     }
     const { size, memoryMb, loopbackUrl, publishableKey } = this.#options;
-    const { context, tokens } = this.#serving;
+    const { context, serviceToken } = this.#serving;
     const { env, log, dev } = context;
     await this.#pool.replace(
       {
@@ -199,7 +199,7 @@ export class Functions {
           log,
           redact: redactor(next.secrets),
           showErrors: dev,
-          serviceToken: () => tokens.current(),
+          serviceToken,
         },
       },
       () => (this.#served = next),

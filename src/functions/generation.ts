@@ -4,6 +4,7 @@ import type { CodeFunction, Config } from '../config/config.ts';
 import { Problem } from '../problem/problem.ts';
 import { secretValues } from './runtime/env.ts';
 import { fingerprint } from './sources/dev-sources.ts';
+import type { Environment } from './sources/install.ts';
 
 const MAX_WORKERS = 4;
 const DEFAULT_MEMORY_MB = 512;
@@ -33,33 +34,25 @@ export async function readGeneration(config: Config, root: string): Promise<Gene
   };
 }
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 /** min(4, CPUs), or fewer if SVC_FUNCTIONS_WORKERS says so. */
 export function workersFrom(env: Environment): number {
   const max = Math.min(MAX_WORKERS, availableParallelism());
-  const wanted = wholeNumber(env, 'SVC_FUNCTIONS_WORKERS', 1, {
-    code: 'bad_workers',
-    hint: 'It must be a whole number, 1 or more.',
-  });
-  return Math.min(wanted ?? max, max);
+  const hint = 'It must be a whole number, 1 or more.';
+  return Math.min(wholeNumber(env, 'SVC_FUNCTIONS_WORKERS', 1, 'bad_workers', hint) ?? max, max);
 }
 
 /** JavaScript heap limit of one worker, in megabytes. */
 export function memoryFrom(env: Environment): number {
-  return (
-    wholeNumber(env, 'SVC_FUNCTIONS_MEMORY_MB', 32, {
-      code: 'bad_memory',
-      hint: 'It must be a whole number of megabytes, 32 or more.',
-    }) ?? DEFAULT_MEMORY_MB
-  );
+  const hint = 'It must be a whole number of megabytes, 32 or more.';
+  return wholeNumber(env, 'SVC_FUNCTIONS_MEMORY_MB', 32, 'bad_memory', hint) ?? DEFAULT_MEMORY_MB;
 }
 
 function wholeNumber(
   env: Environment,
   name: string,
   min: number,
-  { code, hint }: { code: string; hint: string },
+  code: string,
+  hint: string,
 ): number | undefined {
   const text = env[name];
   if (!text) return undefined;

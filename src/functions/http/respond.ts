@@ -69,9 +69,7 @@ export function answerError(
   reply: FastifyReply,
   { log }: FeatureContext,
 ): FastifyReply {
-  if (error instanceof Problem) {
-    return answerProblem(request, reply, error);
-  }
+  if (error instanceof Problem) return answerProblem(request, reply, error);
   if (error instanceof Abort) {
     return answerProblem(request, reply, new Problem('aborted', 503, 'The request was aborted'));
   }

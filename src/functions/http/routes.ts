@@ -1,7 +1,6 @@
 // `/functions/v1/<name>`: find the function, authorize the caller, check capacity, run, respond.
 import { METHODS } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { CodeFunction } from '../../config/config.ts';
 import { readBody } from '../../http/body.ts';
 import type { FeatureContext } from '../../http/feature.ts';
 import { resolveFunctionCaller, type Caller } from '../../identity/caller.ts';
@@ -47,11 +46,13 @@ async function invoke(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const name = functionName(request.params);
+  const { name } = request.params as { readonly name: string };
   const declared = find(name);
   if (!declared) throw functionNotFound(name);
-  const { fn, envJson } = declared;
-  const caller = await readCaller(context, request);
+  const { fn } = declared;
+  // No API key is needed; without a valid user token the caller is anonymous.
+  const { authorization } = request.headers;
+  const caller = resolveFunctionCaller(await context.credentials.read({ authorization }));
   if (fn.authRequired && !caller.user) throw signInRequired();
   pool.assertRoom();
   const release = admission.accept();
@@ -60,7 +61,7 @@ async function invoke(
   const call: Call = {
     functionName: name,
     requestId: request.id,
-    head: encodeHead(request, name, caller, fn, envJson),
+    head: encodeHead(request, caller, declared),
     body,
     serviceRole: fn.authRequired,
     timeoutMs: fn.timeoutMs,
@@ -70,16 +71,6 @@ async function invoke(
   const running = pool.run(call);
   scope.cancel = () => running.cancel(scope.aborted ?? 'client-gone');
   return await respond(request, reply, await running.answer);
-}
-
-function functionName(params: unknown): string {
-  return typeof params === 'object' && params !== null && 'name' in params ? String(params.name) : '';
-}
-
-/** No API key is needed; without a valid user token the caller is anonymous. */
-async function readCaller(context: FeatureContext, request: FastifyRequest): Promise<Caller> {
-  const { authorization } = request.headers;
-  return resolveFunctionCaller(await context.credentials.read({ authorization }));
 }
 
 async function readWholeBody(context: FeatureContext, request: FastifyRequest): Promise<Buffer> {
@@ -101,10 +92,8 @@ async function readWholeBody(context: FeatureContext, request: FastifyRequest): 
 
 function encodeHead(
   request: FastifyRequest,
-  functionName: string,
   { user, token }: Caller,
-  fn: CodeFunction,
-  envJson: string,
+  { fn, envJson }: ServedFunction,
 ): string {
   const url = request.raw.url ?? '';
   const mark = url.indexOf('?');
@@ -118,7 +107,7 @@ function encodeHead(
         }
       : null;
   const head: Omit<RequestHead, 'env'> = {
-    functionName,
+    functionName: fn.name,
     requestId: request.id,
     method: request.method,
     path: mark < 0 ? url : url.slice(0, mark),

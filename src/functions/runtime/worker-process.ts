@@ -5,7 +5,7 @@ import type { Log } from '../../log/log.ts';
 import { AnswerStream, parseHead } from './function-answer.ts';
 import { functionFailed, timedOut, workerDied } from '../problem.ts';
 import type { PendingCall } from './call.ts';
-import { spawnWorker } from './spawn-worker.ts';
+import { spawnWorker, type SpawnOptions } from './spawn-worker.ts';
 import { WorkerHealth } from './worker-health.ts';
 import { logLine, logStreams, type Redact } from './worker-log.ts';
 import {
@@ -30,11 +30,8 @@ const MAX_LEAKED = 64;
 const EXIT_GRACE_MS = 2_000;
 const LOAD_TIMEOUT_MS = 10_000;
 
-export type WorkerOptions = {
-  readonly runtime: string;
-  readonly memoryMb: number;
+export type WorkerOptions = Omit<SpawnOptions, 'root'> & {
   readonly settings: WorkerSettings;
-  readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Log;
   readonly redact: Redact;
   /** Include errors in responses; for `svc dev`. */

@@ -36,7 +36,7 @@ export type OpenBundle = {
   close(): Promise<void>;
 };
 
-type S3Location = { readonly bucket: string; readonly key: string };
+type S3Location = { readonly Bucket: string; readonly Key: string };
 
 export async function openBundle(pointer: string, access: BundleAccess): Promise<OpenBundle> {
   const { location, sha256 } = parsePointer(pointer);
@@ -71,25 +71,19 @@ export async function storeBundle(
   access: BundleAccess,
 ): Promise<string> {
   const s3 = parseS3(destination);
-  if (!s3) {
+  if (s3) {
+    await withS3(access.provider, destination, async ({ sdk, client }) => {
+      // In one piece: for a stream the SDK signs chunks, which not every store supports.
+      const Body = await readFile(archive);
+      await client.send(new sdk.PutObjectCommand({ ...s3, Body, ContentType: 'application/gzip' }));
+    });
+  } else {
     const target = resolve(access.directory ?? '.', destination);
     await mkdir(dirname(target), { recursive: true });
     const draft = `${target}.${process.pid}.tmp`;
     await copyFile(archive, draft);
     await rename(draft, target);
-    return `${destination}#${sha256}`;
   }
-  await withS3(access.provider, destination, async ({ sdk, client }) => {
-    await client.send(
-      new sdk.PutObjectCommand({
-        Bucket: s3.bucket,
-        Key: s3.key,
-        // In one piece: for a stream the SDK signs chunks, which not every store supports.
-        Body: await readFile(archive),
-        ContentType: 'application/gzip',
-      }),
-    );
-  });
   return `${destination}#${sha256}`;
 }
 
@@ -106,7 +100,7 @@ function parsePointer(pointer: string): { location: string; sha256: string } {
 
 function parseS3(location: string): S3Location | undefined {
   const match = /^s3:\/\/([^/]+)\/(.+)$/i.exec(location);
-  return match?.[1] && match[2] ? { bucket: match[1], key: match[2] } : undefined;
+  return match?.[1] && match[2] ? { Bucket: match[1], Key: match[2] } : undefined;
 }
 
 async function fetchTo(location: string, access: BundleAccess, target: string): Promise<string> {
@@ -116,7 +110,7 @@ async function fetchTo(location: string, access: BundleAccess, target: string): 
   const s3 = parseS3(location);
   if (s3) {
     await withS3(access.provider, location, async ({ sdk, client }) => {
-      const { Body } = await client.send(new sdk.GetObjectCommand({ Bucket: s3.bucket, Key: s3.key }));
+      const { Body } = await client.send(new sdk.GetObjectCommand(s3));
       if (!(Body instanceof Readable)) throw new Error('the object has no body');
       await save(Body);
     });
@@ -193,14 +187,8 @@ async function checkManifest(root: string): Promise<void> {
   }
   const { data } = MANIFEST_SHAPE.safeParse(manifest);
   if (!data) {
-    throw new Problem(
-      'bad_bundle',
-      500,
-      'This version of svc does not know the format of the function bundle',
-      {
-        hint: 'Run `svc bundle` again.',
-      },
-    );
+    const message = 'This version of svc does not know the format of the function bundle';
+    throw new Problem('bad_bundle', 500, message, { hint: 'Run `svc bundle` again.' });
   }
   const here = `${process.platform}-${process.arch}`;
   if (data.platform === null || data.platform === here) return;

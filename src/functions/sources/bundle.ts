@@ -6,22 +6,17 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { CodeFunction } from '../../config/config.ts';
-import type { Log } from '../../log/log.ts';
 import { Problem } from '../../problem/problem.ts';
 import { pack, type ArchiveEntry } from './archive.ts';
 import { BUNDLE_FORMAT, MANIFEST, type BundleManifest } from './bundle-store.ts';
 import { checkFunctions } from './check.ts';
 import { sourcePaths } from './dev-sources.ts';
 import { Digest } from './digest.ts';
-import { installLocked, requireLockfile, type Environment } from './install.ts';
+import { installLocked, requireLockfile, type InstallOptions } from './install.ts';
 import { WorkerProcess } from '../runtime/worker-process.ts';
 
-export type BundleOptions = {
-  /** Directory of svc.yaml. */
-  readonly directory: string;
+export type BundleOptions = InstallOptions & {
   readonly functions: readonly CodeFunction[];
-  readonly env: Environment;
-  readonly log: Log;
   /** Import every handler from the packed files; default true. */
   readonly verify?: boolean | undefined;
 };
@@ -128,11 +123,12 @@ async function listFiles(
     if (isExcluded(target)) return [];
     // A link to one of its own parent folders would recurse forever.
     if (path.startsWith(target + sep)) return [];
-    const followed = await stat(path);
-    if (followed.isFile()) return [{ path: slashes(relative(base, path)), file: path, size: followed.size }];
-  } else if (found.isFile()) {
-    return [{ path: slashes(relative(base, path)), file: path, size: found.size }];
-  } else if (!found.isDirectory()) return [];
+  }
+  const followed = found.isSymbolicLink() ? await stat(path) : found;
+  if (followed.isFile()) {
+    return [{ path: relative(base, path).split(sep).join('/'), file: path, size: followed.size }];
+  }
+  if (!followed.isDirectory()) return [];
   const files: ListedFile[] = [];
   for (const name of await readdir(path)) {
     if (isExcluded(name) || !wanted(name)) continue;
@@ -143,10 +139,6 @@ async function listFiles(
 
 function isExcluded(path: string): boolean {
   return EXCLUDED.test(basename(path));
-}
-
-function slashes(path: string): string {
-  return sep === '/' ? path : path.split(sep).join('/');
 }
 
 /** Imports every handler as `serve` will, so that a missing file is found now and not in production. */

@@ -137,10 +137,6 @@ export function reasonIn(output: string): string {
 }
 
 /** npm needs PATH, HOME and its own settings, but none of our SVC_ secrets. */
-function npmEnvironment(env: Environment): Record<string, string> {
-  const passed: Record<string, string> = {};
-  for (const [name, value] of Object.entries(env)) {
-    if (value !== undefined && !name.startsWith('SVC_')) passed[name] = value;
-  }
-  return passed;
+function npmEnvironment(env: Environment): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('SVC_')));
 }

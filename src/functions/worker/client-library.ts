@@ -3,21 +3,18 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { hasCode } from '../../lib/error-code.ts';
+import type { WorkerSettings } from './protocol.ts';
 
 const PACKAGE = '@supabase/supabase-js';
 
 type CreateClient = (url: string, key: string, options: object) => unknown;
 
 export class ClientLibrary {
-  readonly #root: string;
-  readonly #url: string;
-  readonly #publishableKey: string;
+  readonly #settings: WorkerSettings;
   #createClient: CreateClient | undefined;
 
-  constructor(settings: { root: string; url: string; publishableKey: string }) {
-    this.#root = settings.root;
-    this.#url = settings.url;
-    this.#publishableKey = settings.publishableKey;
+  constructor(settings: WorkerSettings) {
+    this.#settings = settings;
   }
 
   /** Acts as the caller; without a token, as anon. */
@@ -40,14 +37,15 @@ export class ClientLibrary {
 
   #create(global: object): unknown {
     this.#createClient ??= this.#load();
-    return this.#createClient(this.#url, this.#publishableKey, {
+    const { url, publishableKey } = this.#settings;
+    return this.#createClient(url, publishableKey, {
       global,
       auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
     });
   }
 
   #load(): CreateClient {
-    const manifest = join(this.#root, 'functions', 'package.json');
+    const manifest = join(this.#settings.root, 'functions', 'package.json');
     let loaded: unknown;
     try {
       loaded = createRequire(manifest)(PACKAGE);

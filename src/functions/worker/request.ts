@@ -1,12 +1,9 @@
 // Builds the `req` of a handler. Object.fromEntries makes own properties, so a parameter named `__proto__` is harmless.
 import type { RequestHead } from './protocol.ts';
 
-export type FunctionRequest = {
-  readonly method: string;
-  readonly path: string;
+export type FunctionRequest = Pick<RequestHead, 'method' | 'path' | 'rawQuery'> & {
   readonly query: Record<string, string>;
   readonly queryAll: Record<string, string[]>;
-  readonly rawQuery: string;
   readonly headers: Record<string, string>;
   readonly headersAll: Record<string, string[]>;
   readonly body: unknown;
