@@ -1,10 +1,20 @@
-// `svc keys`: makes a key pair. Printed once and stored nowhere: keeping it is the operator's choice.
+// `svc keys`: makes a pair of API keys, printed once and stored nowhere: keeping it is the operator's choice. The
+// sub-commands manage the keys that sign access tokens. Those live in the database, so a change reaches every running
+// instance by itself.
+import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
-import type { Environment } from './environment.ts';
-import { keyringCommands } from './keys-signing.ts';
 import { generateApiKeys } from '../identity/api-key.ts';
+import { isDatabaseRole } from '../identity/claims.ts';
+import { environmentSecrets, Keyring, type KeyringSecrets } from '../identity/keyring.ts';
+import { SigningKeys, STANDBY_MINUTES } from '../identity/signing-keys.ts';
+import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
+import { requireDatabaseUrl, requireKeys, type Environment } from './environment.ts';
+import { EXIT, failure } from './exit.ts';
+import { withOwner } from './migrate/database.ts';
 import type { Terminal } from './terminal.ts';
 
+/** `environment` is read when a command runs: the process environment, and the env file beside the configuration. */
 export function keysCommand(terminal: Terminal, environment: () => Environment): Command {
   const command = new Command('keys')
     .description('make a pair of API keys; the sub-commands manage the keys that sign tokens')
@@ -18,4 +28,127 @@ export function keysCommand(terminal: Terminal, environment: () => Environment):
     });
   for (const child of keyringCommands(terminal, environment)) command.addCommand(child);
   return command;
+}
+
+function keyringCommands(terminal: Terminal, environment: () => Environment): Command[] {
+  const rotate = new Command('rotate')
+    .description('make the next signing key; nobody is signed out')
+    .option('--now', 'sign with it at once, before caches of other services have seen it')
+    .action(async (options: { now?: boolean }) => {
+      await withKeys(environment(), async (keys) => {
+        const kid = await keys.rotate(options.now ? 'now' : 'after-standby');
+        terminal.print(
+          options.now
+            ? `Key ${kid} signs from now on. Tokens of the earlier key stay valid until they expire.`
+            : `Key ${kid} is published and signs in ${STANDBY_MINUTES} minutes. Tokens of the earlier key stay valid until they expire.`,
+        );
+      });
+    });
+  const list = new Command('list').description('show the signing keys').action(async () => {
+    await withKeys(environment(), async (keys) => {
+      for (const key of await keys.list()) {
+        const origin = key.imported ? `, imported for ${(key.roles ?? ['users']).join(' and ')}` : '';
+        terminal.print(`${key.kid}  ${key.alg}  ${key.state}${origin}, made ${key.created_at.toISOString()}`);
+      }
+    });
+  });
+  const revoke = new Command('revoke')
+    .description('revoke a signing key at once: its tokens stop working, sessions continue when they refresh')
+    .argument('<kid>')
+    .action(async (kid: string) => {
+      await withKeys(environment(), async (keys) => await keys.revoke(kid));
+      terminal.print(`Key ${kid} is revoked.`);
+    });
+  const importKey = new Command('import')
+    .description('accept the tokens of another product, by its shared secret (HS256) or its public JWK')
+    .option('--secret-file <path>', 'file with the shared secret')
+    .option('--jwk-file <path>', 'file with the public key as a JWK')
+    .option(
+      '--roles <list>',
+      'roles its tokens may have; service_role passes every policy',
+      'authenticated,anon',
+    )
+    .action(async (options: { secretFile?: string; jwkFile?: string; roles: string }) => {
+      const { secretFile, jwkFile } = options;
+      const file = secretFile ?? jwkFile;
+      if (file === undefined || (secretFile !== undefined && jwkFile !== undefined)) {
+        throw failure(EXIT.misuse, 'Give either --secret-file or --jwk-file');
+      }
+      const text = (await readFile(file, 'utf8')).trim();
+      const imported = secretFile === undefined ? { jwk: parseJwk(text, file) } : { sharedSecret: text };
+      await withKeys(environment(), async (keys) => {
+        const roles = parseRoles(options.roles);
+        const kid = await keys.importKey(imported, roles);
+        terminal.print(`Key ${kid} is accepted for ${roles.join(' and ')} until you revoke it.`);
+      });
+    });
+  return [rotate, list, revoke, importKey, resetCommand(terminal, environment)];
+}
+
+/** `svc keys reset`: for when the secret that sealed the keyring is lost. */
+function resetCommand(terminal: Terminal, environment: () => Environment): Command {
+  return new Command('reset')
+    .description(
+      'make a new keyring when the secret of the old one is lost: signs everybody out, makes second factors unusable',
+    )
+    .option('--yes', 'really do it')
+    .action(async (options: { yes?: boolean }) => {
+      if (!options.yes) {
+        throw failure(
+          EXIT.misuse,
+          'this signs everybody out and makes every second factor unusable',
+          'Add --yes to do it. If you still have the earlier secret, set SVC_SECRET_KEY_PREVIOUS instead.',
+        );
+      }
+      const env = environment();
+      await withDatabase(env, async (db) => {
+        await Keyring.open(db, secretsOf(env), 'replace');
+      });
+      terminal.print(
+        'The keyring is new. Users sign in again; second factors must be removed by an admin and enrolled again.',
+      );
+    });
+}
+
+async function withKeys(env: Environment, work: (keys: SigningKeys) => Promise<void>): Promise<void> {
+  await withDatabase(env, async (db) => {
+    const keyring = await Keyring.open(db, secretsOf(env));
+    const keys = new SigningKeys(db, keyring.box('signing keys'));
+    await keys.load();
+    await work(keys);
+  });
+}
+
+async function withDatabase(env: Environment, work: (db: OwnerDatabase) => Promise<void>): Promise<void> {
+  const url = requireDatabaseUrl(env);
+  await withOwner(url, process.cwd(), { applicationName: 'svc-keys', max: 2 }, work);
+}
+
+function secretsOf(env: Environment): KeyringSecrets {
+  return environmentSecrets(requireKeys(env).secret, env);
+}
+
+function parseRoles(text: string): DatabaseRole[] {
+  const roles = text.split(',').map((role) => role.trim());
+  const unknown = roles.find((role) => !isDatabaseRole(role));
+  if (unknown !== undefined) {
+    throw failure(
+      EXIT.misuse,
+      `--roles: ${JSON.stringify(unknown)} is not a role`,
+      `Give one or more of authenticated, anon and service_role, separated by commas.`,
+    );
+  }
+  return roles.filter(isDatabaseRole);
+}
+
+function parseJwk(text: string, file: string): Record<string, string> {
+  try {
+    return JSON.parse(text) as Record<string, string>;
+  } catch {
+    throw failure(
+      EXIT.problem,
+      `${file} does not hold JSON`,
+      'A public key in JWK form looks like {"kty":"EC", …}.',
+    );
+  }
 }

@@ -1,6 +1,6 @@
 // Who calls, as the data APIs see it. Authorization decides who you are; an API key only lets the request in.
 import type { CallerSettings, DatabaseRole } from '../postgres/pool/caller-pool.ts';
-import { ANON_CLAIMS_JSON, SERVICE_CLAIMS_JSON, type Claims } from './claims.ts';
+import type { Claims } from './claims.ts';
 import type { Credential, Presented } from './credentials.ts';
 import type { TokenFault } from './token.ts';
 
@@ -12,8 +12,13 @@ export type Caller = CallerSettings & {
   readonly token: string | null;
 };
 
-export const ANON: Caller = { role: 'anon', claims: ANON_CLAIMS_JSON, user: null, token: null };
-export const SERVICE: Caller = { role: 'service_role', claims: SERVICE_CLAIMS_JSON, user: null, token: null };
+export const ANON: Caller = keyCaller('anon');
+export const SERVICE: Caller = keyCaller('service_role');
+
+/** A caller without a user: `request.jwt.claims` still names the role. */
+function keyCaller(role: DatabaseRole): Caller {
+  return { role, claims: JSON.stringify({ role }), user: null, token: null };
+}
 
 export type Refusal =
   | { readonly reason: 'no-key' | 'unknown-key' }

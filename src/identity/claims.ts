@@ -22,7 +22,3 @@ export type Claims = {
 export function isDatabaseRole(value: unknown): value is DatabaseRole {
   return DATABASE_ROLES.some((role) => role === value);
 }
-
-/** The caller without any user: `request.jwt.claims` still names the role. */
-export const ANON_CLAIMS_JSON: string = JSON.stringify({ role: 'anon' });
-export const SERVICE_CLAIMS_JSON: string = JSON.stringify({ role: 'service_role' });

@@ -14,20 +14,16 @@ export type KeyringSecrets = {
   readonly previous: readonly string[];
 };
 
-/** The SVC_* variables that say what the keyring is sealed with. */
-type KeyringEnvironment = {
-  readonly secretKey: string;
-  readonly previousSecretKey?: string | undefined;
-  readonly encryptionKey?: string | undefined;
-  readonly previousEncryptionKey?: string | undefined;
-};
-
 const SHORTEST_ENCRYPTION_KEY = 32;
 const DATA_KEY_BYTES = 32;
 const FORMAT = 1;
 
-export function keyringSecrets(environment: KeyringEnvironment): KeyringSecrets {
-  const { secretKey, previousSecretKey, encryptionKey, previousEncryptionKey } = environment;
+/** The secrets that the environment names beside the secret key. */
+export function environmentSecrets(
+  secretKey: string,
+  env: Readonly<Record<string, string | undefined>>,
+): KeyringSecrets {
+  const encryptionKey = env['SVC_AUTH_ENCRYPTION_KEY'];
   if (encryptionKey !== undefined && encryptionKey.length < SHORTEST_ENCRYPTION_KEY) {
     throw new Problem(
       'bad_encryption_key',
@@ -37,24 +33,11 @@ export function keyringSecrets(environment: KeyringEnvironment): KeyringSecrets 
     );
   }
   const current = encryptionKey ?? secretKey;
-  const others = [secretKey, previousSecretKey, previousEncryptionKey];
+  const others = [secretKey, env['SVC_SECRET_KEY_PREVIOUS'], env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS']];
   return {
     current,
     previous: others.filter((one): one is string => one !== undefined && one !== '' && one !== current),
   };
-}
-
-/** The secrets that the environment names beside the secret key. */
-export function environmentSecrets(
-  secretKey: string,
-  env: Readonly<Record<string, string | undefined>>,
-): KeyringSecrets {
-  return keyringSecrets({
-    secretKey,
-    previousSecretKey: env['SVC_SECRET_KEY_PREVIOUS'],
-    encryptionKey: env['SVC_AUTH_ENCRYPTION_KEY'],
-    previousEncryptionKey: env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS'],
-  });
 }
 
 type KeyringRow = { id: number; state: 'in_use' | 'retired'; sealed_key: Buffer };

@@ -79,7 +79,7 @@ export class SigningKeys implements KeySource {
       if (this.#keys.signing) return;
       // A key sealed with a keyring that is gone signs no more; its tokens stay valid until they expire.
       await demoteCurrent(transaction);
-      await this.#insertKey(transaction, await makeKey(), 'in_use', false);
+      await this.#insertKey(transaction, await makeKey(), 'in_use');
     });
     await this.reload();
   }
@@ -140,7 +140,7 @@ export class SigningKeys implements KeySource {
       // A key that waits has signed nothing yet; the new one takes its place.
       await transaction.query(sql`delete from auth.signing_keys where state = 'standby'`);
       if (when === 'now') await demoteCurrent(transaction);
-      await this.#insertKey(transaction, made, when === 'now' ? 'in_use' : 'standby', false);
+      await this.#insertKey(transaction, made, when === 'now' ? 'in_use' : 'standby');
     });
     return made.kid;
   }
@@ -185,7 +185,7 @@ export class SigningKeys implements KeySource {
       }
       await transaction.query(sql`
         update auth.signing_keys set state = 'revoked', revoked_at = now(), private_jwk = null where kid = ${kid}`);
-      if (row.state === 'in_use') await this.#insertKey(transaction, replacement, 'in_use', false);
+      if (row.state === 'in_use') await this.#insertKey(transaction, replacement, 'in_use');
     });
   }
 
@@ -200,7 +200,7 @@ export class SigningKeys implements KeySource {
   ): Promise<string> {
     const made = 'sharedSecret' in key ? sharedSecretKey(key.sharedSecret) : await foreignKey(key.jwk);
     await this.#change(async (transaction) => {
-      await this.#insertKey(transaction, made, 'previously_used', true, roles);
+      await this.#insertKey(transaction, made, 'previously_used', roles);
     });
     return made.kid;
   }
@@ -214,19 +214,19 @@ export class SigningKeys implements KeySource {
     await this.reload();
   }
 
+  /** `roles`: those an imported key may vouch for; null for our own. */
   async #insertKey(
     db: Queryable,
     key: MadeKey,
     state: KeyState,
-    imported: boolean,
-    roles?: readonly DatabaseRole[],
+    roles: readonly DatabaseRole[] | null = null,
   ): Promise<void> {
     const sealed = key.privateJwk
       ? this.#box.seal(Buffer.from(JSON.stringify(key.privateJwk)), key.kid)
       : null;
     const [inserted] = await db.query(sql`
       insert into auth.signing_keys (kid, alg, state, public_jwk, private_jwk, imported, roles, promoted_at, demoted_at)
-      values (${key.kid}, ${key.alg}, ${state}, ${key.publicJwk ? JSON.stringify(key.publicJwk) : null}, ${sealed}, ${imported}, ${roles ?? null},
+      values (${key.kid}, ${key.alg}, ${state}, ${key.publicJwk ? JSON.stringify(key.publicJwk) : null}, ${sealed}, ${roles !== null}, ${roles},
         ${state === 'in_use' ? new Date() : null}, ${state === 'previously_used' ? new Date() : null})
       on conflict (kid) do update set state = excluded.state, public_jwk = excluded.public_jwk,
         private_jwk = excluded.private_jwk, roles = excluded.roles, revoked_at = null

@@ -10,16 +10,13 @@ export function migrateCommand(terminal: Terminal): Command {
   const command = new Command('migrate').description(
     'bring the database in line with svc.yaml, and look after it',
   );
-  const add = (name: string, description: string): Command =>
+  const add = (name: string, description: string, isDefault = false): Command =>
     command
-      .command(name)
+      .command(name, { isDefault })
       .description(description)
       .option('-c, --config <location>', 'the configuration file');
   addChangeOptions(
-    command
-      .command('plan', { isDefault: true })
-      .description('show what would be done; changes nothing')
-      .option('-c, --config <location>', 'the configuration file')
+    add('plan', 'show what would be done; changes nothing', true)
       .option('--check', 'exit 2 when something is pending')
       .option('--json', 'print the plan as JSON')
       .option('--sql', 'print the plan as SQL')

@@ -1,7 +1,7 @@
 // A service with a guessable, empty or shared secret must not start at all.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { checkApiKeys, generateApiKeys } from '../../../src/identity/api-key.ts';
-import { Keyring, keyringSecrets } from '../../../src/identity/keyring.ts';
+import { environmentSecrets, Keyring } from '../../../src/identity/keyring.ts';
 import { SigningKeys } from '../../../src/identity/signing-keys.ts';
 import { sql } from '../../../src/postgres/sql.ts';
 import { aUser, claimsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
@@ -42,8 +42,8 @@ describe('the keyring', () => {
   afterAll(() => world.close());
 
   test('a short encryption key is refused', () => {
-    expect(() => keyringSecrets({ secretKey: good.secret, encryptionKey: 'short' })).toThrow(/too short/);
-    expect(() => keyringSecrets({ secretKey: good.secret, encryptionKey: '' })).toThrow(/too short/);
+    expect(() => environmentSecrets(good.secret, { SVC_AUTH_ENCRYPTION_KEY: 'short' })).toThrow(/too short/);
+    expect(() => environmentSecrets(good.secret, { SVC_AUTH_ENCRYPTION_KEY: '' })).toThrow(/too short/);
   });
 
   test('a changed secret without the earlier one does not open it, and nothing is lost', async () => {
@@ -74,9 +74,12 @@ describe('the keyring', () => {
 
   test('moving to an encryption key of its own unties it from the API secret', async () => {
     const encryptionKey = 'an encryption key of at least 32 characters';
-    const secrets = keyringSecrets({ secretKey: world.secrets.current, encryptionKey });
+    const secrets = environmentSecrets(world.secrets.current, { SVC_AUTH_ENCRYPTION_KEY: encryptionKey });
     await Keyring.open(world.owner, secrets);
-    await Keyring.open(world.owner, keyringSecrets({ secretKey: generateApiKeys().secret, encryptionKey }));
+    await Keyring.open(
+      world.owner,
+      environmentSecrets(generateApiKeys().secret, { SVC_AUTH_ENCRYPTION_KEY: encryptionKey }),
+    );
     await Keyring.open(world.owner, { current: world.secrets.current, previous: [encryptionKey] });
   });
 
