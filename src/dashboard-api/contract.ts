@@ -352,8 +352,7 @@ export type ConfigFile = {
 export type ConfigChange = { version: string } & ({ edits: ConfigEditRequest[] } | { text: string });
 
 export type ConfigEditRequest =
-  | { kind: 'set'; path: Array<string | number>; value: unknown }
-  | { kind: 'append'; path: Array<string | number>; value: unknown }
+  | { kind: 'set' | 'append'; path: Array<string | number>; value: unknown }
   | { kind: 'delete'; path: Array<string | number> }
   | { kind: 'rename'; path: Array<string | number>; name: string };
 

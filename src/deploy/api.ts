@@ -55,12 +55,9 @@ export class DeployClient {
 
   async upload(projectId: string, archive: string, sha256: string): Promise<string> {
     const { size } = await stat(archive);
-    const answer = await this.#send(
-      'POST',
-      `/projects/${encodeURIComponent(projectId)}/deployments`,
-      createReadStream(archive),
-      { 'content-type': 'application/gzip', 'content-length': String(size), [SHA256_HEADER]: sha256 },
-    );
+    const path = `/projects/${encodeURIComponent(projectId)}/deployments`;
+    const headers = { 'content-length': String(size), [SHA256_HEADER]: sha256 };
+    const answer = await this.#send('POST', path, createReadStream(archive), headers);
     return field(answer, 'deployment_id');
   }
 
@@ -102,15 +99,16 @@ export class DeployClient {
       response = await fetch(this.#base + path, {
         method,
         headers: {
-          ...(typeof body === 'string' ? { 'content-type': 'application/json' } : {}),
+          ...(body && { 'content-type': typeof body === 'string' ? 'application/json' : 'application/gzip' }),
           ...headers,
           authorization: `Bearer ${this.#token}`,
         },
         // A redirect could leak the token to another host.
         redirect: 'error',
         signal: AbortSignal.timeout(body instanceof Readable ? UPLOAD_TIMEOUT_MS : REQUEST_TIMEOUT_MS),
-        ...(body === undefined ? {} : { body: body instanceof Readable ? Readable.toWeb(body) : body }),
-        ...(body instanceof Readable ? { duplex: 'half' as const } : {}),
+        ...(body instanceof Readable
+          ? { body: Readable.toWeb(body), duplex: 'half' as const }
+          : { body: body ?? null }),
       });
     } catch (cause) {
       // fetch wraps the system error.

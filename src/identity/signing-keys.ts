@@ -279,9 +279,7 @@ export class SigningKeys implements KeySource {
 const rolesOf = (row: KeyRow): readonly DatabaseRole[] | undefined =>
   row.imported ? (row.roles ?? USER_ROLES) : undefined;
 
-type MadeKey = {
-  readonly kid: string;
-  readonly alg: KeyAlgorithm;
+type MadeKey = Readonly<Pick<KeySummary, 'kid' | 'alg'>> & {
   readonly publicJwk: JWK | undefined;
   readonly privateJwk: JWK | undefined;
 };

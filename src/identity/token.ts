@@ -118,10 +118,9 @@ export function signToken(payload: Readonly<Record<string, unknown>>, key: Signi
     .sign(key.privateKey);
 }
 
-function readHeader(token: string): { alg: string | undefined; kid: string | undefined } | undefined {
+function readHeader(token: string): ReturnType<typeof decodeProtectedHeader> | undefined {
   try {
-    const { alg, kid } = decodeProtectedHeader(token);
-    return { alg, kid };
+    return decodeProtectedHeader(token);
   } catch {
     // Not base64url JSON: the same answer as a bad signature.
     return undefined;

@@ -17,7 +17,6 @@ import { DEV_POLICY, SERVE_POLICY } from '../../migrate/apply/policy.ts';
 import { checkPending, planMigration } from '../../migrate/commands/plan.ts';
 import type { MigrateOptions } from '../../migrate/migrate.ts';
 import type { MigrationProblem } from '../../migrate/problem.ts';
-import type { Step } from '../../migrate/plan/step.ts';
 import { Problem } from '../../problem/problem.ts';
 import {
   isWritable,
@@ -35,7 +34,6 @@ import type {
   FileMistake,
   Pending,
   PlanProblem,
-  PlanStep,
 } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
 import { assertSingleInstance, countInstances, loadWrittenFile } from '../local-files.ts';
@@ -157,9 +155,10 @@ function loadOptions({ following, dev, env }: DashboardContext, { directory }: S
   return { variables, strict: following?.strict };
 }
 
-type PlanOfChange = Pick<ConfigPlan, 'steps' | 'problems' | 'hints'>;
-
-async function planOf(context: DashboardContext, { text, config }: CheckedChange): Promise<PlanOfChange> {
+async function planOf(
+  context: DashboardContext,
+  { text, config }: CheckedChange,
+): Promise<Pick<ConfigPlan, 'steps' | 'problems' | 'hints'>> {
   const functions = await functionProblem(context, config);
   if (functions) return { steps: [], problems: [functions], hints: [] };
   const planned = await planMigration(migrateOptions(context, config));
@@ -171,11 +170,9 @@ async function planOf(context: DashboardContext, { text, config }: CheckedChange
   if (planned.kind === 'refused') return { steps: [], problems: planned.problems.map(toMasked), hints: [] };
   const { steps, problems, hints } = planned.plan;
   return {
-    steps: steps.map((step) => ({
-      ...toStep(step),
-      summary: mask(step.summary),
-      sql: mask(step.sql),
-    })),
+    steps: steps.map(({ sign, at, summary, sql, lock, rewrites, hazards }) => {
+      return { sign, at, summary: mask(summary), sql: mask(sql), lock, rewrites, hazards: [...hazards] };
+    }),
     problems: [...problems.map(toMasked), ...(planned.superseded ? [SUPERSEDED] : [])],
     hints: [...hints.map(toMasked), ...restartHints(context, config)],
   };
@@ -183,12 +180,9 @@ async function planOf(context: DashboardContext, { text, config }: CheckedChange
 
 /** Changed settings that a reload does not apply. */
 function restartHints(context: DashboardContext, config: Config): PlanProblem[] {
-  return keysForRestart(context.snapshot().config, config).map((key) => ({
-    code: 'restart',
-    at: key,
-    message: 'takes effect when the service is restarted',
-    hint: null,
-  }));
+  const message = 'takes effect when the service is restarted';
+  const keys = keysForRestart(context.snapshot().config, config);
+  return keys.map((at) => ({ code: 'restart', at, message, hint: null }));
 }
 
 /** What a reload would refuse about the code functions, before the file is written. */
@@ -198,13 +192,9 @@ async function functionProblem(context: DashboardContext, config: Config): Promi
     return undefined;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    const { code, message, details, hint } = error;
-    return {
-      code,
-      at: 'functions',
-      message: details === undefined ? message : `${message} (${details})`,
-      hint: hint ?? null,
-    };
+    const { code, details, hint } = error;
+    const message = details === undefined ? error.message : `${error.message} (${details})`;
+    return { code, at: 'functions', message, hint: hint ?? null };
   }
 }
 
@@ -237,8 +227,7 @@ function migrateOptions(context: DashboardContext, config: Config): MigrateOptio
   return { owner, config, log, policy: following?.policy ?? (dev ? DEV_POLICY : SERVE_POLICY) };
 }
 
-// Refusals with a list of mistakes are sent here: a Problem cannot carry one.
-
+/** A Problem cannot carry a list of mistakes. */
 function sendRefusal(reply: FastifyReply, refusal: ApiError): FastifyReply {
   return reply.code(422).send(refusal);
 }
@@ -250,11 +239,10 @@ function configRefused(mistakes: readonly Mistake[]): ApiError {
 }
 
 function planRefused(problems: readonly PlanProblem[]): ApiError {
-  return refusal(
-    'plan_refused',
-    'The database cannot follow this change',
-    problems.map(({ at, message, hint }) => ({ path: at, line: null, column: null, message, hint })),
-  );
+  const mistakes = problems.map(({ at: path, message, hint }) => {
+    return { path, line: null, column: null, message, hint };
+  });
+  return refusal('plan_refused', 'The database cannot follow this change', mistakes);
 }
 
 function refusal(code: string, message: string, mistakes: FileMistake[]): ApiError {
@@ -262,17 +250,8 @@ function refusal(code: string, message: string, mistakes: FileMistake[]): ApiErr
 }
 
 function toFileMistake({ path, position, message, hint }: Mistake): FileMistake {
-  return {
-    path: renderPath(path),
-    line: position.line,
-    column: position.column,
-    message,
-    hint: hint ?? null,
-  };
-}
-
-function toStep({ sign, at, summary, sql, lock, rewrites, hazards }: Step): PlanStep {
-  return { sign, at, summary, sql, lock, rewrites, hazards: [...hazards] };
+  const { line, column } = position;
+  return { path: renderPath(path), line, column, message, hint: hint ?? null };
 }
 
 function toProblem({ code, at, message, hint }: MigrationProblem): PlanProblem {

@@ -16,13 +16,12 @@ const RECONNECT_MS = 500;
 /** A reader this far behind is cut off; the browser reconnects and gets what it missed. */
 const MAX_BUFFERED_BYTES = 1024 * 1024;
 
+const NONE = z.literal('').transform(() => undefined);
 const Query = z.object({
   after: z.coerce.number().int().min(0).default(0),
   /** This level and those above. */
-  level: z.union([z.enum(LEVELS), z.literal('').transform(() => undefined)]).optional(),
-  source: z
-    .union([z.enum(['request', 'function', 'service']), z.literal('').transform(() => undefined)])
-    .optional(),
+  level: NONE.or(z.enum(LEVELS)).optional(),
+  source: NONE.or(z.enum(['request', 'function', 'service'])).optional(),
 });
 
 export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {

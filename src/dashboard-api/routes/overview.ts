@@ -53,12 +53,9 @@ async function readPending({ snapshot, owner, log, dev }: DashboardContext): Pro
   const policy = dev ? DEV_POLICY : SERVE_POLICY;
   const found = await checkPending({ owner, config: snapshot().config, log, policy });
   if (found.kind !== 'pending') return found;
-  const problems = found.problems.map(({ code, at, place, message, hint }) => ({
-    code,
-    at: place ?? at,
-    message,
-    hint,
-  }));
+  const problems = found.problems.map(({ code, at, place, message, hint }) => {
+    return { code, at: place ?? at, message, hint };
+  });
   return { kind: 'pending', steps: [...found.words], problems };
 }
 
