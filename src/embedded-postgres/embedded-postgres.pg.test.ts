@@ -192,7 +192,7 @@ describe('after a kill -9', () => {
     const server = await startEmbeddedPostgres({ dir, log });
     servers.push(server);
     process.kill(server.pid, 'SIGKILL');
-    expect(await gone(async () => lines.some((line) => line.includes('ended unexpectedly')))).toBe(true);
+    expect(await gone(async () => lines.some((line) => line.includes('exited unexpectedly')))).toBe(true);
     expect(lines.join('')).not.toContain(new URL(server.url).password);
   });
 
