@@ -88,7 +88,7 @@ export async function makePlan(
   for (let next = source.isProven ? mode : 'full'; ; next = 'full') {
     const scope = next === 'full' ? null : scopeOf(model, source.changed, source.owned, source.related);
     const round = await compare(session, source, scope, options);
-    if (round.kind === 'out-of-scope') continue;
+    if (round === 'out-of-scope') continue;
     const assessed = await assess(session, source, round, options);
     return assemble(source, round, assessed, options);
   }
@@ -155,7 +155,6 @@ async function readSource(
 const NOTHING_RECORDED: ReadonlyMap<string, DeclaredRow> = new Map();
 
 type Comparison = {
-  readonly kind: 'compared';
   readonly scope: Scope | null;
   readonly renames: Renames;
   readonly desired: Desired;
@@ -165,20 +164,18 @@ type Comparison = {
   readonly holding: Dependants['holding'];
 };
 
-/** An incremental comparison met something that it cannot judge within its scope. */
-type OutOfScope = { readonly kind: 'out-of-scope'; readonly because: 'a rename' | 'a dependant' };
-
+/** `out-of-scope`: an incremental comparison met a rename or a dependant that it cannot judge within its scope. */
 async function compare(
   session: Queryable,
   source: Source,
   scope: Scope | null,
   options: PlanOptions,
-): Promise<Comparison | OutOfScope> {
+): Promise<Comparison | 'out-of-scope'> {
   const { model, schemas, resolve, hashes } = source;
   const before = await readLive(session, schemas, scope);
   const renames = await planRenames(session, model, before, source.owned, schemas, options);
   const isRenaming = renames.steps.length > 0;
-  if (scope !== null && isRenaming) return { kind: 'out-of-scope', because: 'a rename' };
+  if (scope !== null && isRenaming) return 'out-of-scope';
   const { live, owned } = renames;
   const declared = toDesired(model, resolve, source.inRings, scope);
   refuse(missingTypes(declared));
@@ -194,12 +191,11 @@ async function compare(
   const renamed = <T>(read: () => Promise<T>): Promise<T> =>
     underNewNames(session, renames.steps, options, read);
   const { rebuild, tables, holding } = await renamed(() => findDependants(session, first.changes));
-  if (scope !== null && [...tables].some((table) => !scope.has(table)))
-    return { kind: 'out-of-scope', because: 'a dependant' };
+  if (scope !== null && [...tables].some((table) => !scope.has(table))) return 'out-of-scope';
   const difference = rebuild.size > 0 ? diff(desired, live, owned, rebuild) : first;
   const retired = await renamed(() => retiredInTheWay(session, desired, difference.changes, owned));
   const changes = [...difference.changes, ...retired];
-  return { kind: 'compared', scope, renames, desired, difference, changes, holding };
+  return { scope, renames, desired, difference, changes, holding };
 }
 
 type Assessment = {

@@ -227,8 +227,7 @@ async function apply(
   const runId = await beginRun(session, work, plan);
   await recordSteps(session, runId, plan.steps);
   const settings: ExecuteSettings = {
-    lockTimeoutMs: policy.lockTimeoutMs,
-    lockBudgetMs: policy.lockBudgetMs,
+    ...policy,
     searchPath: plan.searchPath,
     runId,
     onStatement,

@@ -49,7 +49,7 @@ export type StateChange = {
 
 export function stateAfter(run: StateChange): StateAfter {
   const { difference, objects, owned, isLong } = run;
-  const leaving = isLong ? leavingOf(difference.changes) : NOTHING_LEAVES;
+  const leaving = leavingOf(isLong ? difference.changes : []);
   const tables = tablesAfter(run);
   const retired = retiredAfter(run);
   const declaredFunctions = new Set(run.desired.functions.map(keyOf));
@@ -89,8 +89,6 @@ type Leaving = {
   readonly storage: readonly string[];
 };
 type Labels = { readonly constraints: string[]; readonly indexes: string[]; readonly policies: string[] };
-
-const NOTHING_LEAVES: Leaving = { tables: new Map(), storage: [] };
 
 /** Labels of what the run removes: should it be interrupted, the next one must know that these are the file's. */
 function leavingOf(changes: readonly Change[]): Leaving {

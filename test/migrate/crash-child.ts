@@ -7,13 +7,13 @@ import { readFileSync } from 'node:fs';
 import { silentLog } from '../../src/log/log.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
-import type { Step } from '../../src/migrate/plan/step.ts';
+import type { StatementStep } from '../../src/migrate/apply/settings.ts';
 import { configOf } from './config-of.ts';
 
 const [url = '', file = '', killAt, mode] = process.argv.slice(2);
 let statements = 0;
 
-async function stop(step: Step): Promise<void> {
+async function stop(step: StatementStep): Promise<void> {
   if (mode === 'wait' && (step.lane === 'metadata' || step.lane === 'cutover')) return;
   statements += 1;
   if (statements !== Number(killAt)) return;

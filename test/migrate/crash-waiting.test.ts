@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Step } from '../../src/migrate/plan/step.ts';
+import type { StatementStep } from '../../src/migrate/apply/settings.ts';
 import { aWorld, type World } from './world.ts';
 
 const CHILD = fileURLToPath(new URL('crash-child.ts', import.meta.url));
@@ -181,7 +181,7 @@ async function endedWhileWaiting(yaml: string, at: number, mode: string): Promis
   let summary: string | null = null;
   let waited: Promise<boolean> | undefined;
   let freed: Promise<void> | undefined;
-  const onStatement = async (step: Step): Promise<void> => {
+  const onStatement = async (step: StatementStep): Promise<void> => {
     if (step.lane === 'metadata' || step.lane === 'cutover') return;
     steps += 1;
     if (steps !== at) return;
@@ -213,7 +213,7 @@ test('a long step that was refused, or got no lock in time, is not forgotten', a
   await expectConverged(check);
 
   let built = false;
-  const onStatement = async (step: Step): Promise<void> => {
+  const onStatement = async (step: StatementStep): Promise<void> => {
     if (step.lane !== 'concurrent' || built) return;
     built = true;
     await world.sql(`insert into people (id, mail) values (-1, 'mail 1')`);

@@ -7,7 +7,7 @@ import { migrate, migrateModel, type MigrationOutcome } from '../../migrate/migr
 import { renderProblems } from '../../migrate/problem.ts';
 import { locator } from '../../migrate/schema/declared.ts';
 import { EMPTY_MODEL } from '../../migrate/schema/model.ts';
-import { readCurrentRun, readTargetRun, withRenamesReversed } from '../../migrate/state/history.ts';
+import { readRun, withRenamesReversed } from '../../migrate/state/history.ts';
 import { describeAddress, parseAddress } from '../../postgres/address.ts';
 import { CommandFailure, failure } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
@@ -69,8 +69,8 @@ export async function down(
 ): Promise<void> {
   await withDatabase(options, terminal, async (opened) => {
     const [current, target] = await opened.owner.session(async (session) => {
-      const now = await readCurrentRun(session);
-      return [now, await readTargetRun(session, run ?? null, now?.schemaHash ?? '')] as const;
+      const now = await readRun(session);
+      return [now, await readRun(session, run ?? null, now?.schemaHash ?? '')] as const;
     });
     if (target === null)
       throw failure(

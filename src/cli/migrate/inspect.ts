@@ -6,7 +6,7 @@ import type { MigrationPlan } from '../../migrate/make-plan.ts';
 import { renderProblems } from '../../migrate/problem.ts';
 import { toModel } from '../../migrate/schema/declared.ts';
 import type { SchemaModel } from '../../migrate/schema/model.ts';
-import { readCurrentRun, readHistory } from '../../migrate/state/history.ts';
+import { readHistory, readRun } from '../../migrate/state/history.ts';
 import { readUnmanagedObjects } from '../../migrate/state/unmanaged.ts';
 import { CommandFailure } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
@@ -45,7 +45,7 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
 
 export async function drift(options: CommonOptions, terminal: Terminal): Promise<void> {
   await withDatabase(options, terminal, async (opened) => {
-    const run = await opened.owner.session(readCurrentRun);
+    const run = await opened.owner.session((session) => readRun(session));
     if (run === null) return terminal.print('nothing was applied yet, so nothing can have drifted');
     const policy = { allow: ['authz_open'], allowRollback: true };
     const result = await planModel(run.model, () => null, migrateOptions(opened, policy));

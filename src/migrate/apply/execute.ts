@@ -43,28 +43,10 @@ export async function executeMetadata(
         'done',
         Date.now() - started,
       );
-      await settings.onStatement?.(COMMIT);
+      await settings.onStatement?.({ lane: 'metadata', summary: 'commit', action: { kind: 'sql' } });
     });
   });
 }
-
-const COMMIT: Step = {
-  sql: 'commit',
-  lane: 'metadata',
-  stage: 'retire',
-  identity: '',
-  at: '',
-  sign: '~',
-  summary: 'commit',
-  table: null,
-  lock: 'none',
-  rewrites: false,
-  scans: false,
-  estimateMs: 0,
-  hazards: [],
-  action: { kind: 'sql' },
-  deferred: false,
-};
 
 const BATCH = 100;
 

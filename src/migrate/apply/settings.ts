@@ -4,11 +4,14 @@ import { raw } from '../../postgres/sql.ts';
 import type { LockSettings } from '../locks.ts';
 import type { Step } from '../plan/step.ts';
 
+/** What is known of the commit, too. */
+export type StatementStep = Pick<Step, 'lane' | 'summary' | 'action'>;
+
 export type ExecuteSettings = LockSettings & {
   readonly searchPath: string;
   readonly runId: string;
   /** Called between statements; tests stop the process here. */
-  readonly onStatement?: ((step: Step) => void | Promise<void>) | undefined;
+  readonly onStatement?: ((step: StatementStep) => void | Promise<void>) | undefined;
   readonly onProgress?: ((step: Step) => void) | undefined;
 };
 

@@ -7,7 +7,7 @@ import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { counted, countWhere } from './samples.ts';
-import { checkUnique } from './unique-check.ts';
+import { checkUnique, uniquesOf } from './unique-check.ts';
 import { nameOf } from '../schema/model.ts';
 
 export async function checkBackfill(
@@ -35,11 +35,8 @@ export async function checkBackfill(
           'Make the expression give every row a value, for example with coalesce.',
         ),
       );
-    const unique = [
-      ...table.keys.map(({ columns }) => ({ columns, predicate: null })),
-      ...table.indexes.filter((index) => index.unique),
-    ].filter(({ columns }) => known(columns));
-    for (const { columns, predicate: where } of unique) {
+    for (const { columns, predicate: where } of uniquesOf(table)) {
+      if (!known(columns)) continue;
       const [found] = await checkUnique(session, table, columns, where?.sql ?? null, at, rows);
       if (found) problems.push({ ...found, hint: 'Give each row a value of its own with backfill.' });
     }

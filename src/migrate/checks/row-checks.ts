@@ -4,7 +4,7 @@ import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Change } from '../diff/change.ts';
-import type { DesiredCheck, DesiredColumn, DesiredTable } from '../schema/desired.ts';
+import type { DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
@@ -51,8 +51,7 @@ export async function checkRows(
     if (!isOnRows(change) || (change.kind === 'set-not-null' && filled.has(change.column.at))) continue;
     try {
       await inDiscardedTransaction(session, settings, async () => {
-        const renames = prelude(change.table.schema, change.table.name);
-        if (renames !== '') await session.query(raw(renames));
+        await prelude(session, change.table);
         if (change.kind === 'change-type') {
           const { loss, others } = await checkTypeChange(session, change, converted);
           if (loss) losses.set(loss, change.column.at);
@@ -73,6 +72,8 @@ export async function checkRows(
 type RowChange = Extract<Change, { readonly table: DesiredTable; readonly live: LiveTable | null }> & {
   readonly live: LiveTable;
 };
+
+type ColumnOnRows = Pick<Extract<RowChange, { kind: 'add-column' }>, 'table' | 'live' | 'column'>;
 
 const ON_ROWS: ReadonlySet<Change['kind']> = new Set<Change['kind']>([
   'add-column',
@@ -100,9 +101,9 @@ async function checkChange(
     columns.every((column) => live.columns.has(column) && !converted.has(table, column));
   switch (change.kind) {
     case 'add-column':
-      return checkNewColumn(session, table, live, change.column);
+      return checkNewColumn(session, change);
     case 'set-not-null':
-      return converted.has(table, change.column.name) ? [] : checkNulls(session, table, live, change.column);
+      return converted.has(table, change.column.name) ? [] : checkNulls(session, change);
     case 'add-key': {
       const { columns, at } = change.key;
       return holdsValues(columns) ? checkUnique(session, table, columns, null, at) : [];
@@ -115,7 +116,7 @@ async function checkChange(
     case 'add-foreign-key':
       return live.columns.has(change.foreignKey.column) ? checkReferences(session, change, converted) : [];
     case 'add-check':
-      return holdsValues([change.check.column]) ? checkExpression(session, table, live, change.check) : [];
+      return holdsValues([change.check.column]) ? checkExpression(session, change) : [];
     default:
       return [];
   }
@@ -123,9 +124,7 @@ async function checkChange(
 
 async function checkNewColumn(
   session: Queryable,
-  table: DesiredTable,
-  live: LiveTable,
-  column: DesiredColumn,
+  { table, live, column }: ColumnOnRows,
 ): Promise<MigrationProblem[]> {
   if (column.model.backfill !== null) return checkBackfill(session, table, live, column);
   const hasValue = column.default !== null || column.serial;
@@ -159,9 +158,7 @@ async function checkNewColumn(
 
 async function checkNulls(
   session: Queryable,
-  table: DesiredTable,
-  live: LiveTable,
-  column: DesiredColumn,
+  { table, live, column }: ColumnOnRows,
 ): Promise<MigrationProblem[]> {
   const isNull = `${quoteIdent(column.name)} is null`;
   const { bad, all } = await countRows(session, table, isNull);
@@ -208,9 +205,7 @@ async function checkReferences(
 
 async function checkExpression(
   session: Queryable,
-  table: DesiredTable,
-  live: LiveTable,
-  check: DesiredCheck,
+  { table, live, check }: Extract<RowChange, { kind: 'add-check' }>,
 ): Promise<MigrationProblem[]> {
   const violated = `not coalesce((\n${check.expression.sql}\n), true)`;
   const { bad, all } = await countRows(session, table, violated);

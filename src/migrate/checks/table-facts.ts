@@ -4,8 +4,8 @@ import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-dat
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
-import type { Desired } from '../schema/desired.ts';
-import { keyOf, tableKey } from '../schema/model.ts';
+import type { Desired, DesiredTable } from '../schema/desired.ts';
+import { keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { ownedOf, type Ownership } from '../schema/managed.ts';
 import { isFilled } from './samples.ts';
 import type { TableFacts } from '../plan/step-list.ts';
@@ -34,17 +34,15 @@ export function backfillsOf(steps: readonly Step[]): Map<string, Record<string, 
   return backfills;
 }
 
-/** Statements that give a table the names it will have when the plan runs; empty where nothing is renamed. */
-export type Prelude = (schema: string, table: string) => string;
+/** Gives a table the names it will have when the plan runs. */
+export type Prelude = (session: Queryable, table: DesiredTable) => Promise<void>;
 
 export function preludeOf(steps: readonly Step[]): Prelude {
-  if (steps.length === 0) return () => '';
   const text = steps.map((step) => step.sql).join('; ');
-  return (schema, table) =>
-    text.includes(`${quoteIdent(schema)}.${quoteIdent(table)}`) ||
-    text.includes(` rename to ${quoteIdent(table)}`)
-      ? text
-      : '';
+  return async (session, table) => {
+    if (text.includes(nameOf(table)) || text.includes(` rename to ${quoteIdent(table.name)}`))
+      await session.query(raw(text));
+  };
 }
 
 export async function readRowFacts(
@@ -60,8 +58,7 @@ export async function readRowFacts(
     const { table } = change;
     try {
       await inDiscardedTransaction(session, {}, async () => {
-        const renames = prelude(table.schema, table.name);
-        if (renames !== '') await session.query(raw(renames));
+        await prelude(session, table);
         if (await isFilled(session, table)) nonEmpty.add(keyOf(table));
       });
       if (change.kind === 'set-not-null' && change.column.model.backfill !== null)

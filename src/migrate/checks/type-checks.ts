@@ -2,9 +2,10 @@
 // and whether the rows still satisfy their constraints afterwards.
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
+import { groupBy } from '../../lib/group-by.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
-import type { DesiredCheck, DesiredColumn, DesiredTable } from '../schema/desired.ts';
+import type { DesiredCheck, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql-text.ts';
@@ -20,7 +21,7 @@ import {
   SAMPLES,
   sampleValues,
 } from './samples.ts';
-import { checkUnique } from './unique-check.ts';
+import { checkUnique, uniquesOf } from './unique-check.ts';
 
 type LiveTypeChange = TypeChange & { readonly live: LiveTable };
 
@@ -40,11 +41,8 @@ export async function checkTypeChange(
   return { loss: casts.loss, others: await checkConvertedRows(session, change, converted) };
 }
 
-async function checkCast(
-  session: Queryable,
-  { table, live, column, liveColumn }: LiveTypeChange,
-): Promise<TypeChecks> {
-  const from = liveColumn.type;
+async function checkCast(session: Queryable, change: LiveTypeChange): Promise<TypeChecks> {
+  const { table, column } = change;
   const using = column.model.using ?? `${quoteIdent(column.name)}::${column.typeSql}`;
   await session.query(raw('savepoint svc_cast'));
   try {
@@ -52,19 +50,16 @@ async function checkCast(
   } catch (error) {
     if (!isDatabaseError(error, 'data_exception')) throw error;
     await session.query(raw('rollback to savepoint svc_cast'));
-    return { loss: null, others: [await failingCasts(session, table, column, from, using)] };
+    return { loss: null, others: [await failingCasts(session, change, using)] };
   }
-  const loss = column.model.using === null ? await checkLoss(session, table, live, column, from) : null;
-  return { loss, others: loss ? [] : await checkLength(session, table, live, column, from, using) };
+  const loss = column.model.using === null ? await checkLoss(session, change) : null;
+  return { loss, others: loss ? [] : await checkLength(session, change, using) };
 }
 
 // Casts that round or cut succeed silently: a value that a cast back does not restore would lose something.
 async function checkLoss(
   session: Queryable,
-  table: DesiredTable,
-  live: LiveTable,
-  column: DesiredColumn,
-  from: string,
+  { table, live, column, liveColumn: { type: from } }: LiveTypeChange,
 ): Promise<MigrationProblem | null> {
   const name = quoteIdent(column.name);
   const changed = `(${name}::${column.typeSql})::${from} is distinct from ${name}`;
@@ -96,10 +91,7 @@ async function checkLoss(
 // An explicit cast cuts what is too long; a value that is stored must fit.
 async function checkLength(
   session: Queryable,
-  table: DesiredTable,
-  live: LiveTable,
-  column: DesiredColumn,
-  from: string,
+  { table, live, column, liveColumn: { type: from } }: LiveTypeChange,
   using: string,
 ): Promise<MigrationProblem[]> {
   const shape = /^(character|bit)(?: varying)?\(\d+\)((?:\[\])*)$/.exec(column.type);
@@ -118,9 +110,7 @@ async function checkLength(
         'MIG-208',
         `${column.at}.${column.model.using === null ? 'type' : 'using'}`,
         `${from} → ${column.type}: ${counted(bad, 'value does', 'values do')} not fit (${quoted(values)})${keys}`,
-        column.model.using === null
-          ? `If cutting them is meant: using: "${name.replaceAll('"', '')}::${column.typeSql}"`
-          : `If cutting them is meant: using: "(${column.model.using})::${column.typeSql}"`,
+        `If cutting them is meant: using: "${column.model.using === null ? name.replaceAll('"', '') : `(${column.model.using})`}::${column.typeSql}"`,
       ),
     ];
   });
@@ -128,9 +118,7 @@ async function checkLength(
 
 async function failingCasts(
   session: Queryable,
-  table: DesiredTable,
-  column: DesiredColumn,
-  from: string,
+  { table, column, liveColumn: { type: from } }: LiveTypeChange,
   using: string,
 ): Promise<MigrationProblem> {
   // One attempt per row, each in a subtransaction of its own: slower, but it finds every value that fails.
@@ -188,11 +176,7 @@ async function checkConvertedRows(
     [...live.keys, ...live.indexes].some(
       (one) => ('kind' in one || one.unique) && one.columns.join() === columns.join(),
     );
-  const uniques = [
-    ...table.keys.map(({ columns }) => ({ columns, predicate: null })),
-    ...table.indexes.filter((index) => index.unique),
-  ];
-  for (const { columns, predicate } of uniques) {
+  for (const { columns, predicate } of uniquesOf(table)) {
     if (!columns.includes(column.name) || !columns.every((one) => live.columns.has(one))) continue;
     if (after.isKindred && isKnownKey(columns)) continue;
     await ask(() => checkUnique(session, table, columns, predicate?.sql ?? null, after.at, after.rows));
@@ -246,14 +230,11 @@ async function checkConvertedExpression(
 
 /** The columns that change their type, and the rows as they are once they have. */
 export class ConvertedRows {
-  readonly #byTable = new Map<string, TypeChange[]>();
+  readonly #byTable: ReadonlyMap<string, readonly TypeChange[]>;
 
   constructor(changes: readonly Change[]) {
-    for (const change of changes) {
-      if (change.kind !== 'change-type') continue;
-      const name = nameOf(change.table);
-      this.#byTable.set(name, [...(this.#byTable.get(name) ?? []), change]);
-    }
+    const typeChanges = changes.filter((change) => change.kind === 'change-type');
+    this.#byTable = groupBy(typeChanges, ({ table }) => nameOf(table));
   }
 
   has(table: DesiredTable, column: string): boolean {

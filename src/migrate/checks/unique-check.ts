@@ -1,10 +1,18 @@
 // Finds values that occur more than once where they may not.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { DesiredTable } from '../schema/desired.ts';
+import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { clip, counted, SAMPLES } from './samples.ts';
 import { nameOf } from '../schema/model.ts';
+
+/** Everything that must be unique in the table. */
+export function uniquesOf({ keys, indexes }: DesiredTable): Pick<DesiredIndex, 'columns' | 'predicate'>[] {
+  return [
+    ...keys.map(({ columns }) => ({ columns, predicate: null })),
+    ...indexes.filter((index) => index.unique),
+  ];
+}
 
 /** `rowsOf`: checked in place of the table itself. */
 export async function checkUnique(

@@ -4,7 +4,7 @@ import { inTransaction, type Queryable } from '../../postgres/owner-database.ts'
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { announceSchema } from '../state/applied-state.ts';
-import { tableKey, type SchemaModel } from '../schema/model.ts';
+import { nameOf, tableKey, type SchemaModel } from '../schema/model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
 import { formatCount } from '../checks/samples.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
@@ -54,7 +54,7 @@ async function locateObject(
     left join pg_attribute a on ${kind} = 'column' and a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relkind in ('r', 'p') and (n.nspname || '.' || c.relname || coalesce('.' || a.attname, '')) = ${name}`);
   if (!row) return null;
-  const table = `${quoteIdent(row.schema)}.${quoteIdent(row.table)}`;
+  const table = nameOf({ schema: row.schema, name: row.table });
   const counted = row.column === null ? 'count(*)' : `count(${quoteIdent(row.column)})`;
   const [values] = await session.query<{ values: string }>(
     raw(`select ${counted}::text as values from ${table}`),
@@ -158,7 +158,7 @@ function isHarmless(one: Retired, request: PruneRequest): boolean {
 }
 
 async function drop(session: Queryable, one: Retired): Promise<void> {
-  const table = `${quoteIdent(one.schema)}.${quoteIdent(one.table)}`;
+  const table = nameOf({ schema: one.schema, name: one.table });
   const statement =
     one.column === null
       ? `drop table ${table}`
@@ -170,11 +170,10 @@ async function drop(session: Queryable, one: Retired): Promise<void> {
     const detail = 'detail' in error && typeof error.detail === 'string' ? error.detail : error.message;
     throw new MigrationRefused([problem('MIG-304', one.identity, detail, 'Drop or change these first.')]);
   }
-  const name = [one.schema, one.table, ...(one.column === null ? [] : [one.column])].join('.');
-  const kind = one.column === null ? 'table' : 'column';
+  const key = tableKey(one.schema, one.table);
   await session.query(
     one.column === null
-      ? sql`delete from svc_meta.object where identity = ${`table ${name}`} or (kind = 'column' and starts_with(identity, ${`column ${name}.`}))`
-      : sql`delete from svc_meta.object where identity = ${`${kind} ${name}`}`,
+      ? sql`delete from svc_meta.object where identity = ${`table ${key}`} or (kind = 'column' and starts_with(identity, ${`column ${key}.`}))`
+      : sql`delete from svc_meta.object where identity = ${`column ${key}.${one.column}`}`,
   );
 }

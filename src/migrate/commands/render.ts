@@ -1,4 +1,5 @@
 // A plan for people, as SQL to run with another tool, and as JSON for machines.
+import { groupBy } from '../../lib/group-by.ts';
 import { shortHash } from '../schema/label.ts';
 import type { MigrationPlan } from '../make-plan.ts';
 import { renderProblems } from '../problem.ts';
@@ -23,7 +24,7 @@ export function renderPlan(plan: MigrationPlan, options: RenderOptions): string 
   const from = plan.parentHash === null ? 'an empty history' : plan.parentHash.slice(0, 8);
   const head = `svc migrate plan   ${options.database}   PostgreSQL ${Math.floor(plan.serverVersion / 10_000)}   file ${plan.schemaHash.slice(0, 8)} ← ${from}`;
   const lines = [paint('bold', head), ''];
-  for (const [group, steps] of grouped(plan.steps)) {
+  for (const [group, steps] of groupBy(plan.steps, groupOf)) {
     const place = options.locate(group);
     lines.push(`  ${paint('bold', group)}${place === null ? '' : `  ${paint('dim', place)}`}`);
     for (const step of steps) lines.push(`    ${renderStep(step, paint)}`);
@@ -53,16 +54,8 @@ function renderStep(step: Step, paint: Paint): string {
   return `${paint(SIGNS[step.sign], step.sign)} ${text.padEnd(56)} ${paint('dim', facts.join(' · '))}`;
 }
 
-function grouped(steps: readonly Step[]): Map<string, Step[]> {
-  const groups = new Map<string, Step[]>();
-  for (const step of steps) {
-    const name = /^(tables\.|rpc\.|storage\.)/.test(step.identity) ? groupOf(step.identity) : step.identity;
-    groups.set(name, [...(groups.get(name) ?? []), step]);
-  }
-  return groups;
-}
-
-function groupOf(identity: string): string {
+function groupOf({ identity }: Step): string {
+  if (!/^(tables\.|rpc\.|storage\.)/.test(identity)) return identity;
   return identity.split(/\.(?:fields|indexes|rls|ref)(?=[.[]|$)/)[0] ?? identity;
 }
 

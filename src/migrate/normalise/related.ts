@@ -1,6 +1,7 @@
 // Which declarations the server must read together: those asked for, what they name, and what names them. What the
 // shadow does not build is still found in the live schema, but not under `public.`. Including too much only costs time.
 // The policies of all buckets are one declaration.
+import { groupBy } from '../../lib/group-by.ts';
 import { quoteLiteral } from '../../postgres/sql.ts';
 import {
   tableKey,
@@ -52,9 +53,7 @@ export class RelatedDeclarations {
       if (chosen.has(item.key)) continue;
       if (this.#mentions(item, names)) chosen.add(item.key);
     }
-    const byName = new Map<string, Item[]>();
-    for (const item of this.#items)
-      if (item.name !== null) byName.set(item.name, [...(byName.get(item.name) ?? []), item]);
+    const byName = groupBy(this.#items, (item) => item.name);
     const unread = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#wordsOf(item));
     for (let words = unread.pop(); words !== undefined; words = unread.pop()) {
       for (const named of [...words].flatMap((word) => byName.get(word) ?? [])) {

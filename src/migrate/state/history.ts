@@ -27,24 +27,11 @@ export async function readHistory(session: Queryable, limit: number): Promise<Hi
 
 export type PastRun = { readonly id: string; readonly schemaHash: string; readonly model: SchemaModel };
 
-/** The newest finished run, or null. */
-export async function readCurrentRun(session: Queryable): Promise<PastRun | null> {
-  return readRun(session, null, null);
-}
-
-/** The run with this id, or the newest one whose file differs from the current one. */
-export async function readTargetRun(
+/** The finished run with this id, or the newest one, of a file with another hash if one is given. */
+export async function readRun(
   session: Queryable,
-  id: string | null,
-  currentHash: string,
-): Promise<PastRun | null> {
-  return readRun(session, id, currentHash);
-}
-
-async function readRun(
-  session: Queryable,
-  id: string | null,
-  otherThan: string | null,
+  id: string | null = null,
+  otherThan: string | null = null,
 ): Promise<PastRun | null> {
   const [row] = await session.query<{
     id: string;

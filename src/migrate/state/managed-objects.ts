@@ -102,12 +102,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-export type ObjectWrite = {
-  readonly identity: string;
-  readonly kind: ObjectRow['kind'];
-  readonly state: ObjectRow['state'];
+export type ObjectWrite = Readonly<Omit<ObjectRow, 'declared_hash'>> & {
   readonly declaredHash: string | null;
-  readonly definition: unknown;
 };
 
 export async function writeObjects(
