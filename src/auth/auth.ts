@@ -32,8 +32,8 @@ import { problems } from './problem.ts';
 import type { PasswordHasher } from './users/password.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH' | 'HEAD';
-type Action = (auth: AuthContext, request: AuthRequest) => Promise<Answer> | Answer;
-type UserAction = (auth: AuthContext, request: UserRequest) => Promise<Answer> | Answer;
+type Action = (request: AuthRequest) => Promise<Answer> | Answer;
+type UserAction = (request: UserRequest) => Promise<Answer> | Answer;
 
 type Route = readonly [Method | readonly Method[], string, ...Access];
 type Access =
@@ -163,9 +163,9 @@ async function answer(
   if (access !== 'none') requireApiKey(presented);
   if (access === 'admin') requireAdmin(presented);
   const request = await read();
-  if (access !== 'user') return await action(state, request);
+  if (access !== 'user') return await action(request);
   const signedIn = await requireUser(state, presented, request.now);
-  return await action(state, Object.assign(request, { signedIn }));
+  return await action(Object.assign(request, { signedIn }));
 }
 
 /** Mail delivery and cleaning, from when the server serves until it closes. */

@@ -37,7 +37,7 @@ export async function maintain(auth: AuthContext): Promise<number> {
   return await auth.db.transaction(async (db) => {
     if (!(await tryTransactionLock(db, 'authMaintenance'))) return 0;
     let removed = 0;
-    for (const { table, condition, key = 'id' } of expired(now, auth.settings().refreshExpirySeconds)) {
+    for (const { table, condition, key = 'id' } of expired(now, auth.settings().refreshTokenExpirySeconds)) {
       const rows = await db.query(sql`
         delete from auth.${raw(table)} where ${raw(key)} in (
           select ${raw(key)} from auth.${raw(table)} where ${condition} limit ${BATCH} for update skip locked)

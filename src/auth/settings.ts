@@ -32,10 +32,7 @@ export type MailSettings =
 /** `off` is for test suites; `auto` exempts callers on this machine from limits by address. */
 export type LimitMode = 'auto' | 'on' | 'off';
 
-type Same = 'jwtExpirySeconds' | 'allowSignup' | 'allowAnonymous' | 'redirectUrls';
-
-export type AuthSettings = Pick<AuthConfig, Same> & {
-  readonly refreshExpirySeconds: number;
+export type AuthSettings = Omit<AuthConfig, 'email' | 'oauth'> & {
   /** Whether an `auth.email` block exists: /otp and /magiclink are mounted only then. */
   readonly emailBlock: boolean;
   readonly verifyEmail: boolean;
@@ -55,23 +52,17 @@ export type AuthEnvironment = Readonly<Record<string, string | undefined>>;
 const MAILS_PER_HOUR = 1000;
 
 export function readAuthSettings(config: Config, env: AuthEnvironment, dev: boolean): AuthSettings {
-  const { auth, providers, server, project } = config;
+  const { providers, server, project } = config;
+  const { email, oauth, ...same } = config.auth;
   return {
-    jwtExpirySeconds: auth.jwtExpirySeconds,
-    refreshExpirySeconds: auth.refreshTokenExpirySeconds,
-    allowSignup: auth.allowSignup,
-    allowAnonymous: auth.allowAnonymous,
-    redirectUrls: auth.redirectUrls,
-    emailBlock: auth.email !== undefined,
-    verifyEmail: auth.email?.verifyEmail ?? false,
+    ...same,
+    emailBlock: email !== undefined,
+    verifyEmail: email?.verifyEmail ?? false,
     templates: Object.fromEntries(
-      (auth.email?.templates ?? []).map(({ name, subject, body }) => [name, { subject, body }]),
+      (email?.templates ?? []).map(({ name, subject, body }) => [name, { subject, body }]),
     ),
     oauth: Object.fromEntries(
-      auth.oauth.map((provider) => [
-        provider.name,
-        { ...provider, baseUrl: env[baseUrlVariable(provider.name)] },
-      ]),
+      oauth.map((provider) => [provider.name, { ...provider, baseUrl: env[baseUrlVariable(provider.name)] }]),
     ),
     mail: providers.email
       ? toMailSettings(providers.email, env)

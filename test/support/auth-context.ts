@@ -27,6 +27,7 @@ export function anAuthContext(world: AuthWorld, env: Readonly<Record<string, str
 
 export function anAuthRequest(world: AuthWorld): AuthRequest {
   return {
+    auth: anAuthContext(world),
     settings: readAuthSettings(world.config, {}, true),
     now: world.now(),
     method: 'GET',

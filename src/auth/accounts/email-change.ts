@@ -2,7 +2,6 @@
 // answered; at once where no mail is sent.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { recordAudit, type Origin } from '../audit.ts';
 import type { AuthRequest } from '../http/request.ts';
 import { problems } from '../problem.ts';
@@ -30,7 +29,6 @@ export async function isEmailTaken(db: Queryable, email: string, exceptUserId: s
 
 /** Mails the pending address, and the current one if there is one. */
 export async function mailEmailChange(
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   userId: string,
@@ -41,7 +39,7 @@ export async function mailEmailChange(
   // Only somebody signed in to the account asks for this.
   const common = { user, mail: 'email_change', link: 'email_change', flowStateId, revokes: false } as const;
   const mail = (token: TokenKind, to: string): Promise<void> =>
-    queueTokenMail(auth, db, request, { ...common, token, to });
+    queueTokenMail(db, request, { ...common, token, to });
   await mail('email_change_token_new', user.email_change ?? '');
   if (user.email) await mail('email_change_token_current', user.email);
 }

@@ -17,7 +17,6 @@ import { sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import { lockSignedIn, type SignedInIds } from '../access.ts';
 import { recordAudit, type AuditAction } from '../audit.ts';
-import type { AuthContext } from '../auth-context.ts';
 import type { AuthRequest } from '../http/request.ts';
 import { asProblem, problems } from '../problem.ts';
 import type { ProviderProfile } from '../provider/provider.ts';
@@ -50,18 +49,13 @@ export type LinkOrder = {
 };
 
 /**
- * The caller commits in both cases: a refusal may leave a new account behind whose address waits for confirmation.
+ * The id of the user, or the refusal. The caller commits in both cases: a refusal may leave a new account behind whose
+ * address waits for confirmation.
  */
-export type LinkOutcome =
-  | { readonly kind: 'user'; readonly userId: string }
-  | { readonly kind: 'refused'; readonly problem: Problem };
-
-const asUser = (userId: string): LinkOutcome => ({ kind: 'user', userId });
-const refused = (problem: Problem): LinkOutcome => ({ kind: 'refused', problem });
+export type LinkOutcome = string | Problem;
 
 /** One profile that looks for its account. */
 type Attempt = {
-  readonly auth: AuthContext;
   readonly db: Queryable;
   readonly request: AuthRequest;
   readonly now: Date;
@@ -74,12 +68,12 @@ type Attempt = {
 };
 
 export async function resolveIdentity(
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   order: LinkOrder,
 ): Promise<LinkOutcome> {
-  const attempt = { auth, db, request, now: request.now, order, ...readEmails(order.profile) };
+  const { auth } = request;
+  const attempt = { db, request, now: request.now, order, ...readEmails(order.profile) };
   if (order.linking) return await linkToSignedIn(attempt, order.linking);
   if (order.inviteTokenHash !== undefined) return await acceptInvite(attempt, order.inviteTokenHash);
   const owner = await ownerOfIdentity(db, order);
@@ -131,12 +125,12 @@ async function matchByVerified({ db, verified }: Attempt): Promise<UserRow | und
 async function signInOwner(attempt: Attempt, user: UserRow): Promise<LinkOutcome> {
   const { db, request, now, order, verified } = attempt;
   const { provider, profile } = order;
-  if (isBanned(user, now) || user.deleted_at) return refused(problems.userBanned(403));
+  if (isBanned(user, now) || user.deleted_at) return problems.userBanned(403);
   await db.query(sql`
     update auth.identities set identity_data = ${JSON.stringify(profile.claims)}, last_sign_in_at = ${now}, updated_at = ${now}
     where provider = ${provider} and provider_id = ${profile.subject}`);
   await mergeClaims(attempt, user);
-  if (user.email === null || user.email_confirmed_at) return asUser(user.id);
+  if (user.email === null || user.email_confirmed_at) return user.id;
   const hasOthers = hasOtherCredentials(user, order);
   if (verified.includes(user.email)) {
     // `user` is from before this sign-in, whose own profile must not count as the proof.
@@ -145,14 +139,14 @@ async function signInOwner(attempt: Attempt, user: UserRow): Promise<LinkOutcome
       await attachIdentity(attempt, user.id);
     }
     await markProven(db, await readUser(db, user.id), now);
-    return asUser(user.id);
+    return user.id;
   }
   if (!request.settings.verifyEmail) {
     await updateUser(db, user.id, now, { email_confirmed_at: now });
-    return asUser(user.id);
+    return user.id;
   }
   await mailConfirmation(attempt, await readUser(db, user.id), hasOthers);
-  return refused(problems.providerEmailUnverified(provider));
+  return problems.providerEmailUnverified(provider);
 }
 
 /** Whether something besides this identity and the mailbox signs in to the account. */
@@ -165,7 +159,7 @@ function hasOtherCredentials(user: UserRow, { provider, profile }: LinkOrder): b
 /** The provider vouches for an address that has an account. */
 async function joinByAddress(attempt: Attempt, user: UserRow): Promise<LinkOutcome> {
   const { db, now, verified } = attempt;
-  if (isBanned(user, now) || user.deleted_at) return refused(problems.userBanned(403));
+  if (isBanned(user, now) || user.deleted_at) return problems.userBanned(403);
   if (!isProven(user)) {
     // Whoever made this account never proved the mailbox; whoever signs in now has.
     await revokeUnverifiedCredentials(db, user, now);
@@ -175,7 +169,7 @@ async function joinByAddress(attempt: Attempt, user: UserRow): Promise<LinkOutco
   const linked = await attachIdentity(attempt, user.id);
   if (user.email !== null && verified.includes(user.email)) await markProven(db, linked, now);
   await recordLink(attempt, 'identity_linked', user);
-  return asUser(user.id);
+  return user.id;
 }
 
 /** Neither the identity nor a verified address has an account. */
@@ -186,9 +180,9 @@ async function createUser(attempt: Attempt): Promise<LinkOutcome> {
   if (primary !== undefined && (await findUserByEmail(db, primary))) {
     // Verified, so the account was made after `matchByVerified` looked: the caller tries again and finds it.
     if (isPrimaryVerified) throw problems.emailExists();
-    return refused(problems.providerEmailTaken(provider));
+    return problems.providerEmailTaken(provider);
   }
-  if (!request.settings.allowSignup) return refused(problems.signupDisabled());
+  if (!request.settings.allowSignup) return problems.signupDisabled();
   const id = randomUUID();
   const isConfirmed = primary !== undefined && (isPrimaryVerified || !request.settings.verifyEmail);
   await insertUser(db, now, {
@@ -205,10 +199,10 @@ async function createUser(attempt: Attempt): Promise<LinkOutcome> {
   const user = await readUser(db, id);
   if (primary === undefined || isConfirmed) {
     await recordLink(attempt, 'user_signedup', user);
-    return asUser(id);
+    return id;
   }
   await mailConfirmation(attempt, user, false);
-  return refused(problems.providerEmailUnverified(provider));
+  return problems.providerEmailUnverified(provider);
 }
 
 /**
@@ -238,10 +232,9 @@ export const factorNeededToLink = (): Problem =>
 async function linkToSignedIn(attempt: Attempt, linking: SignedInIds): Promise<LinkOutcome> {
   const { db, request, now, order, primary, isPrimaryVerified } = attempt;
   const user = await findLinkTarget(db, order, linking, now);
-  if (user instanceof Problem) return refused(user);
+  if (user instanceof Problem) return user;
   const newEmail = user.email === null ? primary : undefined;
-  if (newEmail !== undefined && (await isEmailTaken(db, newEmail, user.id)))
-    return refused(problems.emailExists(400));
+  if (newEmail !== undefined && (await isEmailTaken(db, newEmail, user.id))) return problems.emailExists(400);
   const isConfirmed = isPrimaryVerified || !request.settings.verifyEmail;
   const mustConfirm = newEmail !== undefined && !isConfirmed;
   const email: UserChange =
@@ -255,9 +248,9 @@ async function linkToSignedIn(attempt: Attempt, linking: SignedInIds): Promise<L
   await updateUser(db, user.id, now, { is_anonymous: mustConfirm && user.is_anonymous, ...email });
   const linked = await attachIdentity(attempt, user.id);
   await recordLink(attempt, 'identity_linked', user);
-  if (!mustConfirm) return asUser(user.id);
+  if (!mustConfirm) return user.id;
   await mailConfirmation(attempt, linked, false);
-  return refused(problems.emailNotConfirmed(422));
+  return problems.emailNotConfirmed(422);
 }
 
 /** An invitation is accepted with a provider that vouches for the invited address. */
@@ -267,17 +260,17 @@ async function acceptInvite(attempt: Attempt, tokenHash: string): Promise<LinkOu
     select user_id from auth.one_time_tokens
     where token_hash = ${tokenHash} and token_type = 'confirmation_token' and expires_at > ${now} for update`);
   const user = row ? await lockUser(db, row.user_id) : undefined;
-  if (!user?.email) return refused(problems.inviteNotFound());
-  if (isBanned(user, now)) return refused(problems.userBanned(403));
+  if (!user?.email) return problems.inviteNotFound();
+  if (isBanned(user, now)) return problems.userBanned(403);
   if (!verified.includes(user.email)) {
-    return refused(problems.validationFailed('Invited email does not match emails from external provider'));
+    return problems.validationFailed('Invited email does not match emails from external provider');
   }
-  if (await ownerOfIdentity(db, order)) return refused(problems.identityOfAnother());
+  if (await ownerOfIdentity(db, order)) return problems.identityOfAnother();
   if (!isProven(user)) await revokeUnverifiedCredentials(db, user, now);
   await markProven(db, await attachIdentity(attempt, user.id), now);
   await voidAllTokens(db, user.id);
   await recordLink(attempt, 'invite_accepted', user);
-  return asUser(user.id);
+  return user.id;
 }
 
 async function recordLink(attempt: Attempt, action: AuditAction, user: UserRow): Promise<void> {
@@ -308,12 +301,12 @@ async function mergeClaims({ db, now, order }: Attempt, user: UserRow): Promise<
 }
 
 async function mailConfirmation(attempt: Attempt, user: UserRow, revokes: boolean): Promise<void> {
-  const { auth, db, request, now } = attempt;
+  const { db, request, now } = attempt;
   const { email: to } = user;
   if (!request.settings.mail || to === null) return;
   try {
-    await auth.limiter.mailRequest(db, request, 'confirmation', to);
-    await queueConfirmation(auth, db, request, { user, to, revokes });
+    await request.auth.limiter.mailRequest(db, request, 'confirmation', to);
+    await queueConfirmation(db, request, { user, to, revokes });
   } catch (error) {
     // Too many mails, or one less than a minute ago: the answer is the same.
     if (error instanceof Problem && error.status === 429) return;

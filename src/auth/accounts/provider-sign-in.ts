@@ -12,28 +12,25 @@ import { resolveIdentity, type LinkOrder } from './identity-link.ts';
 
 /** Finds or makes the account of a profile and opens a session. */
 export async function signInWithProfile(
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   order: LinkOrder,
 ): Promise<TokenResponse | Problem> {
-  const outcome = await resolveIdentity(auth, db, request, order);
-  if (outcome.kind === 'refused') return outcome.problem;
-  return await signIn(auth, db, request, outcome.userId, 'oauth');
+  const found = await resolveIdentity(db, request, order);
+  return found instanceof Problem ? found : await signIn(db, request, found, 'oauth');
 }
 
 /** Links the identity a pending flow holds, and opens a session. */
 export async function signInWithPendingLink(
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   flow: FlowRow,
 ): Promise<TokenResponse | Problem> {
-  const profile = openProfile(auth, flow);
+  const profile = openProfile(request.auth, flow);
   const linking = linkingOf(flow);
   if (!profile || !linking) return problems.flowStateNotFound();
   const { provider_type: provider, email_optional: emailOptional } = flow;
-  return await signInWithProfile(auth, db, request, { provider, profile, emailOptional, linking });
+  return await signInWithProfile(db, request, { provider, profile, emailOptional, linking });
 }
 
 /** The user who links. A flow without a session is refused like one whose session has ended. */

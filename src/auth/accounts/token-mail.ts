@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto';
 import type { MailKind } from '../../config/schema/names.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { chooseTarget } from '../http/redirect.ts';
 import type { AuthRequest } from '../http/request.ts';
 import { composeMail } from '../mail/compose.ts';
@@ -44,7 +43,6 @@ const FLOW_METHOD: Readonly<Record<LinkType, SignInMethod>> = {
 };
 
 export async function prepareToken(
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   order: TokenOrder,
@@ -56,7 +54,7 @@ export async function prepareToken(
   const flowStateId =
     order.flowStateId ?? (link && challenge && (await startEmailFlow(db, now, user, challenge, link)));
   const issue = { userId: user.id, kind: order.token, email: to, flowStateId, revokes, now };
-  const issued = await issueOneTimeToken(auth, db, issue);
+  const issued = await issueOneTimeToken(request.auth, db, issue);
   const redirect = target === undefined ? '' : `&redirect_to=${readable(target)}`;
   const actionLink = `${authUrl}/verify?token=${issued.token}&type=${link ?? ''}${redirect}`;
   return { ...issued, target, actionLink };
@@ -83,26 +81,21 @@ export async function startEmailFlow(
 
 /** The mail that confirms the address of a sign-up. */
 export async function queueConfirmation(
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   order: Pick<TokenMail, 'user' | 'to' | 'challenge' | 'revokes'>,
 ): Promise<void> {
   // An invitation stays valid when somebody asks for a confirmation to its address.
   const token = order.user.invited_at ? 'recovery_token' : 'confirmation_token';
-  await queueTokenMail(auth, db, request, { ...order, mail: 'confirm', link: 'signup', token });
+  await queueTokenMail(db, request, { ...order, mail: 'confirm', link: 'signup', token });
 }
 
 /** Prepares and queues a mail; the caller wakes the outbox after the commit. */
-export async function queueTokenMail(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
-  order: TokenMail,
-): Promise<void> {
+export async function queueTokenMail(db: Queryable, request: AuthRequest, order: TokenMail): Promise<void> {
+  const { auth } = request;
   // Invitations are the admin's own; all other mails count towards the limit of the instance.
   if (order.mail !== 'invite') await auth.limiter.mailSent(db, request);
-  const { token, code, actionLink, target } = await prepareToken(auth, db, request, order);
+  const { token, code, actionLink, target } = await prepareToken(db, request, order);
   const { user, to, link, mail: kind } = order;
   const values = {
     ...(link && { ConfirmationURL: actionLink, TokenHash: token, RedirectTo: target ?? '' }),

@@ -1,6 +1,5 @@
 // GET /authorize and /user/identities/authorize: begins a flow and sends the browser to the provider.
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { AuthContext } from '../auth-context.ts';
 import { hashSecret, insertFlow, parseChallenge, type NewFlow } from '../sessions/flow-state.ts';
 import { idsOf, type UserRequest } from '../access.ts';
 import { factorNeededToLink } from '../accounts/identity-link.ts';
@@ -11,17 +10,17 @@ import { json, redirectTo, type Answer, type AuthRequest } from '../http/request
 import { stateCookie } from '../http/state-cookie.ts';
 import { hasVerifiedFactor } from '../users/user.ts';
 
-export async function authorize(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { url, state } = await begin(auth, request, undefined);
+export async function authorize(request: AuthRequest): Promise<Answer> {
+  const { url, state } = await begin(request, undefined);
   const answer = redirectTo(307, url);
   return { ...answer, headers: { ...answer.headers, 'set-cookie': stateCookie(state, request.authUrl) } };
 }
 
 /** For a signed-in user who adds an identity; the client gets the URL and navigates itself. */
-export async function authorizeLink(auth: AuthContext, request: UserRequest): Promise<Answer> {
+export async function authorizeLink(request: UserRequest): Promise<Answer> {
   const { user, session } = request.signedIn;
   if (hasVerifiedFactor(user) && session.aal === 'aal1') throw factorNeededToLink();
-  const { url, state } = await begin(auth, request, idsOf(request.signedIn));
+  const { url, state } = await begin(request, idsOf(request.signedIn));
   const answer = request.query.filled('skip_http_redirect') === 'true' ? json({ url }) : redirectTo(302, url);
   // Lost when an application on another site calls without cookies: then the confirm page asks.
   return { ...answer, headers: { ...answer.headers, 'set-cookie': stateCookie(state, request.authUrl) } };
@@ -50,11 +49,10 @@ const RESERVED: ReadonlySet<string> = new Set([
 ]);
 
 async function begin(
-  auth: AuthContext,
   request: AuthRequest,
   linking: NewFlow['linking'],
 ): Promise<{ readonly url: string; readonly state: string }> {
-  const { query, now, settings } = request;
+  const { auth, query, now, settings } = request;
   const name = query.filled('provider');
   if (name === undefined) throw problems.validationFailed('Unsupported provider: missing provider');
   const provider = auth.providers.find(name);

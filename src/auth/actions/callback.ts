@@ -17,7 +17,8 @@ import type { CallbackParameters, FlowSecrets, Provider, ProviderSignIn } from '
 import { issueCode, OAUTH_FLOW_MS, spendState, type FlowRow } from '../sessions/flow-state.ts';
 import { signIn, type TokenResponse } from '../sessions/session.ts';
 
-export async function callback(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+export async function callback(request: AuthRequest): Promise<Answer> {
+  const { auth } = request;
   const parameters = readParameters(request);
   const { state, error, error_description } = parameters;
   // A POST must become a GET: 302 would let the browser post the provider's form to the application.
@@ -47,7 +48,7 @@ export async function callback(auth: AuthContext, request: AuthRequest): Promise
   const provider = auth.providers.find(flow.provider_type);
   const signedIn = provider && (await askProvider(auth, provider, flow, parameters));
   if (!signedIn) return fail(problems.unexpectedFailure('Unable to exchange external code'), flow);
-  const ended = await finish(auth, request, flow, provider, signedIn, state);
+  const ended = await finish(request, flow, provider, signedIn, state);
   if (ended instanceof Problem) return fail(ended, flow);
   if ('question' in ended) return linkPage(request, ended.question);
   if ('code' in ended) return endWithCode(end, ended.code);
@@ -98,13 +99,13 @@ type Ended =
   | { readonly question: LinkQuestion };
 
 async function finish(
-  auth: AuthContext,
   request: AuthRequest,
   flow: FlowRow,
   provider: Provider,
   signedIn: ProviderSignIn,
   state: string,
 ): Promise<Ended | Problem> {
+  const { auth } = request;
   const linking = linkingOf(flow);
   const order = {
     provider: provider.name,
@@ -117,14 +118,14 @@ async function finish(
   try {
     return await transactionWithRetry(auth, async (db): Promise<Ended | Problem> => {
       if (linking && !mayLinkAtOnce)
-        return await holdLink(auth, db, request, flow, { ...order, linking }, signedIn);
-      const outcome = await resolveIdentity(auth, db, request, order);
-      if (outcome.kind === 'refused') return outcome.problem;
+        return await holdLink(db, request, flow, { ...order, linking }, signedIn);
+      const userId = await resolveIdentity(db, request, order);
+      if (userId instanceof Problem) return userId;
       if (flow.code_challenge !== null) {
-        const code = await issueCode(auth, db, flow.id, outcome.userId, request.now, signedIn);
+        const code = await issueCode(auth, db, flow.id, userId, request.now, signedIn);
         return code === undefined ? problems.flowStateNotFound(422) : { code };
       }
-      const tokens = await signIn(auth, db, request, outcome.userId, 'oauth');
+      const tokens = await signIn(db, request, userId, 'oauth');
       return tokens instanceof Problem ? tokens : { tokens };
     });
   } catch (error) {
@@ -139,9 +140,8 @@ async function finish(
  * verifier; without it, the person in this browser is shown whose account it is, and asked.
  */
 async function holdLink(
-  auth: AuthContext,
   db: Queryable,
-  { now, authUrl }: AuthRequest,
+  { auth, now, authUrl }: AuthRequest,
   flow: FlowRow,
   order: LinkOrder & { readonly linking: SignedInIds },
   signedIn: ProviderSignIn,

@@ -1,7 +1,6 @@
 // POST /user/identities/confirm: the button on the page that asks before an identity is linked.
 import { Problem } from '../../problem/problem.ts';
 import { signInWithPendingLink, transactionWithRetry } from '../accounts/provider-sign-in.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { endWithProblem, endWithTokens, flowEnd } from '../http/flow-end.ts';
 import type { Answer, AuthRequest } from '../http/request.ts';
 import { hasLinkCookie } from '../http/state-cookie.ts';
@@ -9,7 +8,8 @@ import { problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { openProviderTokens, takePendingLink } from '../sessions/flow-state.ts';
 
-export async function confirmLink(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+export async function confirmLink(request: AuthRequest): Promise<Answer> {
+  const { auth } = request;
   await auth.limiter.byAddress(BUCKETS.verify, request);
   const code = request.body.filled('code') ?? '';
   const noFlow = (): Answer => endWithProblem(flowEnd(request, undefined, 303), problems.flowStateNotFound());
@@ -17,7 +17,7 @@ export async function confirmLink(auth: AuthContext, request: AuthRequest): Prom
   if (!hasLinkCookie(request, code)) return noFlow();
   const { flow, tokens } = await transactionWithRetry(auth, async (db) => {
     const taken = await takePendingLink(db, code, request.now);
-    return { flow: taken, tokens: taken && (await signInWithPendingLink(auth, db, request, taken)) };
+    return { flow: taken, tokens: taken && (await signInWithPendingLink(db, request, taken)) };
   });
   if (!flow || !tokens) return noFlow();
   const end = flowEnd(request, flow.referrer, 303);

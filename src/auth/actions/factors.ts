@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import {
   CHALLENGE_LIFETIME_MS,
@@ -22,8 +21,8 @@ import { json, type Answer } from '../http/request.ts';
 import { issueTokens, loadSessionAndUser, openSessionKey } from '../sessions/session.ts';
 import type { FactorRow } from '../users/user.ts';
 
-export async function enroll(auth: AuthContext, request: UserRequest): Promise<Answer> {
-  const { body, now, signedIn } = request;
+export async function enroll(request: UserRequest): Promise<Answer> {
+  const { auth, body, now, signedIn } = request;
   const { user } = signedIn;
   if (user.is_anonymous) throw problems.anonymousRefused();
   const type = body.filled('factor_type');
@@ -59,8 +58,8 @@ export async function enroll(auth: AuthContext, request: UserRequest): Promise<A
   });
 }
 
-export async function challenge(auth: AuthContext, request: UserRequest): Promise<Answer> {
-  const { now } = request;
+export async function challenge(request: UserRequest): Promise<Answer> {
+  const { auth, now } = request;
   const { user } = request.signedIn;
   const factor = findOwnFactor(request);
   await auth.limiter.byKey(BUCKETS.mfa, user.id, request);
@@ -80,8 +79,8 @@ export async function challenge(auth: AuthContext, request: UserRequest): Promis
   });
 }
 
-export async function verifyFactor(auth: AuthContext, request: UserRequest): Promise<Answer> {
-  const { body, now } = request;
+export async function verifyFactor(request: UserRequest): Promise<Answer> {
+  const { auth, body, now } = request;
   const { user, session: current } = request.signedIn;
   const factor = findOwnFactor(request);
   if (factor.factor_type !== 'totp') throw problems.factorKindDisabled(factor.factor_type, 'verify');
@@ -105,7 +104,7 @@ export async function verifyFactor(auth: AuthContext, request: UserRequest): Pro
   const session = raised?.session;
   const key = session ? openSessionKey(auth, session) : undefined;
   if (!raised || !session || !key) throw problems.sessionNotFound();
-  return json(await issueTokens(auth, request, { user: raised.user, session, key }));
+  return json(await issueTokens(request, { user: raised.user, session, key }));
 }
 
 async function checkChallenge(db: Queryable, id: string, factorId: string, now: Date): Promise<void> {
@@ -146,8 +145,8 @@ async function raise(
   await recordAudit(db, request, 'verification_attempted', user, traits);
 }
 
-export async function unenroll(auth: AuthContext, request: UserRequest): Promise<Answer> {
-  const { now, signedIn } = request;
+export async function unenroll(request: UserRequest): Promise<Answer> {
+  const { auth, now, signedIn } = request;
   const factor = findOwnFactor(request);
   await auth.db.transaction(async (db) => {
     const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));

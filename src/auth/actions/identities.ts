@@ -11,8 +11,8 @@ import { problems } from '../problem.ts';
 import { EMPTY, type Answer } from '../http/request.ts';
 import { syncProviders, updateUser, type IdentityRow, type UserRow } from '../users/user.ts';
 
-export async function unlinkIdentity(auth: AuthContext, request: UserRequest): Promise<Answer> {
-  const { now, signedIn } = request;
+export async function unlinkIdentity(request: UserRequest): Promise<Answer> {
+  const { auth, now, signedIn } = request;
   const id = parsePathUuid(request.path['id'], 'identity_id');
   await auth.db.transaction(async (db) => {
     const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));

@@ -1,12 +1,11 @@
 // What describes the service: /settings, /health, the key set and the discovery document.
 import { OAUTH_PROVIDERS } from '../../config/schema/names.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { json, type Answer, type AuthRequest } from '../http/request.ts';
 
 /** Former names of providers, which clients still look for. */
 const FORMER_PROVIDERS = ['linkedin', 'slack', 'snapchat'];
 
-export function settings(_auth: AuthContext, { settings: current }: AuthRequest): Answer {
+export function settings({ settings: current }: AuthRequest): Answer {
   const listed = [...OAUTH_PROVIDERS, ...FORMER_PROVIDERS].sort();
   const providers = [...new Set([...listed, ...Object.keys(current.oauth)])];
   return json({
@@ -36,11 +35,11 @@ export function health(): Answer {
 
 const PUBLIC = { 'cache-control': 'public, max-age=600', pragma: 'cache' } as const;
 
-export function jwks(auth: AuthContext): Answer {
+export function jwks({ auth }: AuthRequest): Answer {
   return json({ keys: auth.signingKeys.publicKeys }, PUBLIC);
 }
 
-export function openidConfiguration(_auth: AuthContext, { authUrl }: AuthRequest): Answer {
+export function openidConfiguration({ authUrl }: AuthRequest): Answer {
   return json(
     {
       issuer: authUrl,

@@ -1,7 +1,6 @@
 // POST /otp and /magiclink: a mail with a link and a code. Enabled by an `auth.email` block; without a mail provider the
 // answer is the same and nothing happens.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { parseEmail } from '../users/email-address.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
@@ -15,8 +14,8 @@ import { queueTokenMail } from '../accounts/token-mail.ts';
 import { hasCredentials, isProven, signUpMetadata } from '../accounts/email-ownership.ts';
 import { findUserByEmail, readUser, insertEmailUser, updateUser, type UserRow } from '../users/user.ts';
 
-export async function otp(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, settings } = request;
+export async function otp(request: AuthRequest): Promise<Answer> {
+  const { auth, body, settings } = request;
   if (!settings.emailBlock) throw problems.emailSignInDisabled();
   await auth.limiter.byAddress(BUCKETS.otp, request);
   const hasEmail = body.filled('email') !== undefined;
@@ -28,18 +27,18 @@ export async function otp(auth: AuthContext, request: AuthRequest): Promise<Answ
   if (body.filled('channel') !== undefined) {
     throw problems.validationFailed('Channel should only be specified with Phone OTP');
   }
-  return await sendOtp(auth, request, body.flag('create_user') ?? true);
+  return await sendOtp(request, body.flag('create_user') ?? true);
 }
 
 /** An older alias, which always creates the user. */
-export async function magiclink(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, settings } = request;
+export async function magiclink(request: AuthRequest): Promise<Answer> {
+  const { auth, body, settings } = request;
   if (!settings.emailBlock) throw problems.emailSignInDisabled();
   await auth.limiter.byAddress(BUCKETS.otp, request);
   if (body.filled('email') === undefined) {
     throw problems.unprocessable('Password recovery requires an email');
   }
-  return await sendOtp(auth, request, true);
+  return await sendOtp(request, true);
 }
 
 type Order = {
@@ -49,21 +48,21 @@ type Order = {
   readonly creates: boolean;
 };
 
-async function sendOtp(auth: AuthContext, request: AuthRequest, creates: boolean): Promise<Answer> {
-  const { body, settings } = request;
+async function sendOtp(request: AuthRequest, creates: boolean): Promise<Answer> {
+  const { auth, body, settings } = request;
   const email = parseEmail(body.text('email'));
   const challenge = parseChallenge(body);
   const data = mergeMetadata({}, body.object('data'));
   if (!settings.mail) return EMPTY;
   await withMinimumDuration(() =>
-    auth.db.transaction((db) => mailOtp(auth, db, request, { email, data, challenge, creates })),
+    auth.db.transaction((db) => mailOtp(db, request, { email, data, challenge, creates })),
   );
   auth.outbox.wake();
   return EMPTY;
 }
 
-async function mailOtp(auth: AuthContext, db: Queryable, request: AuthRequest, order: Order): Promise<void> {
-  const { now, settings } = request;
+async function mailOtp(db: Queryable, request: AuthRequest, order: Order): Promise<void> {
+  const { auth, now, settings } = request;
   await auth.limiter.mailRequest(db, request, 'recovery', order.email);
   const known = await findUserByEmail(db, order.email);
   const user = known ?? (await createForOtp(db, request, order));
@@ -76,7 +75,7 @@ async function mailOtp(auth: AuthContext, db: Queryable, request: AuthRequest, o
   }
   const sentAt = confirms ? { confirmation_sent_at: now } : { recovery_sent_at: now };
   await updateUser(db, user.id, now, sentAt);
-  await queueTokenMail(auth, db, request, {
+  await queueTokenMail(db, request, {
     user,
     mail: confirms ? 'confirm' : 'magic_link',
     link: confirms ? 'signup' : 'magiclink',

@@ -2,13 +2,12 @@
 import type { UserRequest } from '../access.ts';
 import { queueTokenMail } from '../accounts/token-mail.ts';
 import { recordAudit } from '../audit.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { EMPTY, type Answer } from '../http/request.ts';
 import { problems } from '../problem.ts';
 import { updateUser } from '../users/user.ts';
 
-export async function reauthenticate(auth: AuthContext, request: UserRequest): Promise<Answer> {
-  const { now, settings } = request;
+export async function reauthenticate(request: UserRequest): Promise<Answer> {
+  const { auth, now, settings } = request;
   const { user } = request.signedIn;
   const { email: to } = user;
   if (!to)
@@ -19,7 +18,7 @@ export async function reauthenticate(auth: AuthContext, request: UserRequest): P
     await auth.limiter.mailRequest(db, request, 'reauthentication', to);
     await updateUser(db, user.id, now, { reauthentication_sent_at: now });
     const mail = { mail: 'reauthentication', token: 'reauthentication_token' } as const;
-    await queueTokenMail(auth, db, request, { ...mail, user, to, revokes: false });
+    await queueTokenMail(db, request, { ...mail, user, to, revokes: false });
     await recordAudit(db, request, 'user_reauthenticate_requested', user);
   });
   auth.outbox.wake();

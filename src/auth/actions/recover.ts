@@ -1,7 +1,6 @@
 // POST /recover: a mail that signs in to choose a new password. The answer is the same for every address.
 import { queueTokenMail } from '../accounts/token-mail.ts';
 import { recordAudit } from '../audit.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
 import { problems } from '../problem.ts';
@@ -10,8 +9,8 @@ import { parseChallenge } from '../sessions/flow-state.ts';
 import { parseEmail } from '../users/email-address.ts';
 import { findUserByEmail, updateUser } from '../users/user.ts';
 
-export async function recover(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, settings, now } = request;
+export async function recover(request: AuthRequest): Promise<Answer> {
+  const { auth, body, settings, now } = request;
   await auth.limiter.byAddress(BUCKETS.recover, request);
   if (body.filled('email') === undefined)
     throw problems.validationFailed('Password recovery requires an email');
@@ -25,7 +24,7 @@ export async function recover(auth: AuthContext, request: AuthRequest): Promise<
       if (!user) return;
       await updateUser(db, user.id, now, { recovery_sent_at: now });
       const mail = { mail: 'recovery', link: 'recovery', token: 'recovery_token' } as const;
-      await queueTokenMail(auth, db, request, { ...mail, user, to, challenge, revokes: true });
+      await queueTokenMail(db, request, { ...mail, user, to, challenge, revokes: true });
       await recordAudit(db, request, 'user_recovery_requested', user);
     }),
   );

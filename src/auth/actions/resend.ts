@@ -1,6 +1,5 @@
 // POST /resend: sends the mail of a sign-up or of an email change again, with new secrets.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { mailEmailChange } from '../accounts/email-change.ts';
 import { parseEmail } from '../users/email-address.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
@@ -12,8 +11,8 @@ import { queueConfirmation } from '../accounts/token-mail.ts';
 import { hasForeignCredentials } from '../accounts/email-ownership.ts';
 import { findUserByEmail, updateUser, type UserRow } from '../users/user.ts';
 
-export async function resend(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, settings } = request;
+export async function resend(request: AuthRequest): Promise<Answer> {
+  const { auth, body, settings } = request;
   await auth.limiter.byAddress(BUCKETS.resend, request);
   const type = body.filled('type');
   if (type === undefined || !['signup', 'email_change', 'sms', 'phone_change'].includes(type)) {
@@ -37,7 +36,7 @@ export async function resend(auth: AuthContext, request: AuthRequest): Promise<A
     auth.db.transaction(async (db) => {
       await auth.limiter.mailRequest(db, request, kind, email);
       const user = await findUserByEmail(db, email);
-      if (user) await send(auth, db, request, user, challenge);
+      if (user) await send(db, request, user, challenge);
     }),
   );
   auth.outbox.wake();
@@ -45,25 +44,24 @@ export async function resend(auth: AuthContext, request: AuthRequest): Promise<A
 }
 
 type Send = (
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   user: UserRow,
   challenge: Challenge | undefined,
 ) => Promise<void>;
 
-const mailConfirmation: Send = async (auth, db, request, user, challenge) => {
+const mailConfirmation: Send = async (db, request, user, challenge) => {
   if (user.email_confirmed_at || user.email === null) return;
   await updateUser(db, user.id, request.now, { confirmation_sent_at: request.now });
   // Anybody may ask for the mail: it confirms the sign-up's password only when the account holds nothing else.
   const revokes = user.encrypted_password === null || hasForeignCredentials(user);
-  await queueConfirmation(auth, db, request, { user, to: user.email, challenge, revokes });
+  await queueConfirmation(db, request, { user, to: user.email, challenge, revokes });
 };
 
-const mailChange: Send = async (auth, db, request, user, challenge) => {
+const mailChange: Send = async (db, request, user, challenge) => {
   if (!user.email_change) return;
   // Both sides start over: the secrets of the first mails are replaced.
   const change = { email_change_sent_at: request.now, email_change_confirm_status: 0 };
   await updateUser(db, user.id, request.now, change);
-  await mailEmailChange(auth, db, request, user.id, challenge);
+  await mailEmailChange(db, request, user.id, challenge);
 };

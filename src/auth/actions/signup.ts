@@ -7,7 +7,6 @@ import { dropPassword, hasForeignCredentials, isProven } from '../accounts/email
 import { isTaken } from '../accounts/provider-sign-in.ts';
 import { queueConfirmation, queueTokenMail } from '../accounts/token-mail.ts';
 import { recordAudit } from '../audit.ts';
-import type { AuthContext } from '../auth-context.ts';
 import type { JsonObject } from '../fields.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { json, type Answer, type AuthRequest } from '../http/request.ts';
@@ -31,15 +30,15 @@ import {
   type UserRow,
 } from '../users/user.ts';
 
-export async function signup(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+export async function signup(request: AuthRequest): Promise<Answer> {
   const { body } = request;
   const isAnonymous = body.filled('email') === undefined && body.filled('phone') === undefined;
-  if (isAnonymous && body.filled('password') === undefined) return await signupAnonymously(auth, request);
-  return await signupByEmail(auth, request);
+  if (isAnonymous && body.filled('password') === undefined) return await signupAnonymously(request);
+  return await signupByEmail(request);
 }
 
-async function signupAnonymously(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { settings, now, body } = request;
+async function signupAnonymously(request: AuthRequest): Promise<Answer> {
+  const { auth, settings, now, body } = request;
   if (!settings.allowAnonymous) throw problems.anonymousDisabled();
   if (!settings.allowSignup) throw problems.signupDisabled();
   await auth.limiter.byAddress(BUCKETS.anonymous, request);
@@ -54,13 +53,13 @@ async function signupAnonymously(auth: AuthContext, request: AuthRequest): Promi
       confirmed: false,
       proven: false,
     });
-    return orThrow(await signIn(auth, db, request, id, 'anonymous'));
+    return orThrow(await signIn(db, request, id, 'anonymous'));
   });
   return json(tokens);
 }
 
-async function signupByEmail(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { settings, body } = request;
+async function signupByEmail(request: AuthRequest): Promise<Answer> {
+  const { auth, settings, body } = request;
   await auth.limiter.byAddress(BUCKETS.signup, request);
   if (!settings.allowSignup) throw problems.signupDisabled();
   if (body.filled('phone') !== undefined) throw problems.phoneProviderDisabled(400);
@@ -69,7 +68,7 @@ async function signupByEmail(auth: AuthContext, request: AuthRequest): Promise<A
   const challenge = parseChallenge(body);
   const email = parseEmail(body.text('email'));
   const data = mergeMetadata({}, body.object('data'));
-  const promoted = await anonymousCaller(auth, request);
+  const promoted = await anonymousCaller(request);
   const waiting = settings.verifyEmail ? await findUserByEmail(auth.db, email) : undefined;
   const waitingHash = waiting?.encrypted_password ?? undefined;
   // Also for a new address, so that it takes as long as a waiting one.
@@ -77,13 +76,11 @@ async function signupByEmail(auth: AuthContext, request: AuthRequest): Promise<A
   const passwordHash = await auth.hasher.hash(password);
   const entry: Entry = { email, passwordHash, data, challenge, sameAs: isSame ? waitingHash : undefined };
   if (settings.verifyEmail) {
-    return promoted
-      ? await promoteLater(auth, request, promoted, entry)
-      : await awaitConfirmation(auth, request, entry);
+    return promoted ? await promoteLater(request, promoted, entry) : await awaitConfirmation(request, entry);
   }
   const enter = promoted
-    ? (db: Queryable) => promote(auth, db, request, promoted, entry)
-    : (db: Queryable) => enterAtOnce(auth, db, request, entry);
+    ? (db: Queryable) => promote(db, request, promoted, entry)
+    : (db: Queryable) => enterAtOnce(db, request, entry);
   try {
     return json(await auth.db.transaction(enter));
   } catch (error) {
@@ -101,23 +98,19 @@ type Entry = {
 };
 
 /** Without verification: a new user and a session. An existing account is never entered without its password. */
-async function enterAtOnce(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
-  entry: Entry,
-): Promise<TokenResponse> {
+async function enterAtOnce(db: Queryable, request: AuthRequest, entry: Entry): Promise<TokenResponse> {
   if (await findUserByEmail(db, entry.email)) throw problems.userAlreadyExists();
   const { email, data } = entry;
   const id = await insertEmailUser(db, request.now, { ...entry, confirmed: true });
   const actor = { id, email, raw_user_meta_data: data };
   await recordAudit(db, request, 'user_signedup', actor, { provider: 'email' });
-  return orThrow(await signIn(auth, db, request, id, 'password'));
+  return orThrow(await signIn(db, request, id, 'password'));
 }
 
 /** With verification: the same answer for a new, a waiting and a known address. */
-async function awaitConfirmation(auth: AuthContext, request: AuthRequest, entry: Entry): Promise<Answer> {
-  const work = (db: Queryable): Promise<Answer> => confirmLater(auth, db, request, entry);
+async function awaitConfirmation(request: AuthRequest, entry: Entry): Promise<Answer> {
+  const { auth } = request;
+  const work = (db: Queryable): Promise<Answer> => confirmLater(db, request, entry);
   let answer: Answer;
   try {
     answer = await withMinimumDuration(() => auth.db.transaction(work));
@@ -130,13 +123,8 @@ async function awaitConfirmation(auth: AuthContext, request: AuthRequest, entry:
   return answer;
 }
 
-async function confirmLater(
-  auth: AuthContext,
-  db: Queryable,
-  request: AuthRequest,
-  entry: Entry,
-): Promise<Answer> {
-  const { now } = request;
+async function confirmLater(db: Queryable, request: AuthRequest, entry: Entry): Promise<Answer> {
+  const { auth, now } = request;
   await auth.limiter.mailRequest(db, request, 'confirmation', entry.email);
   const known = await findUserByEmail(db, entry.email);
   if (known?.email_confirmed_at) {
@@ -152,7 +140,7 @@ async function confirmLater(
   const user = await readUser(db, id);
   const { email: to, challenge } = entry;
   const revokes = isContested || hasForeignCredentials(user);
-  await queueConfirmation(auth, db, request, { user, to, challenge, revokes });
+  await queueConfirmation(db, request, { user, to, challenge, revokes });
   await recordAudit(db, request, 'user_confirmation_requested', user);
   // What an inviter wrote about this person is not shown to whoever typed the address.
   if (user.invited_at) return json({ ...toUserJson(user), user_metadata: {}, identities: [] });
@@ -160,11 +148,11 @@ async function confirmLater(
 }
 
 /** The anonymous user whose token was sent along; undefined when it is invalid. */
-async function anonymousCaller(auth: AuthContext, request: AuthRequest): Promise<SignedIn | undefined> {
+async function anonymousCaller(request: AuthRequest): Promise<SignedIn | undefined> {
   const { bearer } = request.presented;
   if (bearer.kind !== 'token' || !bearer.claims.isAnonymous) return undefined;
   try {
-    const signedIn = await requireUser(auth, request.presented, request.now);
+    const signedIn = await requireUser(request.auth, request.presented, request.now);
     return signedIn.user.is_anonymous ? signedIn : undefined;
   } catch {
     // Expired, signed out or banned: then this is an ordinary sign-up.
@@ -174,12 +162,11 @@ async function anonymousCaller(auth: AuthContext, request: AuthRequest): Promise
 
 /** With verification, an anonymous user keeps the session and gets the address once it is confirmed. */
 async function promoteLater(
-  auth: AuthContext,
   request: AuthRequest,
   signedIn: SignedIn,
   { email: to, passwordHash, data, challenge }: Entry,
 ): Promise<Answer> {
-  const { now } = request;
+  const { auth, now } = request;
   const answer = await auth.db.transaction(async (db) => {
     await auth.limiter.mailRequest(db, request, 'email_change', to);
     const { id, raw_user_meta_data } = await lockAnonymous(db, signedIn);
@@ -193,7 +180,7 @@ async function promoteLater(
       raw_user_meta_data: mergeMetadata(raw_user_meta_data, data),
     });
     const user = await readUser(db, id);
-    await queueTokenMail(auth, db, request, {
+    await queueTokenMail(db, request, {
       user,
       mail: 'confirm',
       link: 'email_change',
@@ -210,7 +197,6 @@ async function promoteLater(
 
 /** Without verification, an anonymous user becomes a full one at once. */
 async function promote(
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   signedIn: SignedIn,
@@ -232,7 +218,7 @@ async function promote(
   // The tokens of the anonymous session still say `anon`; the answer replaces them.
   await endSessions(db, id, 'all');
   await recordAudit(db, request, 'user_signedup', { id, email }, { promoted: true });
-  return orThrow(await signIn(auth, db, request, id, 'password'));
+  return orThrow(await signIn(db, request, id, 'password'));
 }
 
 /** The user as the transaction sees it: another request may have promoted or signed out the user. */

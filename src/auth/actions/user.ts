@@ -15,7 +15,7 @@ import { json, type Answer } from '../http/request.ts';
 import { endSessions } from '../sessions/session.ts';
 import { hasVerifiedFactor, readUser, toUserJson, updateUser } from '../users/user.ts';
 
-export function getUser(_auth: AuthContext, { signedIn }: UserRequest): Answer {
+export function getUser({ signedIn }: UserRequest): Answer {
   return json(toUserJson(signedIn.user));
 }
 
@@ -28,8 +28,8 @@ type Change = {
   readonly challenge: Challenge | undefined;
 };
 
-export async function updateOwnUser(auth: AuthContext, request: UserRequest): Promise<Answer> {
-  const { body } = request;
+export async function updateOwnUser(request: UserRequest): Promise<Answer> {
+  const { auth, body } = request;
   const { user, session } = request.signedIn;
   await auth.limiter.byKey(BUCKETS.userUpdate, user.id, request);
   if (body.has('app_metadata')) throw problems.notAdmin('Updating app_metadata requires admin privileges');
@@ -60,7 +60,7 @@ export async function updateOwnUser(auth: AuthContext, request: UserRequest): Pr
     password === undefined ? undefined : await checkedHash(auth, password, user.encrypted_password);
 
   const updated = await auth.db.transaction(async (db) => {
-    await applyChange(auth, db, request, { email: newEmail, passwordHash, challenge });
+    await applyChange(db, request, { email: newEmail, passwordHash, challenge });
     return await readUser(db, user.id);
   });
   auth.outbox.wake();
@@ -74,13 +74,8 @@ async function checkedHash(auth: AuthContext, password: string, current: string 
   return await auth.hasher.hash(password);
 }
 
-async function applyChange(
-  auth: AuthContext,
-  db: Queryable,
-  request: UserRequest,
-  change: Change,
-): Promise<void> {
-  const { now, settings, signedIn } = request;
+async function applyChange(db: Queryable, request: UserRequest, change: Change): Promise<void> {
+  const { auth, now, settings, signedIn } = request;
   // Locked and read again: another tab may have changed the metadata that is merged with.
   const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
   if (lacksFactor && (change.passwordHash !== undefined || change.email !== undefined)) throw factorNeeded();
@@ -105,7 +100,7 @@ async function applyChange(
         email_change_sent_at: now,
         email_change_confirm_status: 0,
       });
-      await mailEmailChange(auth, db, request, user.id, change.challenge);
+      await mailEmailChange(db, request, user.id, change.challenge);
     } else await applyEmail(db, request, user, change.email, false);
   }
   await recordAudit(db, request, 'user_modified', user);

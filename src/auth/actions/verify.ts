@@ -7,7 +7,6 @@ import { requireApiKey } from '../access.ts';
 import { applyEmail } from '../accounts/email-change.ts';
 import { isProven, markProven, revokeUnverifiedCredentials } from '../accounts/email-ownership.ts';
 import { recordAudit } from '../audit.ts';
-import type { AuthContext } from '../auth-context.ts';
 import { confirmPage } from '../http/mailed-link-page.ts';
 import { endWithCode, endWithProblem, endWithTokens, flowEnd, withMessage } from '../http/flow-end.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
@@ -51,18 +50,18 @@ type Outcome =
   | Problem;
 
 /** GET: a link. A browser or a mail scanner gets the page; a program that asks for no page is redirected at once. */
-export async function verifyLink(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+export async function verifyLink(request: AuthRequest): Promise<Answer> {
   readLink(request);
   if (wantsPage(request)) return confirmPage(request);
-  return await followLink(auth, request);
+  return await followLink(request);
 }
 
 /** POST: a form comes from the page's button, anything else from a client. */
-export async function verify(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  if (request.isForm) return await followLink(auth, request);
+export async function verify(request: AuthRequest): Promise<Answer> {
+  if (request.isForm) return await followLink(request);
   requireApiKey(request.presented);
-  await auth.limiter.byAddress(BUCKETS.verify, request);
-  const outcome = orThrow(await withMinimumDuration(() => redeemForClient(auth, request)));
+  await request.auth.limiter.byAddress(BUCKETS.verify, request);
+  const outcome = orThrow(await withMinimumDuration(() => redeemForClient(request)));
   if ('code' in outcome) throw new Error('a client was given a code');
   return json('tokens' in outcome ? outcome.tokens : { msg: HALF_MESSAGE, code: '200' });
 }
@@ -72,8 +71,8 @@ export function verifyNothing(): Answer {
   return { status: 200 };
 }
 
-async function redeemForClient(auth: AuthContext, request: AuthRequest): Promise<Outcome> {
-  const { body, now } = request;
+async function redeemForClient(request: AuthRequest): Promise<Outcome> {
+  const { auth, body, now } = request;
   const type = body.filled('type');
   if (type === undefined) throw problems.validationFailed('Verify requires a verification type');
   const token = body.filled('token');
@@ -86,7 +85,7 @@ async function redeemForClient(auth: AuthContext, request: AuthRequest): Promise
       throw problems.validationFailed('Only the token_hash and type should be provided');
     }
     const kinds = kindsOf(type);
-    return await redeem(auth, request, problems.linkInvalid(), 'session', (db) =>
+    return await redeem(request, problems.linkInvalid(), 'session', (db) =>
       oneTimeToken.findByToken(db, tokenHash, kinds, now),
     );
   }
@@ -107,7 +106,7 @@ async function redeemForClient(auth: AuthContext, request: AuthRequest): Promise
     throw problems.unprocessable('Unable to validate email address: invalid format');
   }
   await auth.limiter.byKey(BUCKETS.verify, `email ${email}`, request);
-  return await redeem(auth, request, problems.otpInvalid(), 'session', async (db) => {
+  return await redeem(request, problems.otpInvalid(), 'session', async (db) => {
     const userId = await ownerOfAddress(db, email, type);
     return await oneTimeToken.findByCode(auth, db, { userId, kinds, email, code: token ?? '', now });
   });
@@ -132,13 +131,12 @@ async function ownerOfAddress(db: Queryable, email: string, type: string): Promi
 
 /** Uses the secret that `find` finds, in one transaction. */
 async function redeem(
-  auth: AuthContext,
   request: AuthRequest,
   notFound: Problem,
   end: 'session' | 'link',
   find: (db: Queryable) => Promise<OneTimeTokenRow | undefined>,
 ): Promise<Outcome> {
-  const { now } = request;
+  const { auth, now } = request;
   // Problems are returned, not thrown: a counted wrong code must be committed.
   return await auth.db.transaction(async (db): Promise<Outcome> => {
     const row = await find(db);
@@ -146,27 +144,26 @@ async function redeem(
     if (!user || user.deleted_at) return notFound;
     if (isBanned(user, now)) return problems.userBanned(403);
     if (row.token_type.startsWith('email_change')) {
-      const isHalf = await confirmEmailChange(auth, db, request, user, row);
+      const isHalf = await confirmEmailChange(db, request, user, row);
       if (isHalf) return { half: true, isPkce: row.flow_state_id !== null };
-    } else await confirmMailbox(auth, db, request, user, row);
+    } else await confirmMailbox(db, request, user, row);
     if (end === 'link' && row.flow_state_id !== null) {
       const code = await issueCode(auth, db, row.flow_state_id, user.id, now);
       return code === undefined ? notFound : { code };
     }
-    const tokens = await signIn(auth, db, request, user.id, 'otp');
+    const tokens = await signIn(db, request, user.id, 'otp');
     return tokens instanceof Problem ? tokens : { tokens };
   });
 }
 
 /** True when this was the first half of the change. */
 async function confirmEmailChange(
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   user: UserRow,
   row: OneTimeTokenRow,
 ): Promise<boolean> {
-  const { now } = request;
+  const { auth, now } = request;
   if (user.email && user.email_change_confirm_status === 0) {
     await oneTimeToken.voidToken(db, row.id);
     await updateUser(db, user.id, now, { email_change_confirm_status: 1 });
@@ -179,13 +176,12 @@ async function confirmEmailChange(
 }
 
 async function confirmMailbox(
-  auth: AuthContext,
   db: Queryable,
   request: AuthRequest,
   user: UserRow,
   row: OneTimeTokenRow,
 ): Promise<void> {
-  const { now } = request;
+  const { auth, now } = request;
   // A confirmation belongs to its own sign-up and keeps what that brought; every other mail proves the mailbox only.
   const isOwnSignUp = row.token_type === 'confirmation_token' && !row.revokes;
   if (!isOwnSignUp && !isProven(user)) await revokeUnverifiedCredentials(db, user, now, row.flow_state_id);
@@ -206,11 +202,11 @@ function readLink({ query }: AuthRequest): { readonly token: string; readonly ty
   return { type, token };
 }
 
-async function followLink(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+async function followLink(request: AuthRequest): Promise<Answer> {
   const { token, type } = readLink(request);
-  await auth.limiter.byAddress(BUCKETS.verify, request);
+  await request.auth.limiter.byAddress(BUCKETS.verify, request);
   const end = flowEnd(request, request.query.filled('redirect_to'), 303);
-  const outcome = await redeemLink(auth, request, token, type).catch(asProblem);
+  const outcome = await redeemLink(request, token, type).catch(asProblem);
   if (outcome instanceof Problem) return endWithProblem(end, outcome, token.startsWith('pkce_'));
   if ('code' in outcome) return endWithCode(end, outcome.code);
   if ('tokens' in outcome) return endWithTokens(end, outcome.tokens, {}, { type });
@@ -218,14 +214,9 @@ async function followLink(auth: AuthContext, request: AuthRequest): Promise<Answ
   return redirectTo(303, withMessage(end.target, { message: HALF_MESSAGE }, outcome.isPkce));
 }
 
-async function redeemLink(
-  auth: AuthContext,
-  request: AuthRequest,
-  token: string,
-  type: string,
-): Promise<Outcome> {
+async function redeemLink(request: AuthRequest, token: string, type: string): Promise<Outcome> {
   const kinds = kindsOf(type);
-  return await redeem(auth, request, problems.linkInvalid(), 'link', (db) =>
+  return await redeem(request, problems.linkInvalid(), 'link', (db) =>
     oneTimeToken.findByToken(db, token, kinds, request.now),
   );
 }

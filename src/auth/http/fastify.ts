@@ -21,6 +21,7 @@ export async function readRequest(
   const isForm = /^application\/x-www-form-urlencoded\b/i.test(headers['content-type'] ?? '');
   const queryEntries = [...new URLSearchParams(url.includes('?') ? url.slice(url.indexOf('?') + 1) : '')];
   return {
+    auth,
     settings,
     now: auth.now(),
     method,

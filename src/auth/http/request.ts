@@ -1,9 +1,12 @@
 // A request as the actions see it, and the answers they give.
 import type { Presented } from '../../identity/credentials.ts';
+import type { AuthContext } from '../auth-context.ts';
 import type { Fields } from '../fields.ts';
 import type { AuthSettings } from '../settings.ts';
 
 export type AuthRequest = {
+  /** What every action works with. */
+  readonly auth: AuthContext;
   readonly settings: AuthSettings;
   readonly now: Date;
   readonly method: string;

@@ -36,7 +36,11 @@ export type SessionRow = {
 };
 
 /** The request that signs in. `authUrl`, the address it came to, is the issuer of its tokens. */
-export type Device = Origin & { readonly userAgent: string | undefined; readonly authUrl: string };
+export type Device = Origin & {
+  readonly auth: AuthContext;
+  readonly userAgent: string | undefined;
+  readonly authUrl: string;
+};
 
 /** Beyond this many sessions of a user, the oldest ends. */
 const MAX_SESSIONS = 100;
@@ -105,12 +109,11 @@ export type TokenResponse = {
  * and insert are one statement, which waits for such a change when it is in progress.
  */
 export async function openSession(
-  auth: AuthContext,
   db: Queryable,
   request: Device,
   { user, method, verifiedHash }: SessionOpening,
 ): Promise<TokenResponse | undefined> {
-  const { now } = request;
+  const { auth, now } = request;
   const id = randomUUID();
   const key = randomBytes(KEY_BYTES);
   const guard =
@@ -154,7 +157,7 @@ export async function openSession(
     amr: [{ method, timestamp: Math.floor(now.getTime() / 1000) }],
   };
   const signedIn: UserRow = { ...user, last_sign_in_at: now, updated_at: now };
-  return await issueTokens(auth, request, { user: signedIn, session, key });
+  return await issueTokens(request, { user: signedIn, session, key });
 }
 
 export type AccessClaims = {
@@ -195,8 +198,7 @@ export function accessClaims(of: AccessClaims): Readonly<Record<string, unknown>
 
 /** The token response for a session in its current state. */
 export async function issueTokens(
-  auth: AuthContext,
-  { now, authUrl }: Device,
+  { auth, now, authUrl }: Device,
   { user, session, key }: { readonly user: UserRow; readonly session: SessionRow; readonly key: Buffer },
 ): Promise<TokenResponse> {
   const lifetime = auth.settings().jwtExpirySeconds;
@@ -228,14 +230,13 @@ export function openSessionKey(auth: AuthContext, session: SessionRow): Buffer |
 
 /** Reads the user again and opens a session: the end of most sign-ins. */
 export async function signIn(
-  auth: AuthContext,
   db: Queryable,
   request: Device,
   userId: string,
   method: SignInMethod,
 ): Promise<TokenResponse | Problem> {
   const user = await readUser(db, userId);
-  return (await openSession(auth, db, request, { user, method })) ?? problems.userBanned(403);
+  return (await openSession(db, request, { user, method })) ?? problems.userBanned(403);
 }
 
 export type SessionSelection = 'all' | { readonly allBut: string } | { readonly only: string };

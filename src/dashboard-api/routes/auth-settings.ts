@@ -31,7 +31,7 @@ async function readSettings(context: DashboardContext): Promise<AuthSettings> {
   const keys = await context.signingKeys.list();
   return {
     jwtExpirySeconds: settings.jwtExpirySeconds,
-    refreshTokenExpirySeconds: settings.refreshExpirySeconds,
+    refreshTokenExpirySeconds: settings.refreshTokenExpirySeconds,
     allowSignup: settings.allowSignup,
     allowAnonymous: settings.allowAnonymous,
     redirectUrls: [...settings.redirectUrls],

@@ -48,7 +48,7 @@ async function arriveByProvider(
 ): Promise<unknown> {
   const auth = anAuthContext(world);
   return await auth.db.transaction((db) =>
-    resolveIdentity(auth, db, anAuthRequest(world), {
+    resolveIdentity(db, anAuthRequest(world), {
       provider: 'acme',
       profile: {
         subject,

@@ -1,7 +1,6 @@
 // /admin/users/:id/factors: lists a user's factors, and removes the one somebody has lost.
 import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import { sql } from '../../../postgres/sql.ts';
-import type { AuthContext } from '../../auth-context.ts';
 import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
 import { dropFactor } from '../../users/factor.ts';
 import { parsePathUuid } from '../../fields.ts';
@@ -10,23 +9,23 @@ import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import { toFactorJson, type FactorRow, type UserRow } from '../../users/user.ts';
 import { readPathUser } from './users.ts';
 
-export async function listFactors(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const user = await readPathUser(auth, request);
+export async function listFactors(request: AuthRequest): Promise<Answer> {
+  const user = await readPathUser(request);
   return json(user.factors.map(toFactorJson));
 }
 
-export async function deleteFactor(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { factor, user } = await findFactor(auth, request);
-  await auth.db.transaction(async (db) => {
+export async function deleteFactor(request: AuthRequest): Promise<Answer> {
+  const { factor, user } = await findFactor(request);
+  await request.auth.db.transaction(async (db) => {
     await dropFactor(db, factor.id, request.now);
     await recordAudit(db, request, 'factor_deleted', ADMIN_ACTOR, { user_id: user.id, factor_id: factor.id });
   });
   return json(toFactorJson(factor));
 }
 
-export async function updateFactor(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, now } = request;
-  const { factor, user } = await findFactor(auth, request);
+export async function updateFactor(request: AuthRequest): Promise<Answer> {
+  const { auth, body, now } = request;
+  const { factor, user } = await findFactor(request);
   const friendlyName = body.text('friendly_name');
   if (body.filled('phone') !== undefined && factor.factor_type !== 'phone') {
     throw problems.validationFailed('Only a phone factor has a phone number');
@@ -43,14 +42,14 @@ export async function updateFactor(auth: AuthContext, request: AuthRequest): Pro
   } catch (error) {
     throw isDatabaseError(error, 'unique_violation') ? problems.factorNameConflict() : error;
   }
-  const updated = await findFactor(auth, request);
+  const updated = await findFactor(request);
   return json(toFactorJson(updated.factor));
 }
 
 type Found = { readonly user: UserRow; readonly factor: FactorRow };
 
-async function findFactor(auth: AuthContext, request: AuthRequest): Promise<Found> {
-  const user = await readPathUser(auth, request);
+async function findFactor(request: AuthRequest): Promise<Found> {
+  const user = await readPathUser(request);
   const id = parsePathUuid(request.path['factor'], 'factor_id');
   const factor = user.factors.find((one) => one.id === id);
   if (!factor) throw problems.factorNotFound(404);

@@ -24,8 +24,8 @@ import { inviteUser } from './invite.ts';
 
 type Plan = Pick<TokenOrder, 'user' | 'token' | 'to'> & { readonly link: LinkType };
 
-export async function generateLink(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body } = request;
+export async function generateLink(request: AuthRequest): Promise<Answer> {
+  const { auth, body } = request;
   const type = body.filled('type') ?? '';
   const email = parseEmail(body.text('email'));
   const data = body.object('data');
@@ -36,7 +36,7 @@ export async function generateLink(auth: AuthContext, request: AuthRequest): Pro
     const { link } = plan;
     // The link of a sign-up keeps the password the admin gave with it.
     const revokes = link !== 'signup';
-    const prepared = await prepareToken(auth, db, request, { ...plan, revokes });
+    const prepared = await prepareToken(db, request, { ...plan, revokes });
     const verificationType = link === 'email_change' ? type : link;
     const action = link === 'invite' ? 'user_invited' : 'user_recovery_requested';
     await recordAdmin(db, request, action, plan.user, { link: verificationType });

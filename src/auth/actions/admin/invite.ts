@@ -1,6 +1,5 @@
 // POST /invite: an account without a password, and a mail that signs in to it.
 import type { Queryable } from '../../../postgres/owner-database.ts';
-import type { AuthContext } from '../../auth-context.ts';
 import { recordAdmin } from '../../audit.ts';
 import { parseEmail } from '../../users/email-address.ts';
 import type { JsonObject } from '../../fields.ts';
@@ -18,15 +17,15 @@ import {
   type UserRow,
 } from '../../users/user.ts';
 
-export async function invite(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, settings, now } = request;
+export async function invite(request: AuthRequest): Promise<Answer> {
+  const { auth, body, settings, now } = request;
   const email = parseEmail(body.text('email'));
   const data = mergeMetadata({}, body.object('data'));
   if (!settings.mail) throw problems.noMailProvider();
   const user = await auth.db.transaction(async (db) => {
     const invited = await inviteUser(db, email, data, now);
     await updateUser(db, invited.id, now, { invited_at: now, confirmation_sent_at: now });
-    await queueTokenMail(auth, db, request, {
+    await queueTokenMail(db, request, {
       user: invited,
       mail: 'invite',
       link: 'invite',

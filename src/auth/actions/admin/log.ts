@@ -1,6 +1,5 @@
 // /admin/audit and /admin/mails: the audit log and the mail outbox.
 import { sql } from '../../../postgres/sql.ts';
-import type { AuthContext } from '../../auth-context.ts';
 import { listOutbox } from '../../mail/outbox.ts';
 import { pageHeaders, readPage } from '../../http/pagination.ts';
 import { problems } from '../../problem.ts';
@@ -14,7 +13,8 @@ const SCOPES = {
   type: ['log_type'],
 } as const;
 
-export async function listAudit(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+export async function listAudit(request: AuthRequest): Promise<Answer> {
+  const { auth } = request;
   const page = readPage(request.query);
   const { keys, text } = readFilter(request.query.filled('query'));
   const pattern = `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`;
@@ -39,7 +39,8 @@ function readFilter(query: string | undefined): { keys: readonly string[]; text:
 }
 
 /** Caught mail is shown with its content, other mail with its delivery state only. */
-export async function listMails(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+export async function listMails(request: AuthRequest): Promise<Answer> {
+  const { auth } = request;
   const limit = Math.min(request.query.count('limit') ?? 50, 200);
   const to = request.query.filled('to')?.toLowerCase();
   return json({ mails: await listOutbox(auth.db, { limit, to, box: auth.boxes.mail }) });

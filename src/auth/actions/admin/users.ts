@@ -32,8 +32,8 @@ import {
   type UserRow,
 } from '../../users/user.ts';
 
-export async function listUsers(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { query } = request;
+export async function listUsers(request: AuthRequest): Promise<Answer> {
+  const { auth, query } = request;
   const page = readPage(query);
   const order = (query.filled('sort') ?? 'created_at desc').toLowerCase();
   const direction =
@@ -53,8 +53,8 @@ export async function listUsers(auth: AuthContext, request: AuthRequest): Promis
   );
 }
 
-export async function createUser(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, now } = request;
+export async function createUser(request: AuthRequest): Promise<Answer> {
+  const { auth, body, now } = request;
   const email = body.filled('email') === undefined ? undefined : parseEmail(body.text('email'));
   const phone = readPhone(body);
   if (email === undefined && phone === undefined) {
@@ -92,20 +92,20 @@ export async function createUser(auth: AuthContext, request: AuthRequest): Promi
   return json(toUserJson(user));
 }
 
-export async function getUserById(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  return json(toUserJson(await readPathUser(auth, request)));
+export async function getUserById(request: AuthRequest): Promise<Answer> {
+  return json(toUserJson(await readPathUser(request)));
 }
 
 /** The user whom the path names. */
-export async function readPathUser(auth: AuthContext, { path }: AuthRequest): Promise<UserRow> {
+export async function readPathUser({ auth, path }: AuthRequest): Promise<UserRow> {
   const user = await findUserById(auth.db, parsePathUuid(path['id'], 'user_id'));
   if (!user) throw problems.userNotFound(404);
   return user;
 }
 
-export async function updateUserById(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body } = request;
-  const { id } = await readPathUser(auth, request);
+export async function updateUserById(request: AuthRequest): Promise<Answer> {
+  const { auth, body } = request;
+  const { id } = await readPathUser(request);
   checkRole(body);
   const email = body.filled('email') === undefined ? undefined : parseEmail(body.text('email'));
   if (body.has('password')) checkPasswordStrength(body.text('password') ?? '');
@@ -171,8 +171,8 @@ async function change(
   }
 }
 
-export async function deleteUser(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { now } = request;
+export async function deleteUser(request: AuthRequest): Promise<Answer> {
+  const { auth, now } = request;
   const id = parsePathUuid(request.path['id'], 'user_id');
   const isSoft = request.body.flag('should_soft_delete') === true;
   await auth.db.transaction(async (db) => {

@@ -8,12 +8,12 @@ import { IdTokenRefused, type Provider, type ProviderProfile } from '../../provi
 import { BUCKETS } from '../../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 
-export async function tokenByIdToken(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, now } = request;
+export async function tokenByIdToken(request: AuthRequest): Promise<Answer> {
+  const { auth, body, now } = request;
   await auth.limiter.byAddress(BUCKETS.token, request);
   const idToken = body.filled('id_token');
   if (idToken === undefined) throw problems.badRequestOAuth('invalid request', 'id_token required');
-  const { provider, verifyIdToken } = findProvider(auth, request);
+  const { provider, verifyIdToken } = findProvider(request);
   const profile = await verify(auth, provider.name, verifyIdToken, {
     idToken,
     accessToken: body.filled('access_token'),
@@ -22,15 +22,12 @@ export async function tokenByIdToken(auth: AuthContext, request: AuthRequest): P
   const linking =
     body.flag('link_identity') === true ? idsOf(await requireUser(auth, request.presented, now)) : undefined;
   const order = { provider: provider.name, profile, emailOptional: provider.emailOptional, linking };
-  const tokens = await transactionWithRetry(auth, (db) => signInWithProfile(auth, db, request, order));
+  const tokens = await transactionWithRetry(auth, (db) => signInWithProfile(db, request, order));
   return json(orThrow(tokens));
 }
 
-function findProvider(
-  auth: AuthContext,
-  request: AuthRequest,
-): { readonly provider: Provider; readonly verifyIdToken: Verify } {
-  const { body, settings } = request;
+function findProvider(request: AuthRequest): { readonly provider: Provider; readonly verifyIdToken: Verify } {
+  const { auth, body, settings } = request;
   const name = body.filled('provider') ?? byClientId(request);
   if (name === undefined) {
     if (body.filled('client_id') !== undefined && body.filled('issuer') !== undefined)

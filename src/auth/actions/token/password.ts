@@ -11,8 +11,8 @@ import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import { openSession } from '../../sessions/session.ts';
 import { findUserByEmail, isBanned } from '../../users/user.ts';
 
-export async function tokenByPassword(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, now } = request;
+export async function tokenByPassword(request: AuthRequest): Promise<Answer> {
+  const { auth, body, now } = request;
   await auth.limiter.byAddress(BUCKETS.token, request);
   const typed = body.filled('email');
   const phone = body.filled('phone');
@@ -42,7 +42,7 @@ export async function tokenByPassword(auth: AuthContext, request: AuthRequest): 
   await auth.limiter.refund(BUCKETS.passwordEverywhere, account, request);
   if (isBanned(user, now)) throw problems.userBanned(400);
   if (!user.email_confirmed_at) throw problems.emailNotConfirmed(400);
-  const tokens = await openSession(auth, auth.db, request, { user, method: 'password', verifiedHash: hash });
+  const tokens = await openSession(auth.db, request, { user, method: 'password', verifiedHash: hash });
   if (!tokens) throw problems.invalidCredentials();
   if (!auth.hasher.isCurrent(hash)) await upgradeHash(auth, user.id, password, hash);
   const reasons = weaknesses(password);

@@ -2,7 +2,6 @@
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { Problem } from '../../../problem/problem.ts';
 import { signInWithPendingLink, transactionWithRetry } from '../../accounts/provider-sign-in.ts';
-import type { AuthContext } from '../../auth-context.ts';
 import { shownProviderTokens } from '../../http/flow-end.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import { orThrow, problems } from '../../problem.ts';
@@ -11,8 +10,8 @@ import { openProviderTokens, redeemCode } from '../../sessions/flow-state.ts';
 import { openSession } from '../../sessions/session.ts';
 import { findUserById, isBanned } from '../../users/user.ts';
 
-export async function tokenByPkce(auth: AuthContext, request: AuthRequest): Promise<Answer> {
-  const { body, now } = request;
+export async function tokenByPkce(request: AuthRequest): Promise<Answer> {
+  const { auth, body, now } = request;
   await auth.limiter.byAddress(BUCKETS.token, request);
   const code = body.filled('auth_code');
   const verifier = body.filled('code_verifier');
@@ -29,8 +28,8 @@ export async function tokenByPkce(auth: AuthContext, request: AuthRequest): Prom
     // The verifier shows that this client began the flow: only now is the identity linked.
     const tokens =
       flow.linking_target_id === null
-        ? await openSession(auth, db, request, { user, method: flow.authentication_method })
-        : await signInWithPendingLink(auth, db, request, flow);
+        ? await openSession(db, request, { user, method: flow.authentication_method })
+        : await signInWithPendingLink(db, request, flow);
     if (!tokens) return problems.userBanned(403);
     if (tokens instanceof Problem) return tokens;
     return json({ ...tokens, ...shownProviderTokens(openProviderTokens(auth, flow)) });

@@ -2,7 +2,6 @@
 // all others with the same token get the new one too. No lock is held across statements.
 import { sql } from '../../../postgres/sql.ts';
 import type { SignedIn } from '../../access.ts';
-import type { AuthContext } from '../../auth-context.ts';
 import { auditInsert, recordAudit } from '../../audit.ts';
 import { problems } from '../../problem.ts';
 import { BUCKETS } from '../../rate-limit.ts';
@@ -26,16 +25,16 @@ const REUSE_INTERVAL_MS = 10_000;
 /** Lost races before a request gives up; one is usual. */
 const MAX_ROUNDS = 20;
 
-export async function tokenByRefresh(auth: AuthContext, request: AuthRequest): Promise<Answer> {
+export async function tokenByRefresh(request: AuthRequest): Promise<Answer> {
   const parsed = parseRefreshToken(request.body.text('refresh_token') ?? '');
   if (parsed.kind === 'malformed') throw problems.validationFailed('Invalid Refresh Token: Not Valid');
   // The limit by address is wide: an office or a server that renders pages shares one address, and a 429 here can sign
   // people out.
-  await auth.limiter.byAddress(BUCKETS.refreshAddress, request);
+  await request.auth.limiter.byAddress(BUCKETS.refreshAddress, request);
   if (parsed.kind === 'legacy') throw problems.refreshTokenNotFound();
   const { token } = parsed;
   for (let round = 0; round < MAX_ROUNDS; round++) {
-    const answer = await refreshOnce(auth, request, token, round === 0);
+    const answer = await refreshOnce(request, token, round === 0);
     if (answer) return answer;
   }
   throw problems.conflict('Too many concurrent token refresh requests on the same session or refresh token');
@@ -43,12 +42,11 @@ export async function tokenByRefresh(auth: AuthContext, request: AuthRequest): P
 
 /** Undefined when the session changed between the read and the write: the caller tries again. */
 async function refreshOnce(
-  auth: AuthContext,
   request: AuthRequest,
   token: RefreshToken,
   isFirst: boolean,
 ): Promise<Answer | undefined> {
-  const { now, settings } = request;
+  const { auth, now, settings } = request;
   const found = await loadSessionAndUser(auth.db, { sessionId: token.sessionId });
   const session = found?.session;
   const key = session ? openSessionKey(auth, session) : undefined;
@@ -58,17 +56,17 @@ async function refreshOnce(
   const { user } = found;
   if (user.deleted_at) throw problems.refreshTokenNotFound();
   if (isBanned(user, now)) throw problems.userBanned(400);
-  if (isExpired(session, now, settings.refreshExpirySeconds)) throw problems.sessionExpired();
+  if (isExpired(session, now, settings.refreshTokenExpirySeconds)) throw problems.sessionExpired();
 
   const sinceLast = session.refreshed_at ? now.getTime() - session.refreshed_at.getTime() : Infinity;
   const stored = { counter: session.refresh_token_counter, floor: session.refresh_token_floor };
   const answer = async (counter: number): Promise<Answer> => {
     const current = { ...session, refresh_token_counter: counter };
-    return json(await issueTokens(auth, request, { user, session: current, key }));
+    return json(await issueTokens(request, { user, session: current, key }));
   };
   switch (judgeRefresh(token.counter, stored, sinceLast, { reuseIntervalMs: REUSE_INTERVAL_MS })) {
     case 'rotate':
-      return (await rotate(auth, request, { session, user })) ? await answer(stored.counter + 1) : undefined;
+      return (await rotate(request, { session, user })) ? await answer(stored.counter + 1) : undefined;
     case 'repeat':
       return await answer(stored.counter);
     case 'below-floor':
@@ -76,18 +74,14 @@ async function refreshOnce(
     case 'foreign':
       throw problems.validationFailed('Invalid Refresh Token: Not Valid');
     case 'reuse':
-      if (!(await endReused(auth, request, { session, user }))) return undefined;
+      if (!(await endReused(request, { session, user }))) return undefined;
       throw problems.refreshTokenAlreadyUsed();
   }
 }
 
 /** True when this request raised the counter. A statement that waited for another one re-checks its conditions. */
-async function rotate(
-  auth: AuthContext,
-  request: AuthRequest,
-  { session, user }: SignedIn,
-): Promise<boolean> {
-  const { now } = request;
+async function rotate(request: AuthRequest, { session, user }: SignedIn): Promise<boolean> {
+  const { auth, now } = request;
   const audit = auditInsert(request, 'token_refreshed', user, undefined, sql`exists (select from rotated)`);
   const statement = sql`
     with rotated as (
@@ -102,11 +96,8 @@ async function rotate(
 }
 
 /** An old token was used again: ends the session, unless it was refreshed since it was read. */
-async function endReused(
-  auth: AuthContext,
-  request: AuthRequest,
-  { session, user }: SignedIn,
-): Promise<boolean> {
+async function endReused(request: AuthRequest, { session, user }: SignedIn): Promise<boolean> {
+  const { auth } = request;
   const [ended] = await auth.db.query(sql`
     delete from auth.sessions where id = ${session.id} and refresh_token_counter = ${session.refresh_token_counter}
     returning id`);
