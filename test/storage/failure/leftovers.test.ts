@@ -245,8 +245,21 @@ test(
           },
           body: piece,
         });
-      const offset = async (): Promise<number> =>
-        Number((await call('HEAD', `${svc.url}${path}`, { headers })).headers.get('upload-offset'));
+      // Refused while the lease of a writer that died in the middle has not run out.
+      const offset = async (): Promise<number> => {
+        let offset = '';
+        await expect
+          .poll(
+            async () => {
+              const answer = await call('HEAD', `${svc.url}${path}`, { headers });
+              offset = answer.headers.get('upload-offset') ?? '';
+              return answer.status;
+            },
+            { timeout: 30_000 },
+          )
+          .toBe(200);
+        return Number(offset);
+      };
 
       expect((await patch(0, body.subarray(0, 1_000_000))).status).toBe(204);
       await svc.stop('SIGKILL');
