@@ -3,7 +3,6 @@ import type { Presented } from '../identity/credentials.ts';
 import { withoutApiKey } from '../identity/caller.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
-import type { AuthContext } from './auth-context.ts';
 import { isUuid } from './fields.ts';
 import type { AuthRequest } from './http/request.ts';
 import { AuthProblem, problems } from './problem.ts';
@@ -22,7 +21,7 @@ export function requireApiKey(presented: Presented): void {
 }
 
 /** The user and the session of the bearer token, both read from the database: claims may be out of date. */
-export async function requireUser(auth: AuthContext, presented: Presented, now: Date): Promise<SignedIn> {
+export async function requireUser({ auth, presented, now }: AuthRequest): Promise<SignedIn> {
   const { bearer } = presented;
   switch (bearer.kind) {
     case 'none':

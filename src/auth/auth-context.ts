@@ -2,8 +2,8 @@
 import type { FeatureContext } from '../http/feature.ts';
 import type { SecretBox } from '../lib/secret-box.ts';
 import { Outbox } from './mail/outbox.ts';
-import { providerSet } from './provider/oauth-provider.ts';
-import type { ProviderSet } from './provider/provider.ts';
+import { providerFinder } from './provider/oauth-provider.ts';
+import type { FindProvider } from './provider/provider.ts';
 import { Limiter } from './rate-limit.ts';
 import { readAuthSettings, type AuthSettings } from './settings.ts';
 import { PasswordHasher } from './users/password.ts';
@@ -24,7 +24,7 @@ export type AuthContext = Pick<FeatureContext, 'now' | 'log' | 'signingKeys' | '
   readonly hasher: PasswordHasher;
   readonly limiter: Limiter;
   readonly outbox: Outbox;
-  readonly providers: ProviderSet;
+  readonly findProvider: FindProvider;
 };
 
 export function makeContext(context: FeatureContext, hasher = new PasswordHasher()): AuthContext {
@@ -53,7 +53,7 @@ export function makeContext(context: FeatureContext, hasher = new PasswordHasher
     hasher,
     limiter: new Limiter(db, settings),
     outbox: new Outbox({ db, box: boxes.mail, settings: () => settings().mail, now, log }),
-    providers: providerSet(() => settings().oauth, now),
+    findProvider: providerFinder(() => settings().oauth, now),
     baseUrl,
   };
 }

@@ -142,7 +142,7 @@ export function auth(context: FeatureContext, hasher?: PasswordHasher): FastifyP
           const presented = await context.credentials.read(request.headers, queryKey(request));
           return sendAnswer(
             reply,
-            await answer(state, access, presented, () => readRequest(state, request, presented)),
+            await answer(access, presented, () => readRequest(state, request, presented)),
           );
         },
       });
@@ -155,7 +155,6 @@ export function auth(context: FeatureContext, hasher?: PasswordHasher): FastifyP
 
 /** Checks who calls before the body is read, then runs the action. */
 async function answer(
-  state: AuthContext,
   [access, action]: Access,
   presented: Presented,
   read: () => Promise<AuthRequest>,
@@ -164,7 +163,7 @@ async function answer(
   if (access === 'admin') requireAdmin(presented);
   const request = await read();
   if (access !== 'user') return await action(request);
-  const signedIn = await requireUser(state, presented, request.now);
+  const signedIn = await requireUser(request);
   return await action(Object.assign(request, { signedIn }));
 }
 

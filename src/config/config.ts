@@ -3,7 +3,7 @@
 // What is a setting has the type that its schema gives it; here are the shapes that normalise.ts makes.
 import type { Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
-import type { RawOAuthProvider } from './schema/auth.ts';
+import type { RawOAuthProvider, RawTemplate } from './schema/auth.ts';
 import type { RawCodeFunction, RawSqlFunction } from './schema/functions.ts';
 import type { ForeignKey, QualifiedName } from './schema/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
@@ -54,22 +54,12 @@ export type AuthConfig = {
   readonly allowAnonymous: boolean;
   readonly redirectUrls: readonly string[];
   /** Undefined without an `auth.email` block: the one-time-password endpoint is then not mounted. */
-  readonly email: AuthEmail | undefined;
+  readonly email: { readonly verifyEmail: boolean; readonly templates: readonly EmailTemplate[] } | undefined;
   readonly oauth: readonly OAuthProvider[];
 };
 
-export type AuthEmail = {
-  readonly verifyEmail: boolean;
-  readonly templates: readonly EmailTemplate[];
-};
-
-export type EmailTemplate = {
-  readonly name: string;
-  readonly subject: string | undefined;
-  /** Inline, or read from `body_file`. */
-  readonly body: string | undefined;
-  readonly position: Position;
-};
+/** The body is inline, or read from `body_file`. */
+export type EmailTemplate = Declared<Omit<RawTemplate, 'body_file'> & { name: string }>;
 
 /** The name is that of a built-in provider, for example `google`, or any other with an `issuer`. */
 export type OAuthProvider = Declared<RawOAuthProvider & { name: string }>;

@@ -127,11 +127,10 @@ const LOCKED: DatabaseFailure = {
   message: 'Something else holds what this needs in the database',
 };
 const TIMEOUT: DatabaseFailure = {
+  ...UNREACHABLE,
   kind: 'timeout',
   status: 504,
-  retryAfterSeconds: 1,
   message: 'The database took too long',
-  hint: 'Nothing was done: try again in a moment.',
 };
 const READ_ONLY: DatabaseFailure = {
   kind: 'read-only',
@@ -163,23 +162,17 @@ const OUTCOME_UNKNOWN: DatabaseFailure = {
   hint: 'Look whether it was before sending it again.',
 };
 
-/** By SQLSTATE, by its class, by the code of the system. */
+/** By SQLSTATE, by its first three or two characters (its class), by the code of the system. */
 const BY_CODE: Readonly<Record<string, DatabaseFailure>> = {
   '25006': READ_ONLY,
   '28P01': UNREACHABLE,
   '3D000': UNREACHABLE,
-  '53000': BUSY,
+  '53': BUSY,
   '53100': FULL,
   '53200': FULL,
-  '53300': BUSY,
-  '53400': BUSY,
   '55P03': LOCKED,
   '57014': TIMEOUT,
-  '57P01': UNREACHABLE,
-  '57P02': UNREACHABLE,
-  '57P03': UNREACHABLE,
-  '57P04': UNREACHABLE,
-  '57P05': UNREACHABLE,
+  '57P': UNREACHABLE,
   '40001': LOCKED,
   '40P01': LOCKED,
   '08': UNREACHABLE,
@@ -215,7 +208,8 @@ export function databaseFailure(error: unknown): DatabaseFailure | undefined {
   if (error instanceof DatabaseReadOnly) return READ_ONLY;
   if (error instanceof ConnectionLost) return UNREACHABLE;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  if (error instanceof pg.DatabaseError) return BY_CODE[code] ?? BY_CODE[code.slice(0, 2)];
+  if (error instanceof pg.DatabaseError)
+    return BY_CODE[code] ?? BY_CODE[code.slice(0, 3)] ?? BY_CODE[code.slice(0, 2)];
   // A missing Unix socket; any other ENOENT is about a file of ours.
   if (code === 'ENOENT' || code === 'EACCES') {
     return 'syscall' in error && error.syscall === 'connect' ? UNREACHABLE : undefined;

@@ -31,14 +31,16 @@ const SAY_AFTER_MS = 1_000;
 /** `url` is SVC_DATABASE_URL: a superuser, or a role with CREATEROLE, CREATEDB and BYPASSRLS. */
 export async function provision(url: string, log: Log = silentLog): Promise<Provisioned> {
   const address = parseAddress(url);
-  const client = new pg.Client(clientConfig({ url, applicationName: 'svc-provision' }));
-  // A lost connection also rejects the statement under way, which reports it.
-  client.on('error', () => {});
-  try {
-    await client.connect();
-  } catch (cause) {
+  const connect = async (): Promise<pg.Client> => {
+    const opened = new pg.Client(clientConfig({ url, applicationName: 'svc-provision' }));
+    // A lost connection also rejects the statement under way, which reports it.
+    opened.on('error', () => {});
+    await opened.connect();
+    return opened;
+  };
+  const client = await connect().catch((cause: unknown) => {
     throw unreachableDatabase(address, cause);
-  }
+  });
   const db: Queryable = {
     async query<R extends Row>(statement: Sql): Promise<R[]> {
       const { text, values } = statement.compile();
@@ -48,12 +50,7 @@ export async function provision(url: string, log: Log = silentLog): Promise<Prov
     },
   };
   try {
-    await assertOwnSession(client, async () => {
-      const other = new pg.Client(clientConfig({ url, applicationName: 'svc-provision' }));
-      other.on('error', () => {});
-      await other.connect();
-      return other;
-    });
+    await assertOwnSession(client, connect);
     const self = await checkRights(db);
     return {
       ownerUrl: roleUrl(address, 'svc_owner'),

@@ -72,7 +72,6 @@ export async function resolveIdentity(
   request: AuthRequest,
   order: LinkOrder,
 ): Promise<LinkOutcome> {
-  const { auth } = request;
   const attempt = { db, request, now: request.now, order, ...readEmails(order.profile) };
   if (order.linking) return await linkToSignedIn(attempt, order.linking);
   if (order.inviteTokenHash !== undefined) return await acceptInvite(attempt, order.inviteTokenHash);

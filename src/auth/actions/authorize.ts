@@ -55,7 +55,7 @@ async function begin(
   const { auth, query, now, settings } = request;
   const name = query.filled('provider');
   if (name === undefined) throw problems.validationFailed('Unsupported provider: missing provider');
-  const provider = auth.providers.find(name);
+  const provider = auth.findProvider(name);
   if (!provider) throw problems.validationFailed('Unsupported provider: provider is not enabled');
   const challenge = parseChallenge(query);
   const inviteToken = query.filled('invite_token');

@@ -45,7 +45,7 @@ export async function callback(request: AuthRequest): Promise<Answer> {
     if (end.target === undefined) return { status: 400, body: refusal };
     return redirectTo(status, withFragment(end.target, refusal));
   }
-  const provider = auth.providers.find(flow.provider_type);
+  const provider = auth.findProvider(flow.provider_type);
   const signedIn = provider && (await askProvider(auth, provider, flow, parameters));
   if (!signedIn) return fail(problems.unexpectedFailure('Unable to exchange external code'), flow);
   const ended = await finish(request, flow, provider, signedIn, state);

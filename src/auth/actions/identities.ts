@@ -40,7 +40,7 @@ function checkWayIn(auth: AuthContext, user: UserRow, rest: readonly IdentityRow
   const opens = rest.some((identity) =>
     identity.provider === 'email'
       ? user.encrypted_password !== null || auth.settings().mail !== undefined
-      : auth.providers.find(identity.provider) !== undefined,
+      : auth.findProvider(identity.provider) !== undefined,
   );
   if (!opens) throw problems.singleIdentity('The remaining identities could not sign in to this account');
 }

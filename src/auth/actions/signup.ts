@@ -152,7 +152,7 @@ async function anonymousCaller(request: AuthRequest): Promise<SignedIn | undefin
   const { bearer } = request.presented;
   if (bearer.kind !== 'token' || !bearer.claims.isAnonymous) return undefined;
   try {
-    const signedIn = await requireUser(request.auth, request.presented, request.now);
+    const signedIn = await requireUser(request);
     return signedIn.user.is_anonymous ? signedIn : undefined;
   } catch {
     // Expired, signed out or banned: then this is an ordinary sign-up.

@@ -25,11 +25,11 @@ import {
   type Authorization,
   type AuthorizeOrder,
   type CallbackParameters,
+  type FindProvider,
   type FlowSecrets,
   type IdTokenOrder,
   type Provider,
   type ProviderProfile,
-  type ProviderSet,
   type ProviderSignIn,
 } from './provider.ts';
 
@@ -41,22 +41,20 @@ const DISCOVERY_MS = 3_600_000;
 const ID_TOKEN_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512'];
 
 /** The configured providers, made at first use and again when their settings change. */
-export function providerSet(
+export function providerFinder(
   settings: () => Readonly<Record<string, OAuthSettings>>,
   now: () => Date,
-): ProviderSet {
+): FindProvider {
   const made = new Map<string, { readonly settings: OAuthSettings; readonly provider: Provider }>();
-  return {
-    find(name) {
-      const all = settings();
-      const own = Object.hasOwn(all, name) ? all[name] : undefined;
-      if (!own) return undefined;
-      const known = made.get(name);
-      if (known?.settings === own) return known.provider;
-      const provider = makeProvider(name, own, now);
-      if (provider) made.set(name, { settings: own, provider });
-      return provider;
-    },
+  return (name) => {
+    const all = settings();
+    const own = Object.hasOwn(all, name) ? all[name] : undefined;
+    if (!own) return undefined;
+    const known = made.get(name);
+    if (known?.settings === own) return known.provider;
+    const provider = makeProvider(name, own, now);
+    if (provider) made.set(name, { settings: own, provider });
+    return provider;
   };
 }
 

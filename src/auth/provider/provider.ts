@@ -48,10 +48,8 @@ export type IdTokenOrder = {
   readonly nonce: string | undefined;
 };
 
-export interface ProviderSet {
-  /** The configured provider of that name, undefined when there is none. */
-  find(name: string): Provider | undefined;
-}
+/** The configured provider of that name, undefined when there is none. */
+export type FindProvider = (name: string) => Provider | undefined;
 
 /** An ID token from a client that is not valid; the message may be shown. */
 export class IdTokenRefused extends Error {

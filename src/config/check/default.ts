@@ -34,7 +34,11 @@ export function checkDefault(
   const family = familyOf(type);
   if (family === undefined) return;
   if (Array.isArray(value)) {
-    checkList(context, path, type, family, value);
+    if (family !== 'array' && family !== 'json')
+      context.badValue(path, `a list is no value of ${type}`, CORRECT_ONE);
+    const empty = value.indexOf(null);
+    if (family === 'array' && empty >= 0)
+      context.badValue([...path, empty], 'a list default holds no null', 'Write { sql: … } for that.');
     return;
   }
   if (typeof value === 'object') {
@@ -52,20 +56,6 @@ export function checkDefault(
     );
   else if (typeof value === 'boolean' && family !== 'boolean' && family !== 'text' && family !== 'json')
     context.badValue(path, `${context.quote(path, value)} is no value of ${type}`, CORRECT_ONE);
-}
-
-function checkList(
-  context: CheckContext,
-  path: KeyPath,
-  type: string,
-  family: TypeFamily,
-  value: readonly unknown[],
-): void {
-  if (family !== 'array' && family !== 'json')
-    context.badValue(path, `a list is no value of ${type}`, CORRECT_ONE);
-  const empty = value.indexOf(null);
-  if (family === 'array' && empty >= 0)
-    context.badValue([...path, empty], 'a list default holds no null', 'Write { sql: … } for that.');
 }
 
 function checkText(

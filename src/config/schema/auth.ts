@@ -36,6 +36,8 @@ const template = z.strictObject({
   body_file: text('File with the body, relative to svc.yaml; instead of `body`').optional(),
 });
 
+export type RawTemplate = z.infer<typeof template>;
+
 export const auth = section('Auth; always there, also without this block', {
   jwt_expiry: duration('Lifetime of an access token; at least 2m', '15m'),
   refresh_token_expiry: duration('Lifetime of a refresh token', '7d'),

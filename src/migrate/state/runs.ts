@@ -1,6 +1,7 @@
 // The rows of `svc_meta.run` and `svc_meta.step`: what was run, by whom, and how far it came.
 import { hostname } from 'node:os';
 import { gunzipSync, gzipSync } from 'node:zlib';
+import { must } from '../../lib/assert.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import type { SchemaModel } from '../schema/model.ts';
@@ -91,24 +92,14 @@ export type FencingToken = {
 };
 
 export async function readFencingToken(session: Queryable, schemaHash: string): Promise<FencingToken> {
-  const [row] = await session.query<{
-    current: string | null;
-    replaced_at: Date | null;
-    newest_seq: string | null;
-    is_newest: boolean | null;
-  }>(sql`
+  const [row] = await session.query<FencingToken>(sql`
     with done as (select * from svc_meta.run where status = 'done')
     select (select schema_hash from done order by id desc limit 1) as current,
       (select min(d.started_at) from done d where d.id > (select max(id) from done where schema_hash = ${schemaHash})
-        and d.schema_hash <> ${schemaHash}) as replaced_at,
-      (select max(deploy_seq)::text from done) as newest_seq,
-      (select status = 'done' and schema_hash = ${schemaHash} from svc_meta.run order by id desc limit 1) as is_newest`);
-  return {
-    current: row?.current ?? null,
-    replacedAt: row?.replaced_at ?? null,
-    newestSeq: row?.newest_seq ? Number(row.newest_seq) : null,
-    isNewest: row?.is_newest ?? false,
-  };
+        and d.schema_hash <> ${schemaHash}) as "replacedAt",
+      (select max(deploy_seq)::float8 from done) as "newestSeq",
+      coalesce((select status = 'done' and schema_hash = ${schemaHash} from svc_meta.run order by id desc limit 1), false) as "isNewest"`);
+  return must(row, 'the fencing token');
 }
 
 /** A file that was replaced by another one never migrates the database back by itself. */

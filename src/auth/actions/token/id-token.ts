@@ -9,7 +9,7 @@ import { BUCKETS } from '../../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 
 export async function tokenByIdToken(request: AuthRequest): Promise<Answer> {
-  const { auth, body, now } = request;
+  const { auth, body } = request;
   await auth.limiter.byAddress(BUCKETS.token, request);
   const idToken = body.filled('id_token');
   if (idToken === undefined) throw problems.badRequestOAuth('invalid request', 'id_token required');
@@ -19,8 +19,7 @@ export async function tokenByIdToken(request: AuthRequest): Promise<Answer> {
     accessToken: body.filled('access_token'),
     nonce: body.filled('nonce'),
   });
-  const linking =
-    body.flag('link_identity') === true ? idsOf(await requireUser(auth, request.presented, now)) : undefined;
+  const linking = body.flag('link_identity') === true ? idsOf(await requireUser(request)) : undefined;
   const order = { provider: provider.name, profile, emailOptional: provider.emailOptional, linking };
   const tokens = await transactionWithRetry(auth, (db) => signInWithProfile(db, request, order));
   return json(orThrow(tokens));
@@ -34,7 +33,7 @@ function findProvider(request: AuthRequest): { readonly provider: Provider; read
       throw problems.providerDisabled('custom');
     throw problems.badRequestOAuth('invalid request', 'provider or client_id and issuer required');
   }
-  const provider = auth.providers.find(name);
+  const provider = auth.findProvider(name);
   if (!provider || !(name in settings.oauth)) throw problems.providerDisabled(name);
   const { verifyIdToken } = provider;
   if (!verifyIdToken) throw problems.validationFailed(`Provider ${name} does not issue ID tokens`);
