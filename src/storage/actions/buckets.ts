@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { isoTimestamp, raw, sql } from '../../postgres/sql.ts';
 import { during } from '../http/caller.ts';
 import { queryOf } from '../http/raw-path.ts';
-import { readJson } from '../http/request-body.ts';
+import { readJson } from './json-body.ts';
 import { findBucket } from '../objects/bucket.ts';
 import { readAs } from '../objects/object.ts';
 import {

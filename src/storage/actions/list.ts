@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { isoTimestamp, raw, sql, type Sql } from '../../postgres/sql.ts';
 import { during } from '../http/caller.ts';
-import { readJson } from '../http/request-body.ts';
+import { readJson } from './json-body.ts';
 import { readAs } from '../objects/object.ts';
 import { invalidParameter } from '../problem.ts';
 import type { CallerCall } from '../storage-context.ts';

@@ -6,7 +6,7 @@ import type { Bucket } from '../../config/config.ts';
 import { sql } from '../../postgres/sql.ts';
 import { BlobMissing, readAtMost } from '../backend/backend.ts';
 import { during, ownerOf } from '../http/caller.ts';
-import { readJson } from '../http/request-body.ts';
+import { readJson } from './json-body.ts';
 import { requireBucket } from '../objects/bucket.ts';
 import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../objects/content-type.ts';
 import {

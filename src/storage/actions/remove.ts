@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
 import { during } from '../http/caller.ts';
-import { readJson } from '../http/request-body.ts';
+import { readJson } from './json-body.ts';
 import { findBucket, requireBucket } from '../objects/bucket.ts';
 import { findObject, findObjectAs, OBJECT_JSON, type StoredObject } from '../objects/object.ts';
 import { dryRun, xminOf } from '../objects/permission.ts';

@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { sql } from '../../postgres/sql.ts';
 import { during, ownerOf } from '../http/caller.ts';
-import { readJson } from '../http/request-body.ts';
+import { readJson } from './json-body.ts';
 import { requireBucket } from '../objects/bucket.ts';
 import { signedTransformation } from '../objects/image.ts';
 import { findObjectAs, readAs } from '../objects/object.ts';
