@@ -66,9 +66,7 @@ export class Release {
     await mkdir(directory, { recursive: true });
     await unpack(createReadStream(archive), directory);
     const file = join(directory, 'svc.yaml');
-    if (!existsSync(file)) {
-      throw new Problem('no_config', 400, 'The archive has no svc.yaml');
-    }
+    if (!existsSync(file)) throw new Problem('no_config', 400, 'The archive has no svc.yaml');
     const text = readFileSync(file, 'utf8');
     const loaded = loadConfig({ name: 'svc.yaml', directory, text }, { variables: env });
     if (!loaded.ok) {
@@ -78,15 +76,12 @@ export class Release {
     }
     const { functions, providers } = loaded.config;
     if (functions.length === 0) return;
-    onLine(
-      `installing and bundling ${functions.length} ${functions.length === 1 ? 'function' : 'functions'}`,
-    );
+    const { length } = functions;
+    onLine(`installing and bundling ${length} ${length === 1 ? 'function' : 'functions'}`);
     const built = await buildBundle({ directory, functions, env, log });
     try {
-      const pointer = await storeBundle(built.archive, built.sha256, BUNDLE, {
-        directory,
-        provider: providers.storage,
-      });
+      const place = { directory, provider: providers.storage };
+      const pointer = await storeBundle(built.archive, built.sha256, BUNDLE, place);
       writeFileSync(file, editText(text, [{ kind: 'set', path: ['functions_bundle'], value: pointer }]));
     } finally {
       await built.close();

@@ -10,6 +10,7 @@ import { memoryFrom, NO_FUNCTIONS, readGeneration, workersFrom, type Generation 
 import { addRoutes } from './http/routes.ts';
 import { serviceTokens } from './runtime/service-token.ts';
 import { WorkerPool } from './runtime/worker-pool.ts';
+import type { WorkerProcess } from './runtime/worker-process.ts';
 import { checkFunctions } from './sources/check.ts';
 import { CodeFolders, type CodeFolder } from './sources/code-folder.ts';
 import { sourcePaths, watchSources, type SourceWatch } from './sources/dev-sources.ts';
@@ -30,15 +31,13 @@ export type FunctionsOptions = {
   readonly runtime?: string | undefined;
 };
 
+type WorkerStatus = Pick<WorkerProcess, 'state' | 'responsive' | 'inFlight'> & {
+  readonly pid: number | undefined;
+  readonly readyMs: number | undefined;
+};
+
 export type FunctionsStatus = {
-  readonly workers: ReadonlyArray<{
-    readonly pid: number | undefined;
-    readonly state: string;
-    /** False while its event loop is blocked. */
-    readonly responsive: boolean;
-    readonly inFlight: number;
-    readonly readyMs: number | undefined;
-  }>;
+  readonly workers: readonly WorkerStatus[];
   readonly functions: readonly string[];
   /** By function, why its code failed to load the last time. */
   readonly failures: ReadonlyMap<string, string>;
@@ -73,11 +72,8 @@ export class Functions {
   readonly feature: Feature = (context) => {
     this.#attached = { context, serviceToken: serviceTokens(context.signingKeys, context.now) };
     return (app) => {
-      addRoutes(app, context, {
-        find: (name) => this.#served.functions.get(name),
-        admission: this.#admission,
-        pool: this.#pool,
-      });
+      const find = (name: string) => this.#served.functions.get(name);
+      addRoutes(app, context, { find, admission: this.#admission, pool: this.#pool });
       return Promise.resolve();
     };
   };
@@ -140,16 +136,14 @@ export class Functions {
 
   async #reload(config: Config): Promise<void> {
     if (this.#stopped) return;
-    if (config.functions.length === 0) await this.#unload();
-    else await this.#load(config);
+    if (config.functions.length > 0) await this.#load(config);
+    else {
+      this.#served = NO_FUNCTIONS;
+      this.#pool.clear();
+      await this.#watch?.close();
+      this.#watch = undefined;
+    }
     this.#config = config;
-  }
-
-  async #unload(): Promise<void> {
-    this.#served = NO_FUNCTIONS;
-    this.#pool.clear();
-    await this.#watch?.close();
-    this.#watch = undefined;
   }
 
   async #load(config: Config): Promise<void> {

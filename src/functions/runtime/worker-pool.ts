@@ -4,7 +4,7 @@ import { Abort, type Problem } from '../../problem/problem.ts';
 import { noWorker, saturated, timedOut, workersDoNotStart } from '../problem.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
 import { PendingCall, type Call } from './call.ts';
-import type { WorkerProcess } from './worker-process.ts';
+import type { WorkerProcess, WorkerState } from './worker-process.ts';
 
 const SLOTS_PER_WORKER = 64;
 
@@ -60,7 +60,7 @@ export class WorkerPool {
 
   /** Processes of the current generation. */
   get workers(): readonly WorkerProcess[] {
-    return this.#current ? [...this.#current.workers] : [];
+    return [...(this.#current?.workers ?? [])];
   }
 
   /** Throws if a call would be refused now; checked before the request body is read. */
@@ -110,7 +110,7 @@ export class WorkerPool {
       clearTimeout(next?.timer);
       if (next) worker.run(next.pending);
     }
-    if (this.#isStarting()) return;
+    if (this.#has('starting')) return;
     for (const { pending, timer } of this.#waiting.splice(0)) {
       clearTimeout(timer);
       pending.reject(this.#refusal());
@@ -130,19 +130,18 @@ export class WorkerPool {
   }
 
   #mayWait(): boolean {
-    if (!this.#current || !this.#isStarting()) return false;
+    if (!this.#current || !this.#has('starting')) return false;
     let used = this.#waiting.length;
     for (const worker of this.#current.workers) used += worker.inFlight;
     return used < this.#current.size * SLOTS_PER_WORKER;
   }
 
-  #isStarting(): boolean {
-    for (const worker of this.#current?.workers ?? []) if (worker.state === 'starting') return true;
+  #has(state: WorkerState): boolean {
+    for (const worker of this.#current?.workers ?? []) if (worker.state === state) return true;
     return false;
   }
 
   #refusal(): Problem {
-    for (const worker of this.#current?.workers ?? []) if (worker.state === 'ready') return saturated();
-    return this.#isStarting() ? saturated() : noWorker();
+    return this.#has('ready') || this.#has('starting') ? saturated() : noWorker();
   }
 }

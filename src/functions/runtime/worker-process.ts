@@ -68,7 +68,7 @@ type Running = {
   cancelled: boolean;
   /** Its deadline passed: the caller was answered and the slot is free, but the handler still runs. */
   leaked: boolean;
-  timer: NodeJS.Timeout | undefined;
+  timer: NodeJS.Timeout;
 };
 
 export class WorkerProcess {
@@ -156,15 +156,9 @@ export class WorkerProcess {
 
   run(pending: PendingCall): void {
     const id = this.#newId();
-    const running: Running = {
-      pending,
-      stream: undefined,
-      cancelled: false,
-      leaked: false,
-      timer: undefined,
-    };
+    const timer = setTimeout(() => this.#onDeadline(id, running), pending.remainingMs);
+    const running: Running = { pending, stream: undefined, cancelled: false, leaked: false, timer };
     pending.cancel = (reason) => this.#cancel(id, running, reason);
-    running.timer = setTimeout(() => this.#onDeadline(id, running), pending.remainingMs);
     this.#running.set(id, running);
     this.#inFlight++;
     const { head, body } = pending.call;

@@ -16,11 +16,8 @@ export class Handlers {
 
   /** A failure is cached too: Node would not import the file again. */
   load(name: string): Promise<Handler> {
-    let handler = this.#loaded.get(name);
-    if (!handler) {
-      handler = this.#import(name);
-      this.#loaded.set(name, handler);
-    }
+    const handler = this.#loaded.get(name) ?? this.#import(name);
+    this.#loaded.set(name, handler);
     return handler;
   }
 
