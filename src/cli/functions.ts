@@ -2,13 +2,13 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import { createFunction } from '../functions/sources/starter.ts';
+import { createFunction, type StarterOptions } from '../functions/sources/starter.ts';
 import { listenPort } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
 import { loadProject, readProject } from './project.ts';
 import type { Terminal } from './terminal.ts';
 
-type NewOptions = { config: string; language: 'js' | 'ts'; authRequired?: boolean };
+type NewOptions = Pick<StarterOptions, 'language' | 'authRequired'> & { config: string };
 
 export function functionsCommand(terminal: Terminal): Command {
   return new Command('functions')
@@ -24,20 +24,16 @@ function newCommand(terminal: Terminal): Command {
     .option('-c, --config <file>', 'the configuration file', 'svc.yaml')
     .addOption(new Option('-l, --language <language>', 'of the handler').choices(['js', 'ts']).default('js'))
     .option('--auth-required', 'answer 401 to callers who are not signed in')
-    .action(async (name: string, options: NewOptions) => {
-      const file = resolve(options.config);
+    .action(async (name: string, { config, ...options }: NewOptions) => {
+      const file = resolve(config);
       if (!existsSync(file)) {
-        throw failure(
-          EXIT.badConfiguration,
-          `there is no file ${options.config}`,
-          'Write a first one with `svc init`.',
-        );
+        const hint = 'Write a first one with `svc init`.';
+        throw failure(EXIT.badConfiguration, `there is no file ${config}`, hint);
       }
-      const { language, authRequired } = options;
-      const written = createFunction({ file, name, language, authRequired });
+      const written = createFunction({ ...options, file, name });
       for (const path of written) terminal.print(`wrote ${path}`);
-      terminal.print(`declared functions.${name} in ${options.config}\n`);
-      const port = await declaredPort(options.config);
+      terminal.print(`declared functions.${name} in ${config}\n`);
+      const port = await declaredPort(config);
       terminal.print(`With \`svc dev\` running:\n  curl http://localhost:${port}/functions/v1/${name}`);
     });
 }

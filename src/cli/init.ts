@@ -15,11 +15,8 @@ export function initCommand(terminal: Terminal): Command {
       const folder = resolve(directory);
       const file = join(folder, 'svc.yaml');
       if (existsSync(file)) {
-        throw failure(
-          EXIT.problem,
-          `${file} exists already`,
-          'Edit it, or choose another directory: svc init <directory>',
-        );
+        const hint = 'Edit it, or choose another directory: svc init <directory>';
+        throw failure(EXIT.problem, `${file} exists already`, hint);
       }
       mkdirSync(folder, { recursive: true });
       writeFileSync(file, starter(basename(folder)), { flag: 'wx' });

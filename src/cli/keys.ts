@@ -129,26 +129,19 @@ function secretsOf(env: Environment): KeyringSecrets {
 }
 
 function parseRoles(text: string): DatabaseRole[] {
-  const roles = text.split(',').map((role) => role.trim());
-  const unknown = roles.find((role) => !isDatabaseRole(role));
-  if (unknown !== undefined) {
-    throw failure(
-      EXIT.misuse,
-      `--roles: ${JSON.stringify(unknown)} is not a role`,
-      `Give one or more of authenticated, anon and service_role, separated by commas.`,
-    );
-  }
-  return roles.filter(isDatabaseRole);
+  return text.split(',').map((part) => {
+    const role = part.trim();
+    if (isDatabaseRole(role)) return role;
+    const hint = 'Give one or more of authenticated, anon and service_role, separated by commas.';
+    throw failure(EXIT.misuse, `--roles: ${JSON.stringify(role)} is not a role`, hint);
+  });
 }
 
 function parseJwk(text: string, file: string): Record<string, string> {
   try {
     return JSON.parse(text) as Record<string, string>;
   } catch {
-    throw failure(
-      EXIT.problem,
-      `${file} does not hold JSON`,
-      'A public key in JWK form looks like {"kty":"EC", …}.',
-    );
+    const hint = 'A public key in JWK form looks like {"kty":"EC", …}.';
+    throw failure(EXIT.problem, `${file} does not hold JSON`, hint);
   }
 }

@@ -24,7 +24,11 @@ async function run(argv: readonly string[], out: Terminal): Promise<number> {
     await program(out).parseAsync(argv);
     return Number(process.exitCode ?? 0);
   } catch (error) {
-    return exitCodeOf(error, out);
+    // Commander has printed its message already; help and version are no errors.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.misuse;
+    const { report, exitCode } = explain(error);
+    out.printError(report);
+    return exitCode;
   }
 }
 
@@ -60,14 +64,4 @@ function program(out: Terminal): Command {
 function forEachCommand(command: Command, visit: (command: Command) => void): void {
   visit(command);
   for (const child of command.commands) forEachCommand(child, visit);
-}
-
-function exitCodeOf(error: unknown, out: Terminal): number {
-  if (error instanceof CommanderError) {
-    // Commander has printed its message already; help and version are no errors.
-    return error.exitCode === 0 ? 0 : EXIT.misuse;
-  }
-  const { report, exitCode } = explain(error);
-  out.printError(report);
-  return exitCode;
 }

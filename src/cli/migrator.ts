@@ -43,10 +43,8 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
       }
       return;
     }
-    const migration = {
-      ...options,
-      policy: { ...(mode === 'dev' ? DEV_POLICY : SERVE_POLICY), deploySeq: deploySeq ?? null },
-    };
+    const policy = { ...(mode === 'dev' ? DEV_POLICY : SERVE_POLICY), deploySeq: deploySeq ?? null };
+    const migration = { ...options, policy };
     const outcome = await migrate(migration);
     // Under `dev` no other instance runs, and the next change of the file migrates anyway.
     if (mode === 'apply' && outcome.kind !== 'refused') {
@@ -59,24 +57,19 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
       case 'unchanged':
         return;
       case 'elsewhere':
-        log.info('another instance still has the long steps of the migration under way');
-        return;
+        return log.info('another instance still has the long steps of the migration under way');
       case 'applied':
         // A list for a person, one line for the log of a server.
-        if (mode === 'dev') terminal.print(summarise(outcome.plan.steps));
-        else {
-          log.info(
-            { run: outcome.runId, steps: outcome.plan.steps.length, schema: outcome.schemaHash.slice(0, 8) },
-            'migrated',
-          );
-        }
-        return;
+        if (mode === 'dev') return terminal.print(summarise(outcome.plan.steps));
+        return log.info(
+          { run: outcome.runId, steps: outcome.plan.steps.length, schema: outcome.schemaHash.slice(0, 8) },
+          'migrated',
+        );
       case 'superseded':
-        log.warn(
+        return log.warn(
           { replacedAt: outcome.replacedAt },
           'this file was replaced by a newer one; serving without migrating',
         );
-        return;
       case 'refused':
         throw new CommandFailure(
           EXIT.problem,

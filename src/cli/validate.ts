@@ -15,16 +15,12 @@ export function validateCommand(terminal: Terminal): Command {
         terminal,
       );
       const { tables, rpc, functions, storage } = project.config;
-      const counts = [
-        count(tables.length, 'table'),
-        count(storage.length, 'bucket'),
-        count(rpc.length, 'SQL function'),
-        count(functions.length, 'code function'),
-      ];
+      const counts = Object.entries({
+        table: tables,
+        bucket: storage,
+        'SQL function': rpc,
+        'code function': functions,
+      }).map(([noun, { length }]) => `${length} ${noun}${length === 1 ? '' : 's'}`);
       terminal.print(`${terminal.style('green', '✓')} ${project.source} is valid: ${counts.join(', ')}`);
     });
-}
-
-function count(n: number, noun: string): string {
-  return `${n} ${noun}${n === 1 ? '' : 's'}`;
 }

@@ -3,12 +3,9 @@
 import { keyOf, type Catalog, type Column, type Relation, type Routine } from '../catalog/catalog.ts';
 import type { Config, Field, SqlFunction, Table } from '../config/config.ts';
 
-export type TypesInput = {
-  readonly config: Pick<Config, 'tables' | 'rpc'>;
-  readonly catalog: Catalog;
-};
+type Declared = Pick<Config, 'tables' | 'rpc'>;
 
-export function renderTypes({ config, catalog }: TypesInput): string {
+export function renderTypes({ config, catalog }: { config: Declared; catalog: Catalog }): string {
   const schemas = [...new Set(['public', ...config.tables.map((table) => table.schema)])];
   const bodies = schemas.map((schema) => renderSchema(schema, config, catalog));
   return [HEAD, `export type Database = {\n${bodies.join('\n')}\n};`, TAIL].join('\n\n') + '\n';
@@ -26,7 +23,7 @@ export type TablesUpdate<Name extends keyof PublicSchema['Tables']> = PublicSche
 
 const NOTHING = '{ [_ in never]: never }';
 
-function renderSchema(schema: string, config: TypesInput['config'], catalog: Catalog): string {
+function renderSchema(schema: string, config: Declared, catalog: Catalog): string {
   const tables = config.tables
     .filter((table) => table.schema === schema)
     .flatMap((table) => renderTable(table, config, catalog));
@@ -46,17 +43,17 @@ function member(name: string, entries: readonly string[]): string {
   return entries.length === 0 ? `    ${name}: ${NOTHING};` : `    ${name}: {\n${entries.join('\n')}\n    };`;
 }
 
-function renderTable(table: Table, config: TypesInput['config'], catalog: Catalog): string[] {
+function renderTable(table: Table, config: Declared, catalog: Catalog): string[] {
   const relation = catalog.relations.get(keyOf(table));
   if (!relation) return [];
   const columns = table.fields.flatMap((field) => {
     const column = relation.columns.find((one) => one.name === field.name);
     return column ? [{ field, column }] : [];
   });
-  const row = columns.map(
-    ({ field, column }) => `          ${key(column.name)}: ${valueType(column, field)}${orNull(column)};`,
+  const row = columns.map(({ field, column }) => rowLine(column, field));
+  const insert = columns.map(({ field, column }) =>
+    writeLine(column, field, !column.notNull || column.default !== null),
   );
-  const insert = columns.map(({ field, column }) => writeLine(column, field, isOptional(column)));
   const update = columns.map(({ field, column }) => writeLine(column, field, true));
   return [
     [
@@ -73,15 +70,11 @@ function renderTable(table: Table, config: TypesInput['config'], catalog: Catalo
 function writeLine(column: Column, field: Field, optional: boolean): string {
   if (column.generated === 'always' || column.generated === 'stored')
     return `          ${key(column.name)}?: never;`;
-  return `          ${key(column.name)}${optional ? '?' : ''}: ${valueType(column, field)}${orNull(column)};`;
+  return rowLine(column, field, optional ? '?' : '');
 }
 
-function isOptional(column: Column): boolean {
-  return !column.notNull || column.default !== null;
-}
-
-function orNull(column: Column): string {
-  return column.notNull ? '' : ' | null';
+function rowLine(column: Column, field: Field, mark = ''): string {
+  return `          ${key(column.name)}${mark}: ${valueType(column, field)}${column.notNull ? '' : ' | null'};`;
 }
 
 function valueType(column: Column, field: Field): string {
@@ -107,16 +100,13 @@ function scalarType(base: string): string {
   return 'string';
 }
 
-function renderRelationships(table: Table, relation: Relation, config: TypesInput['config']): string {
+function renderRelationships(table: Table, relation: Relation, config: Declared): string {
   const entries = relation.foreignKeys.flatMap((foreignKey) => {
-    const declared = config.tables.some(
-      (one) => one.schema === foreignKey.targetSchema && one.name === foreignKey.targetName,
-    );
-    if (
-      !declared ||
-      !foreignKey.columns.every((column) => table.fields.some((field) => field.name === column))
-    )
-      return [];
+    const isDeclared =
+      config.tables.some(
+        ({ schema, name }) => schema === foreignKey.targetSchema && name === foreignKey.targetName,
+      ) && foreignKey.columns.every((column) => table.fields.some(({ name }) => name === column));
+    if (!isDeclared) return [];
     const oneToOne = [relation.primaryKey, ...relation.uniqueKeys].some((unique) =>
       sameSet(unique, foreignKey.columns),
     );

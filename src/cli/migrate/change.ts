@@ -72,12 +72,10 @@ export async function down(
       const now = await readRun(session);
       return [now, await readRun(session, run ?? null, now?.schemaHash ?? '')] as const;
     });
-    if (target === null)
-      throw failure(
-        MIGRATE_EXIT.refused,
-        'there is no such run to go back to',
-        'svc migrate history lists them.',
-      );
+    if (target === null) {
+      const hint = 'svc migrate history lists them.';
+      throw failure(MIGRATE_EXIT.refused, 'there is no such run to go back to', hint);
+    }
     const model = withRenamesReversed(target.model, current?.model ?? EMPTY_MODEL);
     const policy = { ...policyFrom(options), allowRollback: true, kind: 'down' } as const;
     await report(await migrateModel(model, () => null, migrateOptions(opened, policy)), terminal);

@@ -32,7 +32,7 @@ async function openDatabase(url: string | undefined, directory: string): Promise
   }
 }
 
-export type OwnerOptions = {
+type OwnerOptions = {
   readonly applicationName: string;
   readonly max: number;
   /** What a database that cannot be made ready is to the command. */

@@ -52,10 +52,10 @@ export async function drift(options: CommonOptions, terminal: Terminal): Promise
     if (result.kind === 'refused') throw refusal(result.problems);
     const { steps, unmanaged } = result.plan;
     const policies = unmanaged.filter((one) => one.what === 'policy');
-    for (const one of unmanaged)
-      terminal.print(
-        `unmanaged  ${one.what} ${one.name} of ${one.table}${one.what === 'policy' ? '   it opens more than the file says' : ''}`,
-      );
+    for (const one of unmanaged) {
+      const effect = one.what === 'policy' ? '   it opens more than the file says' : '';
+      terminal.print(`unmanaged  ${one.what} ${one.name} of ${one.table}${effect}`);
+    }
     for (const one of await listUnmanaged(opened, run.model, result.plan))
       terminal.print(`unmanaged  ${one}`);
     for (const step of steps) terminal.print(stepLine({ ...step, at: step.identity }));
