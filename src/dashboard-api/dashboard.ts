@@ -57,13 +57,7 @@ export function createDashboard(settings: DashboardSettings): Feature {
       request.dashboardSession = await authorize(request, context, sessions);
     });
     pageRoutes(app, settings.pageDirectory);
-    await app.register(
-      (api, _options, done) => {
-        addApi(api, context, sessions);
-        done();
-      },
-      { prefix: '/api' },
-    );
+    await app.register(async (api) => addApi(api, context, sessions), { prefix: '/api' });
   };
 }
 

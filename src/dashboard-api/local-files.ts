@@ -19,14 +19,10 @@ export async function countInstances({ owner, dev }: DashboardContext): Promise<
 export async function assertSingleInstance(context: DashboardContext): Promise<void> {
   const count = await countInstances(context);
   if (count === 1) return;
-  throw new Problem(
-    'several_instances',
-    409,
-    `${count} instances of this service are running, each with its own files`,
-    {
-      hint: 'Nothing was changed. Change svc.yaml and the sources in your repository, and deploy them to every instance.',
-    },
-  );
+  const message = `${count} instances of this service are running, each with its own files`;
+  throw new Problem('several_instances', 409, message, {
+    hint: 'Nothing was changed. Change svc.yaml and the sources in your repository, and deploy them to every instance.',
+  });
 }
 
 /** Makes the service load a file that was just written. */

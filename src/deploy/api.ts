@@ -35,14 +35,8 @@ export class DeployClient {
   constructor(base: string, token: string) {
     const url = new URL(base);
     if (url.protocol === 'http:' && !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)) {
-      throw new Problem(
-        'insecure_deploy',
-        500,
-        `The deploy token would be sent to ${url.origin} unencrypted`,
-        {
-          hint: 'Use https://.',
-        },
-      );
+      const message = `The deploy token would be sent to ${url.origin} unencrypted`;
+      throw new Problem('insecure_deploy', 500, message, { hint: 'Use https://.' });
     }
     this.#base = base.replace(/\/+$/, '') + PREFIX;
     this.#token = token;

@@ -95,9 +95,8 @@ export class Deployment {
       await delay(PROBE_MS);
       failures = (await this.#release.isReady()) ? 0 : failures + 1;
       if (!this.#release.running || failures >= MAX_FAILURES) {
-        throw new Problem('unhealthy', 500, 'The release did not stay healthy', {
-          details: this.#release.output,
-        });
+        const details = this.#release.output;
+        throw new Problem('unhealthy', 500, 'The release did not stay healthy', { details });
       }
     }
   }

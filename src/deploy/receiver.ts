@@ -185,11 +185,8 @@ export class Receiver {
     await pipeline(request, digest.through, createWriteStream(archive, { mode: 0o600 }));
     request.setTimeout(0);
     if (digest.sha256() !== request.headers[SHA256_HEADER]) {
-      throw new Problem(
-        'hash_mismatch',
-        400,
-        `The SHA-256 of the archive is not the one in ${SHA256_HEADER}`,
-      );
+      const message = `The SHA-256 of the archive is not the one in ${SHA256_HEADER}`;
+      throw new Problem('hash_mismatch', 400, message);
     }
   }
 

@@ -31,11 +31,8 @@ const FAILURES = {
 /** `shown` is the error with its stack; given only under `svc dev`. */
 export function functionFailed(kind: Failure['kind'], message: string, shown: string | undefined): Problem {
   if (kind === 'bad-json') {
-    return new Problem(
-      'invalid_json',
-      400,
-      `The content type is JSON, but the body does not parse: ${message}`,
-    );
+    const why = `The content type is JSON, but the body does not parse: ${message}`;
+    return new Problem('invalid_json', 400, why);
   }
   const [code, text] = FAILURES[kind];
   return new Problem(code, 500, shown ?? text, {

@@ -141,12 +141,8 @@ function wrapping(secret: string): SecretBox {
 }
 
 function sealedKeyring(): Problem {
-  return new Problem(
-    'keyring_sealed',
-    500,
-    'The auth keyring of this database was sealed with another secret than the ones given',
-    {
-      hint: 'When SVC_SECRET_KEY was changed, start once with SVC_SECRET_KEY_PREVIOUS set to the earlier one. When it is lost: `svc keys reset` starts a new keyring, which signs everybody out and makes second factors unusable.',
-    },
-  );
+  const message = 'The auth keyring of this database was sealed with another secret than the ones given';
+  return new Problem('keyring_sealed', 500, message, {
+    hint: 'When SVC_SECRET_KEY was changed, start once with SVC_SECRET_KEY_PREVIOUS set to the earlier one. When it is lost: `svc keys reset` starts a new keyring, which signs everybody out and makes second factors unusable.',
+  });
 }

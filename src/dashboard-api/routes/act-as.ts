@@ -137,9 +137,8 @@ function overrideHeaders(answer: ServerResponse, api: string): void {
 function listed(headers: unknown): Array<[string, OutgoingHttpHeader]> {
   if (typeof headers !== 'object' || headers === null) return [];
   if (!Array.isArray(headers)) {
-    return Object.entries(headers as Record<string, OutgoingHttpHeader | undefined>).flatMap(
-      ([name, value]): Array<[string, OutgoingHttpHeader]> => (value === undefined ? [] : [[name, value]]),
-    );
+    const entries = Object.entries(headers as Record<string, OutgoingHttpHeader | undefined>);
+    return entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
   }
   const found = new Map<string, string[]>();
   const flat: unknown[] = headers.flat();

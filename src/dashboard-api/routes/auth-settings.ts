@@ -41,12 +41,9 @@ async function readSettings(context: DashboardContext): Promise<AuthSettings> {
       provider: settings.mail?.type ?? null,
       from: settings.mail?.from ?? null,
     },
-    oauth: config.auth.oauth.map(({ name, clientId, redirectUrl }) => ({
-      name,
-      enabled: true,
-      clientId,
-      callbackUrl: redirectUrl,
-    })),
+    oauth: config.auth.oauth.map(({ name, clientId, redirectUrl: callbackUrl }) => {
+      return { name, enabled: true, clientId, callbackUrl };
+    }),
     templates: MAIL_KINDS.map((kind): MailTemplateInfo => {
       const override = findOverride(kind, settings.templates);
       const ours = defaultTexts(kind, undefined);
@@ -61,12 +58,9 @@ async function readSettings(context: DashboardContext): Promise<AuthSettings> {
         ),
       };
     }),
-    signingKeys: keys.map(({ kid, alg, state, created_at }) => ({
-      kid,
-      alg,
-      state,
-      createdAt: created_at.toISOString(),
-    })),
+    signingKeys: keys.map(({ kid, alg, state, created_at }) => {
+      return { kid, alg, state, createdAt: created_at.toISOString() };
+    }),
   };
 }
 

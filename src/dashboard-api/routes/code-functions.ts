@@ -5,7 +5,7 @@ import { lstatSync, readFileSync, realpathSync, renameSync, rmSync, statSync, wr
 import { dirname, join, resolve, sep } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { CodeFunction, Config } from '../../config/config.ts';
+import type { CodeFunction } from '../../config/config.ts';
 import { checkSource } from '../../functions/sources/check.ts';
 import { createFunction } from '../../functions/sources/starter.ts';
 import { Problem } from '../../problem/problem.ts';
@@ -37,7 +37,7 @@ async function listFunctions(context: DashboardContext, request: FastifyRequest)
   const { workers, failures } = context.functions.status();
   const base = baseUrlFor(request, context);
   const instances = await countInstances(context);
-  const readable = projectDirectory(context, config) !== undefined;
+  const readable = projectDirectory(context) !== undefined;
   return {
     functions: config.functions.map((fn) => ({
       name: fn.name,
@@ -48,12 +48,9 @@ async function listFunctions(context: DashboardContext, request: FastifyRequest)
       env: Object.keys(fn.env),
       error: failures.get(fn.name) ?? null,
     })),
-    workers: workers.map(({ pid, state, inFlight, readyMs }) => ({
-      pid: pid ?? null,
-      state,
-      inFlight,
-      readyMs: readyMs ?? null,
-    })),
+    workers: workers.map(({ pid, state, inFlight, readyMs }) => {
+      return { pid: pid ?? null, state, inFlight, readyMs: readyMs ?? null };
+    }),
     readable,
     editable: readable && instances === 1,
     instances,
@@ -66,10 +63,10 @@ async function makeFunction(
   reply: FastifyReply,
 ): Promise<CreatedFunction> {
   const { name, language, authRequired } = await readJson(request, NewFunctionBody);
-  const { config } = context.snapshot();
-  requireDirectory(context, config);
+  requireDirectory(context);
   await assertSingleInstance(context);
-  const files = createFunction({ file: resolve(config.source.name), name, language, authRequired });
+  const file = resolve(context.snapshot().config.source.name);
+  const files = createFunction({ file, name, language, authRequired });
   context.log.info({ function: name, files }, 'the dashboard created a function');
   const { reload } = context.following ?? {};
   if (reload) await loadWrittenFile(context, reload);
@@ -79,14 +76,14 @@ async function makeFunction(
 
 function showSource(context: DashboardContext, request: FastifyRequest): FunctionSource {
   const { file } = declaredFunction(context, request);
-  return readSource(file, locate(requireDirectory(context, context.snapshot().config), file));
+  return readSource(file, locate(requireDirectory(context), file));
 }
 
 async function saveSource(context: DashboardContext, request: FastifyRequest): Promise<FunctionSaved> {
   const fn = declaredFunction(context, request);
   const { name, file } = fn;
   const { text, version } = await readJson(request, SourceBody);
-  const directory = requireDirectory(context, context.snapshot().config);
+  const directory = requireDirectory(context);
   if (Buffer.byteLength(text) > MAX_SOURCE_BYTES) throw tooLarge(file);
   checkUnsaved(fn, text);
   await assertSingleInstance(context);
@@ -126,15 +123,13 @@ function checkUnsaved(fn: CodeFunction, text: string): void {
 }
 
 /** Where the sources are; undefined for a remote file, and when a bundle runs. */
-function projectDirectory(
-  { dev }: DashboardContext,
-  { source, functionsBundle }: Config,
-): string | undefined {
+function projectDirectory({ dev, snapshot }: DashboardContext): string | undefined {
+  const { source, functionsBundle } = snapshot().config;
   return dev || functionsBundle === undefined ? source.directory : undefined;
 }
 
-function requireDirectory(context: DashboardContext, config: Config): string {
-  const directory = projectDirectory(context, config);
+function requireDirectory(context: DashboardContext): string {
+  const directory = projectDirectory(context);
   if (directory !== undefined) return directory;
   throw new Problem('not_editable', 409, 'This server does not have the sources of the service', {
     hint: 'It runs a remote svc.yaml or a bundle. Change the sources in your repository and deploy.',

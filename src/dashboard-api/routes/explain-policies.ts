@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { relationKey } from '../../catalog/catalog.ts';
 import type { CallerTransaction } from '../../postgres/pool/caller-pool.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
-import { ident, join, quoteIdent, raw, sql, type Sql } from '../../postgres/sql.ts';
+import { ident, join, quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { ExposedRelation } from '../../rest/plan/relation.ts';
 import { callerSettings, isCallerName } from '../session/caller.ts';
@@ -201,7 +201,7 @@ async function evaluate(
   if (expression === null) return null;
   // A function in FROM gives the row the table's type and name, so that whole-row references work. The expression is
   // not user input: the server printed it.
-  const statement: Sql = sql`
+  const statement = sql`
     select (${raw(expression)})::boolean as outcome
     from jsonb_populate_record(${row.composite}::${ident(relation.schema, relation.name)}, '{}'::jsonb)
       as ${ident(relation.name)}`;

@@ -25,7 +25,7 @@ export async function callerToken(
   baseUrl: string,
 ): Promise<string | undefined> {
   const claims = await callerClaims(context, name, baseUrl);
-  return claims === undefined ? undefined : await signToken(claims, context.signingKeys.signing);
+  return claims && (await signToken(claims, context.signingKeys.signing));
 }
 
 /** The transaction settings that the data API would use for this caller. */

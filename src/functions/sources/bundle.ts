@@ -110,14 +110,8 @@ async function listFiles(
     const target = await realpath(path).catch(() => undefined);
     const root = await realpath(base);
     if (target === undefined || !(target === root || target.startsWith(root + sep))) {
-      throw new Problem(
-        'link_outside',
-        500,
-        `${relative(base, path)} is a link that leads outside the project`,
-        {
-          hint: 'Copy what it links to into the project.',
-        },
-      );
+      const message = `${relative(base, path)} is a link that leads outside the project`;
+      throw new Problem('link_outside', 500, message, { hint: 'Copy what it links to into the project.' });
     }
     // A link must not smuggle an excluded file in under another name.
     if (isExcluded(target)) return [];

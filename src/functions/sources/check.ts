@@ -45,14 +45,10 @@ function checkFunction(fn: CodeFunction, root: string): void {
 /** Checks a handler's source text without running it. */
 export function checkSource({ name, file, authRequired }: CodeFunction, source: string): void {
   if (!authRequired && mentionsServiceClient(source)) {
-    throw new Problem(
-      'service_client_in_public_function',
-      500,
-      `The public function ${name} uses ctx.serviceClient`,
-      {
-        details: `${file}: serviceClient bypasses row-level security, and anyone can call this function.`,
-        hint: 'Declare it with auth_required: true, or use ctx.client.',
-      },
-    );
+    const message = `The public function ${name} uses ctx.serviceClient`;
+    throw new Problem('service_client_in_public_function', 500, message, {
+      details: `${file}: serviceClient bypasses row-level security, and anyone can call this function.`,
+      hint: 'Declare it with auth_required: true, or use ctx.client.',
+    });
   }
 }

@@ -60,12 +60,8 @@ function toBody(body: unknown): { body: AnswerBody; type: string | undefined } {
   try {
     text = JSON.stringify(body);
   } catch (cause) {
-    throw new BadAnswer(
-      `body cannot be converted to JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
-      {
-        cause,
-      },
-    );
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new BadAnswer(`body cannot be converted to JSON: ${reason}`, { cause });
   }
   if (text === undefined) throw new BadAnswer(`body is ${describe(body)}, which has no JSON form`);
   return { body: { kind: 'bytes', bytes: Buffer.from(text) }, type: JSON_TYPE };
