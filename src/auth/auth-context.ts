@@ -13,12 +13,7 @@ export type AuthContext = Pick<FeatureContext, 'now' | 'log' | 'signingKeys' | '
   readonly db: OwnerDatabase;
   /** The settings in force; read them once per request. */
   readonly settings: () => AuthSettings;
-  readonly boxes: {
-    readonly sessionKey: SecretBox;
-    readonly totpSecret: SecretBox;
-    readonly providerToken: SecretBox;
-    readonly mail: SecretBox;
-  };
+  readonly boxes: Readonly<Record<'sessionKey' | 'totpSecret' | 'providerToken' | 'mail', SecretBox>>;
   /** Keyed digest of a six-digit code. */
   readonly codeMac: (message: string) => Buffer;
   readonly hasher: PasswordHasher;

@@ -54,6 +54,7 @@ const MAILS_PER_HOUR = 1000;
 export function readAuthSettings(config: Config, env: AuthEnvironment, dev: boolean): AuthSettings {
   const { providers, server, project } = config;
   const { email, oauth, ...same } = config.auth;
+  const limits = env['SVC_AUTH_RATE_LIMITS'];
   return {
     ...same,
     emailBlock: email !== undefined,
@@ -71,7 +72,7 @@ export function readAuthSettings(config: Config, env: AuthEnvironment, dev: bool
         : undefined,
     maxBodyBytes: server.maxBodyBytes,
     projectName: project.name,
-    limits: toLimitMode(env['SVC_AUTH_RATE_LIMITS']),
+    limits: limits === 'on' || limits === 'off' ? limits : 'auto',
     mailsPerHour: Number(env['SVC_AUTH_MAILS_PER_HOUR']) || MAILS_PER_HOUR,
   };
 }
@@ -95,8 +96,4 @@ function toMailSettings(provider: EmailProvider, env: AuthEnvironment): MailSett
     case 'smtp':
       return provider.url === undefined ? undefined : { type: 'smtp', url: provider.url, from };
   }
-}
-
-function toLimitMode(text: string | undefined): LimitMode {
-  return text === 'on' || text === 'off' ? text : 'auto';
 }

@@ -86,12 +86,10 @@ export async function findByToken(
 export async function findByCode(
   auth: AuthContext,
   db: Queryable,
-  attempt: {
+  attempt: Pick<TokenOrder, 'email' | 'now'> & {
     readonly userId: string | undefined;
     readonly kinds: readonly TokenKind[];
-    readonly email: string;
     readonly code: string;
-    readonly now: Date;
   },
 ): Promise<OneTimeTokenRow | undefined> {
   const { kinds, email, code, now } = attempt;

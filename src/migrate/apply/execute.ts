@@ -20,10 +20,8 @@ export async function executeMetadata(
   settings: ExecuteSettings,
   record: () => Promise<void>,
 ): Promise<void> {
-  const locked = await lockStatements(
-    session,
-    steps.map(({ step }) => step),
-  );
+  const locked = await lockStatements(session, steps);
+  const ordinals = steps.map((one) => one.ordinal);
   const local = {
     ...localSettings(settings),
     statement_timeout: METADATA_STATEMENT_TIMEOUT_MS,
@@ -36,13 +34,7 @@ export async function executeMetadata(
       for (const statement of locked.statements) await session.query(raw(statement));
       await runAll(session, steps, settings);
       await record();
-      await markSteps(
-        session,
-        settings.runId,
-        steps.map((one) => one.ordinal),
-        'done',
-        Date.now() - started,
-      );
+      await markSteps(session, settings.runId, ordinals, 'done', Date.now() - started);
       await settings.onStatement?.({ lane: 'metadata', summary: 'commit', action: { kind: 'sql' } });
     });
   });
@@ -93,10 +85,10 @@ async function runOne(session: Queryable, step: Step): Promise<void> {
 
 async function lockStatements(
   session: Queryable,
-  steps: readonly Step[],
+  steps: readonly NumberedStep[],
 ): Promise<{ tables: string[]; statements: string[] }> {
   const modes = new Map<string, 'access exclusive' | 'share row exclusive'>();
-  for (const step of steps) {
+  for (const { step } of steps) {
     if (step.table === null || step.lock === 'none') continue;
     const strong = step.lock === 'AccessExclusive';
     if (strong || !modes.has(step.table))

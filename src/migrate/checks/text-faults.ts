@@ -1,5 +1,5 @@
 // Expressions that are not exactly one expression, which must not even be sent to the server. Needs no database.
-import { keyOf, type SchemaModel } from '../schema/model.ts';
+import { keyOf, type PolicyModel, type SchemaModel } from '../schema/model.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import { expressionFault } from '../schema/sql-text.ts';
 
@@ -45,15 +45,7 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
   return problems;
 }
 
-function checkPolicy(
-  policy: {
-    readonly using: string | null;
-    readonly withCheck: string | null;
-    readonly check: string | null;
-    readonly at: string;
-  },
-  check: (text: string | null, at: string) => void,
-): void {
+function checkPolicy(policy: PolicyModel, check: (text: string | null, at: string) => void): void {
   check(policy.using, `${policy.at}.using`);
   check(policy.withCheck, `${policy.at}.with_check`);
   check(policy.check, `${policy.at}.check`);

@@ -68,23 +68,14 @@ export function withRenamesReversed(target: SchemaModel, current: SchemaModel): 
       const later = current.tables.find(
         (one) => one.schema === table.schema && (one.name === table.name || one.renamedFrom === table.name),
       );
-      if (!later) return withoutRenames(table);
-      const renamedFrom = later.name === table.name ? null : later.name;
+      const renamedFrom = later && later.name !== table.name ? later.name : null;
       return { ...table, renamedFrom, columns: table.columns.map((column) => reverseColumn(column, later)) };
     }),
   };
 }
 
-function withoutRenames(table: TableModel): TableModel {
-  return {
-    ...table,
-    renamedFrom: null,
-    columns: table.columns.map((column) => ({ ...column, renamedFrom: null })),
-  };
-}
-
-function reverseColumn(column: ColumnModel, later: TableModel): ColumnModel {
-  if (later.columns.some((one) => one.name === column.name)) return { ...column, renamedFrom: null };
-  const renamed = later.columns.find((one) => one.renamedFrom === column.name);
-  return { ...column, renamedFrom: renamed?.name ?? null };
+function reverseColumn(column: ColumnModel, later: TableModel | undefined): ColumnModel {
+  const isThere = later?.columns.some((one) => one.name === column.name);
+  const renamed = later?.columns.find((one) => one.renamedFrom === column.name);
+  return { ...column, renamedFrom: isThere ? null : (renamed?.name ?? null) };
 }
