@@ -53,9 +53,9 @@ export async function pull(
   const owner = new OwnerDatabase({ url, applicationName: 'svc-migrate', max: 1, idleTimeoutMs: 5_000 });
   try {
     const live = await owner.session((session) => readLive(session, options.schema));
-    const text = renderPulled(live, {
-      only: pattern ? (key) => pattern.test(key) || pattern.test(key.slice(key.indexOf('.') + 1)) : undefined,
-    });
+    const isTaken = (key: string): boolean =>
+      pattern === undefined || pattern.test(key) || pattern.test(key.slice(key.indexOf('.') + 1));
+    const text = renderPulled(live, isTaken);
     if (options.out === undefined) return terminal.print(text.trimEnd());
     await writeFile(options.out, text, { flag: 'wx' }).catch((error: unknown) => {
       if (!hasCode(error, 'EEXIST')) throw error;

@@ -13,15 +13,11 @@ import type {
 import { POLICY_ROLES } from '../schema/live-schema.ts';
 import { unwrapCallerHelpers } from '../schema/sql-text.ts';
 
-export type PullOptions = {
-  /** Tables to take, as `schema.name`; undefined takes all. */
-  readonly only?: ((key: string) => boolean) | undefined;
-};
-
 type Node = Record<string, unknown>;
 
-export function renderPulled(live: Live, options: PullOptions = {}): string {
-  const taken = [...live.tables].filter(([key]) => options.only?.(key) ?? true).map(([, table]) => table);
+/** `isTaken`: which tables, by `schema.name`. */
+export function renderPulled(live: Live, isTaken: (key: string) => boolean): string {
+  const taken = [...live.tables].filter(([key]) => isTaken(key)).map(([, table]) => table);
   const names = new Set<string>();
   const tables: [string, Node, string[]][] = [];
   const left: string[] = [];
