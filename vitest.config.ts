@@ -17,8 +17,8 @@ const PATIENT = {
 
 export default defineConfig({
   test: {
-    // Most tests wait for PostgreSQL or a process, so two cores carry more than the one worker they would get.
-    maxWorkers: 3,
+    // Most tests wait for PostgreSQL or a process, so two cores carry more workers than the one they would get.
+    maxWorkers: 4,
     projects: [
       {
         test: {

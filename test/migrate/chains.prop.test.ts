@@ -10,7 +10,7 @@ import { Random, toYaml, type RandomFile, type RandomTable } from './random-file
 import { catalogText, fillRows, readRows, structure } from './random-world.ts';
 import { aWorld, type World } from './world.ts';
 
-const CHAINS = rounds(12, 100, 'SVC_CHAINS');
+const CHAINS = rounds(8, 100, 'SVC_CHAINS');
 const FIRST_SEED = Number(process.env['SVC_CHAIN_SEED'] ?? 1);
 /** How often a file's result is compared with a fresh build. */
 const FRESH_EVERY = 3;

@@ -67,8 +67,8 @@ rpc:
 
 const ROWS = 400;
 
-/** Before each statement in the long run, before every fourth in the usual one. */
-const STRIDE = rounds(4, 1);
+/** Before each statement in the long run, before every sixth in the usual one. */
+const STRIDE = rounds(6, 1);
 
 async function fillPeople(): Promise<void> {
   await world.settle(BEFORE);

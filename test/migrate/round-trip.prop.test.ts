@@ -7,7 +7,7 @@ import { edited, Random, randomFile, toYaml, wayBack, type RandomFile } from './
 import { catalogText, fillRows, readRows, structure, type Rows } from './random-world.ts';
 import { aWorld, type World } from './world.ts';
 
-const PAIRS = rounds(50, 500, 'SVC_ROUND_TRIPS');
+const PAIRS = rounds(30, 500, 'SVC_ROUND_TRIPS');
 const FIRST_SEED = Number(process.env['SVC_ROUND_TRIP_SEED'] ?? 1);
 const PER_TEST = 5;
 /** Every table counts as a large one: what can be done online is. */

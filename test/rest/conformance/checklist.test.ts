@@ -209,7 +209,7 @@ table('routing', [
   { what: 'apikey in the query', request: `/genres?apikey=${KEYS.publishable}`, key: null, rows: 3 },
 ]);
 
-test('RT24 the root describes what the caller may use', async () => {
+test('the root describes what the caller may use', async () => {
   const answer = await world.send('/', { headers: { accept: 'application/openapi+json' } });
   expect(answer.status, answer.text).toBe(200);
   expect(answer.headers.get('content-type')).toBe('application/openapi+json; charset=utf-8');
@@ -227,7 +227,7 @@ test('RT24 the root describes what the caller may use', async () => {
   expect((await world.send('/', { headers: { accept: 'text/csv' } })).status).toBe(406);
 });
 
-test('RT06 an unknown method is refused', async () => {
+test('an unknown method is refused', async () => {
   const answer = await world.send('/books', { method: 'SEARCH' }).catch(() => undefined);
   // Methods the server itself does not route never reach the API; either way it is no success.
   expect(answer?.status ?? 405).toBeGreaterThanOrEqual(400);
