@@ -53,10 +53,11 @@ export async function fillRows(
       const values = table.columns.flatMap((column): (readonly [string, string | null])[] => {
         if (column.type.endsWith('serial') || column.reference) return [];
         if (column.primaryKey && column.type === 'uuid') return [];
-        // Unique columns get each value once at most.
-        if (column.unique && row >= valuesOf(column).length)
-          return column.required ? [[column.name, null]] : [];
-        if (!column.required && !column.primaryKey && row === 2) return [];
+        // Unique columns get each value once at most, also that of their default; null leaves the row out.
+        const left: [string, null][] =
+          column.required || (column.unique && column.default) ? [[column.name, null]] : [];
+        if (column.unique && row >= valuesOf(column).length) return left;
+        if (!column.required && !column.primaryKey && row === 2) return left;
         return [
           [
             column.name,

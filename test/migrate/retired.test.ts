@@ -121,3 +121,16 @@ test('a policy of a retired table is no hindrance to the type of a column it rea
     await world.sql('drop table notes, gone; truncate svc_meta.object, svc_meta.stamp');
   }
 });
+
+test('a partial index that was built again under a new name goes with its column', async () => {
+  const file = (fields: string, more = ''): string =>
+    `tables:\n${table('notes', 'name: id, type: integer, primary_key: true', fields)}${more}    rls: []\n`;
+  const index = (column: string): string => `    indexes: [{ columns: [id, ${column}], where: id > 0 }]\n`;
+  await world.settle(file('name: text, type: text', index('text')));
+  const renamed = 'name: body, renamed_from: text, type: varchar(40)';
+  await world.settle(file(renamed, index('body')));
+  await world.settle(file('name: other, type: text'));
+  expect(await world.sql(`select indexname from pg_indexes where tablename = 'notes'`)).toEqual([
+    { indexname: 'notes_pkey' },
+  ]);
+});

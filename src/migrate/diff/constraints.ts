@@ -86,12 +86,13 @@ export function diffChecks({ table, live, key, owned, rebuild, changes, unmanage
         : free.find((one) => sameText(one) && !isDeclaredLabel(table, one.label));
     const found = match ?? sameLabel;
     if (found) taken.add(found.label);
+    const again =
+      found !== undefined &&
+      (!sameText(found) || !found.enforced || rebuild.has(rebuildKey('check', key, found.label)));
     // A replacement gets the declared label, whatever the label of the check it replaces.
-    claim.constraints.push(match?.label ?? wanted.label);
-    if (found === undefined) {
-      changes.push({ kind: 'add-check', table, live, check: wanted, replaces: null });
-    } else if (!sameText(found) || !found.enforced || rebuild.has(rebuildKey('check', key, found.label))) {
-      changes.push({ kind: 'add-check', table, live, check: wanted, replaces: found });
+    claim.constraints.push(match && !again ? match.label : wanted.label);
+    if (found === undefined || again) {
+      changes.push({ kind: 'add-check', table, live, check: wanted, replaces: found ?? null });
     } else if (!found.validated) {
       changes.push({ kind: 'validate-check', table, live, check: found });
     }
@@ -163,8 +164,9 @@ export function diffIndexes(context: TableDiff): void {
         one.predicate === (wanted.predicate?.normal ?? null),
     );
     if (match) taken.add(match.label);
-    claim.indexes.push(match?.valid ? match.label : wanted.label);
     const again = match !== undefined && rebuild.has(rebuildKey('index', key, match.label));
+    // One that is built again gets the declared label.
+    claim.indexes.push(match?.valid && !again ? match.label : wanted.label);
     if (match && (!match.valid || again)) changes.push({ kind: 'drop-index', table, live, index: match });
     if (!match?.valid || again) changes.push({ kind: 'add-index', table, live, index: wanted });
   }

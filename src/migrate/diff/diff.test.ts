@@ -520,6 +520,29 @@ test('what must be rebuilt is dropped and made again, though it did not change',
   ]);
 });
 
+test('an index or check that is built again is claimed under the label it then has', () => {
+  const file = declared(
+    `tables:\n${table('todos', ['{ name: size, type: integer, min: 0 }'], '    indexes: [{ columns: [size], where: "size > 1" }]\n    rls: []\n')}`,
+  );
+  const live = withTable(databaseOf(file), 'public.todos', ({ checks, indexes }) => ({
+    checks: checks.map((one) => ({ ...one, label: 'old_check' })),
+    indexes: indexes.map((one) => ({ ...one, label: 'old_index' })),
+  }));
+  const claims = (...rebuild: string[]): unknown => {
+    const { constraints, indexes } =
+      diff(file, live, NOTHING_OWNED, new Set(rebuild)).claims.get('public.todos') ?? {};
+    return { constraints, indexes };
+  };
+  const built = databaseOf(file).tables.get('public.todos')?.indexes[0]?.label;
+  expect(claims()).toEqual({ constraints: ['todos_pkey', 'old_check'], indexes: ['old_index'] });
+  expect(
+    claims(
+      rebuildKey('check', 'public.todos', 'old_check'),
+      rebuildKey('index', 'public.todos', 'old_index'),
+    ),
+  ).toEqual({ constraints: ['todos_pkey', 'todos_size_range'], indexes: [built] });
+});
+
 test('claims name what is the file’s, under the labels the database has', () => {
   const file = declared(
     `tables:\n${table('todos', ['{ name: title, type: text, unique: true, enum: [a] }'], '    indexes: [{ columns: [title, id] }]\n    rls: [{ operations: [select], using: "true" }]\n')}`,
