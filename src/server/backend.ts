@@ -132,7 +132,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       health: {
         phase: () => phase,
         database: readiness({ probe: databases.probe, owners: [owner, databases.storage], callers }),
-        functionsWell: () => functions.healthy(),
+        functionsHealthy: () => functions.healthy(),
       },
       cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
       timeouts: () => current().server.timeouts,

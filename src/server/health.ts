@@ -8,7 +8,7 @@ export type HealthState = {
   readonly phase: () => 'starting' | 'serving' | 'draining';
   readonly database: () => Promise<DatabaseState>;
   /** False when code functions cannot run at all; absent where there are none. */
-  readonly functionsWell?: () => boolean;
+  readonly functionsHealthy?: () => boolean;
 };
 
 export function registerHealth(app: FastifyInstance, state: HealthState): void {
@@ -26,9 +26,9 @@ export function registerHealth(app: FastifyInstance, state: HealthState): void {
   });
 }
 
-async function obstacleTo({ phase, database, functionsWell }: HealthState): Promise<string | undefined> {
+async function obstacleTo({ phase, database, functionsHealthy }: HealthState): Promise<string | undefined> {
   if (phase() !== 'serving') return phase();
   const answer = await database();
   if (answer !== 'ready') return answer;
-  return functionsWell?.() === false ? 'function workers do not start' : undefined;
+  return functionsHealthy?.() === false ? 'function workers do not start' : undefined;
 }

@@ -185,7 +185,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     health: {
       phase: () => 'serving',
       database: () => Promise.resolve('ready'),
-      functionsWell: () => functions.healthy(),
+      functionsHealthy: () => functions.healthy(),
     },
     cors: () => ({ origins: ['*'], allowLoopback: true }),
     timeouts: () => snapshot.config.server.timeouts,

@@ -1,5 +1,6 @@
 // What a run may do and how long it may take: from the file, overridden by the command line.
 import type { Config } from '../../config/config.ts';
+import { migrations } from '../../config/schema/settings.ts';
 import type { LockSettings } from '../locks.ts';
 import type { HazardPolicy } from '../plan/hazard-policy.ts';
 import type { PlanSettings } from '../plan/step-list.ts';
@@ -22,15 +23,15 @@ export const SERVE_POLICY: Partial<MigrationPolicy> = {};
 export const DEV_POLICY: Partial<MigrationPolicy> = { allowRollback: true, direct: true };
 
 export function policyOf(
-  file: Config['migrations'] | undefined,
+  file: Config['migrations'] = migrations.parse({}),
   overrides: Partial<MigrationPolicy> = {},
 ): MigrationPolicy {
   return {
-    maxWriteBlockMs: file?.maxWriteBlockMs ?? 100,
-    lockTimeoutMs: file?.lockTimeoutMs ?? 300,
-    lockBudgetMs: file?.lockBudgetMs ?? 60_000,
-    bootBudgetMs: file?.bootBudgetMs ?? 60_000,
-    drop: file?.drop ?? 'retire',
+    maxWriteBlockMs: file.maxWriteBlockMs,
+    lockTimeoutMs: file.lockTimeoutMs,
+    lockBudgetMs: file.lockBudgetMs,
+    bootBudgetMs: file.bootBudgetMs,
+    drop: file.drop,
     direct: false,
     allow: [],
     strictRollout: false,
