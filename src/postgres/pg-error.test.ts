@@ -1,6 +1,15 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
-import { ConnectionLost, databaseFailure, mayHaveHappened, OutcomeUnknown, writeError } from './pg-error.ts';
+import {
+  ConnectionLost,
+  databaseFailure,
+  DatabaseUnavailable,
+  failureClass,
+  mayHaveHappened,
+  NeverSent,
+  OutcomeUnknown,
+  writeError,
+} from './pg-error.ts';
 
 function reported(code: string, routine: string | null = 'ProcessInterrupts'): pg.DatabaseError {
   const error = new pg.DatabaseError('said by the server', 0, 'error');
@@ -13,25 +22,25 @@ const system = (code: string, syscall = 'connect'): Error =>
   Object.assign(new Error(code), { code, syscall });
 
 test.each<[string, Error, string | undefined]>([
-  ['starting up or in recovery', reported('57P03'), 'unreachable 503 1'],
-  ['shut down by its administrator', reported('57P01'), 'unreachable 503 1'],
-  ['a pooler that lost its server', reported('08006'), 'unreachable 503 1'],
-  ['a password that is not right any more', reported('28P01'), 'unreachable 503 1'],
-  ['nobody listens', system('ECONNREFUSED'), 'unreachable 503 1'],
-  ['no way there', system('EHOSTUNREACH'), 'unreachable 503 1'],
-  ['nobody answers', system('ETIMEDOUT'), 'unreachable 503 1'],
-  ['no such name', system('ENOTFOUND', 'getaddrinfo'), 'unreachable 503 1'],
+  ['starting up or in recovery', reported('57P03'), 'unreachable 503 2'],
+  ['shut down by its administrator', reported('57P01'), 'unreachable 503 2'],
+  ['a pooler that lost its server', reported('08006'), 'unreachable 503 2'],
+  ['a password that is not right any more', reported('28P01'), 'unreachable 503 2'],
+  ['nobody listens', system('ECONNREFUSED'), 'unreachable 503 2'],
+  ['no way there', system('EHOSTUNREACH'), 'unreachable 503 2'],
+  ['nobody answers', system('ETIMEDOUT'), 'unreachable 503 2'],
+  ['no such name', system('ENOTFOUND', 'getaddrinfo'), 'unreachable 503 2'],
   [
     'several addresses, none of which answers',
     new AggregateError([system('ECONNREFUSED')]),
-    'unreachable 503 1',
+    'unreachable 503 2',
   ],
-  ['no such socket', system('ENOENT'), 'unreachable 503 1'],
-  ['opening took too long', new Error('timeout expired'), 'unreachable 503 1'],
+  ['no such socket', system('ENOENT'), 'unreachable 503 2'],
+  ['opening took too long', new Error('timeout expired'), 'unreachable 503 2'],
   [
     'opening took too long for the pool',
     new Error('Connection terminated due to connection timeout'),
-    'unreachable 503 1',
+    'unreachable 503 2',
   ],
   ['all connections busy', new Error('timeout exceeded when trying to connect'), 'busy 503 1'],
   ['too many connections', reported('53300'), 'busy 503 1'],
@@ -43,6 +52,8 @@ test.each<[string, Error, string | undefined]>([
   ['a missing library', reported('58P01'), 'broken 500 undefined'],
   ['a damaged page', reported('XX001'), 'broken 500 undefined'],
   ['a write that was cut off', new OutcomeUnknown(new Error('x')), 'outcome-unknown 504 undefined'],
+  ['no connection in time', new DatabaseUnavailable(new Error('x')), 'unreachable 503 2'],
+  ['no room for a connection', new NeverSent(reported('53300')), 'busy 503 1'],
   ['a violated constraint', reported('23505'), undefined],
   ['a file of ours', system('ENOENT', 'open'), undefined],
   ['a fault', new TypeError('x is undefined'), undefined],
@@ -69,4 +80,22 @@ test('what may have happened: whatever ended the conversation without a word of 
 test('a write on a database that takes none says so', () => {
   expect(databaseFailure(writeError(reported('25006')))?.kind).toBe('read-only');
   expect(databaseFailure(writeError(new ConnectionLost('x')))?.kind).toBe('outcome-unknown');
+});
+
+test.each<[string, unknown, string | undefined]>([
+  ['lost in the middle', new ConnectionLost('x'), 'unknown'],
+  ['nobody listens', system('ECONNREFUSED'), 'never-sent'],
+  ['opening took too long', new Error('timeout expired'), 'never-sent'],
+  ['no connection', new NeverSent(system('ECONNRESET', 'read')), 'never-sent'],
+  ['shut down in the middle', reported('57P01'), 'rolled-back'],
+  ['the same, said by a pooler', reported('57P01', null), 'unknown'],
+  ['anything that a pooler says', reported('58000', null), 'unknown'],
+  ['a name that a pooler does not know', reported('26000', null), 'rolled-back'],
+  ['a lost connection, whoever says so', reported('08006'), 'unknown'],
+  ['no answer in time', new Error('Query read timeout'), 'unknown'],
+  ['a violated constraint', reported('23505'), 'rolled-back'],
+  ['a fault', new TypeError('x is undefined'), undefined],
+  ['no error', 'x', undefined],
+])('can it have happened: %s', (_what, error, expected) => {
+  expect(failureClass(error)).toBe(expected);
 });

@@ -25,6 +25,7 @@ export type DatabaseFailure = {
  * tables that translate codes into the dialect of an API hold codes besides.
  */
 const SQLSTATE = {
+  connection_exception: '08',
   data_exception: '22',
   invalid_text_representation: '22P02',
   restrict_violation: '23001',
@@ -63,12 +64,38 @@ export function isDatabaseError(error: unknown, ...conditions: readonly Conditio
   return conditions.length === 0 || conditions.some((condition) => code.startsWith(SQLSTATE[condition]));
 }
 
+/**
+ * Whether a statement that failed can have happened. `never-sent`: the server has not seen it. `rolled-back`: it has, and
+ * nothing of it remains. `unknown`: nobody said how it ended.
+ */
+export type FailureClass = 'never-sent' | 'rolled-back' | 'unknown';
+
+/** Nothing of it was written to the server: no connection could be opened, or it was lost before. */
+export class NeverSent extends Error {
+  override name = 'NeverSent';
+
+  constructor(cause: unknown) {
+    super(`no connection to PostgreSQL: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+  }
+}
+
 /** The connection ended after something had been sent: what the server did with it is not known. */
 export class ConnectionLost extends Error {
   override name = 'ConnectionLost';
 }
 
-/** A write that may have been done: repeating it blindly could do it twice. */
+/** For callers: the database cannot be reached, and has not been within the time there was. Nothing was done. */
+export class DatabaseUnavailable extends Error {
+  override name = 'DatabaseUnavailable';
+
+  constructor(cause: unknown) {
+    super('the database cannot be reached; nothing was done', { cause });
+  }
+}
+
+/** For callers: a write that may have been done. Repeating it blindly could do it twice. */
 export class OutcomeUnknown extends Error {
   override name = 'OutcomeUnknown';
 
@@ -92,15 +119,38 @@ export function writeError(error: Error): Error {
   return isDatabaseError(error, 'read_only_sql_transaction') ? new DatabaseReadOnly(error) : error;
 }
 
-/** Whether the server may have done what it was sent. Its own errors rule that out, a pooler's do not. */
+/**
+ * The class of an error that came after sending, from what it is and never from its text (`pg`'s own errors have nothing
+ * else). Undefined for what is no failure of the conversation: a fault, a `Problem`.
+ */
+export function failureClass(error: unknown): FailureClass | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if (error instanceof ConnectionLost || error instanceof OutcomeUnknown) return 'unknown';
+  if (error instanceof NeverSent || error instanceof DatabaseUnavailable) return 'never-sent';
+  if (error instanceof DatabaseReadOnly) return 'rolled-back';
+  if (error instanceof pg.DatabaseError) return classOfReported(error);
+  if (/^(?:Connection terminated(?: unexpectedly)?|Query read timeout)$/.test(error.message))
+    return 'unknown';
+  if (isReset(error)) return 'unknown';
+  return databaseFailure(error) === undefined ? undefined : 'never-sent';
+}
+
+/**
+ * PostgreSQL names the routine that raised an error. One without a name is a pooler's own, which may have lost its
+ * server in the middle of a commit; only an unknown name of a statement comes before anything runs. Class 08 is about a
+ * lost connection, whoever wrote it.
+ */
+function classOfReported(error: pg.DatabaseError): FailureClass {
+  if (isDatabaseError(error, 'invalid_sql_statement_name', 'duplicate_prepared_statement'))
+    return 'rolled-back';
+  return error.routine === undefined || isDatabaseError(error, 'connection_exception')
+    ? 'unknown'
+    : 'rolled-back';
+}
+
+/** Whether the server may have done what it was sent. */
 export function mayHaveHappened(error: unknown): boolean {
-  if (error instanceof ConnectionLost) return true;
-  if (!(error instanceof Error)) return false;
-  if (error instanceof pg.DatabaseError) {
-    const code = error.code ?? '';
-    return code.startsWith('08') || (error.routine === undefined && /^(?:57P|XX)/.test(code));
-  }
-  return /^Connection terminated(?: unexpectedly)?$/.test(error.message) || isReset(error);
+  return failureClass(error) === 'unknown';
 }
 
 /** `pg` reports a connection that broke while it was being opened under the same codes, and names the call. */
@@ -112,22 +162,24 @@ function isReset(error: Error): boolean {
 const UNREACHABLE: DatabaseFailure = {
   kind: 'unreachable',
   status: 503,
-  retryAfterSeconds: 1,
-  message: 'The database cannot be reached',
-  hint: 'Nothing was done: try again in a moment.',
+  retryAfterSeconds: 2,
+  message: 'The database cannot be reached; nothing was done',
+  hint: 'Try again in a moment.',
 };
 const BUSY: DatabaseFailure = {
-  ...UNREACHABLE,
   kind: 'busy',
+  status: 503,
+  retryAfterSeconds: 1,
+  hint: 'Nothing was done: try again in a moment.',
   message: 'The database has no free connection',
 };
 const LOCKED: DatabaseFailure = {
-  ...UNREACHABLE,
+  ...BUSY,
   kind: 'locked',
   message: 'Something else holds what this needs in the database',
 };
 const TIMEOUT: DatabaseFailure = {
-  ...UNREACHABLE,
+  ...BUSY,
   kind: 'timeout',
   status: 504,
   message: 'The database took too long',
@@ -159,7 +211,7 @@ const OUTCOME_UNKNOWN: DatabaseFailure = {
   retryAfterSeconds: undefined,
   message:
     'The connection to the database was lost after the request had been sent: it may have been carried out',
-  hint: 'Look whether it was before sending it again.',
+  hint: 'Read before sending it again, or upsert with a key of your own.',
 };
 
 /** By SQLSTATE, by its first three or two characters (its class), by the code of the system. */
@@ -206,7 +258,8 @@ export function databaseFailure(error: unknown): DatabaseFailure | undefined {
   if (!(error instanceof Error)) return undefined;
   if (error instanceof OutcomeUnknown) return OUTCOME_UNKNOWN;
   if (error instanceof DatabaseReadOnly) return READ_ONLY;
-  if (error instanceof ConnectionLost) return UNREACHABLE;
+  if (error instanceof DatabaseUnavailable || error instanceof ConnectionLost) return UNREACHABLE;
+  if (error instanceof NeverSent) return databaseFailure(error.cause) ?? UNREACHABLE;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
   if (error instanceof pg.DatabaseError)
     return BY_CODE[code] ?? BY_CODE[code.slice(0, 3)] ?? BY_CODE[code.slice(0, 2)];

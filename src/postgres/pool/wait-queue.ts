@@ -37,6 +37,11 @@ export class WaitQueue {
     this.#queue.push(waiting);
   }
 
+  /** For one that had its turn and got no connection: before all others, with the time that it has left. */
+  pushFront(waiting: Waiting): void {
+    this.#queue.unshift(waiting);
+  }
+
   shift(): Waiting | undefined {
     return this.first && this.#remove();
   }

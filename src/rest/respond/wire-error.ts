@@ -31,6 +31,7 @@ export function toProblem(error: unknown, isAnonymous: boolean): Problem | undef
 }
 
 const OWN_CODES: Readonly<Partial<Record<DatabaseFailure['kind'], string>>> = {
+  unreachable: 'PGRST000',
   'outcome-unknown': 'SVC112',
   'read-only': 'SVC113',
 };
