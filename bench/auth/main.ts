@@ -18,9 +18,10 @@ import { silentLog } from '../../src/log/log.ts';
 import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { provision } from '../../src/provision/provision.ts';
+import { provisionAt } from '../../test/support/provision.ts';
 import { createApp } from '../../src/server/app.ts';
 import { makeConfig } from '../../test/support/auth-config.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 5);
 const CLIENTS = Number(process.env['BENCH_CLIENTS'] ?? 16);
@@ -40,10 +41,15 @@ try {
 }
 
 async function main(databaseUrl: string): Promise<void> {
-  const { ownerUrl, authenticatorUrl } = await provision(databaseUrl);
-  const owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'svc', max: 8, idleTimeoutMs: 60_000 });
+  const { ownerUrl, authenticatorUrl } = await provisionAt(databaseUrl);
+  const owner = new OwnerDatabase({
+    address: parseAddress(ownerUrl),
+    applicationName: 'svc',
+    max: 8,
+    idleTimeoutMs: 60_000,
+  });
   const callers = new CallerPool({
-    url: authenticatorUrl,
+    address: parseAddress(authenticatorUrl),
     applicationName: 'svc',
     max: 2,
     minIdle: 0,

@@ -13,8 +13,9 @@ import { migrateModel, type MigrateOptions } from '../../src/migrate/migrate.ts'
 import type { SchemaModel } from '../../src/migrate/schema/model.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { raw } from '../../src/postgres/sql.ts';
-import { provision } from '../../src/provision/provision.ts';
+import { provisionAt } from '../../test/support/provision.ts';
 import { changed, model } from './bench-model.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 const SIZES = process.argv.slice(2).map(Number);
 const REPEATS = 5;
@@ -46,9 +47,9 @@ async function measure(serverUrl: string, tables: number): Promise<Map<string, n
   await server.query(`create database ${name}`);
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;
-  const { ownerUrl } = await provision(url.href);
+  const { ownerUrl } = await provisionAt(url.href);
   const owner = new OwnerDatabase({
-    url: ownerUrl,
+    address: parseAddress(ownerUrl),
     applicationName: 'svc-bench',
     max: 3,
     idleTimeoutMs: 60_000,

@@ -3,19 +3,25 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, templateDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { raw } from '../postgres/sql.ts';
-import { provision } from '../provision/provision.ts';
+import { provisionAt } from '../../test/support/provision.ts';
 import { introspect } from './introspect.ts';
+import { parseAddress } from '../postgres/address/parse-address.ts';
 
 let database: TestDatabase;
 let owner: OwnerDatabase;
 
 beforeAll(async () => {
   const template = await templateDatabase('provisioned', async (url) => {
-    await provision(url);
+    await provisionAt(url);
   });
   database = await createDatabase({ template });
-  const { ownerUrl } = await provision(database.url);
-  owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'test', max: 1, idleTimeoutMs: 1_000 });
+  const { ownerUrl } = await provisionAt(database.url);
+  owner = new OwnerDatabase({
+    address: parseAddress(ownerUrl),
+    applicationName: 'test',
+    max: 1,
+    idleTimeoutMs: 1_000,
+  });
 });
 
 afterAll(async () => {

@@ -9,7 +9,7 @@ import { DeployClient } from '../deploy/api.ts';
 import { Receiver } from '../deploy/receiver.ts';
 import { archiveSources } from '../deploy/source-archive.ts';
 import { createLog } from '../log/log.ts';
-import { parsePort, requireDatabaseUrl, requireKeys } from './environment.ts';
+import { parsePort, requireDatabase, requireKeys } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
 import { loadProject, requireLocal } from './project.ts';
 import { untilStopped } from './signals.ts';
@@ -100,7 +100,7 @@ async function receive(options: ReceiveOptions, terminal: Terminal): Promise<voi
   const stopped = untilStopped(['SIGINT', 'SIGTERM']);
   const { [TOKEN_VARIABLE]: token = '', ...env } = process.env;
   requireKeys(env);
-  requireDatabaseUrl(env);
+  requireDatabase(env);
   const log = createLog({ level: env['SVC_LOG_LEVEL'] });
   const receiver = await Receiver.open({
     directory: resolve(options.dir),

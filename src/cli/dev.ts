@@ -9,6 +9,8 @@ import { freeStartupMemory } from '../lib/free-startup-memory.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
 import { DEV_POLICY } from '../migrate/apply/policy.ts';
+import { databaseAddresses, oneAddress } from '../postgres/address/database-addresses.ts';
+import { parseAddress } from '../postgres/address/parse-address.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { banner } from './banner.ts';
 import { listenPort, parsePort, publicBaseUrl } from './environment.ts';
@@ -48,19 +50,19 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   const log = createLog({ level: env['SVC_LOG_LEVEL'], pretty: process.stdout.isTTY, recentLines });
 
   const stateDirectory = join(project.directory, '.svc');
-  const ownUrl = env['SVC_DATABASE_URL'];
+  const own = databaseAddresses(env);
   // Before the start, so that what changes meanwhile is applied once the service is up.
   const changes = watchProject(project);
   let postgres: EmbeddedPostgres | undefined;
   let backend: Backend | undefined;
   try {
-    if (!ownUrl && !existsSync(join(stateDirectory, 'postgres'))) {
+    if (!own && !existsSync(join(stateDirectory, 'postgres'))) {
       terminal.print('making a database in .svc: once, it takes a few seconds');
     }
-    postgres = ownUrl ? undefined : await startEmbeddedPostgres({ dir: stateDirectory, log });
+    postgres = own ? undefined : await startEmbeddedPostgres({ dir: stateDirectory, log });
     backend = await startBackend({
       config: project.config,
-      databaseUrl: ownUrl ?? postgres?.url ?? '',
+      database: own ?? oneAddress(parseAddress(postgres?.url ?? '')),
       keys,
       host: options.host,
       port,

@@ -3,6 +3,7 @@
 import { InvalidArgumentError } from 'commander';
 import type { Config } from '../config/config.ts';
 import { checkApiKeys, type ApiKeys } from '../identity/api-key.ts';
+import { databaseAddresses, type DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { Problem } from '../problem/problem.ts';
 import { CommandFailure, EXIT, failure, renderProblem } from './exit.ts';
 
@@ -52,9 +53,9 @@ export function requireKeys(env: Environment): ApiKeys {
   return { publishable, secret };
 }
 
-export function requireDatabaseUrl(env: Environment): string {
-  const url = env['SVC_DATABASE_URL'];
-  if (url) return url;
+export function requireDatabase(env: Environment): DatabaseAddresses {
+  const addresses = databaseAddresses(env);
+  if (addresses) return addresses;
   throw failure(
     EXIT.badConfiguration,
     'SVC_DATABASE_URL is not set',

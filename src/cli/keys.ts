@@ -9,7 +9,7 @@ import { environmentSecrets, Keyring, type KeyringSecrets } from '../identity/ke
 import { SigningKeys, STANDBY_MINUTES } from '../identity/signing-keys.ts';
 import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { requireDatabaseUrl, requireKeys, type Environment } from './environment.ts';
+import { requireDatabase, requireKeys, type Environment } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
 import { withOwner } from './migrate/database.ts';
 import type { Terminal } from './terminal.ts';
@@ -120,8 +120,8 @@ async function withKeys(env: Environment, work: (keys: SigningKeys) => Promise<v
 }
 
 async function withDatabase(env: Environment, work: (db: OwnerDatabase) => Promise<void>): Promise<void> {
-  const url = requireDatabaseUrl(env);
-  await withOwner(url, process.cwd(), { applicationName: 'svc-keys', max: 2 }, work);
+  requireDatabase(env);
+  await withOwner(env, process.cwd(), { applicationName: 'svc-keys', max: 2 }, work);
 }
 
 function secretsOf(env: Environment): KeyringSecrets {

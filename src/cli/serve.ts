@@ -13,7 +13,7 @@ import {
   listenPort,
   parsePort,
   publicBaseUrl,
-  requireDatabaseUrl,
+  requireDatabase,
   requireKeys,
   type Environment,
 } from './environment.ts';
@@ -68,7 +68,7 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
   const project = await load();
   const { env, config } = project;
   const keys = requireKeys(env);
-  const databaseUrl = requireDatabaseUrl(env);
+  const database = requireDatabase(env);
   const deploySeq = options.deploySeq ?? sequenceOf(env);
   let running: Backend | undefined;
   const reloads = new SerialQueue();
@@ -95,7 +95,7 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
   const log = createLog({ level: env['SVC_LOG_LEVEL'], recentLines: dashboard?.recentLines });
   const backend = await startBackend({
     config,
-    databaseUrl,
+    database,
     keys,
     host: options.host,
     port: listenPort(options.port, env, config),

@@ -19,11 +19,8 @@ export function typesCommand(terminal: Terminal): Command {
       const project = await loadProject({ ...options, mode: 'development' }, terminal);
       const { config, env, directory } = project;
       const schemas = [...new Set(['public', ...config.tables.map((table) => table.schema)])];
-      const catalog = await withOwner(
-        env['SVC_DATABASE_URL'],
-        directory,
-        { applicationName: 'svc-types', max: 1 },
-        (owner) => introspect(owner, schemas),
+      const catalog = await withOwner(env, directory, { applicationName: 'svc-types', max: 1 }, (owner) =>
+        introspect(owner, schemas),
       );
       if (options.out === undefined) return terminal.print(renderTypes({ config, catalog }).trimEnd());
       const changed = await writeTypes(options.out, config, catalog);

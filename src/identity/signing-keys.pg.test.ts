@@ -1,17 +1,23 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { OwnerDatabase, type Row } from '../postgres/owner-database.ts';
-import { provision } from '../provision/provision.ts';
+import { provisionAt } from '../../test/support/provision.ts';
 import { Keyring } from './keyring.ts';
 import { SigningKeys } from './signing-keys.ts';
+import { parseAddress } from '../postgres/address/parse-address.ts';
 
 let database: TestDatabase;
 let owner: OwnerDatabase;
 
 beforeAll(async () => {
   database = await createDatabase();
-  const { ownerUrl } = await provision(database.url);
-  owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'test', max: 2, idleTimeoutMs: 1000 });
+  const { ownerUrl } = await provisionAt(database.url);
+  owner = new OwnerDatabase({
+    address: parseAddress(ownerUrl),
+    applicationName: 'test',
+    max: 2,
+    idleTimeoutMs: 1000,
+  });
 });
 afterAll(async () => {
   await owner.close();

@@ -2,12 +2,13 @@
 import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import pg from 'pg';
-import { parseAddress, tlsOptions } from './address.ts';
+import type { DatabaseAddress } from './address/database-address.ts';
+import { tlsOptions } from './address/tls.ts';
 import { plainStream, reusingSocket } from './wire/byte-stream.ts';
 import { Wire } from './wire/wire.ts';
 
 export type ConnectionSettings = {
-  readonly url: string;
+  readonly address: DatabaseAddress;
   readonly applicationName: string;
   /** `statement_timeout` of the session, in milliseconds; 0 is none. */
   readonly statementTimeoutMs?: number | undefined;
@@ -18,10 +19,11 @@ export type ConnectionSettings = {
 };
 
 export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
-  const address = parseAddress(settings.url);
+  const { address } = settings;
+  const [{ host, port }] = address.targets;
   return {
-    host: address.host,
-    port: address.port,
+    host,
+    port,
     user: address.user,
     password: address.password,
     database: address.database,

@@ -5,13 +5,19 @@ import { signToken, TokenVerifier } from '../identity/token.ts';
 import { silentLog } from '../log/log.ts';
 import { DatabaseClock } from './database-clock.ts';
 import { OwnerDatabase } from './owner-database.ts';
+import { parseAddress } from './address/parse-address.ts';
 
 const MINUTES = 60_000;
 let database: TestDatabase;
 let owner: OwnerDatabase;
 beforeAll(async () => {
   database = await createDatabase();
-  owner = new OwnerDatabase({ url: database.url, applicationName: 'test', max: 2, idleTimeoutMs: 1000 });
+  owner = new OwnerDatabase({
+    address: parseAddress(database.url),
+    applicationName: 'test',
+    max: 2,
+    idleTimeoutMs: 1000,
+  });
 });
 afterAll(async () => {
   await owner.close();

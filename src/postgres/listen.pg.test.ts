@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { silentLog } from '../log/log.ts';
 import { listen, type Listener } from './listen.ts';
+import { parseAddress } from './address/parse-address.ts';
 
 let database: TestDatabase;
 let other: pg.Client;
@@ -36,7 +37,7 @@ function recorder(): { heard: string[]; handlers: Parameters<typeof listen>[2] }
 test('what is sent right after it resolved is heard', async () => {
   const { heard, handlers } = recorder();
   listener = await listen(
-    { url: database.url, applicationName: 'listen-1' },
+    { address: parseAddress(database.url), applicationName: 'listen-1' },
     ['a', 'B"c'],
     handlers,
     silentLog,
@@ -47,7 +48,12 @@ test('what is sent right after it resolved is heard', async () => {
 
 test('a lost connection comes back, and says that something may have been missed', async () => {
   const { heard, handlers } = recorder();
-  listener = await listen({ url: database.url, applicationName: 'listen-2' }, ['a'], handlers, silentLog);
+  listener = await listen(
+    { address: parseAddress(database.url), applicationName: 'listen-2' },
+    ['a'],
+    handlers,
+    silentLog,
+  );
   await other.query(
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'listen-2'",
   );
@@ -60,6 +66,11 @@ test('a server that cannot be reached does not hold up the start', async () => {
   const { heard, handlers } = recorder();
   const url = new URL(database.url);
   url.port = '1';
-  listener = await listen({ url: url.href, applicationName: 'listen-3' }, ['a'], handlers, silentLog);
+  listener = await listen(
+    { address: parseAddress(url.href), applicationName: 'listen-3' },
+    ['a'],
+    handlers,
+    silentLog,
+  );
   expect(heard).toEqual([]);
 });

@@ -3,11 +3,12 @@ import { expect, test } from 'vitest';
 import { createDatabase } from '../../test/support/database.ts';
 import { OwnerDatabase } from './owner-database.ts';
 import { isThisMachine, maxReading } from './read-parallelism.ts';
+import { parseAddress } from './address/parse-address.ts';
 
 test('a database on this machine reads as much at once as the processors can run', async () => {
   const database = await createDatabase();
   const owner = new OwnerDatabase({
-    url: database.url,
+    address: parseAddress(database.url),
     applicationName: 'test',
     max: 1,
     idleTimeoutMs: 1000,

@@ -4,19 +4,20 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { startSilentProxy } from '../../test/support/silent-proxy.ts';
 import type { Abort } from '../problem/problem.ts';
-import { provision, type Provisioned } from '../provision/provision.ts';
+import { provisionAt, type ProvisionedAt } from '../../test/support/provision.ts';
 import { CallerPool, type CallerSettings, type RunOptions } from './pool/caller-pool.ts';
 import { sql } from './sql.ts';
+import { parseAddress } from './address/parse-address.ts';
 
 let database: TestDatabase;
-let roles: Provisioned;
+let roles: ProvisionedAt;
 let watcher: pg.Client;
 
 const ANON: CallerSettings = { role: 'anon', claims: '{"role":"anon"}' };
 
 beforeAll(async () => {
   database = await createDatabase();
-  roles = await provision(database.url);
+  roles = await provisionAt(database.url);
   watcher = new pg.Client({ connectionString: database.url });
   await watcher.connect();
 });
@@ -28,7 +29,7 @@ afterAll(async () => {
 
 function newPool(url: string, max: number, statementTimeoutMs?: number): CallerPool {
   return new CallerPool({
-    url,
+    address: parseAddress(url),
     applicationName: 'svc-test',
     minIdle: 0,
     idleTimeoutMs: 60_000,

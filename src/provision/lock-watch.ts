@@ -2,6 +2,7 @@
 // behind it, and is tried again for a minute. The log names the sessions that hold the locks.
 import pg from 'pg';
 import type { Log } from '../log/log.ts';
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { clientConfig } from '../postgres/connection.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { Problem } from '../problem/problem.ts';
@@ -14,12 +15,12 @@ type Blocker = { pid: number; application_name: string; usename: string | null; 
 
 /** Repeats `work`, which runs on the session `pid` and rolls back when it fails, until no lock is in its way. */
 export async function pastLocks<T>(
-  { url, pid, log }: { readonly url: string; readonly pid: number; readonly log: Log },
+  { address, pid, log }: { readonly address: DatabaseAddress; readonly pid: number; readonly log: Log },
   work: () => Promise<T>,
 ): Promise<T> {
   const deadline = Date.now() + BUDGET_MS;
   let blockers: readonly Blocker[] = [];
-  const watch = startWatch(url, pid, (found) => {
+  const watch = startWatch(address, pid, (found) => {
     if (found.map((one) => one.pid).join() !== blockers.map((one) => one.pid).join())
       log.warn({ blockedBy: found }, 'preparing the database waits for a lock that others hold');
     blockers = found;
@@ -41,7 +42,7 @@ export async function pastLocks<T>(
 
 /** On a session of its own, because the one that waits cannot ask. */
 function startWatch(
-  url: string,
+  address: DatabaseAddress,
   pid: number,
   onBlocked: (blockers: readonly Blocker[]) => void,
 ): { close(): Promise<void> } {
@@ -50,7 +51,7 @@ function startWatch(
   const look = async (): Promise<void> => {
     try {
       if (!client) {
-        client = new pg.Client(clientConfig({ url, applicationName: 'svc-provision-watch' }));
+        client = new pg.Client(clientConfig({ address, applicationName: 'svc-provision-watch' }));
         client.on('error', () => (client = undefined));
         await client.connect();
       }

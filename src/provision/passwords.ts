@@ -3,7 +3,8 @@
 import { createHmac } from 'node:crypto';
 import pg from 'pg';
 import type { Log } from '../log/log.ts';
-import { addressUrl, type DatabaseAddress } from '../postgres/address.ts';
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { clientConfig } from '../postgres/connection.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
@@ -14,14 +15,19 @@ import { isPasswordOf, scramVerifier } from './scram.ts';
 
 type LoginRole = (typeof LOGIN_ROLES)[number];
 
-/** The connection string for a login role; without a password when the given one has none. */
-export function roleUrl(address: DatabaseAddress, role: LoginRole): string {
-  return addressUrl(address, role, rolePassword(address, role) ?? undefined);
+/** The addresses of the database for a login role; without a password when the administrator's has none. */
+export function roleAddresses({ data, direct, read }: DatabaseAddresses, role: LoginRole): DatabaseAddresses {
+  const password = rolePassword(direct, role) ?? undefined;
+  return {
+    data: data.as(role, password),
+    direct: direct.as(role, password),
+    read: read?.as(role, password),
+  };
 }
 
-function rolePassword(address: DatabaseAddress, role: LoginRole): string | null {
-  if (address.password === undefined) return null;
-  return createHmac('sha256', address.password).update(`svc role password\0${role}`).digest('base64url');
+function rolePassword({ password }: DatabaseAddress, role: LoginRole): string | null {
+  if (password === undefined) return null;
+  return createHmac('sha256', password).update(`svc role password\0${role}`).digest('base64url');
 }
 
 /** The login roles whose password is another one. */
@@ -49,7 +55,10 @@ async function loginDiffers(address: DatabaseAddress): Promise<boolean[]> {
   return await Promise.all(
     LOGIN_ROLES.map(async (role) => {
       const client = new pg.Client(
-        clientConfig({ url: roleUrl(address, role), applicationName: 'svc-provision' }),
+        clientConfig({
+          address: address.as(role, rolePassword(address, role) ?? undefined),
+          applicationName: 'svc-provision',
+        }),
       );
       client.on('error', () => {});
       try {

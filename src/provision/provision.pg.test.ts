@@ -2,7 +2,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { collectLog } from '../../test/support/collect-log.ts';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
-import { provision } from './provision.ts';
+import { provisionAt } from '../../test/support/provision.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
 
 let database: TestDatabase;
@@ -24,14 +24,14 @@ async function asRole<T>(url: string, work: (client: pg.Client) => Promise<T>): 
 }
 
 test('an empty database gets every step once', async () => {
-  const first = await provision(database.url);
+  const first = await provisionAt(database.url);
   expect(first.applied).toEqual(PROVISION_STEPS.map((step) => step.id));
-  const second = await provision(database.url);
+  const second = await provisionAt(database.url);
   expect(second.applied).toEqual([]);
 });
 
 test('mail that was on its way in an earlier version vouches for the mailbox, a sign-up for itself', async () => {
-  const { ownerUrl } = await provision(database.url);
+  const { ownerUrl } = await provisionAt(database.url);
   const rows = await asRole(ownerUrl, async (client) => {
     await client.query(`
       alter table auth.one_time_tokens drop column expels;
@@ -46,7 +46,7 @@ test('mail that was on its way in an earlier version vouches for the mailbox, a 
         ('00000000-0000-4000-8000-000000000001', 'confirmation_token', 'a', 'a', '2026-01-01', 'infinity'),
         ('00000000-0000-4000-8000-000000000002', 'confirmation_token', 'b', 'b', '2026-01-03', 'infinity'),
         ('00000000-0000-4000-8000-000000000003', 'confirmation_token', 'c', 'c', '2026-01-01', 'infinity');`);
-    expect((await provision(database.url)).applied).toEqual(['auth-2']);
+    expect((await provisionAt(database.url)).applied).toEqual(['auth-2']);
     const { rows } = await client.query('select token_hash, expels from auth.one_time_tokens order by 1');
     return rows;
   });
@@ -58,13 +58,13 @@ test('mail that was on its way in an earlier version vouches for the mailbox, a 
 });
 
 test('eight instances that boot at once provision once', async () => {
-  const outcomes = await Promise.all(Array.from({ length: 8 }, () => provision(database.url)));
+  const outcomes = await Promise.all(Array.from({ length: 8 }, () => provisionAt(database.url)));
   const applied = outcomes.flatMap((outcome) => outcome.applied);
   expect(applied.sort()).toEqual(PROVISION_STEPS.map((step) => step.id).sort());
 });
 
 test('requests connect as a role that is no superuser and cannot get past row-level security', async () => {
-  const { authenticatorUrl, ownerUrl } = await provision(database.url);
+  const { authenticatorUrl, ownerUrl } = await provisionAt(database.url);
   const attributes = `select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolinherit from pg_roles where rolname = current_user`;
   const authenticator = await asRole(authenticatorUrl, (client) => client.query(attributes));
   expect(authenticator.rows).toEqual([
@@ -75,7 +75,7 @@ test('requests connect as a role that is no superuser and cannot get past row-le
 });
 
 test('the API roles cannot read what the product keeps for itself', async () => {
-  const { authenticatorUrl } = await provision(database.url);
+  const { authenticatorUrl } = await provisionAt(database.url);
   for (const role of ['anon', 'authenticated']) {
     for (const table of [
       'auth.users',
@@ -94,26 +94,26 @@ test('the API roles cannot read what the product keeps for itself', async () => 
 });
 
 test('a second start changes nothing: a database that refuses every change is as good', async () => {
-  await provision(database.url);
+  await provisionAt(database.url);
   const { pathname } = new URL(database.url);
   await asRole(database.url, (client) =>
     client.query(`alter database "${pathname.slice(1)}" set default_transaction_read_only = on`),
   );
-  expect((await provision(database.url)).applied).toEqual([]);
+  expect((await provisionAt(database.url)).applied).toEqual([]);
 });
 
 test("a second start waits for nobody who reads the product's tables", async () => {
-  await provision(database.url);
+  await provisionAt(database.url);
   await asRole(database.url, async (dump) => {
     await dump.query('begin');
     await dump.query('lock table svc_meta.provision_step, auth.users, storage.objects in access share mode');
-    expect((await provision(database.url)).applied).toEqual([]);
+    expect((await provisionAt(database.url)).applied).toEqual([]);
     await dump.query('rollback');
   });
 });
 
 test('a start with something to do says whom it waits for, and goes on when they are gone', async () => {
-  await provision(database.url);
+  await provisionAt(database.url);
   const { log, lines } = collectLog();
   await asRole(database.url, async (dump) => {
     await dump.query(`delete from svc_meta.provision_step where id = 'auth-1'`);
@@ -123,7 +123,7 @@ test('a start with something to do says whom it waits for, and goes on when they
     const {
       rows: [self],
     } = await dump.query<{ pid: number }>('select pg_backend_pid() as pid');
-    const start = provision(database.url, log);
+    const start = provisionAt(database.url, log);
     await expect
       .poll(() => lines().map((line) => line['blockedBy']))
       .toContainEqual([expect.objectContaining({ pid: self?.pid, state: 'idle in transaction' })]);
@@ -143,12 +143,12 @@ describe('passwords of the login roles', () => {
   };
 
   test('each role has its own, stored as SCRAM, and kept while it fits', async () => {
-    const { ownerUrl, authenticatorUrl } = await provision(database.url);
+    const { ownerUrl, authenticatorUrl } = await provisionAt(database.url);
     const secrets = [database.url, ownerUrl, authenticatorUrl].map((url) => new URL(url).password);
     expect(new Set(secrets).size).toBe(3);
     const before = await verifiers();
     for (const verifier of Object.values(before)) expect(verifier).toMatch(/^SCRAM-SHA-256\$4096:/);
-    await provision(database.url);
+    await provisionAt(database.url);
     expect(await verifiers()).toEqual(before);
   });
 });
@@ -158,7 +158,7 @@ test.each([
   ['mysql://root@localhost/x', 'bad_database_url'],
   ['postgres://nobody:secret-word@127.0.0.1:1/x', 'database_unreachable'],
 ])('%s is refused with a reason that shows no password', async (url, code) => {
-  const refusal = provision(url);
+  const refusal = provisionAt(url);
   await expect(refusal).rejects.toMatchObject({ code });
   await expect(refusal).rejects.not.toThrow(/secret-word/);
 });

@@ -5,7 +5,8 @@ import { must } from '../lib/assert.ts';
 import { silentLog, type Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
 import { tryLock } from '../postgres/advisory-lock.ts';
-import { addressUrl, describeAddress, parseAddress, type DatabaseAddress } from '../postgres/address.ts';
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { clientConfig, endClient } from '../postgres/connection.ts';
 import type { Queryable, Row } from '../postgres/owner-database.ts';
@@ -13,14 +14,14 @@ import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { applySteps, databaseChanges, grantQuietBackfills, pendingSteps } from './database.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
 import { assertOwnSession, pooled } from './refuse-pooler.ts';
-import { differingPasswords, roleUrl, syncPasswords } from './passwords.ts';
+import { differingPasswords, roleAddresses, syncPasswords } from './passwords.ts';
 import { checkRights, needsSuperuser, provisionRoles, roleChanges, type Self } from './roles.ts';
 
 export type Provisioned = {
-  /** Connection string of `svc_owner`. */
-  readonly ownerUrl: string;
-  /** Connection string of `authenticator`. */
-  readonly authenticatorUrl: string;
+  /** Where `svc_owner` connects. */
+  readonly owner: DatabaseAddresses;
+  /** Where `authenticator`, the role of requests, connects. */
+  readonly authenticator: DatabaseAddresses;
   /** Ids of the steps this start applied; empty on every later start. */
   readonly applied: readonly string[];
 };
@@ -28,11 +29,11 @@ export type Provisioned = {
 const LOCK_BUDGET_MS = 60_000;
 const SAY_AFTER_MS = 1_000;
 
-/** `url` is SVC_DATABASE_URL: a superuser, or a role with CREATEROLE, CREATEDB and BYPASSRLS. */
-export async function provision(url: string, log: Log = silentLog): Promise<Provisioned> {
-  const address = parseAddress(url);
+/** The direct address names the administrator: a superuser, or a role with CREATEROLE, CREATEDB and BYPASSRLS. */
+export async function provision(addresses: DatabaseAddresses, log: Log = silentLog): Promise<Provisioned> {
+  const address = addresses.direct;
   const connect = async (): Promise<pg.Client> => {
-    const opened = new pg.Client(clientConfig({ url, applicationName: 'svc-provision' }));
+    const opened = new pg.Client(clientConfig({ address, applicationName: 'svc-provision' }));
     // A lost connection also rejects the statement under way, which reports it.
     opened.on('error', () => {});
     await opened.connect();
@@ -53,8 +54,8 @@ export async function provision(url: string, log: Log = silentLog): Promise<Prov
     await assertOwnSession(client, connect);
     const self = await checkRights(db);
     return {
-      ownerUrl: roleUrl(address, 'svc_owner'),
-      authenticatorUrl: roleUrl(address, 'authenticator'),
+      owner: roleAddresses(addresses, 'svc_owner'),
+      authenticator: roleAddresses(addresses, 'authenticator'),
       applied: (await isReady(db, self, address)) ? [] : await prepare(db, self, address, log),
     };
   } finally {
@@ -76,8 +77,7 @@ async function prepare(db: Queryable, self: Self, address: DatabaseAddress, log:
   await db.query(raw(`set lock_timeout = ${LOCK_TIMEOUT_MS}`));
   const [session] = await db.query<{ pid: number }>(sql`select pg_backend_pid() as pid`);
   const pid = must(session, 'our own session').pid;
-  const patiently = <T>(work: () => Promise<T>): Promise<T> =>
-    pastLocks({ url: addressUrl(address, address.user, address.password), pid, log }, work);
+  const patiently = <T>(work: () => Promise<T>): Promise<T> => pastLocks({ address, pid, log }, work);
   try {
     await provisionRoles(db, self);
     await syncPasswords(db, address, log);
@@ -125,7 +125,7 @@ function unreachableDatabase(address: DatabaseAddress, cause: unknown): Problem 
   return new Problem(
     'database_unreachable',
     503,
-    `Cannot connect to the database at ${describeAddress(address)}: ${message}`,
+    `Cannot connect to the database at ${address.describe()}: ${message}`,
     { cause, hint: 'Check SVC_DATABASE_URL, and that the server is running and reachable from here.' },
   );
 }

@@ -3,8 +3,9 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startFreshCluster, type FreshCluster } from '../../test/support/fresh-cluster.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
-import { provision } from './provision.ts';
+import { provisionAt } from '../../test/support/provision.ts';
 import { assertRequestSession } from './request-session.ts';
+import { parseAddress } from '../postgres/address/parse-address.ts';
 
 let cluster: FreshCluster;
 let authenticatorUrl: string;
@@ -12,7 +13,7 @@ let superuser: pg.Client;
 
 beforeAll(async () => {
   cluster = await startFreshCluster();
-  ({ authenticatorUrl } = await provision(cluster.url));
+  ({ authenticatorUrl } = await provisionAt(cluster.url));
   superuser = new pg.Client(cluster.url);
   await superuser.connect();
 });
@@ -36,10 +37,10 @@ function forms(url: string): string[] {
 
 test('however the address is written, requests run as authenticator', async () => {
   for (const form of forms(cluster.url)) {
-    const roles = await provision(form);
-    await assertRequestSession(roles.authenticatorUrl);
+    const roles = await provisionAt(form);
+    await assertRequestSession(roles.authenticator.data);
     const pool = new CallerPool({
-      url: roles.authenticatorUrl,
+      address: parseAddress(roles.authenticatorUrl),
       applicationName: 'test',
       max: 1,
       minIdle: 0,
@@ -61,7 +62,7 @@ test('SQL that a caller smuggles in becomes none but the three roles of callers'
     create function public.injectable(clause text) returns text language plpgsql as
       $$ declare found text; begin execute clause; execute 'select current_user' into found; return found; end $$`);
   const pool = new CallerPool({
-    url: authenticatorUrl,
+    address: parseAddress(authenticatorUrl),
     applicationName: 'test',
     max: 1,
     minIdle: 0,
@@ -88,7 +89,7 @@ test('SQL that a caller smuggles in becomes none but the three roles of callers'
 });
 
 test('a session that is more is refused, with what to do', async () => {
-  await expect(assertRequestSession(cluster.url)).rejects.toMatchObject({
+  await expect(assertRequestSession(parseAddress(cluster.url))).rejects.toMatchObject({
     code: 'unsafe_session',
     message: expect.stringMatching(/would run as "\w+"/) as string,
   });
@@ -117,8 +118,8 @@ test('a session that is more is refused, with what to do', async () => {
     ],
   ] as const) {
     await superuser.query(more);
-    await expect(assertRequestSession(authenticatorUrl), more).rejects.toThrow(message);
+    await expect(assertRequestSession(parseAddress(authenticatorUrl)), more).rejects.toThrow(message);
     await superuser.query(less);
-    await assertRequestSession(authenticatorUrl);
+    await assertRequestSession(parseAddress(authenticatorUrl));
   }
 });

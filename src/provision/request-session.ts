@@ -1,6 +1,7 @@
 // Checks a session opened as requests open theirs: its user may become the three roles of callers and nothing more,
 // whatever the address, a pooler or roles that existed before made of it.
 import pg from 'pg';
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { clientConfig } from '../postgres/connection.ts';
 import { quoteIdent } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
@@ -35,9 +36,12 @@ const QUERY = `
         case when rolreplication then 'REPLICATION' end], null)) order by rolname)
       from pg_roles where pg_has_role(session_user, oid, 'member')) as attributes`;
 
-/** Refuses to go on where a request could become more than its caller. `url` is what requests connect with. */
-export async function assertRequestSession(url: string, statementTimeoutMs?: number): Promise<void> {
-  const client = new pg.Client(clientConfig({ url, applicationName: 'svc-request', statementTimeoutMs }));
+/** Refuses to go on where a request could become more than its caller. `address` is what requests connect with. */
+export async function assertRequestSession(
+  address: DatabaseAddress,
+  statementTimeoutMs?: number,
+): Promise<void> {
+  const client = new pg.Client(clientConfig({ address, applicationName: 'svc-request', statementTimeoutMs }));
   client.on('error', () => {});
   try {
     await client.connect();

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { collectLog } from '../../test/support/collect-log.ts';
 import { startFreshCluster, type FreshCluster } from '../../test/support/fresh-cluster.ts';
-import { provision } from './provision.ts';
+import { provisionAt } from '../../test/support/provision.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
 
 const ROLES = 'authenticator, svc_owner, anon, authenticated, service_role';
@@ -89,7 +89,7 @@ describe('a role that is no superuser', () => {
   /** Before PostgreSQL 16 only a superuser makes roles that bypass row-level security: the error says what to run. */
   async function firstStart(database: string): Promise<void> {
     if (cluster.major < 16) {
-      const error = await failureOf(provision(url(database)));
+      const error = await failureOf(provisionAt(url(database)));
       expect(error).toMatchObject({
         code: 'missing_rights',
         message: expect.stringContaining('Ada "admin"'),
@@ -98,14 +98,14 @@ describe('a role that is no superuser', () => {
       expect(before.rows).toEqual([]);
       await superuser(statementsOfHint(error));
     }
-    expect((await provision(url(database))).applied).toEqual(STEPS);
+    expect((await provisionAt(url(database))).applied).toEqual(STEPS);
   }
 
   test('who owns the database prepares it and starts again', async () => {
     const database = await aDatabase(quoted);
     await firstStart(database);
     await superuser(`alter database ${database} set default_transaction_read_only = on`);
-    const { applied, ownerUrl, authenticatorUrl } = await provision(url(database));
+    const { applied, ownerUrl, authenticatorUrl } = await provisionAt(url(database));
     expect(applied).toEqual([]);
     for (const login of [ownerUrl, authenticatorUrl]) await on(login, (client) => client.query('select 1'));
   });
@@ -113,12 +113,12 @@ describe('a role that is no superuser', () => {
   test('a changed password is taken over; a project of another database is named', async () => {
     const [database, other] = [await aDatabase(quoted), await aDatabase(quoted)];
     await firstStart(database);
-    const elsewhere = await provision(url(other));
+    const elsewhere = await provisionAt(url(other));
     await superuser(`alter role ${quoted} password 'changed'`);
     const changed = urlFor(database, encodeURIComponent(name), 'changed');
     const { log, lines } = collectLog();
     await on(elsewhere.authenticatorUrl, async () => {
-      const { ownerUrl, authenticatorUrl } = await provision(changed, log);
+      const { ownerUrl, authenticatorUrl } = await provisionAt(changed, log);
       for (const login of [ownerUrl, authenticatorUrl]) await on(login, (client) => client.query('select 1'));
     });
     expect(lines()).toEqual([
@@ -127,31 +127,31 @@ describe('a role that is no superuser', () => {
   });
 
   test('on a server whose roles somebody else made, the error is the whole list of what is missing', async () => {
-    await provision(urlFor(await aDatabase()));
+    await provisionAt(urlFor(await aDatabase()));
     const database = await aDatabase();
-    const error = await failureOf(provision(url(database)));
+    const error = await failureOf(provisionAt(url(database)));
     expect(error).toMatchObject({ code: 'missing_rights' });
     await superuser(statementsOfHint(error));
-    expect((await provision(url(database))).applied).toEqual(STEPS);
+    expect((await provisionAt(url(database))).applied).toEqual(STEPS);
   });
 
   test('missing rights are named, and what a superuser runs mends everything at once', async () => {
     await superuser(`alter role ${quoted} nocreaterole nobypassrls`);
     const database = await aDatabase();
-    const error = await failureOf(provision(url(database)));
+    const error = await failureOf(provisionAt(url(database)));
     expect(error).toMatchObject({
       code: 'missing_rights',
       message: `The role "${name}" of SVC_DATABASE_URL lacks CREATEROLE, BYPASSRLS`,
     });
     await superuser(statementsOfHint(error));
-    expect((await provision(url(database))).applied).toEqual(STEPS);
+    expect((await provisionAt(url(database))).applied).toEqual(STEPS);
   });
 
   test('one that inherits nothing is enough', async () => {
     await superuser(`alter role ${quoted} noinherit`);
     const database = await aDatabase(quoted);
     await firstStart(database);
-    expect((await provision(url(database))).applied).toEqual([]);
+    expect((await provisionAt(url(database))).applied).toEqual([]);
   });
 });
 
@@ -159,7 +159,7 @@ test('projects of several databases may start at the same moment on a server wit
   for (let round = 0; round < 3; round++) {
     const names = [await aDatabase(), await aDatabase(), await aDatabase()];
     const starts = await Promise.all(
-      names.flatMap((name) => [provision(urlFor(name)), provision(urlFor(name))]),
+      names.flatMap((name) => [provisionAt(urlFor(name)), provisionAt(urlFor(name))]),
     );
     expect(starts.flatMap((start) => start.applied).sort()).toEqual([...STEPS, ...STEPS, ...STEPS].sort());
     for (const { ownerUrl, authenticatorUrl } of starts)
@@ -170,11 +170,11 @@ test('projects of several databases may start at the same moment on a server wit
 
 test('a role that lost what it needs gets it back', async () => {
   const url = urlFor(await aDatabase());
-  await provision(url);
+  await provisionAt(url);
   await superuser(
     'alter role authenticator inherit; alter role service_role nobypassrls; revoke anon from authenticator',
   );
-  const { authenticatorUrl } = await provision(url);
+  const { authenticatorUrl } = await provisionAt(url);
   const { rows } = await superuser(
     `select rolname, rolinherit, rolbypassrls from pg_roles where rolname in ('authenticator', 'service_role') order by 1`,
   );
@@ -191,7 +191,7 @@ test('no password is sent to the server, not even to be hashed there', async () 
   await superuser(`alter system set log_statement = 'all'`);
   await superuser('select pg_reload_conf()');
   try {
-    const { ownerUrl, authenticatorUrl } = await provision(url);
+    const { ownerUrl, authenticatorUrl } = await provisionAt(url);
     const said = await cluster.serverLog();
     for (const login of [ownerUrl, authenticatorUrl]) {
       const { username, password } = new URL(login);

@@ -14,6 +14,7 @@ import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
 import { SCHEMA_CHANNEL } from '../migrate/state/applied-state.ts';
+import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { DatabaseClock } from '../postgres/database-clock.ts';
 import { listen, LISTENER_NAME } from '../postgres/listen.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
@@ -30,7 +31,7 @@ import { ServedConfig } from './served-config.ts';
 
 export type BackendOptions = {
   readonly config: Config;
-  readonly databaseUrl: string;
+  readonly database: DatabaseAddresses;
   readonly keys: ApiKeys;
   readonly host: string;
   /** 0 takes any free port. */
@@ -59,8 +60,8 @@ export type Backend = {
 export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config } = options;
   checkPasswordHashing();
-  const provisioned = await provision(options.databaseUrl, log);
-  await assertRequestSession(provisioned.authenticatorUrl, config.server.timeouts.dbQueryMs);
+  const provisioned = await provision(options.database, log);
+  await assertRequestSession(provisioned.authenticator.data, config.server.timeouts.dbQueryMs);
   if (provisioned.applied.length > 0) log.info({ steps: provisioned.applied }, 'provisioned the database');
   const databases = await openDatabases(provisioned, config);
   const { owner, callers } = databases;
@@ -81,7 +82,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     migrate: (next) => options.migrate(databases.migration, next, stopping.signal),
     listen: () =>
       listen(
-        { url: provisioned.ownerUrl, applicationName: LISTENER_NAME },
+        { address: provisioned.owner.direct, applicationName: LISTENER_NAME },
         [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
         {
           onNotification: (channel) =>

@@ -1,6 +1,7 @@
 // The connections of a backend. Each part of the product has its own, so that what waits for a lock in one part does
 // not stop the others.
 import type { Config } from '../config/config.ts';
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import { maxReading } from '../postgres/read-parallelism.ts';
@@ -27,30 +28,34 @@ export type Databases = {
   close(): Promise<void>;
 };
 
-export async function openDatabases(urls: Provisioned, config: Config): Promise<Databases> {
+export async function openDatabases(
+  { owner, authenticator }: Provisioned,
+  config: Config,
+): Promise<Databases> {
   const { pool } = config.database;
   const open = (
+    address: DatabaseAddress,
     applicationName: string,
     max: number,
     deadlines: Pick<OwnerSettings, 'statementTimeoutMs' | 'lockTimeoutMs'>,
   ): OwnerDatabase =>
     new OwnerDatabase({
-      url: urls.ownerUrl,
+      address,
       applicationName,
       max,
       idleTimeoutMs: pool.idleTimeoutMs,
       ...deadlines,
     });
   const owners = {
-    owner: open('svc', OWNER_CONNECTIONS, OWNER_DEADLINES),
-    storage: open('svc-storage', STORAGE_CONNECTIONS, OWNER_DEADLINES),
-    catalog: open('svc-catalog', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS }),
-    probe: open('svc-probe', 1, { statementTimeoutMs: PROBE_TIMEOUT_MS }),
+    owner: open(owner.data, 'svc', OWNER_CONNECTIONS, OWNER_DEADLINES),
+    storage: open(owner.data, 'svc-storage', STORAGE_CONNECTIONS, OWNER_DEADLINES),
+    catalog: open(owner.direct, 'svc-catalog', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS }),
+    probe: open(owner.direct, 'svc-probe', 1, { statementTimeoutMs: PROBE_TIMEOUT_MS }),
     // Migrations limit their waits themselves, and some of their steps take as long as they take.
-    migration: open('svc-migrate', OWNER_CONNECTIONS, {}),
+    migration: open(owner.direct, 'svc-migrate', OWNER_CONNECTIONS, {}),
   };
   const callers = new CallerPool({
-    url: urls.authenticatorUrl,
+    address: authenticator.data,
     applicationName: 'svc-request',
     max: pool.max,
     maxReading: await maxReading(owners.owner),

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ConfigApplied, ConfigFile } from '../../src/dashboard-api/contract.ts';
-import { provision } from '../../src/provision/provision.ts';
+import { provisionAt } from '../support/provision.ts';
 import { createDatabase, templateDatabase, type TestDatabase } from '../support/database.ts';
 import { startSvc, type SvcProcess } from '../support/svc-process.ts';
 import { copyTodoProject, type TodoProject } from '../support/todo-project.ts';
@@ -27,7 +27,7 @@ let svc: SvcProcess | undefined;
 beforeEach(async () => {
   project = copyTodoProject();
   database = await createDatabase({
-    template: await templateDatabase('provisioned', async (url) => void (await provision(url))),
+    template: await templateDatabase('provisioned', async (url) => void (await provisionAt(url))),
   });
 });
 afterEach(async () => {

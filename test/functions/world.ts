@@ -22,10 +22,11 @@ import { createLog } from '../../src/log/log.ts';
 import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { raw } from '../../src/postgres/sql.ts';
-import { provision } from '../../src/provision/provision.ts';
+import { provisionAt } from '../support/provision.ts';
 import { rest } from '../../src/rest/rest.ts';
 import { createApp } from '../../src/server/app.ts';
 import { createDatabase, templateDatabase } from '../support/database.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type WorldOptions = {
   /** Path → content, except svc.yaml. */
@@ -106,12 +107,17 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     mkdirSync(scope, { recursive: true });
     symlinkSync(join(REPOSITORY, 'node_modules/@supabase/supabase-js'), join(scope, 'supabase-js'));
   }
-  const template = await templateDatabase('provisioned', async (url) => void (await provision(url)));
+  const template = await templateDatabase('provisioned', async (url) => void (await provisionAt(url)));
   const database = await createDatabase({ template });
-  const { ownerUrl, authenticatorUrl } = await provision(database.url);
-  const owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'svc', max: 4, idleTimeoutMs: 10_000 });
+  const { ownerUrl, authenticatorUrl } = await provisionAt(database.url);
+  const owner = new OwnerDatabase({
+    address: parseAddress(ownerUrl),
+    applicationName: 'svc',
+    max: 4,
+    idleTimeoutMs: 10_000,
+  });
   const callers = new CallerPool({
-    url: authenticatorUrl,
+    address: parseAddress(authenticatorUrl),
     applicationName: 'svc-request',
     max: 4,
     minIdle: 0,

@@ -9,6 +9,7 @@ import { migrate } from '../../src/migrate/migrate.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import type { StatementStep } from '../../src/migrate/apply/settings.ts';
 import { configOf } from './config-of.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 const [url = '', file = '', killAt, mode] = process.argv.slice(2);
 let statements = 0;
@@ -22,7 +23,12 @@ async function stop(step: StatementStep): Promise<void> {
   await once(process.stdin, 'data');
 }
 
-const owner = new OwnerDatabase({ url, applicationName: 'svc-migrate', max: 3, idleTimeoutMs: 10_000 });
+const owner = new OwnerDatabase({
+  address: parseAddress(url),
+  applicationName: 'svc-migrate',
+  max: 3,
+  idleTimeoutMs: 10_000,
+});
 const outcome = await migrate({
   owner,
   config: configOf(readFileSync(file, 'utf8')),

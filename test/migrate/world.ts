@@ -5,9 +5,10 @@ import { planMigration } from '../../src/migrate/commands/plan.ts';
 import { migrate, type MigrateOptions, type MigrationOutcome } from '../../src/migrate/migrate.ts';
 import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
-import { provision } from '../../src/provision/provision.ts';
+import { provisionAt } from '../support/provision.ts';
 import { createDatabase, templateDatabase } from '../support/database.ts';
 import { configOf } from './config-of.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type World = {
   readonly url: string;
@@ -44,13 +45,13 @@ const EMPTY = `
 
 export async function aWorld(): Promise<World> {
   const template = await templateDatabase('migrate', async (url) => {
-    await provision(url);
+    await provisionAt(url);
     await ensureStorage(url);
   });
   const database = await createDatabase({ template });
-  const { ownerUrl } = await provision(database.url);
+  const { ownerUrl } = await provisionAt(database.url);
   const owner = new OwnerDatabase({
-    url: ownerUrl,
+    address: parseAddress(ownerUrl),
     applicationName: 'svc-test',
     max: 4,
     idleTimeoutMs: 5_000,

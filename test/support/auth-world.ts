@@ -18,11 +18,12 @@ import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase, type Row } from '../../src/postgres/owner-database.ts';
 import { raw, type Sql } from '../../src/postgres/sql.ts';
 import { PasswordHasher } from '../../src/auth/users/password.ts';
-import { provision } from '../../src/provision/provision.ts';
+import { provisionAt } from './provision.ts';
 import { createApp } from '../../src/server/app.ts';
 import { makeConfig, type ConfigOptions } from './auth-config.ts';
 import { createDatabase, templateDatabase } from './database.ts';
 import { watchJobs } from './watch-jobs.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type AuthWorldOptions = ConfigOptions & {
   readonly env?: Readonly<Record<string, string>> | undefined;
@@ -80,18 +81,18 @@ export type AuthWorld = {
 const CHEAP = { memoryCost: 8, timeCost: 1 };
 
 export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWorld> {
-  const template = await templateDatabase('provisioned', async (url) => void (await provision(url)));
+  const template = await templateDatabase('provisioned', async (url) => void (await provisionAt(url)));
   const database = options.join ? undefined : await createDatabase({ template });
   const databaseUrl = options.join?.databaseUrl ?? database?.url ?? '';
-  const provisioned = await provision(databaseUrl);
+  const provisioned = await provisionAt(databaseUrl);
   const owner = new OwnerDatabase({
-    url: provisioned.ownerUrl,
+    address: parseAddress(provisioned.ownerUrl),
     applicationName: 'svc',
     max: 16,
     idleTimeoutMs: 10_000,
   });
   const callers = new CallerPool({
-    url: provisioned.authenticatorUrl,
+    address: parseAddress(provisioned.authenticatorUrl),
     applicationName: 'svc-request',
     max: 4,
     minIdle: 0,

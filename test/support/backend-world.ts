@@ -10,11 +10,13 @@ import { signToken } from '../../src/identity/token.ts';
 import type { Log } from '../../src/log/log.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
-import { provision } from '../../src/provision/provision.ts';
+import { provisionAt } from './provision.ts';
 import { startBackend, type Backend } from '../../src/server/backend.ts';
 import type { DashboardOptions } from '../../src/server/mounts.ts';
 import { createDatabase, templateDatabase } from './database.ts';
 import { watchJobs } from './watch-jobs.ts';
+import { oneAddress } from '../../src/postgres/address/database-addresses.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type BackendWorld = {
   readonly url: string;
@@ -62,7 +64,7 @@ export async function startBackendWorld(
   const loaded = loadConfig({ name, directory, text: yaml }, { variables: options.env ?? {} });
   if (!loaded.ok) throw new Error(loaded.mistakes.map((mistake) => mistake.message).join('\n'));
   const template = await templateDatabase('provisioned', async (url) => {
-    await provision(url);
+    await provisionAt(url);
   });
   const database = await createDatabase({ template });
   await options.prepare?.(database.url);
@@ -71,7 +73,7 @@ export async function startBackendWorld(
   const log = options.log ?? jobs.log;
   const backend = await startBackend({
     config: loaded.config,
-    databaseUrl: options.through?.(database.url) ?? database.url,
+    database: oneAddress(parseAddress(options.through?.(database.url) ?? database.url)),
     keys,
     env: options.env ?? {},
     host: '127.0.0.1',
@@ -88,8 +90,13 @@ export async function startBackendWorld(
     },
   });
   await options.prepareAfter?.(database.url);
-  const { ownerUrl } = await provision(database.url);
-  const owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'test', max: 1, idleTimeoutMs: 1_000 });
+  const { ownerUrl } = await provisionAt(database.url);
+  const owner = new OwnerDatabase({
+    address: parseAddress(ownerUrl),
+    applicationName: 'test',
+    max: 1,
+    idleTimeoutMs: 1_000,
+  });
   const keyring = await Keyring.open(owner, { current: keys.secret, previous: [] }, 'refuse');
   const signingKeys = new SigningKeys(owner, keyring.box('signing keys'));
   await signingKeys.load();

@@ -23,10 +23,11 @@ import { RecentLines } from '../../src/log/recent-lines.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
 import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
-import { provision } from '../../src/provision/provision.ts';
+import { provisionAt } from './provision.ts';
 import { rest } from '../../src/rest/rest.ts';
 import { createApp } from '../../src/server/app.ts';
 import { createDatabase, templateDatabase } from './database.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type RoutesWorld = {
   readonly url: string;
@@ -78,17 +79,17 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
   const loaded = await read();
   if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join('\n'));
 
-  const template = await templateDatabase('provisioned', async (url) => void (await provision(url)));
+  const template = await templateDatabase('provisioned', async (url) => void (await provisionAt(url)));
   const database = await createDatabase({ template });
-  const { ownerUrl, authenticatorUrl } = await provision(database.url);
+  const { ownerUrl, authenticatorUrl } = await provisionAt(database.url);
   const owner = new OwnerDatabase({
-    url: ownerUrl,
+    address: parseAddress(ownerUrl),
     applicationName: 'svc',
     max: 8,
     idleTimeoutMs: 10_000,
   });
   const callers = new CallerPool({
-    url: authenticatorUrl,
+    address: parseAddress(authenticatorUrl),
     applicationName: 'svc-request',
     max: 4,
     minIdle: 0,

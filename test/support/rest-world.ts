@@ -15,10 +15,11 @@ import { silentLog, type Log } from '../../src/log/log.ts';
 import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { maxReading } from '../../src/postgres/read-parallelism.ts';
-import { provision } from '../../src/provision/provision.ts';
+import { provisionAt } from './provision.ts';
 import { rest } from '../../src/rest/rest.ts';
 import { createApp } from '../../src/server/app.ts';
 import { aConfig } from './config.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export const KEYS = {
   publishable: 'svc_publishable_0123456789012345678901234567',
@@ -85,11 +86,16 @@ export type Answer = {
 };
 
 export async function createRestWorld(options: RestWorldOptions): Promise<RestWorld> {
-  const { ownerUrl, authenticatorUrl } = await provision(options.url);
+  const { ownerUrl, authenticatorUrl } = await provisionAt(options.url);
   await runAs(ownerUrl, options.sql);
-  const owner = new OwnerDatabase({ url: ownerUrl, applicationName: 'svc', max: 2, idleTimeoutMs: 10_000 });
+  const owner = new OwnerDatabase({
+    address: parseAddress(ownerUrl),
+    applicationName: 'svc',
+    max: 2,
+    idleTimeoutMs: 10_000,
+  });
   const callers = new CallerPool({
-    url: authenticatorUrl,
+    address: parseAddress(authenticatorUrl),
     applicationName: 'svc-request',
     max: options.poolSize ?? 4,
     maxReading: await maxReading(owner),

@@ -8,7 +8,6 @@ import { renderProblems } from '../../migrate/problem.ts';
 import { locator } from '../../migrate/schema/declared.ts';
 import { EMPTY_MODEL } from '../../migrate/schema/model.ts';
 import { readRun, withRenamesReversed } from '../../migrate/state/history.ts';
-import { describeAddress, parseAddress } from '../../postgres/address.ts';
 import { CommandFailure, failure } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
 import { exitCodeOf, MIGRATE_EXIT, refusal } from './exit.ts';
@@ -28,7 +27,7 @@ export async function plan(options: PlanOptions, terminal: Terminal): Promise<vo
     if (options.json) terminal.print(artifact.trimEnd());
     else if (options.sql) terminal.print(renderSql(made, policyOf(config.migrations, policy).lockTimeoutMs));
     else {
-      const database = describeAddress(parseAddress(opened.url));
+      const database = opened.address.describe();
       terminal.print(renderPlan(made, { paint: terminal.style, locate, database }));
       if (superseded)
         terminal.print('this file was replaced by a newer one; applying it needs --allow-rollback');

@@ -4,15 +4,24 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { runningUrl, startEmbeddedPostgres } from '../../embedded-postgres/embedded-postgres.ts';
 import { silentLog } from '../../log/log.ts';
+import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
+import {
+  databaseAddresses,
+  oneAddress,
+  type DatabaseAddresses,
+} from '../../postgres/address/database-addresses.ts';
+import { parseAddress } from '../../postgres/address/parse-address.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { Problem } from '../../problem/problem.ts';
 import { provision } from '../../provision/provision.ts';
+import type { Environment } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 
-type OpenDatabase = { readonly url: string; close(): Promise<void> };
+type OpenDatabase = { readonly addresses: DatabaseAddresses; close(): Promise<void> };
 
-async function openDatabase(url: string | undefined, directory: string): Promise<OpenDatabase> {
-  if (url) return { url, close: async () => {} };
+async function openDatabase(env: Environment, directory: string): Promise<OpenDatabase> {
+  const addresses = databaseAddresses(env);
+  if (addresses) return { addresses, close: async () => {} };
   const state = join(directory, '.svc');
   if (!existsSync(state)) {
     throw failure(
@@ -23,12 +32,12 @@ async function openDatabase(url: string | undefined, directory: string): Promise
   }
   try {
     const postgres = await startEmbeddedPostgres({ dir: state, log: silentLog });
-    return { url: postgres.url, close: () => postgres.stop() };
+    return { addresses: oneAddress(parseAddress(postgres.url)), close: () => postgres.stop() };
   } catch (error) {
     const running = error instanceof Problem && error.code === 'postgres_already_running';
     const own = running ? await runningUrl(state) : undefined;
     if (own === undefined) throw error;
-    return { url: own, close: async () => {} };
+    return { addresses: oneAddress(parseAddress(own)), close: async () => {} };
   }
 }
 
@@ -41,19 +50,25 @@ type OwnerOptions = {
 
 /** Opens the database, makes it ready, and works on it as its owner. */
 export async function withOwner<T>(
-  url: string | undefined,
+  env: Environment,
   directory: string,
   { applicationName, max, unready }: OwnerOptions,
-  work: (owner: OwnerDatabase, url: string) => Promise<T>,
+  work: (owner: OwnerDatabase, address: DatabaseAddress) => Promise<T>,
 ): Promise<T> {
-  const database = await openDatabase(url, directory);
+  const database = await openDatabase(env, directory);
   try {
-    const { ownerUrl } = await provision(database.url).catch((error: unknown) => {
+    const { direct } = database.addresses;
+    const provisioned = await provision(database.addresses).catch((error: unknown) => {
       throw unready && error instanceof Problem ? unready(error) : error;
     });
-    const owner = new OwnerDatabase({ url: ownerUrl, applicationName, max, idleTimeoutMs: 5_000 });
+    const owner = new OwnerDatabase({
+      address: provisioned.owner.direct,
+      applicationName,
+      max,
+      idleTimeoutMs: 5_000,
+    });
     try {
-      return await work(owner, database.url);
+      return await work(owner, direct);
     } finally {
       await owner.close();
     }

@@ -7,6 +7,7 @@ import { prune } from '../../migrate/commands/prune.ts';
 import { renderPulled } from '../../migrate/commands/pull.ts';
 import { toModel } from '../../migrate/schema/declared.ts';
 import { readLive } from '../../migrate/schema/read-live.ts';
+import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { failure } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
@@ -42,15 +43,20 @@ export async function pull(
   options: { schema: string[]; table?: string; out?: string },
   terminal: Terminal,
 ): Promise<void> {
-  const url = process.env['SVC_DATABASE_URL'];
-  if (!url)
+  const database = databaseAddresses(process.env);
+  if (!database)
     throw failure(MIGRATE_EXIT.unreachable, 'SVC_DATABASE_URL is not set', 'It names the database to read.');
   const pattern =
     options.table === undefined
       ? undefined
       : new RegExp(`^${options.table.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*')}$`);
   // As the user of the address: a database that is only read is not provisioned for it.
-  const owner = new OwnerDatabase({ url, applicationName: 'svc-migrate', max: 1, idleTimeoutMs: 5_000 });
+  const owner = new OwnerDatabase({
+    address: database.direct,
+    applicationName: 'svc-migrate',
+    max: 1,
+    idleTimeoutMs: 5_000,
+  });
   try {
     const live = await owner.session((session) => readLive(session, options.schema));
     const isTaken = (key: string): boolean =>

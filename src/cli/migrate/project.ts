@@ -4,6 +4,7 @@ import type { MigrationPolicy } from '../../migrate/apply/policy.ts';
 import { type Planned, planMigration } from '../../migrate/commands/plan.ts';
 import type { PlanMode } from '../../migrate/make-plan.ts';
 import type { MigrateOptions } from '../../migrate/migrate.ts';
+import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { failure } from '../exit.ts';
 import { loadProject, type Project } from '../project.ts';
@@ -12,7 +13,11 @@ import { withOwner } from './database.ts';
 import { MIGRATE_EXIT, refusal } from './exit.ts';
 import type { CommonOptions } from './options.ts';
 
-export type Opened = { readonly project: Project; readonly owner: OwnerDatabase; readonly url: string };
+export type Opened = {
+  readonly project: Project;
+  readonly owner: OwnerDatabase;
+  readonly address: DatabaseAddress;
+};
 
 export async function openProject(options: CommonOptions, terminal: Terminal): Promise<Project> {
   return await loadProject({ ...options, mode: 'development', mistakesExit: MIGRATE_EXIT.invalid }, terminal);
@@ -25,14 +30,14 @@ export async function withDatabase<T>(
 ): Promise<T> {
   const project = await openProject(options, terminal);
   return await withOwner(
-    project.env['SVC_DATABASE_URL'],
+    project.env,
     project.directory,
     {
       applicationName: 'svc-migrate',
       max: 3,
       unready: ({ message, hint }) => failure(MIGRATE_EXIT.unreachable, message, hint),
     },
-    (owner, url) => work({ project, owner, url }),
+    (owner, address) => work({ project, owner, address }),
   );
 }
 

@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { provision, type Provisioned } from '../../provision/provision.ts';
+import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
 import { CallerPool, type CallerSettings } from './caller-pool.ts';
 import { OwnerDatabase } from '../owner-database.ts';
 import { raw, sql } from '../sql.ts';
+import { parseAddress } from '../address/parse-address.ts';
 
 let database: TestDatabase;
-let roles: Provisioned;
+let roles: ProvisionedAt;
 let owner: OwnerDatabase;
 let pool: CallerPool;
 
@@ -19,8 +20,13 @@ const USER: CallerSettings = {
 
 beforeAll(async () => {
   database = await createDatabase();
-  roles = await provision(database.url);
-  owner = new OwnerDatabase({ url: roles.ownerUrl, applicationName: 'test', max: 2, idleTimeoutMs: 1000 });
+  roles = await provisionAt(database.url);
+  owner = new OwnerDatabase({
+    address: parseAddress(roles.ownerUrl),
+    applicationName: 'test',
+    max: 2,
+    idleTimeoutMs: 1000,
+  });
   await owner.query(
     raw(`
     create table notes (id int primary key, body text not null, owner uuid default auth.uid());
@@ -44,7 +50,7 @@ function newPool(options: {
   statementTimeoutMs?: number;
 }): CallerPool {
   return new CallerPool({
-    url: roles.authenticatorUrl,
+    address: parseAddress(roles.authenticatorUrl),
     applicationName: 'test',
     minIdle: 0,
     idleTimeoutMs: 10_000,

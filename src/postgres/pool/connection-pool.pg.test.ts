@@ -2,10 +2,11 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { provision, type Provisioned } from '../../provision/provision.ts';
+import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
 import { CallerPool, type CallerSettings, type RunOptions } from './caller-pool.ts';
 import { OwnerDatabase } from '../owner-database.ts';
 import { raw } from '../sql.ts';
+import { parseAddress } from '../address/parse-address.ts';
 
 const ANON: CallerSettings = { role: 'anon', claims: '{"role":"anon"}' };
 const user = (number: number): CallerSettings => ({
@@ -14,14 +15,19 @@ const user = (number: number): CallerSettings => ({
 });
 
 let database: TestDatabase;
-let roles: Provisioned;
+let roles: ProvisionedAt;
 let owner: OwnerDatabase;
 let pool: CallerPool;
 
 beforeAll(async () => {
   database = await createDatabase();
-  roles = await provision(database.url);
-  owner = new OwnerDatabase({ url: roles.ownerUrl, applicationName: 'test', max: 2, idleTimeoutMs: 1000 });
+  roles = await provisionAt(database.url);
+  owner = new OwnerDatabase({
+    address: parseAddress(roles.ownerUrl),
+    applicationName: 'test',
+    max: 2,
+    idleTimeoutMs: 1000,
+  });
   await owner.query(
     raw('create table notes (id int primary key); grant select, insert on notes to anon, authenticated;'),
   );
@@ -34,7 +40,7 @@ afterAll(async () => {
 
 async function withPool(max: number, work: () => Promise<void>, maxReading?: number): Promise<void> {
   pool = new CallerPool({
-    url: roles.authenticatorUrl,
+    address: parseAddress(roles.authenticatorUrl),
     applicationName: 'test',
     minIdle: 0,
     idleTimeoutMs: 10_000,

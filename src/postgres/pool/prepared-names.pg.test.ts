@@ -2,15 +2,16 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { startPgBouncer, withoutPgBouncer } from '../../../test/support/pgbouncer.ts';
-import { provision, type Provisioned } from '../../provision/provision.ts';
+import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
 import { assertRequestSession } from '../../provision/request-session.ts';
 import { CallerPool, type CallerSettings, type DatabaseRole } from './caller-pool.ts';
 import { OwnerDatabase } from '../owner-database.ts';
 import { raw } from '../sql.ts';
 import { statementName } from '../statement-name.ts';
+import { parseAddress } from '../address/parse-address.ts';
 
 let database: TestDatabase;
-let roles: Provisioned;
+let roles: ProvisionedAt;
 let owner: OwnerDatabase;
 
 const ROLES: readonly DatabaseRole[] = ['anon', 'authenticated', 'service_role'];
@@ -19,8 +20,13 @@ const as = (role: DatabaseRole): CallerSettings => ({ role, claims: `{"role":"${
 
 beforeAll(async () => {
   database = await createDatabase();
-  roles = await provision(database.url);
-  owner = new OwnerDatabase({ url: roles.ownerUrl, applicationName: 'test', max: 2, idleTimeoutMs: 1000 });
+  roles = await provisionAt(database.url);
+  owner = new OwnerDatabase({
+    address: parseAddress(roles.ownerUrl),
+    applicationName: 'test',
+    max: 2,
+    idleTimeoutMs: 1000,
+  });
   for (const table of TABLES) {
     await owner.query(
       raw(`create table ${table} (id int, role text default current_user, kind text default '${table}');
@@ -45,7 +51,13 @@ afterAll(async () => {
 });
 
 function newPool(url: string, max: number): CallerPool {
-  return new CallerPool({ url, applicationName: 'test', minIdle: 0, idleTimeoutMs: 10_000, max });
+  return new CallerPool({
+    address: parseAddress(url),
+    applicationName: 'test',
+    minIdle: 0,
+    idleTimeoutMs: 10_000,
+    max,
+  });
 }
 
 async function valueOf(
@@ -170,7 +182,7 @@ test.skipIf(withoutPgBouncer !== undefined)(
     ] as const) {
       const pooler = await startPgBouncer({ mode, users: [database.url], poolSize: 3, ignoresOptions });
       try {
-        await expect(provision(pooler.through(database.url))).rejects.toThrow(message);
+        await expect(provisionAt(pooler.through(database.url))).rejects.toThrow(message);
       } finally {
         await pooler.stop();
       }
@@ -183,8 +195,10 @@ test.skipIf(withoutPgBouncer !== undefined)(
     });
     try {
       const through = pooler.through(roles.authenticatorUrl);
-      await expect(assertRequestSession(through, 30_000)).rejects.toThrow('would have no deadline');
-      await assertRequestSession(roles.authenticatorUrl, 30_000);
+      await expect(assertRequestSession(parseAddress(through), 30_000)).rejects.toThrow(
+        'would have no deadline',
+      );
+      await assertRequestSession(roles.authenticator.data, 30_000);
     } finally {
       await pooler.stop();
     }

@@ -9,6 +9,7 @@ import { maintain } from '../../../src/auth/maintenance.ts';
 import { sql } from '../../../src/postgres/sql.ts';
 import { anAuthContext } from '../../support/auth-context.ts';
 import { aUser, claimsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { parseAddress } from '../../../src/postgres/address/parse-address.ts';
 
 let world: AuthWorld;
 let neighbour: AuthWorld;
@@ -17,7 +18,7 @@ beforeAll(async () => {
   world = await startAuth();
   neighbour = await startAuth({ join: world });
   listener = await listen(
-    { url: world.databaseUrl, applicationName: 'test' },
+    { address: parseAddress(world.databaseUrl), applicationName: 'test' },
     [SIGNING_KEYS_CHANNEL],
     { onNotification: () => void neighbour.signingKeys.reload(), onReconnect: () => {} },
     silentLog,

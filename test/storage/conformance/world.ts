@@ -17,7 +17,7 @@ import { silentLog, type Log } from '../../../src/log/log.ts';
 import { CallerPool } from '../../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../../src/postgres/owner-database.ts';
 import { ident, join as joinSql, literal, raw, sql, type Sql } from '../../../src/postgres/sql.ts';
-import { provision } from '../../../src/provision/provision.ts';
+import { provisionAt } from '../../support/provision.ts';
 import { createApp, type App } from '../../../src/server/app.ts';
 import type { Backend } from '../../../src/storage/backend/backend.ts';
 import { syncBuckets } from '../../../src/storage/objects/bucket.ts';
@@ -30,6 +30,7 @@ import {
 import { deriveUrlKey } from '../../../src/storage/objects/url-token.ts';
 import { aConfig } from '../../support/config.ts';
 import { createDatabase, templateDatabase } from '../../support/database.ts';
+import { parseAddress } from '../../../src/postgres/address/parse-address.ts';
 
 const POSITION = { line: 1, column: 1 };
 
@@ -133,10 +134,10 @@ export async function applyPolicies(owner: OwnerDatabase, buckets: readonly Buck
 
 export async function createWorld(options: WorldOptions): Promise<World> {
   const template = await templateDatabase('provisioned', async (url) => {
-    await provision(url);
+    await provisionAt(url);
   });
   const database = await createDatabase({ template });
-  const roles = await provision(database.url);
+  const roles = await provisionAt(database.url);
   const directory = await mkdtemp(join(tmpdir(), 'svc-storage-'));
   const config = aConfig({
     server: {
@@ -150,13 +151,13 @@ export async function createWorld(options: WorldOptions): Promise<World> {
   });
   const keys = generateApiKeys();
   const owner = new OwnerDatabase({
-    url: roles.ownerUrl,
+    address: parseAddress(roles.ownerUrl),
     applicationName: 'test-owner',
     max: 8,
     idleTimeoutMs: 10_000,
   });
   const callers = new CallerPool({
-    url: roles.authenticatorUrl,
+    address: parseAddress(roles.authenticatorUrl),
     applicationName: 'test-callers',
     max: 10,
     minIdle: 0,

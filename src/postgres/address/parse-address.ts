@@ -1,31 +1,7 @@
-// The address of the database: libpq's URL, read once into fields. For another role, change the field and write a new
-// URL; the text is never edited.
-import { readFileSync } from 'node:fs';
+// Reads the text of an address, libpq's URL, into fields.
 import { userInfo } from 'node:os';
-import type { ConnectionOptions } from 'node:tls';
-import { Problem } from '../problem/problem.ts';
-
-export type DatabaseAddress = {
-  /** A name, an IP address, or the folder of a socket. */
-  readonly host: string;
-  readonly port: number;
-  readonly user: string;
-  readonly password: string | undefined;
-  readonly database: string;
-  /** What was said about TLS, by libpq's names. */
-  readonly tls: Readonly<Partial<Record<TlsName, string>>>;
-  readonly connectTimeoutMs: number | undefined;
-};
-
-const TLS_NAMES = [
-  'sslmode',
-  'sslrootcert',
-  'sslcert',
-  'sslkey',
-  'sslnegotiation',
-  'uselibpqcompat',
-] as const;
-type TlsName = (typeof TLS_NAMES)[number];
+import { Problem } from '../../problem/problem.ts';
+import { DatabaseAddress, TLS_NAMES, type TlsName } from './database-address.ts';
 
 const SSL_MODES = ['disable', 'no-verify', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
@@ -53,7 +29,19 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** What the URL leaves out comes from libpq's variables (PGHOST, PGUSER …), and after them from libpq's defaults. */
-export function parseAddress(text: string, env: Env = process.env): DatabaseAddress {
+export function parseAddress(
+  text: string,
+  { name = 'SVC_DATABASE_URL', env = process.env }: { readonly name?: string; readonly env?: Env } = {},
+): DatabaseAddress {
+  try {
+    return read(text, env);
+  } catch (error) {
+    if (!(error instanceof Problem) || name === 'SVC_DATABASE_URL') throw error;
+    throw refused(error.message.replaceAll('SVC_DATABASE_URL', name), error.hint ?? '');
+  }
+}
+
+function read(text: string, env: Env): DatabaseAddress {
   const scheme = /^postgres(?:ql)?:\/\//.exec(text);
   if (!scheme) {
     const other = /^([a-z][a-z0-9+.-]*):/i.exec(text)?.[1];
@@ -75,21 +63,20 @@ export function parseAddress(text: string, env: Env = process.env): DatabaseAddr
   };
   // As in libpq a parameter wins over the same thing said before the question mark.
   const values: Values = { ...said, ...readParameters(query < 0 ? '' : rest.slice(query + 1)) };
-  const read = (name: string, variable: string): string | undefined =>
+  const given = (name: string, variable: string): string | undefined =>
     [values[name], env[variable]].find((value) => value !== undefined && value !== '');
-  const host = read('host', 'PGHOST') ?? 'localhost';
+  const host = given('host', 'PGHOST') ?? 'localhost';
   assertOneHost(host);
-  const user = read('user', 'PGUSER') ?? userInfo().username;
-  const seconds = Number(read('connect_timeout', 'PGCONNECT_TIMEOUT') ?? '0');
-  return {
-    host,
-    port: readPort(read('port', 'PGPORT') ?? '5432'),
+  const user = given('user', 'PGUSER') ?? userInfo().username;
+  const seconds = Number(given('connect_timeout', 'PGCONNECT_TIMEOUT') ?? '0');
+  return new DatabaseAddress({
+    targets: [{ host, port: readPort(given('port', 'PGPORT') ?? '5432') }],
     user,
-    password: read('password', 'PGPASSWORD'),
-    database: read('dbname', 'PGDATABASE') ?? user,
+    password: given('password', 'PGPASSWORD'),
+    database: given('dbname', 'PGDATABASE') ?? user,
     tls: readTls(values, env),
     connectTimeoutMs: Number.isInteger(seconds) && seconds > 0 ? seconds * 1000 : undefined,
-  };
+  });
 }
 
 type Values = Record<string, string>;
@@ -209,58 +196,3 @@ function decode(text: string, what: string): string {
 
 const refused = (message: string, hint: string): Problem =>
   new Problem('bad_database_url', 500, message, { hint });
-
-/** What `pg` is told about TLS. Any mode but `disable` and `no-verify` verifies the certificate and its name. */
-export function tlsOptions({ tls }: DatabaseAddress): boolean | ConnectionOptions {
-  const { sslmode, sslrootcert, sslcert, sslkey, sslnegotiation, uselibpqcompat } = tls;
-  if (sslmode === 'disable') return false;
-  const files = {
-    ca: file('sslrootcert', sslrootcert),
-    cert: file('sslcert', sslcert),
-    key: file('sslkey', sslkey),
-  };
-  const options: ConnectionOptions = Object.fromEntries(
-    Object.entries(files).filter(([, text]) => text !== undefined),
-  );
-  if (sslmode === undefined && Object.keys(options).length === 0) return sslnegotiation === 'direct';
-  const unverified = sslmode === 'no-verify' || (uselibpqcompat === 'true' && isUnverified(sslmode, options));
-  return unverified ? { ...options, rejectUnauthorized: false } : options;
-}
-
-/** As libpq treats these modes; used with uselibpqcompat=true. */
-function isUnverified(sslmode: string | undefined, { ca }: ConnectionOptions): boolean {
-  return sslmode === 'allow' || sslmode === 'prefer' || (sslmode === 'require' && ca === undefined);
-}
-
-function file(name: string, path: string | undefined): string | undefined {
-  if (path === undefined || (name === 'sslrootcert' && path === 'system')) return undefined;
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw new Problem(
-      'bad_database_url',
-      500,
-      `The file that SVC_DATABASE_URL names as ${name} cannot be read: ${path}`,
-      {
-        cause,
-        hint: 'Give a path that this user may read.',
-      },
-    );
-  }
-}
-
-/** The same database as another role, as a URL that every client library reads alike. */
-export function addressUrl(address: DatabaseAddress, user: string, password: string | undefined): string {
-  const { host, port, database, tls, connectTimeoutMs } = address;
-  const secret = password === undefined ? '' : `:${encodeURIComponent(password)}`;
-  const shown = host.includes(':') && !host.startsWith('/') ? `[${host}]` : encodeURIComponent(host);
-  const parameters = Object.entries(tls);
-  if (connectTimeoutMs !== undefined) parameters.push(['connect_timeout', String(connectTimeoutMs / 1000)]);
-  const query = parameters.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
-  return `postgres://${encodeURIComponent(user)}${secret}@${shown}:${port}/${encodeURIComponent(database)}${query === '' ? '' : `?${query}`}`;
-}
-
-/** For messages: never with the password. */
-export function describeAddress({ host, port, user, database }: DatabaseAddress): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}/${database} as ${user}`;
-}
