@@ -24,7 +24,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
   const at = (path: KeyPath): Position => positionOf(tree, locate(tree, path, 'key'));
   return {
     project,
-    database: { pool: { ...pool, min: Math.min(pool.min, pool.max) } },
+    database: { ...database, pool: { ...pool, min: Math.min(pool.min, pool.max) } },
     server,
     providers: {
       email: providers.email ?? undefined,

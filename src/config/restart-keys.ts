@@ -7,6 +7,7 @@ const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
   'database.pool.max': ({ database }) => database.pool.max,
   'database.pool.min': ({ database }) => database.pool.min,
   'database.pool.idle_timeout': ({ database }) => database.pool.idleTimeoutMs,
+  'database.failover_wait': ({ database }) => database.failoverWaitMs,
   'server.port': ({ server }) => server.port,
   'server.timeouts.db_query': ({ server }) => server.timeouts.dbQueryMs,
   'providers.storage': ({ providers }) => providers.storage,

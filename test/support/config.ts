@@ -29,7 +29,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
   return {
     expose: { relations: [], routines: [] },
     project: { name: 'test', description: undefined, cloudProjectId: undefined },
-    database: { pool: { max: 4, min: 0, idleTimeoutMs: 10_000 } },
+    database: { pool: { max: 4, min: 0, idleTimeoutMs: 10_000 }, failoverWaitMs: 5_000 },
     server: { ...SERVER, ...defined(server), timeouts: { ...TIMEOUTS, ...defined(timeouts) } },
     providers: { email: undefined, storage: { type: 'local', path: undefined }, ...providers },
     auth: {

@@ -56,6 +56,22 @@ describe('one mistake, one message', () => {
       undefined,
     ],
     [
+      'requests that end before they have been held as long as they may',
+      V + 'server: { timeouts: { request: 4s } }\ndatabase: { failover_wait: 4s }',
+      'database.failover_wait 3:28',
+      'conflict',
+      'requests end after 4s, before they would have been held for 4s',
+      'Write less than server.timeouts.request.',
+    ],
+    [
+      'requests held for too long',
+      V + 'database: { failover_wait: 21s }',
+      'database.failover_wait 2:28',
+      'bad-value',
+      '"21s" must be at most 20s',
+      undefined,
+    ],
+    [
       'a timeout no timer can wait',
       V + 'server: { timeouts: { upload: 30d } }',
       'server.timeouts.upload 2:31',

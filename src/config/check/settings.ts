@@ -1,4 +1,5 @@
 // Settings: pool, origins, providers, auth.
+import { formatDuration } from '../../lib/duration.ts';
 import { MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../schema/names.ts';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { type CheckContext, didYouMean } from './context.ts';
@@ -24,6 +25,15 @@ function checkServer(context: CheckContext): void {
       path,
       `min (${min}) is greater than max (${max})`,
       'min is how many connections stay open when idle.',
+    );
+  }
+  const wait = ['database', 'failover_wait'];
+  const deadline = server.timeouts.requestMs;
+  if (database.failoverWaitMs >= deadline && context.isWritten(wait)) {
+    context.conflict(
+      wait,
+      `requests end after ${formatDuration(deadline)}, before they would have been held for ${formatDuration(database.failoverWaitMs)}`,
+      'Write less than server.timeouts.request.',
     );
   }
   server.cors.origins.forEach((origin, index) => {

@@ -10,7 +10,8 @@ project:
   cloud: { project_id: prj_123 }`,
   database: `
 database:
-  pool: { max: 20, min: 5, idle_timeout: 300s }`,
+  pool: { max: 20, min: 5, idle_timeout: 300s }
+  failover_wait: 5s`,
   server: `
 server:
   port: "\${PORT:-8080}"

@@ -20,7 +20,12 @@ export const database = section('Database access; the connection string is SVC_D
     min,
     idleTimeoutMs,
   })),
-});
+  failover_wait: duration(
+    'How long a request is held while the database cannot be reached, as in a failover; less than `server.timeouts.request`',
+    '5s',
+    { least: 0, most: 20_000 },
+  ),
+}).transform(({ failover_wait: failoverWaitMs, ...same }) => ({ ...same, failoverWaitMs }));
 
 export const server = section('HTTP server', {
   port: count('Listen port; SVC_PORT and --port win', { absent: 8080, least: 0, most: 65_535 }),
