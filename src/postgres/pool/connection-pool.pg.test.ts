@@ -1,6 +1,6 @@
 // Reads that share a connection. Through CallerPool, because that is who makes jobs.
 import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
 import { CallerPool, type CallerSettings, type RunOptions } from './caller-pool.ts';
@@ -48,17 +48,31 @@ async function withPool(max: number, work: () => Promise<void>, maxReading?: num
     maxReading,
   });
   try {
-    // Nobody stands behind a statement that has not shown to be quick.
     await Promise.all(Array.from({ length: max }, () => pool.run(ANON, [{ text: 'select', values: [] }])));
+    await showQuick();
+    await work();
+  } finally {
+    pool.destroy();
+  }
+}
+
+/**
+ * Nobody stands behind a statement that has not shown to be quick. It shows by a clock that runs slowly, so that it is
+ * quick on a busy machine too.
+ */
+async function showQuick(): Promise<void> {
+  const now = performance.now.bind(performance);
+  const from = now();
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => from + (now() - from) / 100);
+  try {
     await nap(0);
     for (let round = 0; round < 50; round++) {
       await nap(0);
       await echo(ANON, 'x');
       await backend();
     }
-    await work();
   } finally {
-    pool.destroy();
+    clock.mockRestore();
   }
 }
 

@@ -4,10 +4,10 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../../../src/lib/free-port.ts';
 
 type Store = {
   readonly endpoint: string;
@@ -68,7 +68,8 @@ export async function startStore(): Promise<RunningStore> {
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    const ports = await freePorts(5);
+    const ports = new Set<number>();
+    while (ports.size < 5) ports.add(await freePort());
     const [account = 0, container = 0, object = 0, proxy = 0, cache = 0] = ports;
     const named = { account, container, object, proxy, cache };
     await Promise.all([writeConfiguration(folder, named), buildRings(folder, named)]);
@@ -184,19 +185,6 @@ async function buildRings(folder: string, ports: Ports): Promise<void> {
   const child = spawn('/usr/bin/python3', ['-c', BUILD_RINGS, folder, ...rings], { stdio: 'ignore' });
   const [code] = await once(child, 'exit');
   if (code !== 0) throw new Error(`building the rings ended with ${String(code)}`);
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer().listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      return server;
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }
 
 async function until(condition: () => Promise<boolean>): Promise<void> {
