@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import type { Tally } from '../test/support/closing-line-reporter.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const CACHE = join(ROOT, 'node_modules', '.cache', 'svc-versions');
@@ -64,7 +65,7 @@ const RUNS: readonly Run[] = [
   onPostgres('15.18.0-beta.17', ['--project', 'world', '--project', 'versions', '--project', 'browser']),
 ];
 
-type Count = { passed: number; failed: number; skipped: number };
+type Count = { passed: number; failed: number; skipped: number; failures: string[] };
 type Result = { readonly name: string; readonly count: Count; readonly seconds: number };
 
 const { values, positionals } = parseArgs({
@@ -95,7 +96,13 @@ for (const { name, count, seconds } of results) {
     `${name.padEnd(14)} passed: ${count.passed}  failed: ${count.failed}  skipped: ${count.skipped}${time}`,
   );
 }
-const sum = (what: keyof Count): number => results.reduce((total, { count }) => total + count[what], 0);
+/** Of very many the first few say what is wrong. */
+const MOST_FAILURES = 40;
+for (const { name, count } of results) {
+  for (const failure of count.failures.slice(0, MOST_FAILURES)) say(`failed in ${name}: ${failure}`);
+}
+const sum = (what: 'passed' | 'failed' | 'skipped'): number =>
+  results.reduce((total, { count }) => total + count[what], 0);
 const skipped = sum('skipped') > 0 ? `, ${sum('skipped')} skipped` : '';
 say(`\n${sum('passed')} passed, ${sum('failed')} failed${skipped}`);
 process.exitCode = sum('failed') > 0 ? 1 : 0;
@@ -150,12 +157,13 @@ function succeeds(command: string, args: readonly string[], cwd: string): boolea
 /** What vitest counted; a run that failed without a failed test has failed all the same. */
 function countOf(tally: string, code: number): Count {
   const lines = existsSync(tally) ? readFileSync(tally, 'utf8').split('\n').filter(Boolean) : [];
-  const count: Count = { passed: 0, failed: 0, skipped: 0 };
+  const count: Count = { passed: 0, failed: 0, skipped: 0, failures: [] };
   for (const line of lines) {
-    const one = JSON.parse(line) as Count;
+    const one = JSON.parse(line) as Tally;
     count.passed += one.passed;
     count.failed += one.failed;
     count.skipped += one.skipped;
+    count.failures.push(...one.failures);
   }
   if (code !== 0 && count.failed === 0) count.failed = 1;
   return count;
