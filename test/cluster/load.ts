@@ -1,0 +1,295 @@
+// Closed loops of bounded size: each client asks, waits for the answer, asks again. Every write carries an id of its
+// own, so that afterwards each one can be looked up: what was acknowledged must be there, what was refused must not.
+import { randomUUID } from 'node:crypto';
+import { appendFileSync } from 'node:fs';
+import { Agent, request as httpRequest } from 'node:http';
+import { join } from 'node:path';
+import { query } from './database.ts';
+import { PUBLISHABLE_KEY } from './instance.ts';
+import type { DatabaseMachine } from './machines.ts';
+
+export type Call = {
+  readonly kind: 'read' | 'write';
+  readonly method?: string;
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  /** What the write puts into its table. */
+  readonly id?: string;
+  /** What is wrong with a successful answer, if anything. */
+  readonly wrong?: (text: string) => string | undefined;
+};
+
+export type Answer = {
+  readonly call: Call;
+  /** 0: the connection broke without one. */
+  readonly status: number;
+  /** The code in the body of an error, or that of the broken connection. */
+  readonly code: string;
+  readonly text: string;
+  readonly wrong: string | undefined;
+  readonly startedAt: number;
+  readonly endedAt: number;
+};
+
+export type LoadOptions = {
+  /** One balancer, or instances that the clients are spread over. */
+  readonly urls: readonly string[];
+  readonly clients: number;
+  readonly next: (number: number, client: number) => Call;
+  /** Ends after so many calls; otherwise at `stop`. */
+  readonly total?: number;
+  /** Between an answer and the next question of the same client. */
+  readonly pause?: number;
+  /** A new connection for each call. */
+  readonly connectEachTime?: boolean;
+  /** An address of the users' machine to come from, by client. */
+  readonly from?: (client: number) => string;
+  /** The longest that a client waits for an answer. */
+  readonly patience?: number;
+};
+
+export class Load {
+  readonly answers: Answer[] = [];
+  readonly done: Promise<void>;
+  #stopped = false;
+  #asked = 0;
+  readonly #options: LoadOptions;
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+    this.done = Promise.all(
+      Array.from({ length: options.clients }, async (_, client) => await this.#client(client)),
+    ).then(() => undefined);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.done;
+  }
+
+  async #client(client: number): Promise<void> {
+    const {
+      urls,
+      next,
+      total = Number.POSITIVE_INFINITY,
+      pause = 0,
+      connectEachTime,
+      from,
+      patience,
+    } = this.#options;
+    const agent = new Agent({ keepAlive: connectEachTime !== true, maxSockets: 1 });
+    const base = urls[client % urls.length]!;
+    const settings = { agent, patience: patience ?? 60_000, localAddress: from?.(client) };
+    while (!this.#stopped && this.#asked < total) {
+      const call = next(this.#asked++, client);
+      this.answers.push(await ask(base, call, settings));
+      if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+    agent.destroy();
+  }
+
+  /** Answers so far that `fits` holds for. */
+  count(fits: (answer: Answer) => boolean): number {
+    return this.answers.filter(fits).length;
+  }
+
+  get failed(): readonly Answer[] {
+    return this.answers.filter((answer) => !succeeded(answer));
+  }
+
+  get wrong(): readonly Answer[] {
+    return this.answers.filter(({ wrong }) => wrong !== undefined);
+  }
+
+  /** The longest that anybody waited for an answer. */
+  longest(kind?: Call['kind']): number {
+    return this.answers
+      .filter(({ call }) => kind === undefined || call.kind === kind)
+      .reduce((most, { startedAt, endedAt }) => Math.max(most, endedAt - startedAt), 0);
+  }
+
+  /** When the first success of this kind was answered, of what was asked after `time`. */
+  firstSuccessAfter(time: number, kind: Call['kind']): number {
+    return this.answers
+      .filter((answer) => answer.call.kind === kind && answer.startedAt >= time && succeeded(answer))
+      .reduce((first, { endedAt }) => Math.min(first, endedAt), Number.POSITIVE_INFINITY);
+  }
+
+  /** For the report: `read 200: 120, write 503 SVC113: 2`. */
+  summary(): string {
+    const counts = new Map<string, number>();
+    for (const { call, status, code, wrong } of this.answers) {
+      const label = `${call.kind} ${status || 'broken'}${code && ` ${code}`}${wrong === undefined ? '' : ' WRONG'}`;
+      counts.set(label, (counts.get(label) ?? 0) + 1);
+    }
+    return [...counts]
+      .map(([label, count]) => `${label}: ${count}`)
+      .toSorted()
+      .join(', ');
+  }
+}
+
+export const succeeded = ({ status, wrong }: Answer): boolean =>
+  status >= 200 && status < 300 && wrong === undefined;
+
+type Settings = {
+  readonly agent: Agent;
+  readonly patience: number;
+  readonly localAddress?: string | undefined;
+};
+
+/** One call; a broken connection is an answer of status 0. */
+export async function ask(base: string, call: Call, settings: Partial<Settings> = {}): Promise<Answer> {
+  const startedAt = Date.now();
+  const { agent, patience = 60_000, localAddress } = settings;
+  const body = call.body === undefined ? undefined : JSON.stringify(call.body);
+  const { status, text, broken } = await new Promise<{ status: number; text: string; broken: string }>(
+    (resolve) => {
+      const request = httpRequest(`${base}${call.path}`, {
+        method: call.method ?? (call.kind === 'read' ? 'GET' : 'POST'),
+        headers: {
+          apikey: PUBLISHABLE_KEY,
+          ...(body === undefined
+            ? {}
+            : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+          ...call.headers,
+        },
+        ...(agent === undefined ? {} : { agent }),
+        ...(localAddress === undefined ? {} : { localAddress }),
+      });
+      const timer = setTimeout(() => request.destroy(new Error('no answer in time')), patience);
+      const fail = (error: NodeJS.ErrnoException): void => {
+        clearTimeout(timer);
+        resolve({ status: 0, text: error.message, broken: error.code ?? error.message });
+      };
+      request.on('error', fail);
+      request.on('response', (response) => {
+        let text = '';
+        response.setEncoding('utf8');
+        response.on('data', (chunk: string) => (text += chunk));
+        response.on('error', fail);
+        response.on('end', () => {
+          clearTimeout(timer);
+          resolve({ status: response.statusCode ?? 0, text, broken: '' });
+        });
+      });
+      request.end(body);
+    },
+  );
+  const good = status >= 200 && status < 300;
+  return {
+    call,
+    status,
+    code: good ? '' : broken || codeIn(text),
+    text: good ? '' : text.slice(0, 300),
+    wrong: good ? call.wrong?.(text) : undefined,
+    startedAt,
+    endedAt: Date.now(),
+  };
+}
+
+function codeIn(text: string): string {
+  const found = /"(?:code|error_code|error|status)":"([^"]+)"/.exec(text);
+  return found?.[1] ?? text.slice(0, 40).replaceAll(/\s+/g, ' ');
+}
+
+/** The table that most scenarios read and write. */
+export const NOTES = `
+  notes:
+    fields:
+      - { name: id, type: uuid, primary_key: true }
+      - { name: body, type: text }
+    rls:
+      - operations: [select, insert, update]
+        using: "true"
+        with_check: "true"
+`;
+
+/** Writes of new notes, and reads of notes whose writing was acknowledged, which must find them. */
+export class Notes {
+  readonly #acknowledged: string[] = [];
+  readonly #file: string;
+  readonly #table: string;
+
+  constructor(folder: string, table = 'notes') {
+    this.#file = join(folder, `${table}-acknowledged`);
+    this.#table = table;
+  }
+
+  /** `writes` of ten calls are writes. */
+  next(writes: number): (number: number) => Call {
+    return (number) => (number % 10 < writes || this.#acknowledged.length === 0 ? this.write() : this.read());
+  }
+
+  write(): Call {
+    const id = randomUUID();
+    return {
+      kind: 'write',
+      path: `/rest/v1/${this.#table}`,
+      body: { id, body: `note ${id}` },
+      id,
+      // Called for successful answers only, before anybody else sees them.
+      wrong: () => {
+        appendFileSync(this.#file, `${id}\n`);
+        this.#acknowledged.push(id);
+        return undefined;
+      },
+    };
+  }
+
+  read(): Call {
+    const id = this.#acknowledged[Math.floor(Math.random() * this.#acknowledged.length)]!;
+    return {
+      kind: 'read',
+      path: `/rest/v1/${this.#table}?id=eq.${id}&select=id,body`,
+      wrong: (text) =>
+        text === JSON.stringify([{ id, body: `note ${id}` }])
+          ? undefined
+          : `note ${id} was read as ${text.slice(0, 120)}`,
+    };
+  }
+
+  get acknowledged(): readonly string[] {
+    return this.#acknowledged;
+  }
+}
+
+/** What became of the writes of a load, by how they were answered. */
+export type Accounts = {
+  readonly acknowledged: number;
+  /** Acknowledged and not there: the one thing that must never be. */
+  readonly lost: readonly string[];
+  /** Answered as refused, with nothing done. */
+  readonly refused: number;
+  /** … and there all the same. */
+  readonly refusedYetThere: readonly Answer[];
+  /** Answered as unknown, or not answered. */
+  readonly unknown: number;
+  readonly unknownAndThere: number;
+};
+
+export async function lookUp(
+  database: string,
+  loads: readonly Load[],
+  table = 'notes',
+  at?: DatabaseMachine,
+): Promise<Accounts> {
+  const rows = await query<{ id: string }>(database, `select id from ${table}`, [], at);
+  const there = new Set(rows.map(({ id }) => id));
+  const writes = loads
+    .flatMap(({ answers }) => answers)
+    .filter(({ call }) => call.kind === 'write' && call.id !== undefined);
+  const isThere = ({ call }: Answer): boolean => there.has(call.id ?? '');
+  const acknowledged = writes.filter(succeeded);
+  const unknown = writes.filter((answer) => answer.status === 0 || answer.code === 'SVC112');
+  const refused = writes.filter((answer) => !succeeded(answer) && !unknown.includes(answer));
+  return {
+    acknowledged: acknowledged.length,
+    lost: acknowledged.filter((answer) => !isThere(answer)).map(({ call }) => call.id ?? ''),
+    refused: refused.length,
+    refusedYetThere: refused.filter(isThere),
+    unknown: unknown.length,
+    unknownAndThere: unknown.filter(isThere).length,
+  };
+}

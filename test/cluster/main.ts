@@ -1,0 +1,133 @@
+// `npm run test:cluster [names…]`: builds the rig, runs the scenarios on the users' machine, takes the rig down, and
+// ends with a line of counts. A rig that is up already is used and left.
+//
+//   npm run test:cluster                        the usual sizes
+//   npm run test:cluster -- --full switchover   one of them, in full size
+//   npm run test:cluster -- --list              what there is
+import { spawnSync } from 'node:child_process';
+import { appendFileSync, existsSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { restoreCluster } from './database.ts';
+import { RIG } from './machines.ts';
+import { missing } from './requirements.ts';
+import { Stage, type Scenario } from './scenario.ts';
+import { seconds } from './until.ts';
+
+const HERE = fileURLToPath(new URL('.', import.meta.url));
+const MISUSE = 2;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    full: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+    /** Without what the rig needs: says so, counts everything as skipped, and is content. */
+    optional: { type: 'boolean', default: false },
+    'on-the-rig': { type: 'boolean', default: false },
+  },
+});
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const all = await scenarios();
+  if (values.list) {
+    for (const { name, about } of all) say(`${name.padEnd(22)} ${about}`);
+    return 0;
+  }
+  const unknown = positionals.filter((name) => !all.some((scenario) => scenario.name === name));
+  if (unknown.length > 0) {
+    say(`There is no scenario ${unknown.join(', ')}. There are: ${all.map(({ name }) => name).join(', ')}`);
+    return MISUSE;
+  }
+  const chosen = all.filter(({ name, onlyFull }) =>
+    positionals.length > 0 ? positionals.includes(name) : values.full || onlyFull !== true,
+  );
+  if (values['on-the-rig']) return await run(chosen);
+  const without = missing();
+  if (without !== undefined) {
+    say(`The cluster cannot be built: ${without}`);
+    if (!values.optional) return MISUSE;
+    tally({ passed: 0, failed: 0, skipped: chosen.length });
+    return 0;
+  }
+  return onTheRig();
+}
+
+/** Each file has one. */
+async function scenarios(): Promise<readonly Scenario[]> {
+  const files = readdirSync(`${HERE}scenarios`)
+    .filter((name) => name.endsWith('.ts'))
+    .sort();
+  return await Promise.all(
+    files.map(async (file) => ((await import(`./scenarios/${file}`)) as { scenario: Scenario }).scenario),
+  );
+}
+
+/** The same program once more, on the users' machine. */
+function onTheRig(): number {
+  const isUp = existsSync(`${RIG}/pid`);
+  if (!isUp && spawnSync(`${HERE}up.sh`, { stdio: 'inherit' }).status !== 0) {
+    tally({ passed: 0, failed: 1, skipped: 0 });
+    return 1;
+  }
+  // The terminal's interrupt goes to the child as well, which ends; then the rig is taken down.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => undefined);
+  try {
+    const script = fileURLToPath(import.meta.url);
+    const again = [process.execPath, script, '--on-the-rig', ...process.argv.slice(2)];
+    return spawnSync('ip', ['netns', 'exec', 'svct-load', ...again], { stdio: 'inherit' }).status ?? 1;
+  } finally {
+    if (!isUp) spawnSync(`${HERE}down.sh`, { stdio: 'inherit' });
+  }
+}
+
+async function run(chosen: readonly Scenario[]): Promise<number> {
+  const count = { passed: 0, failed: 0, skipped: 0 };
+  const broken: string[] = [];
+  for (const scenario of chosen) {
+    say(`\n${scenario.name}: ${scenario.about}`);
+    const startedAt = Date.now();
+    const claims = await perform(scenario);
+    if (claims.length === 0) count.passed += 1;
+    else {
+      count.failed += 1;
+      broken.push(`${scenario.name}: ${claims.join('; ')}`);
+    }
+    say(`  ${claims.length === 0 ? 'passed' : 'FAILED'} (${seconds(Date.now() - startedAt)})`);
+  }
+  if (broken.length > 0) say(`\n${broken.join('\n')}`);
+  tally(count);
+  return count.failed > 0 ? 1 : 0;
+}
+
+/** Answers what did not hold. */
+async function perform(scenario: Scenario): Promise<readonly string[]> {
+  const stage = new Stage(scenario.name, values.full, say);
+  try {
+    await stage.freshDatabase();
+    await scenario.run(stage);
+  } catch (error) {
+    say(`  ✗ ${error instanceof Error ? error.stack : String(error)}`);
+    stage.broken.push(error instanceof Error ? error.message.split('\n')[0]! : String(error));
+  }
+  try {
+    await stage.close();
+    await restoreCluster();
+    await stage.tidy();
+  } catch (error) {
+    stage.broken.push(`the rig was not whole again: ${String(error)}`);
+  }
+  return stage.broken;
+}
+
+/** As the other runs do it: into the common tally, or as the closing line. */
+function tally(count: { passed: number; failed: number; skipped: number }): void {
+  const file = process.env['SVC_TEST_TALLY'];
+  if (file) appendFileSync(file, `${JSON.stringify(count)}\n`);
+  const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : '';
+  say(`\n${count.passed} passed, ${count.failed} failed${skipped}`);
+}
