@@ -36,7 +36,9 @@ type Run = {
   /** What npm installs for it; nothing where the installed versions are meant. */
   readonly needs?: { readonly package: string; readonly version: string };
   /** Arguments of `vitest run`. */
-  readonly tests: readonly string[];
+  readonly tests?: readonly string[];
+  /** In place of vitest: arguments of node. It adds its counts to SVC_TEST_TALLY. */
+  readonly script?: readonly string[];
   readonly env: (folder: string) => Readonly<Record<string, string>>;
 };
 
@@ -61,6 +63,7 @@ const RUNS: readonly Run[] = [
       SVC_TEST_NODE_VERSION: NODE_22,
     }),
   },
+  { name: 'Cluster', script: [join('test', 'cluster', 'main.ts'), '--optional'], env: () => ({}) },
   // Tests without a database do not know on which one they do not run.
   onPostgres('15.18.0-beta.17', ['--project', 'world', '--project', 'versions', '--project', 'browser']),
 ];
@@ -117,7 +120,7 @@ function execute(run: Run): Result {
     const ready =
       installed !== undefined &&
       (run.needs?.package !== NODE || succeeds('npm', ['run', '--silent', 'build'], ROOT));
-    const code = ready ? vitest(run, { ...run.env(installed), SVC_TEST_TALLY: tally }) : 1;
+    const code = ready ? start(run, { ...run.env(installed), SVC_TEST_TALLY: tally }) : 1;
     return {
       name: run.name,
       count: countOf(tally, code),
@@ -128,9 +131,9 @@ function execute(run: Run): Result {
   }
 }
 
-function vitest(run: Run, env: Readonly<Record<string, string>>): number {
+function start(run: Run, env: Readonly<Record<string, string>>): number {
   const entry = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
-  const { status } = spawnSync(process.execPath, [entry, 'run', ...run.tests], {
+  const { status } = spawnSync(process.execPath, run.script ?? [entry, 'run', ...(run.tests ?? [])], {
     cwd: ROOT,
     env: { ...process.env, ...env },
     stdio: 'inherit',

@@ -11,7 +11,7 @@ export const scenario: Scenario = {
     stage.claim('all three are ready', true);
     const [row] = await query<{ runs: string }>(
       stage.database,
-      `select count(*) as runs from svc_meta.migrations where state = 'applied'`,
+      `select count(*) as runs from svc_meta.run`,
     ).catch(() => [{ runs: 'unreadable' }]);
     stage.claim('the schema was applied once', row?.runs === '1', row?.runs);
     const migrated = all.filter(({ output }) => /"applied"|applied the/.test(output())).length;
