@@ -1,5 +1,6 @@
 // The audit log: who did what to whom, written in the same transaction as the change. It never holds a code, token or
 // hash.
+import type { Client } from '../http/client.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 
@@ -35,7 +36,7 @@ const LOG_TYPES = {
 export type AuditAction = keyof typeof LOG_TYPES;
 
 /** Where a request came from, and when. */
-export type Origin = { readonly ip: string; readonly now: Date };
+export type Origin = { readonly client: Client; readonly now: Date };
 
 export type AuditActor = {
   readonly id: string;
@@ -53,7 +54,7 @@ export type AuditTraits = Readonly<Record<string, unknown>>;
 
 /** The insert as a part of a larger statement; it happens only when `where` holds. */
 export function auditInsert(
-  { ip, now }: Origin,
+  { client, now }: Origin,
   action: AuditAction,
   actor: AuditActor,
   traits?: AuditTraits,
@@ -71,7 +72,7 @@ export function auditInsert(
   };
   return sql`
     insert into auth.audit_log_entries (payload, created_at, ip_address)
-    select ${JSON.stringify(payload)}::json, ${now}::timestamptz, ${ip} where ${where}`;
+    select ${JSON.stringify(payload)}::json, ${now}::timestamptz, ${client.address} where ${where}`;
 }
 
 export async function recordAudit(

@@ -1,6 +1,7 @@
 // Rate limits: token buckets in PostgreSQL, shared by all instances, one statement each; and the pause between two mails
 // to one address, which is kept whether or not the address has an account.
 import { createHash } from 'node:crypto';
+import { networkOf } from '../lib/ip-address.ts';
 import { sql, type Sql } from '../postgres/sql.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
 import { problems } from './problem.ts';
@@ -14,8 +15,6 @@ export type Bucket = {
   readonly perSeconds: number;
   /** Most tokens the bucket holds. */
   readonly burst: number;
-  /** Counted also for callers on this machine. */
-  readonly always?: true;
 };
 
 const FIVE_MINUTES = 300;
@@ -43,7 +42,7 @@ export const BUCKETS = {
   // guessing from many addresses.
   passwordAccount: bucket('password_account', 1, 30, 10),
   passwordEverywhere: bucket('password_everywhere', 1, 30, 100),
-  mfaFactor: { ...bucket('mfa_factor', 10, 900, 10), always: true },
+  mfaFactor: bucket('mfa_factor', 10, 900, 10),
   mailRecipient: bucket('mail_recipient', 10, 3600, 10),
 } as const satisfies Record<string, Bucket>;
 
@@ -72,19 +71,33 @@ export class Limiter {
 
   /** Takes a token from the bucket of the caller's address; throws when it is empty. */
   async byAddress(which: Bucket, from: Origin): Promise<void> {
-    await this.byKey(which, from.ip, from);
+    if (countsAddress(this.#settings().limits, from)) await this.#take(which, keyOf(from), from);
   }
 
-  /** Takes a token from the bucket of a user, session or account; throws when it is empty. */
+  /**
+   * Takes a token from the bucket of a user, session or account; throws when it is empty. Counted wherever the request
+   * comes from: behind a proxy, this machine is everybody.
+   */
   async byKey(which: Bucket, key: string, from: Origin): Promise<void> {
-    if (!isCounted(this.#settings().limits, from, which.always)) return;
+    if (this.#settings().limits !== 'off') await this.#take(which, key, from);
+  }
+
+  /** Returns a token that `byKey` took. Limits on failures count every attempt first, so that parallel ones count too. */
+  async refund(which: Bucket, key: string): Promise<void> {
+    if (this.#settings().limits !== 'off') await this.#giveBack(which, key);
+  }
+
+  /** Returns a token that `byAddress` took. */
+  async refundAddress(which: Bucket, from: Origin): Promise<void> {
+    if (countsAddress(this.#settings().limits, from)) await this.#giveBack(which, keyOf(from));
+  }
+
+  async #take(which: Bucket, key: string, from: Origin): Promise<void> {
     const wait = await takeToken(this.#db, which, key, from.now);
     if (wait > 0) throw problems.tooManyRequests(wait);
   }
 
-  /** Returns a token that `byKey` took. Limits on failures count every attempt first, so that parallel ones count too. */
-  async refund(which: Bucket, key: string, from: Origin): Promise<void> {
-    if (!isCounted(this.#settings().limits, from, which.always)) return;
+  async #giveBack(which: Bucket, key: string): Promise<void> {
     await this.#db.query(sql`
       update auth.rate_limits set tokens = least(${which.burst}::float8, tokens + 1)
       where bucket = ${which.name} and key = ${hashed(key)}`);
@@ -104,20 +117,22 @@ export class Limiter {
   ): Promise<void> {
     const { limits, mailsPerHour } = this.#settings();
     if (limits !== 'off') await checkMailGap(db, kind, gapOf, from.now);
-    if (!isCounted(limits, from)) return;
+    if (limits === 'off') return;
     const instance = allMails(mailsPerHour);
-    const wait =
-      (await takeToken(db, BUCKETS.mailRecipient, to, from.now)) ||
-      (await takeToken(db, callersMails(mailsPerHour), from.ip, from.now)) ||
-      // Only read: the token is taken when a mail is queued, not for asking.
-      secondsUntilOne(instance, await readTokens(db, instance, ALL, from.now));
+    let wait = await takeToken(db, BUCKETS.mailRecipient, to, from.now);
+    if (wait === 0 && countsAddress(limits, from)) {
+      wait =
+        (await takeToken(db, callersMails(mailsPerHour), keyOf(from), from.now)) ||
+        // Only read: the token is taken when a mail is queued, not for asking.
+        secondsUntilOne(instance, await readTokens(db, instance, ALL, from.now));
+    }
     if (wait > 0) throw problems.tooManyMails(wait);
   }
 
   /** Takes a token from the limit of the whole instance, for a mail that goes out. */
   async mailSent(db: Queryable, from: Origin): Promise<void> {
     const { limits, mailsPerHour } = this.#settings();
-    if (!isCounted(limits, from)) return;
+    if (!countsAddress(limits, from)) return;
     const wait = await takeToken(db, allMails(mailsPerHour), ALL, from.now);
     if (wait > 0) throw problems.tooManyMails(wait);
   }
@@ -130,8 +145,14 @@ export class Limiter {
   }
 }
 
-function isCounted(mode: LimitMode, { ip }: Origin, always = false): boolean {
-  return mode === 'on' || (mode === 'auto' && (always || !isLoopback(ip)));
+/** A program of this machine is spared only where it is proven that nobody stands behind it. */
+function countsAddress(mode: LimitMode, { client }: Origin): boolean {
+  return mode === 'on' || (mode === 'auto' && client.via !== 'local');
+}
+
+/** Whoever has one IPv6 address has the 2^64 of its network. */
+function keyOf({ client }: Origin): string {
+  return networkOf(client.address);
 }
 
 async function checkMailGap(db: Queryable, kind: MailGapKind, email: string, now: Date): Promise<void> {
@@ -182,8 +203,4 @@ function secondsUntilOne(which: Bucket, tokens: number): number {
 /** Email and IP addresses are not kept readable in a table of counters. */
 function hashed(key: string): string {
   return createHash('sha256').update(key).digest('base64url');
-}
-
-export function isLoopback(ip: string): boolean {
-  return ip === '::1' || ip.startsWith('127.') || ip.startsWith('::ffff:127.');
 }

@@ -29,7 +29,7 @@ export type MailSettings =
   /** Development: kept in the outbox and shown, never sent. */
   | { readonly type: 'catch'; readonly from: string };
 
-/** `off` is for test suites; `auto` exempts callers on this machine from limits by address. */
+/** `off` is for test suites; `auto` exempts programs of this machine from limits by address. */
 export type LimitMode = 'auto' | 'on' | 'off';
 
 export type AuthSettings = Omit<AuthConfig, 'email' | 'oauth'> & {

@@ -13,7 +13,7 @@ import { databaseAddresses, oneAddress } from '../postgres/address/database-addr
 import { parseAddress } from '../postgres/address/parse-address.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { banner } from './banner.ts';
-import { listenPort, parsePort, publicBaseUrl } from './environment.ts';
+import { listenPort, parsePort, publicBaseUrl, trustedProxies } from './environment.ts';
 import { explain } from './exit.ts';
 import { ensureKeys } from './keys-file.ts';
 import { migrator } from './migrator.ts';
@@ -70,6 +70,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       dev: true,
       env,
       baseUrl: publicBaseUrl(env),
+      trustedProxies: trustedProxies(env, options.strict ?? false),
       dashboard: {
         mode: 'readwrite',
         recentLines,

@@ -2,6 +2,7 @@
 // process.env.
 import { InvalidArgumentError } from 'commander';
 import type { Config } from '../config/config.ts';
+import { isAddressEntry, isEverything } from '../lib/ip-address.ts';
 import { checkApiKeys, type ApiKeys } from '../identity/api-key.ts';
 import { databaseAddresses, type DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { Problem } from '../problem/problem.ts';
@@ -51,6 +52,33 @@ export function requireKeys(env: Environment): ApiKeys {
     throw new CommandFailure(EXIT.badConfiguration, problems.map(renderProblem).join('\n'));
   }
   return { publishable, secret };
+}
+
+const MOST_PROXIES = 256;
+
+/** SVC_TRUSTED_PROXIES, for platforms that know their proxies; the file wins where it has the key. */
+export function trustedProxies(env: Environment, strict: boolean): readonly string[] {
+  const entries = (env['SVC_TRUSTED_PROXIES'] ?? '')
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+  const wrong = entries.find((entry) => !isAddressEntry(entry));
+  if (wrong !== undefined || entries.length > MOST_PROXIES) {
+    const message =
+      wrong === undefined
+        ? `SVC_TRUSTED_PROXIES has more than ${MOST_PROXIES} entries`
+        : `SVC_TRUSTED_PROXIES: ${JSON.stringify(wrong)} is no address`;
+    throw new Problem('bad_trusted_proxies', 500, message, {
+      hint: 'It is a list of addresses (192.0.2.1), ranges (10.0.0.0/8), loopback and private, with commas between.',
+    });
+  }
+  const open = entries.find(isEverything);
+  if (open !== undefined && strict) {
+    throw new Problem('bad_trusted_proxies', 500, `SVC_TRUSTED_PROXIES: ${open} trusts everybody`, {
+      hint: 'Any client could choose the address it is counted by. Name the addresses of your proxies.',
+    });
+  }
+  return entries;
 }
 
 export function requireDatabase(env: Environment): DatabaseAddresses {

@@ -91,7 +91,15 @@ export async function readProject(options: ProjectOptions): Promise<ReadProject>
 const TEXT_STAND_IN = 'set-where-it-runs';
 
 /** What a key takes cannot be known of a variable: text, a number, a duration, an address. */
-const STAND_INS = [TEXT_STAND_IN, '1', '30s', 'true', 'https://set.example', 'set@where.example'];
+const STAND_INS = [
+  TEXT_STAND_IN,
+  '1',
+  '30s',
+  'true',
+  'https://set.example',
+  'set@where.example',
+  '192.0.2.1',
+];
 
 /** Tries values for the unset variables, so that they are no reason to fail and hide no other mistake. */
 function withGuesses(

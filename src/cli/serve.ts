@@ -14,6 +14,7 @@ import {
   parsePort,
   publicBaseUrl,
   requireDatabase,
+  trustedProxies,
   requireKeys,
   type Environment,
 } from './environment.ts';
@@ -103,6 +104,7 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
     dev: false,
     env,
     baseUrl: publicBaseUrl(env),
+    trustedProxies: trustedProxies(env, options.strict ?? false),
     dashboard,
     migrate: migrator({
       mode: options.migrate ? 'apply' : 'check',

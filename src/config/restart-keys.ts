@@ -21,6 +21,7 @@ const AT_RELOAD: readonly string[] = [
   'server.max_response_size',
   'server.max_limit',
   'server.cors',
+  'server.trusted_proxies',
   'server.timeouts.request',
   'server.timeouts.upload',
   'server.timeouts.shutdown',

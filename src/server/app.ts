@@ -9,6 +9,7 @@ import fastify, {
   type FastifyRequest,
 } from 'fastify';
 import { passBodyThrough } from '../http/body.ts';
+import { ClientReader } from '../http/client.ts';
 import { applyCors, varyByOrigin, type CorsPolicy } from '../http/cors.ts';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { RequestScope } from '../http/request-scope.ts';
@@ -32,6 +33,8 @@ export type AppOptions = {
   /** Read at every request, so that a reload of the file takes effect at once. */
   readonly cors: () => CorsPolicy;
   readonly timeouts: () => Timeouts;
+  /** Trusts no proxy when absent. */
+  readonly clients?: ClientReader;
 };
 
 export type App = {
@@ -55,12 +58,15 @@ const STARTING = new Problem('starting', 503, 'The service is starting', {
   headers: { 'retry-after': '1' },
 });
 
+const NONE: readonly string[] = [];
+
 const PROBES: ReadonlySet<string> = new Set(['/live', '/health', '/ready']);
 
 export async function createApp(options: AppOptions): Promise<App> {
   const { log, health } = options;
   const inFlight = new InFlight();
   const nextId = requestIds();
+  const clients = options.clients ?? new ClientReader({ trusted: () => NONE, dev: options.context.dev, log });
   const server = fastify({
     // Fastify's own request lines would repeat ours, and its limits would ignore the file.
     logController: new LogController({ disableRequestLogging: true }),
@@ -93,11 +99,13 @@ export async function createApp(options: AppOptions): Promise<App> {
   }
 
   server.decorateRequest('scope');
+  server.decorateRequest('client');
   passBodyThrough(server);
 
   server.addHook('onRequest', (request, reply, done) => {
     const scope = new RequestScope(request.id);
     request.scope = scope;
+    request.client = clients.read(request.raw);
     inFlight.add(scope);
     const { config } = request.routeOptions;
     if (config.writesHead !== true) reply.raw.setHeader('X-Request-Id', request.id);
@@ -144,6 +152,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     log[level](
       {
         requestId: request.id,
+        client: request.client.address,
         method: request.method,
         url: loggedUrl(request.url),
         status: statusCode,

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { checkPasswordHashing } from '../auth/users/password.ts';
 import type { Config } from '../config/config.ts';
 import { keysForRestart } from '../config/restart-keys.ts';
+import { ClientReader } from '../http/client.ts';
 import type { FeatureContext, Snapshot } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
 import { CredentialReader } from '../identity/credentials.ts';
@@ -40,6 +41,10 @@ export type BackendOptions = {
   readonly dev: boolean;
   /** For the SVC_* variables that features document. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Used when the file has no `server.trusted_proxies`. */
+  readonly trustedProxies?: readonly string[] | undefined;
+  /** Where `svc receive` stands before this process: what its front proves itself with. */
+  readonly frontSecret?: string | undefined;
   /** Public base URL, for links that are mailed or registered elsewhere. */
   readonly baseUrl?: string | ((config: Config) => string | undefined) | undefined;
   readonly dashboard?: DashboardOptions | undefined;
@@ -96,6 +101,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       ),
   });
   const current = (): Config => served.config ?? config;
+  const fallbackProxies = options.trustedProxies ?? [];
   const jobs: Array<() => void> = [];
   const context: FeatureContext = {
     snapshot: () => served.snapshot,
@@ -137,6 +143,12 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       },
       cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
       timeouts: () => current().server.timeouts,
+      clients: new ClientReader({
+        trusted: () => current().server.trustedProxies ?? fallbackProxies,
+        frontSecret: options.frontSecret,
+        dev: options.dev,
+        log,
+      }),
     });
     // Open before the migration: a platform that waits for `/live` must not kill a long one.
     await openPort(app, options.host, options.port);

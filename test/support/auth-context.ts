@@ -35,7 +35,7 @@ export function anAuthRequest(world: AuthWorld): AuthRequest {
     body: NO_FIELDS,
     path: {},
     presented: { apikey: { kind: 'publishable' }, bearer: { kind: 'none' } },
-    ip: '127.0.0.1',
+    client: { address: '127.0.0.1', proto: 'http', via: 'local' },
     userAgent: 'test',
     header: () => undefined,
     queryEntries: [],

@@ -21,6 +21,7 @@ const SERVER = {
   maxResponseBytes: 100 * 1024 * 1024,
   maxLimit: 100,
   cors: { origins: [] },
+  trustedProxies: undefined,
 };
 const TIMEOUTS = { requestMs: 30_000, dbQueryMs: 10_000, uploadMs: 300_000, shutdownMs: 1_000 };
 

@@ -67,7 +67,7 @@ export async function challenge(request: UserRequest): Promise<Answer> {
   await auth.db.transaction(async (db) => {
     await db.query(sql`
       insert into auth.mfa_challenges (id, factor_id, created_at, ip_address)
-      values (${id}, ${factor.id}, ${now}, ${request.ip})`);
+      values (${id}, ${factor.id}, ${now}, ${request.client.address})`);
     await db.query(sql`update auth.mfa_factors set last_challenged_at = ${now} where id = ${factor.id}`);
     const traits = { factor_id: factor.id, factor_status: factor.status };
     await recordAudit(db, request, 'challenge_created', user, traits);
@@ -99,7 +99,7 @@ export async function verifyFactor(request: UserRequest): Promise<Answer> {
     if (step === undefined || !(await spendStep(db, factor.id, step))) throw problems.totpInvalid();
     await raise(db, request, factor.id, challengeId);
   });
-  await auth.limiter.refund(BUCKETS.mfaFactor, factor.id, request);
+  await auth.limiter.refund(BUCKETS.mfaFactor, factor.id);
   const raised = await loadSessionAndUser(auth.db, { sessionId: current.id });
   const session = raised?.session;
   const key = session ? openSessionKey(auth, session) : undefined;

@@ -29,7 +29,7 @@ export async function readRequest(
     body: method === 'GET' || method === 'HEAD' ? NO_FIELDS : await readFields(request, settings, isForm),
     path: toPath(request.params),
     presented,
-    ip: request.ip,
+    client: request.client,
     userAgent: headers['user-agent'],
     header: (name) => {
       const value = headers[name];

@@ -1,4 +1,5 @@
 // A request as the actions see it, and the answers they give.
+import type { Client } from '../../http/client.ts';
 import type { Presented } from '../../identity/credentials.ts';
 import type { AuthContext } from '../auth-context.ts';
 import type { Fields } from '../fields.ts';
@@ -14,8 +15,7 @@ export type AuthRequest = {
   readonly body: Fields;
   readonly path: Readonly<Record<string, string>>;
   readonly presented: Presented;
-  /** The client's address, as far as the server trusts its proxies. */
-  readonly ip: string;
+  readonly client: Client;
   readonly userAgent: string | undefined;
   readonly header: (name: string) => string | undefined;
   /** The query in its order, for parameters that are passed on to a provider. */

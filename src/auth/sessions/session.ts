@@ -128,7 +128,7 @@ export async function openSession(
       returning u.id
     ), session as (
       insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip, refresh_token_hmac_key)
-      select ${id}, signed_in.id, ${now}::timestamptz, ${now}::timestamptz, 'aal1', ${clipUserAgent(request)}, ${request.ip}::inet,
+      select ${id}, signed_in.id, ${now}::timestamptz, ${now}::timestamptz, 'aal1', ${clipUserAgent(request)}, ${request.client.address}::inet,
         ${auth.boxes.sessionKey.seal(key, id)}::bytea
       from signed_in returning id
     ), amr as (

@@ -32,6 +32,14 @@ const place = ({ path, position }: Mistake): string =>
 describe('one mistake, one message', () => {
   test.each<[string, string, string, string, string, string | undefined]>([
     [
+      'a trusted proxy that is a name',
+      V + 'server: { trusted_proxies: [10.0.0.0/8, lb.internal] }',
+      'server.trusted_proxies[1] 2:41',
+      'bad-value',
+      '"lb.internal" is no address',
+      'Write an address (192.0.2.1), a range (10.0.0.0/8, 2001:db8::/32), loopback or private.',
+    ],
+    [
       'an origin with a path',
       V + 'server: { cors: { origins: ["https://a.b/c"] } }',
       'server.cors.origins[0] 2:29',
@@ -908,3 +916,16 @@ describe('warnings leave the file valid', () => {
     ).toEqual([[path, 'warning', expect.stringMatching(message)]]);
   });
 });
+
+test.each(['0.0.0.0/0', '::/0'])(
+  'trusting everybody (%s) is a warning, and refused in strict mode',
+  (everybody) => {
+    const text = `${V}server: { trusted_proxies: ["${everybody}"] }`;
+    const loose = load(text);
+    expect(loose.ok && loose.warnings.map(({ message }) => message)).toEqual([
+      `"${everybody}" trusts everybody: any client can choose the address it is counted by`,
+    ]);
+    const strict = loadConfig({ name: 'svc.yaml', directory, text }, { variables: {}, strict: true });
+    expect(strict.ok).toBe(false);
+  },
+);

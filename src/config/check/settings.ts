@@ -1,5 +1,6 @@
 // Settings: pool, origins, providers, auth.
 import { formatDuration } from '../../lib/duration.ts';
+import { isAddressEntry, isEverything } from '../../lib/ip-address.ts';
 import { MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../schema/names.ts';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { type CheckContext, didYouMean } from './context.ts';
@@ -10,6 +11,7 @@ const SHORT_TOKEN_MS = 300_000;
 
 export function checkSettings(context: CheckContext): void {
   checkServer(context);
+  checkTrustedProxies(context);
   checkProviders(context);
   checkTokens(context);
   checkMail(context);
@@ -47,6 +49,27 @@ function checkServer(context: CheckContext): void {
         ? 'An origin is scheme and host: https://app.example.com; "*" allows all.'
         : 'An origin is scheme, host and port, with nothing behind: no path and no slash.',
     );
+  });
+}
+
+function checkTrustedProxies(context: CheckContext): void {
+  context.file.server.trustedProxies?.forEach((entry, index) => {
+    const path: KeyPath = ['server', 'trusted_proxies', index];
+    if (!isAddressEntry(entry)) {
+      context.badValue(
+        path,
+        `${context.quote(path, entry)} is no address`,
+        'Write an address (192.0.2.1), a range (10.0.0.0/8, 2001:db8::/32), loopback or private.',
+      );
+    } else if (isEverything(entry)) {
+      context.report({
+        code: 'bad-value',
+        path,
+        message: `${context.quote(path, entry)} trusts everybody: any client can choose the address it is counted by`,
+        hint: 'Name the addresses of your proxies.',
+        severity: context.options.strict ? 'error' : 'warning',
+      });
+    }
   });
 }
 

@@ -40,6 +40,15 @@ export const server = section('HTTP server', {
       ['https://app.example.com'],
     ]),
   }),
+  trusted_proxies: z
+    .array(text('Address, range, `loopback` or `private`'))
+    .max(256, 'has more than 256 entries')
+    .meta({
+      description:
+        'Proxies whose X-Forwarded-For, Forwarded and X-Forwarded-Proto are believed; when absent, those of SVC_TRUSTED_PROXIES',
+      examples: [['10.0.0.0/8', '2001:db8::/32', 'loopback']],
+    })
+    .optional(),
   timeouts: section('Deadlines', {
     request: timer('Deadline of a request', '30s'),
     db_query: timer('Deadline of a statement in the database', '10s'),
@@ -51,8 +60,9 @@ export const server = section('HTTP server', {
     uploadMs: upload,
     shutdownMs: shutdown,
   })),
-}).transform(({ max_body_size, max_response_size, max_limit, ...same }) => ({
+}).transform(({ max_body_size, max_response_size, max_limit, trusted_proxies, ...same }) => ({
   ...same,
+  trustedProxies: trusted_proxies,
   maxBodyBytes: max_body_size,
   maxResponseBytes: max_response_size,
   maxLimit: max_limit,

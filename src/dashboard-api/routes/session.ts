@@ -37,7 +37,7 @@ export function sessionRoutes(context: DashboardContext, sessions: DashboardSess
   };
   const setCookie = (request: FastifyRequest, reply: FastifyReply, token: string | null): void => {
     const isSecure =
-      request.protocol === 'https' || ownOrigin(request, context.baseUrl())?.protocol === 'https:';
+      request.client.proto === 'https' || ownOrigin(request, context.baseUrl())?.protocol === 'https:';
     void reply.header('set-cookie', writeCookie(token, isSecure));
   };
   const open: Handler = async (request, reply) => {
@@ -51,15 +51,18 @@ export function sessionRoutes(context: DashboardContext, sessions: DashboardSess
 
   const signIn: Handler = async (request, reply) => {
     const { secret_key: key } = await readJson(request, SecretKey);
-    const { id, ip } = request;
-    const from = { ip, now: context.now() };
+    const { id, client } = request;
+    const from = { client, now: context.now() };
     // Counted before the comparison, so that parallel attempts count too.
     await limiter.byAddress(SIGN_INS, from);
     if (match(key) !== 'secret') {
-      context.log.warn({ requestId: id, ip }, 'a dashboard sign-in with a wrong key was refused');
+      context.log.warn(
+        { requestId: id, client: client.address },
+        'a dashboard sign-in with a wrong key was refused',
+      );
       throw wrongKey();
     }
-    await limiter.refund(SIGN_INS, ip, from);
+    await limiter.refundAddress(SIGN_INS, from);
     return await open(request, reply);
   };
 

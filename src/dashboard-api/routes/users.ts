@@ -99,7 +99,7 @@ async function signOut(
     }
     await endSessions(db, userId, sessionId === undefined ? 'all' : { only: sessionId });
     const traits = { user_id: userId, user_email: user.email ?? '' };
-    await recordAudit(db, { ip: request.ip, now: now() }, 'logout', ADMIN_ACTOR, traits);
+    await recordAudit(db, { client: request.client, now: now() }, 'logout', ADMIN_ACTOR, traits);
   });
 }
 

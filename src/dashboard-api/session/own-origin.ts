@@ -1,7 +1,6 @@
 // Whether a request comes from the dashboard's own page, and whether from this machine. Browsers send `Origin` with
 // every state-changing request, and a page cannot set it.
 import type { FastifyRequest } from 'fastify';
-import { isLoopback } from '../../auth/rate-limit.ts';
 
 const LOOPBACK_HOST = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;
 /** Headers of proxies and tunnels: behind one, the peer's address is not that of the person. */
@@ -33,10 +32,9 @@ export function isForeignFetch({ headers }: FastifyRequest): boolean {
  * Whether the request comes from this machine: from a loopback peer, for a loopback name (DNS rebinding would show
  * another name), and without a proxy.
  */
-export function isLocal({ headers, ip, socket }: FastifyRequest): boolean {
+export function isLocal({ headers, client }: FastifyRequest): boolean {
   return (
-    isLoopback(ip) &&
-    isLoopback(socket.remoteAddress ?? '') &&
+    client.via === 'local' &&
     LOOPBACK_HOST.test(headers.host ?? '') &&
     !Object.keys(headers).some((name) => FORWARDED.test(name))
   );

@@ -113,6 +113,7 @@ function encodeHead(
     path: mark < 0 ? url : url.slice(0, mark),
     rawQuery: mark < 0 ? '' : url.slice(mark + 1),
     rawHeaders: request.raw.rawHeaders,
+    clientAddress: request.client.address,
     claims,
     serviceRole: fn.authRequired,
   };

@@ -16,6 +16,7 @@ export type ContextParts = {
 
 export class FunctionContext {
   readonly claims: CallerClaims | null;
+  readonly clientAddress: string;
   readonly env: Readonly<Record<string, string>>;
   readonly log: FunctionLog;
   readonly #parts: ContextParts;
@@ -26,6 +27,7 @@ export class FunctionContext {
     const { head, writeLog } = parts;
     this.#parts = parts;
     this.claims = head.claims;
+    this.clientAddress = head.clientAddress;
     this.env = head.env;
     this.log = {
       debug: (message, fields) => writeLog('debug', message, fields),

@@ -68,6 +68,7 @@ export type RequestHead = {
   readonly rawQuery: string;
   /** Alternating names and values, as received. */
   readonly rawHeaders: readonly string[];
+  readonly clientAddress: string;
   readonly claims: CallerClaims | null;
   readonly serviceRole: boolean;
   readonly env: Readonly<Record<string, string>>;

@@ -92,7 +92,7 @@ export const tusCreate: TusAction = tus(async (call) => {
   await checkPermission(call, authority, draft);
   let upload = await createResumable(context.owner, draft);
 
-  const origin = context.baseUrl() ?? `${request.protocol}://${request.headers.host ?? 'localhost'}`;
+  const origin = context.baseUrl() ?? `${request.client.proto}://${request.headers.host ?? 'localhost'}`;
   reply.header('location', `${origin}${request.routeOptions.url ?? ''}/${toUploadId(upload)}`);
   // The body may be the first part; an empty upload is complete at once.
   if (request.headers['content-type'] === CHUNK_TYPE || upload.length === 0) {

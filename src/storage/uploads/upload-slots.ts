@@ -1,6 +1,7 @@
 // Limits on the uploads that this process receives at once, over all protocols: a total, a share of it for each
 // caller, and one for all callers without a user together.
 import type { FastifyRequest } from 'fastify';
+import { networkOf } from '../../lib/ip-address.ts';
 import type { Caller } from '../../identity/caller.ts';
 import { slowDown, type StorageProblem } from '../problem.ts';
 
@@ -22,12 +23,12 @@ export type SlotHolder = {
 export function holderOf(caller: Caller, request: FastifyRequest): SlotHolder {
   if (caller.user?.sub !== undefined) return { key: `user ${caller.user.sub}`, anonymous: false };
   if (caller.role === 'service_role') return { key: undefined, anonymous: false };
-  return { key: `address ${request.ip}`, anonymous: true };
+  return { key: `address ${networkOf(request.client.address)}`, anonymous: true };
 }
 
 /** Uploads with a link count for the address that uses it, not for the link's maker. */
 export function linkHolder(request: FastifyRequest): SlotHolder {
-  return { key: `address ${request.ip}`, anonymous: false };
+  return { key: `address ${networkOf(request.client.address)}`, anonymous: false };
 }
 
 type Slot = { readonly holder: SlotHolder } | { readonly evict: (error: StorageProblem) => void };

@@ -106,7 +106,10 @@ test('a bucket fills up again at its rate and not above its burst', async () => 
   let mode: 'on' | 'off' = 'on';
   const limiter = new Limiter(world.owner, () => ({ limits: mode, mailsPerHour: 1000 }));
   const start = new Date('2030-01-01T00:00:00Z');
-  const at = (seconds: number) => ({ ip: '203.0.113.9', now: new Date(start.getTime() + seconds * 1000) });
+  const at = (seconds: number) => ({
+    client: { address: '203.0.113.9', proto: 'https', via: 'peer' } as const,
+    now: new Date(start.getTime() + seconds * 1000),
+  });
   const passes = async (seconds: number): Promise<number> => {
     let passed = 0;
     while (

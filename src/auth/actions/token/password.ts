@@ -1,5 +1,6 @@
 // grant_type=password. An unknown user, a user without a password and a wrong password get the same answer after the same
 // work; only somebody who knows the password learns that an account is banned or unconfirmed.
+import { networkOf } from '../../../lib/ip-address.ts';
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
 import { NOBODY, recordAudit } from '../../audit.ts';
@@ -26,7 +27,8 @@ export async function tokenByPassword(request: AuthRequest): Promise<Answer> {
   // Counted by what was typed, so that the limit does not reveal whether the account exists. Every attempt is counted
   // before it is checked, and refunded when it was right.
   const account = typed.toLowerCase();
-  await auth.limiter.byKey(BUCKETS.passwordAccount, `${account} ${request.ip}`, request);
+  const here = `${account} ${networkOf(request.client.address)}`;
+  await auth.limiter.byKey(BUCKETS.passwordAccount, here, request);
   await auth.limiter.byKey(BUCKETS.passwordEverywhere, account, request);
 
   const email = readEmail(typed);
@@ -38,8 +40,8 @@ export async function tokenByPassword(request: AuthRequest): Promise<Answer> {
     await recordAudit(auth.db, request, 'login_failed', user ?? NOBODY);
     throw problems.invalidCredentials();
   }
-  await auth.limiter.refund(BUCKETS.passwordAccount, `${account} ${request.ip}`, request);
-  await auth.limiter.refund(BUCKETS.passwordEverywhere, account, request);
+  await auth.limiter.refund(BUCKETS.passwordAccount, here);
+  await auth.limiter.refund(BUCKETS.passwordEverywhere, account);
   if (isBanned(user, now)) throw problems.userBanned(400);
   if (!user.email_confirmed_at) throw problems.emailNotConfirmed(400);
   const tokens = await openSession(auth.db, request, { user, method: 'password', verifiedHash: hash });

@@ -86,7 +86,7 @@ async function rotate(request: AuthRequest, { session, user }: SignedIn): Promis
   const statement = sql`
     with rotated as (
       update auth.sessions s set refresh_token_counter = s.refresh_token_counter + 1, refreshed_at = ${now},
-        updated_at = ${now}, user_agent = coalesce(${clipUserAgent(request)}, s.user_agent), ip = ${request.ip}
+        updated_at = ${now}, user_agent = coalesce(${clipUserAgent(request)}, s.user_agent), ip = ${request.client.address}
       where s.id = ${session.id} and s.refresh_token_counter = ${session.refresh_token_counter} and s.aal = ${session.aal}
       returning s.id
     ), audited as (${audit})
