@@ -1,22 +1,25 @@
 // Opening a connection: what every connection of the product has in common.
 import { connect, Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import pg from 'pg';
 import type { DatabaseAddress } from './address/database-address.ts';
 import { tlsOptions } from './address/tls.ts';
+import type { DatabaseLink } from './link/database-link.ts';
+import type { LinkState } from './link/measure-link.ts';
+import { sessionParameters, startupOptions, type Deadlines } from './link/session-parameters.ts';
+import { internalsOf } from './pg-internals.ts';
 import { plainStream, reusingSocket } from './wire/byte-stream.ts';
 import { Wire } from './wire/wire.ts';
 
-export type ConnectionSettings = {
+export type ConnectionSettings = Deadlines & {
   readonly address: DatabaseAddress;
   readonly applicationName: string;
-  /** `statement_timeout` of the session, in milliseconds; 0 is none. */
-  readonly statementTimeoutMs?: number | undefined;
-  /** `lock_timeout` of the session, in milliseconds; 0 is none. */
-  readonly lockTimeoutMs?: number | undefined;
+  /** Where a pooler may stand between: each connection is measured. Without it the way counts as direct. */
+  readonly link?: DatabaseLink | undefined;
   /** How long connecting may take, in milliseconds. */
   readonly connectTimeoutMs?: number | undefined;
 };
+
+const DEFAULT_CONNECT_MS = 5_000;
 
 export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
   const { address } = settings;
@@ -29,20 +32,13 @@ export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
     database: address.database,
     ssl: tlsOptions(address),
     application_name: settings.applicationName,
-    connectionTimeoutMillis: settings.connectTimeoutMs ?? address.connectTimeoutMs ?? 5_000,
+    connectionTimeoutMillis: settings.connectTimeoutMs ?? address.connectTimeoutMs ?? DEFAULT_CONNECT_MS,
     // A host that vanishes while a connection is idle is noticed by the kernel, after some twenty seconds.
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     // Sent with the start-up message, so it costs no round trip and holds for every statement.
-    options: sessionOptions(settings),
+    options: settings.link?.takesOptions === false ? undefined : startupOptions(sessionParameters(settings)),
   };
-}
-
-function sessionOptions({ statementTimeoutMs, lockTimeoutMs }: ConnectionSettings): string {
-  const options = ['-c timezone=UTC', '-c datestyle=ISO,MDY', '-c intervalstyle=postgres'];
-  if (statementTimeoutMs) options.push(`-c statement_timeout=${statementTimeoutMs}`);
-  if (lockTimeoutMs) options.push(`-c lock_timeout=${lockTimeoutMs}`);
-  return options.join(' ');
 }
 
 export type OpenWire = {
@@ -59,6 +55,13 @@ export async function openWire(
   settings: ConnectionSettings,
   onNotice?: (message: string) => void,
 ): Promise<OpenWire> {
+  return await connecting(settings, () => open(settings, onNotice));
+}
+
+async function open(
+  settings: ConnectionSettings,
+  onNotice: ((message: string) => void) | undefined,
+): Promise<OpenWire> {
   const unencrypted = reusingSocket();
   const client = new pg.Client({
     ...clientConfig(settings),
@@ -68,29 +71,39 @@ export async function openWire(
   // The wire reports a lost connection itself; without a listener the client's event would be fatal.
   client.on('error', () => {});
   await client.connect();
-  const { connection, processID, secretKey } = takeOver(client);
+  const state = await measured(client, settings);
+  const { connection, processID, secretKey } = internalsOf(client);
   connection.stream.removeAllListeners('data');
   const stream = connection.stream === unencrypted.socket ? unencrypted : plainStream(connection.stream);
   return {
-    wire: new Wire(stream, onNotice),
+    wire: new Wire(stream, onNotice, state),
     cancel: (onSeen) => sendCancel(client, processID, secretKey, onSeen),
   };
 }
 
-type TakenOver = {
-  readonly connection: { readonly stream: Duplex };
-  readonly processID: number;
-  readonly secretKey: number | Buffer;
-};
+/** Opens a connection. One that is refused for the parameters it asks for is tried once more without. */
+export async function connecting<T>(settings: ConnectionSettings, connect: () => Promise<T>): Promise<T> {
+  const { link } = settings;
+  return link ? await link.connecting(sessionParameters(settings), connect) : await connect();
+}
 
-// These members are stable parts of `pg` but not of its type declarations; this is the one place that reaches in.
-function takeOver(client: pg.ClientBase): TakenOver {
-  return client as unknown as TakenOver;
+/** What stands between a new connection and the server; undefined where nobody asks. */
+export async function measured(
+  client: pg.ClientBase,
+  settings: ConnectionSettings,
+): Promise<LinkState | undefined> {
+  const { connectionTimeoutMillis = DEFAULT_CONNECT_MS } = clientConfig(settings);
+  try {
+    return await settings.link?.measure(client, sessionParameters(settings), connectionTimeoutMillis);
+  } catch (error) {
+    cutOff(client);
+    throw error;
+  }
 }
 
 /** Closes the connection of a client that waits for nothing, without a word to a server that would not answer. */
 export function cutOff(client: pg.ClientBase): void {
-  takeOver(client).connection.stream.destroy();
+  internalsOf(client).connection.stream.destroy();
 }
 
 export const GOODBYE_MS = 1_000;

@@ -2,6 +2,8 @@
 // caller: what a caller may see is decided by row-level security, and the owner is above it.
 import pg from 'pg';
 import { clientConfig, cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
+import { LinkedSessions } from './link/linked-sessions.ts';
+import type { Config as Query } from './link/query-with-settings.ts';
 import { ConnectionLost, isDatabaseError, mayHaveHappened, OutcomeUnknown } from './pg-error.ts';
 import { join, literal, raw, sql, type Sql } from './sql.ts';
 import { statementName } from './statement-name.ts';
@@ -32,6 +34,7 @@ export type OwnerSettings = ConnectionSettings & { readonly max: number; readonl
 
 export class OwnerDatabase implements Queryable {
   readonly #pool: pg.Pool;
+  readonly #sessions: LinkedSessions;
   readonly #max: number;
   /**
    * A statement is given up with its connection after this: a server that vanished cannot report that the statement's
@@ -47,8 +50,10 @@ export class OwnerDatabase implements Queryable {
     const { statementTimeoutMs, max } = settings;
     this.#max = max;
     this.#silentAfterMs = statementTimeoutMs ? statementTimeoutMs + SILENT_MS : undefined;
+    this.#sessions = new LinkedSessions(settings);
     this.#pool = new pg.Pool({
       ...clientConfig(settings),
+      ...this.#sessions.poolConfig,
       max: settings.max,
       idleTimeoutMillis: settings.idleTimeoutMs,
       // An idle pool must not keep a finished process alive.
@@ -68,9 +73,8 @@ export class OwnerDatabase implements Queryable {
   }
 
   async query<R extends Row = Row>(statement: Sql, name?: string): Promise<R[]> {
-    // The pool closes a connection whose statement failed.
     const query = toQuery(statement, name, this.#silentAfterMs);
-    const asked = this.#seen(() => this.#pool.query<R>(query));
+    const asked = this.#seen(() => this.#run<R>(query));
     const result = await (isRead(query.text) ? asked : asked.catch(unknownOutcome));
     return result.rows;
   }
@@ -86,12 +90,12 @@ export class OwnerDatabase implements Queryable {
     work: (transaction: Queryable) => Promise<T>,
     settings: LocalSettings = {},
   ): Promise<T> {
-    const client = await this.#pool.connect();
+    const client = await this.#sessions.connect(this.#pool);
     client.on('error', ignore);
     const transaction = this.#onClient(client);
     let broken = false;
     try {
-      await transaction.query(begin(settings));
+      await transaction.query(begin(settings, this.#sessions.settingsFor(client)));
       const result = await work(transaction);
       await transaction.query(COMMIT).catch(unknownOutcome);
       return result;
@@ -112,9 +116,10 @@ export class OwnerDatabase implements Queryable {
 
   /** One session for work that needs session state: advisory locks, LISTEN, CREATE INDEX CONCURRENTLY. */
   async session<T>(work: (session: Queryable) => Promise<T>): Promise<T> {
-    const client = await this.#pool.connect();
+    const client = await this.#sessions.connect(this.#pool);
     client.on('error', ignore);
     try {
+      this.#sessions.assertOwn(client);
       return await work(this.#onClient(client));
     } finally {
       // Session state must not leak to the next user of a pooled connection.
@@ -127,7 +132,7 @@ export class OwnerDatabase implements Queryable {
     const silentFor = performance.now() - this.#answeredAt;
     if (silentFor < FRESH_ANSWER_MS) return true;
     if (this.#pool.idleCount === 0 && this.#pool.totalCount >= this.#max) return silentFor < NO_ANSWER_MS;
-    return await this.#seen(() => this.#pool.query(toQuery(PROBE, undefined, withinMs))).then(
+    return await this.#seen(() => this.#run(toQuery(PROBE, undefined, withinMs))).then(
       () => true,
       () => false,
     );
@@ -143,10 +148,27 @@ export class OwnerDatabase implements Queryable {
     await this.#pool.end();
   }
 
+  async #run<R extends Row>(query: Query): Promise<pg.QueryResult<R>> {
+    const client = await this.#sessions.connect(this.#pool);
+    client.on('error', ignore);
+    let failure: Error | undefined;
+    try {
+      return await this.#sessions.run<R>(client, query);
+    } catch (error) {
+      failure = toError(error);
+      throw error;
+    } finally {
+      client.off('error', ignore);
+      // A connection whose statement failed is closed.
+      client.release(failure);
+    }
+  }
+
   #onClient(client: pg.PoolClient): Queryable {
     return {
       query: async <R extends Row = Row>(statement: Sql, name?: string): Promise<R[]> => {
-        const result = await this.#seen(() => client.query<R>(toQuery(statement, name, this.#silentAfterMs)));
+        const query = this.#sessions.asSent(client, toQuery(statement, name, this.#silentAfterMs));
+        const result = await this.#seen(() => client.query<R>(query));
         return result.rows;
       },
     };
@@ -209,13 +231,13 @@ async function endedBy<T>(
   }
 }
 
-/** One round trip for all. */
-function begin(settings: LocalSettings): Sql {
+/** One round trip for all. `head` comes before what the caller sets. */
+function begin(settings: LocalSettings, head?: string): Sql {
   const assignments = Object.entries(settings).map(
     ([name, value]) =>
       sql`set local ${raw(name)} = ${typeof value === 'object' ? value : literal(String(value))}`,
   );
-  return join([raw('begin'), ...assignments], '; ');
+  return join([raw('begin'), ...(head === undefined ? [] : [raw(head)]), ...assignments], '; ');
 }
 
 /** The statement got no answer, so whether a write was done is not known. */
@@ -225,6 +247,10 @@ class StatementSilent extends ConnectionLost {
   constructor(cause: unknown) {
     super('the database has fallen silent in the middle of a statement', { cause });
   }
+}
+
+function toError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
 }
 
 function unknownOutcome(error: unknown): never {
@@ -246,8 +272,6 @@ function isReadTimeout(error: unknown): boolean {
  * the process if nobody listened.
  */
 function ignore(): void {}
-
-type Query = pg.QueryConfig & { readonly query_timeout?: number };
 
 function toQuery(statement: Sql, name: string | undefined, timeoutMs: number | undefined): Query {
   const query: Query = {

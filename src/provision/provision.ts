@@ -8,12 +8,13 @@ import { tryLock } from '../postgres/advisory-lock.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
-import { clientConfig, endClient } from '../postgres/connection.ts';
+import { clientConfig, connecting, endClient, measured } from '../postgres/connection.ts';
+import { DatabaseLink } from '../postgres/link/database-link.ts';
 import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
+import { assertDirect } from './assert-direct.ts';
 import { applySteps, databaseChanges, grantQuietBackfills, pendingSteps } from './database.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
-import { assertOwnSession, pooled } from './refuse-pooler.ts';
 import { differingPasswords, roleAddresses, syncPasswords } from './passwords.ts';
 import { checkRights, needsSuperuser, provisionRoles, roleChanges, type Self } from './roles.ts';
 
@@ -32,14 +33,14 @@ const SAY_AFTER_MS = 1_000;
 /** The direct address names the administrator: a superuser, or a role with CREATEROLE, CREATEDB and BYPASSRLS. */
 export async function provision(addresses: DatabaseAddresses, log: Log = silentLog): Promise<Provisioned> {
   const address = addresses.direct;
-  const connect = async (): Promise<pg.Client> => {
-    const opened = new pg.Client(clientConfig({ address, applicationName: 'svc-provision' }));
+  const settings = { address, applicationName: 'svc-provision', link: new DatabaseLink() };
+  const client = await connecting(settings, async () => {
+    const opened = new pg.Client(clientConfig(settings));
     // A lost connection also rejects the statement under way, which reports it.
     opened.on('error', () => {});
     await opened.connect();
     return opened;
-  };
-  const client = await connect().catch((cause: unknown) => {
+  }).catch((cause: unknown) => {
     throw unreachableDatabase(address, cause);
   });
   const db: Queryable = {
@@ -51,7 +52,7 @@ export async function provision(addresses: DatabaseAddresses, log: Log = silentL
     },
   };
   try {
-    await assertOwnSession(client, connect);
+    assertDirect(addresses, await measured(client, settings));
     const self = await checkRights(db);
     return {
       owner: roleAddresses(addresses, 'svc_owner'),
@@ -115,13 +116,6 @@ async function acquireLock(db: Queryable, log: Log): Promise<void> {
 
 function unreachableDatabase(address: DatabaseAddress, cause: unknown): Problem {
   const message = cause instanceof Error ? cause.message : String(cause);
-  if (/startup parameter: options/.test(message)) {
-    return pooled(
-      'SVC_DATABASE_URL leads to a pooler that takes no options for sessions',
-      'Deadlines and the time zone are options of each session: set SVC_DATABASE_URL to PostgreSQL itself.',
-      cause,
-    );
-  }
   return new Problem(
     'database_unreachable',
     503,

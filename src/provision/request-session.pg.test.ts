@@ -38,7 +38,7 @@ function forms(url: string): string[] {
 test('however the address is written, requests run as authenticator', async () => {
   for (const form of forms(cluster.url)) {
     const roles = await provisionAt(form);
-    await assertRequestSession(roles.authenticator.data);
+    await assertRequestSession({ address: roles.authenticator.data, applicationName: 'test' });
     const pool = new CallerPool({
       address: parseAddress(roles.authenticatorUrl),
       applicationName: 'test',
@@ -89,7 +89,9 @@ test('SQL that a caller smuggles in becomes none but the three roles of callers'
 });
 
 test('a session that is more is refused, with what to do', async () => {
-  await expect(assertRequestSession(parseAddress(cluster.url))).rejects.toMatchObject({
+  await expect(
+    assertRequestSession({ address: parseAddress(cluster.url), applicationName: 'test' }),
+  ).rejects.toMatchObject({
     code: 'unsafe_session',
     message: expect.stringMatching(/would run as "\w+"/) as string,
   });
@@ -118,8 +120,11 @@ test('a session that is more is refused, with what to do', async () => {
     ],
   ] as const) {
     await superuser.query(more);
-    await expect(assertRequestSession(parseAddress(authenticatorUrl)), more).rejects.toThrow(message);
+    await expect(
+      assertRequestSession({ address: parseAddress(authenticatorUrl), applicationName: 'test' }),
+      more,
+    ).rejects.toThrow(message);
     await superuser.query(less);
-    await assertRequestSession(parseAddress(authenticatorUrl));
+    await assertRequestSession({ address: parseAddress(authenticatorUrl), applicationName: 'test' });
   }
 });

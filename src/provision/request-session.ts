@@ -1,19 +1,16 @@
 // Checks a session opened as requests open theirs: its user may become the three roles of callers and nothing more,
 // whatever the address, a pooler or roles that existed before made of it.
 import pg from 'pg';
-import type { DatabaseAddress } from '../postgres/address/database-address.ts';
-import { clientConfig } from '../postgres/connection.ts';
+import { clientConfig, connecting, measured, type ConnectionSettings } from '../postgres/connection.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { quoteIdent } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
-import { pooled } from './refuse-pooler.ts';
 
 type Attribute = 'SUPERUSER' | 'BYPASSRLS' | 'CREATEROLE' | 'CREATEDB' | 'REPLICATION';
 
 type Session = {
   readonly session_user: string;
   readonly role: string;
-  /** `statement_timeout` in milliseconds. */
-  readonly deadline: string;
   /** Attributes of the session's user and of each role it may become. */
   readonly attributes: ReadonlyArray<{ readonly role: string; readonly attributes: readonly Attribute[] }>;
 };
@@ -29,29 +26,47 @@ const MAY_BE: Readonly<Record<string, readonly Attribute[]>> = {
 
 const QUERY = `
   select session_user, current_user as role,
-    (select setting from pg_settings where name = 'statement_timeout') as deadline,
     (select json_agg(json_build_object('role', rolname, 'attributes', array_remove(array[
         case when rolsuper then 'SUPERUSER' end, case when rolbypassrls then 'BYPASSRLS' end,
         case when rolcreaterole then 'CREATEROLE' end, case when rolcreatedb then 'CREATEDB' end,
         case when rolreplication then 'REPLICATION' end], null)) order by rolname)
       from pg_roles where pg_has_role(session_user, oid, 'member')) as attributes`;
 
-/** Refuses to go on where a request could become more than its caller. `address` is what requests connect with. */
-export async function assertRequestSession(
-  address: DatabaseAddress,
-  statementTimeoutMs?: number,
-): Promise<void> {
-  const client = new pg.Client(clientConfig({ address, applicationName: 'svc-request', statementTimeoutMs }));
-  client.on('error', () => {});
+/**
+ * Refuses to go on where a request could become more than its caller, or where a pooler lets nobody begin a transaction.
+ * `settings` are those with which requests connect.
+ */
+export async function assertRequestSession(settings: ConnectionSettings): Promise<void> {
+  const client = await connecting(settings, async () => {
+    const opened = new pg.Client(clientConfig(settings));
+    opened.on('error', () => {});
+    await opened.connect();
+    return opened;
+  });
   try {
-    await client.connect();
+    const state = await measured(client, settings);
     const { rows } = await client.query<Session>(QUERY);
     const [session] = rows;
     if (!session) throw new Error('the session does not know its user');
     assertSession(session);
-    if (statementTimeoutMs && Number(session.deadline) !== statementTimeoutMs) throw withoutDeadline();
+    if (state && state.verdict !== 'direct') await assertTransactions(client);
   } finally {
     await client.end().catch(() => {});
+  }
+}
+
+async function assertTransactions(client: pg.Client): Promise<void> {
+  try {
+    await client.query('begin');
+    await client.query('rollback');
+  } catch (cause) {
+    if (!isDatabaseError(cause)) throw cause;
+    throw new Problem(
+      'pooler_per_statement',
+      500,
+      `SVC_DATABASE_URL goes through a pooler that lends its sessions for one statement at a time: ${cause.message}`,
+      { cause, hint: 'Set its mode to transaction or session (pool_mode of PgBouncer).' },
+    );
   }
 }
 
@@ -78,12 +93,6 @@ function assertSession({ session_user: user, role, attributes }: Session): void 
     );
   }
 }
-
-const withoutDeadline = (): Problem =>
-  pooled(
-    'The options of a session do not reach the database, so requests would have no deadline',
-    'A pooler drops them (ignore_startup_parameters of PgBouncer): set SVC_DATABASE_URL to PostgreSQL itself.',
-  );
 
 const unsafe = (message: string, hint: string): Problem =>
   new Problem('unsafe_session', 500, message, { hint });

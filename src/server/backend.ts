@@ -26,7 +26,7 @@ import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
 import { createMounts, type DashboardOptions } from './mounts.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
-import { openDatabases, type Databases } from './databases.ts';
+import { openDatabases, requestConnections, type Databases } from './databases.ts';
 import { readiness } from './database-readiness.ts';
 import { ServedConfig } from './served-config.ts';
 
@@ -66,9 +66,10 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config } = options;
   checkPasswordHashing();
   const provisioned = await provision(options.database, log);
-  await assertRequestSession(provisioned.authenticator.data, config.server.timeouts.dbQueryMs);
+  const requests = requestConnections(provisioned, config, log);
+  await assertRequestSession(requests);
   if (provisioned.applied.length > 0) log.info({ steps: provisioned.applied }, 'provisioned the database');
-  const databases = await openDatabases(provisioned, config);
+  const databases = await openDatabases(provisioned, requests, config);
   const { owner, callers } = databases;
   const { clock, keyring, signingKeys, verifier, keysReload } = await openIdentity(databases, options);
 
@@ -135,7 +136,12 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     app = await createApp({
       log,
       context,
-      mounts: createMounts({ ...options, functions, storageOwner: databases.storage }),
+      mounts: createMounts({
+        ...options,
+        functions,
+        storageOwner: databases.storage,
+        sessions: databases.migration,
+      }),
       health: {
         phase: () => phase,
         database: readiness({ probe: databases.probe, owners: [owner, databases.storage], callers }),

@@ -2,6 +2,9 @@
 // not stop the others.
 import type { Config } from '../config/config.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import type { Log } from '../log/log.ts';
+import type { ConnectionSettings } from '../postgres/connection.ts';
+import { DatabaseLink } from '../postgres/link/database-link.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import { maxReading } from '../postgres/read-parallelism.ts';
@@ -24,12 +27,31 @@ export type Databases = {
   readonly probe: OwnerDatabase;
   readonly migration: OwnerDatabase;
   readonly callers: CallerPool;
+  /** What stands between the requests and the database. */
+  readonly link: DatabaseLink;
   /** Cuts off callers' statements; lets the product's own end. */
   close(): Promise<void>;
 };
 
+/** How requests connect. */
+export type RequestConnections = ConnectionSettings & { readonly link: DatabaseLink };
+
+export function requestConnections(
+  { authenticator }: Provisioned,
+  config: Config,
+  log: Log,
+): RequestConnections {
+  return {
+    address: authenticator.data,
+    applicationName: 'svc-request',
+    statementTimeoutMs: config.server.timeouts.dbQueryMs,
+    link: new DatabaseLink(log),
+  };
+}
+
 export async function openDatabases(
-  { owner, authenticator }: Provisioned,
+  { owner }: Provisioned,
+  requests: RequestConnections,
   config: Config,
 ): Promise<Databases> {
   const { pool } = config.database;
@@ -37,35 +59,37 @@ export async function openDatabases(
     address: DatabaseAddress,
     applicationName: string,
     max: number,
-    deadlines: Pick<OwnerSettings, 'statementTimeoutMs' | 'lockTimeoutMs'>,
+    settings: Pick<OwnerSettings, 'statementTimeoutMs' | 'lockTimeoutMs' | 'link'>,
   ): OwnerDatabase =>
     new OwnerDatabase({
       address,
       applicationName,
       max,
       idleTimeoutMs: pool.idleTimeoutMs,
-      ...deadlines,
+      ...settings,
     });
   const owners = {
-    owner: open(owner.data, 'svc', OWNER_CONNECTIONS, OWNER_DEADLINES),
-    storage: open(owner.data, 'svc-storage', STORAGE_CONNECTIONS, OWNER_DEADLINES),
+    owner: open(owner.data, 'svc', OWNER_CONNECTIONS, { ...OWNER_DEADLINES, link: new DatabaseLink() }),
+    storage: open(owner.data, 'svc-storage', STORAGE_CONNECTIONS, {
+      ...OWNER_DEADLINES,
+      link: new DatabaseLink(),
+    }),
     catalog: open(owner.direct, 'svc-catalog', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS }),
     probe: open(owner.direct, 'svc-probe', 1, { statementTimeoutMs: PROBE_TIMEOUT_MS }),
     // Migrations limit their waits themselves, and some of their steps take as long as they take.
     migration: open(owner.direct, 'svc-migrate', OWNER_CONNECTIONS, {}),
   };
   const callers = new CallerPool({
-    address: authenticator.data,
-    applicationName: 'svc-request',
+    ...requests,
     max: pool.max,
     maxReading: await maxReading(owners.owner),
     minIdle: pool.min,
     idleTimeoutMs: pool.idleTimeoutMs,
-    statementTimeoutMs: config.server.timeouts.dbQueryMs,
   });
   return {
     ...owners,
     callers,
+    link: requests.link,
     async close() {
       callers.destroy();
       await Promise.all(Object.values(owners).map((owner) => owner.close()));

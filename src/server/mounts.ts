@@ -19,10 +19,18 @@ export type MountOptions = {
   readonly dashboard?: DashboardOptions | undefined;
   /** Storage keeps its books on connections of its own: a lock on the tables of auth must not stop public files. */
   readonly storageOwner: OwnerDatabase;
+  /** Connections past any pooler, for locks that are held over many statements. */
+  readonly sessions: OwnerDatabase;
 };
 
-export function createMounts({ keys, functions, dashboard, storageOwner }: MountOptions): readonly Mount[] {
-  const storage = createStorage({ urlKey: deriveUrlKey(keys.secret) });
+export function createMounts({
+  keys,
+  functions,
+  dashboard,
+  storageOwner,
+  sessions,
+}: MountOptions): readonly Mount[] {
+  const storage = createStorage({ urlKey: deriveUrlKey(keys.secret), sessions });
   return [
     { prefix: '/rest/v1', feature: rest },
     { prefix: '/auth/v1', feature: auth },

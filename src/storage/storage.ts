@@ -188,6 +188,8 @@ export type StorageOptions = {
   readonly urlKey: Buffer;
   readonly limits?: Partial<StorageLimits> | undefined;
   readonly cleanup?: Pick<CleanupOptions, 'graceMs' | 'pollMs'> | undefined;
+  /** For a lock that is held over many statements, which a pooler cannot give. Default: the owner's connections. */
+  readonly sessions?: OwnerDatabase | undefined;
 };
 
 export type StorageFeature = {
@@ -207,7 +209,7 @@ export function createStorage(options: StorageOptions): StorageFeature {
       mounted = makeContext(feature, options, () => (backend ??= createBackend(feature.snapshot().config)));
       for (const route of ROUTES) addRoute(app, mounted, route);
       addErrors(app, feature);
-      addLifecycle(app, mounted, () => backend?.close());
+      addLifecycle(app, mounted, options.sessions ?? mounted.owner, () => backend?.close());
       await Promise.resolve();
     },
     sweep: () => must(mounted, 'the mounted storage').cleanup.sweep(),
@@ -239,7 +241,12 @@ function makeContext(
   };
 }
 
-function addLifecycle(app: FastifyInstance, context: StorageContext, closeBackend: () => void): void {
+function addLifecycle(
+  app: FastifyInstance,
+  context: StorageContext,
+  sessions: OwnerDatabase,
+  closeBackend: () => void,
+): void {
   const { owner, cleanup, log } = context;
   let verified: Promise<void> | undefined;
   const verifyOnce = (): Promise<void> => {
@@ -257,7 +264,7 @@ function addLifecycle(app: FastifyInstance, context: StorageContext, closeBacken
   if (context.whenServing) context.whenServing(() => cleanup.start());
   else cleanup.start();
   const orphans = setInterval(() => {
-    sweepAlone(owner, () => sweepOrphans({ owner, backend: context.backend, log })).catch((err: unknown) =>
+    sweepAlone(sessions, () => sweepOrphans({ owner, backend: context.backend, log })).catch((err: unknown) =>
       log.warn({ err, job: 'orphans' }, 'looking for orphaned blobs failed'),
     );
   }, ORPHAN_INTERVAL_MS);
@@ -270,8 +277,8 @@ function addLifecycle(app: FastifyInstance, context: StorageContext, closeBacken
 }
 
 /** Only one instance at a time runs the orphan scan; the others skip it. */
-async function sweepAlone(owner: OwnerDatabase, sweep: () => Promise<unknown>): Promise<void> {
-  await owner.session(async (session) => {
+async function sweepAlone(sessions: OwnerDatabase, sweep: () => Promise<unknown>): Promise<void> {
+  await sessions.session(async (session) => {
     if (await tryLock(session, 'storageOrphans')) await sweep();
   });
 }

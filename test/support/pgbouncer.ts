@@ -2,10 +2,10 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../src/lib/free-port.ts';
+import { accepts } from './accepts.ts';
 
 export type PgBouncer = {
   /** The address with its host and port replaced by the pooler's. */
@@ -14,17 +14,23 @@ export type PgBouncer = {
 };
 
 export type PgBouncerOptions = {
-  readonly mode: 'transaction' | 'session';
+  readonly mode: 'transaction' | 'session' | 'statement';
   /** Connection strings of the roles that connect through it. */
   readonly users: readonly string[];
   readonly poolSize: number;
   /** Ignore the start-up parameter `options` instead of refusing it. */
   readonly ignoresOptions?: boolean;
+  /** Of a PgBouncer that tracks prepared statements; 0 turns that off. */
+  readonly maxPreparedStatements?: number;
 };
 
-const PROGRAM = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/opt/homebrew/bin/pgbouncer'].find(
-  (path) => spawnSync(path, ['--version']).status === 0,
-);
+const PROGRAM = [
+  // Another one than the installed: /path/to/pgbouncer.
+  process.env['SVC_TEST_PGBOUNCER_PROGRAM'] ?? '',
+  '/usr/sbin/pgbouncer',
+  '/usr/bin/pgbouncer',
+  '/opt/homebrew/bin/pgbouncer',
+].find((path) => path !== '' && spawnSync(path, ['--version']).status === 0);
 
 /** Why it is not available; CI sets `required` where it is installed. */
 export const withoutPgBouncer: string | undefined =
@@ -32,6 +38,19 @@ export const withoutPgBouncer: string | undefined =
 
 if (withoutPgBouncer !== undefined && process.env['SVC_TEST_PGBOUNCER'] === 'required') {
   throw new Error(withoutPgBouncer);
+}
+
+/** From 1.21 on it knows which statements are prepared on which session. */
+export const withoutTracking: string | undefined =
+  withoutPgBouncer ??
+  (versionOf(PROGRAM) >= 121
+    ? undefined
+    : 'this PgBouncer does not track prepared statements (1.21 and newer do)');
+
+function versionOf(program = ''): number {
+  const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
+  const [, major = '0', minor = '0'] = /PgBouncer (\d+)\.(\d+)/.exec(stdout) ?? [];
+  return Number(major) * 100 + Number(minor);
 }
 
 const NOBODY = 65_534;
@@ -62,6 +81,7 @@ pool_mode = ${options.mode}
 default_pool_size = ${options.poolSize}
 max_client_conn = 500
 ${options.ignoresOptions === true ? 'ignore_startup_parameters = options' : ''}
+${withoutTracking === undefined ? `max_prepared_statements = ${options.maxPreparedStatements ?? 0}` : ''}
 `,
   );
   chmodSync(folder, 0o755);
@@ -90,15 +110,4 @@ ${options.ignoresOptions === true ? 'ignore_startup_parameters = options' : ''}
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-async function accepts(port: number): Promise<boolean> {
-  return await new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.on('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.on('error', () => resolve(false));
-  });
 }

@@ -1,6 +1,7 @@
 // Running statements as the caller: role, claims and request settings are set in the same write and the same
 // implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
 import { ConnectionPool, type ConnectionPoolOptions } from './connection-pool.ts';
+import { setConfig } from '../link/session-parameters.ts';
 import { mayHaveHappened, OutcomeUnknown, writeError } from '../pg-error.ts';
 import { abortOf, type Cancellable } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
@@ -152,8 +153,8 @@ export class CallerPool {
   #settings({ role, claims, extra }: CallerSettings, readOnly: boolean): WireStatement {
     const values: string[] = readOnly ? [role, claims, 'on'] : [role, claims];
     if (extra === undefined || extra.length === 0) {
-      const { text, name, onRow } = readOnly ? this.#readSettings : this.#writeSettings;
-      return { text, values, name, onRow };
+      const { text, name, onRow, isSettings } = readOnly ? this.#readSettings : this.#writeSettings;
+      return { text, values, name, onRow, isSettings };
     }
     const names = readOnly ? [...WRITE_SETTINGS, READ_ONLY] : [...WRITE_SETTINGS];
     for (const [name, value] of extra) {
@@ -199,14 +200,14 @@ class StatementNames {
     const key = names.join();
     const known = this.#settings.get(key);
     if (known) return known;
-    const calls = names.map((name, index) => `set_config('${name}', $${index + 1}, true)`);
-    const text = `select ${calls.join(', ')}`;
+    const text = `select ${names.map((name, at) => setConfig(name, `$${at + 1}`)).join(', ')}`;
     const statement: WireStatement = {
       text,
       name: statementName('', text),
       values: [],
       // set_config returns what it was given.
       onRow: () => {},
+      isSettings: true,
     };
     this.#settings.set(key, statement);
     return statement;

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { startPgBouncer, withoutPgBouncer } from '../../../test/support/pgbouncer.ts';
 import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
-import { assertRequestSession } from '../../provision/request-session.ts';
 import { CallerPool, type CallerSettings, type DatabaseRole } from './caller-pool.ts';
 import { OwnerDatabase } from '../owner-database.ts';
 import { raw } from '../sql.ts';
@@ -167,39 +166,6 @@ test.skipIf(withoutPgBouncer !== undefined)(
       expect(counts.reduce((sum, [row]) => sum + Number(row?.n), 0)).toBe(written);
     } finally {
       for (const pool of pools) pool.destroy();
-      await pooler.stop();
-    }
-  },
-);
-
-test.skipIf(withoutPgBouncer !== undefined)(
-  'a start through a pooler that shares sessions, or drops what they need, is refused with what to do',
-  async () => {
-    for (const [mode, ignoresOptions, message] of [
-      ['transaction', true, 'shares sessions between transactions'],
-      ['transaction', false, 'takes no options for sessions'],
-      ['session', false, 'takes no options for sessions'],
-    ] as const) {
-      const pooler = await startPgBouncer({ mode, users: [database.url], poolSize: 3, ignoresOptions });
-      try {
-        await expect(provisionAt(pooler.through(database.url))).rejects.toThrow(message);
-      } finally {
-        await pooler.stop();
-      }
-    }
-    const pooler = await startPgBouncer({
-      mode: 'session',
-      users: [roles.authenticatorUrl],
-      poolSize: 3,
-      ignoresOptions: true,
-    });
-    try {
-      const through = pooler.through(roles.authenticatorUrl);
-      await expect(assertRequestSession(parseAddress(through), 30_000)).rejects.toThrow(
-        'would have no deadline',
-      );
-      await assertRequestSession(roles.authenticator.data, 30_000);
-    } finally {
       await pooler.stop();
     }
   },

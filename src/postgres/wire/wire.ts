@@ -3,6 +3,8 @@
 // Sync in one write, several such batches in flight, and results handed on as undecoded bytes.
 import { Buffer } from 'node:buffer';
 import type { ByteStream } from './byte-stream.ts';
+import type { LinkState } from '../link/measure-link.ts';
+import { SettingsCompletion } from '../link/settings-completion.ts';
 import { ConnectionLost, isDatabaseError } from '../pg-error.ts';
 import { FrameReader, FrameWriter, type WireValue } from './frames.ts';
 import { readColumns, readError, readRow } from './messages.ts';
@@ -19,6 +21,8 @@ export type WireStatement = {
   readonly describe?: boolean | undefined;
   /** Takes each DataRow as it arrives instead of collecting them. */
   readonly onRow?: OnRow | undefined;
+  /** Makes the settings of its batch: one place for all of them. */
+  readonly isSettings?: boolean | undefined;
   /** A row with more bytes is skipped, and the batch fails with `RowTooLarge`. */
   readonly maxRowBytes?: number | undefined;
 };
@@ -95,15 +99,23 @@ export class Wire {
   readonly #batches: Batch[] = [];
   #isWriteDue = false;
   #failure: Error | undefined;
-  /** A name was lost: prepared statements do not belong to this connection alone, and none is relied on any more. */
-  #isNameless = false;
+  /** Prepared statements do not belong to this connection alone: none is relied on. */
+  #isNameless: boolean;
+  /** Where sessions lack parameters. */
+  readonly #completion: SettingsCompletion | undefined;
   /** Bytes received, to notice a server that has fallen silent. */
   #received = 0;
   /** Of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one. */
   #transactionStatus = 'I';
   readonly #onNotice: (message: string) => void;
 
-  constructor(stream: ByteStream, onNotice: (message: string) => void = () => {}) {
+  constructor(
+    stream: ByteStream,
+    onNotice: (message: string) => void = () => {},
+    { verdict, lacking }: LinkState = { verdict: 'direct', lacking: [] },
+  ) {
+    this.#isNameless = verdict === 'pooled';
+    this.#completion = lacking.length > 0 ? new SettingsCompletion(lacking) : undefined;
     const { socket } = stream;
     this.#socket = socket;
     this.#onNotice = onNotice;
@@ -191,7 +203,9 @@ export class Wire {
 
   #write({ statements, parsing }: Batch, unnamed: boolean): void {
     const writer = this.#writer;
-    for (const { name: known = '', text, values, describe } of statements) {
+    for (const statement of statements) {
+      const completed = this.#completion ? this.#completion.complete(statement) : statement;
+      const { name: known = '', text, values, describe } = completed;
       const name = unnamed ? '' : known;
       if (name === '' || !this.#touch(name)) {
         writer.parse(name, text);

@@ -1,0 +1,81 @@
+// The sessions of a pool of `pg` whose way to the database may lead through a pooler: each is measured when it is
+// opened, and its statements are sent as that allows.
+import pg from 'pg';
+import { connecting, measured, type ConnectionSettings } from '../connection.ts';
+import type { DatabaseLink } from './database-link.ts';
+import type { LinkState } from './measure-link.ts';
+import { queryWithSettings, type Config } from './query-with-settings.ts';
+import { settingsStatement } from './session-parameters.ts';
+
+function clientOf(link: DatabaseLink): typeof pg.Client {
+  return class extends pg.Client {
+    constructor(config?: pg.ClientConfig) {
+      super(link.takesOptions ? config : { ...config, options: undefined });
+    }
+  };
+}
+
+const DIRECT: LinkState = { verdict: 'direct', lacking: [] };
+
+export class LinkedSessions {
+  readonly #settings: ConnectionSettings;
+  readonly #states = new WeakMap<pg.ClientBase, LinkState>();
+
+  constructor(settings: ConnectionSettings) {
+    this.#settings = settings;
+  }
+
+  /** What the pool is given for its connections. */
+  get poolConfig(): Pick<pg.PoolConfig, 'Client' | 'verify'> {
+    const { link } = this.#settings;
+    if (link === undefined) return {};
+    return {
+      Client: clientOf(link),
+      verify: (client, done) => {
+        measured(client, this.#settings).then(
+          (state = DIRECT) => {
+            this.#states.set(client, state);
+            done();
+          },
+          (error: unknown) => done(error instanceof Error ? error : new Error(String(error))),
+        );
+      },
+    };
+  }
+
+  connect(pool: pg.Pool): Promise<pg.PoolClient> {
+    return connecting(this.#settings, () => pool.connect());
+  }
+
+  /** A statement that is a transaction of its own. */
+  async run<R extends pg.QueryResultRow>(client: pg.ClientBase, query: Config): Promise<pg.QueryResult<R>> {
+    const settings = this.settingsFor(client);
+    const sent = this.asSent(client, query);
+    return settings === undefined
+      ? await client.query<R>(sent)
+      : await queryWithSettings<R>(client, settings, sent);
+  }
+
+  /** Without a name where sessions do not keep it. */
+  asSent(client: pg.ClientBase, query: Config): Config {
+    return query.name !== undefined && this.#stateOf(client).verdict === 'pooled'
+      ? { ...query, name: undefined }
+      : query;
+  }
+
+  /** The statement at the head of a transaction that gives the session what it lacks. */
+  settingsFor(client: pg.ClientBase): string | undefined {
+    const { lacking } = this.#stateOf(client);
+    return lacking.length === 0 ? undefined : settingsStatement(lacking);
+  }
+
+  /** Locks, LISTEN and temporary tables would be left to whoever gets the session next. */
+  assertOwn(client: pg.ClientBase): void {
+    if (this.#stateOf(client).verdict !== 'direct')
+      throw new Error('work that needs a session of its own was started through a pooler');
+  }
+
+  #stateOf(client: pg.ClientBase): LinkState {
+    return this.#states.get(client) ?? DIRECT;
+  }
+}
