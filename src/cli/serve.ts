@@ -64,14 +64,17 @@ export function serveCommand(terminal: Terminal): Command {
 }
 
 async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
-  const stopped = untilStopped(['SIGINT', 'SIGTERM'], { stdin: options.untilStdinEnds ?? false });
+  let running: Backend | undefined;
+  const stopped = untilStopped(['SIGINT', 'SIGTERM'], {
+    stdin: options.untilStdinEnds ?? false,
+    again: () => running?.hurry() ?? false,
+  });
   const load = (): Promise<Project> => loadProject({ ...options, mode: 'production' }, terminal);
   const project = await load();
   const { env, config } = project;
   const keys = requireKeys(env);
   const database = requireDatabase(env);
   const deploySeq = options.deploySeq ?? sequenceOf(env);
-  let running: Backend | undefined;
   const reloads = new SerialQueue();
   // One at a time: a slow read must not bring an older file back.
   const reload = (): Promise<void> =>

@@ -642,7 +642,15 @@ test('absent keys have the defaults of the reference', () => {
     maxResponseBytes: 100 * 1024 ** 2,
     maxLimit: 100,
     cors: { origins: [] },
-    timeouts: { requestMs: 30_000, dbQueryMs: 10_000, uploadMs: 300_000, shutdownMs: 30_000 },
+    trustedProxies: undefined,
+    listenEarly: true,
+    timeouts: {
+      requestMs: 30_000,
+      dbQueryMs: 10_000,
+      uploadMs: 300_000,
+      drainDelayMs: 5_000,
+      shutdownMs: 30_000,
+    },
   });
   expect(config.database.pool).toEqual({ max: 20, min: 5, idleTimeoutMs: 300_000 });
   expect(config.auth).toMatchObject({

@@ -9,6 +9,7 @@ const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
   'database.pool.idle_timeout': ({ database }) => database.pool.idleTimeoutMs,
   'database.failover_wait': ({ database }) => database.failoverWaitMs,
   'server.port': ({ server }) => server.port,
+  'server.listen_early': ({ server }) => server.listenEarly,
   'server.timeouts.db_query': ({ server }) => server.timeouts.dbQueryMs,
   'providers.storage': ({ providers }) => providers.storage,
 };
@@ -24,6 +25,7 @@ const AT_RELOAD: readonly string[] = [
   'server.trusted_proxies',
   'server.timeouts.request',
   'server.timeouts.upload',
+  'server.timeouts.drain_delay',
   'server.timeouts.shutdown',
   'providers.email',
   'auth',

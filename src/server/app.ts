@@ -77,6 +77,8 @@ export async function createApp(options: AppOptions): Promise<App> {
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_CONNECTIONS_MS,
     },
+    // Longer than the 60 s of common balancers, so that none sends a request on a connection that just ends.
+    keepAliveTimeout: 75_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     requestIdHeader: false,

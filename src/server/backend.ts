@@ -24,6 +24,7 @@ import { assertRequestSession } from '../provision/request-session.ts';
 import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
+import { LameDuck } from './lame-duck.ts';
 import { createMounts, type DashboardOptions } from './mounts.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
 import { openDatabases, requestConnections, type Databases } from './databases.ts';
@@ -58,8 +59,13 @@ export type Backend = {
   readonly snapshot: () => Snapshot;
   /** Takes a new file. When its migration is refused, the old one is served on and the refusal thrown. */
   reload(config: Config): Promise<void>;
-  /** Ends in-flight requests within `timeouts.shutdown`, then everything. */
+  /**
+   * Waits `timeouts.drain_delay` with the port open where a balancer asks for `/ready`, ends in-flight requests within
+   * `timeouts.shutdown`, then everything.
+   */
   stop(): Promise<void>;
+  /** Ends the waiting of `stop`; false when it does not wait. */
+  hurry(): boolean;
 };
 
 export async function startBackend(options: BackendOptions): Promise<Backend> {
@@ -78,7 +84,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const stopping = new AbortController();
   const functions = new Functions({
     publishableKey: options.keys.publishable,
-    loopbackUrl: () => loopbackUrl(must(app, 'the listening server')),
+    loopbackUrl: () => loopbackUrl(must(app, 'the server'), options.port),
     mode: options.dev ? 'development' : 'production',
   });
   const served = new ServedConfig({
@@ -103,6 +109,10 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   });
   const current = (): Config => served.config ?? config;
   const fallbackProxies = options.trustedProxies ?? [];
+  const lameDuck = new LameDuck();
+  // In front of a release `svc receive` decides where requests go.
+  const drainDelay = (): number =>
+    options.dev || options.frontSecret !== undefined ? 0 : current().server.timeouts.drainDelayMs;
   const jobs: Array<() => void> = [];
   const context: FeatureContext = {
     snapshot: () => served.snapshot,
@@ -121,9 +131,11 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
 
   const stop = async (): Promise<void> => {
     if (phase === 'draining') return;
+    const wasServing = phase === 'serving';
     phase = 'draining';
     // Index builds in the background end here, and the next start continues them.
     stopping.abort();
+    if (wasServing) await lameDuck.wait(drainDelay(), log);
     clock.close();
     keysReload.close();
     await served.close();
@@ -144,6 +156,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       }),
       health: {
         phase: () => phase,
+        asked: () => lameDuck.asked(),
         database: readiness({ probe: databases.probe, owners: [owner, databases.storage], callers }),
         functionsHealthy: () => functions.healthy(),
       },
@@ -156,13 +169,16 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
         log,
       }),
     });
-    // Open before the migration: a platform that waits for `/live` must not kill a long one.
-    await openPort(app, options.host, options.port);
+    // Open before the migration: a platform that waits for `/live` must not kill a long one. A port that the system
+    // chooses is known only once it is open.
+    const opensEarly = config.server.listenEarly || options.port === 0;
+    if (opensEarly) await openPort(app, options.host, options.port);
     await clock.start();
     await served.follow(config);
     // After the listener of `follow` is there: a change right after this reading is then heard of.
     await signingKeys.load();
     phase = 'serving';
+    if (!opensEarly) await openPort(app, options.host, options.port);
     for (const begin of jobs.splice(0)) begin();
     callers.warm().catch((error: unknown) => log.warn({ err: error }, 'could not open connections ahead'));
   } catch (error) {
@@ -182,6 +198,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       if (keys.length > 0) log.warn({ keys }, 'these keys of the file have changed and wait for a restart');
     },
     stop,
+    hurry: () => lameDuck.end(),
   };
 }
 
@@ -246,9 +263,9 @@ function listenUrl(app: App, host: string): string {
 }
 
 /** How code functions reach this server from the same machine. */
-function loopbackUrl(app: App): string {
-  const { port } = app.server.server.address() as AddressInfo;
-  return `http://localhost:${port}`;
+function loopbackUrl(app: App, port: number): string {
+  const address = app.server.server.address() as AddressInfo | null;
+  return `http://localhost:${address?.port ?? port}`;
 }
 
 async function drain(app: App, functions: Functions, windowMs: number, log: Log): Promise<void> {

@@ -7,6 +7,8 @@ import type { DatabaseState } from './database-readiness.ts';
 export type HealthState = {
   readonly phase: () => 'starting' | 'serving' | 'draining';
   readonly database: () => Promise<DatabaseState>;
+  /** Told of every question for `/ready`. */
+  readonly asked?: () => void;
   /** False when code functions cannot run at all; absent where there are none. */
   readonly functionsHealthy?: () => boolean;
 };
@@ -20,6 +22,7 @@ export function registerHealth(app: FastifyInstance, state: HealthState): void {
   });
 
   app.get('/ready', async (_request, reply) => {
+    state.asked?.();
     const obstacle = await obstacleTo(state);
     if (obstacle === undefined) return await reply.send({ status: 'ready' });
     return await reply.code(503).header('retry-after', '1').send({ status: obstacle });

@@ -115,7 +115,9 @@ export async function startBackendWorld(
       );
     },
     async close() {
-      await backend.stop();
+      const stopped = backend.stop();
+      backend.hurry();
+      await stopped;
       await owner.close();
       await database.drop();
       rmSync(directory, { recursive: true, force: true });

@@ -22,8 +22,15 @@ const SERVER = {
   maxLimit: 100,
   cors: { origins: [] },
   trustedProxies: undefined,
+  listenEarly: true,
 };
-const TIMEOUTS = { requestMs: 30_000, dbQueryMs: 10_000, uploadMs: 300_000, shutdownMs: 1_000 };
+const TIMEOUTS = {
+  requestMs: 30_000,
+  dbQueryMs: 10_000,
+  uploadMs: 300_000,
+  drainDelayMs: 0,
+  shutdownMs: 1_000,
+};
 
 export function aConfig(overrides: ConfigOverrides = {}): Config {
   const { server: { timeouts = {}, ...server } = {}, providers, auth, migrations, ...rest } = overrides;

@@ -1,4 +1,4 @@
-// A real svc process, started from the command line; waits for its `/ready`.
+// A real svc process, started from the command line; waits until it serves.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ export type SvcProcess = {
   readonly child: ChildProcess;
   /** Everything printed so far, both streams. */
   output(): string;
-  /** Milliseconds from the spawn to the first 200 of `/ready`. */
+  /** Milliseconds from the spawn to the first 200 of `/health`. */
   readonly readyInMs: number;
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 };
@@ -98,7 +98,8 @@ async function untilReady(url: string, child: ChildProcess, output: () => string
     if (child.exitCode !== null || child.signalCode !== null) {
       throw new Error(`svc ended before it was ready:\n${output()}`);
     }
-    const ready = await fetch(`${url}/ready`).then(
+    // Not `/ready`: who asks for it is taken for a balancer, for whom a stop waits.
+    const ready = await fetch(`${url}/health`).then(
       (response) => response.ok,
       () => false,
     );

@@ -20,8 +20,9 @@ server:
   max_limit: 100
   cors:
     origins: [https://shop.example.com, "http://localhost:5173"]
+  listen_early: true
   trusted_proxies: [10.0.0.0/8, loopback]
-  timeouts: { request: 30s, db_query: 10s, upload: 5m, shutdown: 30s }`,
+  timeouts: { request: 30s, db_query: 10s, upload: 5m, drain_delay: 5s, shutdown: 30s }`,
   providers: `
 providers:
   email:

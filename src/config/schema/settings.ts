@@ -1,6 +1,6 @@
 // Settings of the service itself. What a section becomes here is what the rest of the program reads.
 import { z } from 'zod';
-import { choice, count, duration, list, secret, section, size, text, timer } from './kinds.ts';
+import { choice, count, duration, flag, list, secret, section, size, text, timer } from './kinds.ts';
 
 export const project = section('About the project', {
   name: text('Display name').optional(),
@@ -49,20 +49,31 @@ export const server = section('HTTP server', {
       examples: [['10.0.0.0/8', '2001:db8::/32', 'loopback']],
     })
     .optional(),
+  listen_early: flag(
+    'Open the port before migrations, for the probes; `false` for balancers that only try to connect',
+    true,
+  ),
   timeouts: section('Deadlines', {
     request: timer('Deadline of a request', '30s'),
     db_query: timer('Deadline of a statement in the database', '10s'),
     upload: timer('Deadline of an upload', '5m'),
-    shutdown: timer('How long requests in flight get to end at shutdown', '30s'),
-  }).transform(({ request, db_query, upload, shutdown }) => ({
+    drain_delay: duration(
+      'How long the port stays open after `/ready` has turned 503 at shutdown, where somebody asks for it',
+      '5s',
+      { least: 0, most: 3_600_000 },
+    ),
+    shutdown: timer('How long requests in flight get to end after that', '30s'),
+  }).transform(({ request, db_query, upload, drain_delay, shutdown }) => ({
     requestMs: request,
     dbQueryMs: db_query,
     uploadMs: upload,
+    drainDelayMs: drain_delay,
     shutdownMs: shutdown,
   })),
-}).transform(({ max_body_size, max_response_size, max_limit, trusted_proxies, ...same }) => ({
+}).transform(({ max_body_size, max_response_size, max_limit, trusted_proxies, listen_early, ...same }) => ({
   ...same,
   trustedProxies: trusted_proxies,
+  listenEarly: listen_early,
   maxBodyBytes: max_body_size,
   maxResponseBytes: max_response_size,
   maxLimit: max_limit,
