@@ -640,6 +640,7 @@ test('absent keys have the defaults of the reference', () => {
     port: 8080,
     maxBodyBytes: 1024 ** 2,
     maxResponseBytes: 100 * 1024 ** 2,
+    maxInFlight: 1_000,
     maxLimit: 100,
     cors: { origins: [] },
     trustedProxies: undefined,
@@ -652,7 +653,7 @@ test('absent keys have the defaults of the reference', () => {
       shutdownMs: 30_000,
     },
   });
-  expect(config.database.pool).toEqual({ max: 20, min: 5, idleTimeoutMs: 300_000 });
+  expect(config.database.pool).toEqual({ max: 20, min: 5, idleTimeoutMs: 300_000, queue: 1_000 });
   expect(config.auth).toMatchObject({
     jwtExpirySeconds: 900,
     refreshTokenExpirySeconds: 604_800,

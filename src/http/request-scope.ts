@@ -1,9 +1,11 @@
 // What lives as long as one request: its id, its deadline, and the way to stop what it started.
+import { networkOf } from '../lib/ip-address.ts';
 import type { Cancellable } from '../postgres/pool/caller-pool.ts';
 import type { Abort } from '../problem/problem.ts';
 
 export class RequestScope implements Cancellable {
   readonly id: string;
+  readonly #address: string | undefined;
   /** The request was handed on to another route, which writes its line in the log. */
   handedOn = false;
   /** Where it stands in the list of requests under way. */
@@ -19,8 +21,15 @@ export class RequestScope implements Cancellable {
   #reason: Abort['reason'] | undefined;
   #controller: AbortController | undefined;
 
-  constructor(id: string) {
+  /** `address`: the client's. */
+  constructor(id: string, address?: string) {
     this.id = id;
+    this.#address = address;
+  }
+
+  /** Where the client is: its address, of IPv6 the network. Read only when something is scarce. */
+  get network(): string | undefined {
+    return this.#address === undefined ? undefined : networkOf(this.#address);
   }
 
   /** Why the request was given up, undefined while it is wanted. */
@@ -52,6 +61,8 @@ declare module 'fastify' {
     deadline?: 'request' | 'upload' | 'none' | undefined;
     /** The route writes the heads of its successes itself, `X-Request-Id` included. */
     writesHead?: boolean | undefined;
+    /** Served also when `server.max_in_flight` is reached. */
+    reserved?: boolean | undefined;
     /** Asked again and again by a page that is merely open: only what fails is worth a line. */
     routine?: boolean | undefined;
   }

@@ -38,6 +38,7 @@ async function stages<P extends Plan>(action: Action<P>, exchange: Exchange): Pr
   const { request, exposed, plans, reply } = exchange;
 
   const page = action.page(exchange);
+  if (action.payload) exchange.context.callers.assertRoom(exchange.caller, exchange.scope);
   const reading = action.payload?.(exchange);
   const payload = reading ? await reading : EMPTY_OBJECT;
 

@@ -15,6 +15,7 @@ import type { Feature, FeatureContext } from '../http/feature.ts';
 import { RequestScope } from '../http/request-scope.ts';
 import type { Log } from '../log/log.ts';
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
+import { overloaded } from '../problem/overloaded.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { corsHeaders, refuseEarly, toBody } from './early-refusal.ts';
 import { registerHealth, type HealthState } from './health.ts';
@@ -35,6 +36,8 @@ export type AppOptions = {
   readonly timeouts: () => Timeouts;
   /** Trusts no proxy when absent. */
   readonly clients?: ClientReader;
+  /** Most requests answered at once; default: any number. */
+  readonly maxInFlight?: () => number;
 };
 
 export type App = {
@@ -67,6 +70,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   const inFlight = new InFlight();
   const nextId = requestIds();
   const clients = options.clients ?? new ClientReader({ trusted: () => NONE, dev: options.context.dev, log });
+  const maxInFlight = options.maxInFlight ?? (() => Number.POSITIVE_INFINITY);
   const server = fastify({
     // Fastify's own request lines would repeat ours, and its limits would ignore the file.
     logController: new LogController({ disableRequestLogging: true }),
@@ -105,9 +109,9 @@ export async function createApp(options: AppOptions): Promise<App> {
   passBodyThrough(server);
 
   server.addHook('onRequest', (request, reply, done) => {
-    const scope = new RequestScope(request.id);
-    request.scope = scope;
     request.client = clients.read(request.raw);
+    const scope = new RequestScope(request.id, request.client.address);
+    request.scope = scope;
     inFlight.add(scope);
     const { config } = request.routeOptions;
     if (config.writesHead !== true) reply.raw.setHeader('X-Request-Id', request.id);
@@ -119,10 +123,11 @@ export async function createApp(options: AppOptions): Promise<App> {
       if (!reply.raw.writableFinished) scope.abort('client-gone');
     });
     if (applyCors(request, reply, options.cors())) return;
-    if (health.phase() === 'starting' && !PROBES.has(request.url)) {
-      return sendProblem(request, reply, STARTING);
-    }
-    done();
+    // As an error, so that it is answered in the dialect of the API that was asked.
+    if (PROBES.has(request.url)) done();
+    else if (health.phase() === 'starting') done(STARTING);
+    else if (inFlight.size > maxInFlight() && config.reserved !== true) done(overloaded());
+    else done();
   });
 
   const clock = setInterval(() => {

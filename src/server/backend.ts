@@ -168,6 +168,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
         dev: options.dev,
         log,
       }),
+      maxInFlight: () => current().server.maxInFlight,
     });
     // Open before the migration: a platform that waits for `/live` must not kill a long one. A port that the system
     // chooses is known only once it is open.

@@ -85,6 +85,8 @@ export async function openDatabases(
     maxReading: await maxReading(owners.owner),
     minIdle: pool.min,
     idleTimeoutMs: pool.idleTimeoutMs,
+    queue: pool.queue,
+    statementTimeoutMs: config.server.timeouts.dbQueryMs,
   });
   return {
     ...owners,

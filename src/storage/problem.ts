@@ -183,6 +183,9 @@ export const internalError = row(500, 'InternalError', 'Internal Server Error', 
   http: 500,
 });
 
+const storageBusy = ({ status, message, headers }: Problem): StorageProblem =>
+  new StorageProblem(status, 'SlowDown', message, { http: status, headers });
+
 /** Anything thrown, as the problem to send. A fault becomes a bare 500 and keeps its cause for the log. */
 export function toStorageProblem(error: unknown): StorageProblem {
   if (error instanceof StorageProblem) return error;
@@ -236,6 +239,7 @@ function statusOf(error: Error): unknown {
 
 function fromProblem(problem: Problem): StorageProblem {
   if (problem.code === 'pool_exhausted') return slowDown();
+  if (problem.code === 'overloaded') return storageBusy(problem);
   if (problem.code === 'body_too_large') return tooLarge(problem.message);
   const { code, status, headers } = problem;
   // A broken storage location is for the operator: the original message, which names it, goes to the log only.

@@ -19,6 +19,7 @@ const SERVER = {
   port: 0,
   maxBodyBytes: 1024 * 1024,
   maxResponseBytes: 100 * 1024 * 1024,
+  maxInFlight: 1_000,
   maxLimit: 100,
   cors: { origins: [] },
   trustedProxies: undefined,
@@ -37,7 +38,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
   return {
     expose: { relations: [], routines: [] },
     project: { name: 'test', description: undefined, cloudProjectId: undefined },
-    database: { pool: { max: 4, min: 0, idleTimeoutMs: 10_000 }, failoverWaitMs: 5_000 },
+    database: { pool: { max: 4, min: 0, idleTimeoutMs: 10_000, queue: 1_000 }, failoverWaitMs: 5_000 },
     server: { ...SERVER, ...defined(server), timeouts: { ...TIMEOUTS, ...defined(timeouts) } },
     providers: { email: undefined, storage: { type: 'local', path: undefined }, ...providers },
     auth: {

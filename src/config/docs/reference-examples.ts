@@ -10,13 +10,14 @@ project:
   cloud: { project_id: prj_123 }`,
   database: `
 database:
-  pool: { max: 20, min: 5, idle_timeout: 300s }
+  pool: { max: 20, min: 5, idle_timeout: 300s, queue: 1000 }
   failover_wait: 5s`,
   server: `
 server:
   port: "\${PORT:-8080}"
   max_body_size: 1MB
   max_response_size: 100MB
+  max_in_flight: 1000
   max_limit: 100
   cors:
     origins: [https://shop.example.com, "http://localhost:5173"]

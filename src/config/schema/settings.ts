@@ -10,15 +10,29 @@ export const project = section('About the project', {
   }),
 }).transform(({ name, description, cloud }) => ({ name, description, cloudProjectId: cloud.project_id }));
 
+/** Places in the queue for each connection. */
+const QUEUE_FOR_EACH = 50;
+
 export const database = section('Database access; the connection string is SVC_DATABASE_URL', {
   pool: section('Connection pool of each instance', {
     max: count('Most connections for requests', { absent: 20, least: 1, most: 10_000 }),
     min: count('Connections kept open when idle', { absent: 5, least: 0, most: 10_000 }),
     idle_timeout: timer('After this an idle connection above `min` is closed', '300s'),
-  }).transform(({ max, min, idle_timeout: idleTimeoutMs }) => ({
+    queue: z
+      .number()
+      .int('must be a whole number')
+      .min(1, 'must be at least 1')
+      .max(1_000_000, 'must be at most 1000000')
+      .meta({
+        description:
+          'Most requests that wait for a connection; one caller may hold half of them. Default: 50 for each connection of `max`',
+      })
+      .optional(),
+  }).transform(({ max, min, idle_timeout: idleTimeoutMs, queue = QUEUE_FOR_EACH * max }) => ({
     max,
     min,
     idleTimeoutMs,
+    queue,
   })),
   failover_wait: duration(
     'How long a request is held while the database cannot be reached, as in a failover; less than `server.timeouts.request`',
@@ -34,6 +48,10 @@ export const server = section('HTTP server', {
     'Largest answer of the data API; one that would be larger ends in an error',
     '100MB',
   ),
+  max_in_flight: count('Most requests of a process that are answered at once; more get 503', {
+    absent: 1_000,
+    least: 1,
+  }),
   max_limit: count('Accepted for compatibility; not enforced on REST queries', { absent: 100, least: 0 }),
   cors: section('Cross-origin access', {
     origins: list('Origins that browsers may call from; `["*"]` allows all', text('Origin'), [
@@ -70,14 +88,25 @@ export const server = section('HTTP server', {
     drainDelayMs: drain_delay,
     shutdownMs: shutdown,
   })),
-}).transform(({ max_body_size, max_response_size, max_limit, trusted_proxies, listen_early, ...same }) => ({
-  ...same,
-  trustedProxies: trusted_proxies,
-  listenEarly: listen_early,
-  maxBodyBytes: max_body_size,
-  maxResponseBytes: max_response_size,
-  maxLimit: max_limit,
-}));
+}).transform(
+  ({
+    max_body_size,
+    max_response_size,
+    max_in_flight,
+    max_limit,
+    trusted_proxies,
+    listen_early,
+    ...same
+  }) => ({
+    ...same,
+    trustedProxies: trusted_proxies,
+    listenEarly: listen_early,
+    maxInFlight: max_in_flight,
+    maxBodyBytes: max_body_size,
+    maxResponseBytes: max_response_size,
+    maxLimit: max_limit,
+  }),
+);
 
 const s3Store = z
   .strictObject({

@@ -6,6 +6,7 @@ import { mayHaveHappened, OutcomeUnknown, writeError } from '../pg-error.ts';
 import { abortOf, type Cancellable } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import type { PooledConnection } from './pooled-connection.ts';
+import type { Sharer } from './sharer.ts';
 import { type Sql, type SqlValue } from '../sql.ts';
 import { statementName } from '../statement-name.ts';
 import type { WireResult, WireStatement, WireValue } from '../wire/wire.ts';
@@ -20,6 +21,8 @@ export type CallerSettings = {
   readonly role: DatabaseRole;
   /** JSON text of the verified claims, `role` included. */
   readonly claims: string;
+  /** The signed-in user: whose turn it is when connections are short. */
+  readonly user?: Sharer['user'];
   /** Further settings, for example `['search_path', '"public"']`; names are written in code, never by callers. */
   readonly extra?: ReadonlyArray<readonly [name: string, value: string]> | undefined;
 };
@@ -87,12 +90,19 @@ export class CallerPool {
         isRepeatable: isPipelinable && repeatable,
         latency: latency ?? new LatencyEstimate(),
         cancellable,
+        sharer: caller,
         settle: (error, results) => {
           if (error) reject(readOnly || rollback ? error : writeError(error));
           else resolve(rollback ? results.slice(2, -2) : results.slice(1));
         },
       });
     });
+  }
+
+  /** Throws when the caller's statement would have to wait and has no place: known before its body is read. */
+  assertRoom(caller: CallerSettings, cancellable?: Cancellable): void {
+    const refusal = this.#connections.refusal(caller, cancellable);
+    if (refusal) throw refusal;
   }
 
   /**
@@ -105,7 +115,7 @@ export class CallerPool {
     options: Pick<RunOptions, 'readOnly' | 'rollback' | 'cancellable'> = {},
   ): Promise<T> {
     const { cancellable } = options;
-    const connection = await this.#connections.acquire(cancellable);
+    const connection = await this.#connections.acquire(cancellable, caller);
     if (cancellable) cancellable.cancel = () => connection.abandon();
     try {
       if (cancellable?.aborted) throw abortOf(cancellable);

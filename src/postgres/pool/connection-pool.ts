@@ -9,7 +9,9 @@ import type { OnSettled } from '../wire/wire.ts';
 import { abortOf, Job, type Cancellable, type JobOptions } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import { Attempt, PooledConnection } from './pooled-connection.ts';
-import { WaitQueue, type Waiting } from './wait-queue.ts';
+import { Admission } from './admission.ts';
+import { turnKey, type Sharer } from './sharer.ts';
+import { isBefore, WaitQueue, type Waiting } from './wait-queue.ts';
 
 export type ConnectionPoolOptions = ConnectionSettings & {
   /** Most connections open at once. */
@@ -21,6 +23,8 @@ export type ConnectionPoolOptions = ConnectionSettings & {
   readonly idleTimeoutMs: number;
   /** How long a request may wait for a free connection, in milliseconds. */
   readonly acquireTimeoutMs?: number | undefined;
+  /** Most requests that wait for a connection; of one caller half of them. Default: any number. */
+  readonly queue?: number | undefined;
   readonly onNotice?: ((message: string) => void) | undefined;
 };
 
@@ -43,6 +47,9 @@ const RECENT_ANSWER_MS = 2_000;
 /** With all connections busy, the database does not answer if no answer has come for this long. */
 const NO_ANSWER_MS = 5_000;
 
+/** Refusals for lack of time come at most this late. */
+const LEAST_WATCH_MS = 10;
+
 const poolExhausted = (): Problem =>
   new Problem('pool_exhausted', 504, 'Timed out acquiring connection from connection pool.', {
     hint: 'All database connections were busy. Raise database.pool.max or look for slow statements.',
@@ -55,6 +62,7 @@ export class ConnectionPool {
   readonly #idle: PooledConnection[] = [];
   readonly #waitingReads = new WaitQueue();
   readonly #waitingOthers = new WaitQueue();
+  readonly #admission: Admission;
   #opening = 0;
   #openingToRead = 0;
   #closed = false;
@@ -68,6 +76,7 @@ export class ConnectionPool {
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
     this.#maxReading = Math.min(options.maxReading ?? options.max, options.max);
+    this.#admission = new Admission(options.queue ?? Number.POSITIVE_INFINITY);
     this.#reaper = setInterval(() => this.#reap(), Math.min(options.idleTimeoutMs, 30_000));
     this.#reaper.unref();
     this.#busyTimer = setInterval(() => this.#checkBusy(), CHECK_BUSY_EVERY_MS);
@@ -88,8 +97,20 @@ export class ConnectionPool {
     this.#seek(this.#waitingFor(new Job(options)));
   }
 
+  /** The refusal of a request that would have to wait and has no place, or would time out there. */
+  refusal(sharer?: Sharer, cancellable?: Cancellable): Problem | undefined {
+    const waiting = this.#waiting;
+    if (waiting === 0) return undefined;
+    const now = performance.now();
+    const key = turnKey(sharer, cancellable);
+    const patienceMs = Math.min(this.#patienceMs, (cancellable?.endsAt ?? Number.POSITIVE_INFINITY) - now);
+    const own = this.#waitingReads.heldBy(key) + this.#waitingOthers.heldBy(key);
+    const before = (): number => this.#waitingReads.before(key) + this.#waitingOthers.before(key);
+    return this.#admission.refusal({ waiting, own, before, running: this.#all.length, patienceMs }, now);
+  }
+
   /** A connection for one caller's exclusive use, until `release`. */
-  acquire(cancellable?: Cancellable): Promise<PooledConnection> {
+  acquire(cancellable?: Cancellable, sharer?: Sharer): Promise<PooledConnection> {
     return new Promise((grant, refuse) => {
       if (cancellable?.aborted) {
         refuse(abortOf(cancellable));
@@ -97,6 +118,8 @@ export class ConnectionPool {
       }
       const waiting: Waiting = {
         job: undefined,
+        sharer,
+        cancellable,
         isAbandoned: false,
         until: this.#deadline(),
         grant: (connection) => (waiting.isAbandoned ? this.#giveBack(connection) : grant(connection)),
@@ -105,6 +128,7 @@ export class ConnectionPool {
       if (cancellable) {
         cancellable.cancel = () => {
           waiting.isAbandoned = true;
+          this.#waitingOthers.remove(waiting);
           refuse(abortOf(cancellable));
         };
       }
@@ -183,13 +207,19 @@ export class ConnectionPool {
     this.#waitingOthers.refuseAll(poolClosed);
   }
 
+  get #patienceMs(): number {
+    return this.#options.acquireTimeoutMs ?? 10_000;
+  }
+
   #deadline(): number {
-    return performance.now() + (this.#options.acquireTimeoutMs ?? 10_000);
+    return performance.now() + this.#patienceMs;
   }
 
   #waitingFor(job: Job): Waiting {
     return {
       job,
+      sharer: job.sharer,
+      cancellable: job.cancellable,
       until: this.#deadline(),
       grant: (connection) => this.#start(job, connection),
       refuse: (error) => {
@@ -205,14 +235,27 @@ export class ConnectionPool {
     }
     const isRead = waiting.job?.isRead === true;
     if (isRead ? this.#serveRead(waiting) : this.#serve(waiting)) return;
-    (isRead ? this.#waitingReads : this.#waitingOthers).push(waiting);
+    this.#queue(waiting, isRead ? this.#waitingReads : this.#waitingOthers);
     this.#watchWaiting();
     if (isRead) this.#watchReads();
   }
 
+  #queue(waiting: Waiting, queue: WaitQueue): void {
+    const { job } = waiting;
+    // What was begun once, and what is tried a second time, has been admitted.
+    const refusal = job && job.attempts > 0 ? undefined : this.refusal(waiting.sharer, waiting.cancellable);
+    if (refusal) {
+      waiting.refuse(refusal);
+      return;
+    }
+    if (this.#waiting === 0) this.#admission.queued(performance.now());
+    queue.push(waiting);
+    if (job) job.leaveQueue = () => queue.remove(waiting);
+  }
+
   /** Pipelined where it may not have a connection of its own. */
   #serveRead(waiting: Waiting): boolean {
-    // Those that have waited longer come first.
+    // Those that wait come first.
     if (this.#waitingReads.first) return false;
     if (this.#mayRead() && this.#serve(waiting)) return true;
     const connection =
@@ -285,6 +328,7 @@ export class ConnectionPool {
     const { job, connection, startedAt, isFirst } = attempt;
     connection.remove(attempt);
     job.ended(attempt);
+    this.#admission.ended();
     if (startedAt > 0 && connection.wire.usable) {
       this.#answeredAt = performance.now();
       job.latency.record(this.#answeredAt - startedAt, isFirst);
@@ -402,7 +446,7 @@ export class ConnectionPool {
     }
   }
 
-  /** The longest waiting among those that may run now. */
+  /** Whose turn it is among those that may run now. */
   #nextWaiting(): Waiting | undefined {
     const other = this.#waitingOthers.first;
     const read = this.#waitingReads.first;
@@ -413,8 +457,8 @@ export class ConnectionPool {
   /** One timer for all that wait: hardly any of them times out. */
   #watchWaiting(): void {
     if (this.#waitingTimer) return;
-    const ends = [this.#waitingReads.first, this.#waitingOthers.first].flatMap((one) => one?.until ?? []);
-    if (ends.length === 0) return;
+    const ends = Math.min(this.#waitingReads.timesOutAt, this.#waitingOthers.timesOutAt);
+    if (ends === Number.POSITIVE_INFINITY) return;
     this.#waitingTimer = setTimeout(
       () => {
         this.#waitingTimer = undefined;
@@ -423,7 +467,7 @@ export class ConnectionPool {
         this.#waitingOthers.refuseUntil(now, poolExhausted);
         this.#watchWaiting();
       },
-      Math.max(1, Math.min(...ends) - performance.now()),
+      Math.max(LEAST_WATCH_MS, ends - performance.now()),
     );
   }
 
@@ -475,11 +519,6 @@ export class ConnectionPool {
  */
 function maxDepth({ latency }: Job): number {
   return latency.longMean > SLOWER_MS ? MAX_DEPTH_OF_SLOWER : MAX_PIPELINE_DEPTH;
-}
-
-/** All wait equally long, so the order of time-outs is the order of arrival. */
-function isBefore(one: Waiting | undefined, other: Waiting): boolean {
-  return one !== undefined && one.until < other.until;
 }
 
 /** The server did not report how its work ended: whether a write was done is unknown. */

@@ -2,13 +2,16 @@
 import { Abort } from '../../problem/problem.ts';
 import type { OnSettled, WireStatement } from '../wire/wire.ts';
 import type { LatencyEstimate } from './latency-estimate.ts';
+import type { Origin, Sharer } from './sharer.ts';
 
 /** Through this, whoever watches the client's socket and the deadline cancels a statement. */
-export type Cancellable = {
+export type Cancellable = Origin & {
   /** Ends the wait for a connection, or the running statement. */
   cancel: (() => void) | undefined;
   /** Why the result is no longer wanted; such a statement is not started. */
   readonly aborted?: Abort['reason'] | undefined;
+  /** `performance.now()` at which the result is no longer wanted. */
+  readonly endsAt?: number | undefined;
 };
 
 export function abortOf(cancellable: Cancellable | undefined): Abort {
@@ -18,7 +21,7 @@ export function abortOf(cancellable: Cancellable | undefined): Abort {
 type Caller = { readonly cancellable: Cancellable | undefined; readonly settle: OnSettled };
 
 export type JobOptions = Pick<Job, 'statements' | 'isRead' | 'isPipelinable' | 'isRepeatable' | 'latency'> &
-  Caller;
+  Caller & { readonly sharer?: Sharer | undefined };
 
 export class Job {
   readonly statements: readonly WireStatement[];
@@ -28,6 +31,9 @@ export class Job {
   /** A pipelinable read with one answer at a time: one run may answer all callers that wait for it (single-flight). */
   readonly isRepeatable: boolean;
   readonly latency: LatencyEstimate;
+  /** Whose turn it takes while it waits: the first caller's. */
+  readonly sharer: Sharer | undefined;
+  readonly cancellable: Cancellable | undefined;
   /** More than one after single-flight. */
   #callers: Caller[];
   /** Attempts that have not ended: two for a hedged read. */
@@ -38,6 +44,8 @@ export class Job {
   #isAbandoned = false;
   /** Sent without statement names, after a name turned out not to last on its session. */
   isNameless = false;
+  /** Gives up its place in the queue, while it has one. */
+  leaveQueue: (() => void) | undefined;
   /** Where `SingleFlight` keeps it while it waits. */
   slot = -1;
 
@@ -47,6 +55,8 @@ export class Job {
     this.isPipelinable = options.isPipelinable;
     this.isRepeatable = options.isRepeatable;
     this.latency = options.latency;
+    this.sharer = options.sharer;
+    this.cancellable = options.cancellable;
     this.#callers = [options];
     this.#watch(options);
   }
@@ -95,6 +105,7 @@ export class Job {
     const { cancellable } = caller;
     if (this.#callers.length === 1) {
       this.#isAbandoned = true;
+      this.leaveQueue?.();
       for (const attempt of this.#running) attempt.cancel();
       if (!this.isRunning) this.settle(abortOf(cancellable), []);
       return;

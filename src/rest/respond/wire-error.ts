@@ -84,6 +84,7 @@ export function sendFault(reply: FastifyReply, error: unknown, id: string, log: 
 const OWN_CODE_OF: Readonly<Record<string, string>> = {
   body_too_large: 'SVC101',
   pool_exhausted: 'PGRST003',
+  overloaded: 'SVC120',
 };
 
 /** Problems from shared code, with the codes that this API uses for them. */
