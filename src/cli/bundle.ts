@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { editText } from '../config/edit/edit.ts';
+import { makeStamp, STAMP_PATH, writeStamp } from '../deploy/build-stamp.ts';
 import { buildBundle } from '../functions/sources/bundle.ts';
 import { storeBundle } from '../functions/sources/bundle-store.ts';
 import { createLog } from '../log/log.ts';
@@ -55,6 +56,9 @@ async function bundle(options: BundleCommandOptions, terminal: Terminal): Promis
     const text = readFileSync(file, 'utf8');
     writeFileSync(file, editText(text, [{ kind: 'set', path: ['functions_bundle'], value: pointer }]));
     terminal.print(`  functions_bundle written to ${source}`);
+    // What goes with this bundle is meant to be deployed now.
+    await writeStamp(directory, await makeStamp(directory));
+    terminal.print(`  ${STAMP_PATH} written beside it`);
   } finally {
     await built.close();
   }

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { editText } from '../config/edit/edit.ts';
 import { DeployClient } from '../deploy/api.ts';
+import { makeStamp } from '../deploy/build-stamp.ts';
 import { Receiver } from '../deploy/receiver.ts';
 import { archiveSources } from '../deploy/source-archive.ts';
 import { createLog } from '../log/log.ts';
@@ -54,6 +55,7 @@ async function deploy(options: { config?: string; to?: string }, terminal: Termi
     config,
     directory,
     files.filter((file) => resolve(file) !== main),
+    await makeStamp(directory),
   );
   try {
     let projectId = config.project.cloudProjectId;

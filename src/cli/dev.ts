@@ -78,7 +78,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
         following: {
           variables: () => readModeVariables(project.config.source.directory, 'development', process.env),
           strict: options.strict,
-          policy: DEV_POLICY,
+          policy: () => DEV_POLICY,
         },
       },
       migrate: migrator({ mode: 'dev', instance: instanceName(), log, terminal }),

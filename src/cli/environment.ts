@@ -4,6 +4,7 @@ import { InvalidArgumentError } from 'commander';
 import type { Config } from '../config/config.ts';
 import { isAddressEntry, isEverything } from '../lib/ip-address.ts';
 import { checkApiKeys, type ApiKeys } from '../identity/api-key.ts';
+import { parseSequence } from '../deploy/deploy-number.ts';
 import { databaseAddresses, type DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { Problem } from '../problem/problem.ts';
 import { CommandFailure, EXIT, failure, renderProblem } from './exit.ts';
@@ -19,6 +20,13 @@ export function parsePort(text: string): number {
     throw new InvalidArgumentError(`expected a number from 0 to ${HIGHEST_PORT}.`);
   }
   return port;
+}
+
+/** For commander: the number of a deployment. */
+export function parseDeploySeq(text: string): number {
+  const number = parseSequence(text);
+  if (number === undefined) throw new InvalidArgumentError('expected a whole number.');
+  return number;
 }
 
 /** `--port`, then SVC_PORT, then `server.port`. */

@@ -11,6 +11,7 @@ import { initCommand } from './init.ts';
 import { migrateCommand } from './migrate/migrate.ts';
 import { schemaCommand } from './schema.ts';
 import { serveCommand } from './serve.ts';
+import { stampCommand } from './stamp.ts';
 import { typesCommand } from './types.ts';
 import { validateCommand } from './validate.ts';
 import { keysCommand } from './keys.ts';
@@ -51,6 +52,7 @@ function program(out: Terminal): Command {
     schemaCommand(out),
     functionsCommand(out),
     bundleCommand(out),
+    stampCommand(out),
     deployCommand(out),
     receiveCommand(out),
   ]) {

@@ -1,23 +1,31 @@
 // How `dev` and `serve` bring the database in line with the file: the engine of `svc migrate`, with the policy of each.
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
-import { DEV_POLICY, SERVE_POLICY } from '../migrate/apply/policy.ts';
+import type { Source } from '../config/read/source.ts';
+import { DEV_POLICY, type MigrationPolicy } from '../migrate/apply/policy.ts';
 import { checkPending } from '../migrate/commands/plan.ts';
 import { stepLine } from '../migrate/commands/render.ts';
 import { migrate } from '../migrate/migrate.ts';
 import { finishBackground } from '../migrate/commands/finish-background.ts';
+import { toModel } from '../migrate/schema/declared.ts';
+import { hashModel } from '../migrate/state/applied-state.ts';
+import { supersededReport, type Superseded } from '../migrate/state/superseded.ts';
+import { readSuperseded, SupersededWatch } from '../migrate/commands/superseded-watch.ts';
 import { renderProblems } from '../migrate/problem.ts';
 import type { Step } from '../migrate/plan/step.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { CommandFailure, EXIT } from './exit.ts';
+import { CommandFailure, EXIT, failure } from './exit.ts';
 import type { Terminal } from './terminal.ts';
 
 export type MigratorOptions = {
   /** `check` changes nothing and logs what is pending. */
   readonly mode: 'dev' | 'apply' | 'check';
   readonly instance: string;
-  /** Grows with every deployment, so that a restarted older instance does not migrate backwards. */
-  readonly deploySeq?: number | undefined;
+  /** Which files may be applied over which; asked again for every file. */
+  readonly fence?: ((source: Source) => Partial<MigrationPolicy>) | undefined;
+  readonly watch?: SupersededWatch | undefined;
+  /** A file that another one has replaced: the database is served as it is, or the start ends. */
+  readonly superseded?: 'serve' | 'refuse' | undefined;
   readonly log: Log;
   readonly terminal: Terminal;
 };
@@ -27,14 +35,20 @@ const MOST_LINES = 15;
 
 export type Migrator = (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
 
-export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorOptions): Migrator {
+export function migrator(options: MigratorOptions): Migrator {
+  const { mode, instance, fence, watch = new SupersededWatch(), log, terminal } = options;
   let replaced = new AbortController();
+  /** Hash of the file that the database follows because of us. */
+  let served: string | null = null;
   return async (owner, config, signal) => {
-    const options = { owner, config, instance, log, signal };
+    const policy: Partial<MigrationPolicy> =
+      mode === 'dev' ? DEV_POLICY : { ...fence?.(config.source), replaces: served };
+    const migration = { owner, config, instance, log, signal, policy };
     if (mode === 'check') {
-      const pending = await checkPending(options);
-      if (pending.kind === 'superseded')
-        log.warn('this file was replaced by a newer one; serving the database as it is');
+      const pending = await checkPending(migration);
+      if (pending.kind === 'superseded') return reportSuperseded(pending.superseded, pending.words);
+      watch.clear();
+      if (pending.kind === 'in-sync') served = hashModel(toModel(config));
       if (pending.kind === 'pending') {
         log.warn(
           { pending: pending.words, problems: renderProblems(pending.problems) },
@@ -43,8 +57,6 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
       }
       return;
     }
-    const policy = { ...(mode === 'dev' ? DEV_POLICY : SERVE_POLICY), deploySeq: deploySeq ?? null };
-    const migration = { ...options, policy };
     const outcome = await migrate(migration);
     // Under `dev` no other instance runs, and the next change of the file migrates anyway.
     if (mode === 'apply' && outcome.kind !== 'refused') {
@@ -52,6 +64,14 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
       replaced.abort();
       replaced = new AbortController();
       void finishBackground(outcome, { ...migration, signal: AbortSignal.any([signal, replaced.signal]) });
+    }
+    if (outcome.kind === 'superseded') {
+      const pending = await checkPending(migration);
+      return reportSuperseded(outcome.superseded, pending.kind === 'in-sync' ? [] : pending.words);
+    }
+    if (outcome.kind !== 'refused') {
+      watch.clear();
+      served = outcome.schemaHash;
     }
     switch (outcome.kind) {
       case 'unchanged':
@@ -65,11 +85,6 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
           { run: outcome.runId, steps: outcome.plan.steps.length, schema: outcome.schemaHash.slice(0, 8) },
           'migrated',
         );
-      case 'superseded':
-        return log.warn(
-          { replacedAt: outcome.replacedAt },
-          'this file was replaced by a newer one; serving without migrating',
-        );
       case 'refused':
         throw new CommandFailure(
           EXIT.problem,
@@ -79,6 +94,15 @@ export function migrator({ mode, instance, deploySeq, log, terminal }: MigratorO
               : 'The change was refused, and nothing in the database was changed.'
           }`,
         );
+    }
+
+    function reportSuperseded(superseded: Superseded, words: readonly string[]): void {
+      const report = supersededReport(superseded, words);
+      if (options.superseded === 'refuse') {
+        const { message, hint, differs } = report;
+        throw failure(EXIT.problem, [message, ...differs].join('\n  '), hint);
+      }
+      watch.found(report, () => readSuperseded(owner, config, policy), { log, signal });
     }
   };
 }

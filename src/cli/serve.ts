@@ -1,22 +1,25 @@
 // `svc serve`: the same file in production. Refuses to start without keys; changes the database only with
 // `--migrate`.
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import type { DashboardMode } from '../dashboard-api/contract.ts';
 import { readModeVariables } from '../config/read/env-file.ts';
+import type { Source } from '../config/read/source.ts';
+import { fencePolicy } from '../deploy/deploy-number.ts';
 import { freeStartupMemory } from '../lib/free-startup-memory.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
-import { SERVE_POLICY } from '../migrate/apply/policy.ts';
+import { SERVE_POLICY, type MigrationPolicy } from '../migrate/apply/policy.ts';
+import { SupersededWatch } from '../migrate/commands/superseded-watch.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import {
   listenPort,
+  parseDeploySeq,
   parsePort,
   publicBaseUrl,
   requireDatabase,
   trustedProxies,
   requireKeys,
-  type Environment,
 } from './environment.ts';
 import { explain } from './exit.ts';
 import { migrator } from './migrator.ts';
@@ -32,6 +35,8 @@ type ServeOptions = {
   strict?: boolean;
   dashboard: DashboardMode | 'off';
   deploySeq?: number;
+  allowRollback?: boolean;
+  superseded: 'serve' | 'refuse';
   untilStdinEnds?: boolean;
 };
 
@@ -47,7 +52,16 @@ export function serveCommand(terminal: Terminal): Command {
       .option(
         '--deploy-seq <number>',
         'number of this deployment; one that is lower than the last does not migrate',
-        parseSequence,
+        parseDeploySeq,
+      )
+      .option('--allow-rollback', 'apply this file even if a newer one has replaced it')
+      .addOption(
+        new Option(
+          '--superseded <what>',
+          'when a newer file has replaced this one: serve the database as it is, or refuse to start',
+        )
+          .choices(['serve', 'refuse'])
+          .default('serve'),
       )
       .addOption(
         new Option(
@@ -74,7 +88,12 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
   const { env, config } = project;
   const keys = requireKeys(env);
   const database = requireDatabase(env);
-  const deploySeq = options.deploySeq ?? sequenceOf(env);
+  const { deploySeq, allowRollback } = options;
+  const fence = (source: Source): Partial<MigrationPolicy> => ({
+    ...SERVE_POLICY,
+    ...fencePolicy(source, { deploySeq, allowRollback, env }),
+  });
+  const watch = new SupersededWatch();
   const reloads = new SerialQueue();
   // One at a time: a slow read must not bring an older file back.
   const reload = (): Promise<void> =>
@@ -89,10 +108,11 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
       : {
           mode: options.dashboard,
           recentLines: new RecentLines(),
+          superseded: () => watch.report,
           following: {
             variables: () => readModeVariables(config.source.directory, 'production', process.env),
             strict: options.strict,
-            policy: { ...SERVE_POLICY, deploySeq: deploySeq ?? null },
+            policy: fence,
             reload,
           },
         };
@@ -112,10 +132,13 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
     migrate: migrator({
       mode: options.migrate ? 'apply' : 'check',
       instance: instanceName(),
-      deploySeq,
+      fence,
+      watch,
+      superseded: options.superseded,
       log,
       terminal,
     }),
+    superseded: () => watch.report,
   });
   log.info({ url: backend.url, config: project.source, dashboard: options.dashboard }, 'serving');
   freeStartupMemory();
@@ -133,14 +156,4 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
       'the new configuration was refused; the last good one is still being served',
     );
   }
-}
-
-function parseSequence(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
-  return Number(text);
-}
-
-function sequenceOf(env: Environment): number | undefined {
-  const text = env['SVC_DEPLOY_SEQ'];
-  return text ? parseSequence(text) : undefined;
 }

@@ -30,6 +30,8 @@ export type Session = {
   csrf: string;
   /** Null until signed in. */
   project: { name: string; dev: boolean } | null;
+  /** Why the database follows another file than this instance; null while it does not, and until signed in. */
+  superseded: { message: string; hint: string; differs: readonly string[] } | null;
 };
 
 /** `GET /overview` */

@@ -1,9 +1,11 @@
 // What the routes under /dashboard/api work with.
+import type { Source } from '../config/read/source.ts';
 import type { Variables } from '../config/read/interpolate.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { FeatureContext } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
 import type { MigrationPolicy } from '../migrate/apply/policy.ts';
+import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
 import type { RecentLines } from '../log/recent-lines.ts';
 import type { DashboardMode } from './contract.ts';
 
@@ -16,6 +18,8 @@ export type DashboardSettings = {
   /** Folder of the built page; by default the one in this package. */
   readonly pageDirectory?: string | undefined;
   readonly following?: Following | undefined;
+  /** Why the database follows another file than this one, if it does. */
+  readonly superseded?: (() => SupersededReport | undefined) | undefined;
 };
 
 /** How the service reloads svc.yaml, so that a change is checked here as the reload will check it. */
@@ -25,7 +29,7 @@ type Following = {
   /** `--strict`. */
   readonly strict?: boolean | undefined;
   /** Policy of a reload's migration. */
-  readonly policy?: Partial<MigrationPolicy> | undefined;
+  readonly policy?: ((source: Source) => Partial<MigrationPolicy>) | undefined;
   /** Reloads the file; throws if it is refused. Absent under `svc dev`, where a watcher reloads. */
   readonly reload?: (() => Promise<void>) | undefined;
 };

@@ -80,7 +80,7 @@ export class Deployment {
     const { live, store } = this.#options;
     await this.#release.build(archive);
     this.#enter('starting', 'starting the release beside the live one');
-    await this.#release.start();
+    await this.#release.start('refuse');
     live.release = this.#release;
     this.#enter('watching', 'ready; it receives the traffic now');
     await this.#watch();

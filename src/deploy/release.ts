@@ -6,6 +6,7 @@ import { createReadStream, existsSync, readFileSync, writeFileSync } from 'node:
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { makeStamp, readStamp, writeStamp } from './build-stamp.ts';
 import { freePort } from '../lib/free-port.ts';
 import { editText } from '../config/edit/edit.ts';
 import { loadConfig } from '../config/load.ts';
@@ -74,6 +75,8 @@ export class Release {
         details: renderMistakes(loaded.mistakes, { file: 'svc.yaml', text, color: false }),
       });
     }
+    // An older client sends none.
+    if (!readStamp(directory)) await writeStamp(directory, await makeStamp(directory));
     const { functions, providers } = loaded.config;
     if (functions.length === 0) return;
     const { length } = functions;
@@ -88,9 +91,14 @@ export class Release {
     }
   }
 
-  /** Starts it and waits until it is ready. If it throws, nothing is left running. */
-  async start(): Promise<void> {
-    const { directory, env, launcher, onOutput, onExit } = this.#options;
+  /**
+   * Starts it and waits until it is ready. If it throws, nothing is left running. A release whose file is not applied
+   * because a newer one was is no success of a deployment; as the live one of a server that starts again it serves on.
+   */
+  async start(superseded: 'refuse' | 'serve' = 'serve'): Promise<void> {
+    const { directory, launcher, onOutput, onExit } = this.#options;
+    // A number that is the same for every release orders none of them.
+    const { SVC_DEPLOY_SEQ: _number, ...env } = this.#options.env;
     this.port = await freePort();
     this.#output = '';
     const child = spawn(
@@ -99,6 +107,8 @@ export class Release {
         launcher,
         'serve',
         '--migrate',
+        '--superseded',
+        superseded,
         '--config',
         join(directory, 'svc.yaml'),
         '--host',
@@ -108,7 +118,7 @@ export class Release {
         // Even a killed receiver closes the pipe; without it the release would be unreachable.
         '--until-stdin-ends',
       ],
-      { cwd: directory, env: { ...env }, stdio: ['pipe', 'pipe', 'pipe'] },
+      { cwd: directory, env, stdio: ['pipe', 'pipe', 'pipe'] },
     );
     this.#child = child;
     child.once('exit', onExit);

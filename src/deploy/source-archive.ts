@@ -7,6 +7,7 @@ import { Problem } from '../problem/problem.ts';
 import type { ArchiveEntry } from '../functions/sources/archive.ts';
 import { listSources, writeArchive, type BuiltBundle } from '../functions/sources/bundle.ts';
 import { checkFunctions } from '../functions/sources/check.ts';
+import { renderStamp, STAMP_PATH, type BuildStamp } from './build-stamp.ts';
 import { requireLockfile } from '../functions/sources/install.ts';
 
 export type SourceArchive = Pick<BuiltBundle, 'sha256' | 'bytes' | 'close'> & {
@@ -19,6 +20,7 @@ export async function archiveSources(
   config: Config,
   directory: string,
   files: readonly string[],
+  stamp: BuildStamp,
 ): Promise<SourceArchive> {
   const entries = new Map<string, ArchiveEntry>();
   if (config.functions.length > 0) {
@@ -37,6 +39,7 @@ export async function archiveSources(
   }
   // Unsubstituted: the server uses its own values for variables.
   entries.set('svc.yaml', { path: 'svc.yaml', content: Buffer.from(config.source.text) });
+  entries.set(STAMP_PATH, { path: STAMP_PATH, content: Buffer.from(renderStamp(stamp)) });
   const folder = await mkdtemp(join(tmpdir(), 'svc-deploy-'));
   const file = join(folder, 'sources.tgz');
   const written = await writeArchive(file, [...entries.values()]);

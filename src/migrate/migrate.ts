@@ -23,12 +23,14 @@ import {
   writeAppliedState,
 } from './state/applied-state.ts';
 import { settleObjects, writeObjects } from './state/managed-objects.ts';
-import { finishRun, isSuperseded, readFencingToken, recordSteps, startRun } from './state/runs.ts';
+import { type Fence, isSeqNews, readFence, readNewestSeq } from './state/fence.ts';
+import { finishRun, recordSteps, startRun } from './state/runs.ts';
 import { readLive } from './schema/read-live.ts';
 import type { SchemaModel } from './schema/model.ts';
 import { makePlan, type MigrationPlan } from './make-plan.ts';
 import { MigrationRefused, placed, type MigrationProblem } from './problem.ts';
 import { MigrationLock, pause } from './locks.ts';
+import { type Superseded, supersededFile } from './state/superseded.ts';
 
 export type MigrationOutcome =
   | { readonly kind: 'unchanged'; readonly schemaHash: string; readonly plan: MigrationPlan | null }
@@ -50,12 +52,7 @@ export type MigrationOutcome =
       /** Refused on its way: what was done before stays, and the next run goes on from there. */
       readonly begun: boolean;
     }
-  | {
-      readonly kind: 'superseded';
-      readonly schemaHash: string;
-      readonly by: string;
-      readonly replacedAt: Date | null;
-    };
+  | { readonly kind: 'superseded'; readonly schemaHash: string; readonly superseded: Superseded };
 
 export type MigrateOptions = {
   readonly owner: OwnerDatabase;
@@ -89,13 +86,21 @@ export async function migrateModel(
 ): Promise<MigrationOutcome> {
   const { owner, config } = options;
   const schemaHash = hashModel(model);
-  const isDone = await owner.session(async (session) => {
-    await refusePooler(session);
-    return isInSync(session, model);
-  });
-  if (isDone) return { kind: 'unchanged', schemaHash, plan: null };
   const policy = policyOf(config.migrations, options.policy);
-  return owner.session((session) => migrateAlone(session, { model, locate, options, policy, schemaHash }));
+  const work: Work = { model, locate, options, policy, schemaHash };
+  const done = await owner.session(async (session) => {
+    await refusePooler(session);
+    return isDone(session, work);
+  });
+  if (done) return { kind: 'unchanged', schemaHash, plan: null };
+  return owner.session((session) => migrateAlone(session, work));
+}
+
+/** The database follows this file, and the history knows the number of this deployment. */
+async function isDone(session: Queryable, { model, policy }: Work): Promise<boolean> {
+  if (!(await isInSync(session, model))) return false;
+  if (policy.deploySeq === null) return true;
+  return !isSeqNews({ newestSeq: await readNewestSeq(session) }, policy.deploySeq);
 }
 
 /** A pooler that hands out another session for every transaction loses the lock that makes this safe. */
@@ -124,25 +129,28 @@ async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOu
   if (!lock) work.options.log.info('another instance is migrating; waiting for it');
   while (!lock) {
     await pause();
-    if (await isInSync(session, model)) return unchanged;
+    if (await isDone(session, work)) return unchanged;
     lock = await MigrationLock.try(session, 'migrate');
   }
   try {
-    if (await isInSync(session, model)) return unchanged;
-    const fencing = await readFencingToken(session, schemaHash);
-    if (isSuperseded(fencing, schemaHash, policy))
-      return { kind: 'superseded', schemaHash, by: fencing.current ?? '', replacedAt: fencing.replacedAt };
+    const fence = await readFence(session, schemaHash);
+    if (await isInSync(session, model)) {
+      if (isSeqNews(fence, policy.deploySeq)) await recordRun(session, work, schemaHash);
+      return unchanged;
+    }
+    const superseded = supersededFile(fence, schemaHash, policy);
+    if (superseded) return { kind: 'superseded', schemaHash, superseded };
     const since = performance.now();
     let background = await MigrationLock.try(session, 'migrateBackground');
     while (!background) {
       // Held for long: an instance runs the long steps. If they are of this very file, nothing is left to do here.
-      if (fencing.isNewest && performance.now() - since > DEAD_SESSION_MS)
+      if (fence.isNewest && performance.now() - since > DEAD_SESSION_MS)
         return { kind: 'elsewhere', schemaHash };
       await pause();
       background = await MigrationLock.try(session, 'migrateBackground');
     }
     try {
-      return await planAndApply(session, work, background);
+      return await planAndApply(session, work, background, fence);
     } finally {
       await background.release();
     }
@@ -157,6 +165,7 @@ async function planAndApply(
   session: Queryable,
   work: Work,
   background: MigrationLock,
+  fence: Fence,
 ): Promise<MigrationOutcome> {
   const { model, schemaHash, locate, policy } = work;
   const { log } = work.options;
@@ -172,7 +181,7 @@ async function planAndApply(
     log.warn({ code, at: locate(at) ?? at }, `${message}. ${hint ?? ''}`);
   if (plan.problems.length > 0) return refused(work, plan, plan.problems, false);
   if (plan.steps.length > 0) return apply(session, work, plan, background);
-  await recordUnchanged(session, work, plan, state);
+  await recordUnchanged(session, work, plan, state, fence);
   return { kind: 'unchanged', schemaHash, plan };
 }
 
@@ -191,24 +200,29 @@ async function recordUnchanged(
   work: Work,
   plan: MigrationPlan,
   state: AppliedState | null,
+  fence: Fence,
 ): Promise<void> {
-  let runId = '0';
-  if (state?.schemaHash !== work.schemaHash) {
-    runId = await beginRun(session, work, plan);
-    await finishRun(session, runId, 'done', null);
-  }
+  const isNews = state?.schemaHash !== work.schemaHash || isSeqNews(fence, work.policy.deploySeq);
+  const runId = isNews ? await recordRun(session, work, plan.parentHash) : '0';
   await inTransaction(session, {}, () => writeObjects(session, runId, plan.writes, plan.forgotten));
   await recordState(session, work, plan, plan.catalogFingerprint, true);
+}
+
+/** A run without steps. */
+async function recordRun(session: Queryable, work: Work, parentHash: string | null): Promise<string> {
+  const runId = await beginRun(session, work, parentHash);
+  await finishRun(session, runId, 'done', null);
+  return runId;
 }
 
 async function beginRun(
   session: Queryable,
   { policy, schemaHash, model, options }: Work,
-  plan: MigrationPlan,
+  parentHash: string | null,
 ): Promise<string> {
   return startRun(session, {
     kind: policy.kind,
-    parentHash: plan.parentHash,
+    parentHash,
     schemaHash,
     deploySeq: policy.deploySeq,
     model,
@@ -224,7 +238,7 @@ async function apply(
 ): Promise<MigrationOutcome> {
   const { model, schemaHash, policy, options } = work;
   const { log, onStatement } = options;
-  const runId = await beginRun(session, work, plan);
+  const runId = await beginRun(session, work, plan.parentHash);
   await recordSteps(session, runId, plan.steps);
   const settings: ExecuteSettings = {
     ...policy,

@@ -14,6 +14,7 @@ import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
 import type { Log } from '../log/log.ts';
+import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
 import { SCHEMA_CHANNEL } from '../migrate/state/applied-state.ts';
 import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { DatabaseClock } from '../postgres/database-clock.ts';
@@ -49,6 +50,8 @@ export type BackendOptions = {
   /** Public base URL, for links that are mailed or registered elsewhere. */
   readonly baseUrl?: string | ((config: Config) => string | undefined) | undefined;
   readonly dashboard?: DashboardOptions | undefined;
+  /** Why the database follows another file than this one, if it does. */
+  readonly superseded?: (() => SupersededReport | undefined) | undefined;
   /** Makes the database follow the file, or looks what is pending; called at start and at each reload. */
   readonly migrate: (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
 };
@@ -159,6 +162,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
         asked: () => lameDuck.asked(),
         database: readiness({ probe: databases.probe, owners: [owner, databases.storage], callers }),
         functionsHealthy: () => functions.healthy(),
+        superseded: () => options.superseded?.() !== undefined,
       },
       cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
       timeouts: () => current().server.timeouts,

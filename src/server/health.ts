@@ -11,6 +11,8 @@ export type HealthState = {
   readonly asked?: () => void;
   /** False when code functions cannot run at all; absent where there are none. */
   readonly functionsHealthy?: () => boolean;
+  /** The database follows a newer file than this instance: it serves, and says so. */
+  readonly superseded?: () => boolean;
 };
 
 export function registerHealth(app: FastifyInstance, state: HealthState): void {
@@ -24,7 +26,11 @@ export function registerHealth(app: FastifyInstance, state: HealthState): void {
   app.get('/ready', async (_request, reply) => {
     state.asked?.();
     const obstacle = await obstacleTo(state);
-    if (obstacle === undefined) return await reply.send({ status: 'ready' });
+    if (obstacle === undefined)
+      return await reply.send({
+        status: 'ready',
+        ...(state.superseded?.() === true && { schema: 'superseded' }),
+      });
     return await reply.code(503).header('retry-after', '1').send({ status: obstacle });
   });
 }

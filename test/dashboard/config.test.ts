@@ -330,14 +330,22 @@ describe('with its own file or reload', () => {
     expect([answer.status, answer.json.code]).toEqual([500, 'config_not_taken']);
   });
 
-  test('a schema superseded by a newer one is not restored automatically', async () => {
+  test('a save is taken back where the newest file is served, and not where another instance has a newer one', async () => {
     await start({}, false);
     const first = await read();
     await send('POST', '/config/apply', { version: first.version, edits: [ADD_FIELD] });
     await world.reload();
     const { version } = await read();
+    const undo = (await send('POST', '/config/plan', { version, text: YAML })).json as ConfigPlan;
+    expect(undo.problems).toEqual([]);
+    await world.owner.query(
+      raw(`insert into svc_meta.run (kind, status, schema_hash, engine_version, model, instance, backend_pid)
+        values ('apply', 'done', 'c3d4e5f6', 1, '{}', 'elsewhere', 0)`),
+    );
     const plan = (await send('POST', '/config/plan', { version, text: YAML })).json as ConfigPlan;
-    expect(plan.problems.map(({ code }) => code)).toEqual(['superseded']);
+    expect(plan.problems).toMatchObject([
+      { code: 'MIG-403', hint: expect.stringContaining('--allow-rollback') as string },
+    ]);
     expect((await send('POST', '/config/apply', { version, text: YAML })).json.code).toBe('plan_refused');
   });
 });

@@ -33,6 +33,7 @@ describe('with the secret key', () => {
       mode: 'readwrite',
       csrf: '',
       project: null,
+      superseded: null,
     });
   });
 

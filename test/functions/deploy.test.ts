@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../../src/lib/free-port.ts';
 import { generateApiKeys } from '../../src/identity/api-key.ts';
@@ -244,6 +245,30 @@ test('a killed receiver takes its release with it, and the next receiver starts 
   const serving = processesBelow(receiver.pid ?? 0).filter(({ command }) => command.includes(' serve '));
   expect(serving).toHaveLength(1);
   expect(readdirSync(join(releases, 'releases')).filter((name) => name.endsWith('.tgz'))).toEqual([]);
+}, 300_000);
+
+test('a release that a newer file has replaced already is a failed deployment', async () => {
+  const newer = Date.now() + 3_600_000;
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  await client.query(
+    `insert into svc_meta.run (kind, status, schema_hash, deploy_seq, engine_version, model, instance, backend_pid)
+     values ('apply', 'done', 'c3d4e5f6', $1, 1, '{}', 'elsewhere', 0)`,
+    [newer],
+  );
+  const text = readFileSync(join(laptop, 'svc.yaml'), 'utf8');
+  write({
+    'svc.yaml': `${text}tables: { late: { fields: [{ name: id, type: int, primary_key: true }], rls: [] } }\n`,
+  });
+  const { code, output: said } = await deploy();
+  expect([code, said]).toEqual([1, expect.stringContaining('MIG-403')]);
+  expect(said).toContain('The previous release is still live');
+  expect((await hello()).text).toBe('two');
+  // With a larger number, as one that is built later has.
+  await client.query(`delete from svc_meta.run where deploy_seq = $1`, [newer]);
+  await client.end();
+  expect(await deploy()).toMatchObject({ code: 0 });
+  write({ 'svc.yaml': text });
 }, 300_000);
 
 test('no secret appears in the log', () => {

@@ -163,7 +163,7 @@ function PendingChanges() {
     case 'superseded':
       return (
         <Alert color="yellow" title="The database is ahead">
-          Another instance has migrated it to a newer svc.yaml.
+          It follows a newer svc.yaml than this instance.
         </Alert>
       );
     case 'pending': {

@@ -1,11 +1,13 @@
 // The frame around every page: who is signed in, where one can go, and the keys that lead there.
 import {
   ActionIcon,
+  Alert,
   AppShell,
   Badge,
   Burger,
   Center,
   Group,
+  List,
   Loader,
   NavLink,
   ScrollArea,
@@ -124,10 +126,29 @@ function SignedIn({ session }: { session: Session }) {
         </AppShell.Section>
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
+        {session.superseded && <SupersededBanner {...session.superseded} />}
         <Outlet />
       </AppShell.Main>
       <KeyboardHelp opened={isHelpOpen} onClose={help.close} />
     </AppShell>
+  );
+}
+
+/** On every page: what is shown and saved here belongs to a file that the database has left behind. */
+function SupersededBanner({ message, hint, differs }: NonNullable<Session['superseded']>) {
+  return (
+    <Alert color="red" title="This instance does not serve the newest svc.yaml" mb="md">
+      <Text size="sm">
+        {message}. {hint}
+      </Text>
+      {differs.length > 0 && (
+        <List size="sm" mt="xs">
+          {differs.map((line) => (
+            <List.Item key={line}>{line}</List.Item>
+          ))}
+        </List>
+      )}
+    </Alert>
   );
 }
 

@@ -8,6 +8,7 @@ import { renderProblems } from '../../migrate/problem.ts';
 import { locator } from '../../migrate/schema/declared.ts';
 import { EMPTY_MODEL } from '../../migrate/schema/model.ts';
 import { readRun, withRenamesReversed } from '../../migrate/state/history.ts';
+import { describeSuperseded, remedyFor } from '../../migrate/state/superseded.ts';
 import { CommandFailure, failure } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
 import { exitCodeOf, MIGRATE_EXIT, refusal } from './exit.ts';
@@ -19,7 +20,7 @@ export type PlanOptions = ChangeOptions & { check?: boolean; json?: boolean; sql
 export async function plan(options: PlanOptions, terminal: Terminal): Promise<void> {
   await withDatabase(options, terminal, async (opened) => {
     const { config } = opened.project;
-    const policy = policyFrom(options);
+    const policy = policyFrom(options, opened.project);
     const { plan: made, superseded } = await planFile(opened, policy, 'incremental');
     const locate = locator(config);
     const artifact = `${JSON.stringify(toArtifact(made, locate), null, 2)}\n`;
@@ -30,7 +31,7 @@ export async function plan(options: PlanOptions, terminal: Terminal): Promise<vo
       const database = opened.address.describe();
       terminal.print(renderPlan(made, { paint: terminal.style, locate, database }));
       if (superseded)
-        terminal.print('this file was replaced by a newer one; applying it needs --allow-rollback');
+        terminal.print(`${superseded.code} ${describeSuperseded(superseded)}\n  → ${remedyFor(superseded)}`);
     }
     if (made.problems.length > 0) throw new CommandFailure(exitCodeOf(made.problems), '');
     if (options.check && made.steps.length > 0) throw new CommandFailure(MIGRATE_EXIT.pending, '');
@@ -43,7 +44,7 @@ export async function apply(
   terminal: Terminal,
 ): Promise<void> {
   await withDatabase(options, terminal, async (opened) => {
-    const policy = policyFrom(options);
+    const policy = policyFrom(options, opened.project);
     if (file !== undefined) await checkSavedPlan(file, (await planFile(opened, policy, 'incremental')).plan);
     await report(await migrate(migrateOptions(opened, policy)), terminal);
   });
@@ -76,7 +77,7 @@ export async function down(
       throw failure(MIGRATE_EXIT.refused, 'there is no such run to go back to', hint);
     }
     const model = withRenamesReversed(target.model, current?.model ?? EMPTY_MODEL);
-    const policy = { ...policyFrom(options), allowRollback: true, kind: 'down' } as const;
+    const policy = { ...policyFrom(options, opened.project), allowRollback: true, kind: 'down' } as const;
     await report(await migrateModel(model, () => null, migrateOptions(opened, policy)), terminal);
     terminal.print(`the database follows the file of run ${target.id}; svc.yaml itself was not changed`);
   });
@@ -94,7 +95,7 @@ async function report(outcome: MigrationOutcome, terminal: Terminal): Promise<vo
     case 'superseded':
       throw new CommandFailure(
         MIGRATE_EXIT.refused,
-        `MIG-403 this file (${outcome.schemaHash.slice(0, 8)}) was replaced by ${outcome.by.slice(0, 8)}\n  → To go back on purpose: --allow-rollback, or svc migrate down.`,
+        `${outcome.superseded.code} ${describeSuperseded(outcome.superseded)}\n  → ${remedyFor(outcome.superseded)}`,
       );
     case 'refused':
       throw refusal(outcome.problems, outcome.begun);

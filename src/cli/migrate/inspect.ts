@@ -11,13 +11,14 @@ import { readUnmanagedObjects } from '../../migrate/state/unmanaged.ts';
 import { CommandFailure } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
 import { MIGRATE_EXIT, refusal } from './exit.ts';
-import type { CommonOptions } from './options.ts';
+import { describeSuperseded } from '../../migrate/state/superseded.ts';
+import { type CommonOptions, policyFrom } from './options.ts';
 import { migrateOptions, type Opened, planFile, withDatabase } from './project.ts';
 
 export async function status(options: CommonOptions, terminal: Terminal): Promise<void> {
   await withDatabase(options, terminal, async (opened) => {
     // What nobody declared is only found by comparing everything.
-    const { plan, state, superseded } = await planFile(opened, {}, 'full');
+    const { plan, state, superseded } = await planFile(opened, policyFrom({}, opened.project), 'full');
     const print = (label: string, text: string): void => terminal.print(`${label.padEnd(10)} ${text}`);
     print(
       'applied',
@@ -25,7 +26,8 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
         ? 'nothing yet'
         : `${state.schemaHash.slice(0, 8)} at ${state.appliedAt.toISOString()}${state.complete ? '' : ', background work left'}`,
     );
-    print('file', `${plan.schemaHash.slice(0, 8)}${superseded ? ' (replaced by a newer one)' : ''}`);
+    print('file', plan.schemaHash.slice(0, 8));
+    if (superseded) print('superseded', `${superseded.code} ${describeSuperseded(superseded)}`);
     const { length } = plan.steps;
     print('pending', length === 0 ? 'nothing' : `${length} statements (svc migrate plan)`);
     for (const one of renderProblems(plan.problems)) print('refused', one);

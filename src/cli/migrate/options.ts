@@ -1,6 +1,9 @@
 // Options that several commands share.
 import { Option, type Command } from 'commander';
+import { fencePolicy } from '../../deploy/deploy-number.ts';
 import type { MigrationPolicy } from '../../migrate/apply/policy.ts';
+import { parseDeploySeq } from '../environment.ts';
+import type { Project } from '../project.ts';
 
 export type CommonOptions = { config?: string };
 
@@ -25,7 +28,11 @@ export function addChangeOptions(command: Command): Command {
     .option('--direct', 'take the short way also on large tables, under a lock')
     .option('--strict-rollout', 'refuse what may break a replica with the previous file')
     .option('--allow-rollback', 'apply a file that was replaced by a newer one')
-    .option('--deploy-seq <n>', 'number of this deployment; an older one never migrates', Number)
+    .option(
+      '--deploy-seq <n>',
+      'number of this deployment; an older one never migrates (default: the stamp of `svc stamp`)',
+      parseDeploySeq,
+    )
     .option('--lock-timeout <ms>', 'how long one attempt waits for a lock', Number)
     .option('--lock-budget <ms>', 'how long to keep trying', Number)
     .option(
@@ -37,16 +44,15 @@ export function addChangeOptions(command: Command): Command {
 }
 
 /** Only what was given: anything else is decided by the file. */
-export function policyFrom(options: ChangeOptions): Partial<MigrationPolicy> {
-  const { allow, drop, direct, strictRollout, allowRollback, deploySeq } = options;
+export function policyFrom(options: ChangeOptions, project: Project): Partial<MigrationPolicy> {
+  const { allow, drop, direct, strictRollout } = options;
   const { lockTimeout, lockBudget, maxWriteBlock, bootBudget } = options;
   return {
     ...(allow && { allow }),
     ...(drop && { drop }),
     ...(direct && { direct }),
     ...(strictRollout && { strictRollout }),
-    ...(allowRollback && { allowRollback }),
-    ...(deploySeq !== undefined && { deploySeq }),
+    ...fencePolicy(project.config.source, { ...options, env: project.env }),
     ...(lockTimeout !== undefined && { lockTimeoutMs: lockTimeout }),
     ...(lockBudget !== undefined && { lockBudgetMs: lockBudget }),
     ...(bootBudget !== undefined && { bootBudgetMs: bootBudget }),

@@ -13,6 +13,8 @@ export type Source = {
   readonly directory: string | undefined;
   /** The file as written, `${VAR}` references unsubstituted: this is what the migration history keeps. */
   readonly text: string;
+  /** Of a remote file: when it was last changed, if its server says so. */
+  readonly modifiedAt?: Date | undefined;
 };
 
 const DEFAULT_NAMES = ['svc.yaml', 'svc.yml'];
@@ -37,8 +39,10 @@ export async function readSource(
   const name = publicName(address);
   const signal = AbortSignal.timeout(timeoutMs);
   try {
-    const chunks = /^s3:/i.test(address) ? readS3(address, signal) : readHttp(address, name, signal);
-    return { name, directory: undefined, text: await readText(name, chunks, sha256) };
+    const { body, modifiedAt } = /^s3:/i.test(address)
+      ? await openS3(address, signal)
+      : await openHttp(address, name, signal);
+    return { name, directory: undefined, text: await readText(name, body, sha256), modifiedAt };
   } catch (cause) {
     if (cause instanceof Problem) throw cause;
     const reason = signal.aborted ? `no answer within ${timeoutMs / 1000} seconds` : reasonOf(cause);
@@ -93,7 +97,9 @@ function readLocal(location: string, workingDirectory: string): Source {
   return { name: location, directory: dirname(path), text: decodeSource(location, bytes) };
 }
 
-async function* readHttp(location: string, name: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+type OpenFile = { readonly body: AsyncIterable<Uint8Array>; readonly modifiedAt: Date | undefined };
+
+async function openHttp(location: string, name: string, signal: AbortSignal): Promise<OpenFile> {
   if (!URL.canParse(location))
     throw new Problem('bad_location', 500, `${name} is not a URL`, {
       hint: 'It looks like https://host/svc.yaml.',
@@ -109,7 +115,7 @@ async function* readHttp(location: string, name: string, signal: AbortSignal): A
   // A redirect may have led to an address without encryption.
   assertEncrypted(new URL(response.url));
   if (!response.ok) throw unreadable(name, `the server answered ${response.status}`);
-  yield* response.body ?? [];
+  return { body: response.body ?? nothing(), modifiedAt: dateOf(response.headers.get('last-modified')) };
 }
 
 function assertEncrypted(url: URL): void {
@@ -119,7 +125,14 @@ function assertEncrypted(url: URL): void {
   });
 }
 
-async function* readS3(location: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+function dateOf(text: string | null): Date | undefined {
+  const date = new Date(text ?? '');
+  return Number.isNaN(date.getTime()) ? undefined : date;
+}
+
+async function openS3(location: string, signal: AbortSignal): Promise<OpenFile> {
   const match = /^s3:\/\/([^/]+)\/(.+)$/i.exec(location);
   if (!match)
     throw new Problem('bad_location', 500, `${location} does not name an object`, {
@@ -128,13 +141,19 @@ async function* readS3(location: string, signal: AbortSignal): AsyncGenerator<Ui
   // Loaded only when asked for: the SDK is larger than everything else together.
   const { S3Client, GetObjectCommand } = await import('@aws-sdk/client-s3');
   const client = new S3Client({ forcePathStyle: true });
-  try {
-    const command = new GetObjectCommand({ Bucket: match[1], Key: match[2] });
-    const answer = await client.send(command, { abortSignal: signal });
-    if (answer.Body) yield* answer.Body.transformToWebStream();
-  } finally {
+  const command = new GetObjectCommand({ Bucket: match[1], Key: match[2] });
+  const answer = await client.send(command, { abortSignal: signal }).catch((cause: unknown) => {
     client.destroy();
+    throw cause;
+  });
+  async function* read(): AsyncGenerator<Uint8Array> {
+    try {
+      if (answer.Body) yield* answer.Body.transformToWebStream();
+    } finally {
+      client.destroy();
+    }
   }
+  return { body: read(), modifiedAt: answer.LastModified };
 }
 
 async function readText(

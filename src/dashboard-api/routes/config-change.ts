@@ -13,10 +13,10 @@ import { keysForRestart } from '../../config/restart-keys.ts';
 import { diffLines } from '../../lib/line-diff.ts';
 import { secretMask } from '../../lib/secret-mask.ts';
 import { SerialQueue } from '../../lib/serial-queue.ts';
-import { DEV_POLICY, SERVE_POLICY } from '../../migrate/apply/policy.ts';
 import { checkPending, planMigration } from '../../migrate/commands/plan.ts';
 import type { MigrateOptions } from '../../migrate/migrate.ts';
 import type { MigrationProblem } from '../../migrate/problem.ts';
+import { describeSuperseded, remedyFor, type Superseded } from '../../migrate/state/superseded.ts';
 import { Problem } from '../../problem/problem.ts';
 import {
   isWritable,
@@ -38,6 +38,7 @@ import type {
 import type { DashboardContext } from '../dashboard-context.ts';
 import { assertSingleInstance, countInstances, loadWrittenFile } from '../local-files.ts';
 import { fileChanged } from '../problem.ts';
+import { reloadPolicy } from '../reload-policy.ts';
 import { readJson } from '../request.ts';
 import type { DashboardRoutes, Handler } from './route.ts';
 
@@ -173,7 +174,10 @@ async function planOf(
     steps: steps.map(({ sign, at, summary, sql, lock, rewrites, hazards }) => {
       return { sign, at, summary: mask(summary), sql: mask(sql), lock, rewrites, hazards: [...hazards] };
     }),
-    problems: [...problems.map(toMasked), ...(planned.superseded ? [SUPERSEDED] : [])],
+    problems: [
+      ...problems.map(toMasked),
+      ...(planned.superseded ? [supersededProblem(planned.superseded)] : []),
+    ],
     hints: [...hints.map(toMasked), ...restartHints(context, config)],
   };
 }
@@ -204,12 +208,10 @@ function valueMask(text: string, variables: Variables): (shown: string) => strin
   return secretMask(names.map((name) => [variables[name] ?? '', `\${${name}}`] as const));
 }
 
-const SUPERSEDED: PlanProblem = {
-  code: 'superseded',
-  at: '',
-  message: 'A newer schema has already replaced this one, and the service does not roll back by itself',
-  hint: 'Change the file by hand and run svc migrate apply --allow-rollback.',
-};
+function supersededProblem(superseded: Superseded): PlanProblem {
+  const message = describeSuperseded(superseded);
+  return { code: superseded.code, at: '', message, hint: remedyFor(superseded) };
+}
 
 /** Loads the written file, and says what the database still lacks. */
 async function loadChange(context: DashboardContext, config: Config): Promise<Pending | null> {
@@ -219,12 +221,12 @@ async function loadChange(context: DashboardContext, config: Config): Promise<Pe
   const pending = await checkPending(migrateOptions(context, config));
   return pending.kind === 'pending'
     ? { kind: 'pending', steps: [...pending.words], problems: pending.problems.map(toProblem) }
-    : pending;
+    : { kind: pending.kind };
 }
 
 function migrateOptions(context: DashboardContext, config: Config): MigrateOptions {
-  const { owner, log, dev, following } = context;
-  return { owner, config, log, policy: following?.policy ?? (dev ? DEV_POLICY : SERVE_POLICY) };
+  const { owner, log } = context;
+  return { owner, config, log, policy: reloadPolicy(context, config) };
 }
 
 /** A Problem cannot carry a list of mistakes. */

@@ -2,11 +2,11 @@
 import type { FastifyRequest } from 'fastify';
 import type { Config } from '../../config/config.ts';
 import { packageVersion } from '../../lib/package-version.ts';
-import { DEV_POLICY, SERVE_POLICY } from '../../migrate/apply/policy.ts';
 import { checkPending } from '../../migrate/commands/plan.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Overview, Pending, SecretKey } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
+import { reloadPolicy } from '../reload-policy.ts';
 import { baseUrlFor } from '../request.ts';
 import type { DashboardRoutes } from './route.ts';
 
@@ -49,10 +49,11 @@ async function describe(context: DashboardContext, request: FastifyRequest): Pro
   };
 }
 
-async function readPending({ snapshot, owner, log, dev }: DashboardContext): Promise<Pending> {
-  const policy = dev ? DEV_POLICY : SERVE_POLICY;
-  const found = await checkPending({ owner, config: snapshot().config, log, policy });
-  if (found.kind !== 'pending') return found;
+async function readPending(context: DashboardContext): Promise<Pending> {
+  const { owner, log } = context;
+  const { config } = context.snapshot();
+  const found = await checkPending({ owner, config, log, policy: reloadPolicy(context, config) });
+  if (found.kind !== 'pending') return { kind: found.kind };
   const problems = found.problems.map(({ code, at, place, message, hint }) => {
     return { code, at: place ?? at, message, hint };
   });

@@ -33,6 +33,7 @@ export function sessionRoutes(context: DashboardContext, sessions: DashboardSess
       mode: context.mode,
       csrf: session?.csrf ?? '',
       project: session ? { name: project.name ?? 'svc', dev: context.dev } : null,
+      superseded: session ? (context.superseded?.() ?? null) : null,
     };
   };
   const setCookie = (request: FastifyRequest, reply: FastifyReply, token: string | null): void => {

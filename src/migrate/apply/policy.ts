@@ -4,15 +4,13 @@ import { migrations } from '../../config/schema/settings.ts';
 import type { LockSettings } from '../locks.ts';
 import type { HazardPolicy } from '../plan/hazard-policy.ts';
 import type { PlanSettings } from '../plan/step-list.ts';
+import type { FencePolicy } from '../state/fence.ts';
 import type { RunKind } from '../state/runs.ts';
 
 export type MigrationPolicy = PlanSettings &
   HazardPolicy &
-  LockSettings & {
-    /** A file that was replaced by another one may come back: `dev`, `--allow-rollback`, `down`. */
-    readonly allowRollback: boolean;
-    /** Grows with every deployment; tells an older file from a newer one. */
-    readonly deploySeq: number | null;
+  LockSettings &
+  FencePolicy & {
     readonly kind: RunKind;
     /** How long a start waits for steps that hold up nobody; then they go on in the background. */
     readonly bootBudgetMs: number;
@@ -36,7 +34,9 @@ export function policyOf(
     allow: [],
     strictRollout: false,
     allowRollback: false,
+    allowRollbackTo: null,
     deploySeq: null,
+    replaces: null,
     kind: 'apply',
     ...overrides,
   };

@@ -6,14 +6,15 @@ import { MigrationRefused, placed, type MigrationProblem } from '../problem.ts';
 import { locator, toModel, type Locate } from '../schema/declared.ts';
 import type { SchemaModel } from '../schema/model.ts';
 import { type AppliedState, hashModel, isInSync, readAppliedState } from '../state/applied-state.ts';
-import { isSuperseded, readFencingToken } from '../state/runs.ts';
+import { readFence } from '../state/fence.ts';
+import { type Superseded, supersededFile } from '../state/superseded.ts';
 import { stepLine } from './render.ts';
 
 export type Planned =
   | {
       readonly kind: 'planned';
       readonly plan: MigrationPlan;
-      readonly superseded: boolean;
+      readonly superseded: Superseded | undefined;
       readonly state: AppliedState | null;
     }
   | { readonly kind: 'refused'; readonly problems: readonly MigrationProblem[] };
@@ -33,13 +34,13 @@ export async function planModel(
     await refusePooler(session);
     const state = await readAppliedState(session);
     const schemaHash = hashModel(model);
-    const fencing = await readFencingToken(session, schemaHash);
+    const fence = await readFence(session, schemaHash);
     try {
       const plan = await makePlan(session, model, state, policy, mode);
       return {
         kind: 'planned',
         state,
-        superseded: isSuperseded(fencing, schemaHash, policy),
+        superseded: supersededFile(fence, schemaHash, policy),
         plan: { ...plan, problems: placed(plan.problems, locate), hints: placed(plan.hints, locate) },
       };
     } catch (error) {
@@ -52,7 +53,12 @@ export async function planModel(
 
 export type PendingCheck =
   | { readonly kind: 'in-sync' }
-  | { readonly kind: 'superseded' }
+  | {
+      readonly kind: 'superseded';
+      readonly superseded: Superseded;
+      /** What a migration to this file would do. */
+      readonly words: readonly string[];
+    }
   | {
       readonly kind: 'pending';
       readonly words: readonly string[];
@@ -64,8 +70,9 @@ export async function checkPending(options: MigrateOptions): Promise<PendingChec
   if (await options.owner.session((session) => isInSync(session, model))) return { kind: 'in-sync' };
   const planned = await planModel(model, locator(options.config), options, 'incremental');
   if (planned.kind === 'refused') return { kind: 'pending', words: [], problems: planned.problems };
-  if (planned.superseded) return { kind: 'superseded' };
   const { steps, problems } = planned.plan;
+  if (planned.superseded)
+    return { kind: 'superseded', superseded: planned.superseded, words: steps.map(stepLine) };
   if (steps.length === 0 && problems.length === 0) return { kind: 'in-sync' };
   return {
     kind: 'pending',

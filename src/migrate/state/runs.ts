@@ -1,7 +1,6 @@
 // The rows of `svc_meta.run` and `svc_meta.step`: what was run, by whom, and how far it came.
 import { hostname } from 'node:os';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { must } from '../../lib/assert.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import type { SchemaModel } from '../schema/model.ts';
@@ -78,37 +77,4 @@ export async function markSteps(
   await session.query(sql`
     update svc_meta.step set status = ${status}, duration_ms = ${durationMs}, error = ${error}
     where run_id = ${runId}::bigint and ordinal = any (${[...ordinals]}::int[])`);
-}
-
-/** What the history knows of a file: decides whether an instance that holds it may migrate. */
-export type FencingToken = {
-  /** Hash of the file that was applied last. */
-  readonly current: string | null;
-  /** When another file took the place of this one. */
-  readonly replacedAt: Date | null;
-  readonly newestSeq: number | null;
-  /** The newest run of all applied this file and is done, but for its long steps. */
-  readonly isNewest: boolean;
-};
-
-export async function readFencingToken(session: Queryable, schemaHash: string): Promise<FencingToken> {
-  const [row] = await session.query<FencingToken>(sql`
-    with done as (select * from svc_meta.run where status = 'done')
-    select (select schema_hash from done order by id desc limit 1) as current,
-      (select min(d.started_at) from done d where d.id > (select max(id) from done where schema_hash = ${schemaHash})
-        and d.schema_hash <> ${schemaHash}) as "replacedAt",
-      (select max(deploy_seq)::float8 from done) as "newestSeq",
-      coalesce((select status = 'done' and schema_hash = ${schemaHash} from svc_meta.run order by id desc limit 1), false) as "isNewest"`);
-  return must(row, 'the fencing token');
-}
-
-/** A file that was replaced by another one never migrates the database back by itself. */
-export function isSuperseded(
-  token: FencingToken,
-  schemaHash: string,
-  policy: { readonly allowRollback: boolean; readonly deploySeq: number | null },
-): boolean {
-  if (policy.allowRollback || token.current === null || token.current === schemaHash) return false;
-  if (policy.deploySeq !== null && token.newestSeq !== null) return policy.deploySeq < token.newestSeq;
-  return token.replacedAt !== null;
 }

@@ -47,6 +47,27 @@ describe.skipIf(world.skipped)('overview', () => {
     expect(response.status).toBe(200);
   });
 
+  test('every page says that a newer file has replaced this one', async () => {
+    const page = await world.open('/');
+    await page.route(/\/dashboard\/api\/session(\/local)?$/, async (route) => {
+      const answer = await route.fetch();
+      const superseded = {
+        message: 'MIG-403 this file was replaced',
+        hint: 'Build it again.',
+        differs: ['+ tables.todos: create policy'],
+      };
+      await route.fulfill({ json: { ...(await answer.json()), superseded } });
+    });
+    await page.reload();
+    const banner = page.getByRole('alert').filter({ hasText: 'does not serve the newest svc.yaml' });
+    await banner.waitFor();
+    expect(await banner.textContent()).toContain('Build it again.');
+    await page.getByRole('link', { name: 'Tables', exact: true }).click();
+    await page.getByRole('heading', { name: 'Tables', level: 2 }).waitFor();
+    expect(await banner.isVisible()).toBe(true);
+    await expectAccessible(page);
+  });
+
   test('each page has a keyboard shortcut, and another one lists them', async () => {
     const page = await world.open('/');
     await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
