@@ -43,6 +43,8 @@ export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
 
 export type OpenWire = {
   readonly wire: Wire;
+  /** The server it leads to, as it was addressed. */
+  readonly target: string;
   /**
    * Asks the server to cancel what this connection is running; harmless when it runs nothing. `onSeen` is called when
    * the server has done so or could not be asked: until then the cancel may still hit whatever comes next.
@@ -77,6 +79,7 @@ async function open(
   const stream = connection.stream === unencrypted.socket ? unencrypted : plainStream(connection.stream);
   return {
     wire: new Wire(stream, onNotice, state),
+    target: `${client.host}:${client.port}`,
     cancel: (onSeen) => sendCancel(client, processID, secretKey, onSeen),
   };
 }

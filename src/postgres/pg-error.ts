@@ -26,6 +26,7 @@ export type DatabaseFailure = {
  */
 const SQLSTATE = {
   connection_exception: '08',
+  feature_not_supported: '0A000',
   data_exception: '22',
   invalid_text_representation: '22P02',
   restrict_violation: '23001',
@@ -42,9 +43,11 @@ const SQLSTATE = {
   duplicate_object: '42710',
   datatype_mismatch: '42804',
   duplicate_prepared_statement: '42P05',
+  insufficient_resources: '53',
   out_of_memory: '53200',
   lock_not_available: '55P03',
   query_canceled: '57014',
+  shutdown: '57P',
   internal_error: 'XX000',
 } as const;
 
@@ -115,7 +118,6 @@ export class DatabaseReadOnly extends Error {
 
 /** For a write that failed outside a READ ONLY transaction: there 25006 would be about the statement, here it is the server. */
 export function writeError(error: Error): Error {
-  if (mayHaveHappened(error)) return new OutcomeUnknown(error);
   return isDatabaseError(error, 'read_only_sql_transaction') ? new DatabaseReadOnly(error) : error;
 }
 

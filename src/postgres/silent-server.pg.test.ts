@@ -153,7 +153,8 @@ test('a server that vanished under load is given up, and what comes after it is 
     proxy.recover();
     // Writes, of which nobody knows whether they were done.
     for (const error of await Promise.all(lost)) expect(error).toMatchObject({ name: 'OutcomeUnknown' });
-    expect(await held).toMatchObject({ name: 'ConnectionSilent' });
+    // It had not begun: it could begin elsewhere.
+    expect(await held).toEqual([{ '?column?': '1' }]);
     expect(await Promise.all(Array.from({ length: 20 }, () => one(pool, 'select 1')))).toHaveLength(20);
     expect(await pool.answers(1_000)).toBe(true);
     expect(pool.size.open).toBeLessThanOrEqual(5);

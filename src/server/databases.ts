@@ -87,6 +87,7 @@ export async function openDatabases(
     idleTimeoutMs: pool.idleTimeoutMs,
     queue: pool.queue,
     statementTimeoutMs: config.server.timeouts.dbQueryMs,
+    failoverWaitMs: config.database.failoverWaitMs,
   });
   return {
     ...owners,

@@ -215,19 +215,17 @@ test('the statement timeout of the pool ends a statement', async () => {
   }
 });
 
-test('a connection killed by the server is replaced, also for requests that wait for it', async () => {
+test('a connection killed by the server is replaced, for the statement it ran and for those that wait for it', async () => {
   const single = newPool({ max: 1 });
   try {
     const pid = await valueOf(single, USER, 'select pg_backend_pid()');
-    const dying = expect(single.run(USER, one('select pg_sleep(30)'))).rejects.toMatchObject({
-      code: '57P01',
-    });
+    const dying = valueOf(single, USER, 'select pg_backend_pid() from pg_sleep(1)');
     const waiting = valueOf(single, USER, 'select 7');
     const killer = new pg.Client(database.url);
     await killer.connect();
     await killer.query('select pg_terminate_backend($1)', [Number(pid)]);
     await killer.end();
-    await dying;
+    expect(await dying).not.toBe(pid);
     expect(await waiting).toBe('7');
   } finally {
     await single.close();

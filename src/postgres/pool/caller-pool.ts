@@ -2,8 +2,9 @@
 // implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
 import { ConnectionPool, type ConnectionPoolOptions } from './connection-pool.ts';
 import { setConfig } from '../link/session-parameters.ts';
-import { mayHaveHappened, OutcomeUnknown, writeError } from '../pg-error.ts';
-import { abortOf, type Cancellable } from './job.ts';
+import { DatabaseUnavailable, OutcomeUnknown, writeError } from '../pg-error.ts';
+import { toCaller } from './after-failure.ts';
+import type { Cancellable } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 import type { Sharer } from './sharer.ts';
@@ -35,6 +36,8 @@ export type RunOptions = {
    * share one run. Only with `readOnly`.
    */
   readonly repeatable?: boolean | undefined;
+  /** Called before the statements are sent once more: rows that `onRow` was given are void. Without it they are final. */
+  readonly onRestart?: (() => void) | undefined;
   /** Execute, check deferred constraints, then roll back. */
   readonly rollback?: boolean | undefined;
   readonly cancellable?: Cancellable | undefined;
@@ -65,7 +68,7 @@ export class CallerPool {
   run(
     caller: CallerSettings,
     statements: readonly WireStatement[],
-    { readOnly = false, repeatable = false, rollback = false, cancellable }: RunOptions = {},
+    { readOnly = false, repeatable = false, rollback = false, onRestart, cancellable }: RunOptions = {},
   ): Promise<WireResult[]> {
     const batch = rollback ? [BEGIN] : [];
     batch.push(this.#settings(caller, readOnly));
@@ -89,10 +92,11 @@ export class CallerPool {
         isPipelinable,
         isRepeatable: isPipelinable && repeatable,
         latency: latency ?? new LatencyEstimate(),
+        onRestart: onRestart ?? (collects ? undefined : null),
         cancellable,
         sharer: caller,
         settle: (error, results) => {
-          if (error) reject(readOnly || rollback ? error : writeError(error));
+          if (error) reject(rollback ? undone(error) : readOnly ? error : writeError(error));
           else resolve(rollback ? results.slice(2, -2) : results.slice(1));
         },
       });
@@ -115,12 +119,10 @@ export class CallerPool {
     options: Pick<RunOptions, 'readOnly' | 'rollback' | 'cancellable'> = {},
   ): Promise<T> {
     const { cancellable } = options;
-    const connection = await this.#connections.acquire(cancellable, caller);
-    if (cancellable) cancellable.cancel = () => connection.abandon();
+    // Without names: what began here cannot be sent again on another connection.
+    const beginning = unnamed([BEGIN, this.#settings(caller, options.readOnly ?? false)]);
+    const connection = await this.#connections.acquireWith(beginning, cancellable, caller);
     try {
-      if (cancellable?.aborted) throw abortOf(cancellable);
-      // Without names: what began here cannot be sent again on another connection.
-      await connection.wire.run(unnamed([BEGIN, this.#settings(caller, options.readOnly ?? false)]));
       const result = await work({
         query: async (statement) => {
           const [rows] = await connection.wire.run([{ ...toWire(statement), describe: true }]);
@@ -130,6 +132,9 @@ export class CallerPool {
       if (options.rollback) await connection.wire.run(unnamed([CHECK_CONSTRAINTS, ROLLBACK]));
       else await commit(connection);
       return result;
+    } catch (error) {
+      // Before the commit was sent, a lost connection means that nothing of it remains.
+      throw error instanceof Error ? toCaller(error, true) : error;
     } finally {
       if (cancellable) cancellable.cancel = undefined;
       this.#connections.release(connection);
@@ -224,12 +229,19 @@ class StatementNames {
   }
 }
 
+const COMMIT: WireStatement = { text: 'commit', values: [], commits: true };
+
 async function commit({ wire }: PooledConnection): Promise<void> {
   try {
-    await wire.run([{ text: 'commit', values: [] }]);
+    await wire.run([COMMIT]);
   } catch (error) {
-    throw mayHaveHappened(error) ? new OutcomeUnknown(error) : error;
+    throw error instanceof Error ? toCaller(error, false) : error;
   }
+}
+
+/** For what was to be rolled back anyway: however it ended, nothing of it remains. */
+function undone(error: Error): Error {
+  return error instanceof OutcomeUnknown ? new DatabaseUnavailable(error.cause) : error;
 }
 
 function unnamed(statements: readonly WireStatement[]): WireStatement[] {

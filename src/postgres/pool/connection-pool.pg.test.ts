@@ -241,16 +241,16 @@ test('a cancel ends the statement it is meant for and none of those behind it', 
     }
   }));
 
-test('a connection that dies fails the statement it was running; those behind it run on another one', () =>
+test('what a connection was running when it died, and what was behind it, runs on another one', () =>
   withPool(1, async () => {
     const pid = await backend();
-    const dying = expect(nap(30)).rejects.toMatchObject({ code: '57P01' });
+    const dying = nap(1);
     const reads = Array.from({ length: 7 }, (_, number) => echo(ANON, String(number)));
     const killer = new pg.Client(database.url);
     await killer.connect();
     await killer.query('select pg_terminate_backend($1)', [Number(pid)]);
     await killer.end();
-    await dying;
+    expect(await dying).toBe('');
     expect(await Promise.all(reads)).toEqual(Array.from({ length: 7 }, (_, number) => `${number} anon -`));
     expect(await backend()).not.toBe(pid);
   }));

@@ -21,6 +21,7 @@ export function abortOf(cancellable: Cancellable | undefined): Abort {
 type Caller = { readonly cancellable: Cancellable | undefined; readonly settle: OnSettled };
 
 export type JobOptions = Pick<Job, 'statements' | 'isRead' | 'isPipelinable' | 'isRepeatable' | 'latency'> &
+  Partial<Pick<Job, 'onRestart'>> &
   Caller & { readonly sharer?: Sharer | undefined };
 
 export class Job {
@@ -34,11 +35,19 @@ export class Job {
   /** Whose turn it takes while it waits: the first caller's. */
   readonly sharer: Sharer | undefined;
   readonly cancellable: Cancellable | undefined;
+  /** Called before it runs once more: rows that were handed on are void. Null where they cannot be taken back. */
+  readonly onRestart: (() => void) | null | undefined;
   /** More than one after single-flight. */
   #callers: Caller[];
   /** Attempts that have not ended: two for a hedged read. */
   readonly #running: Array<{ cancel(): void }> = [];
   attempts = 0;
+  /** `performance.now()` at which its wait for a connection times out; 0 before it has waited. */
+  until = 0;
+  /** `performance.now()` when it first failed by its connection; 0 before that. */
+  failingSince = 0;
+  /** Runs that failed by their connection. */
+  failures = 0;
   isSettled = false;
   /** The last caller has left: running attempts are being cancelled, and no other is started. */
   #isAbandoned = false;
@@ -57,6 +66,7 @@ export class Job {
     this.latency = options.latency;
     this.sharer = options.sharer;
     this.cancellable = options.cancellable;
+    this.onRestart = options.onRestart;
     this.#callers = [options];
     this.#watch(options);
   }
@@ -78,6 +88,7 @@ export class Job {
   }
 
   started(attempt: { cancel(): void }): void {
+    if (this.attempts > 0) this.onRestart?.();
     this.attempts += 1;
     this.#running.push(attempt);
   }

@@ -34,6 +34,8 @@ export function readColumns(body: Buffer): string[] {
 
 const ERROR_FIELDS = {
   S: 'severity',
+  // In English whatever language the server speaks; a pooler may leave it out.
+  V: 'severity',
   C: 'code',
   D: 'detail',
   H: 'hint',

@@ -5,7 +5,7 @@ import { Buffer } from 'node:buffer';
 import type { ByteStream } from './byte-stream.ts';
 import type { LinkState } from '../link/measure-link.ts';
 import { SettingsCompletion } from '../link/settings-completion.ts';
-import { ConnectionLost, isDatabaseError } from '../pg-error.ts';
+import { ConnectionLost, isDatabaseError, NeverSent } from '../pg-error.ts';
 import { FrameReader, FrameWriter, type WireValue } from './frames.ts';
 import { readColumns, readError, readRow } from './messages.ts';
 
@@ -25,7 +25,18 @@ export type WireStatement = {
   readonly isSettings?: boolean | undefined;
   /** A row with more bytes is skipped, and the batch fails with `RowTooLarge`. */
   readonly maxRowBytes?: number | undefined;
+  /** An explicit COMMIT, which takes effect before its own CommandComplete. */
+  readonly commits?: boolean | undefined;
 };
+
+export type SendOptions = {
+  /** No statement is prepared. */
+  readonly isNameless: boolean;
+  /** It writes nothing, so nothing about its commit can be in doubt. */
+  readonly isRead: boolean;
+};
+
+const ORDINARY: SendOptions = { isNameless: false, isRead: false };
 
 export class RowTooLarge extends Error {
   override name = 'RowTooLarge';
@@ -51,10 +62,22 @@ export type WireResult = {
   readonly tag: string;
 };
 
+/** It was committed, but the server says that something about that is in doubt. */
+class CommitUnconfirmed extends ConnectionLost {
+  override name = 'CommitUnconfirmed';
+
+  constructor(cause: Error) {
+    super(`the server is not sure of the commit: ${cause.message}`, { cause });
+  }
+}
+
 /** Statements under one Sync, from when they are sent until the server is ready for the next batch. */
 export class Batch {
   readonly statements: readonly WireStatement[];
   readonly settle: OnSettled;
+  readonly isRead: boolean;
+  /** Its bytes have left this process. */
+  isSent = false;
   readonly results: WireResult[] = [];
   /** Names it prepares. */
   readonly parsing: string[] = [];
@@ -68,14 +91,27 @@ export class Batch {
    * uses the same session. None of it took effect, because it is one transaction.
    */
   lostName = false;
+  /** It failed because what a prepared statement reads has changed its columns. */
+  hasStalePlan = false;
+  /** A backend that is stopped at once says so, and nothing after it. */
+  lastWord: Error | undefined;
   /** `performance.now()` when its turn at the server began; 0 while other batches are before it. */
   startedAt = 0;
 
-  constructor(statements: readonly WireStatement[], settle: OnSettled) {
+  constructor(statements: readonly WireStatement[], isRead: boolean, settle: OnSettled) {
     this.statements = statements;
+    this.isRead = isRead;
     this.settle = settle;
   }
+
+  /** The server had nothing left to do but to commit: what it did is open until it is ready for the next batch. */
+  get mayBeCommitted(): boolean {
+    const { results, statements } = this;
+    return results.length === statements.length || statements[results.length]?.commits === true;
+  }
 }
+
+type Reported = ReturnType<typeof readError>;
 
 /** Prepared statements kept per connection; the least recently used one is closed beyond that. */
 const MAX_PREPARED = 500;
@@ -108,6 +144,8 @@ export class Wire {
   /** Of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one. */
   #transactionStatus = 'I';
   readonly #onNotice: (message: string) => void;
+  /** Called once, when the connection has ended. */
+  onLost: (() => void) | undefined;
 
   constructor(
     stream: ByteStream,
@@ -160,14 +198,18 @@ export class Wire {
 
   /**
    * Sends all statements under one Sync; outside BEGIN they are one implicit transaction. Behind batches in flight it
-   * waits its turn: an error ends the batch it happens in and no other. `isNameless`: no statement is prepared.
+   * waits its turn: an error ends the batch it happens in and no other.
    */
-  send(statements: readonly WireStatement[], settle: OnSettled, isNameless = false): Batch | undefined {
+  send(
+    statements: readonly WireStatement[],
+    settle: OnSettled,
+    { isNameless, isRead }: SendOptions = ORDINARY,
+  ): Batch | undefined {
     if (this.#failure) {
-      settle(this.#failure, []);
+      settle(new NeverSent(this.#failure), []);
       return undefined;
     }
-    const batch = new Batch(statements, settle);
+    const batch = new Batch(statements, isRead, settle);
     const writer = this.#writer;
     const unnamed = isNameless || this.#isNameless;
     if (!unnamed) this.#evict(statements);
@@ -198,7 +240,9 @@ export class Wire {
 
   readonly #flush = (): void => {
     this.#isWriteDue = false;
-    if (!this.#failure) this.#socket.write(this.#writer.take());
+    if (this.#failure) return;
+    for (const batch of this.#batches) batch.isSent = true;
+    this.#socket.write(this.#writer.take());
   };
 
   #write({ statements, parsing }: Batch, unnamed: boolean): void {
@@ -291,15 +335,19 @@ export class Wire {
           this.#fail(error);
           return;
         }
-        // Everything was executed, only the outcome of the commit is missing and stays unknown.
-        const isDone = batch.results.length === batch.statements.length;
-        batch.error ??= isDone && error.code?.startsWith('57P') === true ? lossOf(batch, error) : error;
-        if (isAboutName(error) && batch.bound === batch.results.length) this.#loseName(batch);
+        if (!batch.isSent) batch.error ??= new NeverSent(error);
+        // The outcome of the commit was still to come, and will not.
+        else if (isFatal(error) && batch.mayBeCommitted) batch.error ??= lossOf(batch, error);
+        else batch.error ??= error;
+        if (batch.bound === batch.results.length) this.#learnAboutNames(batch, error);
         return;
       }
-      case 0x4e /* N NoticeResponse */:
-        this.#onNotice(readError(bytes.subarray(start, end)).message);
+      case 0x4e /* N NoticeResponse */: {
+        const notice = readError(bytes.subarray(start, end));
+        if (batch && notice.severity === 'WARNING') heed(batch, notice);
+        this.#onNotice(notice.message);
         return;
+      }
       case 0x5a /* Z ReadyForQuery */:
         this.#transactionStatus = String.fromCharCode(bytes[start] ?? 0x49);
         this.#end();
@@ -316,10 +364,17 @@ export class Wire {
     }
   }
 
-  #loseName(batch: Batch): void {
-    batch.lostName = true;
-    this.#isNameless = true;
-    this.#prepared.clear();
+  /** Of an error that came before the statement ran: one that it raises itself under the same code is its own affair. */
+  #learnAboutNames(batch: Batch, error: Reported): void {
+    if (isDatabaseError(error, 'invalid_sql_statement_name', 'duplicate_prepared_statement')) {
+      batch.lostName = true;
+      this.#isNameless = true;
+      this.#prepared.clear();
+    } else if (isDatabaseError(error, 'feature_not_supported') && error.routine === 'RevalidateCachedQuery') {
+      batch.hasStalePlan = true;
+      const name = batch.statements[batch.results.length]?.name;
+      if (name !== undefined && this.#prepared.delete(name)) this.#writer.closeStatement(name);
+    }
   }
 
   #end(): void {
@@ -333,20 +388,34 @@ export class Wire {
   }
 
   #fail(error: Error): void {
-    this.#failure ??= error;
+    if (this.#failure) return;
+    this.#failure = error;
     const batches = this.#batches.splice(0);
-    // An error message may have arrived just before the close (57P01 on shutdown): it says more.
-    for (const batch of batches) batch.settle(batch.error ?? lossOf(batch, error), []);
+    // What the server said just before the close (57P01 on shutdown) says more than the close.
+    for (const batch of batches) batch.settle(batch.error ?? batch.lastWord ?? lossOf(batch, error), []);
+    this.onLost?.();
   }
 }
 
-/** A running statement may raise these codes itself; `bound` tells the two apart. */
-function isAboutName(error: Error): boolean {
-  return isDatabaseError(error, 'invalid_sql_statement_name', 'duplicate_prepared_statement');
+function isFatal({ severity }: Reported): boolean {
+  return severity === 'FATAL' || severity === 'PANIC';
 }
 
-/** The error of a batch whose connection ended: only the one whose turn it was may have been executed. */
-function lossOf({ startedAt }: Batch, error: Error): Error {
-  if (startedAt === 0 || error instanceof ConnectionLost) return error;
+/**
+ * Warnings that say how a batch ended. After the last CommandComplete: a wait for synchronous standbys was cut off, by a
+ * shutdown or by a cancel, and in the second case success follows. What a deferred trigger warns of there has a context.
+ */
+function heed(batch: Batch, warning: Reported): void {
+  if (batch.mayBeCommitted) {
+    if (!batch.isRead && warning.where === undefined) batch.error ??= new CommitUnconfirmed(warning);
+  } else if (warning.routine === 'quickdie') {
+    batch.lastWord = warning;
+  }
+}
+
+/** The error of a batch whose connection ended with nothing said about the batch. */
+function lossOf({ isSent }: Batch, error: Error): Error {
+  if (!isSent) return new NeverSent(error);
+  if (error instanceof ConnectionLost) return error;
   return new ConnectionLost(`the connection to PostgreSQL was closed: ${error.message}`, { cause: error });
 }

@@ -38,6 +38,11 @@ export type Bindings = {
   readonly fields: ReadonlyArray<string | null>;
 };
 
+/** Takes the rows as they arrive, instead of collecting them. */
+type RowTaker = { readonly onRow?: OnRow; readonly onRestart?: () => void };
+
+const NOBODY: RowTaker = {};
+
 /** The results in the order of their statements. */
 export function run(
   exchange: Exchange,
@@ -62,7 +67,11 @@ async function runList(
   bindings: Bindings,
 ): Promise<WireResult[]> {
   const { maxResponseBytes } = exchange.context.snapshot().config.server;
-  const json = new JsonRows(list.frame, list.expectedBytes);
+  let json = new JsonRows(list.frame, list.expectedBytes);
+  const onRestart = (): void => {
+    json.release();
+    json = new JsonRows(list.frame, list.expectedBytes);
+  };
   let isTooLarge = false;
   const onRow = (bytes: Buffer, start: number, end: number): void => {
     if (isTooLarge) return;
@@ -73,7 +82,7 @@ async function runList(
     exchange.scope.cancel?.();
   };
   try {
-    await send(exchange, [statement], { isReadOnly: true }, bindings, onRow);
+    await send(exchange, [statement], { isReadOnly: true }, bindings, { onRow, onRestart });
   } catch (error) {
     if (!isTooLarge) throw error;
   }
@@ -90,7 +99,7 @@ function send(
   statements: readonly Statement[],
   { isReadOnly, isRepeatable }: RunMode,
   bindings: Bindings,
-  onRow?: OnRow,
+  { onRow, onRestart }: RowTaker = NOBODY,
 ): Promise<WireResult[]> {
   const { context, request, scope } = exchange;
   const maxRowBytes = context.snapshot().config.server.maxResponseBytes;
@@ -103,6 +112,7 @@ function send(
   return context.callers.run(callerSettings(exchange), batch, {
     readOnly: isReadOnly,
     repeatable: isRepeatable,
+    onRestart,
     rollback: request.preferences.tx === 'rollback',
     cancellable: scope,
   });
