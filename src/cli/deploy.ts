@@ -10,7 +10,7 @@ import { makeStamp } from '../deploy/build-stamp.ts';
 import { Receiver } from '../deploy/receiver.ts';
 import { archiveSources } from '../deploy/source-archive.ts';
 import { createLog } from '../log/log.ts';
-import { parsePort, requireDatabase, requireKeys } from './environment.ts';
+import { trustedProxies, parsePort, requireDatabase, requireKeys } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
 import { loadProject, requireLocal } from './project.ts';
 import { untilStopped } from './signals.ts';
@@ -108,6 +108,8 @@ async function receive(options: ReceiveOptions, terminal: Terminal): Promise<voi
     directory: resolve(options.dir),
     token,
     env,
+    // The proxy that ends TLS usually runs on this machine.
+    trustedProxies: ['loopback', ...trustedProxies(env, false)],
     launcher: fileURLToPath(new URL('../../bin/svc.js', import.meta.url)),
     log,
     onOutput: (text) => terminal.print(text.replace(/\n$/, '')),

@@ -128,6 +128,7 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
     env,
     baseUrl: publicBaseUrl(env),
     trustedProxies: trustedProxies(env, options.strict ?? false),
+    frontSecret: env['SVC_FRONT_SECRET'] || undefined,
     dashboard,
     migrate: migrator({
       mode: options.migrate ? 'apply' : 'check',

@@ -7,6 +7,16 @@ import {
   type OutgoingHttpHeaders,
   type ServerResponse,
 } from 'node:http';
+import { FRONT_HEADER } from '../http/client.ts';
+import { readAddress, type AddressList } from '../lib/ip-address.ts';
+
+export type FrontTarget = {
+  readonly port: number;
+  /** Shows the release that a request comes from here. */
+  readonly secret: string;
+  /** Proxies before this one that may name a client. */
+  readonly trusted: AddressList;
+};
 
 const HOP_BY_HOP = new Set([
   'connection',
@@ -20,8 +30,8 @@ const HOP_BY_HOP = new Set([
 export class Front {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: Infinity });
 
-  pass(request: IncomingMessage, response: ServerResponse, port: number | undefined): void {
-    if (port === undefined) {
+  pass(request: IncomingMessage, response: ServerResponse, target: FrontTarget | undefined): void {
+    if (target === undefined) {
       unavailable(response);
       return;
     }
@@ -33,15 +43,12 @@ export class Front {
       const known = headers[name];
       headers[name] = known === undefined ? value : [known, value].flat().map(String);
     }
-    // A proxy in front of us may have set it; append the address of our peer.
-    const peer = request.socket.remoteAddress ?? 'unknown';
-    const before = headers['x-forwarded-for'];
-    headers['x-forwarded-for'] = before === undefined ? peer : `${[before].flat().join(', ')}, ${peer}`;
+    nameClient(headers, request, target);
     if (request.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked';
     const onward = httpRequest(
       {
         host: '127.0.0.1',
-        port,
+        port: target.port,
         method: request.method,
         path: request.url,
         headers,
@@ -71,6 +78,23 @@ export class Front {
   close(): void {
     this.#agent.destroy();
   }
+}
+
+/**
+ * The release believes what it is told here, so an unknown peer may only add to X-Forwarded-For, which is read from its
+ * end. A trusted proxy that speaks `Forwarded` alone keeps doing so.
+ */
+function nameClient(headers: OutgoingHttpHeaders, request: IncomingMessage, target: FrontTarget): void {
+  const peer = readAddress(request.socket.remoteAddress ?? '') ?? 'unknown';
+  const isTrusted = target.trusted.has(peer);
+  if (!isTrusted) delete headers['forwarded'];
+  if (!isTrusted || headers['x-forwarded-proto'] === undefined) headers['x-forwarded-proto'] = 'http';
+  const speaksForwarded = headers['forwarded'] !== undefined && headers['x-forwarded-for'] === undefined;
+  const name = speaksForwarded ? 'forwarded' : 'x-forwarded-for';
+  const own = speaksForwarded ? `for="${peer.includes(':') ? `[${peer}]` : peer}"` : peer;
+  const before = headers[name];
+  headers[name] = before === undefined ? own : `${[before].flat().join(', ')}, ${own}`;
+  headers[FRONT_HEADER] = target.secret;
 }
 
 function unavailable(response: ServerResponse): void {

@@ -1,5 +1,6 @@
 // The release that receives the traffic. If it exits by itself, it is restarted with growing delays.
 import { setTimeout as delay } from 'node:timers/promises';
+import type { FrontTarget } from './front.ts';
 import type { Log } from '../log/log.ts';
 import type { Release } from './release.ts';
 
@@ -19,8 +20,8 @@ export class LiveRelease {
   }
 
   /** Where to send requests; undefined while no release runs. */
-  get port(): number | undefined {
-    return this.release?.running ? this.release.port : undefined;
+  get target(): FrontTarget | undefined {
+    return this.release?.running ? this.release.target : undefined;
   }
 
   /** Runs a deployment without restarting releases meanwhile. */

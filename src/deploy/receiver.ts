@@ -10,10 +10,14 @@ import { PREFIX, SHA256_HEADER } from './api.ts';
 import { Deployment } from './deployment.ts';
 import { Front } from './front.ts';
 import { LiveRelease } from './live-release.ts';
+import { ProcessRecords } from './process-records.ts';
 import { Release, type ReleaseOptions } from './release.ts';
 import { ReleaseStore } from './release-store.ts';
 
-export type ReceiverOptions = Pick<ReleaseOptions, 'env' | 'launcher' | 'log' | 'onOutput'> & {
+export type ReceiverOptions = Pick<
+  ReleaseOptions,
+  'env' | 'launcher' | 'log' | 'onOutput' | 'trustedProxies'
+> & {
   /** Where releases and the state are kept. */
   readonly directory: string;
   readonly token: string;
@@ -32,6 +36,7 @@ const UNAUTHORIZED_BODY_MS = 5_000;
 export class Receiver {
   readonly #options: ReceiverOptions;
   readonly #store: ReleaseStore;
+  readonly #records: ProcessRecords;
   readonly #live: LiveRelease;
   readonly #front = new Front();
   readonly #server: Server;
@@ -41,9 +46,10 @@ export class Receiver {
   #stopping = false;
   #deploying: Promise<void> = Promise.resolve();
 
-  private constructor(options: ReceiverOptions, store: ReleaseStore) {
+  private constructor(options: ReceiverOptions, store: ReleaseStore, records: ProcessRecords) {
     this.#options = options;
     this.#store = store;
+    this.#records = records;
     this.#live = new LiveRelease(options.log);
     this.#server = createServer((request, response) => this.#onRequest(request, response));
     // Uploads may take long; the release enforces its own limits.
@@ -56,7 +62,8 @@ export class Receiver {
         hint: `It controls this server. Use at least ${MIN_TOKEN_LENGTH} characters, such as \`openssl rand -hex 32\` makes.`,
       });
     }
-    return new Receiver(options, await ReleaseStore.open(options.directory));
+    const store = await ReleaseStore.open(options.directory);
+    return new Receiver(options, store, await ProcessRecords.open(options.directory));
   }
 
   get projectId(): string {
@@ -72,6 +79,7 @@ export class Receiver {
       this.#server.once('error', reject);
       this.#server.listen(port, host, resolve);
     });
+    await this.#records.endLeftOver(this.#options.log);
     if (this.#store.live !== undefined) await this.#startLive(this.#store.live);
     const address = this.#server.address();
     return typeof address === 'object' && address !== null ? address.port : port;
@@ -87,6 +95,7 @@ export class Receiver {
     this.#server.closeAllConnections();
     await closed;
     this.#front.close();
+    await this.#records.close();
   }
 
   async #startLive(id: string): Promise<void> {
@@ -104,7 +113,7 @@ export class Receiver {
   #onRequest(request: IncomingMessage, response: ServerResponse): void {
     const path = (request.url ?? '').split('?')[0] ?? '';
     if (path !== PREFIX && !path.startsWith(`${PREFIX}/`)) {
-      this.#front.pass(request, response, this.#live.port);
+      this.#front.pass(request, response, this.#live.target);
       return;
     }
     this.#answer(request, path.slice(PREFIX.length)).then(
@@ -191,10 +200,22 @@ export class Receiver {
   }
 
   #release(id: string, onLine: (line: string) => void): Release {
-    const { env, launcher, log, onOutput } = this.#options;
+    const { env, launcher, log, onOutput, trustedProxies } = this.#options;
+    const records = this.#records;
     const directory = this.#store.folderOf(id);
     const onExit = (): void => this.#live.restartIfEnded();
-    return new Release({ id, directory, env, launcher, log, onLine, onOutput, onExit });
+    return new Release({
+      id,
+      directory,
+      env,
+      trustedProxies,
+      records,
+      launcher,
+      log,
+      onLine,
+      onOutput,
+      onExit,
+    });
   }
 
   #isAuthorized(authorization: string | undefined): boolean {

@@ -1,12 +1,15 @@
 // One release: its archive is unpacked, its functions are bundled, and a `svc serve` process runs it on a loopback
 // port.
 import { spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { makeStamp, readStamp, writeStamp } from './build-stamp.ts';
+import type { Config } from '../config/config.ts';
+import { AddressList } from '../lib/ip-address.ts';
 import { freePort } from '../lib/free-port.ts';
 import { editText } from '../config/edit/edit.ts';
 import { loadConfig } from '../config/load.ts';
@@ -18,11 +21,17 @@ import { buildBundle } from '../functions/sources/bundle.ts';
 import { storeBundle } from '../functions/sources/bundle-store.ts';
 import type { Environment } from '../functions/sources/install.ts';
 
+import type { FrontTarget } from './front.ts';
+import type { ProcessRecords } from './process-records.ts';
+
 export type ReleaseOptions = {
   readonly id: string;
   readonly directory: string;
   /** Environment of `svc serve`. */
   readonly env: Environment;
+  /** Proxies before the receiver, where the file does not name them. */
+  readonly trustedProxies: readonly string[];
+  readonly records: ProcessRecords;
   /** Path of svc's own launcher. */
   readonly launcher: string;
   readonly log: Log;
@@ -43,8 +52,10 @@ export class Release {
   readonly #options: ReleaseOptions;
   #child: ChildProcess | undefined;
   #output = '';
-  /** Where it listens, once started. */
-  port = 0;
+  #port = 0;
+  /** Another one for each start. */
+  #secret = '';
+  #trusted = new AddressList([]);
 
   constructor(options: ReleaseOptions) {
     this.id = options.id;
@@ -53,6 +64,11 @@ export class Release {
 
   get running(): boolean {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** Where requests go, once it has started. */
+  get target(): FrontTarget {
+    return { port: this.#port, secret: this.#secret, trusted: this.#trusted };
   }
 
   /** The end of its output, for the user. */
@@ -96,10 +112,12 @@ export class Release {
    * because a newer one was is no success of a deployment; as the live one of a server that starts again it serves on.
    */
   async start(superseded: 'refuse' | 'serve' = 'serve'): Promise<void> {
-    const { directory, launcher, onOutput, onExit } = this.#options;
+    const { id, directory, launcher, trustedProxies, records, onOutput, onExit } = this.#options;
     // A number that is the same for every release orders none of them.
     const { SVC_DEPLOY_SEQ: _number, ...env } = this.#options.env;
-    this.port = await freePort();
+    this.#port = await freePort();
+    this.#secret = randomBytes(32).toString('hex');
+    this.#trusted = new AddressList(this.#loadConfig()?.server.trustedProxies ?? trustedProxies);
     this.#output = '';
     const child = spawn(
       process.execPath,
@@ -114,14 +132,20 @@ export class Release {
         '--host',
         '127.0.0.1',
         '--port',
-        String(this.port),
+        String(this.#port),
         // Even a killed receiver closes the pipe; without it the release would be unreachable.
         '--until-stdin-ends',
       ],
-      { cwd: directory, env, stdio: ['pipe', 'pipe', 'pipe'] },
+      {
+        cwd: directory,
+        env: { ...env, SVC_TRUSTED_PROXIES: trustedProxies.join(','), SVC_FRONT_SECRET: this.#secret },
+        stdio: ['pipe', 'pipe', 'pipe'],
+      },
     );
     this.#child = child;
     child.once('exit', onExit);
+    child.once('exit', () => void records.remove(id));
+    if (child.pid !== undefined) await records.add(id, child.pid);
     child.stdin.on('error', () => {});
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8');
@@ -142,9 +166,17 @@ export class Release {
     throw new Problem('not_ready', 500, `The release ${reason}`, { details: this.output });
   }
 
+  /** Undefined when the file is not valid here: then the start says why. */
+  #loadConfig(): Config | undefined {
+    const { directory, env } = this.#options;
+    const text = readFileSync(join(directory, 'svc.yaml'), 'utf8');
+    const loaded = loadConfig({ name: 'svc.yaml', directory, text }, { variables: env });
+    return loaded.ok ? loaded.config : undefined;
+  }
+
   async isReady(): Promise<boolean> {
     try {
-      const response = await fetch(`http://127.0.0.1:${this.port}/ready`, {
+      const response = await fetch(`http://127.0.0.1:${this.#port}/ready`, {
         signal: AbortSignal.timeout(2_000),
       });
       await response.arrayBuffer();

@@ -62,23 +62,23 @@ test('the port stays open for the delay after /ready has turned 503, and answers
 });
 
 test('there is no delay where nobody asks for /ready', async () => {
-  const { child, output } = await start('{ timeouts: { drain_delay: 1h } }');
+  const { child, ...started } = await start('{ timeouts: { drain_delay: 1h } }');
   const exit = once(child, 'exit');
   child.kill('SIGTERM');
   expect(await exit).toEqual([0, null]);
-  expect(output()).not.toContain('waiting until balancers');
+  expect(started.output()).not.toContain('waiting until balancers');
 });
 
 test('a second signal ends the delay, and the shutdown stays an orderly one', async () => {
-  const { url, child, output } = await start('{ timeouts: { drain_delay: 1h } }');
+  const { url, child, ...started } = await start('{ timeouts: { drain_delay: 1h } }');
   expect(await statusOf(`${url}/ready`)).toBe(200);
   const exit = once(child, 'exit');
   child.kill('SIGTERM');
-  await expect.poll(output).toContain('waiting until balancers');
+  await expect.poll(() => started.output()).toContain('waiting until balancers');
   expect(await statusOf(`${url}/ready`)).toBe(503);
   child.kill('SIGTERM');
   expect(await exit).toEqual([0, null]);
-  expect(output()).toContain('"stopped"');
+  expect(started.output()).toContain('"stopped"');
 });
 
 test('with listen_early: false the port opens when the service is ready', async () => {

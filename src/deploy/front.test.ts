@@ -1,0 +1,60 @@
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AddressList } from '../lib/ip-address.ts';
+import { Front } from './front.ts';
+
+const front = new Front();
+let trusted = new AddressList([]);
+const release = createServer((request, response) => response.end(JSON.stringify(request.headers)));
+const receiver = createServer((request, response) => {
+  const { port } = release.address() as AddressInfo;
+  front.pass(request, response, { port, secret: 'the secret', trusted });
+});
+
+beforeAll(async () => {
+  for (const server of [release, receiver]) {
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+  }
+});
+afterAll(() => {
+  front.close();
+  for (const server of [release, receiver]) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+async function told(headers: Readonly<Record<string, string>>): Promise<IncomingHttpHeaders> {
+  const { port } = receiver.address() as AddressInfo;
+  return (await (await fetch(`http://127.0.0.1:${port}/`, { headers })).json()) as IncomingHttpHeaders;
+}
+
+test('an unknown peer may add to X-Forwarded-For and nothing else', async () => {
+  trusted = new AddressList([]);
+  const sent = {
+    forwarded: 'for=8.8.8.8;proto=https',
+    'x-forwarded-proto': 'https',
+    'x-svc-front': 'guessed',
+  };
+  expect(await told({ ...sent, 'x-forwarded-for': '8.8.8.8' })).toMatchObject({
+    'x-forwarded-for': '8.8.8.8, 127.0.0.1',
+    'x-forwarded-proto': 'http',
+    'x-svc-front': 'the secret',
+  });
+  expect(await told(sent)).toMatchObject({ 'x-forwarded-for': '127.0.0.1' });
+  expect(await told(sent)).not.toHaveProperty('forwarded');
+});
+
+test('a trusted proxy keeps what it says', async () => {
+  trusted = new AddressList(['loopback']);
+  expect(await told({ 'x-forwarded-for': '192.0.2.1', 'x-forwarded-proto': 'https' })).toMatchObject({
+    'x-forwarded-for': '192.0.2.1, 127.0.0.1',
+    'x-forwarded-proto': 'https',
+  });
+  const speaksForwarded = await told({ forwarded: 'for=192.0.2.1;proto=https' });
+  expect(speaksForwarded).toMatchObject({ forwarded: 'for=192.0.2.1;proto=https, for="127.0.0.1"' });
+  expect(speaksForwarded).not.toHaveProperty('x-forwarded-for');
+});
