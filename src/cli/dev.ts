@@ -13,7 +13,14 @@ import { databaseAddresses, oneAddress } from '../postgres/address/database-addr
 import { parseAddress } from '../postgres/address/parse-address.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { banner } from './banner.ts';
-import { listenPort, parsePort, publicBaseUrl, trustedProxies } from './environment.ts';
+import {
+  databaseWait,
+  listenPort,
+  parsePort,
+  publicBaseUrl,
+  SERVE_WAIT_MS,
+  trustedProxies,
+} from './environment.ts';
 import { explain } from './exit.ts';
 import { ensureKeys } from './keys-file.ts';
 import { migrator } from './migrator.ts';
@@ -60,9 +67,14 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       terminal.print('making a database in .svc: once, it takes a few seconds');
     }
     postgres = own ? undefined : await startEmbeddedPostgres({ dir: stateDirectory, log });
+    // Ends a start that waits for its database.
+    const givenUp = new AbortController();
+    void stopped.then(() => givenUp.abort());
     backend = await startBackend({
       config: project.config,
-      database: own ?? oneAddress(parseAddress(postgres?.url ?? '')),
+      database: own ?? oneAddress(postgres?.url ?? ''),
+      databaseWaitMs: databaseWait(env, own ? SERVE_WAIT_MS : 0),
+      signal: givenUp.signal,
       keys,
       host: options.host,
       port,

@@ -6,6 +6,7 @@ import { isAddressEntry, isEverything } from '../lib/ip-address.ts';
 import { checkApiKeys, type ApiKeys } from '../identity/api-key.ts';
 import { parseSequence } from '../deploy/deploy-number.ts';
 import { databaseAddresses, type DatabaseAddresses } from '../postgres/address/database-addresses.ts';
+import { parseDuration } from '../lib/duration.ts';
 import { Problem } from '../problem/problem.ts';
 import { CommandFailure, EXIT, failure, renderProblem } from './exit.ts';
 
@@ -98,6 +99,20 @@ export function requireDatabase(env: Environment): DatabaseAddresses {
     'Set it to your PostgreSQL, for example postgres://user:password@host:5432/database. `svc dev` brings its own.',
   );
 }
+
+/** SVC_DATABASE_WAIT: how long a start waits for a database that is not there. */
+export function databaseWait(env: Environment, byDefaultMs: number): number {
+  const text = env['SVC_DATABASE_WAIT'];
+  if (!text) return byDefaultMs;
+  const ms = /^\d{1,6}$/.test(text) ? Number(text) * 1000 : parseDuration(text);
+  if (ms !== undefined) return ms;
+  throw new Problem('bad_database_wait', 500, `SVC_DATABASE_WAIT is ${JSON.stringify(text)}`, {
+    hint: 'It is a duration, such as 30s or 2m; 0s does not wait.',
+  });
+}
+
+/** A platform starts the service and its database at the same time, in any order. */
+export const SERVE_WAIT_MS = 30_000;
 
 /**
  * The address the outside world uses: SVC_BASE_URL, or the one registered with an OAuth provider. Never taken

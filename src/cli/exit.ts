@@ -1,12 +1,14 @@
 // How a command ends. Commands throw; `explain` turns whatever was thrown into text and an exit code.
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
-import { Problem } from '../problem/problem.ts';
+import { Abort, Problem } from '../problem/problem.ts';
 
 export const EXIT = {
   /** A problem was found: invalid file, refused plan. */
   problem: 1,
   /** The command line itself is wrong. */
   misuse: 2,
+  /** The database is not there. */
+  unavailable: 69,
   /** Our own fault. */
   fault: 70,
   /** The configuration or environment does not allow a start. */
@@ -33,7 +35,12 @@ export function failure(exitCode: number, message: string, hint?: string): Comma
 
 export function explain(error: unknown): CommandFailure {
   if (error instanceof CommandFailure) return error;
-  if (error instanceof Problem) return new CommandFailure(EXIT.badConfiguration, renderProblem(error));
+  // A start that was stopped while it waited for its database: what was asked for.
+  if (error instanceof Abort && error.reason === 'shutdown') return new CommandFailure(0, '');
+  if (error instanceof Problem) {
+    const isAway = error.code === 'database_unreachable';
+    return new CommandFailure(isAway ? EXIT.unavailable : EXIT.badConfiguration, renderProblem(error));
+  }
   const database = databaseFailure(error);
   if (database) {
     const said = error instanceof Error && error.message !== '' ? `: ${error.message}` : '';

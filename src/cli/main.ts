@@ -28,7 +28,7 @@ async function run(argv: readonly string[], out: Terminal): Promise<number> {
     // Commander has printed its message already; help and version are no errors.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.misuse;
     const { report, exitCode } = explain(error);
-    out.printError(report);
+    if (report !== '') out.printError(report);
     return exitCode;
   }
 }

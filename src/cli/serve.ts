@@ -13,6 +13,7 @@ import { SERVE_POLICY, type MigrationPolicy } from '../migrate/apply/policy.ts';
 import { SupersededWatch } from '../migrate/commands/superseded-watch.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import {
+  databaseWait,
   listenPort,
   parseDeploySeq,
   parsePort,
@@ -20,6 +21,7 @@ import {
   requireDatabase,
   trustedProxies,
   requireKeys,
+  SERVE_WAIT_MS,
 } from './environment.ts';
 import { explain } from './exit.ts';
 import { migrator } from './migrator.ts';
@@ -117,9 +119,14 @@ async function serve(options: ServeOptions, terminal: Terminal): Promise<void> {
           },
         };
   const log = createLog({ level: env['SVC_LOG_LEVEL'], recentLines: dashboard?.recentLines });
+  // Ends a start that waits for its database.
+  const givenUp = new AbortController();
+  void stopped.then(() => givenUp.abort());
   const backend = await startBackend({
     config,
     database,
+    databaseWaitMs: databaseWait(env, SERVE_WAIT_MS),
+    signal: givenUp.signal,
     keys,
     host: options.host,
     port: listenPort(options.port, env, config),

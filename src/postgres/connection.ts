@@ -1,8 +1,11 @@
 // Opening a connection: what every connection of the product has in common.
-import { connect, Socket } from 'node:net';
-import pg from 'pg';
-import type { DatabaseAddress } from './address/database-address.ts';
-import { tlsOptions } from './address/tls.ts';
+import type pg from 'pg';
+import { describeTarget, type DatabaseAddress } from './address/database-address.ts';
+import { writeOptions } from './address/session-options.ts';
+import { sendCancel } from './connect/cancel.ts';
+import { chooseHost, type Chosen } from './connect/choose-host.ts';
+import { choosingClient } from './connect/choosing-client.ts';
+import type { LoginSettings } from './connect/login.ts';
 import type { DatabaseLink } from './link/database-link.ts';
 import type { LinkState } from './link/measure-link.ts';
 import { sessionParameters, startupOptions, type Deadlines } from './link/session-parameters.ts';
@@ -15,72 +18,94 @@ export type ConnectionSettings = Deadlines & {
   readonly applicationName: string;
   /** Where a pooler may stand between: each connection is measured. Without it the way counts as direct. */
   readonly link?: DatabaseLink | undefined;
-  /** How long connecting may take, in milliseconds. */
+  /** Looks at each new connection; one that it throws about is closed. */
+  readonly check?: ((session: Session) => Promise<void>) | undefined;
+  /** How long connecting to one address of a host may take, in milliseconds. */
   readonly connectTimeoutMs?: number | undefined;
 };
 
-const DEFAULT_CONNECT_MS = 5_000;
+export type Session = Chosen & {
+  /** What stands between; undefined where nobody asks. */
+  readonly state: LinkState | undefined;
+};
 
-export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
-  const { address } = settings;
-  const [{ host, port }] = address.targets;
+/** A connection for one user, which closes it. */
+export async function openClient(settings: ConnectionSettings): Promise<pg.Client> {
+  const { client } = await openSession(settings);
+  return client;
+}
+
+type OpenOptions = Pick<LoginSettings, 'signal' | 'socket'>;
+
+export async function openSession(settings: ConnectionSettings, options: OpenOptions = {}): Promise<Session> {
+  return await connecting(settings, async () => {
+    const chosen = await choose(settings, options);
+    const session = { ...chosen, state: await measured(chosen.client, settings) };
+    try {
+      await settings.check?.(session);
+    } catch (error) {
+      cutOff(session.client);
+      throw error;
+    }
+    return session;
+  });
+}
+
+/** For `pg.Pool`: its clients choose their host at each connection. */
+export function poolConfig(settings: ConnectionSettings): pg.PoolConfig {
   return {
-    host,
-    port,
-    user: address.user,
-    password: address.password,
-    database: address.database,
-    ssl: tlsOptions(address),
-    application_name: settings.applicationName,
-    connectionTimeoutMillis: settings.connectTimeoutMs ?? address.connectTimeoutMs ?? DEFAULT_CONNECT_MS,
-    // A host that vanishes while a connection is idle is noticed by the kernel, after some twenty seconds.
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    // Sent with the start-up message, so it costs no round trip and holds for every statement.
-    options: settings.link?.takesOptions === false ? undefined : startupOptions(sessionParameters(settings)),
+    Client: choosingClient((signal) => choose(settings, { signal })),
+    // Over all hosts, and later than the clock of each.
+    connectionTimeoutMillis: connectTimeout(settings) * settings.address.targets.length + 1_000,
   };
 }
 
+async function choose(settings: ConnectionSettings, options: OpenOptions): Promise<Chosen> {
+  const { address, applicationName, link } = settings;
+  return await chooseHost({
+    address,
+    applicationName,
+    connectTimeoutMs: connectTimeout(settings),
+    // Sent with the start-up message, so it costs no round trip and holds for every statement. Ours come last and win.
+    options:
+      link?.takesOptions === false
+        ? ''
+        : `${writeOptions(address.options)} ${startupOptions(sessionParameters(settings))}`.trim(),
+    ...options,
+  });
+}
+
+const connectTimeout = ({ address, connectTimeoutMs }: ConnectionSettings): number =>
+  connectTimeoutMs ?? address.connectTimeoutMs;
+
 export type OpenWire = {
   readonly wire: Wire;
-  /** The server it leads to, as it was addressed. */
-  readonly target: string;
   /**
    * Asks the server to cancel what this connection is running; harmless when it runs nothing. `onSeen` is called when
    * the server has done so or could not be asked: until then the cancel may still hit whatever comes next.
    */
   cancel(onSeen: () => void): void;
+  /** The server, for messages and to avoid it. */
+  readonly target: string;
+  /** Its server takes no writes, and none that does was there. */
+  readonly isStandIn: boolean;
 };
 
-/** `pg` connects and authenticates (TLS, SCRAM); then the socket is handed to the request path. */
+/** `pg` authenticates; then the socket is handed to the request path. */
 export async function openWire(
   settings: ConnectionSettings,
   onNotice?: (message: string) => void,
 ): Promise<OpenWire> {
-  return await connecting(settings, () => open(settings, onNotice));
-}
-
-async function open(
-  settings: ConnectionSettings,
-  onNotice: ((message: string) => void) | undefined,
-): Promise<OpenWire> {
-  const unencrypted = reusingSocket();
-  const client = new pg.Client({
-    ...clientConfig(settings),
-    // `pg` passes the settings it found; TLS would read past the buffer that is used again.
-    stream: (found?: { readonly ssl?: unknown }) => (found?.ssl ? new Socket() : unencrypted.socket),
-  });
-  // The wire reports a lost connection itself; without a listener the client's event would be fatal.
-  client.on('error', () => {});
-  await client.connect();
-  const state = await measured(client, settings);
-  const { connection, processID, secretKey } = internalsOf(client);
-  connection.stream.removeAllListeners('data');
-  const stream = connection.stream === unencrypted.socket ? unencrypted : plainStream(connection.stream);
+  let unencrypted: ReturnType<typeof reusingSocket> | undefined;
+  const session = await openSession(settings, { socket: () => (unencrypted = reusingSocket()).socket });
+  const { client, stream, place, isStandIn, state } = session;
+  stream.removeAllListeners('data');
+  const bytes = unencrypted?.socket === stream ? unencrypted : plainStream(stream);
   return {
-    wire: new Wire(stream, onNotice, state),
-    target: `${client.host}:${client.port}`,
-    cancel: (onSeen) => sendCancel(client, processID, secretKey, onSeen),
+    wire: new Wire(bytes, onNotice, state),
+    target: describeTarget(place.target),
+    isStandIn,
+    cancel: (onSeen) => void sendCancel(settings.address, session, internalsOf(client)).then(onSeen),
   };
 }
 
@@ -95,9 +120,12 @@ export async function measured(
   client: pg.ClientBase,
   settings: ConnectionSettings,
 ): Promise<LinkState | undefined> {
-  const { connectionTimeoutMillis = DEFAULT_CONNECT_MS } = clientConfig(settings);
+  const { address, link } = settings;
   try {
-    return await settings.link?.measure(client, sessionParameters(settings), connectionTimeoutMillis);
+    const state = await link?.measure(client, sessionParameters(settings), connectTimeout(settings));
+    if (state === undefined || state.verdict === 'direct') return state;
+    // Whether a pooler let these through cannot be read back: the server writes their values in its own way.
+    return { ...state, lacking: [...address.options, ...state.lacking] };
   } catch (error) {
     cutOff(client);
     throw error;
@@ -119,35 +147,4 @@ export async function endClient(client: pg.Client): Promise<void> {
   } finally {
     clearTimeout(silent);
   }
-}
-
-const CANCEL_REQUEST_CODE = 80_877_102;
-const CANCEL_TIMEOUT_MS = 2_000;
-
-/**
- * CancelRequest travels on a connection of its own (protocol, "Canceling Requests in Progress"). It is read
- * before any authentication, so it needs no TLS: the key in it is only good for this one cancel.
- */
-function sendCancel(
-  client: pg.Client,
-  processID: number,
-  secretKey: number | Buffer,
-  onSeen: () => void,
-): void {
-  const key = typeof secretKey === 'number' ? Buffer.alloc(4) : secretKey;
-  if (typeof secretKey === 'number') key.writeInt32BE(secretKey);
-  const head = Buffer.alloc(12);
-  head.writeInt32BE(head.length + key.length, 0);
-  head.writeInt32BE(CANCEL_REQUEST_CODE, 4);
-  head.writeInt32BE(processID, 8);
-  const socket = client.host.startsWith('/')
-    ? connect(`${client.host}/.s.PGSQL.${client.port}`)
-    : connect(client.port, client.host);
-  // A cancel that cannot be delivered changes nothing: statement_timeout still ends the statement.
-  socket.on('error', () => {});
-  socket.setTimeout(CANCEL_TIMEOUT_MS, () => socket.destroy());
-  // The server closes once it has signalled the backend.
-  socket.on('close', onSeen);
-  socket.resume();
-  socket.end(Buffer.concat([head, key]));
 }

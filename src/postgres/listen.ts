@@ -1,8 +1,8 @@
 // LISTEN on a connection of its own. Notifications sent while the connection was lost are gone, so a listener must also
 // look for changes after each reconnect.
-import pg from 'pg';
+import type pg from 'pg';
 import type { Log } from '../log/log.ts';
-import { clientConfig, cutOff, endClient, type ConnectionSettings } from './connection.ts';
+import { cutOff, endClient, openClient, type ConnectionSettings } from './connection.ts';
 import { quoteIdent } from './sql.ts';
 
 export type Listener = {
@@ -43,14 +43,12 @@ export async function listen(
   let pause = SHORTEST_PAUSE_MS;
 
   const connect = async (): Promise<void> => {
-    const next = new pg.Client(clientConfig(settings));
+    const next = await openClient(settings);
     next.on('notification', (message) => handlers.onNotification(message.channel, message.payload ?? ''));
-    next.on('error', () => {});
     next.on('end', () => {
       if (client === next) client = undefined;
       if (!closed) again();
     });
-    await next.connect();
     client = next;
     nextBeat();
     for (const channel of channels) await next.query(`listen ${quoteIdent(channel)}`);

@@ -1,7 +1,7 @@
 // The product's own access as `svc_owner`: auth, storage bookkeeping, catalog, migrations. Never on behalf of a
 // caller: what a caller may see is decided by row-level security, and the owner is above it.
 import pg from 'pg';
-import { clientConfig, cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
+import { cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
 import { LinkedSessions } from './link/linked-sessions.ts';
 import type { Config as Query } from './link/query-with-settings.ts';
 import { ConnectionLost, isDatabaseError, mayHaveHappened, OutcomeUnknown } from './pg-error.ts';
@@ -52,7 +52,6 @@ export class OwnerDatabase implements Queryable {
     this.#silentAfterMs = statementTimeoutMs ? statementTimeoutMs + SILENT_MS : undefined;
     this.#sessions = new LinkedSessions(settings);
     this.#pool = new pg.Pool({
-      ...clientConfig(settings),
       ...this.#sessions.poolConfig,
       max: settings.max,
       idleTimeoutMillis: settings.idleTimeoutMs,

@@ -6,7 +6,7 @@ import { Problem } from '../problem/problem.ts';
 
 export function assertDirect({ data, direct }: DatabaseAddresses, state: LinkState | undefined): void {
   if (state === undefined || state.verdict === 'direct') return;
-  const isOne = direct === data;
+  const isOne = direct.variable === data.variable;
   throw new Problem(
     'direct_is_pooled',
     500,

@@ -1,9 +1,9 @@
 // Waiting for locks without blocking others: a statement gives up after a short lock_timeout, so that nobody queues
 // behind it, and is tried again for a minute. The log names the sessions that hold the locks.
-import pg from 'pg';
+import type pg from 'pg';
 import type { Log } from '../log/log.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
-import { clientConfig } from '../postgres/connection.ts';
+import { openClient } from '../postgres/connection.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { Problem } from '../problem/problem.ts';
 
@@ -51,9 +51,8 @@ function startWatch(
   const look = async (): Promise<void> => {
     try {
       if (!client) {
-        client = new pg.Client(clientConfig({ address, applicationName: 'svc-provision-watch' }));
+        client = await openClient({ address, applicationName: 'svc-provision-watch' });
         client.on('error', () => (client = undefined));
-        await client.connect();
       }
       const { rows } = await client.query<Blocker>(
         `select pid, application_name, usename, state from pg_stat_activity

@@ -1,12 +1,11 @@
 // The passwords of the two login roles: derived from the connection string's own, so that every instance that knows
 // the string computes the same ones, and set only where they differ.
 import { createHmac } from 'node:crypto';
-import pg from 'pg';
 import type { Log } from '../log/log.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
-import { clientConfig } from '../postgres/connection.ts';
+import { openClient } from '../postgres/connection.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { ident, literal, raw, sql } from '../postgres/sql.ts';
 import { untilNoRace } from './cluster-race.ts';
@@ -54,21 +53,14 @@ async function storedDiffers(db: Queryable, address: DatabaseAddress): Promise<b
 async function loginDiffers(address: DatabaseAddress): Promise<boolean[]> {
   return await Promise.all(
     LOGIN_ROLES.map(async (role) => {
-      const client = new pg.Client(
-        clientConfig({
-          address: address.as(role, rolePassword(address, role) ?? undefined),
-          applicationName: 'svc-provision',
-        }),
-      );
-      client.on('error', () => {});
+      const own = address.as(role, rolePassword(address, role) ?? undefined);
       try {
-        await client.connect();
+        const client = await openClient({ address: own, applicationName: 'svc-provision' });
+        await client.end().catch(() => {});
         return false;
       } catch (error) {
         // Any other refusal is not about the password, and is reported by the connection that is used later.
         return isDatabaseError(error, 'invalid_password');
-      } finally {
-        await client.end().catch(() => {});
       }
     }),
   );

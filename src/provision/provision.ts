@@ -1,6 +1,6 @@
 // First start and every start: makes roles and the product's own schemas equal to what this version needs.
 // Safe when several instances boot at once: one does the work under an advisory lock, the others find it done.
-import pg from 'pg';
+import type pg from 'pg';
 import { must } from '../lib/assert.ts';
 import { silentLog, type Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
@@ -8,13 +8,14 @@ import { tryLock } from '../postgres/advisory-lock.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
-import { clientConfig, connecting, endClient, measured } from '../postgres/connection.ts';
+import { endClient, openSession } from '../postgres/connection.ts';
 import { DatabaseLink } from '../postgres/link/database-link.ts';
 import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { assertDirect } from './assert-direct.ts';
 import { applySteps, databaseChanges, grantQuietBackfills, pendingSteps } from './database.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
+import { reachDatabase, type Patience } from './reach-database.ts';
 import { differingPasswords, roleAddresses, syncPasswords } from './passwords.ts';
 import { checkRights, needsSuperuser, provisionRoles, roleChanges, type Self } from './roles.ts';
 
@@ -31,17 +32,16 @@ const LOCK_BUDGET_MS = 60_000;
 const SAY_AFTER_MS = 1_000;
 
 /** The direct address names the administrator: a superuser, or a role with CREATEROLE, CREATEDB and BYPASSRLS. */
-export async function provision(addresses: DatabaseAddresses, log: Log = silentLog): Promise<Provisioned> {
+export async function provision(
+  addresses: DatabaseAddresses,
+  { log = silentLog, waitMs = 0, signal }: Partial<Patience> = {},
+): Promise<Provisioned> {
   const address = addresses.direct;
   const settings = { address, applicationName: 'svc-provision', link: new DatabaseLink() };
-  const client = await connecting(settings, async () => {
-    const opened = new pg.Client(clientConfig(settings));
-    // A lost connection also rejects the statement under way, which reports it.
-    opened.on('error', () => {});
-    await opened.connect();
-    return opened;
-  }).catch((cause: unknown) => {
-    throw unreachableDatabase(address, cause);
+  const { client, state } = await reachDatabase(address, () => openSession(settings, { signal }), {
+    log,
+    waitMs,
+    signal,
   });
   const db: Queryable = {
     async query<R extends Row>(statement: Sql): Promise<R[]> {
@@ -52,7 +52,7 @@ export async function provision(addresses: DatabaseAddresses, log: Log = silentL
     },
   };
   try {
-    assertDirect(addresses, await measured(client, settings));
+    assertDirect(addresses, state);
     const self = await checkRights(db);
     return {
       owner: roleAddresses(addresses, 'svc_owner'),
@@ -112,14 +112,4 @@ async function acquireLock(db: Queryable, log: Log): Promise<void> {
     }
     await new Promise((resolve) => setTimeout(resolve, 50 + Math.random() * 50));
   }
-}
-
-function unreachableDatabase(address: DatabaseAddress, cause: unknown): Problem {
-  const message = cause instanceof Error ? cause.message : String(cause);
-  return new Problem(
-    'database_unreachable',
-    503,
-    `Cannot connect to the database at ${address.describe()}: ${message}`,
-    { cause, hint: 'Check SVC_DATABASE_URL, and that the server is running and reachable from here.' },
-  );
 }

@@ -1,14 +1,14 @@
 // Checks a session opened as requests open theirs: its user may become the three roles of callers and nothing more,
 // whatever the address, a pooler or roles that existed before made of it.
-import pg from 'pg';
-import { clientConfig, connecting, measured, type ConnectionSettings } from '../postgres/connection.ts';
+import type pg from 'pg';
+import { openSession, type ConnectionSettings, type Session } from '../postgres/connection.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { quoteIdent } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 
 type Attribute = 'SUPERUSER' | 'BYPASSRLS' | 'CREATEROLE' | 'CREATEDB' | 'REPLICATION';
 
-type Session = {
+type Found = {
   readonly session_user: string;
   readonly role: string;
   /** Attributes of the session's user and of each role it may become. */
@@ -37,22 +37,38 @@ const QUERY = `
  * `settings` are those with which requests connect.
  */
 export async function assertRequestSession(settings: ConnectionSettings): Promise<void> {
-  const client = await connecting(settings, async () => {
-    const opened = new pg.Client(clientConfig(settings));
-    opened.on('error', () => {});
-    await opened.connect();
-    return opened;
-  });
+  const session = await openSession(settings);
   try {
-    const state = await measured(client, settings);
-    const { rows } = await client.query<Session>(QUERY);
-    const [session] = rows;
-    if (!session) throw new Error('the session does not know its user');
-    assertSession(session);
-    if (state && state.verdict !== 'direct') await assertTransactions(client);
+    await assertSession(session);
   } finally {
-    await client.end().catch(() => {});
+    await session.client.end().catch(() => {});
   }
+}
+
+const AGAIN_AFTER_MS = 60_000;
+
+/**
+ * For `ConnectionSettings.check`: looks at the first connection to each server and each address behind its name, and
+ * again from time to time.
+ */
+export function requestSessionCheck(): (session: Session) => Promise<void> {
+  const checked = new Map<string, number>();
+  return async (session) => {
+    const { target, ip } = session.place;
+    const place = `${ip ?? ''} ${target.host} ${target.port}`;
+    const before = checked.get(place);
+    if (before !== undefined && performance.now() - before < AGAIN_AFTER_MS) return;
+    await assertSession(session);
+    checked.set(place, performance.now());
+  };
+}
+
+async function assertSession({ client, state }: Session): Promise<void> {
+  const { rows } = await client.query<Found>(QUERY);
+  const [found] = rows;
+  if (!found) throw new Error('the session does not know its user');
+  assertRoles(found);
+  if (state && state.verdict !== 'direct') await assertTransactions(client);
 }
 
 async function assertTransactions(client: pg.Client): Promise<void> {
@@ -70,7 +86,7 @@ async function assertTransactions(client: pg.Client): Promise<void> {
   }
 }
 
-function assertSession({ session_user: user, role, attributes }: Session): void {
+function assertRoles({ session_user: user, role, attributes }: Found): void {
   if (user !== EXPECTED || role !== EXPECTED) {
     throw unsafe(
       `Requests would run as "${role}" on a session of "${user}" and not of "${EXPECTED}"`,

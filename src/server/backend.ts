@@ -35,6 +35,10 @@ import { ServedConfig } from './served-config.ts';
 export type BackendOptions = {
   readonly config: Config;
   readonly database: DatabaseAddresses;
+  /** How long a start waits for a database that is not there. */
+  readonly databaseWaitMs?: number | undefined;
+  /** Ends that waiting. */
+  readonly signal?: AbortSignal | undefined;
   readonly keys: ApiKeys;
   readonly host: string;
   /** 0 takes any free port. */
@@ -74,7 +78,11 @@ export type Backend = {
 export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config } = options;
   checkPasswordHashing();
-  const provisioned = await provision(options.database, log);
+  const provisioned = await provision(options.database, {
+    log,
+    waitMs: options.databaseWaitMs ?? 0,
+    signal: options.signal,
+  });
   const requests = requestConnections(provisioned, config, log);
   await assertRequestSession(requests);
   if (provisioned.applied.length > 0) log.info({ steps: provisioned.applied }, 'provisioned the database');

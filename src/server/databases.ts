@@ -9,6 +9,7 @@ import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import { maxReading } from '../postgres/read-parallelism.ts';
 import type { Provisioned } from '../provision/provision.ts';
+import { requestSessionCheck } from '../provision/request-session.ts';
 import { PROBE_TIMEOUT_MS } from './database-readiness.ts';
 
 /** Beside `database.pool.max` for callers. */
@@ -46,6 +47,7 @@ export function requestConnections(
     applicationName: 'svc-request',
     statementTimeoutMs: config.server.timeouts.dbQueryMs,
     link: new DatabaseLink(log),
+    check: requestSessionCheck(),
   };
 }
 

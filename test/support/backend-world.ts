@@ -73,7 +73,7 @@ export async function startBackendWorld(
   const log = options.log ?? jobs.log;
   const backend = await startBackend({
     config: loaded.config,
-    database: oneAddress(parseAddress(options.through?.(database.url) ?? database.url)),
+    database: oneAddress(options.through?.(database.url) ?? database.url),
     keys,
     env: options.env ?? {},
     host: '127.0.0.1',

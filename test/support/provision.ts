@@ -8,7 +8,7 @@ import { provision, type Provisioned } from '../../src/provision/provision.ts';
 export type ProvisionedAt = Provisioned & { readonly ownerUrl: string; readonly authenticatorUrl: string };
 
 export async function provisionAt(url: string, log: Log = silentLog): Promise<ProvisionedAt> {
-  const provisioned = await provision(oneAddress(parseAddress(url)), log);
+  const provisioned = await provision(oneAddress(url), { log });
   return {
     ...provisioned,
     ownerUrl: addressUrl(provisioned.owner.data),
@@ -17,11 +17,9 @@ export async function provisionAt(url: string, log: Log = silentLog): Promise<Pr
 }
 
 /** The address as a URL that every client reads alike. */
-export function addressUrl({ targets, user, password, database, tls }: DatabaseAddress): string {
+export function addressUrl({ targets, user, password, database }: DatabaseAddress): string {
   const [{ host, port }] = targets;
   const secret = password === undefined ? '' : `:${encodeURIComponent(password)}`;
   const shown = host.includes(':') && !host.startsWith('/') ? `[${host}]` : encodeURIComponent(host);
-  const query = Object.entries(tls).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
-  const after = query.length === 0 ? '' : `?${query.join('&')}`;
-  return `postgres://${encodeURIComponent(user)}${secret}@${shown}:${port}/${encodeURIComponent(database)}${after}`;
+  return `postgres://${encodeURIComponent(user)}${secret}@${shown}:${port}/${encodeURIComponent(database)}`;
 }

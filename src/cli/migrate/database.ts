@@ -14,7 +14,7 @@ import { parseAddress } from '../../postgres/address/parse-address.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { Problem } from '../../problem/problem.ts';
 import { provision } from '../../provision/provision.ts';
-import type { Environment } from '../environment.ts';
+import { databaseWait, type Environment } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 
 type OpenDatabase = { readonly addresses: DatabaseAddresses; close(): Promise<void> };
@@ -32,12 +32,12 @@ async function openDatabase(env: Environment, directory: string): Promise<OpenDa
   }
   try {
     const postgres = await startEmbeddedPostgres({ dir: state, log: silentLog });
-    return { addresses: oneAddress(parseAddress(postgres.url)), close: () => postgres.stop() };
+    return { addresses: oneAddress(postgres.url), close: () => postgres.stop() };
   } catch (error) {
     const running = error instanceof Problem && error.code === 'postgres_already_running';
     const own = running ? await runningUrl(state) : undefined;
     if (own === undefined) throw error;
-    return { addresses: oneAddress(parseAddress(own)), close: async () => {} };
+    return { addresses: oneAddress(own), close: async () => {} };
   }
 }
 
@@ -58,9 +58,11 @@ export async function withOwner<T>(
   const database = await openDatabase(env, directory);
   try {
     const { direct } = database.addresses;
-    const provisioned = await provision(database.addresses).catch((error: unknown) => {
-      throw unready && error instanceof Problem ? unready(error) : error;
-    });
+    const provisioned = await provision(database.addresses, { waitMs: databaseWait(env, 0) }).catch(
+      (error: unknown) => {
+        throw unready && error instanceof Problem ? unready(error) : error;
+      },
+    );
     const owner = new OwnerDatabase({
       address: provisioned.owner.direct,
       applicationName,

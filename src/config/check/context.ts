@@ -2,7 +2,7 @@
 import type { KeyPath, Mistake, MistakeCode, Severity } from '../mistakes/mistake.ts';
 import { MOST_MISTAKES } from '../mistakes/mistake.ts';
 import type { SvcFile } from '../schema/schema.ts';
-import { closest } from '../mistakes/closest-word.ts';
+import { closest } from '../../lib/closest-word.ts';
 import type { ScalarText } from '../schema/scalar.ts';
 import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
 import type { BrokenPaths } from './usable-part.ts';

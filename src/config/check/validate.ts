@@ -5,7 +5,7 @@ import { homeOf, isSecret, knownKeys, schemaAt } from '../schema/known-keys.ts';
 import { MOST_MISTAKES, type KeyPath, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
 import { UNIT } from '../schema/kinds.ts';
 import { svcSchema, type SvcFile } from '../schema/schema.ts';
-import { closest } from '../mistakes/closest-word.ts';
+import { closest } from '../../lib/closest-word.ts';
 import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
 
 type Issue = z.core.$ZodIssue;

@@ -2,7 +2,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../load.ts';
 import { renderMistakes } from './report.ts';
-import { closest, editDistance } from './closest-word.ts';
+import { closest, editDistance } from '../../lib/closest-word.ts';
 
 function report(text: string, color = false): string {
   const loaded = loadConfig({ name: 'svc.yaml', directory: undefined, text }, { variables: {} });

@@ -1,6 +1,6 @@
 // `${VAR}` and `${VAR:-default}` in one value. SQL has dollar signs of its own: `$1`, `$$` and `$body$` are left
 // alone, and a dollar quote may begin right before a brace.
-import { closest } from '../mistakes/closest-word.ts';
+import { closest } from '../../lib/closest-word.ts';
 
 export type Variables = Readonly<Record<string, string | undefined>>;
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { Problem } from '../../problem/problem.ts';
-import { closest } from '../mistakes/closest-word.ts';
+import { closest } from '../../lib/closest-word.ts';
 
 export type Source = {
   /** As messages name it: a path relative to the working directory, or a URL. */

@@ -1,51 +1,92 @@
 // Where a database is and as whom it is entered: the fields of one address, read once. Nobody edits its text
 // afterwards; for another role, `as` makes another address.
 import { inspect } from 'node:util';
+import type { SessionOption } from './session-options.ts';
 
-/** One server: a name, an IP address or the folder of a socket, and its port. */
+/** One server: a name, an IP address or the folder of a socket (with @ an abstract one), and its port. */
 export type Target = { readonly host: string; readonly port: number };
 
-/** libpq's names. */
-export const TLS_NAMES = [
-  'sslmode',
-  'sslrootcert',
-  'sslcert',
-  'sslkey',
-  'sslnegotiation',
-  'uselibpqcompat',
+export const SESSION_ATTRS = [
+  'any',
+  'read-write',
+  'read-only',
+  'primary',
+  'standby',
+  'prefer-standby',
 ] as const;
-export type TlsName = (typeof TLS_NAMES)[number];
+/** What a server must be to be used: libpq's `target_session_attrs`, and its counterpart to `prefer-standby`. */
+export type SessionAttrs = (typeof SESSION_ATTRS)[number] | 'prefer-primary';
+
+export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
+export type SslMode = (typeof SSL_MODES)[number];
+
+/** By libpq's names; the others are paths. */
+export type TlsFields = {
+  readonly sslmode: SslMode;
+  readonly sslnegotiation: 'postgres' | 'direct';
+  /** `system`: the roots that this machine trusts. */
+  readonly sslrootcert: string | undefined;
+  readonly sslcert: string | undefined;
+  readonly sslkey: string | undefined;
+  readonly channelBinding: 'disable' | 'prefer' | 'require';
+};
 
 export type AddressFields = {
+  /** Where it was read, for messages. */
+  readonly variable: string;
   readonly targets: readonly [Target, ...Target[]];
   readonly user: string;
   readonly password: string | undefined;
   readonly database: string;
-  /** What was said about TLS, by libpq's names. */
-  readonly tls: Readonly<Partial<Record<TlsName, string>>>;
-  readonly connectTimeoutMs: number | undefined;
+  readonly tls: TlsFields;
+  readonly attrs: SessionAttrs;
+  /** The hosts, and the addresses of each, are tried in a new order each time. */
+  readonly isShuffled: boolean;
+  /** For each address of a host. */
+  readonly connectTimeoutMs: number;
+  /** Comes before the product's own name of a session. */
+  readonly applicationName: string | undefined;
+  readonly keepAliveMs: number;
+  readonly options: readonly SessionOption[];
 };
 
 export class DatabaseAddress implements AddressFields {
-  readonly targets: readonly [Target, ...Target[]];
+  readonly variable: string;
+  readonly targets: AddressFields['targets'];
   readonly user: string;
   readonly password: string | undefined;
   readonly database: string;
-  readonly tls: AddressFields['tls'];
-  readonly connectTimeoutMs: number | undefined;
+  readonly tls: TlsFields;
+  readonly attrs: SessionAttrs;
+  readonly isShuffled: boolean;
+  readonly connectTimeoutMs: number;
+  readonly applicationName: string | undefined;
+  readonly keepAliveMs: number;
+  readonly options: readonly SessionOption[];
 
   constructor(fields: AddressFields) {
+    this.variable = fields.variable;
     this.targets = fields.targets;
     this.user = fields.user;
+    this.password = fields.password;
     this.database = fields.database;
     this.tls = fields.tls;
+    this.attrs = fields.attrs;
+    this.isShuffled = fields.isShuffled;
     this.connectTimeoutMs = fields.connectTimeoutMs;
-    this.password = fields.password;
+    this.applicationName = fields.applicationName;
+    this.keepAliveMs = fields.keepAliveMs;
+    this.options = fields.options;
   }
 
   /** The same place as another role. */
   as(user: string, password: string | undefined): DatabaseAddress {
     return new DatabaseAddress({ ...this, user, password });
+  }
+
+  /** One of its servers alone. */
+  at(target: Target): DatabaseAddress {
+    return new DatabaseAddress({ ...this, targets: [target] });
   }
 
   /** For messages: never with the password. */
@@ -63,6 +104,12 @@ export class DatabaseAddress implements AddressFields {
   }
 }
 
-export function describeTarget({ host, port }: Target): string {
+export function isSocket({ host }: Target): boolean {
+  return host.startsWith('/') || host.startsWith('@');
+}
+
+export function describeTarget(target: Target): string {
+  const { host, port } = target;
+  if (isSocket(target)) return `${host}/.s.PGSQL.${port}`;
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

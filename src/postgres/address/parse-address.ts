@@ -1,198 +1,186 @@
-// Reads the text of an address, libpq's URL, into fields.
+// The text of an address, read into fields as libpq reads it.
 import { userInfo } from 'node:os';
 import { Problem } from '../../problem/problem.ts';
-import { DatabaseAddress, TLS_NAMES, type TlsName } from './database-address.ts';
-
-const SSL_MODES = ['disable', 'no-verify', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
-
-/** Parameters of libpq that change nothing here: we name our sessions, keep connections alive and use UTF-8 anyway. */
-const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
-  'application_name',
-  'fallback_application_name',
-  'client_encoding',
-  'keepalives',
-  'keepalives_idle',
-  'keepalives_interval',
-  'keepalives_count',
-  'tcp_user_timeout',
-]);
-
-/** Parameters that are accepted only with values that ask for what is done anyway. */
-const ONLY: Readonly<Record<string, readonly string[]>> = {
-  target_session_attrs: ['any', 'read-write', 'primary'],
-  load_balance_hosts: ['disable'],
-  channel_binding: ['disable', 'prefer'],
-  gssencmode: ['disable', 'prefer'],
-  replication: ['false', 'off', '0', 'no'],
-};
+import { readConninfo, UnreadableAddress, type Values } from './conninfo.ts';
+import {
+  DatabaseAddress,
+  SESSION_ATTRS,
+  SSL_MODES,
+  type AddressFields,
+  type Target,
+  type TlsFields,
+} from './database-address.ts';
+import { checkParameters, VARIABLES, type Understood } from './parameters.ts';
+import { readOptions } from './session-options.ts';
+import { checkFiles } from './tls.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
+/** A value of the address or of libpq's variable for it. */
+type Given = (name: Understood) => string | undefined;
 
-/** What the URL leaves out comes from libpq's variables (PGHOST, PGUSER …), and after them from libpq's defaults. */
+const MOST_TARGETS = 16;
+const KEEP_ALIVE_MS = 10_000;
+const CONNECT_TIMEOUT_MS = 5_000;
+
+/** What an address does not say itself. */
+type Defaults = Pick<AddressFields, 'variable' | 'attrs' | 'isShuffled'>;
+
+type ParseOptions = Partial<Defaults> & {
+  /** The variable that holds the text, for messages. */
+  readonly name?: string;
+  readonly env?: Env;
+};
+
+/** What the text leaves out comes from libpq's variables (PGHOST, PGUSER …), and after them from libpq's defaults. */
 export function parseAddress(
   text: string,
-  { name = 'SVC_DATABASE_URL', env = process.env }: { readonly name?: string; readonly env?: Env } = {},
+  {
+    name = 'SVC_DATABASE_URL',
+    env = process.env,
+    attrs = 'prefer-primary',
+    isShuffled = false,
+  }: ParseOptions = {},
 ): DatabaseAddress {
   try {
-    return read(text, env);
+    const values = readConninfo(text);
+    checkParameters(values);
+    return new DatabaseAddress(readFields(givenBy(values, env), { variable: name, attrs, isShuffled }));
   } catch (error) {
-    if (!(error instanceof Problem) || name === 'SVC_DATABASE_URL') throw error;
-    throw refused(error.message.replaceAll('SVC_DATABASE_URL', name), error.hint ?? '');
+    if (!(error instanceof UnreadableAddress)) throw error;
+    throw new Problem('bad_database_url', 500, `${name} ${error.message}`, {
+      hint: error.hint,
+      cause: error.cause,
+    });
   }
 }
 
-function read(text: string, env: Env): DatabaseAddress {
-  const scheme = /^postgres(?:ql)?:\/\//.exec(text);
-  if (!scheme) {
-    const other = /^([a-z][a-z0-9+.-]*):/i.exec(text)?.[1];
-    throw refused(
-      other === undefined ? 'SVC_DATABASE_URL is not a URL' : `SVC_DATABASE_URL starts with ${other}:`,
-      'It looks like postgres://user:password@host:5432/database.',
-    );
-  }
-  const rest = text.slice(scheme[0].length);
-  const query = rest.indexOf('?');
-  const before = query < 0 ? rest : rest.slice(0, query);
-  const slash = before.indexOf('/');
-  const authority = slash < 0 ? before : before.slice(0, slash);
-  const at = authority.lastIndexOf('@');
-  const said = {
-    ...readUser(at < 0 ? '' : authority.slice(0, at)),
-    ...readHost(authority.slice(at + 1)),
-    dbname: slash < 0 ? '' : decode(before.slice(slash + 1), 'database'),
+function givenBy(values: Values, env: Env): Given {
+  return (name) => {
+    const variable = VARIABLES[name];
+    const value = values.get(name) ?? (variable === undefined ? undefined : env[variable]);
+    return value === '' ? undefined : value;
   };
-  // As in libpq a parameter wins over the same thing said before the question mark.
-  const values: Values = { ...said, ...readParameters(query < 0 ? '' : rest.slice(query + 1)) };
-  const given = (name: string, variable: string): string | undefined =>
-    [values[name], env[variable]].find((value) => value !== undefined && value !== '');
-  const host = given('host', 'PGHOST') ?? 'localhost';
-  assertOneHost(host);
-  const user = given('user', 'PGUSER') ?? userInfo().username;
-  const seconds = Number(given('connect_timeout', 'PGCONNECT_TIMEOUT') ?? '0');
-  return new DatabaseAddress({
-    targets: [{ host, port: readPort(given('port', 'PGPORT') ?? '5432') }],
+}
+
+function readFields(given: Given, defaults: Defaults): AddressFields {
+  const balanced = oneOf(given, 'load_balance_hosts', ['disable', 'random']);
+  const user = given('user') ?? systemUser();
+  return {
+    variable: defaults.variable,
+    targets: readTargets(given('host') ?? '', given('port') ?? ''),
     user,
-    password: given('password', 'PGPASSWORD'),
-    database: given('dbname', 'PGDATABASE') ?? user,
-    tls: readTls(values, env),
-    connectTimeoutMs: Number.isInteger(seconds) && seconds > 0 ? seconds * 1000 : undefined,
-  });
+    password: given('password'),
+    database: given('dbname') ?? user,
+    tls: readTls(given),
+    attrs: oneOf(given, 'target_session_attrs', SESSION_ATTRS) ?? defaults.attrs,
+    isShuffled: balanced === undefined ? defaults.isShuffled : balanced === 'random',
+    connectTimeoutMs: milliseconds(given, 'connect_timeout', CONNECT_TIMEOUT_MS),
+    applicationName: given('application_name'),
+    keepAliveMs: Math.min(milliseconds(given, 'keepalives_idle', KEEP_ALIVE_MS), KEEP_ALIVE_MS),
+    options: readOptions(given('options') ?? ''),
+  };
 }
 
-type Values = Record<string, string>;
-
-function readUser(text: string): Values {
-  if (text === '') return {};
-  const colon = text.indexOf(':');
-  const user = decode(colon < 0 ? text : text.slice(0, colon), 'user');
-  return { user, password: colon < 0 ? '' : decode(text.slice(colon + 1), 'password') };
+function systemUser(): string {
+  try {
+    return userInfo().username;
+  } catch (cause) {
+    const error = new UnreadableAddress(
+      'names no user, and this process runs as one without a name',
+      'Write it before the host: postgres://user:password@host/database.',
+    );
+    error.cause = cause;
+    throw error;
+  }
 }
 
-function readHost(text: string): Values {
-  assertOneHost(text);
-  const match = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::([^:]*))?$/.exec(text);
-  if (!match) {
-    throw refused(
-      'SVC_DATABASE_URL has a host that cannot be read',
-      'An IPv6 address goes in brackets: [::1]:5432.',
+function readTargets(hostList: string, portList: string): AddressFields['targets'] {
+  const hosts = hostList.split(',');
+  const ports = portList.split(',');
+  if (ports.length > 1 && ports.length !== hosts.length) {
+    throw new UnreadableAddress(
+      `could not match ${ports.length} port numbers to ${hosts.length} hosts`,
+      'Give one port for all hosts, or one for each.',
     );
   }
-  return { host: match[1] ?? decode(match[2] ?? '', 'host'), port: match[3] ?? '' };
+  if (hosts.length > MOST_TARGETS) {
+    throw new UnreadableAddress(`names ${hosts.length} hosts`, `${MOST_TARGETS} are the most.`);
+  }
+  const [first, ...others] = hosts.map((host, index): Target => ({
+    host: host === '' ? 'localhost' : host,
+    port: readPort(ports[index] ?? ports[0] ?? ''),
+  }));
+  // `split` gives at least one.
+  return first === undefined ? [{ host: 'localhost', port: 5432 }] : [first, ...others];
 }
 
-function assertOneHost(text: string): void {
-  if (!text.includes(',')) return;
-  throw refused(
-    'SVC_DATABASE_URL names several hosts',
-    'Name one: the primary, or an address that leads to it.',
-  );
-}
-
+/** The text is not shown: after a / in a password, it is a piece of it. */
 function readPort(text: string): number {
-  const port = Number(text);
-  if (/^\d+$/.test(text) && port >= 1 && port <= 65_535) return port;
-  throw refused(
-    'SVC_DATABASE_URL has a port that is no number from 1 to 65535',
-    'PostgreSQL listens on 5432 by default.',
+  if (text === '') return 5432;
+  const port = /^\s*\+?\d+\s*$/.test(text) ? Number(text) : 0;
+  if (port >= 1 && port <= 65_535) return port;
+  throw new UnreadableAddress(
+    'has a port that is no number from 1 to 65535',
+    'PostgreSQL listens on 5432 by default. In a password @ : / ? # are written %40 %3A %2F %3F %23.',
   );
 }
 
-function readParameters(text: string): Values {
-  const values: Values = {};
-  for (const part of text === '' ? [] : text.split('&')) {
-    const [rawName = '', rawValue, ...more] = part.split('=');
-    const name = decode(rawName, 'parameter');
-    if (rawValue === undefined || more.length > 0) {
-      throw refused(
-        `SVC_DATABASE_URL has a parameter "${name}" that is not name=value`,
-        'Write & between two parameters, and %3D for = in a value.',
-      );
-    }
-    const value = decode(rawValue, name);
-    assertParameter(name, value);
-    // JDBC's spelling, which libpq accepts too.
-    if (name === 'ssl') values['sslmode'] = value === 'true' || value === '1' ? 'require' : 'disable';
-    else values[name] = value;
-  }
-  return values;
-}
-
-const FIELDS: ReadonlySet<string> = new Set([
-  'host',
-  'port',
-  'user',
-  'password',
-  'dbname',
-  'connect_timeout',
-  'ssl',
-  ...TLS_NAMES,
-]);
-
-function assertParameter(name: string, value: string): void {
-  if (FIELDS.has(name) || WITHOUT_EFFECT.has(name)) return;
-  if (name === 'options') {
-    throw refused(
-      'SVC_DATABASE_URL sets options for its sessions, which would take the place of those that requests depend on',
-      'Take options out of it. Deadlines are server.timeouts in svc.yaml; other settings go with the database or the role: alter role authenticator set name = value;',
+function readTls(given: Given): TlsFields {
+  const sslrootcert = given('sslrootcert');
+  const sslnegotiation = oneOf(given, 'sslnegotiation', ['postgres', 'direct']) ?? 'postgres';
+  const sslmode = oneOf(given, 'sslmode', SSL_MODES) ?? (sslrootcert === 'system' ? 'verify-full' : 'prefer');
+  const [sslcert, sslkey] = [given('sslcert'), given('sslkey')];
+  if (sslrootcert === 'system' && sslmode !== 'verify-full') {
+    throw new UnreadableAddress(
+      `has sslrootcert=system with the weak sslmode=${sslmode}`,
+      'Certificates that anybody can get prove nothing but the name: use sslmode=verify-full.',
     );
   }
-  const only = ONLY[name];
-  if (only?.includes(value)) return;
-  throw refused(
-    only
-      ? `SVC_DATABASE_URL asks for ${name}=${value}, which is not supported`
-      : `SVC_DATABASE_URL has an unknown parameter "${name}"`,
-    only
-      ? `Supported: ${only.join(', ')}.`
-      : "Take it out. Known are libpq's, such as host, user, dbname, sslmode and connect_timeout.",
-  );
-}
-
-function readTls(values: Values, env: Env): DatabaseAddress['tls'] {
-  const tls: Partial<Record<TlsName, string>> = {};
-  for (const name of TLS_NAMES) {
-    const value = values[name] ?? env[`PG${name.toUpperCase()}`];
-    if (value) tls[name] = value;
+  if (sslnegotiation === 'direct' && ['disable', 'allow', 'prefer'].includes(sslmode)) {
+    throw new UnreadableAddress(
+      `has sslnegotiation=direct with the weak sslmode=${sslmode}`,
+      'Use sslmode=require, verify-ca or verify-full with it.',
+    );
   }
-  const { sslmode } = tls;
-  if (sslmode !== undefined && !SSL_MODES.includes(sslmode)) {
-    throw refused(`SVC_DATABASE_URL has an unknown sslmode "${sslmode}"`, `Known: ${SSL_MODES.join(', ')}.`);
+  if ((sslcert === undefined) !== (sslkey === undefined)) {
+    const [has, lacks] = sslcert === undefined ? ['sslkey', 'sslcert'] : ['sslcert', 'sslkey'];
+    throw new UnreadableAddress(`has ${has} without ${lacks}`, 'A client certificate needs both files.');
   }
+  const tls: TlsFields = {
+    sslmode,
+    sslnegotiation,
+    sslrootcert,
+    sslcert,
+    sslkey,
+    channelBinding: oneOf(given, 'channel_binding', ['disable', 'prefer', 'require']) ?? 'prefer',
+  };
+  checkFiles(tls);
   return tls;
 }
 
-function decode(text: string, what: string): string {
-  try {
-    const decoded = decodeURIComponent(text);
-    if (!decoded.includes('\0')) return decoded;
-  } catch {
-    // Said below, without the text: it may be the password.
-  }
-  throw refused(
-    `SVC_DATABASE_URL has a percent sign in its ${what} that begins no encoded character`,
-    'Write a percent sign as %25, and @ : / ? # in a name or password as %40 %3A %2F %3F %23.',
+function oneOf<const Value extends string>(
+  given: Given,
+  name: Understood,
+  known: readonly Value[],
+): Value | undefined {
+  const said = given(name);
+  const found = known.find((value) => value === said);
+  if (said === undefined || found !== undefined) return found;
+  throw new UnreadableAddress(
+    `has an unknown ${name} "${said}"`,
+    said === 'no-verify'
+      ? 'sslmode=require encrypts, and verifies nothing without sslrootcert.'
+      : `Known: ${known.join(', ')}.`,
   );
 }
 
-const refused = (message: string, hint: string): Problem =>
-  new Problem('bad_database_url', 500, message, { hint });
+/** Whole seconds, as libpq; what means "no limit" there is the default here. */
+function milliseconds(given: Given, name: Understood, byDefault: number): number {
+  const said = given(name);
+  if (said === undefined) return byDefault;
+  if (!/^\s*[+-]?\d{1,9}\s*$/.test(said)) {
+    throw new UnreadableAddress(`has a ${name} that is no whole number`, 'It is in seconds.');
+  }
+  const seconds = Number(said);
+  return seconds > 0 ? seconds * 1000 : byDefault;
+}

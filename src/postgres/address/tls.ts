@@ -1,44 +1,49 @@
-// What an address says about TLS, for the client that connects.
+// What an address says about TLS, for who opens the connection.
 import { readFileSync } from 'node:fs';
-import type { ConnectionOptions } from 'node:tls';
-import { Problem } from '../../problem/problem.ts';
-import type { DatabaseAddress } from './database-address.ts';
+import tls, { type ConnectionOptions } from 'node:tls';
+import { UnreadableAddress } from './conninfo.ts';
+import type { TlsFields } from './database-address.ts';
 
-/** What `pg` is told about TLS. Any mode but `disable` and `no-verify` verifies the certificate and its name. */
-export function tlsOptions({ tls }: DatabaseAddress): boolean | ConnectionOptions {
-  const { sslmode, sslrootcert, sslcert, sslkey, sslnegotiation, uselibpqcompat } = tls;
-  if (sslmode === 'disable') return false;
-  const files = {
-    ca: file('sslrootcert', sslrootcert),
-    cert: file('sslcert', sslcert),
-    key: file('sslkey', sslkey),
-  };
-  const options: ConnectionOptions = Object.fromEntries(
-    Object.entries(files).filter(([, text]) => text !== undefined),
-  );
-  if (sslmode === undefined && Object.keys(options).length === 0) return sslnegotiation === 'direct';
-  const unverified = sslmode === 'no-verify' || (uselibpqcompat === 'true' && isUnverified(sslmode, options));
-  return unverified ? { ...options, rejectUnauthorized: false } : options;
-}
-
-/** As libpq treats these modes; used with uselibpqcompat=true. */
-function isUnverified(sslmode: string | undefined, { ca }: ConnectionOptions): boolean {
-  return sslmode === 'allow' || sslmode === 'prefer' || (sslmode === 'require' && ca === undefined);
-}
-
-function file(name: string, path: string | undefined): string | undefined {
-  if (path === undefined || (name === 'sslrootcert' && path === 'system')) return undefined;
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw new Problem(
-      'bad_database_url',
-      500,
-      `The file that SVC_DATABASE_URL names as ${name} cannot be read: ${path}`,
-      {
-        cause,
-        hint: 'Give a path that this user may read.',
-      },
-    );
+/** Refuses by name a file that cannot be read. */
+export function checkFiles(fields: TlsFields): void {
+  for (const name of ['sslrootcert', 'sslcert', 'sslkey'] as const) {
+    const path = fields[name];
+    if (path === undefined || (name === 'sslrootcert' && path === 'system')) continue;
+    try {
+      readFileSync(path);
+    } catch (cause) {
+      const error = new UnreadableAddress(
+        `names a file as ${name} that cannot be read: ${path}`,
+        'Give a path that this user may read.',
+      );
+      error.cause = cause;
+      throw error;
+    }
   }
+}
+
+/**
+ * libpq's table: `verify-full` checks the certificate and its name; `verify-ca`, and every other mode with a root
+ * certificate, the certificate alone; without one they encrypt only. The files are read at every connection, so renewed
+ * ones count.
+ */
+export function tlsOptions(fields: TlsFields): ConnectionOptions {
+  const { sslmode, sslrootcert, sslcert, sslkey, sslnegotiation } = fields;
+  const isChecked = sslmode.startsWith('verify-') || sslrootcert !== undefined;
+  return {
+    rejectUnauthorized: isChecked,
+    ...(sslmode === 'verify-full' ? {} : { checkServerIdentity: () => undefined }),
+    ...(sslrootcert === undefined
+      ? {}
+      : { ca: sslrootcert === 'system' ? trusted() : readFileSync(sslrootcert) }),
+    ...(sslcert === undefined || sslkey === undefined
+      ? {}
+      : { cert: readFileSync(sslcert), key: readFileSync(sslkey) }),
+    ...(sslnegotiation === 'direct' ? { ALPNProtocols: ['postgresql'] } : {}),
+  };
+}
+
+/** What Node trusts, and what this machine does, where Node can tell. */
+function trusted(): string[] {
+  return [...tls.rootCertificates, ...(tls.getCACertificates?.('system') ?? [])];
 }

@@ -1,19 +1,10 @@
 // The sessions of a pool of `pg` whose way to the database may lead through a pooler: each is measured when it is
 // opened, and its statements are sent as that allows.
-import pg from 'pg';
-import { connecting, measured, type ConnectionSettings } from '../connection.ts';
-import type { DatabaseLink } from './database-link.ts';
+import type pg from 'pg';
+import { connecting, measured, poolConfig, type ConnectionSettings } from '../connection.ts';
 import type { LinkState } from './measure-link.ts';
 import { queryWithSettings, type Config } from './query-with-settings.ts';
 import { settingsStatement } from './session-parameters.ts';
-
-function clientOf(link: DatabaseLink): typeof pg.Client {
-  return class extends pg.Client {
-    constructor(config?: pg.ClientConfig) {
-      super(link.takesOptions ? config : { ...config, options: undefined });
-    }
-  };
-}
 
 const DIRECT: LinkState = { verdict: 'direct', lacking: [] };
 
@@ -26,11 +17,11 @@ export class LinkedSessions {
   }
 
   /** What the pool is given for its connections. */
-  get poolConfig(): Pick<pg.PoolConfig, 'Client' | 'verify'> {
-    const { link } = this.#settings;
-    if (link === undefined) return {};
+  get poolConfig(): pg.PoolConfig {
+    const config = poolConfig(this.#settings);
+    if (this.#settings.link === undefined) return config;
     return {
-      Client: clientOf(link),
+      ...config,
       verify: (client, done) => {
         measured(client, this.#settings).then(
           (state = DIRECT) => {

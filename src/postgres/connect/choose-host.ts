@@ -1,0 +1,95 @@
+// Which host of an address is used: each is tried in order until one is of the kind that was asked for.
+import type { DatabaseAddress, SessionAttrs } from '../address/database-address.ts';
+import { isFinal, NoHost, WrongKind, type HostFailure } from './host-failure.ts';
+import { logIn, type LoggedIn, type LoginSettings } from './login.ts';
+import { avoid, inOrder, placesOf, trust, type Place } from './place.ts';
+
+export type Chosen = LoggedIn & {
+  /** Not of the kind that was wished for: no other was there. */
+  readonly isStandIn: boolean;
+};
+
+export async function chooseHost(settings: LoginSettings): Promise<Chosen> {
+  const { address } = settings;
+  const failures: HostFailure[] = [];
+  let standIn: Chosen | undefined;
+  for (const target of inOrder(address)) {
+    const places = await placesOf(target, address).catch((error: unknown) => {
+      failures.push({ place: { target, ip: undefined }, error });
+      return [];
+    });
+    for (const place of places) {
+      const found = await tryPlace(place, settings).catch((error: unknown) => {
+        settings.signal?.throwIfAborted();
+        if (isFinal(error)) {
+          discard(standIn);
+          throw error;
+        }
+        failures.push({ place, error });
+        return undefined;
+      });
+      if (found === undefined) continue;
+      if (!found.isStandIn) {
+        trust(target);
+        discard(standIn);
+        return found;
+      }
+      if (standIn === undefined) standIn = found;
+      else discard(found);
+    }
+    avoid(target);
+  }
+  if (standIn !== undefined) return standIn;
+  const [only, ...others] = failures;
+  if (only !== undefined && others.length === 0 && !(only.error instanceof WrongKind)) throw only.error;
+  throw new NoHost(address, failures);
+}
+
+async function tryPlace(place: Place, settings: LoginSettings): Promise<Chosen> {
+  const loggedIn = await logIn(place, settings);
+  const { attrs } = settings.address;
+  const fit = await judge(loggedIn, settings.address);
+  if (fit === 'yes') return { ...loggedIn, isStandIn: false };
+  if (fit === 'stand-in') return { ...loggedIn, isStandIn: true };
+  discard(loggedIn);
+  throw new WrongKind(`${fit}, and ${attrs} is asked for`);
+}
+
+function discard(one: LoggedIn | undefined): void {
+  one?.stream.destroy();
+}
+
+/** `yes`, `stand-in`, or what it is instead. */
+async function judge(loggedIn: LoggedIn, { attrs, targets }: DatabaseAddress): Promise<string> {
+  if (attrs === 'any') return 'yes';
+  const isOnlyHost = targets.length === 1;
+  // Behind a pooler that does not say, asking would cost a round trip, and there is no choice anyway.
+  if (attrs.startsWith('prefer-') && isOnlyHost && !loggedIn.parameters.has('in_hot_standby')) return 'yes';
+  const { isStandby, isReadOnly } = await kindOf(loggedIn, attrs);
+  const wrong: Readonly<Record<SessionAttrs, string | false>> = {
+    any: false,
+    'read-write': isReadOnly && 'it is read-only',
+    'read-only': !isReadOnly && 'it takes writes',
+    primary: isStandby && 'it is a standby',
+    standby: !isStandby && 'it is no standby',
+    'prefer-primary': isStandby && 'stand-in',
+    'prefer-standby': !isStandby && 'stand-in',
+  };
+  return wrong[attrs] || 'yes';
+}
+
+type Kind = { readonly isStandby: boolean; readonly isReadOnly: boolean };
+
+/** PostgreSQL reports both with the login; not every pooler hands them on. */
+async function kindOf({ client, parameters }: LoggedIn, attrs: SessionAttrs): Promise<Kind> {
+  const standby = parameters.get('in_hot_standby');
+  const readOnly = parameters.get('default_transaction_read_only');
+  const needsReadOnly = attrs === 'read-write' || attrs === 'read-only';
+  if (standby !== undefined && (readOnly !== undefined || !needsReadOnly)) {
+    return { isStandby: standby === 'on', isReadOnly: standby === 'on' || readOnly === 'on' };
+  }
+  const { rows } = await client.query<{ standby: boolean; read_only: string }>(
+    "select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as read_only",
+  );
+  return { isStandby: rows[0]?.standby === true, isReadOnly: rows[0]?.read_only === 'on' };
+}

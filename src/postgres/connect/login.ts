@@ -1,0 +1,168 @@
+// One attempt at one place: the stream, then `pg` authenticates on it.
+import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
+import pg from 'pg';
+import type { DatabaseAddress, SslMode } from '../address/database-address.ts';
+import { isDatabaseError } from '../pg-error.ts';
+import { internalsOf } from '../pg-internals.ts';
+import { LoginRefused } from './host-failure.ts';
+import { openStream, TlsFailure, type Encryption } from './open-stream.ts';
+import type { Place } from './place.ts';
+
+export type LoginSettings = {
+  readonly address: DatabaseAddress;
+  readonly applicationName: string;
+  /** The start-up parameter. */
+  readonly options: string;
+  readonly connectTimeoutMs: number;
+  /** What carries a connection without TLS. */
+  readonly socket?: (() => Socket) | undefined;
+  readonly signal?: AbortSignal | undefined;
+};
+
+export type LoggedIn = {
+  readonly client: pg.Client;
+  readonly place: Place;
+  readonly stream: Duplex;
+  readonly isEncrypted: boolean;
+  /** What the server says of itself, where it (or a pooler before it) does. */
+  readonly parameters: ReadonlyMap<string, string>;
+};
+
+/** By libpq's table, in the order in which they are tried. A socket in a folder is never encrypted. */
+const ENCRYPTIONS: Readonly<Record<SslMode, readonly Encryption[]>> = {
+  disable: ['none'],
+  allow: ['none', 'required'],
+  prefer: ['if-offered', 'none'],
+  require: ['required'],
+  'verify-ca': ['required'],
+  'verify-full': ['required'],
+};
+
+export async function logIn(place: Place, settings: LoginSettings): Promise<LoggedIn> {
+  const encryptions: readonly Encryption[] =
+    place.ip === undefined ? ['none'] : ENCRYPTIONS[settings.address.tls.sslmode];
+  for (const [index, encryption] of encryptions.entries()) {
+    try {
+      return await attempt(place, encryption, settings);
+    } catch (error) {
+      if (index === encryptions.length - 1 || !isAboutEncryption(error)) throw error;
+    }
+  }
+  throw new Error('no way to connect was left');
+}
+
+/** The server may admit the same login with TLS, or without. */
+function isAboutEncryption(error: unknown): boolean {
+  return error instanceof TlsFailure || isDatabaseError(error, 'invalid_authorization_specification');
+}
+
+async function attempt(place: Place, encryption: Encryption, settings: LoginSettings): Promise<LoggedIn> {
+  const { address, connectTimeoutMs, socket } = settings;
+  const clock = new AbortController();
+  const timer = setTimeout(() => clock.abort(timedOut(connectTimeoutMs)), connectTimeoutMs);
+  const signal = settings.signal ? AbortSignal.any([settings.signal, clock.signal]) : clock.signal;
+  try {
+    const { tls, keepAliveMs } = address;
+    const opened = await openStream(place, { tls, encryption, keepAliveMs, signal, socket });
+    return await authenticate(place, opened.socket, opened.isEncrypted, settings, signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function authenticate(
+  place: Place,
+  stream: Duplex,
+  isEncrypted: boolean,
+  { address, applicationName, options }: LoginSettings,
+  signal: AbortSignal,
+): Promise<LoggedIn> {
+  const { channelBinding } = address.tls;
+  const binding = { isOffered: false, isRequired: channelBinding === 'require' };
+  const client = new pg.Client({
+    user: address.user,
+    database: address.database,
+    password: () => passwordFor(address, binding),
+    host: place.target.host,
+    port: place.target.port,
+    // The stream is encrypted already, where it is to be.
+    ssl: false,
+    stream: () => connectedStream(stream),
+    enableChannelBinding: isEncrypted && channelBinding !== 'disable',
+    application_name: named(address, applicationName),
+    ...{ sslnegotiation: 'postgres' },
+  });
+  // `pg` would take an empty one from PGOPTIONS.
+  internalsOf(client).connectionParameters.options = options === '' ? undefined : options;
+  // A lost connection also rejects the statement under way, which reports it.
+  client.on('error', () => {});
+  const parameters = new Map<string, string>();
+  const { connection } = internalsOf(client);
+  connection.on('parameterStatus', ({ parameterName, parameterValue }: ParameterStatus) =>
+    parameters.set(parameterName, parameterValue),
+  );
+  connection.on('authenticationSASL', ({ mechanisms }: { readonly mechanisms: readonly string[] }) => {
+    binding.isOffered = isEncrypted && mechanisms.includes('SCRAM-SHA-256-PLUS');
+  });
+  const giveUp = (): void => void stream.destroy(signal.reason as Error);
+  signal.addEventListener('abort', giveUp);
+  try {
+    await client.connect();
+  } catch (error) {
+    stream.destroy();
+    if (signal.aborted) throw signal.reason;
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', giveUp);
+  }
+  if (binding.isRequired && !binding.isOffered) {
+    stream.destroy();
+    throw unbound();
+  }
+  return { client, place, stream, isEncrypted, parameters };
+}
+
+type ParameterStatus = { readonly parameterName: string; readonly parameterValue: string };
+
+/** Asked for before anything of the password is sent. */
+function passwordFor(
+  { password, user }: DatabaseAddress,
+  binding: { readonly isOffered: boolean; readonly isRequired: boolean },
+): Promise<string> {
+  if (binding.isRequired && !binding.isOffered) return Promise.reject(unbound());
+  if (password !== undefined) return Promise.resolve(password);
+  return Promise.reject(new LoginRefused(`the server asks for the password of "${user}", and none is given`));
+}
+
+const unbound = (): LoginRefused =>
+  new LoginRefused('channel_binding=require, but the server does not offer SCRAM-SHA-256-PLUS over TLS');
+
+/** `pg` connects its stream itself; this one is connected. */
+function connectedStream(stream: Duplex): Duplex {
+  return Object.assign(stream, {
+    connect(): void {
+      process.nextTick(() => stream.emit('connect'));
+    },
+  });
+}
+
+const LONGEST_NAME = 63;
+
+/** The prefix is cut, never our own name: instances are counted by it. */
+function named({ applicationName: prefix }: DatabaseAddress, own: string): string {
+  if (prefix === undefined) return own;
+  const room = LONGEST_NAME - 1 - Buffer.byteLength(own);
+  const cut = Buffer.from(prefix)
+    .subarray(0, Math.max(0, room))
+    .toString()
+    .replace(/\uFFFD+$/u, '');
+  return cut === '' ? own : `${cut} ${own}`;
+}
+
+function timedOut(ms: number): Error {
+  return Object.assign(new Error(`no answer within ${ms / 1000} s`), {
+    code: 'ETIMEDOUT',
+    syscall: 'connect',
+  });
+}
