@@ -10,7 +10,6 @@ import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
 import { DEV_POLICY } from '../migrate/apply/policy.ts';
 import { databaseAddresses, oneAddress } from '../postgres/address/database-addresses.ts';
-import { parseAddress } from '../postgres/address/parse-address.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import { banner } from './banner.ts';
 import {

@@ -1,6 +1,5 @@
 // First start and every start: makes roles and the product's own schemas equal to what this version needs.
 // Safe when several instances boot at once: one does the work under an advisory lock, the others find it done.
-import type pg from 'pg';
 import { must } from '../lib/assert.ts';
 import { silentLog, type Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';

@@ -2,7 +2,6 @@
 import { silentLog, type Log } from '../../src/log/log.ts';
 import type { DatabaseAddress } from '../../src/postgres/address/database-address.ts';
 import { oneAddress } from '../../src/postgres/address/database-addresses.ts';
-import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 import { provision, type Provisioned } from '../../src/provision/provision.ts';
 
 export type ProvisionedAt = Provisioned & { readonly ownerUrl: string; readonly authenticatorUrl: string };

@@ -10,7 +10,6 @@ import {
   oneAddress,
   type DatabaseAddresses,
 } from '../../postgres/address/database-addresses.ts';
-import { parseAddress } from '../../postgres/address/parse-address.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { Problem } from '../../problem/problem.ts';
 import { provision } from '../../provision/provision.ts';

@@ -64,7 +64,10 @@ export class DatabaseAddress implements AddressFields {
   readonly keepAliveMs: number;
   readonly options: readonly SessionOption[];
 
+  readonly #fields: AddressFields;
+
   constructor(fields: AddressFields) {
+    this.#fields = fields;
     this.variable = fields.variable;
     this.targets = fields.targets;
     this.user = fields.user;
@@ -81,12 +84,12 @@ export class DatabaseAddress implements AddressFields {
 
   /** The same place as another role. */
   as(user: string, password: string | undefined): DatabaseAddress {
-    return new DatabaseAddress({ ...this, user, password });
+    return new DatabaseAddress({ ...this.#fields, user, password });
   }
 
   /** One of its servers alone. */
   at(target: Target): DatabaseAddress {
-    return new DatabaseAddress({ ...this, targets: [target] });
+    return new DatabaseAddress({ ...this.#fields, targets: [target] });
   }
 
   /** For messages: never with the password. */

@@ -80,7 +80,7 @@ async function authenticate(
 ): Promise<LoggedIn> {
   const { channelBinding } = address.tls;
   const binding = { isOffered: false, isRequired: channelBinding === 'require' };
-  const client = new pg.Client({
+  const config: pg.ClientConfig & { sslnegotiation: 'postgres' } = {
     user: address.user,
     database: address.database,
     password: () => passwordFor(address, binding),
@@ -91,8 +91,10 @@ async function authenticate(
     stream: () => connectedStream(stream),
     enableChannelBinding: isEncrypted && channelBinding !== 'disable',
     application_name: named(address, applicationName),
-    ...{ sslnegotiation: 'postgres' },
-  });
+    // Or `pg` reads PGSSLNEGOTIATION.
+    sslnegotiation: 'postgres',
+  };
+  const client = new pg.Client(config);
   // `pg` would take an empty one from PGOPTIONS.
   internalsOf(client).connectionParameters.options = options === '' ? undefined : options;
   // A lost connection also rejects the statement under way, which reports it.
