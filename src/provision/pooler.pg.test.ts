@@ -56,7 +56,8 @@ test.skipIf(withoutPgBouncer !== undefined).each([
         'SVC_DATABASE_URL goes through a pooler. Migrations, notifications and locks need a session of their own',
       hint: 'Set SVC_DATABASE_DIRECT_URL to PostgreSQL itself.',
     });
-    await expect(provision({ data: parseAddress(database.url), direct: pooled })).rejects.toMatchObject({
+    const direct = parseAddress(pooler.through(database.url), { name: 'SVC_DATABASE_DIRECT_URL' });
+    await expect(provision({ data: parseAddress(database.url), direct })).rejects.toMatchObject({
       code: 'direct_is_pooled',
       message: expect.stringMatching(/^SVC_DATABASE_DIRECT_URL goes through a pooler/) as string,
     });
