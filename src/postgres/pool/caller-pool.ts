@@ -3,7 +3,8 @@
 import { ConnectionPool, type ConnectionPoolOptions } from './connection-pool.ts';
 import { setConfig } from '../link/session-parameters.ts';
 import { DatabaseUnavailable, OutcomeUnknown, writeError } from '../pg-error.ts';
-import { toCaller } from './after-failure.ts';
+import { begin } from './failure/begin-elsewhere.ts';
+import { toCaller } from './failure/after-failure.ts';
 import type { Cancellable } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import type { PooledConnection } from './pooled-connection.ts';
@@ -121,7 +122,7 @@ export class CallerPool {
     const { cancellable } = options;
     // Without names: what began here cannot be sent again on another connection.
     const beginning = unnamed([BEGIN, this.#settings(caller, options.readOnly ?? false)]);
-    const connection = await this.#connections.acquireWith(beginning, cancellable, caller);
+    const connection = await begin(this.#connections, beginning, cancellable, caller);
     try {
       const result = await work({
         query: async (statement) => {

@@ -32,6 +32,8 @@ export class Attempt {
   readonly isQuick: boolean;
   /** Nothing was before it on its connection. */
   readonly isFirst: boolean;
+  /** Sent without names of statements. */
+  readonly isNameless: boolean;
   batch: Batch | undefined;
   /** `performance.now()`; 0 while it is wanted. */
   cancelledAt = 0;
@@ -42,6 +44,7 @@ export class Attempt {
     this.job = job;
     this.connection = connection;
     this.isQuick = job.isPipelinable && job.latency.isQuick;
+    this.isNameless = job.isNameless;
     this.isFirst = connection.attempts.length === 0;
   }
 

@@ -18,6 +18,7 @@ export class Openings {
   #failedAt = Number.NEGATIVE_INFINITY;
   #nextAt = 0;
   #awaySince: number | undefined;
+  #lastError: unknown;
 
   constructor(max: number) {
     this.#max = max;
@@ -40,6 +41,11 @@ export class Openings {
   /** Since when it has been known that nothing can be opened, with nothing open. */
   get awaySince(): number | undefined {
     return this.#awaySince;
+  }
+
+  /** Why the last attempt failed. */
+  get lastError(): unknown {
+    return this.#lastError;
   }
 
   mayStart(open: number): boolean {
@@ -66,7 +72,8 @@ export class Openings {
     if (this.#ceiling >= this.#max) this.#state = 'good';
   }
 
-  failed(open: number, startedAt: number): void {
+  failed(open: number, startedAt: number, error: unknown): void {
+    this.#lastError = error;
     const now = performance.now();
     this.#underWay -= 1;
     // Those that were under way together have one answer.
@@ -75,6 +82,7 @@ export class Openings {
     if (open > 0) {
       this.#state = 'ceiling';
       this.#ceiling = open;
+      this.#awaySince = undefined;
       this.#nextAt = now + this.#wait(MIN_CEILING_WAIT_MS, MAX_CEILING_WAIT_MS);
     } else {
       if (this.#state === 'ceiling') this.#failures = 1;

@@ -11,7 +11,7 @@
 //
 // What is held or runs again after 57P does so within `failover_wait` of its first failure. Then it is unavailable:
 // nothing was done.
-import { DatabaseUnavailable, failureClass, isDatabaseError, OutcomeUnknown } from '../pg-error.ts';
+import { DatabaseUnavailable, failureClass, isDatabaseError, OutcomeUnknown } from '../../pg-error.ts';
 
 export type Failure = {
   readonly error: Error;

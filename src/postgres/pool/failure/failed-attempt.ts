@@ -1,0 +1,47 @@
+// Counts a failed attempt of a job and looks up what follows.
+import { failureClass, isDatabaseError } from '../../pg-error.ts';
+import { afterFailure, type Next } from './after-failure.ts';
+import type { Attempt } from '../pooled-connection.ts';
+
+/** In all, whatever they failed by: a job that keeps losing its connections may be the reason. */
+export const MAX_ATTEMPTS = 4;
+
+/** Whether it failed by its connection and not by what it was to do. */
+export function isOfConnection(error: Error): boolean {
+  const kind = failureClass(error);
+  return kind === 'rolled-back' ? isDatabaseError(error, 'shutdown') : kind !== undefined;
+}
+
+export function nextAfter(attempt: Attempt, error: Error, failoverWaitMs: number): Next {
+  const { job, connection, isCancelled, batch } = attempt;
+  if (!job.isWanted || isCancelled) return 'answer';
+  const now = performance.now();
+  if (isOfConnection(error)) {
+    if (job.failingSince === 0) job.failingSince = now;
+    if (countsAgainst(attempt, error)) job.failures += 1;
+    // Another attempt, of a hedged read, may still succeed.
+    if (job.isRunning) return 'again';
+    // Rows were handed on that cannot be taken back.
+    if (job.onRestart === null && batch?.isSent === true) return 'answer';
+  } else if (job.isPipelinable && connection.wasCancelled && isDatabaseError(error, 'query_canceled')) {
+    // Hit by a cancel that was meant for another.
+    return job.attempts < MAX_ATTEMPTS ? 'again' : 'answer';
+  }
+  const next = afterFailure({
+    error,
+    isRead: job.isRead,
+    failures: job.failures,
+    isAboutName: batch?.lostName === true || batch?.hasStalePlan === true,
+    isNameless: attempt.isNameless,
+    isInTime: job.failingSince === 0 || now - job.failingSince < failoverWaitMs,
+  });
+  if (next === 'again-nameless') job.isNameless = true;
+  return next;
+}
+
+/** Where its turn had not come, or the connection was dead already, the failure says nothing about this job. */
+function countsAgainst({ job, connection, startedAt, batch }: Attempt, error: Error): boolean {
+  if (failureClass(error) === 'never-sent') return false;
+  if (job.attempts >= MAX_ATTEMPTS) return true;
+  return startedAt > 0 && ((batch?.bound ?? 0) > 0 || connection.openedAt > job.failingSince);
+}
