@@ -8,6 +8,7 @@ import {
   healNetwork,
   killAllOn,
   moveName,
+  processesOn,
   type DatabaseMachine,
 } from './machines.ts';
 import { until } from './until.ts';
@@ -192,8 +193,7 @@ export async function restoreCluster(): Promise<void> {
 
 /** Patroni's port opens a moment after its process is there. */
 async function isStarting(machine: DatabaseMachine): Promise<boolean> {
-  const { stdout } = spawnSync('ip', ['netns', 'pids', `svct-${machine}`], { encoding: 'utf8' });
-  if (stdout.trim() === '') return false;
+  if (processesOn(machine).length === 0) return false;
   for (let waited = 0; waited < 50; waited++) {
     if ((await patroni(machine, '/liveness')) !== undefined) return true;
     await new Promise((resolve) => setTimeout(resolve, 200));

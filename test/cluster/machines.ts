@@ -54,9 +54,15 @@ export function spawnOn(
   }
 }
 
+/** The ids of what runs on a machine; none when there is no such machine. */
+export function processesOn(machine: Machine): readonly string[] {
+  const { stdout } = spawnSync('ip', ['netns', 'pids', space(machine)], { encoding: 'utf8' });
+  return stdout.split('\n').filter(Boolean);
+}
+
 /** kill -9 of everything that runs on a machine. */
 export function killAllOn(machine: Machine): void {
-  for (const pid of ip('netns', 'pids', space(machine)).split('\n').filter(Boolean)) {
+  for (const pid of processesOn(machine)) {
     try {
       process.kill(Number(pid), 'SIGKILL');
     } catch {

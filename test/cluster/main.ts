@@ -1,15 +1,16 @@
 // `npm run test:cluster [names…]`: builds the rig, runs the scenarios on the users' machine, takes the rig down, and
-// ends with a line of counts. A rig that is up already is used and left.
+// ends with a line of counts. A rig that is up already is used and left; the ruins of one are cleared away first.
 //
 //   npm run test:cluster                        the usual sizes
 //   npm run test:cluster -- --full switchover   one of them, in full size
 //   npm run test:cluster -- --list              what there is
 import { spawnSync } from 'node:child_process';
-import { appendFileSync, existsSync, readdirSync } from 'node:fs';
+import { appendFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import type { Tally } from '../support/closing-line-reporter.ts';
 import { restoreCluster } from './database.ts';
-import { RIG } from './machines.ts';
+import { DATABASE_MACHINES, processesOn, RIG } from './machines.ts';
 import { missing } from './requirements.ts';
 import { Stage, type Scenario } from './scenario.ts';
 import { seconds } from './until.ts';
@@ -51,7 +52,7 @@ async function main(): Promise<number> {
   if (without !== undefined) {
     say(`The cluster cannot be built: ${without}`);
     if (!values.optional) return MISUSE;
-    tally({ passed: 0, failed: 0, skipped: chosen.length });
+    tally({ passed: 0, failed: 0, skipped: chosen.length, failures: [] });
     return 0;
   }
   return onTheRig();
@@ -69,25 +70,38 @@ async function scenarios(): Promise<readonly Scenario[]> {
 
 /** The same program once more, on the users' machine. */
 function onTheRig(): number {
-  const isUp = existsSync(`${RIG}/pid`);
-  if (!isUp && spawnSync(`${HERE}up.sh`, { stdio: 'inherit' }).status !== 0) {
-    tally({ passed: 0, failed: 1, skipped: 0 });
+  const isUp = partsRun();
+  const script = (name: string): number | null => spawnSync(`${HERE}${name}`, { stdio: 'inherit' }).status;
+  if (!isUp && (script('down.sh') !== 0 || script('up.sh') !== 0)) {
+    tally({ passed: 0, failed: 1, skipped: 0, failures: ['the rig did not come up'] });
     return 1;
   }
   // The terminal's interrupt goes to the child as well, which ends; then the rig is taken down.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => undefined);
   try {
-    const script = fileURLToPath(import.meta.url);
-    const again = [process.execPath, script, '--on-the-rig', ...process.argv.slice(2)];
+    const again = [
+      process.execPath,
+      fileURLToPath(import.meta.url),
+      '--on-the-rig',
+      ...process.argv.slice(2),
+    ];
     return spawnSync('ip', ['netns', 'exec', 'svct-load', ...again], { stdio: 'inherit' }).status ?? 1;
   } finally {
-    if (!isUp) spawnSync(`${HERE}down.sh`, { stdio: 'inherit' });
+    if (!isUp) script('down.sh');
   }
 }
 
+/** Whoever ended the processes of a rig may have left its folder and its namespaces. */
+function partsRun(): boolean {
+  if (!existsSync(`${RIG}/pid`)) return false;
+  const running = new Set((['etcd', ...DATABASE_MACHINES, 'lb'] as const).flatMap(processesOn));
+  return readdirSync(`${RIG}/pid`).every((part) =>
+    running.has(readFileSync(`${RIG}/pid/${part}`, 'utf8').trim()),
+  );
+}
+
 async function run(chosen: readonly Scenario[]): Promise<number> {
-  const count = { passed: 0, failed: 0, skipped: 0 };
-  const broken: string[] = [];
+  const count = { passed: 0, failed: 0, skipped: 0, failures: [] as string[] };
   for (const scenario of chosen) {
     say(`\n${scenario.name}: ${scenario.about}`);
     const startedAt = Date.now();
@@ -95,11 +109,11 @@ async function run(chosen: readonly Scenario[]): Promise<number> {
     if (claims.length === 0) count.passed += 1;
     else {
       count.failed += 1;
-      broken.push(`${scenario.name}: ${claims.join('; ')}`);
+      count.failures.push(`${scenario.name}: ${claims.join('; ')}`);
     }
     say(`  ${claims.length === 0 ? 'passed' : 'FAILED'} (${seconds(Date.now() - startedAt)})`);
   }
-  if (broken.length > 0) say(`\n${broken.join('\n')}`);
+  if (count.failures.length > 0) say(`\n${count.failures.join('\n')}`);
   tally(count);
   return count.failed > 0 ? 1 : 0;
 }
@@ -125,7 +139,7 @@ async function perform(scenario: Scenario): Promise<readonly string[]> {
 }
 
 /** As the other runs do it: into the common tally, or as the closing line. */
-function tally(count: { passed: number; failed: number; skipped: number }): void {
+function tally(count: Tally): void {
   const file = process.env['SVC_TEST_TALLY'];
   if (file) appendFileSync(file, `${JSON.stringify(count)}\n`);
   const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : '';
