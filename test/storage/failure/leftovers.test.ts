@@ -221,7 +221,7 @@ test.skipIf(!canMount)('a full disk', async () => {
 
 test(
   'a resumable upload goes on after the server was killed between and in the middle of parts',
-  { timeout: 180_000 },
+  { timeout: 300_000 },
   async () => {
     const project = await createStorageProject();
     let svc = await project.start();
@@ -255,7 +255,7 @@ test(
               offset = answer.headers.get('upload-offset') ?? '';
               return answer.status;
             },
-            { timeout: 30_000 },
+            { timeout: 90_000 },
           )
           .toBe(200);
         return Number(offset);
@@ -277,7 +277,7 @@ test(
       if (from < body.length) {
         // The writer died with its lease; the next one waits until that has run out.
         await expect
-          .poll(async () => (await patch(from, body.subarray(from))).status, { timeout: 30_000 })
+          .poll(async () => (await patch(from, body.subarray(from))).status, { timeout: 90_000 })
           .toBe(204);
       }
       const back = await call('GET', `${svc.url}/storage/v1/object/work/large`, { headers });
