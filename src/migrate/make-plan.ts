@@ -47,6 +47,7 @@ import { type Scope, scopeOf } from './normalise/scope.ts';
 import type { LockSettings } from './locks.ts';
 import type { PlanSettings, TableFacts } from './plan/step-list.ts';
 import type { Step } from './plan/step.ts';
+import { missingRoles } from './checks/policy-roles.ts';
 import { textFaults } from './checks/text-faults.ts';
 
 export type PlanOptions = PlanSettings & HazardPolicy & LockSettings;
@@ -133,6 +134,7 @@ async function readSource(
   const recorded = isUsable ? objects.declared : NOTHING_RECORDED;
   const changed = changedKeys(hashes, recorded);
   refuse(textFaults(model, changed));
+  refuse(await missingRoles(session, model));
   return {
     model,
     state,

@@ -91,6 +91,7 @@ type Template = string;
 
 export type RandomPolicy = {
   operations: string[];
+  to?: string[];
   type?: string;
   using?: Template;
   with_check?: Template;
@@ -363,6 +364,7 @@ function randomPolicy(file: RandomFile, table: RandomTable, random: Random): Ran
   };
   const policy: RandomPolicy = { operations };
   if (random.chance(0.2)) policy.type = 'restrictive';
+  if (random.chance(0.2)) policy.to = [random.pick(['anon', 'authenticated'])];
   if (random.chance(0.2)) policy.check = expression();
   else policy.using = expression();
   if (random.chance(0.3) && operations.some((one) => one === 'insert' || one === 'update'))
@@ -660,6 +662,7 @@ export function toYaml(file: RandomFile): string {
   const policy = (one: RandomPolicy): Record<string, unknown> => ({
     operations: one.operations,
     ...(one.type ? { type: one.type } : {}),
+    ...(one.to ? { to: one.to } : {}),
     ...(one.using ? { using: text(one.using) } : {}),
     ...(one.with_check ? { with_check: text(one.with_check) } : {}),
     ...(one.check ? { check: text(one.check) } : {}),

@@ -90,6 +90,7 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
     rowSecurity: table.rowSecurity,
     rowSecurityForced: false,
     granted: 'api',
+    grantedToOthers: false,
     estimatedRows: rows,
     bytes: rows * 100,
     columns: new Map(
@@ -146,8 +147,7 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
   };
 }
 
-function policyOf({ command, permissive, using, check }: DesiredPolicy, label: string): LivePolicy {
-  const roles = 'anon,authenticated';
+function policyOf({ command, roles, permissive, using, check }: DesiredPolicy, label: string): LivePolicy {
   return {
     label,
     command,

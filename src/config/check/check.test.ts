@@ -441,6 +441,39 @@ describe('one mistake, one message', () => {
       'Remove one of the two.',
     ],
     [
+      'a policy for the secret key',
+      table(
+        '      - { name: a, type: int }',
+        '  rls: [{ operations: [all], to: [anon, service_role], using: true }]',
+      ),
+      'tables.t.rls[0].to[1] 4:43',
+      'conflict',
+      'service_role passes every policy, so none can be for it',
+      'Leave it out.',
+    ],
+    [
+      'a policy for everybody and one more',
+      table(
+        '      - { name: a, type: int }',
+        '  rls: [{ operations: [all], to: [public, anon], using: true }]',
+      ),
+      'tables.t.rls[0].to[0] 4:37',
+      'conflict',
+      'public is every role, so the others say nothing',
+      'Write to: public, or leave it out.',
+    ],
+    [
+      'roles in one word',
+      table(
+        '      - { name: a, type: int }',
+        '  rls: [{ operations: [all], to: "anon, authenticated", using: true }]',
+      ),
+      'tables.t.rls[0].to 4:36',
+      'bad-value',
+      '"anon, authenticated" is not one role',
+      'Write a list: to: [one, other].',
+    ],
+    [
       'operations as one word',
       table('      - { name: a, type: int }', '  rls: [{ operations: select, using: true }]'),
       'tables.t.rls[0].operations 4:25',

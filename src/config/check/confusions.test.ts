@@ -20,8 +20,8 @@ const table = (fields: string, rls = '[]'): string =>
 
 test.each([
   [
-    'operations: [all]',
-    table('', '[{ operations: [all], using: true }]'),
+    'operations: [*]',
+    table('', '[{ operations: ["*"], using: true }]'),
     /\[select, insert, update, delete\]/,
   ],
   [

@@ -80,6 +80,7 @@ export const EXAMPLES: ReadonlyMap<string, string> = new Map([
   ['fields', 'Declare the columns: fields: [{ name: id, type: uuid, primary_key: true }].'],
   ['name', 'Each entry needs a name.'],
   ['type', 'For example type: text.'],
+  ['to', 'For example to: [authenticated].'],
   ['operations', 'For example operations: [select, insert, update, delete].'],
   ['references', 'For example references: lists.id.'],
   ['returns', 'For example returns: { type: integer }.'],

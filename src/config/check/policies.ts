@@ -32,10 +32,36 @@ export function checkPolicies(
     if (twice >= 0) {
       context.reportTwice([...at, 'operations', twice], `${policy.operations[twice]} is listed twice`);
     }
+    checkRoles(context, [...at, 'to'], policy.to ?? []);
     checkConditions(context, at, policy);
     checkOwner(context, [...at, 'using'], policy.using, columns);
     checkOwner(context, [...at, 'with_check'], policy.withCheck, columns);
     checkOwner(context, [...at, 'check'], policy.check, columns);
+  });
+}
+
+/** Whether a role exists only the database knows. */
+function checkRoles(context: CheckContext, path: KeyPath, roles: readonly string[]): void {
+  roles.forEach((role, index) => {
+    const at = context.isWritten([...path, index]) ? [...path, index] : path;
+    checkName(context, at, role);
+    if (role === 'service_role') {
+      context.conflict(
+        at,
+        'service_role passes every policy, so none can be for it',
+        roles.length === 1 ? 'Remove the policy.' : 'Leave it out.',
+      );
+    } else if (role === 'public' && roles.length > 1) {
+      context.conflict(
+        at,
+        'public is every role, so the others say nothing',
+        'Write to: public, or leave it out.',
+      );
+    } else if (role.includes(',')) {
+      context.badValue(at, `${context.quote(at, role)} is not one role`, 'Write a list: to: [one, other].');
+    } else if (roles.indexOf(role) !== index) {
+      context.reportTwice(at, `${role} is listed twice`);
+    }
   });
 }
 

@@ -62,7 +62,7 @@ function toMistakes(tree: Tree, { issue, path }: LeafIssue): Mistake[] {
       const synonym = typeof value === 'string' ? (closest(value, values) ?? SYNONYMS.get(value)) : undefined;
       const near = synonym !== undefined && values.includes(synonym) ? synonym : undefined;
       const wanted = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(', ')}`;
-      const everything = path.at(-2) === 'operations' && (value === 'all' || value === '*');
+      const everything = path.at(-2) === 'operations' && value === '*';
       const hint = everything
         ? 'For all four write operations: [select, insert, update, delete].'
         : near && `Did you mean ${near}?`;

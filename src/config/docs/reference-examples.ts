@@ -94,6 +94,7 @@ tables:
       - operations: [select]
         using: state = 'listed' or seller_id = auth.uid()
       - operations: [insert, update, delete]
+        to: authenticated
         using: seller_id = auth.uid()
         with_check: seller_id = auth.uid()
       - name: nothing_while_closed
@@ -120,6 +121,7 @@ storage:
     types: [image/*]
     rls:
       - operations: [insert, update, delete]
+        to: [authenticated]
         using: owner_id = auth.uid()::text
         with_check: owner_id = auth.uid()::text`,
   rpc: `

@@ -10,7 +10,8 @@ import type {
   LivePolicy,
   LiveTable,
 } from '../schema/live-schema.ts';
-import { POLICY_ROLES } from '../schema/live-schema.ts';
+import { rolesOf } from '../diff/policy-match.ts';
+import { POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
 import { unwrapCallerHelpers } from '../schema/sql-text.ts';
 
 type Node = Record<string, unknown>;
@@ -103,7 +104,7 @@ function toTable(table: LiveTable, live: Live, notes: string[]): Node {
     if (one.columns.length > 1 || one.special || one.onDelete === 'other')
       notes.push(`foreign key ${one.label}`);
   }
-  const rls = table.policies.flatMap((policy) => toPolicy(policy, notes));
+  const rls = table.policies.flatMap((policy) => toPolicy(policy, table, notes));
   return {
     ...(table.schema === 'public' ? {} : { schema: table.schema }),
     fields,
@@ -207,13 +208,17 @@ function recognise(expression: string, column: LiveColumn | undefined): Node | n
   return values.length > 1 ? { enum: values } : null;
 }
 
-function toPolicy(policy: LivePolicy, notes: string[]): Node[] {
-  if (policy.roles !== POLICY_ROLES && policy.roles !== 'public') {
-    notes.push(`policy ${policy.label}: it is for ${policy.roles} only`);
+function toPolicy(policy: LivePolicy, table: LiveTable, notes: string[]): Node[] {
+  const roles = rolesOf(policy);
+  if (roles === 'service_role') {
+    notes.push(`policy ${policy.label}: it is for service_role, which passes every policy`);
     return [];
   }
+  // Where nobody else may touch the table, PUBLIC is the callers.
+  const isForCallers = roles === POLICY_ROLES || (roles === PUBLIC && !table.grantedToOthers);
   return [
     {
+      ...(isForCallers ? {} : { to: roles.split(',') }),
       operations: policy.command === 'all' ? ['select', 'insert', 'update', 'delete'] : [policy.command],
       ...(policy.permissive ? {} : { type: 'restrictive' }),
       ...(policy.using === null ? {} : { using: strip(unwrapCallerHelpers(policy.using)) }),

@@ -1,28 +1,38 @@
-// Policies of tables and of buckets. What they allow is compared, not how they are labelled or split by command.
+// Policies of tables and of buckets: which are kept, made anew, or left alone.
 import type { Change } from './change.ts';
 import type { DesiredPolicy, DesiredStoragePolicy } from '../schema/desired.ts';
-import { POLICY_ROLES, type LivePolicy } from '../schema/live-schema.ts';
+import type { LivePolicy } from '../schema/live-schema.ts';
 import { policyLabel, STORAGE_POLICY_PREFIX, storagePolicyLabel } from '../schema/label.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
-import { type Policy, sameList } from '../schema/relation.ts';
+import { callsHelper, pairPolicies, perCommand, type PolicyMatch } from './policy-match.ts';
 import { type Rebuild, rebuildKey, type TableDiff } from './table-diff.ts';
 
 export function diffPolicies(context: TableDiff): void {
   const { table, live, key, owned, rebuild, changes, unmanaged, claim } = context;
-  const untouched = live.policies.every(
-    (one) => isForCallers(one) && !rebuild.has(rebuildKey('policy', key, one.label)),
-  );
-  if (untouched && sameList(perCommand(table.policies.map(inNormalForm)), perCommand(live.policies))) {
-    claim.policies.push(...live.policies.map((one) => one.label));
+  const match: PolicyMatch = {
+    publicIsCallers: !live.grantedToOthers,
+    isAsFound: (label) => !owned.policies.includes(label) || owned.asFound?.includes(label) === true,
+  };
+  const stays = live.policies.filter((one) => !rebuild.has(rebuildKey('policy', key, one.label)));
+  const adopt = (kept: readonly LivePolicy[]): void => {
+    claim.policies.push(...kept.map((one) => one.label));
+    const asFound = kept.filter((one) => match.isAsFound(one.label) && callsHelper(one));
+    if (asFound.length > 0) claim.asFound = asFound.map((one) => one.label);
+  };
+  const whole = pairPolicies(perCommand(table.policies), perCommand(live.policies), match);
+  if (stays.length === live.policies.length && whole.missing.length + whole.left.length === 0) {
+    adopt(live.policies);
     return;
   }
-  const { kept, missing, left } = match(table.policies, live.policies, key, rebuild);
-  claim.policies.push(...kept);
+  const { pairs, missing } = pairPolicies(table.policies, stays, match);
+  const kept = new Set(pairs.map(({ found }) => found));
+  adopt([...kept]);
   const dropped: LivePolicy[] = [];
-  for (const found of left) {
+  for (const found of live.policies) {
+    if (kept.has(found)) continue;
     // A stranger's policy goes only if an equal one is made in its place.
-    const returns = missing.some((wanted) => meaningOf(inNormalForm(wanted)) === meaningOf(found));
+    const returns = pairPolicies(missing, [found], match).pairs.length > 0;
     if (returns || owned.policies.includes(found.label)) dropped.push(found);
     else unmanaged.push({ table: key, what: 'policy', name: found.label });
   }
@@ -39,6 +49,9 @@ export function diffPolicies(context: TableDiff): void {
   }
 }
 
+// svc made these policies and the table's grants itself.
+const STORAGE_MATCH: PolicyMatch = { publicIsCallers: true, isAsFound: () => false };
+
 /** The labels of the storage policies that are the file's. */
 export function diffStoragePolicies(
   desired: readonly DesiredStoragePolicy[],
@@ -50,10 +63,13 @@ export function diffStoragePolicies(
   const ours = live.filter(
     (one) => one.label.startsWith(STORAGE_POLICY_PREFIX) && owned.storagePolicies.has(one.label),
   );
-  const { kept, missing, left } = match(desired, ours, STORAGE_OBJECTS, rebuild);
+  const stays = ours.filter((one) => !rebuild.has(rebuildKey('policy', STORAGE_OBJECTS, one.label)));
+  const { pairs, missing } = pairPolicies(desired, stays, STORAGE_MATCH);
+  const kept = new Set(pairs.map(({ found }) => found));
+  const left = ours.filter((one) => !kept.has(one));
   for (const policy of left) changes.push({ kind: 'drop-storage-policy', policy });
   const used = new Set(live.filter((one) => !left.includes(one)).map((one) => one.label));
-  const claims = [...kept];
+  const claims = [...kept].map((one) => one.label);
   for (const policy of missing) {
     const { bucket, command } = policy;
     const label = freeLabel(used, (number) => storagePolicyLabel(bucket, number, command));
@@ -61,63 +77,6 @@ export function diffStoragePolicies(
     changes.push({ kind: 'create-storage-policy', policy, label, bucket });
   }
   return claims;
-}
-
-/** `kept`: labels of live policies that equal a declared one. `left`: the live policies that equal none. */
-function match<P extends DesiredPolicy>(
-  desired: readonly P[],
-  live: readonly LivePolicy[],
-  table: string,
-  rebuild: Rebuild,
-): { kept: string[]; missing: P[]; left: LivePolicy[] } {
-  const left = new Set(live);
-  const kept: string[] = [];
-  const missing: P[] = [];
-  for (const wanted of desired) {
-    const meaning = meaningOf(inNormalForm(wanted));
-    const found = [...left].find(
-      (one) =>
-        isForCallers(one) &&
-        meaningOf(one) === meaning &&
-        !rebuild.has(rebuildKey('policy', table, one.label)),
-    );
-    if (found) {
-      left.delete(found);
-      kept.push(found.label);
-    } else missing.push(wanted);
-  }
-  return { kept, missing, left: [...left] };
-}
-
-// PUBLIC is these two roles and those that bypass row-level security anyway.
-function isForCallers(policy: LivePolicy): boolean {
-  return policy.roles === POLICY_ROLES || policy.roles === 'public';
-}
-
-function inNormalForm({ command, permissive, using, check }: DesiredPolicy): Policy<string> {
-  return { command, permissive, using: using?.normal ?? null, check: check?.normal ?? null };
-}
-
-/** What a policy allows, in one comparable text. Without WITH CHECK, USING applies to new rows, too. */
-function meaningOf({ command, permissive, using, check }: Policy<string>): string {
-  const writes = command === 'update' || command === 'all' || command === 'insert';
-  return JSON.stringify([
-    command,
-    permissive,
-    command === 'insert' ? null : using,
-    writes ? (check ?? using) : null,
-  ]);
-}
-
-const COMMANDS = ['select', 'insert', 'update', 'delete'] as const;
-
-/** A policy for all commands allows what four policies for one command each would. */
-function perCommand(policies: readonly Policy<string>[]): string[] {
-  return policies
-    .flatMap((one) =>
-      (one.command === 'all' ? COMMANDS : [one.command]).map((command) => meaningOf({ ...one, command })),
-    )
-    .sort();
 }
 
 /** The label each policy gets. */

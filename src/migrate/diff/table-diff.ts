@@ -14,6 +14,7 @@ export type Unmanaged = {
 /** What of a table is the file's, by the labels it has or will have. */
 export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'policies', string[]>> & {
   closed: boolean;
+  asFound?: readonly string[];
 };
 
 export type RebuildKind = 'policy' | 'check' | 'index' | 'default' | 'function';

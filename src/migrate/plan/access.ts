@@ -4,6 +4,7 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { trackCall } from '../diff/references.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import { referenceTriggerLabels } from '../schema/label.ts';
+import { POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
@@ -137,12 +138,16 @@ function createPolicy(
     identity: `${identity}.rls`,
     at: policy.at,
     table,
-    sql: `create policy ${quoteIdent(label)} on ${relation} as ${policy.permissive ? 'permissive' : 'restrictive'} for ${policy.command} to anon, authenticated${using}${check}`,
+    sql: `create policy ${quoteIdent(label)} on ${relation} as ${policy.permissive ? 'permissive' : 'restrictive'} for ${policy.command} to ${rolesSql(policy.roles)}${using}${check}`,
     stage: 'policies',
     sign: replaces ? '~' : '+',
-    summary: `policy ${policy.command} ${written}`,
+    summary: `policy ${policy.command}${policy.roles === POLICY_ROLES ? '' : ` to ${policy.roles.replaceAll(',', ', ')}`} ${written}`,
     hazards: ['AUTHZ_CHANGE'],
   });
+}
+
+function rolesSql(roles: string): string {
+  return roles === PUBLIC ? PUBLIC : roles.split(',').map(quoteIdent).join(', ');
 }
 
 function addReference(steps: StepList, { table, live, reference }: ChangeOf<'add-reference'>): void {

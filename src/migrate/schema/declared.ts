@@ -123,6 +123,7 @@ function toPolicy(policy: Policy, at: string): PolicyModel {
   return {
     name: policy.name ?? null,
     operations: policy.operations,
+    ...(policy.to === undefined ? {} : { to: [...new Set(policy.to)].sort() }),
     permissive: policy.type === 'permissive',
     using: policy.using ?? null,
     withCheck: policy.withCheck ?? null,

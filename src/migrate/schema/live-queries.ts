@@ -25,18 +25,22 @@ export function relationsQuery(which: Sql): Sql {
         select coalesce(r.rolname, 'public') as who, string_agg(x.privilege_type, ',' order by x.privilege_type) as privileges
         from aclexplode(a.relacl) x left join pg_roles r on r.oid = x.grantee
         where x.grantee = 0 or r.rolname in ('anon', 'authenticated', 'service_role') group by 1) g) as grants,
-      (select string_agg(x.privilege_type, ',' order by x.privilege_type) from aclexplode(acldefault('r', a.relowner)) x) as everything
+      (select string_agg(x.privilege_type, ',' order by x.privilege_type) from aclexplode(acldefault('r', a.relowner)) x) as everything,
+      exists (select from aclexplode(a.relacl) x join pg_roles r on r.oid = x.grantee
+        where x.grantee <> a.relowner and r.rolname not in ('anon', 'authenticated', 'service_role')) as "grantedToOthers"
     from (select distinct on (access, relowner) access, relowner, relacl from relation) a
   ) select r.oid::text as oid, r.nspname as schema, r.relname as name, r.relkind = 'p' as partitioned, r.relrowsecurity as "rowSecurity",
     r.relforcerowsecurity as "rowSecurityForced",
-    r.reltuples::float8 as "estimatedRows", pg_relation_size(r.oid)::float8 as bytes, s.grants, s.everything
+    r.reltuples::float8 as "estimatedRows", pg_relation_size(r.oid)::float8 as bytes, s.grants, s.everything, s."grantedToOthers"
   from relation r join spelled s on s.access = r.access and s.relowner = r.relowner`;
 }
 
 export function columnsQuery(which: Sql): Sql {
   return sql`select a.attrelid::text as relation, a.attname as name, a.attnum as number, format_type(a.atttypid, a.atttypmod) as type,
     t.typcategory as category, a.attnotnull as "notNull", pg_get_expr(d.adbin, d.adrelid) as default, a.attidentity <> '' as identity,
-    a.attgenerated <> '' as generated
+    a.attgenerated <> '' as generated,
+    a.attacl is not null and exists (select from aclexplode(a.attacl) x join pg_roles r on r.oid = x.grantee
+      where x.grantee <> c.relowner and r.rolname not in ('anon', 'authenticated', 'service_role')) as "grantedToOthers"
   from pg_attribute a join pg_class c on c.oid = a.attrelid and a.attnum > 0 and not a.attisdropped
   join pg_namespace n on n.oid = c.relnamespace
   join pg_type t on t.oid = a.atttypid
@@ -141,7 +145,8 @@ export type RelationRow = Omit<
 
 type OfRelation = { readonly relation: string };
 
-export type ColumnRow = OfRelation & Omit<LiveColumn, 'serial' | 'sequence' | 'sequenceGranted'>;
+export type ColumnRow = OfRelation &
+  Omit<LiveColumn, 'serial' | 'sequence' | 'sequenceGranted'> & { readonly grantedToOthers: boolean };
 
 /** Columns by their numbers. */
 export type ConstraintRow = OfRelation & {

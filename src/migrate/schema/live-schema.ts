@@ -23,6 +23,8 @@ export type LiveTable = {
   readonly rowSecurityForced: boolean;
   /** The three API roles have exactly what they should, and PUBLIC nothing. */
   readonly granted: 'api' | 'none' | 'other';
+  /** A role besides the owner and the three API roles has a privilege on it or on one of its columns. */
+  readonly grantedToOthers: boolean;
   readonly estimatedRows: number;
   readonly bytes: number;
   readonly columns: ReadonlyMap<string, LiveColumn>;
@@ -63,7 +65,7 @@ export type LiveIndex = Index<string> & {
   readonly special: boolean;
 };
 
-export type LivePolicy = Policy<string> & { readonly label: string; readonly roles: string };
+export type LivePolicy = Policy<string> & { readonly label: string };
 
 export type LiveTrigger = { readonly label: string; readonly definition: string; readonly enabled: boolean };
 
@@ -82,5 +84,8 @@ export type LiveFunction = Signature & {
 
 export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
 
-/** Table policies bind to these; service_role passes by attribute, the owner by ownership. */
+/** Policies bind to these unless they say otherwise; service_role passes by attribute, the owner by ownership. */
 export const POLICY_ROLES = 'anon,authenticated';
+
+/** PostgreSQL's PUBLIC: every role. No role can have this name. */
+export const PUBLIC = 'public';

@@ -26,6 +26,8 @@ export type OwnedTable = {
    * the file says who may see it.
    */
   readonly closed?: boolean | undefined;
+  /** Policies that came with the database: `auth.uid()` in them stays as it was found. */
+  readonly asFound?: readonly string[] | undefined;
   /** Columns whose backfill had not ended when the last run did, with the value each row gets. */
   readonly fills?: Readonly<Record<string, string>> | undefined;
 };

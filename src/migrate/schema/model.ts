@@ -71,6 +71,8 @@ export type Operation = 'select' | 'insert' | 'update' | 'delete';
 export type PolicyModel = {
   readonly name: string | null;
   readonly operations: readonly Operation[];
+  /** Sorted, each once. Absent: the callers, `anon` and `authenticated`. */
+  readonly to?: readonly string[];
   readonly permissive: boolean;
   readonly using: string | null;
   readonly withCheck: string | null;

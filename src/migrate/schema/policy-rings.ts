@@ -68,7 +68,7 @@ function leadsBack(start: string, reads: ReadonlyMap<string, ReadonlySet<string>
   return false;
 }
 
-/** Tables of the file with policies that are not the file's and hold a sub-select. */
+/** Tables of the file with policies that are not the file's and hold a sub-select that reads something. */
 export async function readStrangers(
   session: Queryable,
   model: SchemaModel,
@@ -79,7 +79,7 @@ export async function readStrangers(
     select n.nspname || '.' || c.relname as table, p.polname as label
     from pg_policy p join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace
     where (n.nspname = any (${[...schemas]}) or c.oid = to_regclass(${STORAGE_OBJECTS}))
-      and coalesce(p.polqual::text, '') || coalesce(p.polwithcheck::text, '') like '%{SUBLINK %'`);
+      and coalesce(p.polqual::text, '') || coalesce(p.polwithcheck::text, '') like '%{RANGETBLENTRY %'`);
   const foreign = new Set(
     rows
       .filter(({ table, label }) =>

@@ -2,6 +2,7 @@
 import { quoteLiteral } from '../../postgres/sql.ts';
 import { expression, type DesiredPolicy, type DesiredStoragePolicy, type Expression } from './desired.ts';
 import type { PolicyModel } from './model.ts';
+import { POLICY_ROLES } from './live-schema.ts';
 import type { Command } from './relation.ts';
 import { holdsSubSelect, wrapCallerHelpers } from './sql-text.ts';
 
@@ -13,7 +14,15 @@ export function toPolicies(policy: PolicyModel, inRing: boolean): DesiredPolicy[
   return commands.map((command) => {
     const clauses = clausesOf(policy, command);
     const { using, check } = inRing && mayCloseRing(command, clauses) ? clauses : withCallerOnce(clauses);
-    return { command, permissive: policy.permissive, using, check, name: policy.name, at: policy.at };
+    return {
+      command,
+      roles: policy.to?.join(',') ?? POLICY_ROLES,
+      permissive: policy.permissive,
+      using,
+      check,
+      name: policy.name,
+      at: policy.at,
+    };
   });
 }
 

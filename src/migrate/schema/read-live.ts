@@ -158,7 +158,8 @@ function toTable({ grants, everything, ...row }: RelationRow, rows: TableRows): 
   const names = (numbers: readonly number[] | null, relation: string = row.oid): string[] =>
     (numbers ?? []).map((number) => rows.namesOf.get(relation)?.get(number) ?? '');
   const api = `anon:${CALLER_VERBS} authenticated:${CALLER_VERBS} service_role:${everything}`;
-  const columns = (rows.columns.get(row.oid) ?? []).map((column) =>
+  const columnRows = rows.columns.get(row.oid) ?? [];
+  const columns = columnRows.map((column) =>
     toColumn(column, rows.sequences.get(`${row.oid} ${column.number}`)),
   );
   const constraints = rows.constraints.get(row.oid) ?? [];
@@ -167,6 +168,7 @@ function toTable({ grants, everything, ...row }: RelationRow, rows: TableRows): 
   return {
     ...row,
     granted: grants === api ? 'api' : grants === '' ? 'none' : 'other',
+    grantedToOthers: row.grantedToOthers || columnRows.some((column) => column.grantedToOthers),
     columns: new Map(columns.map((column) => [column.name, column])),
     keys: ofType('p', 'u').map((key) => ({
       label: key.label,

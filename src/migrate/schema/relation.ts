@@ -45,6 +45,8 @@ export type Command = 'select' | 'insert' | 'update' | 'delete' | 'all';
 
 export type Policy<Text> = {
   readonly command: Command;
+  /** Names joined by commas, sorted; `public` for PUBLIC. */
+  readonly roles: string;
   readonly permissive: boolean;
   readonly using: Text | null;
   readonly check: Text | null;

@@ -62,12 +62,14 @@ function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
   const labels = (of: string): string[] => [
     ...new Set([...strings(definition[of]), ...strings(leaving[of])]),
   ];
+  const asFound = strings(definition['asFound']);
   return {
     columns: strings(definition['columns']),
     constraints: labels('constraints'),
     indexes: labels('indexes'),
     policies: labels('policies'),
     closed: definition['closed'] === true,
+    ...(asFound.length > 0 ? { asFound } : {}),
     ...(isRecord(definition['fills']) ? { fills: texts(definition['fills']) } : {}),
   };
 }

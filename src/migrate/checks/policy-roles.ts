@@ -1,0 +1,41 @@
+// Roles that policies name must exist: svc makes none besides the three of its API.
+import { closest } from '../../lib/closest-word.ts';
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { raw } from '../../postgres/sql.ts';
+import { type MigrationProblem, problem } from '../problem.ts';
+import { API_ROLES, PUBLIC } from '../schema/live-schema.ts';
+import type { PolicyModel, SchemaModel } from '../schema/model.ts';
+
+const ALWAYS_THERE: ReadonlySet<string> = new Set([...API_ROLES, PUBLIC]);
+
+export async function missingRoles(session: Queryable, model: SchemaModel): Promise<MigrationProblem[]> {
+  const named = policiesOf(model).flatMap((policy) =>
+    (policy.to ?? [])
+      .filter((role) => !ALWAYS_THERE.has(role))
+      .map((role) => ({ role, at: `${policy.at}.to` })),
+  );
+  if (named.length === 0) return [];
+  const rows = await session.query<{ name: string }>(
+    raw(`select rolname as name from pg_roles where rolname !~ '^pg_'`),
+  );
+  const roles = new Set(rows.map((row) => row.name));
+  return named
+    .filter(({ role }) => !roles.has(role))
+    .map(({ role, at }) => {
+      const near = closest(role, [...roles]);
+      const hint = near === undefined ? '' : `Did you mean ${near}? `;
+      return problem(
+        'MIG-114',
+        at,
+        `there is no role ${role}`,
+        `${hint}svc makes no roles: an administrator does, with create role.`,
+      );
+    });
+}
+
+function policiesOf({ tables, buckets }: SchemaModel): PolicyModel[] {
+  return [
+    ...tables.flatMap(({ rls }) => (typeof rls === 'string' ? [] : rls)),
+    ...buckets.flatMap(({ policies }) => policies),
+  ];
+}
