@@ -34,30 +34,40 @@ const READ_AT_START = new RegExp(
 );
 const PROXIES = /^(HTTPS?_PROXY|NO_PROXY)$/i;
 
-/** Returns in the program whose environment is empty, with process.env as it was; elsewhere it changes nothing. */
-export function keepEnvironmentPrivate() {
-  if (process.platform !== 'linux') return;
+/**
+ * Returns in the program whose environment is empty, with process.env as it was, and which Node was given `flags`;
+ * elsewhere it changes nothing.
+ */
+export function keepEnvironmentPrivate(flags = []) {
   const handover = process.env[HANDOVER];
   if (handover !== undefined) {
     takeOver(handover);
     return;
   }
-  // A parent's message channel would not survive.
+  // Absent before Node 22.15 and on Windows. A parent's message channel would not survive.
   if (!SERVING.has(process.argv[2] ?? '') || !process.execve || process.channel) return;
+  if (process.env.SVC_NO_REEXEC === '1') return;
+  const { kept, hidden } = splitEnvironment(process.env);
+  // Elsewhere nobody is shown it.
+  const isShown = process.platform === 'linux' && Object.keys(hidden).length > 0;
+  const written = isShown ? writeSealed(JSON.stringify(hidden)) : undefined;
+  if (written === undefined && flags.length === 0) return;
+  process.execve(
+    process.execPath,
+    [process.argv0, ...process.execArgv, ...flags, ...process.argv.slice(1)],
+    written === undefined ? process.env : { ...kept, [HANDOVER]: written },
+  );
+}
+
+/** What the environment of a process may show, and what it must not. */
+export function splitEnvironment(env) {
   const kept = {};
   const hidden = {};
-  for (const [name, value] of Object.entries(process.env)) {
-    const isRead =
-      READ_AT_START.test(name) || (PROXIES.test(name) && process.env['NODE_USE_ENV_PROXY'] === '1');
+  for (const [name, value] of Object.entries(env)) {
+    const isRead = READ_AT_START.test(name) || (PROXIES.test(name) && env['NODE_USE_ENV_PROXY'] === '1');
     (isRead ? kept : hidden)[name] = value;
   }
-  if (Object.keys(hidden).length === 0) return;
-  const written = writeSealed(JSON.stringify(hidden));
-  if (written === undefined) return;
-  process.execve(process.execPath, [process.argv0, ...process.execArgv, ...process.argv.slice(1)], {
-    ...kept,
-    [HANDOVER]: written,
-  });
+  return { kept, hidden };
 }
 
 /** In memory where there is such a place, so that nothing reaches a disk. */

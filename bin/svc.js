@@ -8,9 +8,8 @@ import * as nodeModule from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { keepEnvironmentPrivate } from './private-environment.js';
+import { memoryFlags, SMALL_NURSERY } from './small-memory.js';
 
-// Node lets what requests leave behind grow to 130 MB before it looks; a sixteenth of that costs no speed.
-const SMALL_NURSERY = '--max-semi-space-size=8';
 // What can be set once Node runs. Helper threads cost more than they save on a nursery this small: a tenth of a
 // small request on two processors. What requests leave behind is collected when it has doubled the heap, not
 // when it has quadrupled it: 40 MB less under load. And a request that is under way when the nursery is collected
@@ -39,7 +38,7 @@ const oldestMajor = fromSource ? 24 : OLDEST_MAJOR;
 const major = Number(process.versions.node.split('.')[0]);
 
 if (major >= oldestMajor) {
-  keepEnvironmentPrivate();
+  keepEnvironmentPrivate(memoryFlags());
   // Absent before Node 22, which only gets as far as the launcher.
   nodeModule.enableCompileCache?.();
   for (const flag of COLLECTOR) setFlagsFromString(flag);
@@ -61,7 +60,8 @@ function runUnderNewerNode() {
     stdio: 'inherit',
     env: { ...process.env, SVC_LAUNCHED: '1' },
   });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2'])
+    process.on(signal, () => child.kill(signal));
   child.on('error', (error) => {
     process.stderr.write(`svc could not start ${node}: ${error.message}\n`);
     process.exit(EXIT_BAD_CONFIGURATION);

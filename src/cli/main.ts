@@ -3,26 +3,36 @@ import { Command, CommanderError } from 'commander';
 import { packageVersion } from '../lib/package-version.ts';
 import { readVariables } from '../config/read/env-file.ts';
 import { EXIT, explain } from './exit.ts';
-import { bundleCommand } from './bundle.ts';
-import { deployCommand, receiveCommand } from './deploy.ts';
-import { devCommand } from './dev.ts';
-import { functionsCommand } from './functions.ts';
-import { initCommand } from './init.ts';
-import { migrateCommand } from './migrate/migrate.ts';
-import { schemaCommand } from './schema.ts';
-import { serveCommand } from './serve.ts';
-import { stampCommand } from './stamp.ts';
-import { typesCommand } from './types.ts';
-import { validateCommand } from './validate.ts';
-import { keysCommand } from './keys.ts';
 import { processTerminal, type Terminal } from './terminal.ts';
+
+type Load = (out: Terminal) => Promise<Command>;
+
+/** By name, in the order of the help. A command loads only what it needs: the parent of several processes stays small. */
+const COMMANDS: Readonly<Record<string, Load>> = {
+  init: async (out) => (await import('./init.ts')).initCommand(out),
+  validate: async (out) => (await import('./validate.ts')).validateCommand(out),
+  dev: async (out) => (await import('./dev.ts')).devCommand(out),
+  serve: async (out) => (await import('./serve.ts')).serveCommand(out),
+  migrate: async (out) => (await import('./migrate/migrate.ts')).migrateCommand(out),
+  types: async (out) => (await import('./types.ts')).typesCommand(out),
+  keys: async (out) =>
+    (await import('./keys.ts')).keysCommand(out, () =>
+      readVariables(process.cwd(), ['.env', '.development.env', '.production.env'], process.env),
+    ),
+  schema: async (out) => (await import('./schema.ts')).schemaCommand(out),
+  functions: async (out) => (await import('./functions.ts')).functionsCommand(out),
+  bundle: async (out) => (await import('./bundle.ts')).bundleCommand(out),
+  stamp: async (out) => (await import('./stamp.ts')).stampCommand(out),
+  deploy: async (out) => (await import('./deploy.ts')).deployCommand(out),
+  receive: async (out) => (await import('./deploy.ts')).receiveCommand(out),
+};
 
 const terminal = processTerminal(process.env);
 process.exitCode = await run(process.argv, terminal);
 
 async function run(argv: readonly string[], out: Terminal): Promise<number> {
   try {
-    await program(out).parseAsync(argv);
+    await (await program(out, argv[2])).parseAsync(argv);
     return Number(process.exitCode ?? 0);
   } catch (error) {
     // Commander has printed its message already; help and version are no errors.
@@ -33,30 +43,16 @@ async function run(argv: readonly string[], out: Terminal): Promise<number> {
   }
 }
 
-function program(out: Terminal): Command {
+/** With all commands, unless the first argument names one. */
+async function program(out: Terminal, first: string | undefined): Promise<Command> {
   const root = new Command('svc')
     .description('One file, svc.yaml, becomes a whole backend.')
     .version(packageVersion(), '-V, --version')
     .showHelpAfterError('(svc --help lists commands and options)')
     .helpCommand(true);
-  for (const command of [
-    initCommand(out),
-    validateCommand(out),
-    devCommand(out),
-    serveCommand(out),
-    migrateCommand(out),
-    typesCommand(out),
-    keysCommand(out, () =>
-      readVariables(process.cwd(), ['.env', '.development.env', '.production.env'], process.env),
-    ),
-    schemaCommand(out),
-    functionsCommand(out),
-    bundleCommand(out),
-    stampCommand(out),
-    deployCommand(out),
-    receiveCommand(out),
-  ]) {
-    root.addCommand(command);
+  const named = Object.entries(COMMANDS).filter(([name]) => name === first);
+  for (const [, load] of named.length > 0 ? named : Object.entries(COMMANDS)) {
+    root.addCommand(await load(out));
   }
   // Errors of the command line end in exit code 2 like everywhere, not in commander's 1.
   forEachCommand(root, (command) => command.exitOverride());

@@ -1,0 +1,24 @@
+// Where memory is scarce, Node gets the one flag for it that cannot be set once it runs: how much of what requests
+// leave behind may lie about before it is collected.
+import { totalmem } from 'node:os';
+
+/** Node lets it grow to 130 MB before it looks. In exchange, this costs a little more of the processor. */
+export const SMALL_NURSERY = '--max-semi-space-size=8';
+const SCARCE_BYTES = 1024 ** 3;
+
+/** Flags to start with again; none where there is memory enough, and none to change what somebody has chosen. */
+export function memoryFlags({
+  env = process.env,
+  execArgv = process.execArgv,
+  // 0 or a number beyond all memory where nothing limits the process.
+  limit = process.constrainedMemory?.() || Infinity,
+  total = totalmem(),
+} = {}) {
+  const given = [...execArgv, ...(env.NODE_OPTIONS ?? '').split(/\s+/)];
+  const isChosen = given.some((flag) => /^--max[-_]semi[-_]space[-_]size\b/.test(flag));
+  // A debugger holds on to the process it has found.
+  const isDebugged = given.some((flag) => flag.startsWith('--inspect'));
+  if (isChosen || isDebugged || env.SVC_SMALL_MEMORY === '0') return [];
+  const isScarce = env.SVC_SMALL_MEMORY === '1' || Math.min(limit, total) <= SCARCE_BYTES;
+  return isScarce ? [SMALL_NURSERY] : [];
+}
