@@ -207,6 +207,8 @@ test('SIGHUP applies what it can, and names the keys that need a restart', async
       'database.pool.max',
       'database.pool.min',
       'database.pool.idle_timeout',
+      // Follows `max` where the file does not say it.
+      'database.pool.queue',
       'server.timeouts.db_query',
     ],
   });
