@@ -95,8 +95,7 @@ export async function setSynchronous(on: boolean): Promise<DatabaseMachine> {
 }
 
 /** Planned: Patroni stops the primary and promotes another. Returns when it says that it is done. */
-export async function switchover(): Promise<void> {
-  const leader = await settled();
+export async function switchover(leader: DatabaseMachine): Promise<void> {
   const answer = await patroni(
     leader,
     '/switchover',

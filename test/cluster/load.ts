@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { query } from './database.ts';
 import { PUBLISHABLE_KEY } from './instance.ts';
 import type { DatabaseMachine } from './machines.ts';
+import { until } from './until.ts';
 
 export type Call = {
   readonly kind: 'read' | 'write';
@@ -66,6 +67,12 @@ export class Load {
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.done;
+  }
+
+  /** After so many more answers. */
+  async answered(count: number, limit = 120_000): Promise<void> {
+    const goal = this.answers.length + count;
+    await until(`${count} more answers`, limit, () => this.answers.length >= goal);
   }
 
   async #client(client: number): Promise<void> {

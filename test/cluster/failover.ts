@@ -1,0 +1,32 @@
+// One primary ends and another begins: when, as the rig itself sees it past svc and every balancer.
+import { firstWriteAt } from './database.ts';
+import { DATABASE_MACHINES, type DatabaseMachine } from './machines.ts';
+import type { Load } from './load.ts';
+import { until } from './until.ts';
+
+/** Patroni's `ttl` of 20 s, two of its rounds, and a slow machine. */
+const ELECTION = 90_000;
+
+export type Failover = {
+  readonly startedAt: number;
+  /** When another machine than `leader` first took writes. */
+  readonly newPrimaryAt: number;
+};
+
+/** Does `end` to the primary and waits for the next one. */
+export async function failOver(leader: DatabaseMachine, end: () => Promise<void> | void): Promise<Failover> {
+  const others = DATABASE_MACHINES.filter((machine) => machine !== leader);
+  const watch = AbortSignal.timeout(ELECTION);
+  const startedAt = Date.now();
+  const [newPrimaryAt] = await Promise.all([firstWriteAt(others, watch), end()]);
+  if (Number.isNaN(newPrimaryAt)) throw new Error(`no machine became primary within ${ELECTION / 1_000} s`);
+  return { startedAt, newPrimaryAt };
+}
+
+/** When writes first succeeded again of those that were asked after `time`; infinity when none did within `limit`. */
+export async function writesAgain(load: Load, time: number, limit = 60_000): Promise<number> {
+  await until('writes to succeed', limit, () => Number.isFinite(load.firstSuccessAfter(time, 'write'))).catch(
+    () => undefined,
+  );
+  return load.firstSuccessAfter(time, 'write');
+}
