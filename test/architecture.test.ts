@@ -100,6 +100,49 @@ test('advisory locks are taken in one place, where each has its number', () => {
   expect(found).toEqual([]);
 });
 
+/**
+ * Where something may be left on a session: on connections that lead to PostgreSQL itself, which `OwnerDatabase.session`
+ * makes sure of. Anywhere else a pooler may lend the session to somebody else next (docs/decisions/0085).
+ */
+const OWN_SESSIONS: ReadonlySet<string> = new Set([
+  'migrate/apply/background.ts',
+  'migrate/apply/concurrent-index.ts',
+  'migrate/checks/dry-run.ts',
+  'migrate/checks/reference-types.ts',
+  'migrate/commands/prune.ts',
+  'migrate/locks.ts',
+  'migrate/migrate.ts',
+  'migrate/normalise/shadow-schema.ts',
+  'postgres/advisory-lock.ts',
+  'postgres/listen.ts',
+  'provision/provision.ts',
+  'storage/storage.ts',
+]);
+
+/** What outlives its transaction: locks of a session, LISTEN, SET, temporary tables, open cursors, PREPARE. */
+const STAYS_ON_SESSION = [
+  /\b(?:tryLock|unlock)\(|\bpg_(?:try_)?advisory_(?:un)?lock/,
+  /[`'";]\s*(?:un)?listen \$\{/,
+  /[`'";]\s*set (?!local\b)(?:session |time zone |role |[a-z_.]+ ?= ?|[a-z_.]+ to )/,
+  /set_config\(.*,\s*false\)/,
+  /\bcreate (?:local )?temp(?:orary)? /i,
+  /\bwith hold\b/i,
+  /[`'";]\s*(?:deallocate|discard) /i,
+  /[`'";]\s*prepare \S+ as /i,
+];
+
+test('nothing is left on a session outside of those that are our own', () => {
+  const found = sources()
+    .filter((file) => !file.startsWith('functions/worker/'))
+    .filter((file) => STAYS_ON_SESSION.some((form) => form.test(withoutComments(file))))
+    .sort();
+  expect(found).toEqual([...OWN_SESSIONS]);
+});
+
+function withoutComments(file: string): string {
+  return readFileSync(join(SRC, file), 'utf8').replace(/^\s*(?:\/\/|\/?\*).*$/gm, '');
+}
+
 /** Stages of a migration, from the bottom: each imports only from those before it. */
 const MIGRATE_STAGES = [
   'problem.ts',

@@ -114,8 +114,8 @@ export async function refusePooler(session: Queryable): Promise<void> {
   throw new Problem(
     'unsuitable_pooler',
     503,
-    'Migrations need a session of their own, but the connection goes through a transaction pooler',
-    { hint: 'Point SVC_DATABASE_URL at the server itself, or at a session pooler.' },
+    'Migrations need a session of their own, but the connection goes through a pooler',
+    { hint: 'Set SVC_DATABASE_DIRECT_URL to PostgreSQL itself.' },
   );
 }
 

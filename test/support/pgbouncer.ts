@@ -20,34 +20,38 @@ export type PgBouncerOptions = {
   readonly poolSize: number;
   /** Ignore the start-up parameter `options` instead of refusing it. */
   readonly ignoresOptions?: boolean;
-  /** Of a PgBouncer that tracks prepared statements; 0 turns that off. */
+  /** Of a PgBouncer that tracks prepared statements, which is then used; 0 turns that off. */
   readonly maxPreparedStatements?: number;
+  /** More lines of its section `[pgbouncer]`. */
+  readonly settings?: readonly string[];
+  /** A database entry of one's own, in place of passing on to the server of the first user. */
+  readonly database?: string;
 };
 
-const PROGRAM = [
-  // Another one than the installed: /path/to/pgbouncer.
-  process.env['SVC_TEST_PGBOUNCER_PROGRAM'] ?? '',
-  '/usr/sbin/pgbouncer',
-  '/usr/bin/pgbouncer',
-  '/opt/homebrew/bin/pgbouncer',
-].find((path) => path !== '' && spawnSync(path, ['--version']).status === 0);
+const runs = (path: string): boolean => spawnSync(path, ['--version']).status === 0;
+
+const INSTALLED = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/opt/homebrew/bin/pgbouncer'].find(runs);
 
 /** Why it is not available; CI sets `required` where it is installed. */
 export const withoutPgBouncer: string | undefined =
-  PROGRAM === undefined ? 'PgBouncer is not installed (apt-get install pgbouncer)' : undefined;
+  INSTALLED === undefined ? 'PgBouncer is not installed (apt-get install pgbouncer)' : undefined;
 
 if (withoutPgBouncer !== undefined && process.env['SVC_TEST_PGBOUNCER'] === 'required') {
   throw new Error(withoutPgBouncer);
 }
 
-/** From 1.21 on it knows which statements are prepared on which session. */
-export const withoutTracking: string | undefined =
-  withoutPgBouncer ??
-  (versionOf(PROGRAM) >= 121
-    ? undefined
-    : 'this PgBouncer does not track prepared statements (1.21 and newer do)');
+/** From 1.21 on it knows which statements are prepared on which session; a distribution's may be older. */
+const TRACKING = [process.env['SVC_TEST_PGBOUNCER_TRACKING'] ?? '', INSTALLED ?? ''].find(
+  (path) => path !== '' && runs(path) && versionOf(path) >= 121,
+);
 
-function versionOf(program = ''): number {
+/** Why there is none that tracks prepared statements. */
+export const withoutTracking: string | undefined =
+  TRACKING === undefined
+    ? 'no PgBouncer here tracks prepared statements: name one of 1.21 or newer in SVC_TEST_PGBOUNCER_TRACKING'
+    : undefined;
+
+function versionOf(program: string): number {
   const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
   const [, major = '0', minor = '0'] = /PgBouncer (\d+)\.(\d+)/.exec(stdout) ?? [];
   return Number(major) * 100 + Number(minor);
@@ -56,7 +60,9 @@ function versionOf(program = ''): number {
 const NOBODY = 65_534;
 
 export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBouncer> {
-  if (PROGRAM === undefined) throw new Error(withoutPgBouncer);
+  const tracks = options.maxPreparedStatements !== undefined;
+  const program = tracks ? TRACKING : INSTALLED;
+  if (program === undefined) throw new Error(tracks ? withoutTracking : withoutPgBouncer);
   const folder = mkdtempSync(join(tmpdir(), 'svc-pgbouncer-'));
   const port = await freePort();
   const users = options.users.map((text) => new URL(text));
@@ -70,7 +76,7 @@ export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBounc
   writeFileSync(
     join(folder, 'pgbouncer.ini'),
     `[databases]
-* = host=${server.hostname} port=${server.port || '5432'}
+${options.database ?? `* = host=${server.hostname} port=${server.port || '5432'}`}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = ${port}
@@ -81,13 +87,14 @@ pool_mode = ${options.mode}
 default_pool_size = ${options.poolSize}
 max_client_conn = 500
 ${options.ignoresOptions === true ? 'ignore_startup_parameters = options' : ''}
-${withoutTracking === undefined ? `max_prepared_statements = ${options.maxPreparedStatements ?? 0}` : ''}
+${tracks ? `max_prepared_statements = ${options.maxPreparedStatements}` : ''}
+${(options.settings ?? []).join('\n')}
 `,
   );
   chmodSync(folder, 0o755);
   // It refuses to run as root.
   const isRoot = process.getuid?.() === 0;
-  const child = spawn(PROGRAM, [join(folder, 'pgbouncer.ini')], {
+  const child = spawn(program, [join(folder, 'pgbouncer.ini')], {
     stdio: ['ignore', 'ignore', 'pipe'],
     ...(isRoot ? { uid: NOBODY, gid: NOBODY } : {}),
   });

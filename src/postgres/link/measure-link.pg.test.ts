@@ -111,10 +111,12 @@ const POOLERS: ReadonlyArray<readonly [Omit<PgBouncerOptions, 'users' | 'poolSiz
     [{ mode: 'transaction', maxPreparedStatements: 100 }, 'pooled, tracks names'],
     // Where a session stays with its client it does not track.
     [{ mode: 'session', maxPreparedStatements: 100 }, 'pooled'],
+    [{ mode: 'transaction', maxPreparedStatements: 0 }, 'pooled'],
+    [{ mode: 'transaction', maxPreparedStatements: 100, ignoresOptions: true }, 'pooled, tracks names'],
   ];
 
 for (const [options, verdict] of POOLERS) {
-  const reason = options.maxPreparedStatements ? withoutTracking : withoutPgBouncer;
+  const reason = options.maxPreparedStatements !== undefined ? withoutTracking : withoutPgBouncer;
   test.skipIf(reason !== undefined)(
     `PgBouncer ${JSON.stringify(options)}: ${verdict}, deadline and formats as directly, nothing stays`,
     async () => {

@@ -1,13 +1,15 @@
 // What a name of a prepared statement means when the session under it is not ours alone.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { startPgBouncer, withoutPgBouncer } from '../../../test/support/pgbouncer.ts';
+import { startPgBouncer, withoutPgBouncer, withoutTracking } from '../../../test/support/pgbouncer.ts';
 import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
+import { rounds } from '../../../test/support/rounds.ts';
 import { CallerPool, type CallerSettings, type DatabaseRole } from './caller-pool.ts';
 import { OwnerDatabase } from '../owner-database.ts';
 import { raw } from '../sql.ts';
 import { statementName } from '../statement-name.ts';
 import { parseAddress } from '../address/parse-address.ts';
+import { DatabaseLink } from '../link/database-link.ts';
 
 let database: TestDatabase;
 let roles: ProvisionedAt;
@@ -49,13 +51,14 @@ afterAll(async () => {
   await database.drop();
 });
 
-function newPool(url: string, max: number): CallerPool {
+function newPool(url: string, max: number, link?: DatabaseLink): CallerPool {
   return new CallerPool({
     address: parseAddress(url),
     applicationName: 'test',
     minIdle: 0,
     idleTimeoutMs: 10_000,
     max,
+    link,
   });
 }
 
@@ -74,6 +77,8 @@ test('a name says role and text, and is short enough for PostgreSQL to tell it f
   expect(name).toMatch(/^[\w-]{22}$/);
   expect(new Set([name, statementName('', 'select 1'), statementName('anon', 'select 2')]).size).toBe(3);
   expect(statementName('an', 'onselect 1')).not.toBe(statementName('anon', 'select 1'));
+  // The same in every process and in every version: this is what other instances find on a session.
+  expect(name).toBe('Eh-m3rP7mI5QlLCtH3AwvW');
 });
 
 test('a session that has forgotten its statements, or has others under their names, answers as before', async () => {
@@ -115,7 +120,7 @@ test('what a function raises under the same codes is its own, and it runs once',
 });
 
 test.skipIf(withoutPgBouncer !== undefined)(
-  'two instances behind a pooler in transaction mode: every answer is its own',
+  'two instances behind a pooler that is not noticed: every answer is its own',
   async () => {
     const pooler = await startPgBouncer({
       mode: 'transaction',
@@ -124,49 +129,81 @@ test.skipIf(withoutPgBouncer !== undefined)(
       ignoresOptions: true,
     });
     const pools = [1, 2].map(() => newPool(pooler.through(roles.authenticatorUrl), 6));
-    const wrong: string[] = [];
-    const check = (what: string, found: unknown, expected: unknown): void => {
-      if (found !== expected) wrong.push(`${what}: ${String(found)} instead of ${String(expected)}`);
-    };
-    let written = 0;
-    const worker = async (seed: number): Promise<void> => {
-      for (let round = 0; round < 120; round++) {
-        const number = seed * 7919 + round * 104_729;
-        const pool = pools[number % 2];
-        const role = ROLES[number % 3] ?? 'anon';
-        const table = TABLES[number % 4] ?? '';
-        if (!pool) return;
-        if (number % 11 === 0) {
-          const id = 1_000 + number;
-          await pool.run(as(role), [{ text: `insert into ${table} (id) values ($1)`, values: [String(id)] }]);
-          written += 1;
-        } else if (number % 13 === 0) {
-          const [row] = await pool.transaction(as(role), (transaction) =>
-            transaction.query(raw(`select kind || current_user as answer from ${table} limit 1`)),
-          );
-          check('transaction', row?.['answer'], table + role);
-        } else {
-          const text = `select kind || current_user || $1 from ${table} where id <= 5 limit 1 offset ${number % 5}`;
-          const [result] = await pool.run(as(role), [{ text, values: [String(number)] }], {
-            readOnly: number % 2 === 0,
-            rollback: number % 17 === 0,
-          });
-          check(text, result?.rows[0]?.[0]?.toString(), `${table}${role}${number}`);
-        }
-      }
-    };
     try {
-      await Promise.all(Array.from({ length: 24 }, (_, seed) => worker(seed)));
-      expect(wrong).toEqual([]);
-      const counts = await Promise.all(
-        TABLES.map((table) =>
-          owner.query<{ n: string }>(raw(`select count(*) as n from ${table} where id >= 1000`)),
-        ),
-      );
-      expect(counts.reduce((sum, [row]) => sum + Number(row?.n), 0)).toBe(written);
+      await answersAreTheirOwn(pools);
     } finally {
-      for (const pool of pools) pool.destroy();
       await pooler.stop();
     }
   },
 );
+
+test.skipIf(withoutTracking !== undefined)(
+  'two instances behind a pooler that tracks names: every answer is its own',
+  async () => {
+    const pooler = await startPgBouncer({
+      mode: 'transaction',
+      users: [roles.authenticatorUrl],
+      poolSize: 3,
+      // Fewer than there are names.
+      maxPreparedStatements: 20,
+    });
+    const links = [new DatabaseLink(), new DatabaseLink()];
+    const pools = links.map((link) => newPool(pooler.through(roles.authenticatorUrl), 6, link));
+    try {
+      await answersAreTheirOwn(pools);
+    } finally {
+      await pooler.stop();
+    }
+    expect(links.map(({ state }) => state?.verdict)).toEqual([
+      'pooled, tracks names',
+      'pooled, tracks names',
+    ]);
+  },
+);
+
+async function answersAreTheirOwn(pools: readonly CallerPool[]): Promise<void> {
+  await owner.query(raw(TABLES.map((table) => `delete from ${table} where id >= 1000`).join(';')));
+  const wrong: string[] = [];
+  const check = (what: string, found: unknown, expected: unknown): void => {
+    if (found !== expected) wrong.push(`${what}: ${String(found)} instead of ${String(expected)}`);
+  };
+  let written = 0;
+  const worker = async (seed: number): Promise<void> => {
+    for (let round = 0; round < rounds(30, 400); round++) {
+      const number = seed * 7919 + round * 104_729;
+      const pool = pools[number % 2];
+      const role = ROLES[number % 3] ?? 'anon';
+      const table = TABLES[number % 4] ?? '';
+      if (!pool) return;
+      if (number % 11 === 0) {
+        const id = 1_000 + number;
+        await pool.run(as(role), [{ text: `insert into ${table} (id) values ($1)`, values: [String(id)] }]);
+        written += 1;
+      } else if (number % 13 === 0) {
+        const [row] = await pool.transaction(as(role), (transaction) =>
+          transaction.query(raw(`select kind || current_user as answer from ${table} limit 1`)),
+        );
+        check('transaction', row?.['answer'], table + role);
+      } else {
+        const text = `select kind || current_user || $1 from ${table} where id <= 5 limit 1 offset ${number % 5}`;
+        const [result] = await pool.run(as(role), [{ text, values: [String(number)] }], {
+          readOnly: number % 2 === 0,
+          rollback: number % 17 === 0,
+        });
+        check(text, result?.rows[0]?.[0]?.toString(), `${table}${role}${number}`);
+      }
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: 24 }, (_, seed) => worker(seed)));
+    expect(wrong).toEqual([]);
+    const counts = await Promise.all(
+      TABLES.map((table) =>
+        owner.query<{ n: string }>(raw(`select count(*) as n from ${table} where id >= 1000`)),
+      ),
+    );
+    expect(counts.reduce((sum, [row]) => sum + Number(row?.n), 0)).toBe(written);
+  } finally {
+    for (const pool of pools) pool.destroy();
+  }
+}
