@@ -39,6 +39,7 @@ const EXPOSED = [
   'X-Relay-Error',
   'X-Request-Id',
   'X-Supabase-Api-Version',
+  'X-Svc-Staleness',
   'X-Total-Count',
   'X-Transformations',
 ].join(', ');

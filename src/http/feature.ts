@@ -8,6 +8,7 @@ import type { Keyring } from '../identity/keyring.ts';
 import type { SigningKeys } from '../identity/signing-keys.ts';
 import type { Log } from '../log/log.ts';
 import type { CallerPool } from '../postgres/pool/caller-pool.ts';
+import type { ReplicaReads } from '../postgres/replicas/replica-reads.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 
 /** The file and the database as they belong together. Swapped as a whole on a reload: read it once per request. */
@@ -22,6 +23,8 @@ export type FeatureContext = {
   readonly snapshot: () => Snapshot;
   /** Statements on behalf of callers. */
   readonly callers: CallerPool;
+  /** Where replicas may answer for the primary. */
+  readonly reads?: ReplicaReads | undefined;
   /** The product's own statements. */
   readonly owner: OwnerDatabase;
   readonly credentials: CredentialReader;

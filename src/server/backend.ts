@@ -86,8 +86,8 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const requests = requestConnections(provisioned, config, log);
   await assertRequestSession(requests);
   if (provisioned.applied.length > 0) log.info({ steps: provisioned.applied }, 'provisioned the database');
-  const databases = await openDatabases(provisioned, requests, config);
-  const { owner, callers } = databases;
+  const databases = await openDatabases(provisioned, requests, config, log);
+  const { owner, callers, reads } = databases;
   const { clock, keyring, signingKeys, verifier, keysReload } = await openIdentity(databases, options);
 
   let phase: 'starting' | 'serving' | 'draining' = 'starting';
@@ -128,6 +128,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const context: FeatureContext = {
     snapshot: () => served.snapshot,
     callers,
+    reads,
     owner,
     credentials: new CredentialReader(options.keys, verifier),
     signingKeys,

@@ -9,6 +9,8 @@ import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import { maxReading } from '../postgres/read-parallelism.ts';
 import type { Provisioned } from '../provision/provision.ts';
+import type { ReplicaReads } from '../postgres/replicas/replica-reads.ts';
+import { openReplicas } from './replicas.ts';
 import { requestSessionCheck } from '../provision/request-session.ts';
 import { PROBE_TIMEOUT_MS } from './database-readiness.ts';
 
@@ -28,6 +30,8 @@ export type Databases = {
   readonly probe: OwnerDatabase;
   readonly migration: OwnerDatabase;
   readonly callers: CallerPool;
+  /** Where replicas are read from. */
+  readonly reads: ReplicaReads | undefined;
   /** What stands between the requests and the database. */
   readonly link: DatabaseLink;
   /** Cuts off callers' statements; lets the product's own end. */
@@ -52,11 +56,12 @@ export function requestConnections(
 }
 
 export async function openDatabases(
-  { owner }: Provisioned,
+  { owner, authenticator }: Provisioned,
   requests: RequestConnections,
   config: Config,
+  log: Log,
 ): Promise<Databases> {
-  const { pool } = config.database;
+  const { pool, replicas } = config.database;
   const open = (
     address: DatabaseAddress,
     applicationName: string,
@@ -81,21 +86,40 @@ export async function openDatabases(
     // Migrations limit their waits themselves, and some of their steps take as long as they take.
     migration: open(owner.direct, 'svc-migrate', OWNER_CONNECTIONS, {}),
   };
-  const callers = new CallerPool({
-    ...requests,
+  let reads: ReplicaReads | undefined;
+  const limits = {
     max: pool.max,
     maxReading: await maxReading(owners.owner),
     minIdle: pool.min,
     idleTimeoutMs: pool.idleTimeoutMs,
     queue: pool.queue,
-    statementTimeoutMs: config.server.timeouts.dbQueryMs,
+  };
+  const callers = new CallerPool({
+    ...requests,
+    ...limits,
     failoverWaitMs: config.database.failoverWaitMs,
+    onWrite:
+      replicas.reads === 'bounded' ? (caller, request) => reads?.noteWrite(caller, request) : undefined,
   });
+  const { reads: rule } = replicas;
+  if (authenticator.read !== undefined && rule !== 'off') {
+    reads = openReplicas(authenticator.read, {
+      rules: { ...replicas, reads: rule },
+      primary: callers,
+      position: { address: owner.direct, applicationName: 'svc-position' },
+      requests,
+      limits,
+      log,
+    });
+    await reads.look();
+  }
   return {
     ...owners,
     callers,
+    reads,
     link: requests.link,
     async close() {
+      reads?.close();
       callers.destroy();
       await Promise.all(Object.values(owners).map((owner) => owner.close()));
     },

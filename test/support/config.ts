@@ -38,7 +38,11 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
   return {
     expose: { relations: [], routines: [] },
     project: { name: 'test', description: undefined, cloudProjectId: undefined },
-    database: { pool: { max: 4, min: 0, idleTimeoutMs: 10_000, queue: 1_000 }, failoverWaitMs: 5_000 },
+    database: {
+      pool: { max: 4, min: 0, idleTimeoutMs: 10_000, queue: 1_000 },
+      failoverWaitMs: 5_000,
+      replicas: { reads: 'fresh', maxStalenessMs: 1_000, waitMs: 20, withoutPrimary: 'serve' },
+    },
     server: { ...SERVER, ...defined(server), timeouts: { ...TIMEOUTS, ...defined(timeouts) } },
     providers: { email: undefined, storage: { type: 'local', path: undefined }, ...providers },
     auth: {

@@ -12,6 +12,8 @@ export type SilentProxy = {
   /** Like a new host at the same address: new connections work. */
   recover(): void;
   close(): Promise<void>;
+  /** After `close`: at the same address again. */
+  reopen(): Promise<void>;
 };
 
 export async function startSilentProxy(target: string): Promise<SilentProxy> {
@@ -69,6 +71,10 @@ export async function startSilentProxy(target: string): Promise<SilentProxy> {
       for (const socket of sockets) socket.destroy();
       server.close();
       await once(server, 'close');
+    },
+    async reopen() {
+      server.listen(address.port, '127.0.0.1');
+      await once(server, 'listening');
     },
   };
 }

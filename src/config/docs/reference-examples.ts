@@ -11,7 +11,8 @@ project:
   database: `
 database:
   pool: { max: 20, min: 5, idle_timeout: 300s, queue: 1000 }
-  failover_wait: 5s`,
+  failover_wait: 5s
+  replicas: { reads: fresh, max_staleness: 1s, wait: 20ms, without_primary: serve }`,
   server: `
 server:
   port: "\${PORT:-8080}"

@@ -39,6 +39,30 @@ export const database = section('Database access; the connection string is SVC_D
     '5s',
     { least: 0, most: 20_000 },
   ),
+  replicas: section('Reads from replicas, where SVC_DATABASE_READ_URL names some', {
+    reads: choice(
+      'What a read from a replica sees: with `fresh` everything acknowledged before it came, with `bounded` all but the last `max_staleness`; `off` reads from the primary alone',
+      ['fresh', 'bounded', 'off'],
+    ),
+    max_staleness: duration('With `bounded`, how old an answer may be', '1s', { least: 100, most: 300_000 }),
+    wait: duration(
+      'With `fresh`, how long a read waits for a replica before the primary answers it',
+      '20ms',
+      {
+        least: 0,
+        most: 1_000,
+      },
+    ),
+    without_primary: choice(
+      'What becomes of reads while the primary cannot be reached: answered by a replica however old, or refused',
+      ['serve', 'fail'],
+    ),
+  }).transform(({ reads, max_staleness, wait, without_primary }) => ({
+    reads,
+    maxStalenessMs: max_staleness,
+    waitMs: wait,
+    withoutPrimary: without_primary,
+  })),
 }).transform(({ failover_wait: failoverWaitMs, ...same }) => ({ ...same, failoverWaitMs }));
 
 export const server = section('HTTP server', {

@@ -92,6 +92,11 @@ export class DatabaseAddress implements AddressFields {
     return new DatabaseAddress({ ...this.#fields, targets: [target] });
   }
 
+  /** The same servers, whatever they are. */
+  wanting(attrs: SessionAttrs): DatabaseAddress {
+    return new DatabaseAddress({ ...this.#fields, attrs });
+  }
+
   /** For messages: never with the password. */
   describe(): string {
     return `${this.targets.map(describeTarget).join(',')}/${this.database} as ${this.user}`;

@@ -9,6 +9,7 @@ import type { Cancellable } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 import type { Sharer } from './sharer.ts';
+import { replayCheck, replayError } from '../replicas/replay-check.ts';
 import { type Sql, type SqlValue } from '../sql.ts';
 import { statementName } from '../statement-name.ts';
 import type { WireResult, WireStatement, WireValue } from '../wire/wire.ts';
@@ -39,6 +40,8 @@ export type RunOptions = {
   readonly repeatable?: boolean | undefined;
   /** Called before the statements are sent once more: rows that `onRow` was given are void. Without it they are final. */
   readonly onRestart?: (() => void) | undefined;
+  /** A position: only a standby that has replayed so far runs it, elsewhere it fails with `Unreplayed`. With `readOnly`. */
+  readonly replayed?: string | undefined;
   /** Execute, check deferred constraints, then roll back. */
   readonly rollback?: boolean | undefined;
   readonly cancellable?: Cancellable | undefined;
@@ -55,13 +58,20 @@ function named(text: string): WireStatement {
   return { text, values: [], name: statementName('', text) };
 }
 
+export type CallerPoolOptions = ConnectionPoolOptions & {
+  /** Told after each write that may remain, however it ended. */
+  readonly onWrite?: ((caller: CallerSettings, cancellable: Cancellable | undefined) => void) | undefined;
+};
+
 export class CallerPool {
   readonly #connections: ConnectionPool;
+  readonly #onWrite: CallerPoolOptions['onWrite'];
   readonly #names = new StatementNames();
   readonly #writeSettings = this.#names.settings(WRITE_SETTINGS);
   readonly #readSettings = this.#names.settings([...WRITE_SETTINGS, READ_ONLY]);
 
-  constructor(options: ConnectionPoolOptions) {
+  constructor({ onWrite, ...options }: CallerPoolOptions) {
+    this.#onWrite = onWrite;
     this.#connections = new ConnectionPool(options);
   }
 
@@ -69,10 +79,17 @@ export class CallerPool {
   run(
     caller: CallerSettings,
     statements: readonly WireStatement[],
-    { readOnly = false, repeatable = false, rollback = false, onRestart, cancellable }: RunOptions = {},
+    {
+      readOnly = false,
+      repeatable = false,
+      rollback = false,
+      replayed,
+      onRestart,
+      cancellable,
+    }: RunOptions = {},
   ): Promise<WireResult[]> {
     const batch = rollback ? [BEGIN] : [];
-    batch.push(this.#settings(caller, readOnly));
+    batch.push(this.#settings(caller, readOnly, replayed));
     let latency: LatencyEstimate | undefined;
     let collects = true;
     for (const { text, values, onRow, maxRowBytes } of statements) {
@@ -97,6 +114,7 @@ export class CallerPool {
         cancellable,
         sharer: caller,
         settle: (error, results) => {
+          if (!readOnly) this.#onWrite?.(caller, cancellable);
           if (error) reject(rollback ? undone(error) : readOnly ? error : writeError(error));
           else resolve(rollback ? results.slice(2, -2) : results.slice(1));
         },
@@ -138,6 +156,7 @@ export class CallerPool {
       throw error instanceof Error ? toCaller(error, true) : error;
     } finally {
       if (cancellable) cancellable.cancel = undefined;
+      if (!options.readOnly) this.#onWrite?.(caller, cancellable);
       this.#connections.release(connection);
     }
   }
@@ -166,18 +185,19 @@ export class CallerPool {
     this.#connections.destroy();
   }
 
-  #settings({ role, claims, extra }: CallerSettings, readOnly: boolean): WireStatement {
+  #settings({ role, claims, extra }: CallerSettings, readOnly: boolean, replayed?: string): WireStatement {
     const values: string[] = readOnly ? [role, claims, 'on'] : [role, claims];
-    if (extra === undefined || extra.length === 0) {
+    if (replayed === undefined && (extra === undefined || extra.length === 0)) {
       const { text, name, onRow, isSettings } = readOnly ? this.#readSettings : this.#writeSettings;
       return { text, values, name, onRow, isSettings };
     }
     const names = readOnly ? [...WRITE_SETTINGS, READ_ONLY] : [...WRITE_SETTINGS];
-    for (const [name, value] of extra) {
+    for (const [name, value] of extra ?? []) {
       names.push(name);
       values.push(value);
     }
-    return { ...this.#names.settings(names), values };
+    if (replayed !== undefined) values.push(replayed);
+    return { ...this.#names.settings(names, replayed !== undefined), values };
   }
 }
 
@@ -212,11 +232,14 @@ class StatementNames {
     return statement;
   }
 
-  settings(names: readonly string[]): WireStatement {
-    const key = names.join();
+  /** `isChecked`: the last parameter is a position that the server must have replayed. */
+  settings(names: readonly string[], isChecked = false): WireStatement {
+    const key = `${names.join()}${isChecked ? ' replayed' : ''}`;
     const known = this.#settings.get(key);
     if (known) return known;
-    const text = `select ${names.map((name, at) => setConfig(name, `$${at + 1}`)).join(', ')}`;
+    const columns = names.map((name, at) => setConfig(name, `$${at + 1}`));
+    if (isChecked) columns.push(replayCheck(`$${names.length + 1}`));
+    const text = `select ${columns.join(', ')}`;
     const statement: WireStatement = {
       text,
       name: statementName('', text),
@@ -224,6 +247,7 @@ class StatementNames {
       // set_config returns what it was given.
       onRow: () => {},
       isSettings: true,
+      asError: isChecked ? replayError : undefined,
     };
     this.#settings.set(key, statement);
     return statement;

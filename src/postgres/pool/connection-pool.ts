@@ -5,6 +5,7 @@
 import { Problem } from '../../problem/problem.ts';
 import { openWire, type ConnectionSettings } from '../connection.ts';
 import { isDatabaseError, NeverSent } from '../pg-error.ts';
+import { Unreplayed } from '../replicas/replay-check.ts';
 import type { OnSettled } from '../wire/wire.ts';
 import { toCaller } from './failure/after-failure.ts';
 import { DeathWatch } from './failure/death-watch.ts';
@@ -339,7 +340,8 @@ export class ConnectionPool {
     this.#waiting.ended();
     if (startedAt > 0 && connection.wire.usable) {
       this.#answeredAt = performance.now();
-      job.latency.record(this.#answeredAt - startedAt, isFirst);
+      // What a replica did not even begin says nothing about how long it takes.
+      if (!(error instanceof Unreplayed)) job.latency.record(this.#answeredAt - startedAt, isFirst);
     }
     const next =
       error === undefined || this.#closed ? 'answer' : nextAfter(attempt, error, this.failoverWaitMs);

@@ -23,6 +23,8 @@ export type WireStatement = {
   readonly onRow?: OnRow | undefined;
   /** Makes the settings of its batch: one place for all of them. */
   readonly isSettings?: boolean | undefined;
+  /** What an error of the server means when this statement fails with it. */
+  readonly asError?: ((error: Error) => Error) | undefined;
   /** A row with more bytes is skipped, and the batch fails with `RowTooLarge`. */
   readonly maxRowBytes?: number | undefined;
   /** An explicit COMMIT, which takes effect before its own CommandComplete. */
@@ -338,7 +340,7 @@ export class Wire {
         if (!batch.isSent) batch.error ??= new NeverSent(error);
         // The outcome of the commit was still to come, and will not.
         else if (isFatal(error) && batch.mayBeCommitted) batch.error ??= lossOf(batch, error);
-        else batch.error ??= error;
+        else batch.error ??= batch.statements[batch.results.length]?.asError?.(error) ?? error;
         if (batch.bound === batch.results.length) this.#learnAboutNames(batch, error);
         return;
       }

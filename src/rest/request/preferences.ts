@@ -8,6 +8,8 @@ export type Preferences = {
   readonly missing: 'default' | 'null' | undefined;
   readonly handling: 'strict' | 'lenient' | undefined;
   readonly tx: 'commit' | 'rollback' | undefined;
+  /** Not from a replica. */
+  readonly read: 'primary' | undefined;
   readonly singleObject: boolean;
   readonly maxAffected: number | undefined;
   readonly timezone: string | undefined;
@@ -21,6 +23,7 @@ const NO_PREFERENCES: Preferences = {
   missing: undefined,
   handling: undefined,
   tx: undefined,
+  read: undefined,
   singleObject: false,
   maxAffected: undefined,
   timezone: undefined,
@@ -64,6 +67,7 @@ const CHOICES: ReadonlyMap<string, Partial<Preferences>> = new Map<string, Parti
   ['handling=lenient', { handling: 'lenient' }],
   ['tx=commit', { tx: 'commit' }],
   ['tx=rollback', { tx: 'rollback' }],
+  ['read=primary', { read: 'primary' }],
   ['params=single-object', { singleObject: true }],
 ]);
 
@@ -84,7 +88,7 @@ export function affectedLimit({ maxAffected, handling }: Preferences): number | 
 
 /** The value of Preference-Applied, undefined when empty. `own`: preferences that only some kinds of request apply. */
 export function appliedHeader(
-  { count, tx, handling, timezone }: Preferences,
+  { count, tx, read, handling, timezone }: Preferences,
   own: Partial<Pick<Preferences, 'resolution' | 'missing' | 'return' | 'maxAffected'>> = {},
 ): string | undefined {
   const applied = [
@@ -93,6 +97,7 @@ export function appliedHeader(
     ['return', own.return],
     ['count', count],
     ['tx', tx],
+    ['read', read],
     ['handling', handling],
     ['timezone', timezone],
     ['max-affected', own.maxAffected],

@@ -109,12 +109,25 @@ function send(
     for (const slot of slots) values.push(valueOf(slot, request.parsed.values, bindings));
     batch.push({ text, values, onRow, maxRowBytes });
   }
-  return context.callers.run(callerSettings(exchange), batch, {
+  const { tx, read } = request.preferences;
+  const options = {
     readOnly: isReadOnly,
     repeatable: isRepeatable,
     onRestart,
-    rollback: request.preferences.tx === 'rollback',
+    rollback: tx === 'rollback',
     cancellable: scope,
+  };
+  const caller = callerSettings(exchange);
+  const { reads, callers } = context;
+  if (reads === undefined || !isReadOnly || tx !== undefined || read === 'primary') {
+    return callers.run(caller, batch, options);
+  }
+  const { raw } = exchange.reply;
+  return reads.run({
+    caller,
+    statements: batch,
+    options,
+    onStaleness: (staleness) => void (raw.headersSent || raw.setHeader('X-Svc-Staleness', staleness)),
   });
 }
 
