@@ -26,7 +26,7 @@ import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
 import { LameDuck } from './lame-duck.ts';
-import { createMounts, type DashboardOptions } from './mounts.ts';
+import { createMounts, type DashboardOptions, type Mounts } from './mounts.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
 import { openDatabases, requestConnections, type Databases } from './databases.ts';
 import { readiness } from './database-readiness.ts';
@@ -92,6 +92,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
 
   let phase: 'starting' | 'serving' | 'draining' = 'starting';
   let app: App | undefined;
+  let mounts: Mounts | undefined;
   const stopping = new AbortController();
   const functions = new Functions({
     publishableKey: options.keys.publishable,
@@ -102,6 +103,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     databases,
     functions,
     log,
+    verifyStorage: (next) => must(mounts, 'the mounts').verifyStorage(next),
     migrate: (next) => options.migrate(databases.migration, next, stopping.signal),
     listen: () =>
       listen(
@@ -157,15 +159,16 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   };
 
   try {
+    mounts = createMounts({
+      ...options,
+      functions,
+      storageOwner: databases.storage,
+      sessions: databases.migration,
+    });
     app = await createApp({
       log,
       context,
-      mounts: createMounts({
-        ...options,
-        functions,
-        storageOwner: databases.storage,
-        sessions: databases.migration,
-      }),
+      mounts: mounts.mounts,
       health: {
         phase: () => phase,
         asked: () => lameDuck.asked(),

@@ -1,6 +1,7 @@
 // Where each API is mounted.
 import { auth } from '../auth/auth.ts';
 import { createDashboard } from '../dashboard-api/dashboard.ts';
+import type { Config } from '../config/config.ts';
 import type { DashboardSettings } from '../dashboard-api/dashboard-context.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
@@ -23,15 +24,15 @@ export type MountOptions = {
   readonly sessions: OwnerDatabase;
 };
 
-export function createMounts({
-  keys,
-  functions,
-  dashboard,
-  storageOwner,
-  sessions,
-}: MountOptions): readonly Mount[] {
+export type Mounts = {
+  readonly mounts: readonly Mount[];
+  /** Throws a Problem when the files of this project are elsewhere. */
+  readonly verifyStorage: (config: Config) => Promise<void>;
+};
+
+export function createMounts({ keys, functions, dashboard, storageOwner, sessions }: MountOptions): Mounts {
   const storage = createStorage({ urlKey: deriveUrlKey(keys.secret), sessions });
-  return [
+  const mounts: readonly Mount[] = [
     { prefix: '/rest/v1', feature: rest },
     { prefix: '/auth/v1', feature: auth },
     { prefix: '/storage/v1', feature: (context) => storage.feature({ ...context, owner: storageOwner }) },
@@ -40,4 +41,5 @@ export function createMounts({
       ? [{ prefix: '/dashboard', feature: createDashboard({ ...dashboard, keys, functions }) }]
       : []),
   ];
+  return { mounts, verifyStorage: (config) => storage.verify(config) };
 }

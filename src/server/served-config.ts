@@ -16,6 +16,8 @@ export type ServedConfigOptions = {
   readonly databases: Databases;
   readonly functions: Functions;
   readonly log: Log;
+  /** Throws when the files of this project are not where its database says. */
+  readonly verifyStorage: (config: Config) => Promise<void>;
   /** Makes the database follow the file, or reports what is pending. */
   readonly migrate: (config: Config) => Promise<void>;
   /** Called at the first `follow`: the caller reports changes of the schema with `schemaChanged` from then on. */
@@ -56,9 +58,10 @@ export class ServedConfig {
 
   /** When a step fails, the former snapshot stays. */
   follow(config: Config): Promise<void> {
-    const { databases, functions, migrate } = this.#options;
+    const { databases, functions, migrate, verifyStorage } = this.#options;
     return this.#queue.run(async () => {
       await functions.check(config);
+      await verifyStorage(config);
       await migrate(config);
       await syncBuckets(databases.owner, config);
       await functions.reload(config);

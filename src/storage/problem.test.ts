@@ -53,6 +53,7 @@ test('the catalogue', () => {
       "499 499 | Request aborted | Request aborted | Aborted",
       "500 500 | DatabaseError | database error, code: X | DatabaseError",
       "500 500 | Internal | Internal Server Error | InternalError",
+      "503 503 | StorageUnavailable | The storage cannot be used at the moment; the log of the server says why | StorageUnavailable",
       "507 507 | InsufficientStorage | The storage is full; delete objects or enlarge it, then try again | InsufficientStorage",
       "544 544 | DatabaseTimeout | The connection to the database timed out | DatabaseTimeout",
     ]

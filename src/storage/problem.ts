@@ -183,6 +183,15 @@ export const internalError = row(500, 'InternalError', 'Internal Server Error', 
   http: 500,
 });
 
+/** The directory of the files is not there, or is another one: nothing can be said about any object. */
+export const storageUnavailable = rowOf(
+  503,
+  'StorageUnavailable',
+  (_cause: unknown) => 'The storage cannot be used at the moment; the log of the server says why',
+  { http: 503 },
+  (cause) => ({ cause, headers: { 'retry-after': '5' } }),
+);
+
 const storageBusy = ({ status, message, headers }: Problem): StorageProblem =>
   new StorageProblem(status, 'SlowDown', message, { http: status, headers });
 
@@ -241,6 +250,8 @@ function fromProblem(problem: Problem): StorageProblem {
   if (problem.code === 'pool_exhausted') return slowDown();
   if (problem.code === 'overloaded') return storageBusy(problem);
   if (problem.code === 'body_too_large') return tooLarge(problem.message);
+  if (problem.code === 'storage_gone' || problem.code === 'storage_elsewhere')
+    return storageUnavailable(problem);
   const { code, status, headers } = problem;
   // A broken storage location is for the operator: the original message, which names it, goes to the log only.
   const message = code.startsWith('storage_')

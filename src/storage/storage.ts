@@ -19,8 +19,8 @@ import { createUploadLink, signMany, signOne } from './actions/sign.ts';
 import { upload, uploadWithLink } from './actions/upload.ts';
 import type { Backend } from './backend/backend.ts';
 import { LocalBackend } from './backend/local.ts';
-import { verifyLocation } from './backend/location.ts';
 import { S3Backend } from './backend/s3.ts';
+import { StoreGuard } from './backend/store-guard.ts';
 import { Cleanup, type CleanupOptions } from './cleanup/cleanup.ts';
 import { sweepOrphans, type OrphanOptions, type OrphanReport } from './cleanup/orphans.ts';
 import { answerProblem } from './http/answer.ts';
@@ -194,6 +194,11 @@ export type StorageOptions = {
 
 export type StorageFeature = {
   readonly feature: Feature;
+  /**
+   * Before a file is served: throws a Problem unless the bytes of its buckets are where this database recorded them.
+   * The place is the one of the first file; another one waits for a restart.
+   */
+  verify(config: Config): Promise<void>;
   /** Deletes what is pending without the grace; returns how many deletions were pending. */
   sweep(): Promise<number>;
   /** Looks for bytes that no row refers to. */
@@ -202,15 +207,24 @@ export type StorageFeature = {
 
 export function createStorage(options: StorageOptions): StorageFeature {
   let mounted: StorageContext | undefined;
+  let guard: StoreGuard | undefined;
+  // Opened at the first use: the configuration is not read yet when the routes are made.
+  let backend: Backend | undefined;
   return {
     feature: (feature) => async (app) => {
-      // Opened at the first use: the configuration is not read yet when the routes are made.
-      let backend: Backend | undefined;
-      mounted = makeContext(feature, options, () => (backend ??= createBackend(feature.snapshot().config)));
+      const open = (): Backend => (backend ??= createBackend(feature.snapshot().config));
+      const { owner, log, dev } = feature;
+      guard = new StoreGuard({ owner, log, dev, backend: open });
+      mounted = makeContext(feature, options, open, guard);
       for (const route of ROUTES) addRoute(app, mounted, route);
       addErrors(app, feature);
-      addLifecycle(app, mounted, options.sessions ?? mounted.owner, () => backend?.close());
+      addLifecycle(app, mounted, options.sessions ?? mounted.owner, guard, () => backend?.close());
       await Promise.resolve();
+    },
+    async verify(config) {
+      if (config.storage.length === 0) return;
+      backend ??= createBackend(config);
+      await must(guard, 'the mounted storage').verify();
     },
     sweep: () => must(mounted, 'the mounted storage').cleanup.sweep(),
     sweepOrphans: (wanted = {}) => {
@@ -224,6 +238,7 @@ function makeContext(
   feature: FeatureContext,
   options: StorageOptions,
   openBackend: () => Backend,
+  guard: StoreGuard,
 ): StorageContext {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { owner, log } = feature;
@@ -233,7 +248,13 @@ function makeContext(
       return openBackend();
     },
     tokens: new UrlTokens(options.urlKey, feature.now),
-    cleanup: new Cleanup({ owner, backend: openBackend, log, ...options.cleanup }),
+    cleanup: new Cleanup({
+      owner,
+      backend: openBackend,
+      log,
+      usable: () => guard.usable(),
+      ...options.cleanup,
+    }),
     slots: new UploadSlots(limits),
     leases: new UploadLeases(owner),
     images: new ImageRenderer(limits.images),
@@ -245,26 +266,22 @@ function addLifecycle(
   app: FastifyInstance,
   context: StorageContext,
   sessions: OwnerDatabase,
+  guard: StoreGuard,
   closeBackend: () => void,
 ): void {
   const { owner, cleanup, log } = context;
-  let verified: Promise<void> | undefined;
-  const verifyOnce = (): Promise<void> => {
-    verified ??= verifyLocation(owner, context.backend).catch((error: unknown) => {
-      // The next request tries again: the store may be reachable by then.
-      verified = undefined;
-      throw error;
-    });
-    return verified;
-  };
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers(SAFE_HEADERS);
-    await verifyOnce();
+    await guard.open();
   });
   if (context.whenServing) context.whenServing(() => cleanup.start());
   else cleanup.start();
+  const checkAndSweep = async (): Promise<void> => {
+    if (await guard.usable(true))
+      await sweepAlone(sessions, () => sweepOrphans({ owner, backend: context.backend, log }));
+  };
   const orphans = setInterval(() => {
-    sweepAlone(sessions, () => sweepOrphans({ owner, backend: context.backend, log })).catch((err: unknown) =>
+    checkAndSweep().catch((err: unknown) =>
       log.warn({ err, job: 'orphans' }, 'looking for orphaned blobs failed'),
     );
   }, ORPHAN_INTERVAL_MS);

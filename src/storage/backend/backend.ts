@@ -2,6 +2,7 @@
 // once and never changed, so a backend needs no locks, overwrites or renames by name.
 import type { Readable } from 'node:stream';
 import { Problem } from '../../problem/problem.ts';
+import type { StoreMark } from './store-mark.ts';
 
 /** Both ends included. */
 export type BlobRange = { readonly start: number; readonly end: number };
@@ -18,9 +19,17 @@ export type StagedPart = { readonly id: string; readonly bytes: number };
 
 export type Deletion = { readonly version: string; readonly staged: boolean };
 
+/** `endpoint` is a URL without credentials, or the region of AWS. */
+export type S3Place = {
+  readonly kind: 's3';
+  readonly endpoint: string;
+  readonly bucket: string;
+  readonly prefix: string;
+};
+
 export interface Backend {
-  /** Recorded in the database, so that a changed `providers.storage` is noticed. */
-  readonly location: string;
+  /** What tells this store from another one; recorded in the database by `verifyLocation`. */
+  readonly place: S3Place | StoreMark;
 
   /** Throws a Problem when the location cannot be used. */
   check(): Promise<void>;

@@ -21,6 +21,7 @@ import {
   type ListedBlob,
   type StagedPart,
 } from './backend.ts';
+import { StoreMark } from './store-mark.ts';
 
 /** Chunks from a socket are small, so several are written with one call. */
 const WRITE_BATCH_BYTES = 512 * 1024;
@@ -35,18 +36,20 @@ const FILE_MODE = 0o640;
 const DIRECTORY_MODE = 0o750;
 
 export class LocalBackend implements Backend {
-  readonly location = 'local';
+  readonly place: StoreMark;
   readonly #blobs: string;
   readonly #staging: string;
   /** Directories known to exist and to be synced. */
   readonly #shards = new Set<string>();
 
   constructor(root: string) {
+    this.place = new StoreMark(root);
     this.#blobs = resolve(root, 'blobs');
     this.#staging = resolve(root, 'staging');
   }
 
   async check(): Promise<void> {
+    await this.place.assertPresent();
     const probe = randomUUID();
     try {
       for (const directory of [this.#blobs, this.#staging]) {
@@ -72,6 +75,7 @@ export class LocalBackend implements Backend {
   }
 
   async write(version: string, source: AsyncIterable<Buffer>): Promise<void> {
+    await this.place.assertPresent();
     const staged = this.#stagingPath(version);
     const file = await open(staged, 'wx', FILE_MODE);
     try {
@@ -91,7 +95,11 @@ export class LocalBackend implements Backend {
   async read(version: string, size: number, range?: BlobRange): Promise<Readable | Buffer> {
     const start = range?.start ?? 0;
     const end = range?.end ?? size - 1;
-    const file = await openBlob(version, this.#blobPath(version), constants.O_RDONLY | constants.O_NOFOLLOW);
+    const file = await this.#open(
+      version,
+      this.#blobPath(version),
+      constants.O_RDONLY | constants.O_NOFOLLOW,
+    );
     const bytes = end - start + 1;
     if (bytes > READ_AT_ONCE_BYTES) {
       return file.createReadStream({ start, end, highWaterMark: READ_CHUNK_BYTES, autoClose: true });
@@ -111,6 +119,7 @@ export class LocalBackend implements Backend {
   }
 
   async copy(from: string, to: string): Promise<void> {
+    await this.place.assertPresent();
     // Blobs never change, so a hard link is as good as a copy.
     await this.#ensureShard(to);
     try {
@@ -126,18 +135,22 @@ export class LocalBackend implements Backend {
     await syncDirectory(dirname(this.#blobPath(to)));
   }
 
-  remove(deletions: readonly Deletion[]): Promise<ReadonlyMap<string, Error>> {
-    return removeEach(deletions, 1, async ({ version }) => {
+  async remove(deletions: readonly Deletion[]): Promise<ReadonlyMap<string, Error>> {
+    // Of a directory that is not there, everything would count as deleted.
+    await this.place.assertPresent();
+    return await removeEach(deletions, 1, async ({ version }) => {
       await rm(this.#blobPath(version), { force: true });
       await rm(this.#stagingPath(version), { force: true });
     });
   }
 
   async removeStaged(version: string): Promise<void> {
+    await this.place.assertPresent();
     await rm(this.#stagingPath(version), { force: true });
   }
 
   async *list(): AsyncIterable<ListedBlob> {
+    await this.place.assertPresent();
     for await (const path of filesBelow(this.#blobs, 1)) yield* listed(path, false);
     for await (const path of filesBelow(this.#staging, 0)) yield* listed(path, true);
   }
@@ -149,7 +162,8 @@ export class LocalBackend implements Backend {
   ): Promise<StagedPart> {
     const path = this.#stagingPath(version);
     const offset = totalBytes(parts);
-    const file = await openBlob(version, path, parts.length === 0 ? 'w' : 'r+');
+    await this.place.assertPresent();
+    const file = await this.#open(version, path, parts.length === 0 ? 'w' : 'r+');
     try {
       // Drops bytes of an earlier attempt that was not recorded.
       await file.truncate(offset);
@@ -167,9 +181,10 @@ export class LocalBackend implements Backend {
   }
 
   async assemble(version: string, parts: readonly StagedPart[]): Promise<void> {
+    await this.place.assertPresent();
     const path = this.#stagingPath(version);
     if (await exists(this.#blobPath(version))) return;
-    const file = await openBlob(version, path, parts.length === 0 ? 'a' : 'r+');
+    const file = await this.#open(version, path, parts.length === 0 ? 'a' : 'r+');
     try {
       // Drops bytes that a failed request left behind the recorded ones.
       await file.truncate(totalBytes(parts));
@@ -185,11 +200,19 @@ export class LocalBackend implements Backend {
     if (bytes === 0) return;
     const staged = this.#stagingPath(version);
     const path = (await exists(staged)) ? staged : this.#blobPath(version);
-    const file = await openBlob(version, path, 'r');
+    const file = await this.#open(version, path, 'r');
     yield* file.createReadStream({ end: bytes - 1, highWaterMark: READ_CHUNK_BYTES });
   }
 
   close(): void {}
+
+  async #open(version: string, path: string, flags: string | number): Promise<FileHandle> {
+    return await open(path, flags, FILE_MODE).catch(async (error: unknown) => {
+      // A blob is missing only in a directory that is there.
+      await this.place.assertPresent();
+      throw isMissing(error) ? new BlobMissing(version) : error;
+    });
+  }
 
   /** Moves a staged file to its blob path. The directory is synced: without that a rename may be lost. */
   async #publish(version: string, staged: string): Promise<void> {
@@ -234,12 +257,6 @@ export class LocalBackend implements Backend {
     assertVersion(version);
     return join(this.#staging, version);
   }
-}
-
-async function openBlob(version: string, path: string, flags: string | number): Promise<FileHandle> {
-  return await open(path, flags, FILE_MODE).catch((error: unknown) => {
-    throw isMissing(error) ? new BlobMissing(version) : error;
-  });
 }
 
 async function writeAll(file: FileHandle, source: AsyncIterable<Buffer>, offset: number): Promise<number> {

@@ -18,6 +18,7 @@ import {
   type BlobRange,
   type Deletion,
   type ListedBlob,
+  type S3Place,
   type StagedPart,
 } from './backend.ts';
 
@@ -42,14 +43,14 @@ const DELETE_CONCURRENCY = 8;
 const MAX_IDLE_SOCKETS = 64;
 
 export class S3Backend implements Backend {
-  readonly location: string;
+  readonly place: S3Place;
   readonly #settings: S3Settings;
   #opened: Promise<Opened> | undefined;
 
   constructor(settings: S3Settings) {
     this.#settings = settings;
-    const store = withoutCredentials(settings.endpoint) ?? settings.region ?? 'us-east-1';
-    this.location = `s3:${store}/${settings.bucket}`;
+    const endpoint = withoutCredentials(settings.endpoint) ?? settings.region ?? 'us-east-1';
+    this.place = { kind: 's3', endpoint, bucket: settings.bucket, prefix: '' };
   }
 
   async check(): Promise<void> {

@@ -10,6 +10,8 @@ export type CleanupOptions = {
   readonly owner: OwnerDatabase;
   readonly backend: () => Backend;
   readonly log: Log;
+  /** False while the bytes may be elsewhere: nothing is deleted then. */
+  readonly usable?: (() => Promise<boolean>) | undefined;
   /** How long bytes outlive their object, for downloads that have just found its row. */
   readonly graceMs?: number | undefined;
   readonly pollMs?: number | undefined;
@@ -65,7 +67,7 @@ export class Cleanup {
     try {
       const graceMs = this.#withoutGrace ? 0 : this.#graceMs;
       this.#withoutGrace = false;
-      await this.#drain(graceMs);
+      if ((await this.#options.usable?.()) !== false) await this.#drain(graceMs);
     } catch (err) {
       if (!this.#stopped)
         this.#options.log.warn(

@@ -160,11 +160,11 @@ test('another place for the bytes is refused while there are objects', async () 
   const world = await createWorld({ buckets: [aBucket('b', { rls: [OWN] })] });
   try {
     const moved = Object.assign(Object.create(world.backend()) as ReturnType<World['backend']>, {
-      location: 's3:elsewhere/bucket',
+      place: { kind: 's3', endpoint: 'elsewhere', bucket: 'bucket', prefix: '' },
       check: () => Promise.resolve(),
     });
     await call('POST', `${world.url}/object/b/one`, { headers: world.alice.headers, body: 'x' });
-    await expect(verifyLocation(world.owner, moved)).rejects.toMatchObject({ code: 'storage_moved' });
+    await expect(verifyLocation(world.owner, moved)).rejects.toMatchObject({ code: 'storage_elsewhere' });
     await call('DELETE', `${world.url}/object/b/one`, { headers: world.alice.headers });
     await world.sweep();
     await expect(verifyLocation(world.owner, moved)).resolves.toBeUndefined();

@@ -1,0 +1,85 @@
+// Whether the bytes are where this database says: asked at the start, at each reload, each hour and before each run of
+// the sweeper. Requests wait for the first yes.
+import type { Log } from '../../log/log.ts';
+import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { Backend } from './backend.ts';
+import { verifyLocation } from './location.ts';
+import { StoreMark } from './store-mark.ts';
+
+export type StoreGuardOptions = {
+  readonly owner: OwnerDatabase;
+  readonly backend: () => Backend;
+  readonly log: Log;
+  readonly dev: boolean;
+};
+
+export class StoreGuard {
+  readonly #options: StoreGuardOptions;
+  #verified = false;
+  #opened: Promise<void> | undefined;
+  /** What was logged last, so that a sweeper that waits does not repeat it every few seconds. */
+  #trouble: string | undefined;
+
+  constructor(options: StoreGuardOptions) {
+    this.#options = options;
+  }
+
+  /** Throws a Problem unless this is the recorded place; records it the first time. */
+  async verify(): Promise<void> {
+    const { owner, backend, dev } = this.#options;
+    this.#verified = false;
+    this.#opened = undefined;
+    await verifyLocation(owner, backend(), { dev });
+    this.#verified = true;
+    this.#trouble = undefined;
+  }
+
+  /** Before a request: the place is the right one and takes bytes. */
+  async open(): Promise<void> {
+    this.#opened ??= this.#open().catch((error: unknown) => {
+      // The next request tries again: the store may be reachable by then.
+      this.#opened = undefined;
+      throw error;
+    });
+    await this.#opened;
+  }
+
+  async #open(): Promise<void> {
+    const { owner, backend, dev } = this.#options;
+    if (!this.#verified) await verifyLocation(owner, backend(), { dev });
+    this.#verified = true;
+    await backend().check();
+  }
+
+  /**
+   * For background work, which must not touch another place; says once why not. Records nothing. `anew` asks the
+   * database too, where another instance may have recorded something else.
+   */
+  async usable(anew = false): Promise<boolean> {
+    try {
+      if (anew || !this.#verified) {
+        if (!(await this.#isRecorded())) return false;
+        await this.verify();
+      }
+      const { place } = this.#options.backend();
+      if (place instanceof StoreMark) await place.assertPresent();
+      this.#trouble = undefined;
+      return true;
+    } catch (err) {
+      const trouble = err instanceof Error ? err.message : String(err);
+      if (trouble !== this.#trouble)
+        this.#options.log.error(
+          { err, job: 'storage' },
+          'no bytes are deleted until the files are there again',
+        );
+      this.#trouble = trouble;
+      return false;
+    }
+  }
+
+  async #isRecorded(): Promise<boolean> {
+    const rows = await this.#options.owner.query(sql`select from storage.settings where key = 'location'`);
+    return rows.length > 0;
+  }
+}
