@@ -55,13 +55,21 @@ export type RandomFile = {
   nextId: number;
 };
 
+type RandomIndex = {
+  columns: number[];
+  unique: boolean;
+  where: Template | null;
+  /** More than a list of columns. */
+  form?: 'desc' | 'expression' | 'include';
+};
+
 export type RandomTable = {
   id: number;
   name: string;
   schema: string;
   renamedFrom?: string;
   columns: RandomColumn[];
-  indexes: { columns: number[]; unique: boolean; where: Template | null }[];
+  indexes: RandomIndex[];
   rls: 'absent' | RandomPolicy[];
 };
 
@@ -342,6 +350,7 @@ function addIndex(table: RandomTable, random: Random): void {
       columns,
       unique: random.chance(0.15) && table.columns.some((one) => one.primaryKey && columns.includes(one.id)),
       where,
+      ...(random.chance(0.3) ? { form: random.pick(['desc', 'expression', 'include'] as const) } : {}),
     });
 }
 
@@ -370,6 +379,27 @@ function randomPolicy(file: RandomFile, table: RandomTable, random: Random): Ran
   if (random.chance(0.3) && operations.some((one) => one === 'insert' || one === 'update'))
     policy.with_check = expression();
   return policy;
+}
+
+function indexColumns(
+  { columns, unique, form }: RandomIndex,
+  nameOf: (id: number) => string,
+  text: (template: Template) => string,
+): Record<string, unknown> {
+  const names = columns.map(nameOf);
+  const [first = 0, ...others] = columns;
+  switch (form) {
+    case 'desc':
+      return { columns: [{ column: nameOf(first), order: 'desc' }, ...others.map(nameOf)] };
+    case 'expression':
+      return unique
+        ? { columns: names }
+        : { columns: [{ expression: text(`{${first}} is null`) }, ...others.map(nameOf)] };
+    case 'include':
+      return { columns: [nameOf(first)], include: names };
+    default:
+      return { columns: names };
+  }
 }
 
 function storagePolicy(random: Random): RandomPolicy {
@@ -699,7 +729,7 @@ export function toYaml(file: RandomFile): string {
       ...(table.indexes.length > 0
         ? {
             indexes: table.indexes.map((index) => ({
-              columns: index.columns.map((id) => columnName(table, id)),
+              ...indexColumns(index, (id) => columnName(table, id), text),
               ...(index.unique ? { unique: true } : {}),
               ...(index.where ? { where: text(index.where) } : {}),
             })),

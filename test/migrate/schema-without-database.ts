@@ -127,13 +127,15 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
     })),
     indexes: table.indexes
       .filter((index) => !repeatsKey(index))
-      .map(({ label, columns, unique, predicate }) => ({
+      .map(({ label, columns, plain, unique, predicate, definition }) => ({
         label,
         columns,
+        plain,
         unique,
         predicate: predicate?.normal ?? null,
         valid: true,
-        special: false,
+        definition: definition ?? '',
+        keys: null,
       })),
     policies: labelled(table, [], table.policies).map(({ policy, label }) => policyOf(policy, label)),
     triggers: table.references.flatMap((reference) => {

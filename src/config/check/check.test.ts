@@ -536,7 +536,7 @@ describe('one mistake, one message', () => {
       'tables.t.indexes[0].columns[0] 5:27',
       'unknown-reference',
       'the table t has no column lower(a)',
-      'An index names columns, not expressions.',
+      'For an expression write { expression: lower(a) }.',
     ],
     [
       'an index with a column twice',

@@ -113,7 +113,12 @@ function isUnique(table: RawTable, column: string): boolean {
   if (key.length === 1 && key[0]?.name === column) return true;
   if (table.fields.some((field) => field.name === column && field.unique)) return true;
   return table.indexes.some(
-    (index) => index.unique && !index.where && index.columns.length === 1 && index.columns[0] === column,
+    (index) =>
+      index.unique &&
+      !index.where &&
+      !index.nullsNotDistinct &&
+      index.columns.length === 1 &&
+      index.columns[0] === column,
   );
 }
 

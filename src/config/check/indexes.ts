@@ -1,7 +1,8 @@
 // Indexes: their columns must exist, and none may be there twice.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import type { RawTable } from '../schema/tables.ts';
-import { type CheckContext, didYouMean } from './context.ts';
+import type { CheckContext } from './context.ts';
+import { checkIndexParts, plainColumns } from './index-parts.ts';
 import { checkName } from './name.ts';
 
 /** PostgreSQL's INDEX_MAX_KEYS. */
@@ -18,25 +19,7 @@ export function checkIndexes(
   const seen = new Set<string>();
   table.indexes.forEach((index, number) => {
     const at: KeyPath = [...path, 'indexes', number];
-    const listed = new Set<string>();
-    index.columns.forEach((column, position) => {
-      const columnAt = [...at, 'columns', position];
-      if (!columns.has(column)) {
-        if (context.broken.touches([...path, 'fields'])) return;
-        context.report({
-          code: 'unknown-reference',
-          path: columnAt,
-          message: `the table ${tableName} has no column ${context.show(columnAt, column)}`,
-          hint: () =>
-            /[(\s]/.test(column)
-              ? 'An index names columns, not expressions.'
-              : (didYouMean(column, columns) ?? `Its columns: ${[...columns].slice(0, 20).join(', ')}.`),
-        });
-      } else if (listed.has(column)) {
-        context.reportTwice(columnAt, `the index has ${column} twice`);
-      }
-      listed.add(column);
-    });
+    checkIndexParts(context, at, index, { tableName: String(tableName), columns });
     if (index.columns.length > MOST_INDEX_COLUMNS) {
       context.badValue(
         [...at, 'columns', MOST_INDEX_COLUMNS],
@@ -44,13 +27,15 @@ export function checkIndexes(
         'Name fewer columns.',
       );
     }
-    const shape = JSON.stringify([index.columns, index.unique, index.where?.trim() ?? null]);
+    const { name: _name, ...said } = index;
+    const shape = JSON.stringify({ ...said, where: index.where?.trim() });
     if (seen.has(shape)) {
       context.reportTwice(at, 'the same index is declared twice');
     }
     seen.add(shape);
-    const [only] = index.columns;
-    if (index.unique && !index.where && index.columns.length === 1) {
+    const plain = plainColumns(index);
+    if (index.unique && !index.where && plain?.length === 1) {
+      const [only] = plain;
       const twin = table.fields.find((field) => field.name === only && (field.unique || field.primaryKey));
       const isOnlyKey = twin?.unique ?? table.fields.filter((field) => field.primaryKey).length === 1;
       if (twin && isOnlyKey) {

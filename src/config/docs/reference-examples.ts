@@ -85,12 +85,23 @@ tables:
       - { name: headline, type: text, renamed_from: title, check: length(headline) > 2 }
       - { name: weight, type: integer, required: true, backfill: "0", using: weight::integer }
       - { name: created_at, type: timestamptz, required: true, default: now() }
+      - { name: search, type: tsvector }
     indexes:
       - columns: [seller_id]
       - columns: [sku, state]
         unique: true
         where: state <> 'sold'
         name: products_open_sku
+      - columns: [{ expression: lower(headline) }]
+        unique: true
+        nulls_not_distinct: true
+      - columns:
+          - { column: seller_id, order: desc, nulls: last }
+          - { column: sku, opclass: text_pattern_ops, collate: C }
+        include: [state]
+        with: { fillfactor: 80 }
+      - columns: [{ column: search, opclass: tsvector_ops, opclass_options: { siglen: 64 } }]
+        using: gist
     rls:
       - operations: [select]
         using: state = 'listed' or seller_id = auth.uid()

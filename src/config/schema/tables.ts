@@ -114,15 +114,54 @@ const field = z
     renamedFrom: renamed_from,
   }));
 
-const index = z.strictObject({
-  columns: z
-    .array(text('Column name'))
-    .min(1, 'must name at least one column')
-    .meta({ description: 'Columns, in order' }),
-  unique: flag('No two rows with equal values'),
-  where: sqlExpression('SQL condition: only matching rows are indexed').optional(),
-  name: text('Label of the index; made from table and columns when absent').optional(),
-});
+/** Names with values that are taken as written. */
+const options = (description: string, example: Record<string, unknown>): z.ZodOptional<OptionMap> =>
+  z
+    .record(z.string().regex(/^[a-z_][a-z0-9_]*$/, 'is not the name of an option'), asWritten())
+    .meta({ description, examples: [example] })
+    .optional();
+type OptionMap = z.ZodRecord<z.ZodString, z.ZodString>;
+
+const indexPart = z
+  .strictObject({
+    column: text('Column name').optional(),
+    expression: sqlExpression('SQL expression over the row, in place of a column').optional(),
+    order: z.enum(['asc', 'desc']).meta({ description: 'Ascending unless said' }).optional(),
+    nulls: z
+      .enum(['first', 'last'])
+      .meta({ description: 'Where nulls come; last when ascending, first when descending' })
+      .optional(),
+    opclass: text('Operator class; that of the type when absent', 'text_pattern_ops').optional(),
+    opclass_options: options('Options of the operator class', { siglen: 32 }),
+    collate: text('Collation; that of the column when absent', 'C').optional(),
+  })
+  .meta({ description: 'A column or an expression, and how it is indexed' })
+  .transform(({ opclass_options: opclassOptions, ...same }) => ({ ...same, opclassOptions }));
+
+const index = z
+  .strictObject({
+    columns: z
+      .array(z.union([text('Column name'), indexPart]).meta({ description: 'A column, or a map' }))
+      .min(1, 'must name at least one column')
+      .meta({ description: 'Columns and expressions, in order' }),
+    unique: flag('No two rows with equal values'),
+    where: sqlExpression('SQL condition: only matching rows are indexed').optional(),
+    using: text(
+      'Kind of index: `btree`, `hash`, `gin`, `gist`, `spgist`, `brin`, or one of an extension',
+      'gin',
+    )
+      .meta({ default: 'btree' })
+      .optional(),
+    include: z
+      .array(text('Column name'))
+      .min(1, 'must name at least one column')
+      .meta({ description: 'More columns that the index holds, so that the table need not be read' })
+      .optional(),
+    with: options('Storage parameters', { fillfactor: 70 }),
+    nulls_not_distinct: flag('With `unique`: two nulls are equal'),
+    name: text('Label of the index; made from table and columns when absent').optional(),
+  })
+  .transform(({ nulls_not_distinct: nullsNotDistinct, ...same }) => ({ ...same, nullsNotDistinct }));
 
 const table = z
   .strictObject({

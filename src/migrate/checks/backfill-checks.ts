@@ -35,9 +35,9 @@ export async function checkBackfill(
           'Make the expression give every row a value, for example with coalesce.',
         ),
       );
-    for (const { columns, predicate: where } of uniquesOf(table)) {
-      if (!known(columns)) continue;
-      const [found] = await checkUnique(session, table, columns, where?.sql ?? null, at, rows);
+    for (const unique of uniquesOf(table)) {
+      if (!known(unique.columns)) continue;
+      const [found] = await checkUnique(session, table, unique, at, rows);
       if (found) problems.push({ ...found, hint: 'Give each row a value of its own with backfill.' });
     }
     for (const check of table.checks.filter(({ column: on }) => on === column.name)) {

@@ -22,7 +22,7 @@ import {
 import { checkBackfill } from './backfill-checks.ts';
 import type { Prelude } from './table-facts.ts';
 import { checkTypeChange, ConvertedRows } from './type-checks.ts';
-import { checkUnique } from './unique-check.ts';
+import { checkUnique, uniqueOfIndex, uniqueOfKey } from './unique-check.ts';
 
 const TIMEOUT_MS = 30_000;
 
@@ -106,12 +106,12 @@ async function checkChange(
       return converted.has(table, change.column.name) ? [] : checkNulls(session, change);
     case 'add-key': {
       const { columns, at } = change.key;
-      return holdsValues(columns) ? checkUnique(session, table, columns, null, at) : [];
+      return holdsValues(columns) ? checkUnique(session, table, uniqueOfKey(change.key), at) : [];
     }
     case 'add-index': {
-      const { columns, unique, predicate, at } = change.index;
+      const { columns, unique, at } = change.index;
       if (!unique || !holdsValues(columns)) return [];
-      return checkUnique(session, table, columns, predicate?.sql ?? null, at);
+      return checkUnique(session, table, uniqueOfIndex(change.index), at);
     }
     case 'add-foreign-key':
       return live.columns.has(change.foreignKey.column) ? checkReferences(session, change, converted) : [];

@@ -29,7 +29,13 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
         );
       }
     }
-    for (const index of table.indexes) check(index.where, `${index.at}.where`);
+    for (const index of table.indexes) {
+      check(index.where, `${index.at}.where`);
+      index.columns.forEach((part, n) => {
+        if (typeof part !== 'string' && part.expression !== undefined)
+          check(part.expression, `${index.at}.columns[${n}].expression`);
+      });
+    }
     if (typeof table.rls === 'string') continue;
     for (const policy of table.rls) checkPolicy(policy, check);
   }

@@ -174,12 +174,13 @@ async function checkConvertedRows(
     await ask(() => checkConvertedNulls(session, after));
   const isKnownKey = (columns: readonly string[]): boolean =>
     [...live.keys, ...live.indexes].some(
-      (one) => ('kind' in one || one.unique) && one.columns.join() === columns.join(),
+      (one) => ('kind' in one || (one.unique && one.plain)) && one.columns.join() === columns.join(),
     );
-  for (const { columns, predicate } of uniquesOf(table)) {
+  for (const unique of uniquesOf(table)) {
+    const { columns } = unique;
     if (!columns.includes(column.name) || !columns.every((one) => live.columns.has(one))) continue;
-    if (after.isKindred && isKnownKey(columns)) continue;
-    await ask(() => checkUnique(session, table, columns, predicate?.sql ?? null, after.at, after.rows));
+    if (after.isKindred && unique.plain && isKnownKey(columns)) continue;
+    await ask(() => checkUnique(session, table, unique, after.at, after.rows));
   }
   for (const check of table.checks) {
     const found = live.checks.find((one) => one.label === check.label);

@@ -4,31 +4,60 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { clip, counted, SAMPLES } from './samples.ts';
+import { keySql } from '../schema/index-sql.ts';
 import { nameOf } from '../schema/model.ts';
 
 /** Everything that must be unique in the table. */
-export function uniquesOf({ keys, indexes }: DesiredTable): Pick<DesiredIndex, 'columns' | 'predicate'>[] {
-  return [
-    ...keys.map(({ columns }) => ({ columns, predicate: null })),
-    ...indexes.filter((index) => index.unique),
-  ];
+export function uniquesOf({ keys, indexes }: DesiredTable): Unique[] {
+  return [...keys.map(uniqueOfKey), ...indexes.filter((index) => index.unique).map(uniqueOfIndex)];
+}
+
+export type Unique = {
+  /** Columns that it names. */
+  readonly columns: readonly string[];
+  /** What must be unique together, as SQL. */
+  readonly keys: readonly string[];
+  /** The keys are the columns. */
+  readonly plain: boolean;
+  readonly where: string | null;
+  /** Two nulls are equal. */
+  readonly nullsNotDistinct: boolean;
+};
+
+export function uniqueOfKey({ columns }: { readonly columns: readonly string[] }): Unique {
+  return { columns, keys: columns.map(quoteIdent), plain: true, where: null, nullsNotDistinct: false };
+}
+
+export function uniqueOfIndex({ columns, plain, model, predicate }: DesiredIndex): Unique {
+  return {
+    columns,
+    keys: model.columns.map(keySql),
+    plain,
+    where: predicate?.sql ?? null,
+    nullsNotDistinct: model.nullsNotDistinct === true,
+  };
 }
 
 /** `rowsOf`: checked in place of the table itself. */
 export async function checkUnique(
   session: Queryable,
   table: DesiredTable,
-  columns: readonly string[],
-  where: string | null,
+  { keys: names, where, nullsNotDistinct }: Unique,
   at: string,
   rowsOf: string = nameOf(table),
 ): Promise<MigrationProblem[]> {
-  const names = columns.map(quoteIdent);
-  const filter = [
-    ...names.map((name) => `${name} is not null`),
+  const conditions = [
+    ...(nullsNotDistinct ? [] : names.map((name) => `${name} is not null`)),
     ...(where === null ? [] : [`(\n${where}\n)`]),
-  ].join(' and ');
-  const shown = names.map((name) => `${name}::text`).join(` || ', ' || `);
+  ];
+  const filter = conditions.length === 0 ? 'true' : conditions.join(' and ');
+  const shown = names.map((name) => `coalesce(${name}::text, 'NULL')`).join(` || ', ' || `);
+  const said = names.map((name) =>
+    name
+      .replaceAll('\n', ' ')
+      .replace(/^\( (.*) \)$/s, '$1')
+      .replace(/^"(\w+)"$/, '$1'),
+  );
   const rows = await session.query<{ value: string; times: string; values: string }>(
     raw(
       `select ${shown} as value, count(*)::text as times, (count(*) over ())::text as values from ${rowsOf} where ${filter} group by ${names.join(', ')} having count(*) > 1 order by count(*) desc, 1 limit ${SAMPLES}`,
@@ -42,7 +71,7 @@ export async function checkUnique(
     problem(
       'MIG-202',
       at,
-      `unique over (${columns.join(', ')}), but ${counted(total, 'value occurs', 'values occur')} more than once (${samples}${total > rows.length ? ' …' : ''})`,
+      `unique over (${said.join(', ')}), but ${counted(total, 'value occurs', 'values occur')} more than once (${samples}${total > rows.length ? ' …' : ''})`,
       `Find them: select ${names.join(', ')}, count(*) from ${nameOf(table)} group by ${names.join(', ')} having count(*) > 1;`,
     ),
   ];

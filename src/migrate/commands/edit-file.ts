@@ -47,10 +47,14 @@ function columnEdits(tables: YAMLMap, table: string, column: string, name: strin
     { kind: 'set', path: [...field, 'name'], value: name },
     { kind: 'set', path: [...field, 'renamed_from'], value: column, behind: 'name' },
     ...itemsOf(tables, table, 'indexes').flatMap((_, at) =>
-      itemsOf(tables, table, 'indexes', at, 'columns').flatMap((one, place): ConfigEdit[] =>
-        isScalar(one) && one.value === column
-          ? [{ kind: 'set', path: ['tables', table, 'indexes', at, 'columns', place], value: name }]
-          : [],
+      (['columns', 'include'] as const).flatMap((list) =>
+        itemsOf(tables, table, 'indexes', at, list).flatMap((one, place): ConfigEdit[] => {
+          const path = ['tables', table, 'indexes', at, list, place];
+          if (isScalar(one) && one.value === column) return [{ kind: 'set', path, value: name }];
+          return isMap(one) && one.get('column') === column
+            ? [{ kind: 'set', path: [...path, 'column'], value: name }]
+            : [];
+        }),
       ),
     ),
     ...referenceEdits(tables, (target) => renameSegment(target, table, column, name)),

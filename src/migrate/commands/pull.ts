@@ -12,6 +12,7 @@ import type {
 } from '../schema/live-schema.ts';
 import { rolesOf } from '../diff/policy-match.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
+import { toIndex } from './pulled-index.ts';
 import { unwrapCallerHelpers } from '../schema/sql-text.ts';
 
 type Node = Record<string, unknown>;
@@ -86,18 +87,9 @@ function toTable(table: LiveTable, live: Live, notes: string[]): Node {
       .filter((key) => key.kind === 'unique' && key.columns.length > 1 && !key.special)
       .map((key): Node => ({ columns: key.columns, unique: true })),
     ...table.indexes.flatMap((index): Node[] => {
-      if (index.special || !index.valid) {
-        notes.push(`index ${index.label}`);
-        return [];
-      }
-      return [
-        {
-          name: index.label,
-          columns: index.columns,
-          ...(index.unique ? { unique: true } : {}),
-          ...(index.predicate === null ? {} : { where: strip(index.predicate) }),
-        },
-      ];
+      const said = toIndex(index, strip);
+      if (said === null) notes.push(`index ${index.label}`);
+      return said === null ? [] : [said];
     }),
   ];
   for (const one of table.foreignKeys) {

@@ -52,8 +52,19 @@ export type Change =
       readonly replaces: LiveCheck | null;
     })
   | (OnTable & { readonly kind: 'drop-check' | 'validate-check'; readonly check: LiveCheck })
-  | (OnTable & { readonly kind: 'add-index'; readonly index: DesiredIndex })
-  | (OnTable & { readonly kind: 'drop-index'; readonly index: LiveIndex })
+  | (OnTable & {
+      readonly kind: 'add-index';
+      readonly index: DesiredIndex;
+      /** The one that has its label and goes. */
+      readonly holder: LiveIndex | null;
+    })
+  | (OnTable & {
+      readonly kind: 'drop-index';
+      readonly index: LiveIndex;
+      /** Another index is built in this run: this one goes after that. */
+      readonly isReplaced: boolean;
+    })
+  | (OnTable & { readonly kind: 'rename-index'; readonly index: LiveIndex; readonly label: string })
   | (OnTable & { readonly kind: 'enable-rls' | 'disable-rls' | 'unforce-rls' })
   | (OnTable & {
       readonly kind: 'create-policy';

@@ -2,7 +2,7 @@
 // is no difference.
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import type { LiveIndex, LiveKey, LiveTable } from '../schema/live-schema.ts';
-import { isTransient, transientLabel } from '../schema/label.ts';
+import { isBuiltBeside, isTransient, transientLabel } from '../schema/label.ts';
 import { columnKey } from '../schema/desired.ts';
 import { type Key, sameList } from '../schema/relation.ts';
 import { rebuildKey, type TableDiff } from './table-diff.ts';
@@ -53,7 +53,7 @@ function isUniqueIndexFor(index: LiveIndex, { kind, columns }: Key): boolean {
     kind === 'unique' &&
     index.unique &&
     index.valid &&
-    !index.special &&
+    index.plain &&
     index.predicate === null &&
     sameList(index.columns, columns)
   );
@@ -70,7 +70,11 @@ function isDeclaredAsIndex(index: DesiredIndex, key: LiveKey): boolean {
 
 function isUniqueOn(index: DesiredIndex, key: Key): boolean {
   return (
-    index.unique && index.predicate === null && key.kind === 'unique' && sameList(index.columns, key.columns)
+    index.plain &&
+    index.unique &&
+    index.predicate === null &&
+    key.kind === 'unique' &&
+    sameList(index.columns, key.columns)
   );
 }
 
@@ -149,33 +153,51 @@ export function diffForeignKeys(context: TableDiff): void {
   }
 }
 
+function isSameIndex(wanted: DesiredIndex, found: LiveIndex): boolean {
+  if (found.unique !== wanted.unique) return false;
+  if (!wanted.plain) return found.definition === wanted.definition;
+  return (
+    found.plain &&
+    sameList(found.columns, wanted.columns) &&
+    found.predicate === (wanted.predicate?.normal ?? null)
+  );
+}
+
 export function diffIndexes(context: TableDiff): void {
   const { table, live, key, owned, rebuild, changes, unmanaged, claim } = context;
   const taken = new Set<string>();
+  const missing: DesiredIndex[] = [];
   for (const wanted of table.indexes) {
     // A unique constraint on the same columns does all that a unique index would.
     if (live.keys.some((one) => isDeclaredAsIndex(wanted, one)) || repeatsKey(wanted, table.keys)) continue;
-    const match = live.indexes.find(
-      (one) =>
-        !taken.has(one.label) &&
-        !one.special &&
-        one.unique === wanted.unique &&
-        sameList(one.columns, wanted.columns) &&
-        one.predicate === (wanted.predicate?.normal ?? null),
-    );
+    const match = live.indexes.find((one) => !taken.has(one.label) && isSameIndex(wanted, one));
     if (match) taken.add(match.label);
     const again = match !== undefined && rebuild.has(rebuildKey('index', key, match.label));
     // One that is built again gets the declared label.
-    claim.indexes.push(match?.valid && !again ? match.label : wanted.label);
-    if (match && (!match.valid || again)) changes.push({ kind: 'drop-index', table, live, index: match });
-    if (!match?.valid || again) changes.push({ kind: 'add-index', table, live, index: wanted });
+    claim.indexes.push(match?.valid && !again && !isBuiltBeside(match.label) ? match.label : wanted.label);
+    if (match && (!match.valid || again))
+      changes.push({ kind: 'drop-index', table, live, index: match, isReplaced: false });
+    if (!match?.valid || again) missing.push(wanted);
+    else if (isBuiltBeside(match.label))
+      changes.push({ kind: 'rename-index', table, live, index: match, label: wanted.label });
   }
+  const leaving = live.indexes.filter((found) => {
+    if (taken.has(found.label) || isTransient(found.label)) return false;
+    if (table.keys.some((one) => isUniqueIndexFor(found, one))) return false;
+    const halfBuilt =
+      !found.valid && (isBuiltBeside(found.label) || table.indexes.some((one) => one.label === found.label));
+    return halfBuilt || owned.indexes.includes(found.label) || isBuiltBeside(found.label);
+  });
+  for (const index of missing) {
+    const holder = leaving.find((one) => one.valid && one.label === index.label);
+    changes.push({ kind: 'add-index', table, live, index, holder: holder ?? null });
+  }
+  // Readers keep the former index until the new one is there.
+  for (const index of leaving)
+    changes.push({ kind: 'drop-index', table, live, index, isReplaced: index.valid && missing.length > 0 });
   for (const found of live.indexes) {
-    if (taken.has(found.label) || isTransient(found.label)) continue;
+    if (taken.has(found.label) || leaving.includes(found) || isTransient(found.label)) continue;
     if (table.keys.some((one) => isUniqueIndexFor(found, one))) continue;
-    const halfBuilt = !found.valid && table.indexes.some((one) => one.label === found.label);
-    if (halfBuilt || owned.indexes.includes(found.label))
-      changes.push({ kind: 'drop-index', table, live, index: found });
-    else unmanaged.push({ table: key, what: 'index', name: found.label });
+    unmanaged.push({ table: key, what: 'index', name: found.label });
   }
 }

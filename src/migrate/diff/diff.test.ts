@@ -255,7 +255,7 @@ describe('keys and indexes', () => {
 
   test.each([
     ['half built', { valid: false }, ['drop-index todos_title_idx', 'add-index todos_title_idx']],
-    ['of another kind', { special: true }, ['add-index todos_title_idx', 'drop-index todos_title_idx']],
+    ['of another kind', { plain: false }, ['add-index todos_title_idx', 'drop-index todos_title_idx']],
     ['renamed by hand', { label: 'theirs' }, []],
   ])('an index %s', (_what, difference, changes) => {
     const file = declared(withIndexes('{ columns: [title] }'));

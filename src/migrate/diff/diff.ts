@@ -121,7 +121,7 @@ function newTable(table: DesiredTable): Change[] {
     ...table.foreignKeys.map((foreignKey): Change => ({ kind: 'add-foreign-key', ...on, foreignKey })),
     ...table.indexes
       .filter((index) => !repeatsKey(index, table.keys))
-      .map((index): Change => ({ kind: 'add-index', ...on, index })),
+      .map((index): Change => ({ kind: 'add-index', ...on, index, holder: null })),
     ...labelled(table, [], table.policies).map((one): Change => ({
       kind: 'create-policy',
       ...on,

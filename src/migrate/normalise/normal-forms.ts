@@ -32,7 +32,7 @@ export type NormalForms = {
   /** Type and default. */
   readonly columns: ReadonlyArray<readonly [string, string | null]>;
   readonly checks: readonly string[];
-  /** Predicates. */
+  /** Predicates of plain indexes, the whole print of others. */
   readonly indexes: ReadonlyArray<string | null>;
   readonly policies: PolicyNormalForms;
 };
@@ -47,7 +47,7 @@ export function normalFormsOf(table: DesiredTable): NormalForms {
   return {
     columns: table.columns.map((column) => [column.type, column.default?.normal ?? null]),
     checks: table.checks.map((check) => check.expression.normal),
-    indexes: table.indexes.map((index) => index.predicate?.normal ?? null),
+    indexes: table.indexes.map((index) => (index.plain ? index.predicate?.normal : index.definition) ?? null),
     policies: policyNormalForms(table.policies),
   };
 }
@@ -72,7 +72,10 @@ export function readNormalForms(table: DesiredTable, built: LiveTable, labels: B
       return [column?.type ?? '', column?.default ?? null];
     }),
     checks: table.checks.map(({ label }) => checks.get(label)?.expression ?? ''),
-    indexes: table.indexes.map((index, n) => indexes.get(labels.index(index, n))?.predicate ?? null),
+    indexes: table.indexes.map((index, n) => {
+      const found = indexes.get(labels.index(index, n));
+      return (index.plain ? found?.predicate : found?.definition) ?? null;
+    }),
     policies: readPolicyNormalForms(built.policies, labels.policies),
   };
 }
@@ -99,10 +102,11 @@ export function withNormalForms(table: DesiredTable, forms: NormalForms): Desire
       ...check,
       expression: withNormal(check.expression, forms.checks[n]),
     })),
-    indexes: table.indexes.map((index, n) => ({
-      ...index,
-      predicate: index.predicate && withNormal(index.predicate, forms.indexes[n]),
-    })),
+    indexes: table.indexes.map((index, n) =>
+      index.plain
+        ? { ...index, predicate: index.predicate && withNormal(index.predicate, forms.indexes[n]) }
+        : { ...index, definition: forms.indexes[n] ?? null },
+    ),
     policies: withPolicyNormalForms(table.policies, forms.policies),
   };
 }

@@ -91,7 +91,10 @@ export class RelatedDeclarations {
 function textOf(table: TableModel): string {
   return joined([
     ...table.columns.flatMap((column) => [column.type, textOfDefault(column.default), column.check]),
-    ...table.indexes.map((index) => index.where),
+    ...table.indexes.flatMap((index) => [
+      index.where,
+      ...index.columns.map((part) => (typeof part === 'string' ? null : (part.expression ?? null))),
+    ]),
     ...(typeof table.rls === 'string' ? [] : table.rls.flatMap(textsOfPolicy)),
   ]);
 }

@@ -18,8 +18,19 @@ export type ShadowStatement = {
 export function toProblem(statement: ShadowStatement, error: Error): MigrationProblem {
   const position = 'position' in error ? Number(error.position) : Number.NaN;
   const caret = statement.piece ? caretLines(statement, statement.piece, position, error.message) : '';
-  const hint = 'hint' in error && typeof error.hint === 'string' ? error.hint : unknownTypeHint(error);
+  const hint =
+    'hint' in error && typeof error.hint === 'string'
+      ? error.hint
+      : (unknownTypeHint(error) ?? volatileHint(error, statement.piece?.written ?? ''));
   return problem('MIG-101', statement.at, `${error.message}${caret}`, hint);
+}
+
+/** The message does not say which of them it is. */
+function volatileHint(error: Error, written: string): string | null {
+  if (!error.message.includes('must be marked IMMUTABLE')) return null;
+  const calls = [...new Set([...written.matchAll(/([\w.]+)\s*\(/g)].map(([, name]) => name))];
+  const which = calls.length === 0 ? 'Its functions and casts' : `${calls.join(', ')} and its casts`;
+  return `${which} must give the same result for the same value whatever the settings of a session are; wrap them in a function of volatility immutable if they do.`;
 }
 
 function caretLines(statement: ShadowStatement, piece: Piece, position: number, message: string): string {

@@ -5,12 +5,13 @@ import { randomBytes } from 'node:crypto';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type { Desired, DesiredFunction, DesiredTable } from '../schema/desired.ts';
+import type { Desired, DesiredFunction, DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import { createFunctionSql } from '../schema/function-sql.ts';
+import { indexBodySql } from '../schema/index-sql.ts';
 import type { Live, LiveFunction, LiveTable } from '../schema/live-schema.ts';
 import { readLiveInside } from '../schema/read-live.ts';
-import { keyOf, nameOf, tableKey } from '../schema/model.ts';
-import { type Check, type Index, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
+import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
+import { type Check, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import {
@@ -19,6 +20,7 @@ import {
   withNormalForms,
   withPolicyNormalForms,
 } from './normal-forms.ts';
+import { requalify } from './requalify.ts';
 import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
 /** What the shadow needs of a table. A declared table is one. */
@@ -30,7 +32,9 @@ export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
     readonly default: Piece | null;
   }>;
   readonly checks: ReadonlyArray<Pick<Check<Piece>, 'label' | 'expression'>>;
-  readonly indexes: ReadonlyArray<Pick<Index<Piece>, 'columns' | 'predicate'>>;
+  readonly indexes: ReadonlyArray<
+    Pick<DesiredIndex, 'columns' | 'plain' | 'unique' | 'predicate' | 'model' | 'at'>
+  >;
   readonly policies: ReadonlyArray<Policy<Piece> & { readonly at: string }>;
 };
 
@@ -47,7 +51,7 @@ export async function readThroughShadow(
   schemas: readonly string[],
 ): Promise<ShadowResult> {
   const token = `svc_live_${randomBytes(8).toString('hex')}`;
-  const statements = buildStatements(shadow, token);
+  const statements = buildStatements(shadow, schemas, token);
   const names = shadow.functions.map((fn) => fn.name);
   const whole = await inShadow(session, schemas, token, names, async () => {
     try {
@@ -62,7 +66,13 @@ export async function readThroughShadow(
   // Something failed. Once more, one by one, to report everything that is wrong and where.
   return inShadow(session, schemas, token, names, async () => {
     const problems = await runOneByOne(session, statements);
-    if (problems.length > 0) throw new MigrationRefused(problems);
+    const clean = cleaner(schemas, token);
+    const cleaned = problems.map((one) => ({
+      ...one,
+      message: clean(one.message),
+      hint: one.hint && clean(one.hint),
+    }));
+    if (problems.length > 0) throw new MigrationRefused(cleaned);
     return readResult(session, schemas, token);
   });
 }
@@ -126,17 +136,21 @@ function copySchema(token: string): string {
   return `${token}_copy`;
 }
 
-function buildStatements(shadow: Shadow, token: string): ShadowStatement[] {
+function buildStatements(shadow: Shadow, schemas: readonly string[], token: string): ShadowStatement[] {
   const statements: ShadowStatement[] = [];
+  const found = finder(shadow, schemas, token);
   const add = (text: string, from: string | Piece, retry = false): void => {
-    const source = typeof from === 'string' ? { at: from, piece: null } : { at: from.at, piece: from };
-    statements.push({ sql: text, ...source, retry });
+    const sql = found(text);
+    // Positions in a text that was changed are not those of the file.
+    const piece = typeof from === 'string' ? null : sql === text ? from : { ...from, sql: '' };
+    statements.push({ sql, at: typeof from === 'string' ? from : from.at, piece, retry });
   };
+  const createFunction = (fn: DesiredFunction): string => createFunctionSql({ ...fn, body: found(fn.body) });
   for (const table of shadow.tables) {
     const columns = table.columns.map((column) => `${quoteIdent(column.name)} ${column.typeSql}`);
     add(`create table ${nameOf(table)} (${columns.join(', ')})`, table.at);
   }
-  for (const fn of shadow.functions) add(createFunctionSql(fn), fn.at, true);
+  for (const fn of shadow.functions) add(createFunction(fn), fn.at, true);
   shadow.tables.forEach((table, number) => addExpressions(table, number, add));
   if (shadow.storagePolicies.length > 0) {
     const copy = `${copySchema(token)}.objects`;
@@ -152,9 +166,16 @@ function buildStatements(shadow: Shadow, token: string): ShadowStatement[] {
   if (shadow.functions.length > 0) {
     // With every table in place the bodies of SQL functions can be read too.
     add('set local check_function_bodies = on', '');
-    for (const fn of shadow.functions) add(createFunctionSql(fn), `${fn.at}.body`);
+    for (const fn of shadow.functions) add(createFunction(fn), `${fn.at}.body`);
   }
   return statements;
+}
+
+/** What the shadow does not build is in the schema that waits for it. */
+function finder(shadow: Shadow, schemas: readonly string[], token: string): (text: string) => string {
+  const waiting = new Map(schemas.map((schema, index) => [schema, realSchema(token, index)]));
+  const built = new Set([...shadow.tables, ...shadow.functions].map(keyOf));
+  return (text) => requalify(text, waiting, (schema, name) => built.has(tableKey(schema, name)));
 }
 
 /** `from`: the user's text in the statement, or the place of a statement without any. */
@@ -172,17 +193,32 @@ ${expression.sql}
 )`;
     add(`alter table ${name} add ${constraint}`, expression);
   }
-  table.indexes.forEach(({ columns, predicate }, position) => {
+  table.indexes.forEach(({ columns, plain, unique, predicate, model, at }, position) => {
+    const label = indexLabel(number, position);
+    if (!plain) {
+      const where = predicate === null ? '' : ` where (\n${predicate.sql}\n)`;
+      const create = `create ${unique ? 'unique ' : ''}index ${label} on ${name} ${indexBodySql(model)}${where}`;
+      add(create, pieceOf(model) ?? predicate ?? at);
+      return;
+    }
     if (predicate === null) return;
     const on = `${name} (${columns.map(quoteIdent).join(', ')})`;
     add(
-      `create index ${indexLabel(number, position)} on ${on} where (
+      `create index ${label} on ${on} where (
 ${predicate.sql}
 )`,
       predicate,
     );
   });
   table.policies.forEach((policy, index) => addPolicy(name, policy, index, add));
+}
+
+/** The first expression: the one that the server most likely complains about. */
+function pieceOf({ columns, at }: IndexModel): Piece | null {
+  const position = columns.findIndex((part) => typeof part !== 'string' && part.expression !== undefined);
+  const part = columns[position];
+  if (part === undefined || typeof part === 'string' || part.expression === undefined) return null;
+  return { sql: part.expression, written: part.expression, at: `${at}.columns[${position}].expression` };
 }
 
 function addPolicy(table: string, policy: ShadowTable['policies'][number], index: number, add: Add): void {
@@ -232,17 +268,20 @@ async function readResult(
   return { ...cleaned, storagePolicies: storage?.policies ?? [] };
 }
 
+function cleaner(schemas: readonly string[], token: string): (text: string) => string {
+  const names = schemas.map(
+    (schema, index) => [`${realSchema(token, index)}.`, `${plainOrQuoted(schema)}.`] as const,
+  );
+  return (text) => names.reduce((result, [from, to]) => result.replaceAll(from, to), text);
+}
+
 // What the shadow did not build was found in the real schemas and prints with their temporary names.
 function cleanNames(
   live: Live,
   schemas: readonly string[],
   token: string,
 ): Pick<Live, 'tables' | 'functions'> {
-  const names = schemas.map(
-    (schema, index) => [`${realSchema(token, index)}.`, `${plainOrQuoted(schema)}.`] as const,
-  );
-  const clean = (text: string): string =>
-    names.reduce((result, [from, to]) => result.replaceAll(from, to), text);
+  const clean = cleaner(schemas, token);
   const maybe = (text: string | null): string | null => (text === null ? null : clean(text));
   const tables = [...live.tables].map(([key, table]): [string, LiveTable] => [
     key,
@@ -255,7 +294,11 @@ function cleanNames(
         ]),
       ),
       checks: table.checks.map((check) => ({ ...check, expression: clean(check.expression) })),
-      indexes: table.indexes.map((index) => ({ ...index, predicate: maybe(index.predicate) })),
+      indexes: table.indexes.map((index) => ({
+        ...index,
+        predicate: maybe(index.predicate),
+        definition: clean(index.definition),
+      })),
       policies: table.policies.map((policy) => ({
         ...policy,
         using: maybe(policy.using),

@@ -3,6 +3,8 @@
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
+import { describeIndex, indexBodySql } from '../schema/index-sql.ts';
+import { transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf, tableKey } from '../schema/model.ts';
 import {
   BUILD_ROWS_PER_MS,
@@ -30,6 +32,7 @@ export const CONSTRAINTS = {
   'validate-foreign-key': (steps, change) => validate(steps, change, change.foreignKey.label, 'foreign key'),
   'add-index': addIndex,
   'drop-index': dropIndex,
+  'rename-index': (steps, { table, index, label }) => renameIndex(steps, table, index.label, label),
 } satisfies Partial<Planners>;
 
 function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): void {
@@ -162,40 +165,62 @@ function dropConstraint(
 
 /** Whether a foreign key can refer to what this index keeps unique. */
 export function isKeyIndex(index: DesiredIndex): boolean {
-  return index.unique && index.predicate === null;
+  return index.plain && index.unique && index.predicate === null;
 }
 
-function addIndex(steps: StepList, { table, live, index }: ChangeOf<'add-index'>): void {
-  const small = steps.isSmall(live, BUILD_ROWS_PER_MS);
-  const columns = index.columns.map(quoteIdent).join(', ');
+function addIndex(steps: StepList, { table, live, index, holder }: ChangeOf<'add-index'>): void {
+  const small = inOneStep(steps, live);
+  // A large one is built beside the one that has its label, so that readers always have an index.
+  const label = holder && !small ? transientLabel('b', JSON.stringify([table.at, index.label])) : index.label;
   const where = index.predicate === null ? '' : ` where (\n${index.predicate.sql}\n)`;
   const unique = index.unique ? 'unique ' : '';
   const hazards: Hazard[] = live && index.unique ? ['DATA_DEPENDENT'] : [];
   steps.add({
     identity: index.at,
     table: live ? keyOf(table) : null,
-    sql: `create ${unique}index ${small ? '' : 'concurrently '}${quoteIdent(index.label)} on ${nameOf(table)} (${columns})${where}`,
+    sql: `create ${unique}index ${small ? '' : 'concurrently '}${quoteIdent(label)} on ${nameOf(table)} ${indexBodySql(index.model)}${where}`,
     lane: small ? 'metadata' : index.unique ? 'concurrent' : 'background',
     stage: isKeyIndex(index) ? 'keys' : 'indexes',
-    summary: `${unique}index (${index.columns.join(', ')})${index.predicate ? ` where ${index.predicate.written}` : ''}`,
+    summary: `${unique}index ${describeIndex(index.model)}${index.predicate ? ` where ${index.predicate.written}` : ''}`,
     lock: small ? 'Share' : 'ShareUpdateExclusive',
     scans: live !== null,
     estimateMs: steps.estimate(live, BUILD_ROWS_PER_MS),
     hazards: small ? hazards : [...hazards, 'INDEX_BUILD', 'NON_TX'],
-    action: small ? { kind: 'sql' } : { kind: 'build-index', schema: table.schema, label: index.label },
+    action: small ? { kind: 'sql' } : { kind: 'build-index', schema: table.schema, label },
+  });
+  if (label !== index.label) renameIndex(steps, table, label, index.label);
+}
+
+function renameIndex(steps: StepList, table: DesiredTable, from: string, to: string): void {
+  const name = nameOf({ schema: table.schema, name: from });
+  steps.add({
+    identity: `${table.at}.indexes`,
+    table: keyOf(table),
+    sql: `alter index ${name} rename to ${quoteIdent(to)}`,
+    lane: 'background',
+    stage: 'rename-indexes',
+    sign: '~',
+    summary: `index ${to}: put in place`,
+    lock: 'ShareUpdateExclusive',
+    hazards: ['NON_TX'],
   });
 }
 
-function dropIndex(steps: StepList, { table, live, index }: ChangeOf<'drop-index'>): void {
+// PostgreSQL builds and drops no index of a partitioned table concurrently.
+function inOneStep(steps: StepList, live: LiveTable | null): boolean {
+  return live?.partitioned === true || steps.isSmall(live, BUILD_ROWS_PER_MS);
+}
+
+function dropIndex(steps: StepList, { table, live, index, isReplaced }: ChangeOf<'drop-index'>): void {
   const { label, valid } = index;
-  const small = steps.isSmall(live, BUILD_ROWS_PER_MS);
+  const small = inOneStep(steps, live);
   const name = nameOf({ schema: table.schema, name: label });
   steps.add({
     identity: `${table.at}.indexes`,
     table: keyOf(table),
     sql: small ? `drop index ${name}` : `drop index concurrently if exists ${name}`,
-    lane: small ? 'metadata' : 'concurrent',
-    stage: 'drop-keys',
+    lane: small ? 'metadata' : isReplaced ? 'background' : 'concurrent',
+    stage: isReplaced && !small ? 'drop-indexes' : 'drop-keys',
     sign: '-',
     summary: `index ${label}${valid ? '' : ' (half built)'}`,
     lock: small ? 'AccessExclusive' : 'ShareUpdateExclusive',

@@ -2,6 +2,7 @@
 // whatever names something deferred. Names are compared as words; deferring too much only delays.
 import type { Change } from '../diff/change.ts';
 import type { DesiredFunction, DesiredTable, Expression } from '../schema/desired.ts';
+import type { LiveIndex } from '../schema/live-schema.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import { type ChangeOf, columnsKey } from './step-list.ts';
@@ -142,10 +143,13 @@ function mustDefer(change: Change, names: Names): boolean {
       return (
         change.index.columns.some(isOn) ||
         says(change.index.predicate) ||
+        (change.holder !== null && change.holder.columns.some(isOn)) ||
         isTaken(change.table, change.index.label, names)
       );
     case 'drop-index':
-      return change.index.columns.some(isOn) || says(change.index.predicate);
+      return change.index.columns.some(isOn) || says(indexText(change.index));
+    case 'rename-index':
+      return isTaken(change.table, change.label, names);
     case 'create-policy':
     case 'drop-policy':
       return names.access.has(keyOf(change.table)) || says(change.policy.using, change.policy.check);
@@ -198,6 +202,10 @@ function isTaken(table: DesiredTable, label: string, names: Names): boolean {
   return names.labels.has(`${keyOf(table)} ${label}`);
 }
 
+function indexText({ plain, predicate, definition }: LiveIndex): string | null {
+  return plain ? predicate : definition;
+}
+
 function hold(names: Names, ...texts: readonly (string | null | undefined)[]): void {
   for (const text of texts) for (const word of wordsOf(text ?? '')) names.held.add(word);
 }
@@ -211,7 +219,7 @@ function remember(change: Change, names: Names): void {
   if (change.kind === 'drop-foreign-key') holdLabel(change.foreignKey.label);
   if (change.kind === 'drop-key' && change.key.kind === 'primary') names.keyed.add(table);
 
-  if (change.kind === 'drop-index') hold(names, change.index.predicate);
+  if (change.kind === 'drop-index') hold(names, indexText(change.index));
   if (change.kind === 'drop-check') hold(names, change.check.expression);
   if (change.kind === 'add-check') hold(names, change.replaces?.expression);
   if (change.kind === 'drop-policy' || change.kind === 'drop-storage-policy')

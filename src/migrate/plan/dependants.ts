@@ -5,6 +5,7 @@ import type { Change, DropRetiredChange } from '../diff/change.ts';
 import type { Desired } from '../schema/desired.ts';
 import { droppedKeys } from '../diff/dropped.ts';
 import { type Rebuild, rebuildKey } from '../diff/table-diff.ts';
+import { NOT_PLAIN_INDEX } from '../schema/live-queries.ts';
 import { keyOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
@@ -66,7 +67,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           when k.contype = 'c' and k.conrelid <> 0 then 'check'
           when k.contype = 'f' then 'reference'
           when f.oid is not null then 'default'
-          when i.indexrelid is not null and (a.called or i.indpred is not null) then 'index'
+          when i.indexrelid is not null and (a.called or i.indpred is not null or ${NOT_PLAIN_INDEX}) then 'index'
           when a.classid = 'pg_proc'::regclass and a.called then 'function'
           else 'other' end as kind,
         coalesce(p.polrelid, nullif(k.conrelid, 0), f.adrelid, i.indrelid) as home,

@@ -94,6 +94,9 @@ export const STAGES = [
   'not-null',
   'foreign-keys',
   'indexes',
+  /** Those that others replace. */
+  'drop-indexes',
+  'rename-indexes',
   /** Before anybody has a grant: a new table is never readable without its policies. */
   'policies',
   'row-security',

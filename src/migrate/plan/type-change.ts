@@ -159,7 +159,7 @@ function isHandled(
 
 /** An index fully described by its columns. */
 export function isPlain(index: LiveTable['indexes'][number]): boolean {
-  return index.valid && !index.special && index.predicate === null;
+  return index.valid && index.plain && index.predicate === null;
 }
 
 type ColumnRow = {

@@ -6,6 +6,7 @@ import type {
   DefaultModel,
   FunctionModel,
   IndexModel,
+  IndexPart,
   PolicyModel,
   SchemaModel,
   TableModel,
@@ -112,11 +113,28 @@ function toDefault(value: Default): DefaultModel {
 function toIndex(index: Index, at: string): IndexModel {
   return {
     name: index.name ?? null,
-    columns: index.columns,
+    columns: index.columns.map(toIndexPart),
     unique: index.unique,
     where: index.where ?? null,
+    ...(index.using === undefined || index.using === 'btree' ? {} : { using: index.using }),
+    ...(index.include === undefined ? {} : { include: index.include }),
+    ...(index.with === undefined ? {} : { with: index.with }),
+    ...(index.nullsNotDistinct ? { nullsNotDistinct: true } : {}),
     at,
   };
+}
+
+function toIndexPart(part: Index['columns'][number]): IndexPart {
+  if (typeof part === 'string') return part;
+  const { order, nulls, ...said } = part;
+  // Without NULLS, a descending index has them first.
+  const usual = order === 'desc' ? 'first' : 'last';
+  const more = {
+    ...Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined)),
+    ...(order === 'desc' ? { order } : {}),
+    ...(nulls === undefined || nulls === usual ? {} : { nulls }),
+  };
+  return part.column !== undefined && Object.keys(more).length === 1 ? part.column : more;
 }
 
 function toPolicy(policy: Policy, at: string): PolicyModel {

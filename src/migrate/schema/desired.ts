@@ -1,7 +1,7 @@
 // The model as SQL: what every declaration means, beside the text as written and its place in the file. Normal forms
 // are empty until the server has read them (`normalise`).
 import type { CheckRole } from './label.ts';
-import { tableKey, type ColumnModel, type FunctionModel, type TableModel } from './model.ts';
+import { tableKey, type ColumnModel, type FunctionModel, type IndexModel, type TableModel } from './model.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
 export type Expression = {
@@ -51,7 +51,12 @@ export type DesiredForeignKey = ForeignKey & {
 
 export type DesiredCheck = Check<Expression> & { readonly role: CheckRole; readonly column: string };
 
-export type DesiredIndex = Index<Expression> & { readonly at: string };
+export type DesiredIndex = Index<Expression> & {
+  readonly model: IndexModel;
+  /** Of one that is not plain: the normal form, see `LiveIndex`. */
+  readonly definition: string | null;
+  readonly at: string;
+};
 
 export type DesiredPolicy = Policy<Expression> & { readonly name: string | null; readonly at: string };
 

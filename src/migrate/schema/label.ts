@@ -28,9 +28,11 @@ export function indexLabel(
   columns: readonly string[],
   unique: boolean,
   where: string | null,
+  /** What it is besides its columns. */
+  body: string | null = null,
 ): string {
-  const partial = where === null ? [] : [shortHash(where, 6)];
-  return fit([table, ...columns, ...partial].join('_'), unique ? 'uidx' : 'idx');
+  const more = [where, body].flatMap((text) => (text === null ? [] : [shortHash(text, 6)]));
+  return fit([table, ...columns, ...more].join('_'), unique ? 'uidx' : 'idx');
 }
 
 export function policyLabel(table: string, number: number, command: string): string {
@@ -55,14 +57,20 @@ export function referenceTriggerLabels(column: string): { readonly row: string; 
 /**
  * Labels that exist only during a change; recovery finds them by their prefix. `nn`: the guard of a NOT NULL. `n`, `ng`,
  * `i`, `o`: a shadow column, the proof that it is complete, its indexes, the sequence of the old column.
+ * `b`: an index that is built beside the one whose name it gets.
  */
-export function transientLabel(kind: 'nn' | 'x' | 'n' | 'ng' | 'i' | 'o', identity: string): string {
+export function transientLabel(kind: 'nn' | 'x' | 'n' | 'ng' | 'i' | 'o' | 'b', identity: string): string {
   return `svc_${kind}_${shortHash(identity, 8)}`;
 }
 
 /** A column, index or check that an online type change has until its cutover. */
 export function isTransient(label: string): boolean {
   return /^svc_(?:n|ng|i)_[0-9a-f]{8}$/.test(label);
+}
+
+/** An index that gets the name of the one it replaces. */
+export function isBuiltBeside(label: string): boolean {
+  return /^svc_b_[0-9a-f]{8}$/.test(label);
 }
 
 export function shortHash(text: string, length: number): string {

@@ -84,13 +84,22 @@ export function columnNamesQuery(relations: readonly string[]): Sql {
     where attrelid = any (${[...relations]}::oid[]) and attnum > 0 and not attisdropped`;
 }
 
+/** Of `i` (pg_index) and `ic` (its pg_class): more than a btree on columns, perhaps partial. */
+export const NOT_PLAIN_INDEX = raw(`(i.indexprs is not null or i.indnatts <> i.indnkeyatts
+  or ic.relam <> (select oid from pg_am where amname = 'btree') or 0 <> any (i.indoption::int2[])
+  or i.indisexclusion or i.indnullsnotdistinct or ic.reloptions is not null
+  or i.indclass::oid[] && array(select o.oid from pg_opclass o where not o.opcdefault)
+  or exists (select from unnest(i.indkey::int2[], i.indcollation::oid[]) as k(number, coll)
+    join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number where a.attcollation <> k.coll and k.coll <> 0))`);
+
 export function indexesQuery(which: Sql): Sql {
   return sql`select i.indrelid::text as relation, ic.relname as label, i.indkey::int2[]::int[] as columns, i.indisunique as unique,
-    pg_get_expr(i.indpred, i.indrelid) as predicate, i.indisvalid and i.indisready and i.indislive as valid,
-    i.indexprs is not null or i.indnatts <> i.indnkeyatts or am.amname <> 'btree' or 0 <> any (i.indoption::int2[])
-      or i.indisexclusion or i.indnullsnotdistinct
-      or i.indclass::oid[] && array(select o.oid from pg_opclass o where not o.opcdefault) as special
-  from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am am on am.oid = ic.relam
+    pg_get_expr(i.indpred, i.indrelid) as predicate, i.indisvalid and i.indisready and i.indislive as valid, not special.is as plain,
+    right(pg_get_indexdef(i.indexrelid), -length(format('CREATE %sINDEX %I ON %s%I.%I ', case when i.indisunique then 'UNIQUE ' end,
+      ic.relname, case when ic.relkind = 'I' then 'ONLY ' end, n.nspname, c.relname))) as definition,
+    case when special.is then array(select pg_get_indexdef(i.indexrelid, k, false) from generate_series(1, i.indnkeyatts) k) end as keys
+  from pg_index i join pg_class ic on ic.oid = i.indexrelid
+  cross join lateral (select ${NOT_PLAIN_INDEX} as is) special
   join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
   where ${which} and ${ONLY_TABLES}
     and not exists (select from pg_constraint k where k.conrelid = i.indrelid and k.conindid = i.indexrelid and k.contype in ('p', 'u', 'x')) order by ic.relname`;

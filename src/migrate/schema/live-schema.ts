@@ -61,8 +61,10 @@ export type LiveCheck = Check<string> & { readonly validated: boolean; readonly 
 
 export type LiveIndex = Index<string> & {
   readonly valid: boolean;
-  /** Expressions, sort orders, operator classes, INCLUDE or another method: nothing the file can express. */
-  readonly special: boolean;
+  /** The print of CREATE INDEX from USING on. */
+  readonly definition: string;
+  /** Of one that is not plain: the print of each column and expression, without what follows it. */
+  readonly keys: readonly string[] | null;
 };
 
 export type LivePolicy = Policy<string> & { readonly label: string };

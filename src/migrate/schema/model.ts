@@ -60,10 +60,29 @@ export type ReferenceModel = {
 
 export type IndexModel = {
   readonly name: string | null;
-  readonly columns: readonly string[];
+  readonly columns: readonly IndexPart[];
   readonly unique: boolean;
   readonly where: string | null;
+  /** Absent: btree. */
+  readonly using?: string;
+  readonly include?: readonly string[];
+  readonly with?: Readonly<Record<string, string>>;
+  readonly nullsNotDistinct?: true;
   readonly at: string;
+};
+
+/** A column of which nothing else is said is only its name. */
+export type IndexPart = string | IndexPartModel;
+
+/** Either a column or an expression. What is the server's default is absent. */
+export type IndexPartModel = {
+  readonly column?: string;
+  readonly expression?: string;
+  readonly order?: 'desc';
+  readonly nulls?: 'first' | 'last';
+  readonly opclass?: string;
+  readonly opclassOptions?: Readonly<Record<string, string>>;
+  readonly collate?: string;
 };
 
 export type Operation = 'select' | 'insert' | 'update' | 'delete';

@@ -186,7 +186,11 @@ function toTable({ grants, everything, ...row }: RelationRow, rows: TableRows): 
       validated,
       enforced,
     })),
-    indexes: (rows.indexes.get(row.oid) ?? []).map((index) => ({ ...index, columns: names(index.columns) })),
+    // Expressions have no number.
+    indexes: (rows.indexes.get(row.oid) ?? []).map((index) => ({
+      ...index,
+      columns: names(index.columns.filter((number) => number > 0)),
+    })),
     policies: rows.policies.get(row.oid) ?? [],
     triggers: rows.triggers.get(row.oid) ?? [],
   };

@@ -35,7 +35,10 @@ export type Check<Text> = {
 
 export type Index<Text> = {
   readonly label: string;
+  /** A plain one is on these; any other names them, in expressions, too. */
   readonly columns: readonly string[];
+  /** A btree on columns, perhaps partial, of which nothing else is said. */
+  readonly plain: boolean;
   readonly unique: boolean;
   /** Of a partial index. */
   readonly predicate: Text | null;

@@ -8,6 +8,7 @@ import {
   type DesiredCheck,
   type DesiredColumn,
   type DesiredForeignKey,
+  type DesiredIndex,
   type DesiredKey,
   type DesiredTable,
 } from './desired.ts';
@@ -20,7 +21,8 @@ import {
   uniqueLabel,
   type CheckRole,
 } from './label.ts';
-import { keyOf, type ColumnModel, type SchemaModel, type TableModel } from './model.ts';
+import { columnsOf, indexBodySql, isPlainIndex } from './index-sql.ts';
+import { keyOf, type ColumnModel, type IndexModel, type SchemaModel, type TableModel } from './model.ts';
 import { STORAGE_OBJECTS } from './policy-rings.ts';
 import { toPolicies, toStoragePolicies } from './policy-sql.ts';
 
@@ -57,13 +59,7 @@ function toTable(table: TableModel, resolve: TypeResolver, inRing: boolean): Des
     keys: toKeys(table),
     foreignKeys: table.columns.flatMap((column) => toForeignKey(table, column)),
     checks: table.columns.flatMap((column) => toChecks(table, column, typeOf.get(column.name) ?? '')),
-    indexes: table.indexes.map((index) => ({
-      columns: index.columns,
-      unique: index.unique,
-      predicate: index.where === null ? null : expression(index.where, `${index.at}.where`),
-      label: index.name ?? indexLabel(table.name, index.columns, index.unique, index.where),
-      at: index.at,
-    })),
+    indexes: table.indexes.map((index) => toIndex(table, index)),
     policies: typeof table.rls === 'string' ? [] : table.rls.flatMap((policy) => toPolicies(policy, inRing)),
     references: table.columns.flatMap((column) =>
       column.ref ? [{ column: column.name, ...column.ref }] : [],
@@ -99,6 +95,26 @@ function toKeys(table: TableModel): DesiredKey[] {
     });
   if (primary.length === 0) return unique;
   return [{ kind: 'primary', columns: primary, label: primaryKeyLabel(table.name), at: table.at }, ...unique];
+}
+
+function toIndex(table: TableModel, index: IndexModel): DesiredIndex {
+  const plain = isPlainIndex(index);
+  const columns = columnsOf(
+    index,
+    table.columns.map((column) => column.name),
+  );
+  return {
+    columns,
+    plain,
+    unique: index.unique,
+    predicate: index.where === null ? null : expression(index.where, `${index.at}.where`),
+    definition: null,
+    label:
+      index.name ??
+      indexLabel(table.name, columns, index.unique, index.where, plain ? null : indexBodySql(index)),
+    model: index,
+    at: index.at,
+  };
 }
 
 function toForeignKey(table: TableModel, column: ColumnModel): DesiredForeignKey[] {

@@ -1,0 +1,87 @@
+// The text of CREATE INDEX: for the database, and for the shadow schema whose print is the index's normal form.
+import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
+import type { IndexModel, IndexPart } from './model.ts';
+import { wordsOf } from './sql-text.ts';
+
+/** The server describes it by its columns and its predicate alone; no other print is needed to compare it. */
+export function isPlainIndex({
+  columns,
+  using,
+  include,
+  with: options,
+  nullsNotDistinct,
+}: IndexModel): boolean {
+  const extras = [using, include, options, nullsNotDistinct];
+  return columns.every((part) => typeof part === 'string') && extras.every((one) => one === undefined);
+}
+
+/** Columns of the table that it names, in expressions, too. */
+export function columnsOf({ columns, include }: IndexModel, known: readonly string[]): string[] {
+  const named = columns.flatMap((part) => {
+    if (typeof part === 'string') return [part];
+    if (part.column !== undefined) return [part.column];
+    const words = wordsOf(part.expression ?? '');
+    return known.filter((column) => words.has(column));
+  });
+  return [...named, ...(include ?? [])];
+}
+
+/** What the index is on, as SQL: a name, or an expression in parentheses. */
+export function keySql(part: IndexPart): string {
+  if (typeof part === 'string') return quoteIdent(part);
+  return part.column === undefined ? `(\n${part.expression ?? ''}\n)` : quoteIdent(part.column);
+}
+
+/** `using gin ("a" gin_trgm_ops) include ("b") …`, everything but the predicate. */
+export function indexBodySql(index: IndexModel): string {
+  const { columns, using, include, nullsNotDistinct, with: options } = index;
+  return [
+    using === undefined ? '' : `using ${quoteIdent(using)} `,
+    `(${columns.map(partSql).join(', ')})`,
+    include === undefined ? '' : ` include (${include.map(quoteIdent).join(', ')})`,
+    nullsNotDistinct ? ' nulls not distinct' : '',
+    options === undefined ? '' : ` with (${optionsSql(options)})`,
+  ].join('');
+}
+
+function partSql(part: IndexPart): string {
+  if (typeof part === 'string') return quoteIdent(part);
+  const { collate, opclass, opclassOptions, order, nulls } = part;
+  return [
+    keySql(part),
+    collate === undefined ? '' : ` collate ${qualifiedSql(collate)}`,
+    opclass === undefined ? '' : ` ${qualifiedSql(opclass)}`,
+    opclassOptions === undefined ? '' : ` (${optionsSql(opclassOptions)})`,
+    order === undefined ? '' : ` ${order}`,
+    nulls === undefined ? '' : ` nulls ${nulls}`,
+  ].join('');
+}
+
+function optionsSql(options: Readonly<Record<string, string>>): string {
+  return Object.entries(options)
+    .map(([name, value]) => `${quoteIdent(name)} = ${quoteLiteral(value)}`)
+    .join(', ');
+}
+
+// Names of collations may hold a dot, such as "en_US.utf8": only what is a schema is taken for one.
+const IN_SCHEMA = /^(pg_catalog|public|extensions)\.(.+)$/s;
+
+function qualifiedSql(name: string): string {
+  const [, schema, own] = IN_SCHEMA.exec(name) ?? [];
+  return schema === undefined || own === undefined
+    ? quoteIdent(name)
+    : `${quoteIdent(schema)}.${quoteIdent(own)}`;
+}
+
+/** For people: `gin (search)`, `lower(email), created_at desc`. */
+export function describeIndex(index: IndexModel): string {
+  const parts = index.columns.map((part) => {
+    if (typeof part === 'string') return part;
+    const { column, expression, collate, opclass, order, nulls } = part;
+    const words = [column ?? expression, collate, opclass, order, nulls && `nulls ${nulls}`];
+    return words.filter((word) => word !== undefined).join(' ');
+  });
+  const using = index.using === undefined ? '' : `using ${index.using} `;
+  const include = index.include === undefined ? '' : ` include (${index.include.join(', ')})`;
+  return `${using}(${parts.join(', ')})${include}`;
+}
