@@ -63,7 +63,7 @@ async function main(databaseUrl: string): Promise<void> {
   const app = await createApp({
     log: silentLog,
     mounts: [{ prefix: '/auth/v1', feature: auth }],
-    health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
+    health: { phase: () => 'serving' },
     cors: () => ({ origins: [], allowLoopback: false }),
     timeouts: () => config.server.timeouts,
     context: {

@@ -653,7 +653,7 @@ test('absent keys have the defaults of the reference', () => {
       shutdownMs: 30_000,
     },
   });
-  expect(config.database.pool).toEqual({ max: 20, min: 5, idleTimeoutMs: 300_000, queue: 1_000 });
+  expect(config.database.pool).toEqual({ max: 20, min: 5, owner: 8, idleTimeoutMs: 300_000, queue: 1_000 });
   expect(config.auth).toMatchObject({
     jwtExpirySeconds: 900,
     refreshTokenExpirySeconds: 604_800,

@@ -6,6 +6,7 @@ import type { Config } from './config.ts';
 const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
   'database.pool.max': ({ database }) => database.pool.max,
   'database.pool.min': ({ database }) => database.pool.min,
+  'database.pool.owner': ({ database }) => database.pool.owner,
   'database.pool.idle_timeout': ({ database }) => database.pool.idleTimeoutMs,
   'database.failover_wait': ({ database }) => database.failoverWaitMs,
   'database.pool.queue': ({ database }) => database.pool.queue,

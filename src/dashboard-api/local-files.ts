@@ -1,18 +1,13 @@
 // svc.yaml and the sources of functions are files of one machine: what the dashboard writes is served by this instance
 // only, so it writes only when there is no other.
-import { sql } from '../postgres/sql.ts';
-import { LISTENER_NAME } from '../postgres/listen.ts';
+import { readInstancesAlive } from '../postgres/presence.ts';
 import { Problem } from '../problem/problem.ts';
 import type { DashboardContext } from './dashboard-context.ts';
 
-/** Instances on this database, counted by their LISTEN connections. `svc dev` counts as one: it watches its files. */
+/** Instances on this database. `svc dev` counts as one: it watches its files. */
 export async function countInstances({ owner, dev }: DashboardContext): Promise<number> {
   if (dev) return 1;
-  const [row] = await owner.query<{ count: number }>(
-    sql`select count(*)::int as count from pg_catalog.pg_stat_activity
-        where datname = current_database() and application_name = ${LISTENER_NAME}`,
-  );
-  return Math.max(1, row?.count ?? 1);
+  return Math.max(1, (await readInstancesAlive(owner)).length);
 }
 
 /** Throws when other instances would not see a change of a file. */

@@ -57,13 +57,7 @@ export class ClientReader {
   }
 
   read(request: IncomingMessage): Client {
-    const entries = this.#options.trusted();
-    if (entries !== this.#entries) this.#follow(entries);
-    let peer = this.#peers.get(request.socket);
-    if (!peer) {
-      peer = this.#readPeer(request.socket);
-      this.#peers.set(request.socket, peer);
-    }
+    const peer = this.#peerOf(request.socket);
     const { headers } = request;
     const isTrusted = this.#frontSecret
       ? this.#isFront(request, this.#frontSecret) || (peer.isTrusted && !isLoopback(peer.address))
@@ -72,6 +66,25 @@ export class ClientReader {
     if (headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined) this.#warn(peer.address);
     else if (peer.client.via !== 'local' || !isForwarded(headers)) return peer.client;
     return { ...peer.client, via: 'peer' };
+  }
+
+  /** Asked from this machine or by a trusted proxy itself, not through one. */
+  isInsider({ socket, headers }: IncomingMessage): boolean {
+    const { address, isTrusted } = this.#peerOf(socket);
+    if (!isTrusted && !isLoopback(address)) return false;
+    return (
+      headers['x-forwarded-for'] === undefined && headers.forwarded === undefined && !isForwarded(headers)
+    );
+  }
+
+  #peerOf(socket: Socket): Peer {
+    const entries = this.#options.trusted();
+    if (entries !== this.#entries) this.#follow(entries);
+    const known = this.#peers.get(socket);
+    if (known) return known;
+    const peer = this.#readPeer(socket);
+    this.#peers.set(socket, peer);
+    return peer;
   }
 
   #follow(entries: readonly string[]): void {

@@ -6,6 +6,7 @@ import type { Config } from '../config/config.ts';
 import type { CredentialReader } from '../identity/credentials.ts';
 import type { Keyring } from '../identity/keyring.ts';
 import type { SigningKeys } from '../identity/signing-keys.ts';
+import type { Degraded } from '../lib/degraded.ts';
 import type { Log } from '../log/log.ts';
 import type { CallerPool } from '../postgres/pool/caller-pool.ts';
 import type { ReplicaReads } from '../postgres/replicas/replica-reads.ts';
@@ -39,6 +40,10 @@ export type FeatureContext = {
   readonly baseUrl: () => string | undefined;
   /** Background work begins once file and database are there; without this, at once. */
   readonly whenServing?: (work: () => void) => void;
+  /** Names this instance among those that `readInstancesAlive` finds. */
+  readonly instance?: string;
+  /** What makes this instance serve worse than it should; shown by `/ready`. */
+  readonly degraded?: Degraded;
   /** True under `svc dev`: more is shown to the person at the keyboard. */
   readonly dev: boolean;
 };

@@ -17,9 +17,6 @@ export type ListenHandlers = {
   readonly onReconnect: () => void;
 };
 
-/** Application name of an instance's listening connection; each instance has one. */
-export const LISTENER_NAME = 'svc-listen';
-
 const SHORTEST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 15_000;
 const BEAT_MS = 10_000;

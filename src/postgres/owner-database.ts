@@ -4,7 +4,16 @@ import pg from 'pg';
 import { cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
 import { LinkedSessions } from './link/linked-sessions.ts';
 import type { Config as Query } from './link/query-with-settings.ts';
-import { ConnectionLost, isDatabaseError, mayHaveHappened, OutcomeUnknown } from './pg-error.ts';
+import { FailoverHold } from './owner/failover-hold.ts';
+import {
+  ConnectionLost,
+  databaseFailure,
+  isDatabaseError,
+  mayHaveHappened,
+  NeverSent,
+  OutcomeUnknown,
+} from './pg-error.ts';
+import { toCaller } from './pool/failure/after-failure.ts';
 import { join, literal, raw, sql, type Sql } from './sql.ts';
 import { statementName } from './statement-name.ts';
 
@@ -27,15 +36,24 @@ const PROBE = raw('select 1');
 const SILENT_MS = 3_000;
 /** So recent an answer proves that the database answers. */
 const FRESH_ANSWER_MS = 2_000;
-/** With every connection busy, the database counts as silent after so long without an answer. */
-const NO_ANSWER_MS = 5_000;
+/** A statement that waits this long is held up by something. */
+const LONG_MS = 1_000;
+/** A lock that could not be had is told of for so long. */
+const RECENT_LOCK_MS = 5_000;
+/** Names move and servers are balanced anew: nothing is kept for ever. */
+const MAX_AGE_S = 30 * 60;
 
-export type OwnerSettings = ConnectionSettings & { readonly max: number; readonly idleTimeoutMs: number };
+export type OwnerSettings = ConnectionSettings & {
+  readonly max: number;
+  readonly idleTimeoutMs: number;
+  /** How long a statement is held while the database cannot be reached, in milliseconds. Without it: not at all. */
+  readonly failoverWaitMs?: number | undefined;
+};
 
 export class OwnerDatabase implements Queryable {
   readonly #pool: pg.Pool;
   readonly #sessions: LinkedSessions;
-  readonly #max: number;
+  readonly #hold: FailoverHold | undefined;
   /**
    * A statement is given up with its connection after this: a server that vanished cannot report that the statement's
    * deadline has passed. Undefined where statements have no deadline.
@@ -43,21 +61,33 @@ export class OwnerDatabase implements Queryable {
   readonly #silentAfterMs: number | undefined;
   readonly #open = new Set<pg.PoolClient>();
   readonly #idle = new Set<pg.PoolClient>();
+  /** When each statement under way was begun, its wait for a connection included. */
+  readonly #underWay = new Set<{ readonly since: number }>();
+  /** `performance.now()` when a lock could not be had. */
+  #lockedAt = Number.NEGATIVE_INFINITY;
   /** `performance.now()` when a statement last ended, well or not. */
   #answeredAt = Number.NEGATIVE_INFINITY;
 
   constructor(settings: OwnerSettings) {
-    const { statementTimeoutMs, max } = settings;
-    this.#max = max;
+    const { statementTimeoutMs, failoverWaitMs } = settings;
     this.#silentAfterMs = statementTimeoutMs ? statementTimeoutMs + SILENT_MS : undefined;
     this.#sessions = new LinkedSessions(settings);
     this.#pool = new pg.Pool({
       ...this.#sessions.poolConfig,
       max: settings.max,
       idleTimeoutMillis: settings.idleTimeoutMs,
+      // Not all instances at once.
+      maxLifetimeSeconds: Math.round(MAX_AGE_S * (0.9 + 0.2 * Math.random())),
       // An idle pool must not keep a finished process alive.
       allowExitOnIdle: true,
     });
+    if (failoverWaitMs !== undefined) {
+      this.#hold = new FailoverHold({
+        waitMs: failoverWaitMs,
+        reach: async () => (await this.#connect()).release(),
+        leaveStandby: () => this.#leaveStandby(),
+      });
+    }
     // A connection that breaks while idle is replaced at its next use. If that fails, the statement reports it.
     this.#pool.on('error', () => {});
     this.#pool.on('release', (error: unknown, client) => {
@@ -73,9 +103,13 @@ export class OwnerDatabase implements Queryable {
 
   async query<R extends Row = Row>(statement: Sql, name?: string): Promise<R[]> {
     const query = toQuery(statement, name, this.#silentAfterMs);
-    const asked = this.#seen(() => this.#run<R>(query));
-    const result = await (isRead(query.text) ? asked : asked.catch(unknownOutcome));
-    return result.rows;
+    const mayRunTwice = isRead(query.text);
+    const ask = (): Promise<pg.QueryResult<R>> => this.#seen(() => this.#run<R>(query));
+    return await this.#timed(async () => {
+      if (this.#hold) return (await this.#hold.run(mayRunTwice, ask)).rows;
+      const asked = ask();
+      return (await (mayRunTwice ? asked : asked.catch(unknownOutcome))).rows;
+    });
   }
 
   /** The first row, or undefined. */
@@ -84,18 +118,40 @@ export class OwnerDatabase implements Queryable {
     return row;
   }
 
-  /** Commits when `work` returns, rolls back when it throws. The settings end with the transaction. */
+  /**
+   * Commits when `work` returns, rolls back when it throws. The settings end with the transaction. Held while the
+   * database cannot be reached, but once begun it does not begin again: `work` may have done something else besides.
+   */
   async transaction<T>(
     work: (transaction: Queryable) => Promise<T>,
     settings: LocalSettings = {},
   ): Promise<T> {
-    const client = await this.#sessions.connect(this.#pool);
+    return await this.#timed(async () => {
+      const beginIt = (): Promise<pg.PoolClient> => this.#begin(settings);
+      return await this.#inBegun(await (this.#hold?.run(true, beginIt) ?? beginIt()), work);
+    });
+  }
+
+  async #begin(settings: LocalSettings): Promise<pg.PoolClient> {
+    const client = await this.#connect();
     client.on('error', ignore);
+    try {
+      await this.#onClient(client).query(begin(settings, this.#sessions.settingsFor(client)));
+      return client;
+    } catch (error) {
+      client.off('error', ignore);
+      client.release(true);
+      throw error;
+    }
+  }
+
+  async #inBegun<T>(client: pg.PoolClient, work: (transaction: Queryable) => Promise<T>): Promise<T> {
     const transaction = this.#onClient(client);
     let broken = false;
+    let commits = false;
     try {
-      await transaction.query(begin(settings, this.#sessions.settingsFor(client)));
       const result = await work(transaction);
+      commits = true;
       await transaction.query(COMMIT).catch(unknownOutcome);
       return result;
     } catch (error) {
@@ -106,7 +162,10 @@ export class OwnerDatabase implements Queryable {
           broken = true;
         });
       }
-      throw error;
+      // Of what was not to be committed yet nothing remains, however the connection ended.
+      throw this.#hold && error instanceof Error && (broken || isDatabaseError(error))
+        ? toCaller(error, !commits)
+        : error;
     } finally {
       client.off('error', ignore);
       client.release(broken);
@@ -115,7 +174,7 @@ export class OwnerDatabase implements Queryable {
 
   /** One session for work that needs session state: advisory locks, LISTEN, CREATE INDEX CONCURRENTLY. */
   async session<T>(work: (session: Queryable) => Promise<T>): Promise<T> {
-    const client = await this.#sessions.connect(this.#pool);
+    const client = await this.#connect();
     client.on('error', ignore);
     try {
       this.#sessions.assertOwn(client);
@@ -126,15 +185,20 @@ export class OwnerDatabase implements Queryable {
     }
   }
 
-  /** Whether statements get an answer: from recent ones, or by a probe on a connection of the same pool. */
-  async answers(withinMs: number): Promise<boolean> {
-    const silentFor = performance.now() - this.#answeredAt;
-    if (silentFor < FRESH_ANSWER_MS) return true;
-    if (this.#pool.idleCount === 0 && this.#pool.totalCount >= this.#max) return silentFor < NO_ANSWER_MS;
-    return await this.#seen(() => this.#run(toQuery(PROBE, undefined, withinMs))).then(
-      () => true,
-      () => false,
-    );
+  /** What its statements wait for, if anything: for operators. */
+  get trouble(): string | undefined {
+    const now = performance.now();
+    if (now - this.#lockedAt < RECENT_LOCK_MS)
+      return 'a lock that its statements need is held by another session';
+    const [oldest] = this.#underWay;
+    if (oldest === undefined || now - oldest.since < LONG_MS) return undefined;
+    return `its statements have waited for ${Math.round((now - oldest.since) / 1_000)} s`;
+  }
+
+  /** Finds idle connections whose server has vanished, and closes them before somebody waits on one. */
+  async checkIdle(withinMs: number): Promise<void> {
+    if (performance.now() - this.#answeredAt < FRESH_ANSWER_MS || this.#pool.idleCount === 0) return;
+    await this.#seen(() => this.#run(toQuery(PROBE, undefined, withinMs))).catch(() => {});
   }
 
   /** Waits for running statements, but not for a server that does not answer the goodbye. */
@@ -147,8 +211,42 @@ export class OwnerDatabase implements Queryable {
     await this.#pool.end();
   }
 
+  /** @throws NeverSent, or that all connections are in use. */
+  async #connect(): Promise<pg.PoolClient> {
+    try {
+      return await this.#sessions.connect(this.#pool);
+    } catch (error) {
+      const isOfServer = isDatabaseError(error)
+        ? isDatabaseError(error, 'shutdown', 'insufficient_resources', 'connection_exception')
+        : databaseFailure(error)?.kind === 'unreachable';
+      throw this.#hold && isOfServer && !(error instanceof NeverSent) ? new NeverSent(error) : error;
+    }
+  }
+
+  async #leaveStandby(): Promise<boolean> {
+    const { rows } = await this.#run<{ standby: boolean }>(
+      toQuery(raw('select pg_is_in_recovery() as standby'), undefined, LONG_MS),
+    );
+    if (rows[0]?.standby !== true) return false;
+    for (const client of this.#idle) cutOff(client);
+    return true;
+  }
+
+  async #timed<T>(work: () => Promise<T>): Promise<T> {
+    const one = { since: performance.now() };
+    this.#underWay.add(one);
+    try {
+      return await work();
+    } catch (error) {
+      if (isDatabaseError(error, 'lock_not_available')) this.#lockedAt = performance.now();
+      throw error;
+    } finally {
+      this.#underWay.delete(one);
+    }
+  }
+
   async #run<R extends Row>(query: Query): Promise<pg.QueryResult<R>> {
-    const client = await this.#sessions.connect(this.#pool);
+    const client = await this.#connect();
     client.on('error', ignore);
     let failure: Error | undefined;
     try {

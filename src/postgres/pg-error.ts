@@ -122,9 +122,10 @@ export class DatabaseReadOnly extends Error {
   }
 }
 
-/** For a write that failed outside a READ ONLY transaction: there 25006 would be about the statement, here it is the server. */
+/** For a write that failed outside a READ ONLY transaction, where 25006 would be about the statement: here it is the server. */
 export function writeError(error: Error): Error {
-  return isDatabaseError(error, 'read_only_sql_transaction') ? new DatabaseReadOnly(error) : error;
+  if (isDatabaseError(error, 'read_only_sql_transaction')) return new DatabaseReadOnly(error);
+  return error instanceof ConnectionLost ? new OutcomeUnknown(error) : error;
 }
 
 /**

@@ -18,7 +18,7 @@ import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { overloaded } from '../problem/overloaded.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { corsHeaders, refuseEarly, toBody } from './early-refusal.ts';
-import { registerHealth, type HealthState } from './health.ts';
+import { registerHealth, type HealthState } from './health/health.ts';
 import { InFlight } from './in-flight.ts';
 import { loggedUrl } from './logged-url.ts';
 

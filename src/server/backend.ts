@@ -1,6 +1,7 @@
 // A running backend: database prepared, schema migrated, HTTP open. Start and stop are here, in the order in which
 // they must happen; what a start and a reload do with the file is in served-config.ts.
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { checkPasswordHashing } from '../auth/users/password.ts';
 import type { Config } from '../config/config.ts';
@@ -13,23 +14,25 @@ import { environmentSecrets, Keyring } from '../identity/keyring.ts';
 import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
+import { Degraded } from '../lib/degraded.ts';
 import type { Log } from '../log/log.ts';
 import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
 import { SCHEMA_CHANNEL } from '../migrate/state/applied-state.ts';
 import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { DatabaseClock } from '../postgres/database-clock.ts';
-import { listen, LISTENER_NAME } from '../postgres/listen.ts';
+import { listen } from '../postgres/listen.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
+import { newInstanceId, sessionName } from '../postgres/presence.ts';
 import { provision } from '../provision/provision.ts';
 import { assertRequestSession } from '../provision/request-session.ts';
 import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
+import { ReadinessWatch } from './health/readiness.ts';
 import { LameDuck } from './lame-duck.ts';
 import { createMounts, type DashboardOptions, type Mounts } from './mounts.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
 import { openDatabases, requestConnections, type Databases } from './databases.ts';
-import { readiness } from './database-readiness.ts';
 import { ServedConfig } from './served-config.ts';
 
 export type BackendOptions = {
@@ -49,6 +52,8 @@ export type BackendOptions = {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Used when the file has no `server.trusted_proxies`. */
   readonly trustedProxies?: readonly string[] | undefined;
+  /** Eight hexadecimal characters that several processes of one instance share; random when absent. */
+  readonly instance?: string | undefined;
   /** Where `svc receive` stands before this process: what its front proves itself with. */
   readonly frontSecret?: string | undefined;
   /** Public base URL, for links that are mailed or registered elsewhere. */
@@ -76,17 +81,17 @@ export type Backend = {
 };
 
 export async function startBackend(options: BackendOptions): Promise<Backend> {
-  const { log, config } = options;
+  const { log, config, instance = newInstanceId() } = options;
   checkPasswordHashing();
   const provisioned = await provision(options.database, {
     log,
     waitMs: options.databaseWaitMs ?? 0,
     signal: options.signal,
   });
-  const requests = requestConnections(provisioned, config, log);
+  const requests = requestConnections(provisioned, config, instance, log);
   await assertRequestSession(requests);
   if (provisioned.applied.length > 0) log.info({ steps: provisioned.applied }, 'provisioned the database');
-  const databases = await openDatabases(provisioned, requests, config, log);
+  const databases = await openDatabases(provisioned, requests, config, instance, log);
   const { owner, callers, reads } = databases;
   const { clock, keyring, signingKeys, verifier, keysReload } = await openIdentity(databases, options);
 
@@ -107,7 +112,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     migrate: (next) => options.migrate(databases.migration, next, stopping.signal),
     listen: () =>
       listen(
-        { address: provisioned.owner.direct, applicationName: LISTENER_NAME },
+        { address: provisioned.owner.direct, applicationName: sessionName(instance, 'listen') },
         [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
         {
           onNotification: (channel) =>
@@ -122,7 +127,23 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   });
   const current = (): Config => served.config ?? config;
   const fallbackProxies = options.trustedProxies ?? [];
+  const clients = new ClientReader({
+    trusted: () => current().server.trustedProxies ?? fallbackProxies,
+    frontSecret: options.frontSecret,
+    dev: options.dev,
+    log,
+  });
   const lameDuck = new LameDuck();
+  const degraded = new Degraded();
+  const readiness = new ReadinessWatch({
+    phase: () => phase,
+    primary: databases.probe,
+    data: callers,
+    owners: { auth: owner, storage: databases.storage },
+    failoverWaitMs: config.database.failoverWaitMs,
+    functionsHealthy: () => functions.healthy(),
+    degraded,
+  });
   // In front of a release `svc receive` decides where requests go.
   const drainDelay = (): number =>
     options.dev || options.frontSecret !== undefined ? 0 : current().server.timeouts.drainDelayMs;
@@ -141,6 +162,8 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     baseUrl: () => (typeof options.baseUrl === 'function' ? options.baseUrl(current()) : options.baseUrl),
     whenServing: (work) => void (phase === 'serving' ? work() : jobs.push(work)),
     dev: options.dev,
+    instance,
+    degraded,
   };
 
   const stop = async (): Promise<void> => {
@@ -150,6 +173,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     // Index builds in the background end here, and the next start continues them.
     stopping.abort();
     if (wasServing) await lameDuck.wait(drainDelay(), log);
+    readiness.close();
     clock.close();
     keysReload.close();
     await served.close();
@@ -172,18 +196,14 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       health: {
         phase: () => phase,
         asked: () => lameDuck.asked(),
-        database: readiness({ probe: databases.probe, owners: [owner, databases.storage], callers }),
-        functionsHealthy: () => functions.healthy(),
+        readiness: () => readiness.current,
+        isInsider: ({ raw }) => clients.isInsider(raw) || isSecret(context.credentials, raw),
+        details: () => ({ instance, link: databases.link.description }),
         superseded: () => options.superseded?.() !== undefined,
       },
       cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
       timeouts: () => current().server.timeouts,
-      clients: new ClientReader({
-        trusted: () => current().server.trustedProxies ?? fallbackProxies,
-        frontSecret: options.frontSecret,
-        dev: options.dev,
-        log,
-      }),
+      clients,
       maxInFlight: () => current().server.maxInFlight,
     });
     // Open before the migration: a platform that waits for `/live` must not kill a long one. A port that the system
@@ -195,6 +215,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     // After the listener of `follow` is there: a change right after this reading is then heard of.
     await signingKeys.load();
     phase = 'serving';
+    readiness.start();
     if (!opensEarly) await openPort(app, options.host, options.port);
     for (const begin of jobs.splice(0)) begin();
     callers.warm().catch((error: unknown) => log.warn({ err: error }, 'could not open connections ahead'));
@@ -301,4 +322,11 @@ async function drain(app: App, functions: Functions, windowMs: number, log: Log)
   await functions.stop();
   clearInterval(sweep);
   clearTimeout(timer);
+}
+
+/** A secret key in either of the headers. */
+function isSecret(credentials: CredentialReader, { headers }: IncomingMessage): boolean {
+  const { apikey, authorization } = headers;
+  const presented = credentials.readKnown({ apikey, authorization });
+  return presented?.apikey.kind === 'secret' || presented?.bearer.kind === 'secret';
 }

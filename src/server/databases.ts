@@ -7,18 +7,18 @@ import type { ConnectionSettings } from '../postgres/connection.ts';
 import { DatabaseLink } from '../postgres/link/database-link.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
+import { sessionName } from '../postgres/presence.ts';
 import { maxReading } from '../postgres/read-parallelism.ts';
 import type { Provisioned } from '../provision/provision.ts';
 import type { ReplicaReads } from '../postgres/replicas/replica-reads.ts';
 import { openReplicas } from './replicas.ts';
 import { requestSessionCheck } from '../provision/request-session.ts';
-import { PROBE_TIMEOUT_MS } from './database-readiness.ts';
+import { PrimaryProbe } from './health/primary-probe.ts';
+import { LIMIT_MS } from './health/readiness.ts';
 
-/** Beside `database.pool.max` for callers. */
-const OWNER_CONNECTIONS = 5;
-const STORAGE_CONNECTIONS = 3;
+const MIGRATION_CONNECTIONS = 5;
 /** The product's own statements are short: one that needs longer is stuck, and fails while somebody still waits. */
-const OWNER_DEADLINES = { statementTimeoutMs: 15_000, lockTimeoutMs: 5_000 };
+const OWNER_DEADLINES = { statementTimeoutMs: 15_000, lockTimeoutMs: 3_000 };
 /** Reading the catalog of a large database takes its time. */
 const CATALOG_TIMEOUT_MS = 60_000;
 
@@ -26,8 +26,8 @@ export type Databases = {
   readonly owner: OwnerDatabase;
   readonly storage: OwnerDatabase;
   readonly catalog: OwnerDatabase;
-  /** For `/ready`: nothing else uses it, so nothing keeps it busy. */
-  readonly probe: OwnerDatabase;
+  /** For `/ready`. */
+  readonly probe: PrimaryProbe;
   readonly migration: OwnerDatabase;
   readonly callers: CallerPool;
   /** Where replicas are read from. */
@@ -44,11 +44,12 @@ export type RequestConnections = ConnectionSettings & { readonly link: DatabaseL
 export function requestConnections(
   { authenticator }: Provisioned,
   config: Config,
+  instance: string,
   log: Log,
 ): RequestConnections {
   return {
     address: authenticator.data,
-    applicationName: 'svc-request',
+    applicationName: sessionName(instance, 'request'),
     statementTimeoutMs: config.server.timeouts.dbQueryMs,
     link: new DatabaseLink(log),
     check: requestSessionCheck(),
@@ -59,33 +60,41 @@ export async function openDatabases(
   { owner, authenticator }: Provisioned,
   requests: RequestConnections,
   config: Config,
+  instance: string,
   log: Log,
 ): Promise<Databases> {
   const { pool, replicas } = config.database;
   const open = (
     address: DatabaseAddress,
-    applicationName: string,
+    kind: string,
     max: number,
-    settings: Pick<OwnerSettings, 'statementTimeoutMs' | 'lockTimeoutMs' | 'link'>,
+    settings: Pick<OwnerSettings, 'statementTimeoutMs' | 'lockTimeoutMs' | 'failoverWaitMs' | 'link'>,
   ): OwnerDatabase =>
     new OwnerDatabase({
       address,
-      applicationName,
+      applicationName: sessionName(instance, kind),
       max,
       idleTimeoutMs: pool.idleTimeoutMs,
       ...settings,
     });
+  // Storage has its own, of every eight three: a lock on the tables of auth must not stop public files.
+  const forStorage = Math.max(1, Math.round((pool.owner * 3) / 8));
+  const held = { ...OWNER_DEADLINES, failoverWaitMs: config.database.failoverWaitMs };
   const owners = {
-    owner: open(owner.data, 'svc', OWNER_CONNECTIONS, { ...OWNER_DEADLINES, link: new DatabaseLink() }),
-    storage: open(owner.data, 'svc-storage', STORAGE_CONNECTIONS, {
-      ...OWNER_DEADLINES,
-      link: new DatabaseLink(),
-    }),
-    catalog: open(owner.direct, 'svc-catalog', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS }),
-    probe: open(owner.direct, 'svc-probe', 1, { statementTimeoutMs: PROBE_TIMEOUT_MS }),
+    owner: open(owner.data, 'auth', pool.owner - forStorage, { ...held, link: new DatabaseLink() }),
+    storage: open(owner.data, 'storage', forStorage, { ...held, link: new DatabaseLink() }),
+    catalog: open(owner.direct, 'catalog', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS }),
     // Migrations limit their waits themselves, and some of their steps take as long as they take.
-    migration: open(owner.direct, 'svc-migrate', OWNER_CONNECTIONS, {}),
+    migration: open(owner.direct, 'migrate', MIGRATION_CONNECTIONS, {}),
   };
+  const probe = new PrimaryProbe(
+    {
+      address: owner.direct,
+      applicationName: sessionName(instance, 'probe'),
+      statementTimeoutMs: LIMIT_MS,
+    },
+    LIMIT_MS,
+  );
   let reads: ReplicaReads | undefined;
   const limits = {
     max: pool.max,
@@ -106,7 +115,7 @@ export async function openDatabases(
     reads = openReplicas(authenticator.read, {
       rules: { ...replicas, reads: rule },
       primary: callers,
-      position: { address: owner.direct, applicationName: 'svc-position' },
+      position: { address: owner.direct, applicationName: sessionName(instance, 'position') },
       requests,
       limits,
       log,
@@ -115,13 +124,14 @@ export async function openDatabases(
   }
   return {
     ...owners,
+    probe,
     callers,
     reads,
     link: requests.link,
     async close() {
       reads?.close();
       callers.destroy();
-      await Promise.all(Object.values(owners).map((owner) => owner.close()));
+      await Promise.all([probe, ...Object.values(owners)].map((one) => one.close()));
     },
   };
 }

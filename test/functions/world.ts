@@ -24,6 +24,8 @@ import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { raw } from '../../src/postgres/sql.ts';
 import { provisionAt } from '../support/provision.ts';
 import { rest } from '../../src/rest/rest.ts';
+import { Degraded } from '../../src/lib/degraded.ts';
+import { ReadinessWatch } from '../../src/server/health/readiness.ts';
 import { createApp } from '../../src/server/app.ts';
 import { createDatabase, templateDatabase } from '../support/database.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
@@ -180,6 +182,14 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     baseUrl: () => undefined,
     dev: options.dev ?? false,
   };
+  const readiness = new ReadinessWatch({
+    phase: () => 'serving',
+    primary: { ask: () => Promise.resolve('writable') },
+    data: { answers: () => Promise.resolve('yes'), size: { open: 0, waiting: 0 } },
+    failoverWaitMs: 0,
+    functionsHealthy: () => functions.healthy(),
+    degraded: new Degraded(),
+  });
   const app = await createApp({
     log,
     context,
@@ -190,8 +200,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     ],
     health: {
       phase: () => 'serving',
-      database: () => Promise.resolve('ready'),
-      functionsHealthy: () => functions.healthy(),
+      readiness: () => readiness.current,
     },
     cors: () => ({ origins: ['*'], allowLoopback: true }),
     timeouts: () => snapshot.config.server.timeouts,

@@ -161,7 +161,7 @@ async function busyStatements(url: string): Promise<number> {
   await client.connect();
   try {
     const { rows } = await client.query(
-      `select count(*)::int as n from pg_stat_activity where datname = current_database() and state = 'active' and application_name = 'svc-request'`,
+      `select count(*)::int as n from pg_stat_activity where datname = current_database() and state = 'active' and application_name ~ '^svc/[0-9a-f]+/request$'`,
     );
     return rows[0].n;
   } finally {

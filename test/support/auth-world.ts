@@ -116,7 +116,7 @@ export async function startAuth(options: AuthWorldOptions = {}): Promise<AuthWor
   const app = await createApp({
     log,
     mounts: [{ prefix: '/auth/v1', feature: (context) => auth(context, hasher) }],
-    health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
+    health: { phase: () => 'serving' },
     cors: () => ({ origins: config.server.cors.origins, allowLoopback: false }),
     timeouts: () => config.server.timeouts,
     context: {

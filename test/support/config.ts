@@ -39,7 +39,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
     expose: { relations: [], routines: [] },
     project: { name: 'test', description: undefined, cloudProjectId: undefined },
     database: {
-      pool: { max: 4, min: 0, idleTimeoutMs: 10_000, queue: 1_000 },
+      pool: { max: 4, owner: 8, min: 0, idleTimeoutMs: 10_000, queue: 1_000 },
       failoverWaitMs: 5_000,
       replicas: { reads: 'fresh', maxStalenessMs: 1_000, waitMs: 20, withoutPrimary: 'serve' },
     },

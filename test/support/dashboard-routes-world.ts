@@ -163,7 +163,7 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
         },
       },
     ],
-    health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
+    health: { phase: () => 'serving' },
     cors: () => ({ origins: [], allowLoopback: true }),
     timeouts: () => ({ requestMs: 30_000, uploadMs: 30_000 }),
   });

@@ -127,7 +127,7 @@ export async function createRestWorld(options: RestWorldOptions): Promise<RestWo
     log: options.log ?? silentLog,
     context,
     mounts: [{ prefix: '/rest/v1', feature: rest }],
-    health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
+    health: { phase: () => 'serving' },
     cors: () => ({ origins: ['*'], allowLoopback: true }),
     timeouts: () => ({ requestMs: options.requestMs ?? 30_000, uploadMs: 30_000 }),
   });

@@ -10,7 +10,7 @@ project:
   cloud: { project_id: prj_123 }`,
   database: `
 database:
-  pool: { max: 20, min: 5, idle_timeout: 300s, queue: 1000 }
+  pool: { max: 20, min: 5, owner: 8, idle_timeout: 300s, queue: 1000 }
   failover_wait: 5s
   replicas: { reads: fresh, max_staleness: 1s, wait: 20ms, without_primary: serve }`,
   server: `

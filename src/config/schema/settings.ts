@@ -17,6 +17,10 @@ export const database = section('Database access; the connection string is SVC_D
   pool: section('Connection pool of each instance', {
     max: count('Most connections for requests', { absent: 20, least: 1, most: 10_000 }),
     min: count('Connections kept open when idle', { absent: 5, least: 0, most: 10_000 }),
+    owner: count(
+      'Connections for the own statements of svc, beside `max`: five of eight for accounts, three for files',
+      { absent: 8, least: 2, most: 1_000 },
+    ),
     idle_timeout: timer('After this an idle connection above `min` is closed', '300s'),
     queue: z
       .number()
@@ -28,9 +32,10 @@ export const database = section('Database access; the connection string is SVC_D
           'Most requests that wait for a connection; one caller may hold half of them. Default: 50 for each connection of `max`',
       })
       .optional(),
-  }).transform(({ max, min, idle_timeout: idleTimeoutMs, queue = QUEUE_FOR_EACH * max }) => ({
+  }).transform(({ max, min, owner, idle_timeout: idleTimeoutMs, queue = QUEUE_FOR_EACH * max }) => ({
     max,
     min,
+    owner,
     idleTimeoutMs,
     queue,
   })),

@@ -19,6 +19,11 @@ export class DatabaseLink {
     return this.#state;
   }
 
+  /** For operators. */
+  get description(): string | undefined {
+    return this.#state && describe(this.#state);
+  }
+
   /** Whether connections ask for their parameters when they are opened. */
   get takesOptions(): boolean {
     return this.#takesOptions;

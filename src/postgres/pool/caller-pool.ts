@@ -1,6 +1,6 @@
 // Running statements as the caller: role, claims and request settings are set in the same write and the same
 // implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
-import { ConnectionPool, type ConnectionPoolOptions } from './connection-pool.ts';
+import { ConnectionPool, type ConnectionPoolOptions, type DatabaseAnswer } from './connection-pool.ts';
 import { setConfig } from '../link/session-parameters.ts';
 import { DatabaseUnavailable, OutcomeUnknown, writeError } from '../pg-error.ts';
 import { begin } from './failure/begin-elsewhere.ts';
@@ -167,7 +167,7 @@ export class CallerPool {
   }
 
   /** Whether requests get an answer from the database. */
-  answers(withinMs: number): Promise<boolean> {
+  answers(withinMs: number): Promise<DatabaseAnswer> {
     return this.#connections.answers(withinMs);
   }
 

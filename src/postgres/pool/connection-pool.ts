@@ -52,8 +52,8 @@ const MIN_OPENING_PAUSE_MS = 10;
 
 /** An answer this recent shows that the database answers. */
 const RECENT_ANSWER_MS = 2_000;
-/** With all connections busy, the database does not answer if no answer has come for this long. */
-const NO_ANSWER_MS = 5_000;
+
+export type DatabaseAnswer = 'yes' | 'no' | 'busy';
 
 export class ConnectionPool {
   readonly #options: ConnectionPoolOptions;
@@ -171,19 +171,20 @@ export class ConnectionPool {
   }
 
   /**
-   * Whether requests get an answer from the database: known from a recent answer, or tried on a connection like theirs.
+   * Whether requests get an answer from the database: known from a recent answer, or tried on a connection like theirs,
+   * before all that wait. `busy`: every connection is, and no other may be opened.
    */
-  async answers(withinMs: number): Promise<boolean> {
-    const silentFor = performance.now() - this.#answeredAt;
-    if (silentFor < RECENT_ANSWER_MS) return true;
-    if (this.#idle.length === 0 && !this.#mayOpen) return silentFor < NO_ANSWER_MS;
+  async answers(withinMs: number): Promise<DatabaseAnswer> {
+    if (performance.now() - this.#answeredAt < RECENT_ANSWER_MS) return 'yes';
+    if (this.#openings.isAway && this.#openings.underWay === 0 && !this.#mayOpen) return 'no';
+    if (this.#idle.length === 0 && this.#all.length > 0 && !this.#mayOpen) return 'busy';
     return await new Promise((resolve) => {
       const attempt: Cancellable = { cancel: undefined };
       const timer = setTimeout(() => {
-        resolve(false);
+        resolve('no');
         attempt.cancel?.();
       }, withinMs);
-      this.run({
+      const job = new Job({
         statements: [{ text: 'select 1', values: [] }],
         isRead: false,
         isPipelinable: false,
@@ -192,9 +193,10 @@ export class ConnectionPool {
         cancellable: attempt,
         settle: (error) => {
           clearTimeout(timer);
-          resolve(error === undefined);
+          resolve(error === undefined ? 'yes' : 'no');
         },
       });
+      this.#seekAgain(this.#waitingFor(job));
     });
   }
 

@@ -60,7 +60,10 @@ const signIn = (name = 'a'): Promise<Call> =>
 test('a database host that becomes unreachable under load: not ready until it is back, then serving again', async () => {
   const way = await startSilentProxy(inject('postgresUrl'));
   proxy = way;
-  world = await startBackendWorld(YAML, { through: (url) => way.through(url) });
+  world = await startBackendWorld(YAML, {
+    through: (url) => way.through(url),
+    jobsMayFail: ['storage cleanup'],
+  });
   await expect.poll(ready).toBe(200);
   const load = new AbortController();
   const readers = Array.from({ length: 12 }, async () => {
@@ -98,6 +101,7 @@ test('a lock on the users table fails sign-ins with a clear error, and nothing e
     await expect
       .poll(async () => (await locker.query('select from pg_locks where not granted')).rowCount)
       .toBeGreaterThan(3);
+    await expect.poll(async () => (await call('/ready')).text).toMatch(/"status":"degraded".*"auth_waits"/);
     expect(await ready()).toBe(200);
     const file = await call('/storage/v1/object/public/open/a.txt');
     expect([file.status, file.text]).toEqual([200, 'hello']);

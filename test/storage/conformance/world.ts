@@ -203,7 +203,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     log: options.log ?? silentLog,
     context,
     mounts: [{ prefix: '/storage/v1', feature: storage.feature }],
-    health: { phase: () => 'serving', database: () => Promise.resolve('ready') },
+    health: { phase: () => 'serving' },
     cors: () => ({ origins: config.server.cors.origins, allowLoopback: false }),
     timeouts: () => config.server.timeouts,
   });
