@@ -2,6 +2,7 @@
 // No refusal says more than the caller may know.
 import { formatBytes } from '../lib/bytes.ts';
 import { retryAfter, type DatabaseFailure } from '../postgres/pg-error.ts';
+import type { RefusalFormat } from '../http/refusal-format.ts';
 import { Problem, type ProblemMore } from '../problem/problem.ts';
 
 type More = ProblemMore & { readonly reasons?: readonly string[]; readonly oauthError?: string };
@@ -236,6 +237,13 @@ export function toWire(problem: Problem, version: WireVersion, requestId: string
   const id = status >= 500 ? { error_id: requestId } : {};
   return { code: status, error_code: code, msg: message, ...id, ...more };
 }
+
+/** Before the headers are known the envelope is the one of clients that ask for none. */
+export const authFormat: RefusalFormat = (problem, requestId) => ({
+  status: problem.status,
+  headers: { ...problem.headers, 'x-sb-error-code': problem.code },
+  body: JSON.stringify(toWire(problem, 'initial', requestId)),
+});
 
 const ACCESS_DENIED: ReadonlySet<string> = new Set([
   'signup_disabled',

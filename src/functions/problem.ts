@@ -1,5 +1,6 @@
 // The errors of `/functions/v1`, as `{ code, message, hint? }`. `x-relay-error` (502 and 503 only) tells client
 // libraries that the platform failed, not the function.
+import type { RefusalFormat } from '../http/refusal-format.ts';
 import { Problem } from '../problem/problem.ts';
 import type { Failure } from './worker/protocol.ts';
 
@@ -18,7 +19,7 @@ export const signInRequired = (): Problem =>
 
 export const bodyTooSlow = (): Problem =>
   new Problem('body_timeout', 408, 'The request body did not arrive in time', {
-    hint: 'The limit is server.timeouts.request in svc.yaml.',
+    hint: 'The limits are body_idle and request under server.timeouts in svc.yaml.',
     headers: { connection: 'close' },
   });
 
@@ -74,3 +75,9 @@ export const timedOut = (timeoutMs: number): Problem =>
 export function toWire({ code, message, hint }: Problem): Record<string, string> {
   return hint === undefined ? { code, message } : { code, message, hint };
 }
+
+export const functionsFormat: RefusalFormat = (problem) => ({
+  status: problem.status,
+  headers: problem.headers,
+  body: JSON.stringify(toWire(problem)),
+});

@@ -10,6 +10,12 @@ export const bodyTooLarge = (maxBytes: number): Problem<'body_too_large'> =>
     hint: 'Send less at once, or raise server.max_body_size in svc.yaml.',
   });
 
+/** The body did not come whole before the deadline, or stopped coming. */
+export const bodyTooSlow = (): Problem<'request_timeout'> =>
+  new Problem('request_timeout', 408, 'The request body did not arrive in time', {
+    hint: 'Send it again. The limits are body_idle and request under server.timeouts in svc.yaml.',
+  });
+
 /** Fastify would parse by content type and with one fixed limit; this hands the stream through instead. */
 export function passBodyThrough(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();

@@ -11,6 +11,7 @@ import type { Log } from '../log/log.ts';
 import type { CallerPool } from '../postgres/pool/caller-pool.ts';
 import type { ReplicaReads } from '../postgres/replicas/replica-reads.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
+import type { RefusalFormat } from './refusal-format.ts';
 
 /** The file and the database as they belong together. Swapped as a whole on a reload: read it once per request. */
 export type Snapshot = {
@@ -49,3 +50,11 @@ export type FeatureContext = {
 };
 
 export type Feature = (context: FeatureContext) => FastifyPluginAsync;
+
+/** Where a feature is served. */
+export type Mount = {
+  readonly prefix: string;
+  readonly feature: Feature;
+  /** Of refusals under the prefix that reach no route. Default: the general one. */
+  readonly format?: RefusalFormat | undefined;
+};

@@ -1,4 +1,5 @@
 // What lives as long as one request: its id, its deadline, and the way to stop what it started.
+import type { FastifyReply } from 'fastify';
 import { networkOf } from '../lib/ip-address.ts';
 import type { Cancellable } from '../postgres/pool/caller-pool.ts';
 import type { Abort } from '../problem/problem.ts';
@@ -16,8 +17,15 @@ export class RequestScope implements Cancellable {
   cancel: (() => void) | undefined;
   /** `performance.now()` at which the request is given up. */
   endsAt = Number.POSITIVE_INFINITY;
-  /** Answers for a request that is given up. */
-  onDeadline: (() => void) | undefined;
+  /** What answers it. */
+  reply: FastifyReply | undefined;
+  /** Bytes on its connection when a byte of its body last came, and when that was; by `performance.now()`. */
+  bytesRead = 0;
+  readAt = 0;
+  /** Its answer is taken so slowly that some of it waits here. */
+  isTaking = false;
+  /** Its answer was complete at the deadline, and not yet taken. */
+  isOverdue = false;
   #reason: Abort['reason'] | undefined;
   #controller: AbortController | undefined;
 

@@ -31,9 +31,9 @@ export class Problem<Code extends string = string> extends Error {
   }
 }
 
-/** The client went away or a deadline passed: neither an error to log nor a thing to retry. */
+/** The client went away, a deadline passed or the body did not come: neither an error to log nor a thing to retry. */
 export class Abort extends Error {
-  readonly reason: 'client-gone' | 'deadline' | 'shutdown';
+  readonly reason: 'client-gone' | 'deadline' | 'slow-body' | 'shutdown';
 
   constructor(reason: Abort['reason']) {
     super(`aborted: ${reason}`);

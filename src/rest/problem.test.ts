@@ -19,7 +19,7 @@ const ENTRIES: ReadonlyArray<readonly [Problem, string, number]> = [
   [catalogue.putMismatch(), 'PGRST115', 400],
   [catalogue.notSingular(0), 'PGRST116', 406],
   [catalogue.unsupportedMethod('TRACE'), 'PGRST117', 405],
-  [catalogue.unsupportedEncoding('zstd'), 'SVC104', 415],
+  [catalogue.unsupportedEncoding('zstd'), 'SVC106', 415],
   [catalogue.relatedOrderImpossible('a', 'b'), 'PGRST118', 400],
   [catalogue.badRaise('d', 'h'), 'PGRST121', 500],
   [catalogue.invalidPreferences(['foo']), 'PGRST122', 400],

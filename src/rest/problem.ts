@@ -40,7 +40,7 @@ export const badBody = (message: string, hint: string, details?: string): Proble
   new Problem('PGRST102', 400, message, { hint, details });
 
 export const unsupportedEncoding = (encoding: string): Problem =>
-  new Problem('SVC104', 415, `Content-Encoding not supported: ${encoding}`, {
+  new Problem('SVC106', 415, `Content-Encoding not supported: ${encoding}`, {
     hint: 'Send the body as it is, or compressed with gzip, deflate or br.',
     headers: { 'accept-encoding': 'gzip, deflate, br' },
   });

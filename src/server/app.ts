@@ -1,30 +1,29 @@
 // The HTTP application: what every request passes before and after its feature. Composition only; no route of
 // an API is defined here.
 import { randomUUID } from 'node:crypto';
-import { METHODS, type IncomingMessage } from 'node:http';
+import { METHODS } from 'node:http';
 import fastify, {
   LogController,
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify';
-import { passBodyThrough } from '../http/body.ts';
+import { bodyTooSlow, passBodyThrough } from '../http/body.ts';
 import { ClientReader } from '../http/client.ts';
 import { applyCors, varyByOrigin, type CorsPolicy } from '../http/cors.ts';
-import type { Feature, FeatureContext } from '../http/feature.ts';
+import type { FeatureContext, Mount } from '../http/feature.ts';
+import { toBody } from '../http/refusal-format.ts';
 import { RequestScope } from '../http/request-scope.ts';
 import type { Log } from '../log/log.ts';
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { overloaded } from '../problem/overloaded.ts';
 import { Abort, Problem } from '../problem/problem.ts';
-import { corsHeaders, refuseEarly, toBody } from './early-refusal.ts';
 import { registerHealth, type HealthState } from './health/health.ts';
-import { InFlight } from './in-flight.ts';
 import { loggedUrl } from './logged-url.ts';
-
-export type Mount = { readonly prefix: string; readonly feature: Feature };
-
-export type Timeouts = { readonly requestMs: number; readonly uploadMs: number };
+import { Deadlines, type Timeouts } from './request-path/deadlines.ts';
+import { corsHeaders, earlyRefusal } from './request-path/early-refusal.ts';
+import { InFlight } from './request-path/in-flight.ts';
+import { dropRest } from './request-path/rest-of-request.ts';
 
 export type AppOptions = {
   readonly log: Log;
@@ -46,15 +45,8 @@ export type App = {
   readonly inFlight: InFlight;
 };
 
-/** A client that needs longer to say what it wants holds a connection for nothing. */
-const HEADERS_TIMEOUT_MS = 15_000;
+/** How often the parser looks for what is late. */
 const CHECK_CONNECTIONS_MS = 1_000;
-const LONGEST_GRACE_MS = 10_000;
-/** How long the rest of a request may come in after its answer. */
-const LINGER_MS = 5_000;
-
-/** How late a deadline may be noticed. */
-const CLOCK_MS = 50;
 
 const STARTING = new Problem('starting', 503, 'The service is starting', {
   hint: 'Try again in a moment.',
@@ -71,6 +63,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   const nextId = requestIds();
   const clients = options.clients ?? new ClientReader({ trusted: () => NONE, dev: options.context.dev, log });
   const maxInFlight = options.maxInFlight ?? (() => Number.POSITIVE_INFINITY);
+  const early = earlyRefusal({ log, mounts: options.mounts, cors: options.cors, nextId, inFlight });
   const server = fastify({
     // Fastify's own request lines would repeat ours, and its limits would ignore the file.
     logController: new LogController({ disableRequestLogging: true }),
@@ -78,7 +71,6 @@ export async function createApp(options: AppOptions): Promise<App> {
     // Metadata of uploads travels in a header; the default of 16 KB would refuse it before any route sees it.
     http: {
       maxHeaderSize: 64 * 1024,
-      headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_CONNECTIONS_MS,
     },
     // Longer than the 60 s of common balancers, so that none sends a request on a connection that just ends.
@@ -90,12 +82,23 @@ export async function createApp(options: AppOptions): Promise<App> {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 2048 },
     // A URL that cannot even be routed (broken percent-encoding) belongs to no feature.
     frameworkErrors: (error, request, reply) => {
-      const body = JSON.stringify(toBody(new Problem('bad_request', 400, error.message)));
+      const { status, headers, body } = early.formatOf(request.raw.url)(
+        new Problem('bad_request', 400, error.message),
+        request.id,
+      );
       reply.hijack();
-      const cors = corsHeaders(request.headers.origin, options.cors());
-      reply.raw.writeHead(400, { 'content-type': 'application/json; charset=utf-8', ...cors }).end(body);
+      reply.raw.writeHead(status, {
+        'content-type': 'application/json; charset=utf-8',
+        ...headers,
+        'content-length': Buffer.byteLength(body),
+        'x-request-id': request.id,
+        ...corsHeaders(request.headers.origin, options.cors()),
+      });
+      reply.raw.end(body);
+      if (!request.raw.complete) dropRest(request.raw);
+      log.info({ requestId: request.id, url: loggedUrl(request.url), status }, 'request');
     },
-    clientErrorHandler: (error, socket) => refuseEarly(error, socket, options.cors()),
+    clientErrorHandler: early.onClientError,
   });
   // Every method reaches its feature, which knows the ones it has; without a body to be read by its type.
   for (const method of METHODS) {
@@ -117,7 +120,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     if (config.writesHead !== true) reply.raw.setHeader('X-Request-Id', request.id);
     // A kept-alive connection would hold the shutdown up until its client lets go of it.
     if (health.phase() === 'draining') reply.raw.setHeader('Connection', 'close');
-    watch(request, reply, options.timeouts());
+    deadlines.watch(scope, request, reply);
     reply.raw.once('close', () => {
       inFlight.delete(scope);
       if (!reply.raw.writableFinished) scope.abort('client-gone');
@@ -130,15 +133,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     else done();
   });
 
-  const clock = setInterval(() => {
-    endLate(inFlight);
-    // The longest that receiving a request may take, where nothing else ends it before.
-    const { requestMs, uploadMs } = options.timeouts();
-    server.server.requestTimeout = Math.max(requestMs, uploadMs) + LONGEST_GRACE_MS;
-  }, CLOCK_MS);
-  clock.unref();
+  const deadlines = new Deadlines(inFlight, server.server, options.timeouts);
   server.addHook('onClose', (_server, done) => {
-    clearInterval(clock);
+    deadlines.close();
     done();
   });
 
@@ -150,7 +147,7 @@ export async function createApp(options: AppOptions): Promise<App> {
 
   server.addHook('onResponse', (request, reply, done) => {
     const { statusCode } = reply;
-    if (!request.raw.complete) endBody(request.raw);
+    if (!request.raw.complete) dropRest(request.raw);
     const level = levelOf(request, statusCode);
     if (request.scope.handedOn || !log.isLevelEnabled(level)) {
       done();
@@ -209,45 +206,9 @@ function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'e
   return request.routeOptions.config.routine === true && status < 400 ? 'debug' : 'info';
 }
 
-/** The request ends at its deadline: its statement is cancelled and the caller told at once. */
-function watch(request: FastifyRequest, reply: FastifyReply, timeouts: Timeouts): void {
-  const { scope } = request;
-  const { deadline } = request.routeOptions.config;
-  if (deadline === 'none') return;
-  scope.endsAt = performance.now() + (deadline === 'upload' ? timeouts.uploadMs : timeouts.requestMs);
-  scope.onDeadline = () => {
-    // The feature's own error handler renders this in its dialect; a body already under way is cut off.
-    if (reply.raw.headersSent) {
-      reply.raw.destroy();
-      return;
-    }
-    // What is still to come of the request would keep the connection busy.
-    if (!request.raw.complete) reply.raw.setHeader('Connection', 'close');
-    void reply.send(new Abort('deadline'));
-  };
-}
-
-/** After its answer, the rest of a request is passed over for a moment, so that the client reads the answer. */
-function endBody(request: IncomingMessage): void {
-  const { socket } = request;
-  request.resume();
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-  timer.unref();
-  request.once('close', () => clearTimeout(timer));
-}
-
-/** One timer for all: one for each request shows at thousands of them a second. */
-function endLate(inFlight: InFlight): void {
-  const now = performance.now();
-  for (const scope of inFlight) {
-    if (scope.endsAt > now || scope.aborted) continue;
-    scope.abort('deadline');
-    scope.onDeadline?.();
-  }
-}
-
 function toProblem(error: unknown, requestId: string, log: Log): Problem {
   if (error instanceof Problem) return error;
+  if (error instanceof Abort && error.reason === 'slow-body') return bodyTooSlow();
   if (error instanceof Abort) {
     return new Problem('request_timeout', 504, 'The request took too long', {
       hint: 'server.timeouts.request in svc.yaml is the limit.',

@@ -1,15 +1,19 @@
 // Where each API is mounted.
 import { auth } from '../auth/auth.ts';
+import { authFormat } from '../auth/problem.ts';
 import { createDashboard } from '../dashboard-api/dashboard.ts';
 import type { Config } from '../config/config.ts';
 import type { DashboardSettings } from '../dashboard-api/dashboard-context.ts';
 import type { Functions } from '../functions/functions.ts';
+import { functionsFormat } from '../functions/problem.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
+import { restFormat } from '../rest/respond/wire-error.ts';
 import { rest } from '../rest/rest.ts';
+import { storageFormat } from '../storage/problem.ts';
 import { createStorage } from '../storage/storage.ts';
 import { deriveUrlKey } from '../storage/objects/url-token.ts';
-import type { Mount } from './app.ts';
+import type { Mount } from '../http/feature.ts';
 
 /** Undefined serves none: its paths are then as unknown as any other. */
 export type DashboardOptions = Omit<DashboardSettings, 'keys' | 'functions'>;
@@ -33,10 +37,14 @@ export type Mounts = {
 export function createMounts({ keys, functions, dashboard, storageOwner, sessions }: MountOptions): Mounts {
   const storage = createStorage({ urlKey: deriveUrlKey(keys.secret), sessions });
   const mounts: readonly Mount[] = [
-    { prefix: '/rest/v1', feature: rest },
-    { prefix: '/auth/v1', feature: auth },
-    { prefix: '/storage/v1', feature: (context) => storage.feature({ ...context, owner: storageOwner }) },
-    { prefix: '/functions/v1', feature: functions.feature },
+    { prefix: '/rest/v1', feature: rest, format: restFormat },
+    { prefix: '/auth/v1', feature: auth, format: authFormat },
+    {
+      prefix: '/storage/v1',
+      feature: (context) => storage.feature({ ...context, owner: storageOwner }),
+      format: storageFormat,
+    },
+    { prefix: '/functions/v1', feature: functions.feature, format: functionsFormat },
     ...(dashboard
       ? [{ prefix: '/dashboard', feature: createDashboard({ ...dashboard, keys, functions }) }]
       : []),

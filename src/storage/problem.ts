@@ -1,6 +1,7 @@
 // Every expected error of the storage API, and its format on the wire. The format is the one of Supabase Storage:
 // nearly every 4xx is sent as HTTP 400 with the real status as text in the body, and clients test both.
 import { hasCode } from '../lib/error-code.ts';
+import type { RefusalFormat } from '../http/refusal-format.ts';
 import {
   databaseFailure,
   isDatabaseError,
@@ -292,3 +293,12 @@ export function toWire(problem: StorageProblem): Record<string, string> {
     code: problem.code,
   };
 }
+
+export const storageFormat: RefusalFormat = (problem) => {
+  const written = toStorageProblem(problem);
+  return {
+    status: written.httpStatus,
+    headers: written.headers,
+    body: JSON.stringify(toWire(written)),
+  };
+};

@@ -173,7 +173,7 @@ describe('bodies', () => {
 
   test('an unknown encoding is refused', async () => {
     const answer = await insert('{}', { 'content-type': 'application/json', 'content-encoding': 'zstd2' });
-    expect([answer.status, codeOf(answer)]).toEqual([415, 'SVC104']);
+    expect([answer.status, codeOf(answer)]).toEqual([415, 'SVC106']);
   });
 
   test('names of JavaScript’s own are names like others', async () => {

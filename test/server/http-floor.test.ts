@@ -10,7 +10,7 @@ version: 1
 server:
   max_body_size: 10KB
   cors: { origins: ["https://app.example.com"] }
-  timeouts: { request: 700ms, db_query: 20s }
+  timeouts: { request: 700ms, db_query: 20s, header: 1s }
 tables:
   notes:
     fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }]
@@ -168,11 +168,12 @@ describe.concurrent('requests that do not end', () => {
   const head = (path: string): string =>
     `POST ${path} HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n`;
 
-  test('a body that trickles: 504 at the deadline, and the connection is closed', async () => {
+  test('a body that trickles: 408 at the deadline, and the connection is closed', async () => {
     const answer = await trickle(
       `${head('/rest/v1/notes')}Content-Length: 9000\r\n\r\n{`.replace('Content-Length: 100000\r\n', ''),
     );
-    expect(answer).toMatch(/^HTTP\/1\.1 504 /);
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /);
+    expect(answer).toContain('"code":"SVC104"');
     expect(answer).toMatch(/\r\nconnection: close\r\n/i);
     // One response, and no second one for the rest.
     expect(answer.match(/HTTP\/1\.1 /g)).toHaveLength(1);
@@ -180,7 +181,7 @@ describe.concurrent('requests that do not end', () => {
 
   test('a body that never arrives ends the same way', async () => {
     const answer = await trickle(`${head('/rest/v1/notes').replace('100000', '9000')}\r\n`, 1_000_000);
-    expect(answer).toMatch(/^HTTP\/1\.1 504 /);
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /);
   });
 
   test.each(['/nowhere', '/rest/v1/notes', '/auth/v1/nothing', '/storage/v1/nothing'])(
@@ -197,7 +198,7 @@ describe.concurrent('requests that do not end', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 408 /);
   });
 
-  test('after an early answer and the end of the body the connection is reused', async () => {
+  test('after an early answer and the end of the body the connection is reused', async ({ expect }) => {
     const { hostname, port } = new URL(world.url);
     const socket = connect(Number(port), hostname);
     let answers = '';

@@ -29,6 +29,9 @@ const TIMEOUTS = {
   requestMs: 30_000,
   dbQueryMs: 10_000,
   uploadMs: 300_000,
+  headerMs: 15_000,
+  bodyIdleMs: 10_000,
+  responseIdleMs: 10_000,
   drainDelayMs: 0,
   shutdownMs: 1_000,
 };

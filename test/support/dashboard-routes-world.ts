@@ -23,6 +23,7 @@ import { RecentLines } from '../../src/log/recent-lines.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
 import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
+import { aConfig } from './config.ts';
 import { provisionAt } from './provision.ts';
 import { rest } from '../../src/rest/rest.ts';
 import { createApp } from '../../src/server/app.ts';
@@ -165,7 +166,7 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
     ],
     health: { phase: () => 'serving' },
     cors: () => ({ origins: [], allowLoopback: true }),
-    timeouts: () => ({ requestMs: 30_000, uploadMs: 30_000 }),
+    timeouts: () => aConfig().server.timeouts,
   });
   await app.server.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.server.address() as AddressInfo;

@@ -129,7 +129,7 @@ export async function createRestWorld(options: RestWorldOptions): Promise<RestWo
     mounts: [{ prefix: '/rest/v1', feature: rest }],
     health: { phase: () => 'serving' },
     cors: () => ({ origins: ['*'], allowLoopback: true }),
-    timeouts: () => ({ requestMs: options.requestMs ?? 30_000, uploadMs: 30_000 }),
+    timeouts: () => ({ ...aConfig().server.timeouts, requestMs: options.requestMs ?? 30_000 }),
   });
   await app.server.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.server.address() as AddressInfo;

@@ -1,6 +1,6 @@
 // How requests, answers and errors of `/auth/v1` meet Fastify.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { readBody } from '../../http/body.ts';
+import { bodyTooSlow, readBody } from '../../http/body.ts';
 import type { Presented } from '../../identity/credentials.ts';
 import type { Log } from '../../log/log.ts';
 import { databaseFailure } from '../../postgres/pg-error.ts';
@@ -127,7 +127,7 @@ function sendProblem(reply: FastifyReply, request: FastifyRequest, problem: Prob
 
 function toProblem(error: unknown, log: Log, request: FastifyRequest): Problem {
   if (error instanceof Problem) return error;
-  if (error instanceof Abort) return problems.requestTimeout();
+  if (error instanceof Abort) return error.reason === 'slow-body' ? bodyTooSlow() : problems.requestTimeout();
   // A 4xx of Fastify itself: a URL or header it could not read.
   const status = error instanceof Error && 'statusCode' in error ? error.statusCode : undefined;
   if (typeof status === 'number' && status < 500) {

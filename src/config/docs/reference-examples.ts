@@ -24,7 +24,15 @@ server:
     origins: [https://shop.example.com, "http://localhost:5173"]
   listen_early: true
   trusted_proxies: [10.0.0.0/8, loopback]
-  timeouts: { request: 30s, db_query: 10s, upload: 5m, drain_delay: 5s, shutdown: 30s }`,
+  timeouts:
+    request: 30s
+    db_query: 10s
+    upload: 5m
+    header: 15s
+    body_idle: 10s
+    response_idle: 10s
+    drain_delay: 5s
+    shutdown: 30s`,
   providers: `
 providers:
   email:

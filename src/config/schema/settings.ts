@@ -104,16 +104,25 @@ export const server = section('HTTP server', {
     request: timer('Deadline of a request', '30s'),
     db_query: timer('Deadline of a statement in the database', '10s'),
     upload: timer('Deadline of an upload', '5m'),
+    header: timer('Deadline of the head of a request', '15s'),
+    body_idle: timer('A request whose body stops coming for this long is ended with 408', '10s'),
+    response_idle: timer(
+      'A connection whose client takes nothing of an answer for this long is ended; noticed after twice that at the latest',
+      '10s',
+    ),
     drain_delay: duration(
       'How long the port stays open after `/ready` has turned 503 at shutdown, where somebody asks for it',
       '5s',
       { least: 0, most: 3_600_000 },
     ),
     shutdown: timer('How long requests in flight get to end after that', '30s'),
-  }).transform(({ request, db_query, upload, drain_delay, shutdown }) => ({
+  }).transform(({ request, db_query, upload, header, body_idle, response_idle, drain_delay, shutdown }) => ({
     requestMs: request,
     dbQueryMs: db_query,
     uploadMs: upload,
+    headerMs: header,
+    bodyIdleMs: body_idle,
+    responseIdleMs: response_idle,
     drainDelayMs: drain_delay,
     shutdownMs: shutdown,
   })),

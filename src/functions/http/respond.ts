@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FeatureContext } from '../../http/feature.ts';
 import { databaseFailure, failureProblem } from '../../postgres/pg-error.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
-import { toWire } from '../problem.ts';
+import { bodyTooSlow, toWire } from '../problem.ts';
 import type { FunctionAnswer } from '../runtime/function-answer.ts';
 
 const ONE_WRITE_BYTES = 16 * 1024;
@@ -70,6 +70,8 @@ export function answerError(
   { log }: FeatureContext,
 ): FastifyReply {
   if (error instanceof Problem) return answerProblem(request, reply, error);
+  if (error instanceof Abort && error.reason === 'slow-body')
+    return answerProblem(request, reply, bodyTooSlow());
   if (error instanceof Abort) {
     return answerProblem(request, reply, new Problem('aborted', 503, 'The request was aborted'));
   }

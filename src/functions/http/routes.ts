@@ -55,6 +55,8 @@ async function invoke(
   const caller = resolveFunctionCaller(await context.credentials.read({ authorization }));
   if (fn.authRequired && !caller.user) throw signInRequired();
   pool.assertRoom();
+  // Ended while the credentials were read: it would never be released.
+  if (reply.raw.destroyed) throw new Abort('client-gone');
   const release = admission.accept();
   reply.raw.once('close', release);
   const body = await readWholeBody(context, request);
@@ -69,7 +71,11 @@ async function invoke(
   const { scope } = request;
   if (scope.aborted) throw new Abort(scope.aborted);
   const running = pool.run(call);
-  scope.cancel = () => running.cancel(scope.aborted ?? 'client-gone');
+  scope.cancel = () => {
+    const reason = scope.aborted;
+    // The body is here.
+    running.cancel(reason === undefined || reason === 'slow-body' ? 'client-gone' : reason);
+  };
   return await respond(request, reply, await running.answer);
 }
 

@@ -1,5 +1,7 @@
 // Any error as this API writes it: four keys, JSON, the code once more in Proxy-Status so that HEAD shows it too.
 import type { FastifyReply } from 'fastify';
+import { bodyTooSlow } from '../../http/body.ts';
+import type { RefusalFormat } from '../../http/refusal-format.ts';
 import { hasCode } from '../../lib/error-code.ts';
 import type { Log } from '../../log/log.ts';
 import {
@@ -19,7 +21,7 @@ export function toProblem(error: unknown, isAnonymous: boolean): Problem | undef
   if (error instanceof Problem) return own(error);
   if (isDatabaseError(error)) return fromDatabase(error, isAnonymous);
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
-  if (error instanceof Abort) return error.reason === 'deadline' ? requestDeadline() : givenUp();
+  if (error instanceof Abort) return fromAbort(error);
   // The server's own refusal, before the feature sees the request.
   if (hasCode(error, 'FST_ERR_CTP_INVALID_MEDIA_TYPE')) {
     return badBody(
@@ -28,6 +30,11 @@ export function toProblem(error: unknown, isAnonymous: boolean): Problem | undef
     );
   }
   return fromFailure(error);
+}
+
+function fromAbort({ reason }: Abort): Problem {
+  if (reason === 'slow-body') return own(bodyTooSlow());
+  return reason === 'deadline' ? requestDeadline() : givenUp();
 }
 
 const OWN_CODES: Readonly<Partial<Record<DatabaseFailure['kind'], string>>> = {
@@ -56,12 +63,7 @@ function fromFailure(error: unknown): Problem | undefined {
 export function sendProblem(reply: FastifyReply, problem: Problem): void {
   // The deadline may have answered meanwhile.
   if (reply.sent) return;
-  const body = JSON.stringify({
-    code: problem.code,
-    details: problem instanceof AmbiguousEmbed ? problem.alternatives : (problem.details ?? null),
-    hint: problem.hint ?? FALLBACK_HINT,
-    message: problem.message,
-  });
+  const body = toBody(problem);
   reply.request.scope.errorCode = problem.code;
   reply.code(problem.status);
   reply.header('content-type', 'application/json; charset=utf-8');
@@ -69,6 +71,24 @@ export function sendProblem(reply: FastifyReply, problem: Problem): void {
   for (const [name, value] of Object.entries(problem.headers)) reply.header(name, value);
   void reply.send(body);
 }
+
+function toBody(problem: Problem): string {
+  return JSON.stringify({
+    code: problem.code,
+    details: problem instanceof AmbiguousEmbed ? problem.alternatives : (problem.details ?? null),
+    hint: problem.hint ?? FALLBACK_HINT,
+    message: problem.message,
+  });
+}
+
+export const restFormat: RefusalFormat = (refusal) => {
+  const problem = own(refusal);
+  return {
+    status: problem.status,
+    headers: { 'proxy-status': `svc; error=${problem.code}`, ...problem.headers },
+    body: toBody(problem),
+  };
+};
 
 export function sendFault(reply: FastifyReply, error: unknown, id: string, log: Log): void {
   log.error({ err: error, requestId: id }, 'a data request failed for a reason of ours');
@@ -85,6 +105,9 @@ const OWN_CODE_OF: Readonly<Record<string, string>> = {
   body_too_large: 'SVC101',
   pool_exhausted: 'PGRST003',
   overloaded: 'SVC120',
+  request_timeout: 'SVC104',
+  bad_request: 'SVC107',
+  headers_too_large: 'SVC108',
 };
 
 /** Problems from shared code, with the codes that this API uses for them. */

@@ -1,5 +1,5 @@
 // The requests being answered now, for the deadline clock and the shutdown.
-import type { RequestScope } from '../http/request-scope.ts';
+import type { RequestScope } from '../../http/request-scope.ts';
 
 /**
  * A list in which each request knows its index. Not a Set: V8 rehashes a Set with many additions and deletions into new

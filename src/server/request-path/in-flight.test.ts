@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { RequestScope } from '../http/request-scope.ts';
+import { RequestScope } from '../../http/request-scope.ts';
 import { InFlight } from './in-flight.ts';
 
 const ids = (inFlight: InFlight): string[] => [...inFlight].map((scope) => scope.id).toSorted();
