@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { startSilentProxy } from '../../test/support/silent-proxy.ts';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { silentLog } from '../log/log.ts';
 import { listen, type Listener } from './listen.ts';
@@ -60,6 +61,29 @@ test('a lost connection comes back, and says that something may have been missed
   await expect.poll(() => heard).toEqual(['reconnected']);
   await other.query('notify a');
   await expect.poll(() => heard).toEqual(['reconnected', 'a ']);
+});
+
+test('a connection that has died without a word is noticed', async () => {
+  const { heard, handlers } = recorder();
+  const way = await startSilentProxy(database.url);
+  try {
+    listener = await listen(
+      { address: parseAddress(way.through(database.url)), applicationName: 'listen-4' },
+      ['a'],
+      handlers,
+      silentLog,
+      { everyMs: 50, withinMs: 200 },
+    );
+    way.vanish();
+    await other.query('notify a');
+    way.recover();
+    await expect.poll(() => heard).toEqual(['reconnected']);
+    await other.query('notify a');
+    await expect.poll(() => heard).toEqual(['reconnected', 'a ']);
+  } finally {
+    await listener?.close();
+    await way.close();
+  }
 });
 
 test('a server that cannot be reached does not hold up the start', async () => {

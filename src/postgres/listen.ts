@@ -19,8 +19,8 @@ export type ListenHandlers = {
 
 const SHORTEST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 15_000;
-const BEAT_MS = 10_000;
-const ANSWER_WITHIN_MS = 5_000;
+/** How often the connection is asked for a sign of life, and how long that may take, in milliseconds. */
+const BEAT = { everyMs: 10_000, withinMs: 5_000 };
 
 /**
  * Resolves once the channels are listened to: what is read afterwards and changes later is then announced. When the
@@ -31,6 +31,7 @@ export async function listen(
   channels: readonly string[],
   handlers: ListenHandlers,
   log: Log,
+  heartbeat: typeof BEAT = BEAT,
 ): Promise<Listener> {
   let client: pg.Client | undefined;
   let retry: NodeJS.Timeout | undefined;
@@ -61,12 +62,12 @@ export async function listen(
     beat = setTimeout(() => {
       const asked = client;
       if (!asked) return;
-      const silent = setTimeout(() => cutOff(asked), ANSWER_WITHIN_MS);
+      const silent = setTimeout(() => cutOff(asked), heartbeat.withinMs);
       asked
         .query('select 1')
         .then(nextBeat, () => cutOff(asked))
         .finally(() => clearTimeout(silent));
-    }, BEAT_MS);
+    }, heartbeat.everyMs);
     beat.unref();
   };
 

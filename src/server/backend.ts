@@ -52,6 +52,8 @@ export type BackendOptions = {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Used when the file has no `server.trusted_proxies`. */
   readonly trustedProxies?: readonly string[] | undefined;
+  /** How often the version of the schema is compared, in milliseconds. */
+  readonly compareSchemaEveryMs?: number | undefined;
   /** Eight hexadecimal characters that several processes of one instance share; random when absent. */
   readonly instance?: string | undefined;
   /** Where `svc receive` stands before this process: what its front proves itself with. */
@@ -99,6 +101,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   let app: App | undefined;
   let mounts: Mounts | undefined;
   const stopping = new AbortController();
+  const degraded = new Degraded();
   const functions = new Functions({
     publishableKey: options.keys.publishable,
     loopbackUrl: () => loopbackUrl(must(app, 'the server'), options.port),
@@ -109,6 +112,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     functions,
     log,
     verifyStorage: (next) => must(mounts, 'the mounts').verifyStorage(next),
+    compareEveryMs: options.compareSchemaEveryMs,
     migrate: (next) => options.migrate(databases.migration, next, stopping.signal),
     listen: () =>
       listen(
@@ -125,6 +129,12 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
         log,
       ),
   });
+  degraded.watch(
+    'catalog_old',
+    () =>
+      served.catalogFault &&
+      `requests are answered from an older catalog, because the database's cannot be read: ${served.catalogFault}`,
+  );
   const current = (): Config => served.config ?? config;
   const fallbackProxies = options.trustedProxies ?? [];
   const clients = new ClientReader({
@@ -134,7 +144,6 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     log,
   });
   const lameDuck = new LameDuck();
-  const degraded = new Degraded();
   const readiness = new ReadinessWatch({
     phase: () => phase,
     primary: databases.probe,

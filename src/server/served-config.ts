@@ -7,6 +7,7 @@ import type { Snapshot } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
 import type { Log } from '../log/log.ts';
+import { readSchemaVersion } from '../migrate/state/applied-state.ts';
 import type { Listener } from '../postgres/listen.ts';
 import { syncBuckets } from '../storage/objects/bucket.ts';
 import type { Databases } from './databases.ts';
@@ -22,7 +23,12 @@ export type ServedConfigOptions = {
   readonly migrate: (config: Config) => Promise<void>;
   /** Called at the first `follow`: the caller reports changes of the schema with `schemaChanged` from then on. */
   readonly listen: () => Promise<Listener>;
+  /** How often the version of the schema is compared, in milliseconds. Default: 30 s. */
+  readonly compareEveryMs?: number | undefined;
 };
+
+/** A notification can be missed: by a listener that is gone without knowing it, above all. */
+const COMPARE_EVERY_MS = 30_000;
 
 export class ServedConfig {
   readonly #options: ServedConfigOptions;
@@ -33,17 +39,23 @@ export class ServedConfig {
   /** Changes heard of, and how many of them the last reading of the catalog has seen. */
   #changes = 0;
   #changesSeen = 0;
+  /** Of the catalog that was read last. */
+  #versionSeen: string | undefined;
+  #compareTimer: NodeJS.Timeout | undefined;
+  #fault: string | undefined;
 
   constructor(options: ServedConfigOptions) {
     this.#options = options;
     // A database that has just come back may fail the first who asks.
     this.#refresh = new RetryUntilDone(
       () => this.#queue.run(() => this.#readAgain()),
-      (error) =>
+      (error) => {
+        this.#fault = error instanceof Error ? error.message : String(error);
         options.log.error(
           { err: error, job: 'catalog' },
           'could not read the catalog again; trying until it succeeds',
-        ),
+        );
+      },
     );
   }
 
@@ -54,6 +66,11 @@ export class ServedConfig {
   /** Undefined until the first `follow` has ended. */
   get config(): Config | undefined {
     return this.#snapshot?.config;
+  }
+
+  /** Why requests are answered from an older catalog than the database has, as far as that is known. */
+  get catalogFault(): string | undefined {
+    return this.#changesSeen < this.#changes ? this.#fault : undefined;
   }
 
   /** When a step fails, the former snapshot stays. */
@@ -78,6 +95,7 @@ export class ServedConfig {
 
   async close(): Promise<void> {
     this.#refresh.close();
+    clearInterval(this.#compareTimer);
     await this.#listener?.close();
   }
 
@@ -87,7 +105,19 @@ export class ServedConfig {
    */
   async #hearChanges(): Promise<void> {
     if (this.#listener) await this.#listener.caughtUp();
-    else this.#listener = await this.#options.listen();
+    else {
+      this.#listener = await this.#options.listen();
+      const { compareEveryMs = COMPARE_EVERY_MS } = this.#options;
+      this.#compareTimer = setInterval(() => void this.#compareVersion(), compareEveryMs);
+      this.#compareTimer.unref();
+    }
+  }
+
+  async #compareVersion(): Promise<void> {
+    const seen = this.#versionSeen;
+    // While the database is away, the next time tells; and whoever has read it meanwhile has seen it.
+    const version = await readSchemaVersion(this.#options.databases.catalog).catch(() => seen);
+    if (version !== seen && this.#versionSeen === seen) this.schemaChanged();
   }
 
   async #readAgain(): Promise<void> {
@@ -96,7 +126,12 @@ export class ServedConfig {
 
   async #readCatalog(config: Config): Promise<void> {
     const changes = this.#changes;
-    const catalog = await introspect(this.#options.databases.catalog, exposedSchemas(config));
+    const { catalog: database } = this.#options.databases;
+    // Before the catalog: a change that comes between the two is seen again.
+    const version = await readSchemaVersion(database);
+    const catalog = await introspect(database, exposedSchemas(config));
+    this.#versionSeen = version;
+    this.#fault = undefined;
     this.#changesSeen = changes;
     this.#snapshot = { config, catalog, version: (this.#snapshot?.version ?? 0) + 1 };
   }

@@ -48,6 +48,7 @@ export async function startBackendWorld(
     /** Expected errors of background jobs, by the start of their message. */
     jobsMayFail?: readonly string[];
     prepareAfter?: (url: string) => Promise<void>;
+    compareSchemaEveryMs?: number;
     /** Awaited during the first migration, to delay the start. */
     migrating?: () => Promise<void>;
   } = {},
@@ -82,6 +83,7 @@ export async function startBackendWorld(
     dev: options.dev ?? false,
     dashboard: options.dashboard,
     baseUrl: options.baseUrl,
+    compareSchemaEveryMs: options.compareSchemaEveryMs,
     migrate: async (owner, config) => {
       await options.migrating?.();
       const outcome = await migrate({ owner, config, log });

@@ -110,7 +110,17 @@ export async function readCatalogFingerprint(session: Queryable, model: SchemaMo
   return row?.fingerprint ?? '';
 }
 
-/** Has every instance read the catalog again. */
+/** Has every instance read the catalog again: those that hear it now, the others when they see another version. */
 export async function announceSchema(session: Queryable): Promise<void> {
-  await session.query(sql`select pg_notify(${SCHEMA_CHANNEL}, '')`);
+  await session.query(sql`
+    with touched as (update svc_meta.stamp set complete = complete)
+    select pg_notify(${SCHEMA_CHANNEL}, '')`);
+}
+
+/** Another one after each announcement; cheap to ask for. */
+export async function readSchemaVersion(db: Queryable): Promise<string> {
+  const [row] = await db.query<{ version: string }>(
+    raw(`select xmin::text || ctid::text as version from svc_meta.stamp`),
+  );
+  return row?.version ?? '';
 }
