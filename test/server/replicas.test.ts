@@ -117,7 +117,7 @@ test('a read right after a write through another instance sees it, whatever the 
   } finally {
     await world.standby.delay(0);
   }
-});
+}, 900_000);
 
 test('with nobody writing, reads are on the replica', async () => {
   const instance = await world.instance();

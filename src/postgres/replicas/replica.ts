@@ -21,6 +21,8 @@ const WHERE = 'select pg_is_in_recovery(), pg_last_wal_replay_lsn()';
 /** Reads that found it behind are counted over this span. */
 const SPAN_MS = 5_000;
 const REST_MS = 5_000;
+/** How long a connection like those of reads may take to answer, before the first read. */
+const ANSWER_MS = 2_000;
 
 export class Replica {
   readonly target: string;
@@ -63,7 +65,9 @@ export class Replica {
       const [isStandby, position] = await this.#server.ask().answer;
       if (isStandby === 't' && typeof position === 'string') {
         this.#position = parsePosition(position);
-        this.#become('in use');
+        if (this.#state === 'in use') return;
+        if (await this.pool.answers(ANSWER_MS)) this.#become('in use');
+        else this.#become('unreachable', new Error('a connection for reads does not answer'));
       } else this.#become('no standby');
     } catch (error) {
       this.#become('unreachable', error);
@@ -87,10 +91,9 @@ export class Replica {
     if (reason === 'no standby') this.#become('no standby');
   }
 
-  /** A batch got no connection, or lost it: is anybody there? */
+  /** A batch got no connection, or lost it. Not used until it has been looked at again. */
   lost(error: Error): void {
-    this.#rest(performance.now(), error);
-    void this.look();
+    this.#become('unreachable', error);
   }
 
   close(): void {
@@ -111,16 +114,16 @@ export class Replica {
     this.#span.late += late;
   }
 
-  #rest(now: number, error?: Error): void {
+  #rest(now: number): void {
     this.#restsUntil = now + REST_MS;
-    const why = error === undefined ? 'was behind for most reads' : 'could not be used for a read';
-    this.#log.info({ replica: this.target, err: error }, `the replica ${why}: the primary answers for 5 s`);
+    this.#log.info(
+      { replica: this.target },
+      'the replica was behind for most reads: the primary answers for 5 s',
+    );
   }
 
   #become(state: Exclude<ReplicaState, 'resting'>, error?: unknown): void {
     if (state === this.#state) return;
-    // It may have been left alone for what is over now.
-    this.#restsUntil = Number.NEGATIVE_INFINITY;
     this.#state = state;
     const fields = { replica: this.target };
     if (state === 'in use') {
