@@ -115,6 +115,7 @@ export async function openDatabases(
     reads = openReplicas(authenticator.read, {
       rules: { ...replicas, reads: rule },
       primary: callers,
+      instance,
       position: { address: owner.direct, applicationName: sessionName(instance, 'position') },
       requests,
       limits,

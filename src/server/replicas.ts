@@ -5,6 +5,7 @@ import type { ConnectionSettings } from '../postgres/connection.ts';
 import { DatabaseLink } from '../postgres/link/database-link.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import type { ConnectionPoolOptions } from '../postgres/pool/connection-pool.ts';
+import { sessionName } from '../postgres/presence.ts';
 import { ReplicaReads, type ReplicaRules } from '../postgres/replicas/replica-reads.ts';
 import { Replica } from '../postgres/replicas/replica.ts';
 import { Problem } from '../problem/problem.ts';
@@ -17,6 +18,7 @@ const CONNECT_MS = 2_000;
 export type ReplicasOptions = {
   readonly rules: ReplicaRules;
   readonly primary: CallerPool;
+  readonly instance: string;
   /** To the primary itself. */
   readonly position: ConnectionSettings;
   /** How requests connect to the primary. */
@@ -41,12 +43,12 @@ export function openReplicas(address: DatabaseAddress, options: ReplicasOptions)
 function openReplica(
   address: DatabaseAddress,
   target: string,
-  { requests, limits, log }: ReplicasOptions,
+  { instance, requests, limits, log }: ReplicasOptions,
 ): Replica {
   const connection = {
     // What it is, is asked of it again and again.
     address: address.wanting('any'),
-    applicationName: 'svc-read',
+    applicationName: sessionName(instance, 'read'),
     statementTimeoutMs: requests.statementTimeoutMs,
     connectTimeoutMs: Math.min(CONNECT_MS, address.connectTimeoutMs),
   };
@@ -60,7 +62,7 @@ function openReplica(
   return new Replica({
     target,
     pool,
-    connection: { ...connection, applicationName: 'svc-position' },
+    connection: { ...connection, applicationName: sessionName(instance, 'position') },
     log,
   });
 }

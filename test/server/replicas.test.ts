@@ -258,6 +258,9 @@ test('a replica that is gone: the primary answers, and the replica again once it
   await onReplica(instance);
   await proxy.close();
   for (let n = 0; n < 20; n += 1) expect((await ask(instance)).where).toBe('primary');
+  const ready = await fetch(`${instance.url}/ready`);
+  expect(ready.status).toBe(200);
+  expect(await ready.text()).toContain('replicas_unused');
   await proxy.reopen();
   await onReplica(instance);
   proxy.reset();

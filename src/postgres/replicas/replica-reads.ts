@@ -84,6 +84,14 @@ export class ReplicaReads {
     return this.#options.replicas;
   }
 
+  /** Which replicas are not read from, and why. */
+  get trouble(): string | undefined {
+    const unused = this.replicas.filter(({ state }) => state !== 'in use');
+    if (unused.length === 0) return undefined;
+    const reasons = unused.map(({ target, state }) => `${target} (${state})`);
+    return `the primary answers reads for ${reasons.join(', ')}`;
+  }
+
   /** For `CallerPoolOptions.onWrite` of the primary. */
   noteWrite(caller: CallerSettings, cancellable: Cancellable | undefined): void {
     if (this.#options.reads === 'bounded') this.#ownWrites.note(turnKey(caller, cancellable));

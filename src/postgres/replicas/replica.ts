@@ -66,8 +66,9 @@ export class Replica {
       if (isStandby === 't' && typeof position === 'string') {
         this.#position = parsePosition(position);
         if (this.#state === 'in use') return;
-        if (await this.pool.answers(ANSWER_MS)) this.#become('in use');
-        else this.#become('unreachable', new Error('a connection for reads does not answer'));
+        if ((await this.pool.answers(ANSWER_MS)) === 'no')
+          this.#become('unreachable', new Error('no connection for reads gets an answer'));
+        else this.#become('in use');
       } else this.#become('no standby');
     } catch (error) {
       this.#become('unreachable', error);
