@@ -144,7 +144,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     log,
   });
   const lameDuck = new LameDuck();
-  if (reads) degraded.watch('replicas_unused', () => reads.trouble);
+  if (reads) degraded.watch('replica_missing', () => reads.trouble);
   const readiness = new ReadinessWatch({
     phase: () => phase,
     primary: databases.probe,

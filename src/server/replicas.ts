@@ -50,12 +50,12 @@ function openReplica(
     address: address.wanting('any'),
     applicationName: sessionName(instance, 'read'),
     statementTimeoutMs: requests.statementTimeoutMs,
+    link: new DatabaseLink(log),
     connectTimeoutMs: Math.min(CONNECT_MS, address.connectTimeoutMs),
   };
   const pool = new CallerPool({
     ...connection,
     ...limits,
-    link: new DatabaseLink(log),
     check: requestSessionCheck(),
     failoverWaitMs: 0,
   });

@@ -1,6 +1,10 @@
 // Reads that a replica answers: never older than what was acknowledged before they came, and what never goes there.
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { oneAddress } from '../../src/postgres/address/database-addresses.ts';
+import { provision } from '../../src/provision/provision.ts';
+import { startPgBouncer, withoutPgBouncer } from '../support/pgbouncer.ts';
+import { addressUrl } from '../support/provision.ts';
 import { rounds } from '../support/rounds.ts';
 import { startSilentProxy } from '../support/silent-proxy.ts';
 import { startReplicaWorld, type Instance, type ReplicaWorld } from '../support/replica-world.ts';
@@ -260,13 +264,38 @@ test('a replica that is gone: the primary answers, and the replica again once it
   for (let n = 0; n < 20; n += 1) expect((await ask(instance)).where).toBe('primary');
   const ready = await fetch(`${instance.url}/ready`);
   expect(ready.status).toBe(200);
-  expect(await ready.text()).toContain('replicas_unused');
+  expect(await ready.text()).toContain('replica_missing');
   await proxy.reopen();
   await onReplica(instance);
   proxy.reset();
   // What was cut off is answered by another connection, or by the primary.
   for (let n = 0; n < 20; n += 1) await ask(instance);
   await proxy.close();
+});
+
+test.skipIf(withoutPgBouncer !== undefined)('a pooler before the replica', async () => {
+  const { authenticator } = await provision(oneAddress(world.databaseUrl));
+  const asAuthenticator = new URL(addressUrl(authenticator.data));
+  asAuthenticator.port = new URL(world.replicaUrl).port;
+  const pooler = await startPgBouncer({
+    mode: 'transaction',
+    users: [asAuthenticator.href],
+    poolSize: 2,
+  });
+  try {
+    const [writing, reading] = await Promise.all([
+      world.instance(),
+      world.instance({ readUrl: pooler.through(world.replicaUrl) }),
+    ]);
+    await onReplica(reading);
+    expect(await writeAndRead(writing, reading, { from: 500_000, count: 100, writers: 4 })).toEqual({
+      stale: 0,
+      failures: [],
+    });
+  } finally {
+    await world.stopInstances();
+    await pooler.stop();
+  }
 });
 
 test('a promoted replica is not read from any more', async () => {
