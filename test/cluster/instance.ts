@@ -1,7 +1,7 @@
 // An instance of svc on one of the rig's machines.
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { addressOf, RIG, spawnOn, type AppMachine } from './machines.ts';
@@ -42,6 +42,8 @@ export function startInstance(options: InstanceOptions): Instance {
   const { machine, port = 8080 } = options;
   const url = `http://${addressOf(machine)}:${port}`;
   const file = join(RIG, 'log', `svc-${++started}-${machine}.log`);
+  // A rig that is left up has those of the last run.
+  writeFileSync(file, '');
   const command = options.command ?? ['serve', '--config', options.config, '--port', String(port)];
   const child = spawnOn(
     machine,
@@ -76,11 +78,16 @@ export function startInstance(options: InstanceOptions): Instance {
     output,
     ready,
     exit,
-    async whenReady(limit = 120_000) {
+    async whenReady(limit = 20_000) {
+      let last = '';
       await until(`svc on ${machine} to be ready`, limit, async () => {
         if (isOver())
           throw new Error(`svc on ${machine} ended with ${child.exitCode}:\n${lastLines(output())}`);
-        return (await ready()).status === 200;
+        const { status, text } = await ready();
+        last = `${status} ${text}`;
+        return status === 200;
+      }).catch((error: unknown) => {
+        throw new Error(`${(error as Error).message}; /ready said at last: ${last}`);
       });
     },
     async stop(signal = 'SIGTERM') {

@@ -201,17 +201,20 @@ function codeIn(text: string): string {
   return found?.[1] ?? text.slice(0, 40).replaceAll(/\s+/g, ' ');
 }
 
-/** The table that most scenarios read and write. */
-export const NOTES = `
-  notes:
+/** A table of notes, as it stands in svc.yaml. */
+export const notesTable = (name: string, more = ''): string => `
+  ${name}:
     fields:
       - { name: id, type: uuid, primary_key: true }
-      - { name: body, type: text }
+      - { name: body, type: text }${more}
     rls:
       - operations: [select, insert, update]
         using: "true"
         with_check: "true"
 `;
+
+/** The table that most scenarios read and write. */
+export const NOTES = notesTable('notes');
 
 /** Writes of new notes, and reads of notes whose writing was acknowledged, which must find them. */
 export class Notes {
