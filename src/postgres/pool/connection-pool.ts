@@ -164,10 +164,13 @@ export class ConnectionPool {
 
   /** Opens the minimum of idle connections ahead of the first requests. */
   async warm(): Promise<void> {
-    const opening: Array<Promise<PooledConnection>> = [];
+    const opening: Array<Promise<void>> = [];
     const { minIdle } = this.#options;
-    while (this.#all.length + this.#openings.underWay < minIdle && this.#mayOpen) opening.push(this.#open());
-    for (const connection of await Promise.all(opening)) this.release(connection);
+    while (this.#all.length + this.#openings.underWay < minIdle && this.#mayOpen) {
+      // Each for itself: one that is refused must not keep the others from being used.
+      opening.push(this.#open().then((connection) => this.release(connection)));
+    }
+    await Promise.all(opening);
   }
 
   /**
