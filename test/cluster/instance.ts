@@ -78,7 +78,7 @@ export function startInstance(options: InstanceOptions): Instance {
     output,
     ready,
     exit,
-    async whenReady(limit = 20_000) {
+    async whenReady(limit = 120_000) {
       let last = '';
       await until(`svc on ${machine} to be ready`, limit, async () => {
         if (isOver())

@@ -38,7 +38,7 @@ async function rate(stage: Stage, config: string, name: string): Promise<{ load:
   const load = stage.load({ urls: [instance.url], clients: 24, total, next: () => slow(STATEMENT) });
   await load.done;
   const perSecond = load.answers.length / ((Date.now() - startedAt) / 1_000);
-  await instance.stop();
+  await instance.stop('SIGKILL');
   return { load, perSecond };
 }
 
