@@ -198,11 +198,17 @@ export const problems = {
   unexpectedFailure: (message = 'Internal Server Error', cause?: unknown) =>
     new AuthProblem('unexpected_failure', 500, message, { cause }),
   databaseUnavailable: (failure: DatabaseFailure, cause: unknown) =>
-    new AuthProblem('unexpected_failure', failure.status, failure.message, {
-      cause,
-      hint: failure.hint,
-      headers: retryAfter(failure),
-    }),
+    // Of these, only a write that may have been done must not be sent again blindly.
+    new AuthProblem(
+      failure.kind === 'outcome-unknown' ? 'outcome_unknown' : 'database_unavailable',
+      failure.status,
+      failure.message,
+      {
+        cause,
+        hint: failure.hint,
+        headers: retryAfter(failure),
+      },
+    ),
   requestTimeout: fixed('request_timeout', 504, 'The request took too long'),
 } as const;
 

@@ -9,6 +9,10 @@ export type SilentProxy = {
   vanish(): void;
   /** Closes open connections. */
   reset(): void;
+  /** Closes open connections; new ones hear that the server is starting up. */
+  restart(): void;
+  /** Connections that have heard so. */
+  readonly refusals: number;
   /** Like a new host at the same address: new connections work. */
   recover(): void;
   close(): Promise<void>;
@@ -16,11 +20,34 @@ export type SilentProxy = {
   reopen(): Promise<void>;
 };
 
+/** As PostgreSQL writes it, byte by byte. */
+const STARTING = errorResponse({
+  S: 'FATAL',
+  V: 'FATAL',
+  C: '57P03',
+  M: 'the database system is starting up',
+  F: 'postmaster.c',
+  L: '2359',
+  R: 'ProcessStartupPacket',
+});
+
+function errorResponse(fields: Readonly<Record<string, string>>): Buffer {
+  const text = Object.entries(fields)
+    .map(([name, value]) => `${name}${value}\0`)
+    .join('');
+  const body = Buffer.from(`${text}\0`);
+  const head = Buffer.from('E\0\0\0\0');
+  head.writeInt32BE(body.length + 4, 1);
+  return Buffer.concat([head, body]);
+}
+
 export async function startSilentProxy(target: string): Promise<SilentProxy> {
   const { hostname, port } = new URL(target);
   const pairs = new Set<readonly [Socket, Socket]>();
   const sockets = new Set<Socket>();
   let isAway = false;
+  let isStarting = false;
+  let refusals = 0;
   const keep = (socket: Socket): void => {
     sockets.add(socket);
     socket.on('error', () => {});
@@ -30,6 +57,13 @@ export async function startSilentProxy(target: string): Promise<SilentProxy> {
     keep(client);
     // Not read, so its bytes stay in the socket.
     if (isAway) return;
+    if (isStarting) {
+      client.once('data', () => {
+        refusals += 1;
+        client.end(STARTING);
+      });
+      return;
+    }
     const upstream = connect(Number(port || '5432'), hostname);
     keep(upstream);
     const pair = [client, upstream] as const;
@@ -64,8 +98,16 @@ export async function startSilentProxy(target: string): Promise<SilentProxy> {
     reset() {
       for (const pair of pairs) for (const socket of pair) socket.destroy();
     },
+    restart() {
+      isStarting = true;
+      for (const pair of pairs) for (const socket of pair) socket.destroy();
+    },
+    get refusals() {
+      return refusals;
+    },
     recover() {
       isAway = false;
+      isStarting = false;
     },
     async close() {
       for (const socket of sockets) socket.destroy();
