@@ -26,6 +26,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   functions: 3,
   'dashboard-api': 4,
   deploy: 4,
+  seed: 4,
   server: 4,
   cli: 5,
 };

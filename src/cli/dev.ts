@@ -26,6 +26,7 @@ import { migrator } from './migrator.ts';
 import { loadProject, type Project } from './project.ts';
 import { watchProject, type ProjectChanges } from './project-changes.ts';
 import { untilStopped } from './signals.ts';
+import { describe, seedDatabase } from './seed.ts';
 import type { Terminal } from './terminal.ts';
 import { writeTypes } from './types.ts';
 import { assertPortFree } from '../server/port.ts';
@@ -105,10 +106,11 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       }),
     );
     freeStartupMemory();
-    const onLoaded = async ({ snapshot }: Backend): Promise<void> => {
+    const onLoaded = async ({ snapshot }: Backend, loaded: Project): Promise<void> => {
       if (options.types) await writeTypes(options.types, snapshot().config, snapshot().catalog);
+      if (!own) await seedOwnDatabase(loaded, terminal);
     };
-    await onLoaded(backend);
+    await onLoaded(backend, project);
     followChanges(changes, backend, { load, onLoaded }, terminal);
     await stopped;
     terminal.print('\nstopping');
@@ -119,18 +121,32 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   }
 }
 
+/** The service is up whatever becomes of it. */
+async function seedOwnDatabase(project: Project, terminal: Terminal): Promise<void> {
+  if (project.config.seed.length === 0) return;
+  try {
+    for (const result of await seedDatabase(project, { mode: 'development' }))
+      terminal.print(describe(result));
+  } catch (error) {
+    terminal.printError(explain(error).report);
+  }
+}
+
 /** A bad file is reported, and the last good one stays. */
 function followChanges(
   changes: ProjectChanges,
   backend: Backend,
-  { load, onLoaded }: { load: () => Promise<Project>; onLoaded: (backend: Backend) => Promise<void> },
+  {
+    load,
+    onLoaded,
+  }: { load: () => Promise<Project>; onLoaded: (backend: Backend, project: Project) => Promise<void> },
   terminal: Terminal,
 ): void {
   changes.take(async () => {
     try {
       const next = await load();
       await backend.reload(next.config);
-      await onLoaded(backend);
+      await onLoaded(backend, next);
       changes.add(next.files);
       terminal.print(`${terminal.style('green', '✓')} ${next.source} reloaded`);
     } catch (error) {

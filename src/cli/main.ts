@@ -14,6 +14,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   dev: async (out) => (await import('./dev.ts')).devCommand(out),
   serve: async (out) => (await import('./serve.ts')).serveCommand(out),
   migrate: async (out) => (await import('./migrate/migrate.ts')).migrateCommand(out),
+  seed: async (out) => (await import('./seed.ts')).seedCommand(out),
   types: async (out) => (await import('./types.ts')).typesCommand(out),
   keys: async (out) =>
     (await import('./keys.ts')).keysCommand(out, () =>

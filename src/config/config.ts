@@ -7,10 +7,11 @@ import type { RawOAuthProvider, RawTemplate } from './schema/auth.ts';
 import type { RawCodeFunction, RawSqlFunction } from './schema/functions.ts';
 import type { ForeignKey, QualifiedName } from './schema/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
+import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawS3Store } from './schema/settings.ts';
 import type { RawBucket, RawField, RawIndex, RawPolicy, RawTable } from './schema/tables.ts';
 
-type Immutable<T> = { readonly [Key in keyof T]: Immutable<T[Key]> };
+type Immutable<T> = unknown extends T ? T : { readonly [Key in keyof T]: Immutable<T[Key]> };
 
 /** An entry of a list or map, with the place of its declaration. */
 type Declared<T> = Immutable<T> & { readonly position: Position };
@@ -36,6 +37,7 @@ export type Config = {
     readonly routines: ReadonlyArray<QualifiedName & { readonly authRequired: boolean }>;
   };
   readonly functionsBundle: string | undefined;
+  readonly seed: readonly SeedEntry[];
   readonly migrations: Immutable<SvcFile['migrations']>;
   readonly source: Source;
 };
@@ -118,3 +120,22 @@ export type SqlFunctionArg = Declared<Omit<RawSqlFunction['args'][number], 'defa
 };
 
 export type CodeFunction = Declared<RawCodeFunction & { name: string }>;
+
+export type SeedEntry = Declared<Omit<RawSeedEntry, 'rows' | 'objects'>> & {
+  readonly rows: readonly SeedTable[];
+  readonly objects: ReadonlyArray<{ readonly bucket: string; readonly folder: string }>;
+};
+
+/** Rows stand in svc.yaml or in a file beside it. */
+export type SeedTable = {
+  readonly schema: string;
+  readonly table: string;
+  readonly primaryKey: readonly string[];
+  readonly rows: readonly SeedRow[];
+  readonly file: string | undefined;
+};
+
+export type SeedRow = { readonly values: ReadonlyMap<string, SeedValue>; readonly position: Position };
+
+/** JSON with the digits of its numbers as written, or the id of a user by what seeds call them. */
+export type SeedValue = { readonly json: string } | { readonly user: string };

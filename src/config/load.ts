@@ -61,8 +61,16 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
     ok: true,
     config: normalise(tree, validated.file, { source, bodyFiles }),
     warnings: inOrder(all),
-    files: [...bodyFiles.keys()],
+    files: [...bodyFiles.keys(), ...seedFiles(validated.file)],
   };
+}
+
+function seedFiles({ seed }: SvcFile): string[] {
+  return seed.flatMap(({ rows, objects, sql }) => [
+    ...Object.values(rows).flatMap((given) => (Array.isArray(given) ? [] : [given.file])),
+    ...Object.values(objects),
+    ...(sql === undefined ? [] : [sql]),
+  ]);
 }
 
 function readBodyFiles(file: SvcFile, directory: string | undefined): Map<string, string> {

@@ -1,7 +1,19 @@
 // The checked file → Config: adds to each declaration its name and place, and reads the literals of defaults
 // from the tree, which keeps their digits.
 import { must } from '../lib/assert.ts';
-import type { AuthConfig, Config, Default, Field, Policy, SqlFunction, Table } from './config.ts';
+import { userOf } from './check/seed.ts';
+import type {
+  AuthConfig,
+  Config,
+  Default,
+  Field,
+  Policy,
+  SeedEntry,
+  SeedTable,
+  SeedValue,
+  SqlFunction,
+  Table,
+} from './config.ts';
 import { decimalDigits } from './schema/scalar.ts';
 import { locate, placeAt, positionOf, toJson, type Tree } from './read/tree.ts';
 import type { KeyPath, Position } from './mistakes/mistake.ts';
@@ -9,6 +21,7 @@ import type { Source } from './read/source.ts';
 import { toForeignKey, toQualified } from './schema/reference.ts';
 import type { RawSqlFunction } from './schema/functions.ts';
 import type { SvcFile } from './schema/schema.ts';
+import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawField, RawPolicy, RawTable } from './schema/tables.ts';
 
 export type NormaliseOptions = {
@@ -58,6 +71,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       ),
     },
     functionsBundle: file.functions_bundle,
+    seed: file.seed.map((entry, index) => toSeed(tree, entry, ['seed', index], { file, at })),
     migrations,
     source,
   };
@@ -154,6 +168,44 @@ function toSqlFunction(tree: Tree, name: string, fn: RawSqlFunction, at: At): Sq
       default: toDefault(tree, arg.default, [...path, 'args', index, 'default']),
       position: at([...path, 'args', index]),
     })),
+    position: at(path),
+  };
+}
+
+function toSeed(
+  tree: Tree,
+  { rows, objects, ...entry }: RawSeedEntry,
+  path: KeyPath,
+  { file, at }: { readonly file: SvcFile; readonly at: At },
+): SeedEntry {
+  const toRows = (name: string): SeedTable => {
+    const given = rows[name];
+    const table = must(file.tables[name], 'the table of a seed');
+    return {
+      schema: table.schema,
+      table: name,
+      primaryKey: table.fields.filter((field) => field.primaryKey).map((field) => field.name),
+      file: Array.isArray(given) ? undefined : given?.file,
+      rows: !Array.isArray(given)
+        ? []
+        : given.map((row, index) => {
+            const place = [...path, 'rows', name, index];
+            const values = Object.entries(row).map(([column, value]): [string, SeedValue] => {
+              const user = userOf(value);
+              if (user !== undefined) return [column, { user }];
+              return [
+                column,
+                { json: toJson(must(placeAt(tree, [...place, column]), 'the place of a value')) },
+              ];
+            });
+            return { values: new Map(values), position: at(place) };
+          }),
+    };
+  };
+  return {
+    ...entry,
+    rows: Object.keys(rows).map(toRows),
+    objects: Object.entries(objects).map(([bucket, folder]) => ({ bucket, folder })),
     position: at(path),
   };
 }

@@ -45,6 +45,7 @@ const AT_RELOAD: readonly string[] = [
   'functions',
   'functions_bundle',
   'expose',
+  'seed',
   'migrations',
 ];
 

@@ -63,6 +63,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
     rpc: [],
     functions: [],
     functionsBundle: undefined,
+    seed: [],
     migrations: {
       drop: 'retire',
       pruneAfterMs: 0,

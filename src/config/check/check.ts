@@ -7,6 +7,7 @@ import type { BrokenPaths } from './usable-part.ts';
 import { CheckContext, type CheckOptions } from './context.ts';
 import { checkExposed } from './expose.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
+import { checkSeeds } from './seed.ts';
 import { checkSettings } from './settings.ts';
 import { checkBuckets } from './storage.ts';
 import { checkTables } from './tables.ts';
@@ -23,5 +24,6 @@ export function check(
   checkSqlFunctions(context);
   checkCodeFunctions(context);
   checkExposed(context);
+  checkSeeds(context);
   return context.mistakes;
 }

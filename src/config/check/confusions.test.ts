@@ -75,7 +75,7 @@ test.each([
   ],
   ['views', 'views: {}', /expose\.relations/],
   ['triggers', 'triggers: {}', /create them in the database with SQL/],
-  ['seed', 'seed: {}', /holds no rows/],
+  ['fixtures', 'fixtures: {}', /under seed/],
   ['cron', 'cron: {}', /no scheduler/],
   ['realtime', 'realtime: {}', /no realtime service/],
   ['extensions', 'extensions: [vector]', /create extension/],

@@ -1,11 +1,16 @@
-// Files that svc.yaml names: they stay in its directory and must be there.
+// Files and folders that svc.yaml names: they stay in its directory and must be there.
 import { accessSync, constants, statSync } from 'node:fs';
 import { isAbsolute, join, relative, sep } from 'node:path';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import type { CheckContext } from './context.ts';
 
-/** True where the file can be read. */
-export function checkReferencedFile(context: CheckContext, path: KeyPath, file: string): boolean {
+/** True where the file, or folder, can be read. */
+export function checkReferencedFile(
+  context: CheckContext,
+  path: KeyPath,
+  file: string,
+  kind: 'file' | 'folder' = 'file',
+): boolean {
   const { directory } = context.options;
   if (directory === undefined) return false;
   const whole = join(directory, file);
@@ -26,10 +31,12 @@ export function checkReferencedFile(context: CheckContext, path: KeyPath, file: 
   const stats = statSync(whole, { throwIfNoEntry: false });
   if (!stats)
     return missing(
-      `there is no file ${shown}`,
+      `there is no ${kind} ${shown}`,
       `Create it, or correct the path: it starts from ${directory}.`,
     );
-  if (!stats.isFile()) return missing(`${shown} is not a file`, 'Name the file itself.');
+  if (kind === 'file' && !stats.isFile()) return missing(`${shown} is not a file`, 'Name the file itself.');
+  if (kind === 'folder' && !stats.isDirectory())
+    return missing(`${shown} is not a folder`, 'Name the folder that holds the files.');
   if (isReadable(whole)) return true;
   return missing(`${shown} may not be read`, 'Give the user that runs svc the right to read it.');
 }

@@ -176,6 +176,23 @@ functions:
     - nearby_shops
     - { name: close_month, auth_required: true }`,
   functions_bundle: `functions_bundle: s3://shop-deploys/functions.tgz#${'0123456789abcdef'.repeat(4)}`,
+  seed: `
+seed:
+  - name: demo
+    users:
+      - { as: ann, email: ann@example.com, password: ann-password, metadata: { name: Ann }, app_metadata: { team: red } }
+      - { as: ben, id: 6f1c1f0e-7a52-4b7e-9d1a-000000000001, email: ben@example.com, password: ben-password, confirmed: false }
+    rows:
+      products:
+        - { id: 0193f2f0-0000-7000-8000-000000000001, sku: CH-1, price: 49.90, seller_id: { user: ann } }
+      opening_hours: { file: seed/hours.csv }
+    objects: { photos: seed/photos }
+    on_conflict: update
+  - name: first-admin
+    modes: [production]
+    users:
+      - { as: admin, email: admin@example.com, password: "\${ADMIN_PASSWORD}" }
+    sql: seed/admin.sql`,
   migrations: `
 migrations:
   drop: retire

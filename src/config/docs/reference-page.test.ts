@@ -15,6 +15,9 @@ const TEXT = Object.values(EXAMPLES).join('\n');
 const directory = mkdtempSync(join(tmpdir(), 'svc-examples-'));
 mkdirSync(join(directory, 'mails'));
 writeFileSync(join(directory, 'mails', 'recovery.html'), '<p>Forgotten?</p>');
+mkdirSync(join(directory, 'seed', 'photos'), { recursive: true });
+writeFileSync(join(directory, 'seed', 'hours.csv'), 'day\n2026-01-01\n');
+writeFileSync(join(directory, 'seed', 'admin.sql'), 'select 1');
 afterAll(() => rmSync(directory, { recursive: true }));
 
 function load(text: string): Loaded {

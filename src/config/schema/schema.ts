@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { auth } from './auth.ts';
 import { expose, functions, functionsBundle, rpc } from './functions.ts';
+import { seed } from './seed.ts';
 import { database, migrations, project, providers, server } from './settings.ts';
 import { storage, tables } from './tables.ts';
 
@@ -20,6 +21,7 @@ export const svcSchema = z
     functions,
     expose,
     functions_bundle: functionsBundle,
+    seed,
     migrations,
   })
   .meta({ title: 'svc.yaml', description: 'The whole backend in one file' });

@@ -3,6 +3,7 @@ import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
 import { dashboardSessions } from './dashboard.ts';
 import { migrationState, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
+import { seeds } from './seed.ts';
 import { referencedObjects, storageSchema } from './storage.ts';
 
 export const PROVISION_STEPS: readonly ProvisionStep[] = [
@@ -14,4 +15,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   authOwnership,
   importedKeyRoles,
   referencedObjects,
+  seeds,
 ];

@@ -69,6 +69,15 @@ export async function commitAs(
   throw lockTimeout();
 }
 
+/** Without asking a policy: for what the product itself stores. What was there under the name is replaced. */
+export async function commitAsOwner(transaction: Queryable, commit: Commit): Promise<void> {
+  const [found] = await transaction.query<{ xmin: string }>(sql`
+    select ${xminOf('o')} as xmin from storage.objects o
+    where bucket_id = ${commit.bucket} and name = ${commit.name} for update`);
+  const outcome = await tryCommit(transaction, commit, found?.xmin);
+  if (typeof outcome === 'string') throw lockTimeout();
+}
+
 /** Consumes the reservation, and writes a free name or, with `replaces`, the row with that xmin. */
 async function tryCommit(owner: Queryable, commit: Commit, replaces: string | undefined): Promise<Outcome> {
   const ownerUuid = asUuid(commit.ownerId);

@@ -1,0 +1,82 @@
+// `svc seed`: users, rows and files that the database begins with. `svc dev` does the same for its own database.
+import { Command, Option } from 'commander';
+import { isLoopback } from '../lib/ip-address.ts';
+import { MODES } from '../config/schema/seed.ts';
+import { seed, type SeedMode, type SeedResult } from '../seed/seed.ts';
+import { databaseAddresses } from '../postgres/address/database-addresses.ts';
+import { EXIT, failure } from './exit.ts';
+import { withOwner } from './migrate/database.ts';
+import { loadProject, requireLocal, type Project } from './project.ts';
+import type { Terminal } from './terminal.ts';
+
+type SeedOptions = { config?: string; mode?: SeedMode; again?: boolean };
+
+export function seedCommand(terminal: Terminal): Command {
+  return new Command('seed')
+    .description('put the users, rows and files of `seed` into the database, once')
+    .argument('[names...]', 'entries of `seed`; all of the mode when absent')
+    .option('-c, --config <file>', 'the configuration file')
+    .addOption(
+      new Option(
+        '--mode <mode>',
+        'which entries may run; development for a database of this machine',
+      ).choices(MODES),
+    )
+    .option('--again', 'also what has run already')
+    .action(async (names: string[], options: SeedOptions) => {
+      const project = await loadProject(
+        { ...options, mode: options.mode === 'production' ? 'production' : 'development' },
+        terminal,
+      );
+      requireLocal(project, 'svc seed needs the files beside svc.yaml');
+      const mode = options.mode ?? defaultMode(project);
+      const results = await seedDatabase(project, { names, mode, again: options.again });
+      terminal.print(results.length > 0 ? results.map(describe).join('\n') : nothing(project, mode));
+    });
+}
+
+type Choice = {
+  readonly names?: readonly string[];
+  readonly mode: SeedMode;
+  readonly again?: boolean | undefined;
+};
+
+export async function seedDatabase(
+  { config, env, directory }: Project,
+  choice: Choice,
+): Promise<readonly SeedResult[]> {
+  return await withOwner(env, directory, { applicationName: 'svc-seed', max: 2 }, (owner) =>
+    seed({ owner, config, ...choice }),
+  );
+}
+
+/** Test users must not come into a database by oversight. */
+function defaultMode({ env }: Project): SeedMode {
+  const targets = databaseAddresses(env)?.direct.targets ?? [];
+  const isHere = targets.every(
+    ({ host }) => host.startsWith('/') || host === 'localhost' || isLoopback(host),
+  );
+  if (isHere) return 'development';
+  throw failure(
+    EXIT.misuse,
+    `SVC_DATABASE_URL leads to ${targets[0]?.host}, which is not this machine`,
+    `Say which entries are meant: svc seed --mode ${MODES.join('|')}`,
+  );
+}
+
+export function describe({ name, users, rows, objects }: SeedResult): string {
+  const counts = [
+    count(users, 'user', 'users'),
+    count(rows, 'row', 'rows'),
+    count(objects, 'file', 'files'),
+  ].filter((text) => text !== '');
+  return `seeded ${name}: ${counts.length > 0 ? counts.join(', ') : 'everything was there'}`;
+}
+
+const count = (number: number, one: string, many: string): string =>
+  number === 0 ? '' : `${number} ${number === 1 ? one : many}`;
+
+function nothing({ config, source }: Project, mode: SeedMode): string {
+  if (!config.seed.some(({ modes }) => modes.includes(mode))) return `${source} has no seed for ${mode}`;
+  return 'nothing to do: everything has been seeded, and nothing was edited since (--again repeats it)';
+}

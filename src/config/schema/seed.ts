@@ -1,0 +1,54 @@
+// `seed`: users, rows and files that a database begins with, for development, tests and first installations.
+import { z } from 'zod';
+import { asWritten, choice, flag, list, secret, text } from './kinds.ts';
+
+export const MODES = ['development', 'test', 'staging', 'production'] as const;
+
+const user = z.strictObject({
+  as: text('What rows of seeds call this user: `{ user: ann }`', 'ann'),
+  email: text('Email address', 'ann@example.com'),
+  password: secret('At least six characters; in production a reference'),
+  id: text(
+    'Id; the same in every database when absent, made from the names of the entry and the user',
+  ).optional(),
+  confirmed: flag('Whether the address counts as confirmed', true),
+  metadata: z.record(z.string(), z.unknown()).meta({ description: 'Becomes `user_metadata`' }).optional(),
+  app_metadata: z.record(z.string(), z.unknown()).meta({ description: 'Added to `app_metadata`' }).optional(),
+});
+
+const rowFile = z
+  .strictObject({ file: text('CSV, JSON or NDJSON, relative to svc.yaml', 'seed/todos.csv') })
+  .meta({ description: 'A file with the rows' });
+
+const row = z
+  .record(z.string(), z.unknown())
+  .meta({ description: 'Values by column; `{ user: <as> }` is that user’s id' });
+
+const entry = z
+  .strictObject({
+    name: text('Under this name the database remembers what it has of this entry', 'demo'),
+    modes: z
+      .array(z.enum(MODES))
+      .min(1, 'must name at least one mode')
+      .prefault(['development', 'test'])
+      .meta({ description: 'Where it may run' }),
+    on_conflict: choice('What happens to a row whose key is there already', ['keep', 'update']),
+    users: list('Users who can sign in', user),
+    rows: z
+      .record(z.string(), z.union([rowFile, z.array(row)]))
+      .prefault({})
+      .meta({ description: 'Rows by table' }),
+    objects: z
+      .record(z.string(), asWritten())
+      .prefault({})
+      .meta({ description: 'Folders by bucket; a file’s path under the folder is its name in the bucket' }),
+    sql: text('SQL file that runs last, as the owner of the tables', 'seed/more.sql').optional(),
+  })
+  .transform(({ on_conflict: onConflict, ...same }) => ({ ...same, onConflict }));
+
+export const seed = list(
+  'What a database begins with: by `svc dev` and `svc seed`, never by a migration',
+  entry,
+);
+
+export type RawSeedEntry = z.infer<typeof entry>;

@@ -1,0 +1,15 @@
+// What the database has of the seeds in svc.yaml. The API roles have no business here.
+import type { ProvisionStep } from './step.ts';
+
+export const seeds: ProvisionStep = {
+  id: 'seed-1',
+  sql: `
+create table svc_meta.seed (
+  name text primary key,
+  hash text not null,
+  applied_at timestamptz not null default now()
+);
+
+revoke all on svc_meta.seed from public, anon, authenticated, service_role;
+`,
+};
