@@ -86,6 +86,7 @@ async function run(
     if (sources.objects.length > 0) {
       const backend = createBackend(config);
       await verifyLocation(owner, backend);
+      await backend.check();
       await syncBuckets(owner, config);
       await staged.stage(sources.objects, { config, backend, now });
     }
