@@ -94,7 +94,7 @@ export class WaitingRoom {
       waiting.refuse(refusal);
       return;
     }
-    if (this.length === 0) this.#admission.queued(performance.now());
+    this.#beginCount();
     const queue = this.#queueOf(waiting);
     queue.push(waiting);
     if (job) job.leaveQueue = () => queue.remove(waiting);
@@ -103,10 +103,16 @@ export class WaitingRoom {
 
   /** For one that had its turn: before all others, with the time that it has left. */
   addFront(waiting: Waiting): void {
+    this.#beginCount();
     const queue = this.#queueOf(waiting);
     queue.pushFront(waiting);
     if (waiting.job) waiting.job.leaveQueue = () => queue.remove(waiting);
     this.#watch();
+  }
+
+  /** What ends is counted while somebody waits. */
+  #beginCount(): void {
+    if (this.length === 0) this.#admission.queued(performance.now());
   }
 
   remove(waiting: Waiting): void {
