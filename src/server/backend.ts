@@ -28,11 +28,12 @@ import { assertRequestSession } from '../provision/request-session.ts';
 import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
+import { BudgetWatch } from './health/connection-budget.ts';
 import { ReadinessWatch } from './health/readiness.ts';
 import { LameDuck } from './lame-duck.ts';
 import { createMounts, type DashboardOptions, type Mounts } from './mounts.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
-import { openDatabases, requestConnections, type Databases } from './databases.ts';
+import { mostConnections, openDatabases, requestConnections, type Databases } from './databases.ts';
 import { ServedConfig } from './served-config.ts';
 
 export type BackendOptions = {
@@ -176,6 +177,14 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     degraded,
   };
 
+  const budget = new BudgetWatch({
+    db: databases.catalog,
+    each: mostConnections(config, databases),
+    isPooled: () => databases.link.state?.verdict !== 'direct',
+    log,
+  });
+  degraded.watch('connections_short', () => budget.budget?.shortage);
+
   const stop = async (): Promise<void> => {
     if (phase === 'draining') return;
     const wasServing = phase === 'serving';
@@ -184,6 +193,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     stopping.abort();
     if (wasServing) await lameDuck.wait(drainDelay(), log);
     readiness.close();
+    budget.close();
     clock.close();
     keysReload.close();
     await served.close();
@@ -208,7 +218,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
         asked: () => lameDuck.asked(),
         readiness: () => readiness.current,
         isInsider: ({ raw }) => clients.isInsider(raw) || isSecret(context.credentials, raw),
-        details: () => ({ instance, link: databases.link.description }),
+        details: () => ({ instance, link: databases.link.description, connections: budget.budget }),
         superseded: () => options.superseded?.() !== undefined,
       },
       cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
@@ -226,6 +236,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     await signingKeys.load();
     phase = 'serving';
     readiness.start();
+    budget.start();
     if (!opensEarly) await openPort(app, options.host, options.port);
     for (const begin of jobs.splice(0)) begin();
     callers.warm().catch((error: unknown) => log.warn({ err: error }, 'could not open connections ahead'));

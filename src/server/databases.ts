@@ -13,6 +13,7 @@ import type { Provisioned } from '../provision/provision.ts';
 import type { ReplicaReads } from '../postgres/replicas/replica-reads.ts';
 import { openReplicas } from './replicas.ts';
 import { requestSessionCheck } from '../provision/request-session.ts';
+import type { InstanceConnections } from './health/connection-budget.ts';
 import { PrimaryProbe } from './health/primary-probe.ts';
 import { LIMIT_MS } from './health/readiness.ts';
 
@@ -37,6 +38,19 @@ export type Databases = {
   /** Cuts off callers' statements; lets the product's own end. */
   close(): Promise<void>;
 };
+
+/** LISTEN, the probe of `/ready`, and the catalog. */
+const DIRECT_CONNECTIONS = 3;
+
+/** Of one instance; a migration has a few more while it runs. */
+export function mostConnections(
+  { database: { pool } }: Config,
+  { reads }: Pick<Databases, 'reads'>,
+): InstanceConnections {
+  // Replicas are compared with the position of the primary.
+  const positions = reads === undefined ? 0 : 1;
+  return { requests: pool.max, own: pool.owner + DIRECT_CONNECTIONS + positions };
+}
 
 /** How requests connect. */
 export type RequestConnections = ConnectionSettings & { readonly link: DatabaseLink };

@@ -11,7 +11,7 @@ import type { Log } from '../../src/log/log.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provisionAt } from './provision.ts';
-import { startBackend, type Backend } from '../../src/server/backend.ts';
+import { startBackend, type Backend, type BackendOptions } from '../../src/server/backend.ts';
 import type { DashboardOptions } from '../../src/server/mounts.ts';
 import { createDatabase, templateDatabase } from './database.ts';
 import { watchJobs } from './watch-jobs.ts';
@@ -20,6 +20,8 @@ import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type BackendWorld = {
   readonly url: string;
+  /** To start another instance with. */
+  readonly options: BackendOptions;
   readonly keys: ApiKeys;
   readonly backend: Backend;
   /** Of svc.yaml and the files beside it. */
@@ -72,7 +74,7 @@ export async function startBackendWorld(
   const keys = generateApiKeys();
   const jobs = watchJobs();
   const log = options.log ?? jobs.log;
-  const backend = await startBackend({
+  const started: BackendOptions = {
     config: loaded.config,
     database: oneAddress(options.through?.(database.url) ?? database.url),
     keys,
@@ -90,7 +92,8 @@ export async function startBackendWorld(
       if (outcome.kind === 'refused')
         throw new Error(outcome.problems.map((problem) => problem.message).join('\n'));
     },
-  });
+  };
+  const backend = await startBackend(started);
   await options.prepareAfter?.(database.url);
   const { ownerUrl } = await provisionAt(database.url);
   const owner = new OwnerDatabase({
@@ -104,6 +107,7 @@ export async function startBackendWorld(
   await signingKeys.load();
   return {
     url: backend.url,
+    options: started,
     keys,
     backend,
     directory,

@@ -1,6 +1,8 @@
 // What `/ready` tells, to whom, and what it costs.
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readInstancesAlive } from '../../../src/postgres/presence.ts';
+import { startBackend } from '../../../src/server/backend.ts';
 import { startBackendWorld, type BackendWorld } from '../../support/backend-world.ts';
 
 const YAML = `version: 1
@@ -41,6 +43,7 @@ test('strangers learn the state, who asks from inside or has the secret key the 
     degraded: [],
     reasons: {},
     link: 'direct',
+    connections: { instances: 1, each: 31, sum: 31, limit: expect.any(Number) },
     instance: expect.stringMatching(/^[0-9a-f]{8}$/),
   };
   expect(await ready({ ...forwarded, apikey: world.keys.secret })).toMatchObject(details);
@@ -67,4 +70,23 @@ test('a flood of questions costs the database neither statements nor connections
   const seconds = (performance.now() - startedAt) / 1_000;
   expect(after.statements - before.statements).toBeLessThan(100 + 10 * seconds);
   expect([before.sessions, after.sessions]).toEqual([1, 1]);
+});
+
+test('two instances are counted, and a limit that is too small for both is told with what to set', async () => {
+  const { rows } = await watcher.query<{ name: string }>('select current_database() as name');
+  const name = watcher.escapeIdentifier(rows[0]?.name ?? '');
+  await watcher.query(`alter database ${name} connection limit 50`);
+  const other = await startBackend(world.options);
+  try {
+    expect(await readInstancesAlive(world.owner)).toHaveLength(2);
+    const shortage =
+      '2 instances × 31 = 62 of 50 (CONNECTION LIMIT of the database): lower database.pool.max to 14 or put a pooler before it';
+    await expect
+      .poll(async () => (await (await fetch(`${other.url}/ready`)).json()) as Body)
+      .toMatchObject({ status: 'degraded', degraded: [{ code: 'connections_short', reason: shortage }] });
+  } finally {
+    await other.stop();
+    await watcher.query(`alter database ${name} connection limit -1`);
+  }
+  await expect.poll(() => readInstancesAlive(world.owner)).toHaveLength(1);
 });
