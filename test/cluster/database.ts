@@ -187,7 +187,17 @@ export async function restoreCluster(): Promise<void> {
   if (config?.synchronous_mode === true) {
     await patroni(leader, '/config', { method: 'PATCH', body: '{"synchronous_mode": false}' }, 5_000);
   }
-  moveName(await settled());
+  const settledAt = await settled();
+  // What Patroni tells about a machine that was just started may be from before it ended.
+  for (const machine of DATABASE_MACHINES) {
+    await until(`${machine} to take connections`, 60_000, async () =>
+      query('postgres', 'select 1', [], machine).then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
+  moveName((await primary()) ?? settledAt);
 }
 
 /** Patroni's port opens a moment after its process is there. */

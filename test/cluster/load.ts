@@ -249,7 +249,10 @@ export class Notes {
   }
 
   read(): Call {
-    const id = this.#acknowledged[Math.floor(Math.random() * this.#acknowledged.length)]!;
+    return this.readOf(this.#acknowledged[Math.floor(Math.random() * this.#acknowledged.length)]!);
+  }
+
+  readOf(id: string): Call {
     return {
       kind: 'read',
       path: `/rest/v1/${this.#table}?id=eq.${id}&select=id,body`,
