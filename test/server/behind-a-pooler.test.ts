@@ -1,13 +1,19 @@
 // Whole instances behind a pooler: two started from the command line share a few sessions of PostgreSQL, and the client
 // library sees nothing of it.
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { startPgBouncer, withoutPgBouncer, withoutTracking, type PgBouncer } from '../support/pgbouncer.ts';
+import {
+  startPgBouncer,
+  startPgBouncerWith,
+  withoutPgBouncer,
+  withoutTracking,
+  type PgBouncer,
+} from '../support/pgbouncer.ts';
 import { provisionAt, type ProvisionedAt } from '../support/provision.ts';
 import { rounds } from '../support/rounds.ts';
 import { runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
@@ -192,6 +198,54 @@ test.skipIf(withoutPgBouncer !== undefined).each([
       expect(code).toBe(78);
     } finally {
       await pooler.stop();
+    }
+  },
+);
+
+/** What stands in the page for operators, in order of its blocks of this language. */
+function ofPage(language: string): string[] {
+  const page = readFileSync(new URL('../../docs/operations/pooler.md', import.meta.url), 'utf8');
+  return [...page.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)]
+    .filter(([, found]) => found === language)
+    .map(([, , text = '']) => text);
+}
+
+test.skipIf(withoutPgBouncer !== undefined)(
+  'the recipe of the documentation, as it is written: passwords are looked up',
+  async () => {
+    const [setUp = ''] = ofPage('sql');
+    const [ini = ''] = ofPage('ini');
+    const [users = ''] = ofPage('');
+    const { hostname, port: serverPort } = new URL(database.url);
+    const role = `pgbouncer_${database.name}`;
+    // Roles belong to the server, which other tests use too.
+    await onServer(setUp.replaceAll(/\b(role|to) pgbouncer\b/g, `$1 ${role}`));
+    const pooler = await startPgBouncerWith({
+      users: users.replace('pgbouncer', role),
+      ini: ({ port, userFile }) =>
+        ini
+          .replace('app = host=database port=5432', `${database.name} = host=${hostname} port=${serverPort}`)
+          .replace('listen_addr = 0.0.0.0', 'listen_addr = 127.0.0.1\nunix_socket_dir =')
+          .replace('listen_port = 6432', `listen_port = ${port}`)
+          .replace('/etc/pgbouncer/userlist.txt', userFile)
+          .replace('auth_user = pgbouncer', `auth_user = ${role}`),
+    });
+    let instance: SvcProcess | undefined;
+    try {
+      instance = await startInstance(pooler);
+      const client = createClient(instance.url, KEYS.SVC_PUBLISHABLE_KEY);
+      const { data, error } = await client.from('apples').select('id').limit(1);
+      expect([error, Array.isArray(data)]).toEqual([null, true]);
+      // As svc_owner, for auth.
+      const signedUp = await client.auth.signUp({ email: 'a@example.com', password: 'a long password' });
+      expect(signedUp.error).toBeNull();
+      // Nobody else's password is told, not even to the pooler.
+      const others = await onServer(`select * from pgbouncer.get_auth('postgres')`);
+      expect(others).toEqual([]);
+    } finally {
+      await instance?.stop();
+      await pooler.stop();
+      await onServer(`drop schema pgbouncer cascade; drop role ${role}`);
     }
   },
 );

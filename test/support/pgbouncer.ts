@@ -24,8 +24,6 @@ export type PgBouncerOptions = {
   readonly maxPreparedStatements?: number;
   /** More lines of its section `[pgbouncer]`. */
   readonly settings?: readonly string[];
-  /** A database entry of one's own, in place of passing on to the server of the first user. */
-  readonly database?: string;
 };
 
 const runs = (path: string): boolean => spawnSync(path, ['--version']).status === 0;
@@ -63,26 +61,20 @@ export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBounc
   const tracks = options.maxPreparedStatements !== undefined;
   const program = tracks ? TRACKING : INSTALLED;
   if (program === undefined) throw new Error(tracks ? withoutTracking : withoutPgBouncer);
-  const folder = mkdtempSync(join(tmpdir(), 'svc-pgbouncer-'));
-  const port = await freePort();
   const users = options.users.map((text) => new URL(text));
   const server = users[0];
   if (!server) throw new Error('nobody may come through');
   const quoted = (text: string): string => `"${decodeURIComponent(text).replaceAll('"', '""')}"`;
-  writeFileSync(
-    join(folder, 'users.txt'),
-    users.map(({ username, password }) => `${quoted(username)} ${quoted(password)}\n`).join(''),
-  );
-  writeFileSync(
-    join(folder, 'pgbouncer.ini'),
-    `[databases]
-${options.database ?? `* = host=${server.hostname} port=${server.port || '5432'}`}
+  return await run(program, {
+    users: users.map(({ username, password }) => `${quoted(username)} ${quoted(password)}\n`).join(''),
+    ini: ({ port, userFile }) => `[databases]
+* = host=${server.hostname} port=${server.port || '5432'}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = ${port}
 unix_socket_dir =
 auth_type = trust
-auth_file = ${join(folder, 'users.txt')}
+auth_file = ${userFile}
 pool_mode = ${options.mode}
 default_pool_size = ${options.poolSize}
 max_client_conn = 500
@@ -90,7 +82,26 @@ ${options.ignoresOptions === true ? 'ignore_startup_parameters = options' : ''}
 ${tracks ? `max_prepared_statements = ${options.maxPreparedStatements}` : ''}
 ${(options.settings ?? []).join('\n')}
 `,
-  );
+  });
+}
+
+export type PgBouncerFiles = {
+  readonly users: string;
+  ini(at: { readonly port: number; readonly userFile: string }): string;
+};
+
+/** The installed one, with files of one's own. */
+export async function startPgBouncerWith(files: PgBouncerFiles): Promise<PgBouncer> {
+  if (INSTALLED === undefined) throw new Error(withoutPgBouncer);
+  return await run(INSTALLED, files);
+}
+
+async function run(program: string, files: PgBouncerFiles): Promise<PgBouncer> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-pgbouncer-'));
+  const port = await freePort();
+  const userFile = join(folder, 'userlist.txt');
+  writeFileSync(userFile, files.users);
+  writeFileSync(join(folder, 'pgbouncer.ini'), files.ini({ port, userFile }));
   chmodSync(folder, 0o755);
   // It refuses to run as root.
   const isRoot = process.getuid?.() === 0;

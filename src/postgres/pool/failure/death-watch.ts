@@ -1,4 +1,5 @@
-// Finds connections whose server has vanished without closing them: nothing but a clock tells them from slow ones.
+// Finds connections whose server has vanished without closing them: nothing but a clock tells them from slow ones
+// (docs/decisions/0088).
 import { ConnectionLost } from '../../pg-error.ts';
 import type { PooledConnection } from '../pooled-connection.ts';
 

@@ -1,6 +1,6 @@
 // When a connection may be opened. Where the server refuses one more, that is its ceiling: the pool works with what it
 // has and asks now and then whether there is room. Where nothing is open, one attempt at a time finds out when the
-// database is back.
+// database is back (docs/decisions/0089).
 
 const MIN_CEILING_WAIT_MS = 1_000;
 const MAX_CEILING_WAIT_MS = 60_000;
