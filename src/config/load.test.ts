@@ -641,6 +641,7 @@ test('absent keys have the defaults of the reference', () => {
     maxBodyBytes: 1024 ** 2,
     maxResponseBytes: 100 * 1024 ** 2,
     maxInFlight: 1_000,
+    responseBudgetBytes: 256 * 1024 ** 2,
     maxLimit: 100,
     cors: { origins: [] },
     trustedProxies: undefined,

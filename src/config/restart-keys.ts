@@ -26,6 +26,7 @@ const AT_RELOAD: readonly string[] = [
   'project',
   'server.max_body_size',
   'server.max_response_size',
+  'server.response_budget',
   'server.max_in_flight',
   'server.max_limit',
   'server.cors',

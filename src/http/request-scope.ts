@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify';
 import { networkOf } from '../lib/ip-address.ts';
 import type { Cancellable } from '../postgres/pool/caller-pool.ts';
 import type { Abort } from '../problem/problem.ts';
+import type { AnswerBudget, AnswerCharge } from './answer-budget.ts';
 
 export class RequestScope implements Cancellable {
   readonly id: string;
@@ -24,8 +25,9 @@ export class RequestScope implements Cancellable {
   readAt = 0;
   /** Its answer is taken so slowly that some of it waits here. */
   isTaking = false;
-  /** Its answer was complete at the deadline, and not yet taken. */
-  isOverdue = false;
+  /** Where its answer is counted, if it is large; absent where nothing is. */
+  answers: AnswerBudget | undefined;
+  answer: AnswerCharge | undefined;
   #reason: Abort['reason'] | undefined;
   #controller: AbortController | undefined;
 

@@ -1,3 +1,5 @@
+import { freeChunk } from './free-chunk.ts';
+
 /** Large buffers for reuse: allocating some hundred kilobytes for each answer would cost more than the answer itself. */
 export class BufferPool {
   readonly #free: Buffer[] = [];
@@ -25,7 +27,10 @@ export class BufferPool {
 
   /** Only when nothing reads from it any more. */
   give(buffer: Buffer): void {
-    if (buffer.length > this.#maxBytes) return;
+    if (buffer.length > this.#maxBytes) {
+      freeChunk(buffer);
+      return;
+    }
     if (this.#free.length >= this.#most) this.#free.shift();
     this.#free.push(buffer);
   }

@@ -13,6 +13,7 @@ import { EMPTY_OBJECT } from './request/body.ts';
 import { contentType, type ExplainMedia } from './request/media-type.ts';
 import { pageShape, type Page } from './request/page.ts';
 import { respond, type Answer } from './respond/respond.ts';
+import { built } from './run/answer-bytes.ts';
 import { ResultRow } from './run/result-row.ts';
 import { run, type RequestSql } from './run/run.ts';
 import type { ResultStatement } from './sql/render-result.ts';
@@ -52,6 +53,7 @@ async function stages<P extends Plan>(action: Action<P>, exchange: Exchange): Pr
 
   const fields = action.fields?.(plan, payload) ?? [];
   const results = await run(exchange, sql, plan, { page, payload, fields });
+  built(exchange, plan, results[0]);
 
   const row = new ResultRow(results[0], sql.statement.columns);
   const { media } = plan;

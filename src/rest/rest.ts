@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { resolveDataCaller, type Caller, type Refusal } from '../identity/caller.ts';
 import type { Presented } from '../identity/credentials.ts';
+import { noRoomForAnswer } from '../problem/overloaded.ts';
 import { Abort, type Problem } from '../problem/problem.ts';
 import { options } from './actions/options.ts';
 import { serve } from './pipeline.ts';
@@ -87,7 +88,8 @@ function fail(
   try {
     // The error of a statement that we cancelled is not the answer; the reason for cancelling is.
     const reason = request.scope.aborted;
-    const cause = reason === undefined ? error : new Abort(reason);
+    const given = request.scope.answer?.isStopped === true ? noRoomForAnswer() : error;
+    const cause = reason === undefined ? given : new Abort(reason);
     const isAnonymous = caller === undefined || (caller.user === null && caller.role === 'anon');
     const problem = toProblem(cause, isAnonymous);
     if (problem) sendProblem(reply, problem);

@@ -8,6 +8,7 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify';
+import { AnswerBudget } from '../http/answer-budget.ts';
 import { bodyTooSlow, passBodyThrough } from '../http/body.ts';
 import { ClientReader } from '../http/client.ts';
 import { applyCors, varyByOrigin, type CorsPolicy } from '../http/cors.ts';
@@ -37,6 +38,8 @@ export type AppOptions = {
   readonly clients?: ClientReader;
   /** Most requests answered at once; default: any number. */
   readonly maxInFlight?: () => number;
+  /** Most bytes of answers that are built and not yet taken; default: any number. */
+  readonly responseBudget?: () => number;
 };
 
 export type App = {
@@ -63,6 +66,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   const nextId = requestIds();
   const clients = options.clients ?? new ClientReader({ trusted: () => NONE, dev: options.context.dev, log });
   const maxInFlight = options.maxInFlight ?? (() => Number.POSITIVE_INFINITY);
+  const answers = options.responseBudget ? new AnswerBudget(options.responseBudget) : undefined;
   const early = earlyRefusal({ log, mounts: options.mounts, cors: options.cors, nextId, inFlight });
   const server = fastify({
     // Fastify's own request lines would repeat ours, and its limits would ignore the file.
@@ -114,6 +118,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   server.addHook('onRequest', (request, reply, done) => {
     request.client = clients.read(request.raw);
     const scope = new RequestScope(request.id, request.client.address);
+    scope.answers = answers;
     request.scope = scope;
     inFlight.add(scope);
     const { config } = request.routeOptions;
@@ -123,6 +128,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     deadlines.watch(scope, request, reply);
     reply.raw.once('close', () => {
       inFlight.delete(scope);
+      scope.answer?.release();
       if (!reply.raw.writableFinished) scope.abort('client-gone');
     });
     if (applyCors(request, reply, options.cors())) return;
@@ -133,7 +139,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     else done();
   });
 
-  const deadlines = new Deadlines(inFlight, server.server, options.timeouts);
+  const deadlines = new Deadlines(inFlight, server.server, options.timeouts, log);
   server.addHook('onClose', (_server, done) => {
     deadlines.close();
     done();

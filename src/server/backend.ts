@@ -225,6 +225,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       timeouts: () => current().server.timeouts,
       clients,
       maxInFlight: () => current().server.maxInFlight,
+      responseBudget: () => current().server.responseBudgetBytes,
     });
     // Open before the migration: a platform that waits for `/live` must not kill a long one. A port that the system
     // chooses is known only once it is open.

@@ -20,6 +20,7 @@ const SERVER = {
   maxBodyBytes: 1024 * 1024,
   maxResponseBytes: 100 * 1024 * 1024,
   maxInFlight: 1_000,
+  responseBudgetBytes: 256 * 1024 * 1024,
   maxLimit: 100,
   cors: { origins: [] },
   trustedProxies: undefined,

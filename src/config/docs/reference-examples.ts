@@ -18,6 +18,7 @@ server:
   port: "\${PORT:-8080}"
   max_body_size: 1MB
   max_response_size: 100MB
+  response_budget: 256MB
   max_in_flight: 1000
   max_limit: 100
   cors:

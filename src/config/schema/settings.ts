@@ -77,6 +77,10 @@ export const server = section('HTTP server', {
     'Largest answer of the data API; one that would be larger ends in an error',
     '100MB',
   ),
+  response_budget: size(
+    'Most bytes of answers of a process that are built and not yet taken by their clients; one caller may hold half of them. Beyond: 503 for the largest',
+    '256MB',
+  ),
   max_in_flight: count('Most requests of a process that are answered at once; more get 503', {
     absent: 1_000,
     least: 1,
@@ -130,6 +134,7 @@ export const server = section('HTTP server', {
   ({
     max_body_size,
     max_response_size,
+    response_budget,
     max_in_flight,
     max_limit,
     trusted_proxies,
@@ -142,6 +147,7 @@ export const server = section('HTTP server', {
     maxInFlight: max_in_flight,
     maxBodyBytes: max_body_size,
     maxResponseBytes: max_response_size,
+    responseBudgetBytes: response_budget,
     maxLimit: max_limit,
   }),
 );

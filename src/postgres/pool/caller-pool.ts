@@ -92,11 +92,11 @@ export class CallerPool {
     batch.push(this.#settings(caller, readOnly, replayed));
     let latency: LatencyEstimate | undefined;
     let collects = true;
-    for (const { text, values, onRow, maxRowBytes } of statements) {
+    for (const { text, values, onRow, maxRowBytes, admitRow } of statements) {
       const known = this.#names.of(text);
       // Rows handed on cannot be taken back, so nothing after them may fail because its name is unknown.
       const name = collects ? known[caller.role] : undefined;
-      batch.push({ text, values, name, onRow, maxRowBytes });
+      batch.push({ text, values, name, onRow, maxRowBytes, admitRow });
       latency ??= known.latency;
       if (onRow) collects = false;
     }

@@ -1,6 +1,7 @@
 // Messages of the PostgreSQL protocol (version 3.0) as bytes: cuts the incoming stream into messages and writes outgoing
 // ones. What a message means is decided elsewhere.
 import { Buffer } from 'node:buffer';
+import { freeChunk } from '../../lib/free-chunk.ts';
 
 /** A value in text format; a Buffer is taken as the UTF-8 bytes of the text. */
 export type WireValue = string | Buffer | null;
@@ -25,7 +26,10 @@ export class FrameReader {
   /** Whether the bytes handed out last are only valid during the call. */
   isBorrowed = false;
 
-  /** `isWanted` is asked before memory is allocated for a message that spans reads; false skips the message. */
+  /**
+   * `isWanted` is asked before memory is allocated for a message that spans reads, and again with each read: false skips
+   * the rest of the message.
+   */
   constructor(onFrame: OnFrame, isWanted: (type: number, size: number) => boolean) {
     this.#onFrame = onFrame;
     this.#isWanted = isWanted;
@@ -61,6 +65,8 @@ export class FrameReader {
       }
       this.#frame = Buffer.allocUnsafe(size);
       this.#header.copy(this.#frame);
+    } else if (!this.#isWanted(this.#frame[0] ?? 0, this.#frame.length)) {
+      return at + this.#drop(this.#frame, length - at);
     }
     const frame = this.#frame;
     at += this.#fill(frame, bytes, at, length);
@@ -70,6 +76,17 @@ export class FrameReader {
     this.isBorrowed = false;
     this.#onFrame(frame[0] ?? 0, frame, HEADER_BYTES, frame.length);
     return at;
+  }
+
+  /** Answers how many of the bytes that have arrived belong to it. */
+  #drop(frame: Buffer, arrived: number): number {
+    const left = frame.length - this.#filled;
+    const passed = Math.min(left, arrived);
+    this.#unwanted = left - passed;
+    this.#frame = undefined;
+    this.#filled = 0;
+    freeChunk(frame);
+    return passed;
   }
 
   #fill(target: Buffer, bytes: Buffer, at: number, length: number): number {

@@ -27,6 +27,8 @@ export type WireStatement = {
   readonly asError?: ((error: Error) => Error) | undefined;
   /** A row with more bytes is skipped, and the batch fails with `RowTooLarge`. */
   readonly maxRowBytes?: number | undefined;
+  /** Asked before memory is taken for a large row. When false the row is skipped, and the batch fails with `RowRefused`. */
+  readonly admitRow?: ((bytes: number) => boolean) | undefined;
   /** An explicit COMMIT, which takes effect before its own CommandComplete. */
   readonly commits?: boolean | undefined;
 };
@@ -49,6 +51,13 @@ export class RowTooLarge extends Error {
     this.maxBytes = maxBytes;
   }
 }
+
+export class RowRefused extends Error {
+  override name = 'RowRefused';
+}
+
+/** Rows up to this size are taken without asking. */
+const SMALL_ROW_BYTES = 64 * 1024;
 
 /** The body of a DataRow message, from `start` to before `end`; the bytes are only valid during the call. */
 export type OnRow = (bytes: Buffer, start: number, end: number) => void;
@@ -292,9 +301,12 @@ export class Wire {
 
   #isWanted(type: number, size: number): boolean {
     const batch = this.#batches[0];
-    const most = batch?.statements[batch.results.length]?.maxRowBytes;
-    if (!batch || type !== 0x44 || most === undefined || size <= most) return true;
-    batch.error ??= new RowTooLarge(most);
+    const statement = batch?.statements[batch.results.length];
+    if (type !== 0x44 || !batch || !statement) return true;
+    const { maxRowBytes, admitRow } = statement;
+    if (maxRowBytes !== undefined && size > maxRowBytes) batch.error ??= new RowTooLarge(maxRowBytes);
+    else if (size <= SMALL_ROW_BYTES || !admitRow || admitRow(size)) return true;
+    else batch.error ??= new RowRefused('there is no room for this row');
     return false;
   }
 

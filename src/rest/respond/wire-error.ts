@@ -10,7 +10,8 @@ import {
   retryAfter,
   type DatabaseFailure,
 } from '../../postgres/pg-error.ts';
-import { RowTooLarge } from '../../postgres/wire/wire.ts';
+import { RowRefused, RowTooLarge } from '../../postgres/wire/wire.ts';
+import { noRoomForAnswer } from '../../problem/overloaded.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
 import { badBody, AmbiguousEmbed, givenUp, requestDeadline, responseTooLarge } from '../problem.ts';
 import { fromDatabase } from './database-problem.ts';
@@ -21,6 +22,7 @@ export function toProblem(error: unknown, isAnonymous: boolean): Problem | undef
   if (error instanceof Problem) return own(error);
   if (isDatabaseError(error)) return fromDatabase(error, isAnonymous);
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
+  if (error instanceof RowRefused) return own(noRoomForAnswer());
   if (error instanceof Abort) return fromAbort(error);
   // The server's own refusal, before the feature sees the request.
   if (hasCode(error, 'FST_ERR_CTP_INVALID_MEDIA_TYPE')) {
@@ -105,6 +107,7 @@ const OWN_CODE_OF: Readonly<Record<string, string>> = {
   body_too_large: 'SVC101',
   pool_exhausted: 'PGRST003',
   overloaded: 'SVC120',
+  no_room_for_answer: 'SVC121',
   request_timeout: 'SVC104',
   bad_request: 'SVC107',
   headers_too_large: 'SVC108',

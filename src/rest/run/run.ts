@@ -1,6 +1,14 @@
 // Runs the statements of a request: as its caller, in one transaction and one round trip.
+import { SMALL_BYTES } from '../../http/answer-budget.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
-import type { OnRow, WireResult, WireStatement, WireValue } from '../../postgres/wire/wire.ts';
+import {
+  RowRefused,
+  type OnRow,
+  type WireResult,
+  type WireStatement,
+  type WireValue,
+} from '../../postgres/wire/wire.ts';
+import { noRoomForAnswer } from '../../problem/overloaded.ts';
 import type { Exchange } from '../exchange.ts';
 import { invalidJson, responseTooLarge } from '../problem.ts';
 import { EMPTY_OBJECT, type Payload } from '../request/body.ts';
@@ -8,6 +16,7 @@ import type { Page } from '../request/page.ts';
 import { BODY, FIELD, LIMIT, OFFSET, type Slot } from '../request/query.ts';
 import type { ResultStatement } from '../sql/render-result.ts';
 import type { Statement } from '../sql/statement.ts';
+import { admit, assertRoomForAnswer, maxAnswerBytes } from './answer-bytes.ts';
 import { callerSettings } from './caller-settings.ts';
 import { JsonRows, type RowFrame } from './json-rows.ts';
 
@@ -39,9 +48,16 @@ export type Bindings = {
 };
 
 /** Takes the rows as they arrive, instead of collecting them. */
-type RowTaker = { readonly onRow?: OnRow; readonly onRestart?: () => void };
+type RowTaker = {
+  readonly onRow?: OnRow;
+  readonly onRestart?: () => void;
+  readonly admitRow?: (bytes: number) => boolean;
+};
 
 const NOBODY: RowTaker = {};
+
+/** A growing list is counted in steps of this. */
+const COUNTED_BYTES = 256 * 1024;
 
 /** The results in the order of their statements. */
 export function run(
@@ -51,7 +67,15 @@ export function run(
   bindings: Bindings,
 ): Promise<WireResult[]> {
   if (list) return runList(exchange, statement, list, bindings);
-  const results = send(exchange, estimate ? [statement, estimate] : [statement], mode, bindings);
+  const statements = estimate ? [statement, estimate] : [statement];
+  const results = send(exchange, statements, mode, bindings);
+  if (mode.isRepeatable === true && exchange.scope.answers?.isScarce === true) {
+    // There was no room for the answer of whoever ran it for all.
+    return results.catch((error: unknown) => {
+      if (!(error instanceof RowRefused) || exchange.scope.answer) throw error;
+      return send(exchange, statements, { ...mode, isRepeatable: false }, bindings);
+    });
+  }
   const { bytes } = bindings.payload;
   if (bytes === EMPTY_OBJECT.bytes) return results;
   return results.catch((error: unknown) => {
@@ -66,27 +90,39 @@ async function runList(
   list: List,
   bindings: Bindings,
 ): Promise<WireResult[]> {
-  const { maxResponseBytes } = exchange.context.snapshot().config.server;
+  const maxBytes = maxAnswerBytes(exchange);
   let json = new JsonRows(list.frame, list.expectedBytes);
   const onRestart = (): void => {
     json.release();
     json = new JsonRows(list.frame, list.expectedBytes);
   };
   let isTooLarge = false;
-  const onRow = (bytes: Buffer, start: number, end: number): void => {
-    if (isTooLarge) return;
-    json.row(bytes, start, end);
-    if (json.length <= maxResponseBytes) return;
-    isTooLarge = true;
-    // The remaining rows would only be discarded.
+  let isOver = false;
+  /** The remaining rows would only be discarded. */
+  const stop = (): void => {
+    isOver = true;
+    json.release();
     exchange.scope.cancel?.();
   };
+  /** Until it is larger, nothing has to be looked at. */
+  let known = Math.min(SMALL_BYTES, maxBytes);
+  const onRow = (bytes: Buffer, start: number, end: number): void => {
+    if (isOver) return;
+    json.row(bytes, start, end);
+    if (json.length <= known) return;
+    isTooLarge = json.length > maxBytes;
+    known = Math.min(json.length + COUNTED_BYTES, maxBytes);
+    if (isTooLarge) stop();
+    else admit(exchange, known, stop);
+  };
+  const admitRow = (bytes: number): boolean => !isOver && admit(exchange, json.length + bytes, stop);
   try {
-    await send(exchange, [statement], { isReadOnly: true }, bindings, { onRow, onRestart });
+    await send(exchange, [statement], { isReadOnly: true }, bindings, { onRow, onRestart, admitRow });
   } catch (error) {
     if (!isTooLarge) throw error;
   }
-  if (isTooLarge) throw responseTooLarge(maxResponseBytes);
+  if (isTooLarge) throw responseTooLarge(maxBytes);
+  if (isOver) throw noRoomForAnswer();
   const body = json.finish();
   list.expectedBytes = body.length + 4096;
   // Not on 'close': a broken connection may still have a write in progress.
@@ -99,15 +135,20 @@ function send(
   statements: readonly Statement[],
   { isReadOnly, isRepeatable }: RunMode,
   bindings: Bindings,
-  { onRow, onRestart }: RowTaker = NOBODY,
+  { onRow, onRestart, admitRow }: RowTaker = NOBODY,
 ): Promise<WireResult[]> {
   const { context, request, scope } = exchange;
-  const maxRowBytes = context.snapshot().config.server.maxResponseBytes;
+  const giveUp = isReadOnly ? (): void => scope.cancel?.() : undefined;
+  const admits = admitRow ?? ((bytes: number) => admit(exchange, bytes, giveUp));
+  if (!isReadOnly) assertRoomForAnswer(exchange);
+  const maxRowBytes = isReadOnly
+    ? maxAnswerBytes(exchange)
+    : context.snapshot().config.server.maxResponseBytes;
   const batch: WireStatement[] = [];
   for (const { text, slots } of statements) {
     const values: WireValue[] = [];
     for (const slot of slots) values.push(valueOf(slot, request.parsed.values, bindings));
-    batch.push({ text, values, onRow, maxRowBytes });
+    batch.push({ text, values, onRow, maxRowBytes, admitRow: admits });
   }
   const { tx, read } = request.preferences;
   const options = {

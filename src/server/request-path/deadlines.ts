@@ -3,7 +3,9 @@
 import type { Server } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { RequestScope } from '../../http/request-scope.ts';
+import type { Log } from '../../log/log.ts';
 import { Abort } from '../../problem/problem.ts';
+import { loggedUrl } from '../logged-url.ts';
 import type { InFlight } from './in-flight.ts';
 
 export type Timeouts = {
@@ -25,13 +27,15 @@ const TURNS_FOR_ANSWERS = 10;
 const GRACE_MS = 10_000;
 
 export class Deadlines {
+  readonly #log: Log;
   readonly #inFlight: InFlight;
   readonly #server: Server;
   readonly #timeouts: () => Timeouts;
   readonly #clock: NodeJS.Timeout;
   #turn = 0;
 
-  constructor(inFlight: InFlight, server: Server, timeouts: () => Timeouts) {
+  constructor(inFlight: InFlight, server: Server, timeouts: () => Timeouts, log: Log) {
+    this.#log = log;
     this.#inFlight = inFlight;
     this.#server = server;
     this.#timeouts = timeouts;
@@ -67,26 +71,54 @@ export class Deadlines {
     for (const scope of this.#inFlight) {
       const { reply } = scope;
       if (!reply) continue;
-      if (looksAtAnswers && reply.raw.headersSent) watchTaking(scope, reply, timeouts.responseIdleMs);
+      if (looksAtAnswers && reply.raw.headersSent) this.#watchTaking(scope, reply, timeouts.responseIdleMs);
       if (scope.aborted) continue;
-      if (scope.endsAt <= now) endLate(scope, reply);
+      if (scope.endsAt <= now) this.#endLate(scope, reply);
       else if (!reply.request.raw.complete && isIdle(scope, reply, now, timeouts.bodyIdleMs)) {
         giveUp(scope, reply, 'slow-body');
       }
     }
   }
-}
 
-/** The request ends at its deadline: its statement is cancelled and the caller told at once. */
-function endLate(scope: RequestScope, reply: FastifyReply): void {
-  if (!reply.raw.headersSent) giveUp(scope, reply, isWaitedFor(reply) ? 'slow-body' : 'deadline');
-  else if (reply.raw.writableEnded) {
-    // Complete and on its way, and how long that may take is for `response_idle`.
-    scope.endsAt = Number.POSITIVE_INFINITY;
-    scope.isOverdue = true;
-  } else {
-    scope.abort('deadline');
-    reply.raw.destroy();
+  /** The request ends at its deadline: its statement is cancelled and the caller told at once. */
+  #endLate(scope: RequestScope, reply: FastifyReply): void {
+    if (!reply.raw.headersSent) giveUp(scope, reply, isWaitedFor(reply) ? 'slow-body' : 'deadline');
+    else if (reply.raw.writableEnded) {
+      // Complete and on its way, and how long that may take is for `response_idle`; or until its memory is needed.
+      scope.endsAt = Number.POSITIVE_INFINITY;
+      scope.answer?.mayCut(() => this.#cut(reply, 'its client took it slowly and others needed the memory'));
+    } else {
+      scope.abort('deadline');
+      reply.raw.destroy();
+    }
+  }
+
+  /**
+   * The connection ends when its client takes nothing of what is written. The timer of the socket knows best: it sees
+   * what the system has taken of a single large write. It looks once in `idleMs`, so an end may come after twice that.
+   */
+  #watchTaking(scope: RequestScope, reply: FastifyReply, idleMs: number): void {
+    const { raw } = reply;
+    const { socket } = raw;
+    if (!socket) return;
+    const isWaiting = socket.writableLength > 0;
+    if (isWaiting === scope.isTaking) return;
+    scope.isTaking = isWaiting;
+    socket.setTimeout(isWaiting ? idleMs : 0);
+    if (raw.listenerCount('timeout') === 0) {
+      raw.once('timeout', () =>
+        this.#cut(reply, 'its client took nothing of it for server.timeouts.response_idle'),
+      );
+    }
+  }
+
+  #cut({ raw, request }: FastifyReply, why: string): void {
+    const { id: requestId, client, url } = request;
+    this.#log.info(
+      { requestId, client: client.address, url: loggedUrl(url) },
+      `an answer was cut off: ${why}`,
+    );
+    raw.destroy();
   }
 }
 
@@ -116,17 +148,4 @@ function isIdle(scope: RequestScope, reply: FastifyReply, now: number, idleMs: n
   scope.bytesRead = bytesRead;
   scope.readAt = now;
   return false;
-}
-
-/**
- * The connection ends when its client takes nothing of what is written. The timer of the socket knows best: it sees what
- * the system has taken of a single large write. It looks once in `idleMs`, so an end may come after twice that.
- */
-function watchTaking(scope: RequestScope, { raw }: FastifyReply, idleMs: number): void {
-  const { socket } = raw;
-  if (!socket) return;
-  const isWaiting = socket.writableLength > 0;
-  if (isWaiting === scope.isTaking) return;
-  scope.isTaking = isWaiting;
-  socket.setTimeout(isWaiting ? idleMs : 0);
 }
