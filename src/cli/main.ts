@@ -15,6 +15,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   serve: async (out) => (await import('./serve.ts')).serveCommand(out),
   migrate: async (out) => (await import('./migrate/migrate.ts')).migrateCommand(out),
   seed: async (out) => (await import('./seed.ts')).seedCommand(out),
+  config: async (out) => (await import('./config/commands.ts')).configCommand(out),
   types: async (out) => (await import('./types.ts')).typesCommand(out),
   keys: async (out) =>
     (await import('./keys.ts')).keysCommand(out, () =>

@@ -42,7 +42,7 @@ export function migrator(options: MigratorOptions): Migrator {
   let served: string | null = null;
   return async (owner, config, signal) => {
     const policy: Partial<MigrationPolicy> =
-      mode === 'dev' ? DEV_POLICY : { ...fence?.(config.source), replaces: served };
+      mode === 'dev' ? DEV_POLICY : { replaces: served, ...fence?.(config.source) };
     const migration = { owner, config, instance, log, signal, policy };
     if (mode === 'check') {
       const pending = await checkPending(migration);

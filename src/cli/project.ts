@@ -17,12 +17,16 @@ export type Project = {
   /** Directory of the file; the working directory when the file is remote. */
   readonly directory: string;
   readonly env: Environment;
+  /** Variables that the file refers to and nobody has set, where that is no mistake. */
+  readonly unset: readonly Mistake[];
   /** Absolute paths whose change means a reload. */
   readonly files: readonly string[];
 };
 
 export type ProjectOptions = {
   readonly config?: string | undefined;
+  /** Read already; `config` then names nothing. */
+  readonly source?: Source | undefined;
   readonly strict?: boolean | undefined;
   readonly mode: Mode;
   /** Unset variables of these names get a made-up text: where only their names matter. */
@@ -55,6 +59,7 @@ export async function loadProject(options: ProjectOptions, terminal: Terminal): 
     source: source.name,
     directory,
     env,
+    unset,
     files:
       source.directory === undefined
         ? []
@@ -78,7 +83,7 @@ type ReadProject = {
 
 /** The same without a word about mistakes. */
 export async function readProject(options: ProjectOptions): Promise<ReadProject> {
-  const source = await readSource(options.config, process.cwd());
+  const source = options.source ?? (await readSource(options.config, process.cwd()));
   const env = { ...readModeVariables(source.directory, options.mode, process.env) };
   for (const name of options.standIns ? referencesIn(source) : [])
     if (options.standIns?.test(name)) env[name] ??= TEXT_STAND_IN;

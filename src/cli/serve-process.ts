@@ -7,6 +7,7 @@ import { SerialQueue } from '../lib/serial-queue.ts';
 import { createLog } from '../log/log.ts';
 import { RecentLines } from '../log/recent-lines.ts';
 import { SERVE_POLICY, type MigrationPolicy } from '../migrate/apply/policy.ts';
+import { CONFIG_CHANNEL } from '../shared-config/config-rows.ts';
 import { SupersededWatch } from '../migrate/commands/superseded-watch.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import {
@@ -19,6 +20,7 @@ import {
   SERVE_WAIT_MS,
 } from './environment.ts';
 import { explain } from './exit.ts';
+import { FollowedRows, IN_DATABASE } from './config/rows.ts';
 import { migrator } from './migrator.ts';
 import { loadProject, type Project } from './project.ts';
 import { untilStopped } from './signals.ts';
@@ -31,7 +33,14 @@ export async function serveProcess(options: ServeOptions, terminal: Terminal): P
     stdin: options.untilStdinEnds ?? false,
     again: () => running?.hurry() ?? false,
   });
-  const load = (): Promise<Project> => loadProject({ ...options, mode: 'production' }, terminal);
+  // Ends a start that waits for its database.
+  const givenUp = new AbortController();
+  void stopped.then(() => givenUp.abort());
+  const name = instanceName();
+  const rows =
+    options.config === IN_DATABASE ? await openRows(options, name, givenUp.signal, terminal) : undefined;
+  const load = (): Promise<Project> =>
+    rows ? rows.project(terminal) : loadProject({ ...options, mode: 'production' }, terminal);
   const project = await load();
   const { env, config } = project;
   const keys = requireKeys(env);
@@ -39,13 +48,17 @@ export async function serveProcess(options: ServeOptions, terminal: Terminal): P
   const { deploySeq, allowRollback } = options;
   const fence = (source: Source): Partial<MigrationPolicy> => ({
     ...SERVE_POLICY,
-    ...fencePolicy(source, { deploySeq, allowRollback, env }),
+    // A row is its own number. What this instance served last says nothing: the row was applied by whoever wrote it.
+    ...(rows
+      ? { deploySeq: rows.sequence, replaces: null }
+      : fencePolicy(source, { deploySeq, allowRollback, env })),
   });
   const watch = new SupersededWatch();
   const reloads = new SerialQueue();
   // One at a time: a slow read must not bring an older file back.
   const reload = (): Promise<void> =>
     reloads.run(async () => {
+      if (rows) return await rows.takeNewest();
       const next = await load();
       await running?.reload(next.config);
       log.info({ config: next.source }, 'reloaded');
@@ -62,12 +75,10 @@ export async function serveProcess(options: ServeOptions, terminal: Terminal): P
             strict: options.strict,
             policy: fence,
             reload,
+            shared: rows,
           },
         };
   const log = createLog({ level: env['SVC_LOG_LEVEL'], recentLines: dashboard?.recentLines });
-  // Ends a start that waits for its database.
-  const givenUp = new AbortController();
-  void stopped.then(() => givenUp.abort());
   const backend = await startBackend({
     config,
     database,
@@ -85,7 +96,7 @@ export async function serveProcess(options: ServeOptions, terminal: Terminal): P
     dashboard,
     migrate: migrator({
       mode: options.migrate ? 'apply' : 'check',
-      instance: instanceName(),
+      instance: name,
       fence,
       watch,
       superseded: options.superseded,
@@ -93,13 +104,23 @@ export async function serveProcess(options: ServeOptions, terminal: Terminal): P
       terminal,
     }),
     superseded: () => watch.report,
+    alsoListen: rows && { [CONFIG_CHANNEL]: () => rows.ask() },
   });
   log.info({ url: backend.url, config: project.source, dashboard: options.dashboard }, 'serving');
   freeStartupMemory();
   running = backend;
+  rows?.follow(
+    (next) => backend.reload(next),
+    log,
+    (reason) =>
+      reason === undefined
+        ? backend.degraded.clear('config_not_taken')
+        : backend.degraded.report('config_not_taken', reason),
+  );
   process.on('SIGHUP', () => void reload().catch(reportRefusal));
   const signal = await stopped;
   log.info({ signal }, 'stopping');
+  await rows?.close();
   await backend.stop();
   log.info('stopped');
 
@@ -110,4 +131,18 @@ export async function serveProcess(options: ServeOptions, terminal: Terminal): P
       'the new configuration was refused; the last good one is still being served',
     );
   }
+}
+
+async function openRows(
+  { seed, strict }: ServeOptions,
+  instance: string,
+  signal: AbortSignal,
+  terminal: Terminal,
+): Promise<FollowedRows> {
+  const env = readModeVariables(undefined, 'production', process.env);
+  const waitMs = databaseWait(env, SERVE_WAIT_MS);
+  return await FollowedRows.open(
+    { database: requireDatabase(env), waitMs, signal, seed, strict, instance },
+    terminal,
+  );
 }

@@ -7,6 +7,7 @@ import type { Terminal } from './terminal.ts';
 
 export type ServeOptions = {
   config?: string;
+  seed?: string;
   port?: number;
   host: string;
   migrate?: boolean;
@@ -22,7 +23,11 @@ export function serveCommand(terminal: Terminal): Command {
   return (
     new Command('serve')
       .description('serve svc.yaml in production, on the PostgreSQL of SVC_DATABASE_URL')
-      .option('-c, --config <location>', 'file, https:// or s3:// location of the configuration')
+      .option(
+        '-c, --config <location>',
+        'file, https:// or s3:// location of the configuration; database: the one that instances share there',
+      )
+      .option('--seed <file>', 'with --config database: the first configuration, while there is none')
       .option('-p, --port <port>', 'listen port', parsePort)
       .option('--host <address>', 'listen address', '0.0.0.0')
       .option('--migrate', 'apply pending schema changes before serving')

@@ -345,7 +345,7 @@ export type ConfigFile = {
   name: string;
   text: string;
   version: string;
-  /** False for a remote or read-only file, and if there are other instances. */
+  /** False for a remote or read-only file, and if there are other instances with files of their own. */
   editable: boolean;
   instances: number;
 };
@@ -372,6 +372,7 @@ export type ConfigPlan = {
 
 /**
  * `POST /config/apply` (write) {ConfigChange} → ConfigApplied. 409 `file_changed` if svc.yaml has another version,
+ * 409 `not_alone` if other instances have files of their own,
  * 422 `config_refused` with `mistakes`, 422 `plan_refused` if the migration is not possible. The service then reloads
  * the file as after any other change.
  */

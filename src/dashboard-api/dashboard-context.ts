@@ -7,6 +7,7 @@ import type { ApiKeys } from '../identity/api-key.ts';
 import type { MigrationPolicy } from '../migrate/apply/policy.ts';
 import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
 import type { RecentLines } from '../log/recent-lines.ts';
+import type { SharedFile } from './shared-file.ts';
 import type { DashboardMode } from './contract.ts';
 
 /** What the server provides in addition to the context of every feature. */
@@ -32,6 +33,8 @@ type Following = {
   readonly policy?: ((source: Source) => Partial<MigrationPolicy>) | undefined;
   /** Reloads the file; throws if it is refused. Absent under `svc dev`, where a watcher reloads. */
   readonly reload?: (() => Promise<void>) | undefined;
+  /** The file is a row that all instances follow; absent where it is a file of this machine. */
+  readonly shared?: SharedFile | undefined;
 };
 
 export type DashboardContext = FeatureContext & DashboardSettings;

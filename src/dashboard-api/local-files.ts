@@ -10,14 +10,22 @@ export async function countInstances({ owner, dev }: DashboardContext): Promise<
   return Math.max(1, (await readInstancesAlive(owner)).length);
 }
 
+const MOST_NAMED = 5;
+
 /** Throws when other instances would not see a change of a file. */
 export async function assertSingleInstance(context: DashboardContext): Promise<void> {
-  const count = await countInstances(context);
-  if (count === 1) return;
-  const message = `${count} instances of this service are running, each with its own files`;
-  throw new Problem('several_instances', 409, message, {
-    hint: 'Nothing was changed. Change svc.yaml and the sources in your repository, and deploy them to every instance.',
-  });
+  if (context.dev) return;
+  const others = (await readInstancesAlive(context.owner)).filter((one) => one !== context.instance);
+  if (others.length === 0) return;
+  const named = `${others.slice(0, MOST_NAMED).join(', ')}${others.length > MOST_NAMED ? ' …' : ''}`;
+  throw new Problem(
+    'not_alone',
+    409,
+    `This instance (${context.instance ?? 'unnamed'}) is not alone: ${named} would not see the change, each has its own files`,
+    {
+      hint: 'Nothing was changed. Change svc.yaml and the sources in your repository and deploy them to every instance; or share the file: svc config push, then start every instance with --config database.',
+    },
+  );
 }
 
 /** Makes the service load a file that was just written. */

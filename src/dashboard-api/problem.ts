@@ -30,9 +30,13 @@ export const badBody = (details: string): Problem =>
   new Problem('bad_body', 400, 'The request body is not valid for this path', { details });
 export const badPath = (message: string): Problem => new Problem('bad_path', 400, message);
 export const notFound = (message: string): Problem => new Problem('not_found', 404, message);
-export const fileChanged = (file: string): Problem =>
-  new Problem('file_changed', 409, `${file} has changed since you opened it`, {
-    hint: 'Reload it and make your change again.',
+export const fileChanged = (
+  file: string,
+  more: Partial<Pick<Problem, 'message' | 'details' | 'hint'>> = {},
+): Problem =>
+  new Problem('file_changed', 409, more.message ?? `${file} has changed since you opened it`, {
+    details: more.details,
+    hint: more.hint ?? 'Reload it and make your change again.',
   });
 export const databaseFailed = (failure: DatabaseFailure, cause: unknown): Problem =>
   failure.kind === 'unreachable' || failure.kind === 'busy'

@@ -10,5 +10,7 @@ export function reloadPolicy(context: DashboardContext, { source }: Config): Par
   return {
     ...(following?.policy?.(source) ?? (dev ? DEV_POLICY : SERVE_POLICY)),
     replaces: hashModel(toModel(snapshot().config)),
+    // A shared file becomes the newest by being saved, and is refused on an older base.
+    ...(following?.shared && { allowRollback: true }),
   };
 }

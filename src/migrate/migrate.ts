@@ -64,6 +64,11 @@ export type MigrateOptions = {
   readonly onStatement?: ExecuteSettings['onStatement'];
   /** Ends background work at shutdown; the next start continues it. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Written under the migration lock, in the transaction of what blocks, also when nothing is to do; what it throws
+   * undoes that transaction. Not called when the file is refused before it.
+   */
+  readonly record?: ((transaction: Queryable) => Promise<void>) | undefined;
 };
 
 type Work = {
@@ -90,7 +95,7 @@ export async function migrateModel(
   const work: Work = { model, locate, options, policy, schemaHash };
   const done = await owner.session(async (session) => {
     await refusePooler(session);
-    return isDone(session, work);
+    return options.record === undefined && (await isDone(session, work));
   });
   if (done) return { kind: 'unchanged', schemaHash, plan: null };
   return owner.session((session) => migrateAlone(session, work));
@@ -129,13 +134,14 @@ async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOu
   if (!lock) work.options.log.info('another instance is migrating; waiting for it');
   while (!lock) {
     await pause();
-    if (await isDone(session, work)) return unchanged;
+    if (work.options.record === undefined && (await isDone(session, work))) return unchanged;
     lock = await MigrationLock.try(session, 'migrate');
   }
   try {
     const fence = await readFence(session, schemaHash);
     if (await isInSync(session, model)) {
       if (isSeqNews(fence, policy.deploySeq)) await recordRun(session, work, schemaHash);
+      await recordAlone(session, work);
       return unchanged;
     }
     const superseded = supersededFile(fence, schemaHash, policy);
@@ -144,8 +150,10 @@ async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOu
     let background = await MigrationLock.try(session, 'migrateBackground');
     while (!background) {
       // Held for long: an instance runs the long steps. If they are of this very file, nothing is left to do here.
-      if (fence.isNewest && performance.now() - since > DEAD_SESSION_MS)
+      if (fence.isNewest && performance.now() - since > DEAD_SESSION_MS) {
+        await recordAlone(session, work);
         return { kind: 'elsewhere', schemaHash };
+      }
       await pause();
       background = await MigrationLock.try(session, 'migrateBackground');
     }
@@ -204,8 +212,16 @@ async function recordUnchanged(
 ): Promise<void> {
   const isNews = state?.schemaHash !== work.schemaHash || isSeqNews(fence, work.policy.deploySeq);
   const runId = isNews ? await recordRun(session, work, plan.parentHash) : '0';
-  await inTransaction(session, {}, () => writeObjects(session, runId, plan.writes, plan.forgotten));
+  await inTransaction(session, {}, async () => {
+    await writeObjects(session, runId, plan.writes, plan.forgotten);
+    await work.options.record?.(session);
+  });
   await recordState(session, work, plan, plan.catalogFingerprint, true);
+}
+
+/** Where the schema needs no transaction of its own. */
+async function recordAlone(session: Queryable, { options: { record } }: Work): Promise<void> {
+  if (record) await inTransaction(session, {}, () => record(session));
 }
 
 /** A run without steps. */
@@ -256,6 +272,7 @@ async function apply(
     await executeMetadata(session, metadata, settings, async () => {
       await writeObjects(session, runId, plan.writes, plan.forgotten);
       await markUnverified(session);
+      await options.record?.(session);
     });
     begun = true;
     if (steps.length > 0) {

@@ -64,6 +64,8 @@ export type BackendOptions = {
   readonly dashboard?: DashboardOptions | undefined;
   /** Why the database follows another file than this one, if it does. */
   readonly superseded?: (() => SupersededReport | undefined) | undefined;
+  /** By channel: called when it is notified, and after each reconnection, which may have missed a notification. */
+  readonly alsoListen?: Readonly<Record<string, () => void>> | undefined;
   /** Makes the database follow the file, or looks what is pending; called at start and at each reload. */
   readonly migrate: (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
 };
@@ -72,6 +74,8 @@ export type Backend = {
   /** Where it listens, for example `http://127.0.0.1:8080`. */
   readonly url: string;
   readonly snapshot: () => Snapshot;
+  /** What `/ready` shows as degraded. */
+  readonly degraded: Degraded;
   /** Takes a new file. When its migration is refused, the old one is served on and the refusal thrown. */
   reload(config: Config): Promise<void>;
   /**
@@ -84,7 +88,7 @@ export type Backend = {
 };
 
 export async function startBackend(options: BackendOptions): Promise<Backend> {
-  const { log, config, instance = newInstanceId() } = options;
+  const { log, config, instance = newInstanceId(), alsoListen: heard = {} } = options;
   checkPasswordHashing();
   const provisioned = await provision(options.database, {
     log,
@@ -118,11 +122,15 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     listen: () =>
       listen(
         { address: provisioned.owner.direct, applicationName: sessionName(instance, 'listen') },
-        [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL],
+        [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL, ...Object.keys(heard)],
         {
-          onNotification: (channel) =>
-            channel === SIGNING_KEYS_CHANNEL ? keysReload.ask() : served.schemaChanged(),
+          onNotification: (channel) => {
+            if (channel === SCHEMA_CHANNEL) served.schemaChanged();
+            else if (channel === SIGNING_KEYS_CHANNEL) keysReload.ask();
+            else heard[channel]?.();
+          },
           onReconnect: () => {
+            for (const ask of Object.values(heard)) ask();
             served.schemaChanged();
             keysReload.ask();
           },
@@ -249,6 +257,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   return {
     url: listenUrl(app, options.host),
     snapshot: () => served.snapshot,
+    degraded,
     async reload(next) {
       await served.follow(next);
       const keys = keysForRestart(config, next).filter(

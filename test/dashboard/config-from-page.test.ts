@@ -209,7 +209,10 @@ test('with a second instance on the same database no file is changed', { timeout
       const refused = await call(method, path, body);
       expect([refused.status, await refused.json()]).toEqual([
         409,
-        expect.objectContaining({ code: 'several_instances' }),
+        expect.objectContaining({
+          code: 'not_alone',
+          message: expect.stringMatching(/[0-9a-f]{8} would not see the change/),
+        }),
       ]);
     }
     expect(readFileSync(project.config, 'utf8')).toBe(text);

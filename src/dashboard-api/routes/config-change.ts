@@ -6,18 +6,17 @@ import type { Config } from '../../config/config.ts';
 import type { Source } from '../../config/read/source.ts';
 import { editConfigText, type ConfigEdit } from '../../config/edit/edit.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
-import type { Variables } from '../../config/read/interpolate.ts';
 import { loadConfig, type LoadOptions } from '../../config/load.ts';
 import { renderPath, type Mistake } from '../../config/mistakes/mistake.ts';
 import { keysForRestart } from '../../config/restart-keys.ts';
 import { diffLines } from '../../lib/line-diff.ts';
-import { secretMask } from '../../lib/secret-mask.ts';
 import { SerialQueue } from '../../lib/serial-queue.ts';
-import { checkPending, planMigration } from '../../migrate/commands/plan.ts';
+import { checkPending, planMigration, type PendingCheck } from '../../migrate/commands/plan.ts';
 import type { MigrateOptions } from '../../migrate/migrate.ts';
 import type { MigrationProblem } from '../../migrate/problem.ts';
 import { describeSuperseded, remedyFor, type Superseded } from '../../migrate/state/superseded.ts';
 import { Problem } from '../../problem/problem.ts';
+import { valueMask } from '../../shared-config/shared-source.ts';
 import {
   isWritable,
   notEditable,
@@ -38,6 +37,7 @@ import type {
 import type { DashboardContext } from '../dashboard-context.ts';
 import { assertSingleInstance, countInstances, loadWrittenFile } from '../local-files.ts';
 import { fileChanged } from '../problem.ts';
+import { readSharedFile, sharedFileChanged, type SharedFile } from '../shared-file.ts';
 import { reloadPolicy } from '../reload-policy.ts';
 import { readJson } from '../request.ts';
 import type { DashboardRoutes, Handler } from './route.ts';
@@ -79,9 +79,9 @@ export const configRoutes: DashboardRoutes = (context) => {
 };
 
 async function showFile(context: DashboardContext): Promise<ConfigFile> {
-  const { source, version } = await readConfigFile(context.snapshot().config.source);
+  const { source, version } = await readFile(context);
   const instances = await countInstances(context);
-  const editable = instances === 1 && (await isWritable(source));
+  const editable = context.following?.shared !== undefined || (instances === 1 && (await isWritable(source)));
   return { name: source.name, text: source.text, version, editable, instances };
 }
 
@@ -91,7 +91,7 @@ async function planChange(
   reply: FastifyReply,
 ): Promise<ConfigPlan | FastifyReply> {
   const change = await readJson(request, CHANGE);
-  const { source } = await readVersion(context, change.version);
+  const { source } = await readVersion(context, change);
   const checked = checkChange(context, source, change);
   if (!checked.ok) return sendRefusal(reply, checked.refusal);
   const { text, warnings } = checked;
@@ -108,23 +108,55 @@ async function applyChange(
   change: Change,
   reply: FastifyReply,
 ): Promise<ConfigApplied | FastifyReply> {
-  const former = await readVersion(context, change.version);
+  const former = await readVersion(context, change);
   const { source } = former;
-  if (pathOf(source) === undefined) throw notEditable(source.name);
-  await assertSingleInstance(context);
+  const shared = context.following?.shared;
+  if (shared === undefined) {
+    if (pathOf(source) === undefined) throw notEditable(source.name);
+    await assertSingleInstance(context);
+  }
   const checked = checkChange(context, source, change);
   if (!checked.ok) return sendRefusal(reply, checked.refusal);
   const { problems } = await planOf(context, checked);
   if (problems.length > 0) return sendRefusal(reply, planRefused(problems));
+  if (shared) return await saveShared(context, shared, former, checked, reply);
   const version = await replaceConfigFile(source, checked.text, former.version);
   context.log.info({ file: source.name }, 'the dashboard changed the configuration');
   return { version, text: checked.text, pending: await loadChange(context, checked.config) };
 }
 
-async function readVersion(context: DashboardContext, version: string): Promise<ReadFile> {
-  const former = await readConfigFile(context.snapshot().config.source);
-  if (former.version !== version) throw fileChanged(former.source.name);
-  return former;
+/** For all instances at once. */
+async function saveShared(
+  context: DashboardContext,
+  shared: SharedFile,
+  { version: base }: ReadFile,
+  { text, config }: CheckedChange,
+  reply: FastifyReply,
+): Promise<ConfigApplied | FastifyReply> {
+  const saved = await shared.save(text, config, base, context.log).catch(async (error: unknown) => {
+    const current = await shared.read();
+    if (error instanceof Problem && error.code === 'config_conflict' && current)
+      throw sharedFileChanged(current, base, text);
+    throw error;
+  });
+  if (saved.problems.length > 0) return sendRefusal(reply, planRefused(saved.problems.map(toProblem)));
+  context.log.info({ config: saved.id }, 'the dashboard changed the configuration of all instances');
+  const pending = await checkPending(migrateOptions(context, config));
+  return { version: saved.id, text, pending: toPending(pending) };
+}
+
+function readFile(context: DashboardContext): Promise<ReadFile> {
+  const shared = context.following?.shared;
+  return shared ? readSharedFile(shared) : readConfigFile(context.snapshot().config.source);
+}
+
+async function readVersion(context: DashboardContext, change: Change): Promise<ReadFile> {
+  const former = await readFile(context);
+  if (former.version === change.version) return former;
+  const current = await context.following?.shared?.read();
+  if (!current) throw fileChanged(former.source.name);
+  const wanted = checkChange(context, former.source, change);
+  throw sharedFileChanged(current, change.version, wanted.ok ? wanted.text : current.text);
 }
 
 type CheckedChange = {
@@ -202,12 +234,6 @@ async function functionProblem(context: DashboardContext, config: Config): Promi
   }
 }
 
-/** Replaces values by the `${VAR}` references they came from: a plan is shown to people, and values may be secret. */
-function valueMask(text: string, variables: Variables): (shown: string) => string {
-  const names = Array.from(text.matchAll(/\$\{([A-Za-z_]\w*)/g), ([, name = '']) => name);
-  return secretMask(names.map((name) => [variables[name] ?? '', `\${${name}}`] as const));
-}
-
 function supersededProblem(superseded: Superseded): PlanProblem {
   const message = describeSuperseded(superseded);
   return { code: superseded.code, at: '', message, hint: remedyFor(superseded) };
@@ -218,7 +244,10 @@ async function loadChange(context: DashboardContext, config: Config): Promise<Pe
   const reload = context.following?.reload;
   if (!reload) return null;
   await loadWrittenFile(context, reload);
-  const pending = await checkPending(migrateOptions(context, config));
+  return toPending(await checkPending(migrateOptions(context, config)));
+}
+
+function toPending(pending: PendingCheck): Pending {
   return pending.kind === 'pending'
     ? { kind: 'pending', steps: [...pending.words], problems: pending.problems.map(toProblem) }
     : { kind: pending.kind };

@@ -1,5 +1,6 @@
 // Every step, in the order in which an empty database takes them.
 import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
+import { sharedConfig } from './config.ts';
 import { dashboardSessions } from './dashboard.ts';
 import { migrationState, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
@@ -16,4 +17,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   importedKeyRoles,
   referencedObjects,
   seeds,
+  sharedConfig,
 ];

@@ -1,0 +1,238 @@
+// `svc config`: the file that all instances share under `svc serve --config database`.
+import { hostname, userInfo } from 'node:os';
+import { writeFile } from 'node:fs/promises';
+import { Command } from 'commander';
+import type { Config } from '../../config/config.ts';
+import { readSource } from '../../config/read/source.ts';
+import { diffLines } from '../../lib/line-diff.ts';
+import { silentLog } from '../../log/log.ts';
+import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { Problem } from '../../problem/problem.ts';
+import { applyConfig, type ConfigOutcome } from '../../shared-config/apply-config.ts';
+import { readApplied, readRow, readRows, type ConfigRow } from '../../shared-config/config-rows.ts';
+import { describeStates, readStates } from '../../shared-config/instance-states.ts';
+import { assertShareable, sourceOf } from '../../shared-config/shared-source.ts';
+import { CommandFailure, EXIT, failure } from '../exit.ts';
+import { withOwner } from '../migrate/database.ts';
+import { refusal } from '../migrate/exit.ts';
+import { loadProject, type Project } from '../project.ts';
+import type { Terminal } from '../terminal.ts';
+
+type PushOptions = {
+  note?: string;
+  author?: string;
+  base?: string;
+  strict?: boolean;
+  allow?: string[];
+};
+
+export function configCommand(terminal: Terminal): Command {
+  const config = new Command('config').description(
+    'the configuration that instances share in the database (svc serve --config database)',
+  );
+  pushOptions(config.command('push'))
+    .argument('[file]', 'the configuration file')
+    .description('check a file, apply it to the database and have every instance serve it')
+    .action((file: string | undefined, options: PushOptions) => push(file, options, terminal));
+  config
+    .command('pull')
+    .argument('[file]', 'where to write it; - prints it', 'svc.yaml')
+    .option('--id <id>', 'another one than the applied')
+    .description('write the applied configuration to a file')
+    .action((file: string, { id }: { id?: string }) => pull(file, id, terminal));
+  config
+    .command('diff')
+    .argument('[file]', 'the configuration file')
+    .description('what a push of the file would change in the applied configuration')
+    .action((file: string | undefined) => diff(file, terminal));
+  config
+    .command('history')
+    .option('--limit <n>', 'how many', Number, 20)
+    .description('configurations, the newest first')
+    .action(({ limit }: { limit: number }) => history(limit, terminal));
+  pushOptions(config.command('rollback'))
+    .argument('<id>', 'of svc config history')
+    .description('apply an earlier configuration again')
+    .action((id: string, options: PushOptions) => rollback(id, options, terminal));
+  config
+    .command('status')
+    .description('which instance serves what, and why not the applied one')
+    .action(() => status(terminal));
+  return config;
+}
+
+function pushOptions(command: Command): Command {
+  return command
+    .option('--note <text>', 'for the history')
+    .option('--author <name>', 'for the history')
+    .option('--base <id>', 'refuse unless this one is still the applied one')
+    .option('--strict', 'refuse an open table (no rls key)')
+    .option('--allow <hazard...>', 'accept a hazard: authz_open=<name>, data_loss=<name>, rewrite=<name>');
+}
+
+async function push(file: string | undefined, options: PushOptions, terminal: Terminal): Promise<void> {
+  // Without its directory: nothing in a shared file is relative to one.
+  const source = { ...(await readSource(file, process.cwd())), directory: undefined };
+  const project = await checked({ source, strict: options.strict }, terminal);
+  await withRows(project.env, async (owner) => {
+    await submit(owner, project, options, terminal);
+  });
+}
+
+async function rollback(id: string, options: PushOptions, terminal: Terminal): Promise<void> {
+  await withRows(process.env, async (owner) => {
+    const row = await requireRow(owner, id);
+    const project = await checked({ source: sourceOf(row), strict: options.strict }, terminal);
+    await submit(owner, project, { note: `back to ${id}`, ...options }, terminal);
+  });
+}
+
+async function checked(
+  options: Pick<Parameters<typeof loadProject>[0], 'source' | 'strict'>,
+  terminal: Terminal,
+): Promise<Project> {
+  const project = await loadProject(
+    { ...options, mode: 'production', mistakesExit: EXIT.problem, unsetVariables: 'warn' },
+    terminal,
+  );
+  // The instances know the values of the others; what shapes the database must have one value for all of them.
+  const shaping = project.unset.filter(({ path }) => SHAPES_THE_DATABASE.has(String(path[0])));
+  if (shaping.length > 0)
+    throw failure(
+      EXIT.problem,
+      `The schema depends on variables that are not set here: ${shaping.map(({ path }) => path.join('.')).join(', ')}`,
+      'Set them for this command to what the instances have.',
+    );
+  try {
+    assertShareable(project.config);
+  } catch (error) {
+    if (error instanceof Problem) throw failure(EXIT.problem, error.message, error.hint);
+    throw error;
+  }
+  return project;
+}
+
+const SHAPES_THE_DATABASE: ReadonlySet<string> = new Set([
+  'tables',
+  'rpc',
+  'storage',
+  'expose',
+  'migrations',
+]);
+
+async function submit(
+  owner: OwnerDatabase,
+  { config }: { readonly config: Config },
+  options: PushOptions,
+  terminal: Terminal,
+): Promise<void> {
+  const { note, author = whoAmI(), base, allow } = options;
+  if (base !== undefined) assertId(base);
+  const outcome = await applyConfig({ text: config.source.text, author, note, base }, config, {
+    owner,
+    instance: 'svc config',
+    log: silentLog,
+    policy: allow && { allow },
+  }).catch((error: unknown) => {
+    if (error instanceof Problem && error.code === 'config_conflict')
+      throw new CommandFailure(EXIT.problem, conflictText(error));
+    throw error;
+  });
+  await report(outcome, terminal);
+}
+
+async function report(outcome: ConfigOutcome, terminal: Terminal): Promise<void> {
+  if (outcome.kind === 'same')
+    return terminal.print(`nothing to do: ${outcome.row.id} is this very file, and is applied`);
+  if (outcome.kind === 'refused') throw refusal(outcome.problems);
+  const { row, migration, problems } = outcome;
+  const steps = migration.kind === 'applied' ? migration.plan.steps.length : 0;
+  terminal.print(
+    `${terminal.style('green', '✓')} ${row.id} is applied: ${steps} ${steps === 1 ? 'change' : 'changes'} in the database; the instances take it now (svc config status)`,
+  );
+  const late = migration.kind === 'applied' ? await migration.background : problems;
+  if (late.length > 0) throw refusal(late, true);
+}
+
+function conflictText({ message, details, hint }: Problem): string {
+  return `error: ${message}\n${details ?? ''}\n  → ${hint ?? ''}`;
+}
+
+async function pull(file: string, id: string | undefined, terminal: Terminal): Promise<void> {
+  await withRows(process.env, async (owner) => {
+    const row = id === undefined ? await requireApplied(owner) : await requireRow(owner, id);
+    if (file === '-') return terminal.print(row.text.replace(/\n$/, ''));
+    await writeFile(file, row.text);
+    terminal.print(`${terminal.style('green', '✓')} ${file} is ${row.id} (${row.author})`);
+  });
+}
+
+async function diff(file: string | undefined, terminal: Terminal): Promise<void> {
+  const { text } = await readSource(file, process.cwd());
+  await withRows(process.env, async (owner) => {
+    const row = await requireApplied(owner);
+    const lines = diffLines(row.text, text);
+    if (lines.length === 0) return terminal.print(`no difference from ${row.id}`);
+    for (const { sign, text: line } of lines) {
+      const shown = `${sign} ${line}`;
+      terminal.print(sign === ' ' ? shown : terminal.style(sign === '+' ? 'green' : 'red', shown));
+    }
+  });
+}
+
+async function history(limit: number, terminal: Terminal): Promise<void> {
+  await withRows(process.env, async (owner) => {
+    for (const { id, state, createdAt, author, hash, note, reason } of await readRows(owner, limit)) {
+      const when = createdAt.toISOString().slice(0, 16).replace('T', ' ');
+      const more = [note, reason?.split('\n')[0]].filter((one) => one !== null && one !== undefined);
+      terminal.print([id.padStart(4), state.padEnd(8), when, hash.slice(0, 8), author, ...more].join('  '));
+    }
+  });
+}
+
+async function status(terminal: Terminal): Promise<void> {
+  await withRows(process.env, async (owner) => {
+    const row = await requireApplied(owner);
+    const states = await readStates(owner);
+    if (states.length === 0) return terminal.print(`${row.id} is applied; no instance is running`);
+    for (const line of describeStates(states, row.id)) terminal.print(line);
+  });
+}
+
+async function requireApplied(owner: OwnerDatabase): Promise<ConfigRow> {
+  const row = await readApplied(owner);
+  if (row) return row;
+  throw failure(
+    EXIT.problem,
+    'No configuration has been applied in this database',
+    'svc config push svc.yaml',
+  );
+}
+
+async function requireRow(owner: OwnerDatabase, id: string): Promise<ConfigRow> {
+  assertId(id);
+  const row = await readRow(owner, id);
+  if (row) return row;
+  throw failure(EXIT.problem, `There is no configuration ${id}`, 'svc config history lists them.');
+}
+
+function assertId(id: string): void {
+  if (!/^\d{1,15}$/.test(id))
+    throw failure(EXIT.misuse, `${JSON.stringify(id)} is no id`, 'svc config history lists them.');
+}
+
+function withRows<T>(
+  env: Readonly<Record<string, string | undefined>>,
+  work: (owner: OwnerDatabase) => Promise<T>,
+): Promise<T> {
+  return withOwner(env, process.cwd(), { applicationName: 'svc-config', max: 3 }, work);
+}
+
+function whoAmI(): string {
+  try {
+    return `${userInfo().username}@${hostname()}`;
+  } catch {
+    // A container without an entry for its user.
+    return hostname();
+  }
+}

@@ -1,0 +1,194 @@
+// `svc serve --config database`: the file is the applied row, and this process follows it.
+import { readModeVariables } from '../../config/read/env-file.ts';
+import type { Config } from '../../config/config.ts';
+import type { Log } from '../../log/log.ts';
+import { silentLog } from '../../log/log.ts';
+import { SERVE_POLICY } from '../../migrate/apply/policy.ts';
+import { finishBackground } from '../../migrate/commands/finish-background.ts';
+import type { MigrationProblem } from '../../migrate/problem.ts';
+import type { DatabaseAddresses } from '../../postgres/address/database-addresses.ts';
+import { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { Problem } from '../../problem/problem.ts';
+import { provision } from '../../provision/provision.ts';
+import { applyConfig } from '../../shared-config/apply-config.ts';
+import { readApplied, type ConfigRow } from '../../shared-config/config-rows.ts';
+import { ConfigWatch } from '../../shared-config/config-watch.ts';
+import { assertShareable, loadRow, sourceOf, valueMask } from '../../shared-config/shared-source.ts';
+import type { Environment } from '../environment.ts';
+import { CommandFailure, EXIT, failure } from '../exit.ts';
+import { loadProject, type Project } from '../project.ts';
+import type { Terminal } from '../terminal.ts';
+
+/** `--config database`. A file of that name is `./database`. */
+export const IN_DATABASE = 'database';
+
+export type RowsOptions = {
+  readonly database: DatabaseAddresses;
+  readonly waitMs: number;
+  readonly signal: AbortSignal;
+  /** File for the first row, if there is none. */
+  readonly seed: string | undefined;
+  readonly strict: boolean | undefined;
+  readonly instance: string;
+};
+
+/** The rows as one process sees them, from its start on. */
+export class FollowedRows {
+  readonly #options: RowsOptions;
+  readonly #owner: OwnerDatabase;
+  #row: ConfigRow;
+  #watch: ConfigWatch | undefined;
+  /** Long steps of saves made here. */
+  readonly #ended = new AbortController();
+
+  private constructor(options: RowsOptions, owner: OwnerDatabase, row: ConfigRow) {
+    this.#options = options;
+    this.#owner = owner;
+    this.#row = row;
+  }
+
+  /** Prepares the database and finds the row to serve; ends the command where there is none. */
+  static async open(options: RowsOptions, terminal: Terminal): Promise<FollowedRows> {
+    const { database, waitMs, signal } = options;
+    const { owner: role } = await provision(database, { waitMs, signal });
+    const owner = new OwnerDatabase({
+      address: role.direct,
+      applicationName: 'svc-config',
+      max: 3,
+      idleTimeoutMs: 5_000,
+    });
+    try {
+      const row = (await readApplied(owner)) ?? (await seed(owner, options, terminal));
+      if (row) return new FollowedRows(options, owner, row);
+      throw failure(
+        EXIT.badConfiguration,
+        'No configuration has been applied in this database',
+        'Push one first: svc config push svc.yaml. Or start with --seed svc.yaml, which is used only while there is none.',
+      );
+    } catch (error) {
+      await owner.close();
+      throw error;
+    }
+  }
+
+  get row(): ConfigRow {
+    return this.#watch?.served ?? this.#row;
+  }
+
+  project(terminal: Terminal): Promise<Project> {
+    const { strict } = this.#options;
+    return loadProject({ mode: 'production', strict, source: sourceOf(this.#row) }, terminal);
+  }
+
+  /** The number of the row that is about to be served, for the order of deployments. */
+  get sequence(): number {
+    return this.#row.sequence;
+  }
+
+  /** Follows the rows from now on; `reload` is that of a SIGHUP. */
+  follow(reload: (config: Config) => Promise<void>, log: Log, onState: (reason?: string) => void): void {
+    const { strict, instance } = this.#options;
+    this.#watch = new ConfigWatch({
+      owner: this.#owner,
+      instance,
+      served: this.#row,
+      load: (row) => loadRow(row, { variables: this.variables(), strict }),
+      take: async (config, row) => {
+        const former = this.#row;
+        this.#row = row;
+        try {
+          await reload(config);
+        } catch (error) {
+          this.#row = former;
+          throw error;
+        }
+      },
+      explain: (error) => this.#explain(error),
+      onState,
+      log,
+    });
+    this.#watch.start();
+  }
+
+  /** Somebody may have applied another row. */
+  ask(): void {
+    this.#watch?.ask();
+  }
+
+  async takeNewest(): Promise<void> {
+    await this.#watch?.follow();
+  }
+
+  variables(): Environment {
+    return readModeVariables(undefined, 'production', process.env);
+  }
+
+  /** A save in the dashboard. Throws `config_conflict` when another row than `base` is applied. */
+  async save(
+    text: string,
+    config: Config,
+    base: string,
+    log: Log,
+  ): Promise<{ readonly id: string; readonly problems: readonly MigrationProblem[] }> {
+    assertShareable(config);
+    const { instance } = this.#options;
+    const migration = { owner: this.#owner, instance, log, policy: SERVE_POLICY, signal: this.#ended.signal };
+    const outcome = await applyConfig({ text, author: 'dashboard', base }, config, migration);
+    if (outcome.kind === 'refused') return { id: base, problems: outcome.problems };
+    if (outcome.kind === 'applied') {
+      void finishBackground(outcome.migration, { ...migration, config });
+      await this.takeNewest();
+    }
+    return { id: outcome.row.id, problems: [] };
+  }
+
+  read(): Promise<ConfigRow | undefined> {
+    return readApplied(this.#owner);
+  }
+
+  async close(): Promise<void> {
+    this.#ended.abort();
+    await this.#watch?.close();
+    await this.#owner.close();
+  }
+
+  #explain(error: unknown): string {
+    const text =
+      error instanceof CommandFailure
+        ? error.report
+        : error instanceof Problem
+          ? [error.message, error.details ?? ''].join(' ')
+          : error instanceof Error
+            ? error.message
+            : String(error);
+    return valueMask(this.#row.text, this.variables())(text.replace(/\s+/g, ' ').trim()).slice(0, 1_000);
+  }
+}
+
+/** Several instances may start with the same seed: the first one counts. */
+async function seed(
+  owner: OwnerDatabase,
+  { seed: file, strict, instance }: RowsOptions,
+  terminal: Terminal,
+): Promise<ConfigRow | undefined> {
+  if (file === undefined) return undefined;
+  const { config } = await loadProject({ config: file, strict, mode: 'production' }, terminal);
+  assertShareable(config);
+  const proposal = { text: config.source.text, author: 'seed', note: 'the first one', base: null };
+  try {
+    const outcome = await applyConfig(proposal, config, {
+      owner,
+      instance,
+      log: silentLog,
+      policy: SERVE_POLICY,
+    });
+    if (outcome.kind !== 'refused') return outcome.row;
+    throw failure(
+      EXIT.problem,
+      `The database cannot follow ${file}: ${outcome.problems.map(({ message }) => message).join('; ')}`,
+    );
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'config_conflict') return await readApplied(owner);
+    throw error;
+  }
+}
