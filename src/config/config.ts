@@ -66,7 +66,10 @@ export type EmailTemplate = Declared<Omit<RawTemplate, 'body_file'> & { name: st
 /** The name is that of a built-in provider, for example `google`, or any other with an `issuer`. */
 export type OAuthProvider = Declared<RawOAuthProvider & { name: string }>;
 
-export type Table = Declared<Omit<RawTable, 'fields' | 'indexes' | 'rls'> & { name: string }> & {
+export type Table = Declared<
+  Omit<RawTable, 'fields' | 'indexes' | 'rls' | 'onNewUser'> & { name: string }
+> & {
+  readonly onNewUser: Declared<NonNullable<RawTable['onNewUser']>> | undefined;
   readonly fields: readonly Field[];
   /** Names of the `primary_key` fields, in order. */
   readonly primaryKey: readonly string[];

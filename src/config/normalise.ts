@@ -113,6 +113,7 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
     name,
     fields: fields.map((field, index) => toField(tree, field, [...path, 'fields', index], at)),
     primaryKey: fields.filter((field) => field.primaryKey).map((field) => field.name),
+    onNewUser: table.onNewUser && { ...table.onNewUser, position: at([...path, 'on_new_user']) },
     indexes: indexes.map((index, number) => ({ ...index, position: at([...path, 'indexes', number]) })),
     rls: rls === undefined ? 'absent' : rls === false ? 'off' : toPolicies(rls, [...path, 'rls'], at),
     position: at(path),

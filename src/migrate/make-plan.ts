@@ -47,6 +47,7 @@ import { type Scope, scopeOf } from './normalise/scope.ts';
 import type { LockSettings } from './locks.ts';
 import type { PlanSettings, TableFacts } from './plan/step-list.ts';
 import type { Step } from './plan/step.ts';
+import { noteUsersWithoutRow } from './checks/new-users.ts';
 import { missingRoles } from './checks/policy-roles.ts';
 import { textFaults } from './checks/text-faults.ts';
 
@@ -249,7 +250,7 @@ async function assess(
     },
     removed,
     problems: [...tried.problems, ...rows.problems.filter((one) => !accepted.has(one))],
-    notes: rows.notes,
+    notes: [...rows.notes, ...(await noteUsersWithoutRow(session, changes))],
     inTheWay: [
       ...(await renamed(() => foreignDependants(session, changes, isOnline))),
       ...strangersInTheWay(holding, changes),

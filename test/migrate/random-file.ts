@@ -706,13 +706,14 @@ export function toYaml(file: RandomFile): string {
       ...(table.renamedFrom ? { renamed_from: table.renamedFrom } : {}),
       fields: table.columns.map((column) => {
         const { id, type, primaryKey, renamedFrom, reference, check, using, fixed, ...rest } = column;
-        void id;
+        const followsUpdates = type.startsWith('timestamp') && !primaryKey && id % 2 === 0;
         void fixed;
         const target = file.tables.find((one) => one.id === reference?.table);
         return {
           ...rest,
           ...(type === '' ? {} : { type }),
           ...(primaryKey ? { primary_key: true } : {}),
+          ...(followsUpdates ? { on_update: 'now()' } : {}),
           ...(renamedFrom ? { renamed_from: renamedFrom } : {}),
           ...(check ? { check: text(check) } : {}),
           ...(using ? { using: text(using) } : {}),

@@ -13,7 +13,14 @@ import type {
   Expression,
 } from '../../src/migrate/schema/desired.ts';
 import { referenceTriggerLabels, storagePolicyLabel } from '../../src/migrate/schema/label.ts';
-import type { Live, LiveFunction, LivePolicy, LiveTable } from '../../src/migrate/schema/live-schema.ts';
+import { callOf, type RowTrigger } from '../../src/migrate/schema/row-triggers.ts';
+import type {
+  Live,
+  LiveFunction,
+  LivePolicy,
+  LiveTable,
+  LiveTrigger,
+} from '../../src/migrate/schema/live-schema.ts';
 import type { Ownership } from '../../src/migrate/schema/managed.ts';
 import { keyOf } from '../../src/migrate/schema/model.ts';
 import { toDesired } from '../../src/migrate/schema/to-desired.ts';
@@ -38,6 +45,7 @@ export function declared(yaml: string): Desired {
       using: normalised(policy.using),
       check: normalised(policy.check),
     })),
+    newUsers: desired.newUsers,
   };
 }
 
@@ -73,6 +81,7 @@ export function databaseOf(desired: Desired, rows = 0): Live {
       numbers.set(kind, number);
       return policyOf(policy, storagePolicyLabel(policy.bucket, number, policy.command));
     }),
+    newUsers: desired.newUsers.map(triggerOf),
     serverVersion: 180_000,
   };
 }
@@ -138,15 +147,23 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
         keys: null,
       })),
     policies: labelled(table, [], table.policies).map(({ policy, label }) => policyOf(policy, label)),
-    triggers: table.references.flatMap((reference) => {
-      const labels = referenceTriggerLabels(reference.column);
-      const definition = `… execute function ${trackCall(table, reference)}`;
-      return [
-        { label: labels.row, definition, enabled: true },
-        { label: labels.truncate, definition: '', enabled: true },
-      ];
-    }),
+    triggers: [
+      ...(table.onUpdate ? [triggerOf(table.onUpdate)] : []),
+      ...table.references.flatMap((reference) => {
+        const labels = referenceTriggerLabels(reference.column);
+        const definition = `… execute function ${trackCall(table, reference)}`;
+        return [
+          { label: labels.row, definition, enabled: true, body: '', comment: null },
+          { label: labels.truncate, definition: '', enabled: true, body: '', comment: null },
+        ];
+      }),
+    ],
   };
+}
+
+function triggerOf(trigger: RowTrigger): LiveTrigger {
+  const { label, body, comment } = trigger;
+  return { label, definition: `… ${callOf(trigger)}`, enabled: true, body, comment };
 }
 
 function policyOf({ command, roles, permissive, using, check }: DesiredPolicy, label: string): LivePolicy {

@@ -236,10 +236,12 @@ function configOf(catalog: Catalog, options: RestWorldOptions): Config {
           renamedFrom: undefined,
           backfill: undefined,
           using: undefined,
+          onUpdate: undefined,
           position: POSITION,
         })),
       primaryKey: relation.primaryKey,
       indexes: [],
+      onNewUser: undefined,
       rls: 'absent',
       position: POSITION,
     }));

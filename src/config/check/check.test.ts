@@ -441,6 +441,52 @@ describe('one mistake, one message', () => {
       'Remove one of the two.',
     ],
     [
+      'a time for a column of another type',
+      table('      - { name: a, type: int, on_update: now() }'),
+      'tables.t.fields[0].on_update 6:42',
+      'conflict',
+      'now() is a time, and a holds int',
+      'Use a column of type timestamptz, or write { sql: … }.',
+    ],
+    [
+      'a row for new users with a column that is not there',
+      table('      - { name: a, type: int, unique: true }', '  on_new_user: { b: id }'),
+      'tables.t.on_new_user.b 4:20',
+      'unknown-reference',
+      'the table t has no column b',
+      'Its columns: a.',
+    ],
+    [
+      'a row for new users that lacks a required column',
+      table(
+        '      - { name: a, type: int, required: true }\n      - { name: b, type: uuid }',
+        '  on_new_user: { b: id }',
+      ),
+      'tables.t.on_new_user 4:5',
+      'missing-key',
+      'a of t must have a value, so nobody could sign up',
+      'Add a: …, or give the column a default.',
+    ],
+    [
+      'two ways to say a part of an index',
+      table('      - { name: a, type: int }', '  indexes: [{ columns: [{ column: a, expression: a + 1 }] }]'),
+      'tables.t.indexes[0].columns[0].expression 4:40',
+      'conflict',
+      'the entry is either a column or an expression',
+      'Remove one of the two.',
+    ],
+    [
+      'an order where there is none',
+      table(
+        '      - { name: a, type: int }',
+        '  indexes: [{ columns: [{ column: a, order: desc }], using: gin }]',
+      ),
+      'tables.t.indexes[0].columns[0].order 4:40',
+      'conflict',
+      'an index of kind gin has no order',
+      'Remove order.',
+    ],
+    [
       'a policy for the secret key',
       table(
         '      - { name: a, type: int }',

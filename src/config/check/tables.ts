@@ -9,6 +9,7 @@ import { checkIndexes } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, isReservedSchema } from './name.ts';
 import { checkPolicies } from './policies.ts';
+import { checkOnNewUser, checkOnUpdate } from './row-triggers.ts';
 import { familyOf, foreignType } from './type-family.ts';
 
 /** PostgreSQL has columns of these names in every table. */
@@ -29,6 +30,7 @@ export function checkTables(context: CheckContext): void {
     checkSchema(context, [...path, 'schema'], table.schema);
     checkFields(context, tables, path, table);
     checkIndexes(context, path, table, indexNames);
+    checkOnNewUser(context, path, table);
     if (table.rls === undefined) reportOpen(context, name);
     else if (Array.isArray(table.rls)) {
       const columns = new Map(table.fields.map(({ name: column, type }) => [column, type]));
@@ -138,6 +140,7 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
   const type = field.type ?? (field.foreignKey?.references === 'auth.users.id' ? 'uuid' : undefined);
   checkBounds(context, field, type, at);
   checkEnum(context, field, type, at);
+  checkOnUpdate(context, field, at);
   if (
     type !== undefined &&
     field.default !== undefined &&

@@ -95,6 +95,8 @@ tables:
       - { name: weight, type: integer, required: true, backfill: "0", using: weight::integer }
       - { name: created_at, type: timestamptz, required: true, default: now() }
       - { name: search, type: tsvector }
+      - { name: updated_at, type: timestamptz, default: now(), on_update: now() }
+      - { name: version, type: integer, default: 1, on_update: { sql: old.version + 1 } }
     indexes:
       - columns: [seller_id]
       - columns: [sku, state]
@@ -133,7 +135,16 @@ tables:
   opening_hours:
     rls: false                 # open on purpose
     fields:
-      - { name: day, type: date, primary_key: true }`,
+      - { name: day, type: date, primary_key: true }
+  profiles:
+    on_new_user:
+      when: not is_anonymous
+      set: { id: id, name: "coalesce(raw_user_meta_data ->> 'name', 'New')" }
+    rls:
+      - { operations: [select, update], to: authenticated, using: id = auth.uid() }
+    fields:
+      - { name: id, primary_key: true, foreign_key: { references: auth.users.id, on_delete: cascade } }
+      - { name: name, type: text, required: true }`,
   storage: `
 storage:
   photos:

@@ -105,9 +105,22 @@ const field = z
       'SQL value for existing rows, used once when the column becomes required',
     ).optional(),
     using: sqlExpression('SQL expression that converts existing values when the type changes').optional(),
+    on_update: z
+      .union([
+        z.enum(['now()', 'current_date']),
+        z.strictObject({ sql: sqlExpression('Any SQL expression over `old` and `new`') }),
+      ])
+      .meta({
+        description:
+          'What each update that changes the row gives the column: `now()`, `current_date`, or `{ sql: <expression> }`',
+        examples: ['now()', { sql: 'old.version + 1' }],
+      })
+      .transform((value) => (typeof value === 'string' ? value : value.sql))
+      .optional(),
   })
-  .transform(({ primary_key, foreign_key, on_delete, renamed_from, ...same }) => ({
+  .transform(({ primary_key, foreign_key, on_delete, renamed_from, on_update, ...same }) => ({
     ...same,
+    onUpdate: on_update,
     primaryKey: primary_key,
     foreignKey: foreign_key,
     onDelete: on_delete,
@@ -163,6 +176,11 @@ const index = z
   })
   .transform(({ nulls_not_distinct: nullsNotDistinct, ...same }) => ({ ...same, nullsNotDistinct }));
 
+const newUserValues = z
+  .record(z.string(), sqlExpression('SQL expression over the new user'))
+  .refine((values) => Object.keys(values).length > 0, 'must name at least one column')
+  .meta({ description: 'SQL expressions by column' });
+
 const table = z
   .strictObject({
     schema: text('PostgreSQL schema').default('public').meta({ description: 'PostgreSQL schema' }),
@@ -178,10 +196,28 @@ const table = z
           'Row-level security policies. An empty list closes the table; `false` leaves it open on purpose; without the key it is open and warned about',
       })
       .optional(),
+    on_new_user: z
+      .union([
+        z.strictObject({
+          set: newUserValues,
+          when: sqlExpression('SQL condition on the user: nobody else gets a row').optional(),
+        }),
+        newUserValues.transform((set) => ({ set, when: undefined })),
+      ])
+      .meta({
+        description:
+          'A row for each new user: SQL expressions by column, which see `id`, `email`, `phone`, `raw_user_meta_data`, `raw_app_meta_data`, `is_anonymous` and `created_at` of the user; or `{ set, when }`',
+        examples: [{ id: 'id', name: "raw_user_meta_data ->> 'name'" }],
+      })
+      .optional(),
     renamed_from: text('Earlier name of the table; its data is kept').optional(),
     protect: flag('Never pruned and never rewritten, whatever is allowed elsewhere'),
   })
-  .transform(({ renamed_from: renamedFrom, ...same }) => ({ ...same, renamedFrom }));
+  .transform(({ renamed_from: renamedFrom, on_new_user: onNewUser, ...same }) => ({
+    ...same,
+    onNewUser,
+    renamedFrom,
+  }));
 
 const bucket = z
   .strictObject({

@@ -2,6 +2,7 @@
 import type { LocalSettings } from '../../postgres/owner-database.ts';
 import { raw } from '../../postgres/sql.ts';
 import type { LockSettings } from '../locks.ts';
+import { BACKFILL_SETTING } from '../schema/row-triggers.ts';
 import type { Step } from '../plan/step.ts';
 
 /** What is known of the commit, too. */
@@ -16,9 +17,14 @@ export type ExecuteSettings = LockSettings & {
 };
 
 /**
- * Names mean the same in every step, a time without a zone is in UTC wherever the server stands, and no statement waits
- * long for a lock: others would queue behind it.
+ * Names mean the same in every step, a time without a zone is in UTC wherever the server stands, a backfill is no update
+ * that anybody made, and no statement waits long for a lock: others would queue behind it.
  */
 export function localSettings({ lockTimeoutMs, searchPath }: ExecuteSettings): LocalSettings {
-  return { lock_timeout: lockTimeoutMs, search_path: raw(searchPath), timezone: 'UTC' };
+  return {
+    lock_timeout: lockTimeoutMs,
+    search_path: raw(searchPath),
+    timezone: 'UTC',
+    [BACKFILL_SETTING]: 'on',
+  };
 }

@@ -17,6 +17,7 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
       check(column.check, `${column.at}.check`);
       check(column.backfill, `${column.at}.backfill`);
       check(column.using, `${column.at}.using`);
+      check(column.onUpdate ?? null, `${column.at}.on_update`);
       if (column.default?.kind === 'sql') check(column.default.text, `${column.at}.default`);
       if (column.ref && !table.columns.some((one) => one.primaryKey)) {
         problems.push(
@@ -35,6 +36,11 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
         if (typeof part !== 'string' && part.expression !== undefined)
           check(part.expression, `${index.at}.columns[${n}].expression`);
       });
+    }
+    if (table.onNewUser) {
+      const { set, when, at } = table.onNewUser;
+      for (const [column, text] of Object.entries(set)) check(text, `${at}.${column}`);
+      check(when, `${at}.when`);
     }
     if (typeof table.rls === 'string') continue;
     for (const policy of table.rls) checkPolicy(policy, check);

@@ -13,6 +13,7 @@ import type {
 import { rolesOf } from '../diff/policy-match.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
 import { toIndex } from './pulled-index.ts';
+import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
 import { unwrapCallerHelpers } from '../schema/sql-text.ts';
 
 type Node = Record<string, unknown>;
@@ -100,6 +101,7 @@ function toTable(table: LiveTable, live: Live, notes: string[]): Node {
   return {
     ...(table.schema === 'public' ? {} : { schema: table.schema }),
     fields,
+    ...newUserKey(live.newUsers, `${table.schema}.${table.name}`),
     ...(indexes.length > 0 ? { indexes } : {}),
     ...(table.rowSecurity ? { rls } : {}),
   };
@@ -140,6 +142,7 @@ function toField(table: LiveTable, column: LiveColumn, live: Live, checks: Node,
     ...(column.notNull && !primary && !column.serial ? { required: true } : {}),
     ...(unique ? { unique: true } : {}),
     ...(column.default === null || column.generated ? {} : { default: toDefault(column) }),
+    ...onUpdateKey(table.triggers, column.name),
     ...checks,
     ...(reference
       ? {

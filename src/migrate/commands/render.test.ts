@@ -37,7 +37,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
     hints: [],
     notes: [],
     unmanaged: [],
-    desired: { tables: [], functions: [], storagePolicies: [] },
+    desired: { tables: [], functions: [], storagePolicies: [], newUsers: [] },
     scope: null,
     schemas: ['public'],
     searchPath: 'public, extensions',

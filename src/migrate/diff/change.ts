@@ -22,6 +22,7 @@ import type {
   LiveTable,
   LiveTrigger,
 } from '../schema/live-schema.ts';
+import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
 
 export type Change =
   | { readonly kind: 'create-schema' | 'grant-schema'; readonly schema: string }
@@ -87,6 +88,15 @@ export type Change =
   | DropRetiredChange
   | { readonly kind: 'grant-function'; readonly fn: DesiredFunction; readonly live: LiveFunction }
   | { readonly kind: 'drop-function'; readonly live: LiveFunction }
+  | (OnTable & { readonly kind: 'set-on-update'; readonly trigger: RowTrigger })
+  | (OnTable & { readonly kind: 'drop-on-update'; readonly trigger: LiveTrigger })
+  | {
+      readonly kind: 'set-new-user';
+      readonly trigger: NewUserTrigger;
+      /** No row was made for the users until now. */
+      readonly isNew: boolean;
+    }
+  | { readonly kind: 'drop-new-user'; readonly trigger: LiveTrigger }
   | {
       readonly kind: 'create-storage-policy';
       readonly policy: DesiredPolicy;

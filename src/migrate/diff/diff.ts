@@ -16,6 +16,7 @@ import {
 import { diffFunctions } from './functions.ts';
 import { diffPolicies, diffStoragePolicies, labelled } from './policies.ts';
 import { diffReferences } from './references.ts';
+import { diffNewUsers, diffOnUpdate } from './row-triggers.ts';
 import type { Claim, Rebuild, TableDiff, Unmanaged } from './table-diff.ts';
 
 export type Difference = {
@@ -71,6 +72,7 @@ export function diff(
   diffFunctions(desired.functions, live.functions, owned, rebuild, changes, unmanaged);
   const { storagePolicies } = desired;
   const storageClaims = diffStoragePolicies(storagePolicies, live.storagePolicies, owned, rebuild, changes);
+  diffNewUsers(desired.newUsers, live.newUsers, changes);
   return { changes, unmanaged, claims, storageClaims };
 }
 
@@ -114,6 +116,7 @@ function claimOfNew(table: DesiredTable): Claim {
 
 function newTable(table: DesiredTable): Change[] {
   const on = { table, live: null };
+  const { onUpdate } = table;
   return [
     { kind: 'create-table', table },
     ...table.keys.map((key): Change => ({ kind: 'add-key', ...on, key })),
@@ -131,6 +134,7 @@ function newTable(table: DesiredTable): Change[] {
     ...(table.rowSecurity ? [{ kind: 'enable-rls', ...on } as const] : []),
     { kind: 'grant-table', ...on },
     ...table.references.map((reference): Change => ({ kind: 'add-reference', ...on, reference })),
+    ...(onUpdate ? [{ kind: 'set-on-update', ...on, trigger: onUpdate } as const] : []),
   ];
 }
 
@@ -142,6 +146,7 @@ function diffTable(context: TableDiff): void {
   diffIndexes(context);
   diffPolicies(context);
   diffReferences(context);
+  diffOnUpdate(context);
   const { table, live, changes, claim } = context;
   if (table.rowSecurity && !live.rowSecurity) changes.push({ kind: 'enable-rls', table, live });
   if (!table.rowSecurity && live.rowSecurity) changes.push({ kind: 'disable-rls', table, live });

@@ -2,6 +2,7 @@
 import type { DesiredReference, DesiredTable } from '../schema/desired.ts';
 import { quoteLiteral } from '../../postgres/sql.ts';
 import { referenceTriggerLabels } from '../schema/label.ts';
+import { ON_UPDATE } from '../schema/row-triggers.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
 import type { TableDiff } from './table-diff.ts';
 
@@ -20,7 +21,8 @@ export function diffReferences({ table, live, key, unsettled, changes }: TableDi
     if (!isTracked || !truncate || again) changes.push({ kind: 'add-reference', table, live, reference });
   }
   for (const trigger of live.triggers) {
-    if (!expected.has(trigger.label)) changes.push({ kind: 'drop-reference', table, live, trigger });
+    if (trigger.label !== ON_UPDATE && !expected.has(trigger.label))
+      changes.push({ kind: 'drop-reference', table, live, trigger });
   }
 }
 

@@ -73,6 +73,7 @@ export async function normalise(
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
     storagePolicies: chosen.has(STORAGE_OBJECTS) ? declared.storagePolicies : [],
+    newUsers: declared.newUsers.filter((trigger) => chosen.has(keyOf(trigger.table))),
   };
   const isNothing = subset.tables.length + subset.functions.length + subset.storagePolicies.length === 0;
   const all = [...new Set([...schemas, ...schemasOf(declared)])];
@@ -93,6 +94,7 @@ export async function normalise(
       !chosen.has(STORAGE_OBJECTS) && isStorageNormalForms(storage)
         ? withPolicyNormalForms(declared.storagePolicies, storage.policies)
         : read.storagePolicies,
+    newUsers: declared.newUsers,
   };
 }
 

@@ -95,6 +95,8 @@ function textOf(table: TableModel): string {
       index.where,
       ...index.columns.map((part) => (typeof part === 'string' ? null : (part.expression ?? null))),
     ]),
+    ...table.columns.map((column) => column.onUpdate ?? null),
+    ...(table.onNewUser ? [...Object.values(table.onNewUser.set), table.onNewUser.when] : []),
     ...(typeof table.rls === 'string' ? [] : table.rls.flatMap(textsOfPolicy)),
   ]);
 }

@@ -20,6 +20,7 @@ import {
   withNormalForms,
   withPolicyNormalForms,
 } from './normal-forms.ts';
+import { NO_USER } from '../schema/row-triggers.ts';
 import { requalify } from './requalify.ts';
 import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
@@ -36,6 +37,7 @@ export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
     Pick<DesiredIndex, 'columns' | 'plain' | 'unique' | 'predicate' | 'model' | 'at'>
   >;
   readonly policies: ReadonlyArray<Policy<Piece> & { readonly at: string }>;
+  readonly onUpdate: DesiredTable['onUpdate'];
 };
 
 export type Shadow = Omit<Desired, 'tables'> & { readonly tables: readonly ShadowTable[] };
@@ -168,7 +170,47 @@ function buildStatements(shadow: Shadow, schemas: readonly string[], token: stri
     add('set local check_function_bodies = on', '');
     for (const fn of shadow.functions) add(createFunction(fn), `${fn.at}.body`);
   }
+  addRowTriggers(shadow, add);
   return statements;
+}
+
+/** Their expressions, as the triggers' functions will read them: never run, for there is no row. */
+function addRowTriggers(shadow: Shadow, add: Add): void {
+  for (const table of shadow.tables) {
+    const name = nameOf(table);
+    for (const { column, expression } of table.onUpdate?.values ?? []) {
+      const type = table.columns.find((one) => one.name === column)?.typeSql ?? '';
+      add(
+        `select (
+${expression.sql}
+)::${type} from ${name} as old, ${name} as new limit 0`,
+        expression,
+      );
+    }
+  }
+  if (shadow.newUsers.length === 0) return;
+  const path = "select set_config('search_path', current_setting('svc.path'), true)";
+  add(
+    "select set_config('svc.path', current_setting('search_path'), true), set_config('search_path', '', true)",
+    '',
+  );
+  for (const { table, values, when } of shadow.newUsers) {
+    for (const { column, expression } of values)
+      add(
+        `insert into ${nameOf(table)} (${quoteIdent(column)}) select (
+${expression.sql}
+) from ${NO_USER} where false`,
+        expression,
+      );
+    if (when !== null)
+      add(
+        `select from ${NO_USER} where false and (
+${when.sql}
+)`,
+        when,
+      );
+  }
+  add(path, '');
 }
 
 /** What the shadow does not build is in the schema that waits for it. */
@@ -349,6 +391,7 @@ export async function normaliseInShadow(
       return withNormalForms(table, readNormalForms(table, built, labels));
     }),
     functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
+    newUsers: desired.newUsers,
     storagePolicies: withPolicyNormalForms(
       desired.storagePolicies,
       readPolicyNormalForms(

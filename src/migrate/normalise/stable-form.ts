@@ -73,9 +73,11 @@ async function readAgain(
   schemas: readonly string[],
 ): Promise<ShadowResult | null> {
   try {
-    return await readThroughShadow(session, { tables, functions: desired.functions, storagePolicies: [] }, [
-      ...new Set([...schemas, ...schemasOf(desired)]),
-    ]);
+    return await readThroughShadow(
+      session,
+      { tables, functions: desired.functions, storagePolicies: [], newUsers: [] },
+      [...new Set([...schemas, ...schemasOf(desired)])],
+    );
   } catch (error) {
     // What cannot be read on its own stays a difference.
     if (error instanceof MigrationRefused) return null;
@@ -109,6 +111,7 @@ function respelled<Text>(
     checks: table.checks.map(({ label, expression }) => ({ label, expression: piece(expression) })),
     indexes: [],
     policies: [],
+    onUpdate: null,
     at: '',
   };
 }

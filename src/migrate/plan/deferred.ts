@@ -171,6 +171,17 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'recreate-function':
     case 'grant-function':
       return says(change.fn.head, change.fn.body) || namesRowType(change, names);
+    case 'set-on-update':
+      return change.trigger.values.some((one) => isOn(one.column) || says(one.expression));
+    case 'drop-on-update':
+    case 'drop-new-user':
+      return false;
+    case 'set-new-user':
+      return (
+        names.tables.has(keyOf(change.trigger.table)) ||
+        change.trigger.values.some((one) => says(one.expression)) ||
+        says(change.trigger.when)
+      );
     // A deferred policy may still call it.
     case 'drop-function':
       return true;

@@ -8,6 +8,7 @@ import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
 import { dropFormerFunctions, FUNCTIONS, inOrderOfCalls } from './functions.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './online-type-change.ts';
 import { REMOVALS } from './removal.ts';
+import { ROW_TRIGGERS } from './row-triggers.ts';
 import {
   BUILD_ROWS_PER_MS,
   columnsKey,
@@ -20,7 +21,14 @@ import {
 } from './step-list.ts';
 import type { Step } from './step.ts';
 
-const PLANNERS: Planners = { ...COLUMNS, ...CONSTRAINTS, ...ACCESS, ...FUNCTIONS, ...REMOVALS };
+const PLANNERS: Planners = {
+  ...COLUMNS,
+  ...CONSTRAINTS,
+  ...ACCESS,
+  ...FUNCTIONS,
+  ...ROW_TRIGGERS,
+  ...REMOVALS,
+};
 
 export function planSteps(
   changes: readonly Change[],

@@ -3,6 +3,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
+import { functionOf } from '../schema/row-triggers.ts';
 import { alterColumn, type ChangeOf, type Planners, type StepList } from './step-list.ts';
 
 export type Removal = ChangeOf<'retire-table' | 'retire-column'>;
@@ -29,7 +30,13 @@ function remove(steps: StepList, change: Removal): void {
 }
 
 function dropSql(change: Removal): string {
-  if (change.kind === 'retire-table') return `drop table ${nameOf(change.live)}`;
+  if (change.kind === 'retire-table') {
+    const functions = change.live.triggers.flatMap(({ definition }) => functionOf(definition) ?? []);
+    return [
+      `drop table ${nameOf(change.live)}`,
+      ...functions.map((fn) => `drop function if exists ${fn}()`),
+    ].join('; ');
+  }
   return `alter table ${nameOf(change.table)} drop column ${quoteIdent(change.liveColumn.name)}`;
 }
 

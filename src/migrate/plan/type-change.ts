@@ -1,6 +1,7 @@
 // What the catalog says about a column whose type is to change online: what would be lost with the old column, what the
 // new one must be given again, and how far an earlier run got.
 import type { Queryable } from '../../postgres/owner-database.ts';
+import { ON_UPDATE } from '../schema/row-triggers.ts';
 import { quoteIdent, quoteLiteral, sql } from '../../postgres/sql.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
 import { type Dropped, droppedBy } from '../diff/dropped.ts';
@@ -59,7 +60,7 @@ export async function readColumnFacts(
       select t.tgname, t.tgtype & 16 <> 0 and t.tgenabled = any (${mayQuiet ? ['A', 'R'] : ['A', 'O']}) as fires,
         t.tgtype & 3 = 3 and t.tgtype & 20 <> 0 and t.tgenabled in ('O', 'A') and t.tgname collate "C" > ${copyTrigger(shadow.column)} as late
       from pg_trigger t where t.tgrelid = ${live.oid}::oid and not t.tgisinternal
-        and t.tgname not like 'svc\\_ref\\_%' and t.tgname not like '~svc\\_n\\_%') t
+        and t.tgname <> ${ON_UPDATE} and t.tgname not like 'svc\\_ref\\_%' and t.tgname not like '~svc\\_n\\_%') t
     where fires or late order by 1`);
   const [table] = await session.query<{ inherits: boolean; replica: boolean }>(sql`
     select exists (select from pg_inherits i where c.oid in (i.inhrelid, i.inhparent)) as inherits,

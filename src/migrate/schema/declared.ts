@@ -34,6 +34,7 @@ export function locator(config: SchemaConfig): Locate {
   for (const table of config.tables) {
     const at = tablePath(table);
     places.set(at, table.position);
+    if (table.onNewUser) places.set(`${at}.on_new_user`, table.onNewUser.position);
     for (const field of table.fields) places.set(`${at}.fields.${field.name}`, field.position);
     table.indexes.forEach((index, n) => places.set(`${at}.indexes[${n}]`, index.position));
     if (typeof table.rls !== 'string') {
@@ -71,6 +72,15 @@ function toTable(table: Table): TableModel {
         : table.rls.map((policy, n) => toPolicy(policy, `${at}.rls[${n}]`)),
     columns: table.fields.map((field) => toColumn(field, `${at}.fields.${field.name}`)),
     indexes: table.indexes.map((index, n) => toIndex(index, `${at}.indexes[${n}]`)),
+    ...(table.onNewUser === undefined
+      ? {}
+      : {
+          onNewUser: {
+            set: table.onNewUser.set,
+            when: table.onNewUser.when ?? null,
+            at: `${at}.on_new_user`,
+          },
+        }),
     at,
   };
 }
@@ -93,6 +103,7 @@ function toColumn(field: Field, at: string): ColumnModel {
     renamedFrom: field.renamedFrom ?? null,
     backfill: field.backfill ?? null,
     using: field.using ?? null,
+    ...(field.onUpdate === undefined ? {} : { onUpdate: field.onUpdate }),
     at,
   };
 }

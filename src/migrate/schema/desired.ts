@@ -2,6 +2,7 @@
 // are empty until the server has read them (`normalise`).
 import type { CheckRole } from './label.ts';
 import { tableKey, type ColumnModel, type FunctionModel, type IndexModel, type TableModel } from './model.ts';
+import type { NewUserTrigger, RowTrigger } from './row-triggers.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
 export type Expression = {
@@ -16,6 +17,8 @@ export type Desired = {
   readonly tables: readonly DesiredTable[];
   readonly functions: readonly DesiredFunction[];
   readonly storagePolicies: readonly DesiredStoragePolicy[];
+  /** Of all tables, in scope or not. */
+  readonly newUsers: readonly NewUserTrigger[];
 };
 
 export type DesiredTable = {
@@ -29,6 +32,7 @@ export type DesiredTable = {
   readonly indexes: readonly DesiredIndex[];
   readonly policies: readonly DesiredPolicy[];
   readonly references: readonly DesiredReference[];
+  readonly onUpdate: RowTrigger | null;
   readonly rowSecurity: boolean;
   readonly at: string;
 };

@@ -46,6 +46,13 @@ export function storagePolicyLabel(bucket: string, number: number, command: stri
   return policyLabel(`${STORAGE_POLICY_PREFIX}${bucket}`, number, command);
 }
 
+/** All triggers on `auth.users` with this prefix are svc's. */
+export const NEW_USER_PREFIX = 'svc_new_user_';
+
+export function newUserLabel(table: string): string {
+  return fit('svc_new_user', table);
+}
+
 export function sequenceLabel(table: string, column: string): string {
   return fit(`${table}_${column}`, 'seq');
 }

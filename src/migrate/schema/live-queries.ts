@@ -9,6 +9,8 @@ import {
   type LiveTable,
   type LiveTrigger,
 } from './live-schema.ts';
+import { NEW_USER_PREFIX } from './label.ts';
+import { ON_UPDATE } from './row-triggers.ts';
 
 const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`);
@@ -121,11 +123,18 @@ export function policiesQuery(which: Sql): Sql {
   from policy p join spelled s on s.polroles = p.polroles order by p.polname`;
 }
 
+const TRIGGERS =
+  raw(`select t.tgrelid::text as relation, t.tgname as label, pg_get_triggerdef(t.oid) as definition,
+    t.tgenabled in ('O', 'A') as enabled, p.prosrc as body, obj_description(p.oid, 'pg_proc') as comment
+  from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid`);
+
 export function triggersQuery(which: Sql): Sql {
-  return sql`select t.tgrelid::text as relation, t.tgname as label, pg_get_triggerdef(t.oid) as definition, t.tgenabled in ('O', 'A') as enabled
-  from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
-  where ${which} and not t.tgisinternal and t.tgname like 'svc\\_ref%' order by t.tgname`;
+  return sql`${TRIGGERS} join pg_namespace n on n.oid = c.relnamespace
+  where ${which} and not t.tgisinternal and (t.tgname like 'svc\\_ref%' or t.tgname = ${ON_UPDATE}) order by t.tgname`;
 }
+
+export const NEW_USERS = sql`${TRIGGERS}
+  where t.tgrelid = to_regclass('auth.users') and not t.tgisinternal and starts_with(t.tgname, ${NEW_USER_PREFIX}) order by t.tgname`;
 
 export function functionsQuery(schemas: readonly string[]): Sql {
   return sql`select p.oid::text as oid, n.nspname as schema, p.proname as name, pg_get_function_arguments(p.oid) as arguments,

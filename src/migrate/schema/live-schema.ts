@@ -8,6 +8,8 @@ export type Live = {
   readonly schemas: ReadonlyMap<string, LiveSchema>;
   /** Policies of `storage.objects`, all of them; the engine touches only its own. */
   readonly storagePolicies: readonly LivePolicy[];
+  /** Triggers of svc on `auth.users`. */
+  readonly newUsers: readonly LiveTrigger[];
   readonly serverVersion: number;
 };
 
@@ -69,7 +71,14 @@ export type LiveIndex = Index<string> & {
 
 export type LivePolicy = Policy<string> & { readonly label: string };
 
-export type LiveTrigger = { readonly label: string; readonly definition: string; readonly enabled: boolean };
+export type LiveTrigger = {
+  readonly label: string;
+  readonly definition: string;
+  readonly enabled: boolean;
+  /** Of its function. */
+  readonly body: string;
+  readonly comment: string | null;
+};
 
 export type LiveFunction = Signature & {
   readonly oid: string;

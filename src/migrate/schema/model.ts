@@ -17,6 +17,8 @@ export type TableModel = {
   readonly rls: 'absent' | 'off' | readonly PolicyModel[];
   readonly columns: readonly ColumnModel[];
   readonly indexes: readonly IndexModel[];
+  /** What a new user's row here is made of. */
+  readonly onNewUser?: NewUserModel;
   /** Path in the file, for messages: `tables.todos`. */
   readonly at: string;
 };
@@ -40,6 +42,15 @@ export type ColumnModel = {
   readonly renamedFrom: string | null;
   readonly backfill: string | null;
   readonly using: string | null;
+  /** What each update of the row gives it. */
+  readonly onUpdate?: string;
+  readonly at: string;
+};
+
+export type NewUserModel = {
+  /** Expressions by column. */
+  readonly set: Readonly<Record<string, string>>;
+  readonly when: string | null;
   readonly at: string;
 };
 

@@ -19,6 +19,7 @@ import {
   functionsQuery,
   indexesQuery,
   namespacesQuery,
+  NEW_USERS,
   policiesQuery,
   relationsQuery,
   sequencesQuery,
@@ -90,6 +91,7 @@ export async function readLiveInside(
   const indexes = await session.query<IndexRow>(indexesQuery(which));
   const policies = await session.query<PolicyRow>(policiesQuery(which));
   const triggers = await session.query<TriggerRow>(triggersQuery(which));
+  const newUsers = await session.query<TriggerRow>(NEW_USERS);
   const functions = await session.query<LiveFunction>(functionsQuery(schemas));
   const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
 
@@ -113,6 +115,7 @@ export async function readLiveInside(
       namespaces.map((row) => [row.name, { name: row.name, usageGranted: row.granted === API_ROLES.length }]),
     ),
     storagePolicies: policies.filter((row) => row.storage),
+    newUsers,
     serverVersion: server?.version ?? 0,
   };
 }

@@ -223,6 +223,11 @@ export function wrapCallerHelpers(text: string): string {
   return result + text.slice(copied);
 }
 
+/** A call that needs no search path. */
+export function isConstantTime(text: string): boolean {
+  return /^\s*(?:now\(\)|current_date)\s*$/i.test(text);
+}
+
 /** The reverse, on the server's printed form, for text that a person will read. */
 export function unwrapCallerHelpers(text: string): string {
   return text.replace(/(?<!\b(?:FROM|JOIN|LATERAL) )\( ?SELECT (auth\.(\w+)\(\)) AS \2\)/g, '$1');

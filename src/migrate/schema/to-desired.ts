@@ -24,6 +24,7 @@ import {
 import { columnsOf, indexBodySql, isPlainIndex } from './index-sql.ts';
 import { keyOf, type ColumnModel, type IndexModel, type SchemaModel, type TableModel } from './model.ts';
 import { STORAGE_OBJECTS } from './policy-rings.ts';
+import { newUsersOf, onUpdateOf } from './row-triggers.ts';
 import { toPolicies, toStoragePolicies } from './policy-sql.ts';
 
 /**
@@ -45,6 +46,7 @@ export function toDesired(
         toStoragePolicies(bucket.name, policy, inRings.has(STORAGE_OBJECTS)),
       ),
     ),
+    newUsers: newUsersOf(model),
   };
 }
 
@@ -64,6 +66,7 @@ function toTable(table: TableModel, resolve: TypeResolver, inRing: boolean): Des
     references: table.columns.flatMap((column) =>
       column.ref ? [{ column: column.name, ...column.ref }] : [],
     ),
+    onUpdate: onUpdateOf(table),
     rowSecurity: typeof table.rls !== 'string',
     at: table.at,
   };

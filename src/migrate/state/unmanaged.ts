@@ -3,6 +3,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
+import { ON_UPDATE } from '../schema/row-triggers.ts';
 import { keyOf, type SchemaModel } from '../schema/model.ts';
 
 export type UnmanagedObject = {
@@ -43,7 +44,7 @@ export async function readUnmanagedObjects(
     union all
     select 'trigger', t.tgname || ' of ' || s.name || '.' || c.relname || case t.tgenabled when 'D' then ' (disabled)' else '' end, false
     from pg_trigger t join pg_class c on c.oid = t.tgrelid join schema s on s.oid = c.relnamespace
-    where not t.tgisinternal and t.tgparentid = 0 and t.tgname not like 'svc\\_ref%' and t.tgname not like '~svc\\_%'
+    where not t.tgisinternal and t.tgparentid = 0 and t.tgname <> ${ON_UPDATE} and t.tgname not like 'svc\\_ref%' and t.tgname not like '~svc\\_%'
       and s.name || '.' || c.relname = any (${tables})
     union all
     select 'rule', r.rulename || ' of ' || s.name || '.' || c.relname, false
