@@ -159,7 +159,10 @@ function addErrors(app: FastifyInstance, { log }: FeatureContext): void {
   app.setErrorHandler((error, request, reply) => {
     const problem = toStorageProblem(error);
     if (problem.status >= 500 && problem.cause !== undefined) {
-      log.error({ err: problem.cause, requestId: request.id }, 'storage fault');
+      log.error(
+        { err: problem.cause, requestId: request.id },
+        problem.status === 500 ? 'storage fault' : problem.message,
+      );
     }
     return answerProblem(request, reply, problem);
   });

@@ -93,7 +93,10 @@ export function answerTus(
     return answerProblem(request, reply, problem);
   }
   if (problem.status >= 500 && problem.cause !== undefined) {
-    log.error({ err: problem.cause, requestId: request.id }, 'storage fault');
+    log.error(
+      { err: problem.cause, requestId: request.id },
+      problem.status === 500 ? 'storage fault' : problem.message,
+    );
   }
   request.scope.errorCode = problem.code;
   return answerRefusal(
