@@ -7,7 +7,7 @@ export const EXIT = {
   problem: 1,
   /** The command line itself is wrong. */
   misuse: 2,
-  /** The database is not there. */
+  /** The database is not there, or takes no writes. */
   unavailable: 69,
   /** Our own fault. */
   fault: 70,
@@ -38,7 +38,7 @@ export function explain(error: unknown): CommandFailure {
   // A start that was stopped while it waited for its database: what was asked for.
   if (error instanceof Abort && error.reason === 'shutdown') return new CommandFailure(0, '');
   if (error instanceof Problem) {
-    const isAway = error.code === 'database_unreachable';
+    const isAway = error.code === 'database_unreachable' || error.code === 'database_read_only';
     return new CommandFailure(isAway ? EXIT.unavailable : EXIT.badConfiguration, renderProblem(error));
   }
   const database = databaseFailure(error);

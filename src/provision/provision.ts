@@ -33,9 +33,23 @@ const SAY_AFTER_MS = 1_000;
 /** The direct address names the administrator: a superuser, or a role with CREATEROLE, CREATEDB and BYPASSRLS. */
 export async function provision(
   addresses: DatabaseAddresses,
-  { log = silentLog, waitMs = 0, signal }: Partial<Patience> = {},
+  patience: Partial<Patience> = {},
 ): Promise<Provisioned> {
-  const address = addresses.direct;
+  const { direct } = addresses;
+  try {
+    return await provisionAt(direct, addresses, patience);
+  } catch (error) {
+    // A primary that is read-only will do where nothing is to be prepared. Here something is: it is waited for.
+    if (!isDatabaseError(error, 'read_only_sql_transaction') || direct.attrs !== 'primary') throw error;
+    return await provisionAt(direct.wanting('read-write'), addresses, patience);
+  }
+}
+
+async function provisionAt(
+  address: DatabaseAddress,
+  addresses: DatabaseAddresses,
+  { log = silentLog, waitMs = 0, signal }: Partial<Patience>,
+): Promise<Provisioned> {
   const settings = { address, applicationName: 'svc-provision', link: new DatabaseLink() };
   const { client, state } = await reachDatabase(address, () => openSession(settings, { signal }), {
     log,
