@@ -1,10 +1,10 @@
 // A server that lets fewer connections be open than the pool would like to have.
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
-import { parseAddress } from '../address/parse-address.ts';
-import { CallerPool } from './caller-pool.ts';
+import { createDatabase, type TestDatabase } from '../../../../test/support/database.ts';
+import { provisionAt, type ProvisionedAt } from '../../../../test/support/provision.ts';
+import { parseAddress } from '../../address/parse-address.ts';
+import { CallerPool } from '../caller-pool.ts';
 
 const ALLOWED = 3;
 
