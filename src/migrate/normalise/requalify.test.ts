@@ -16,6 +16,8 @@ test.each([
   ["a = 'public.citext' -- public.citext", "a = 'public.citext' -- public.citext"],
   ['$$ public.citext $$', '$$ public.citext $$'],
   ['other.public.citext', 'other.public.citext'],
+  ['a OPERATOR(public.=) b', 'a OPERATOR("w0".=) b'],
+  ['public.*', 'public.*'],
   ['public', 'public'],
   ["public.f('", "public.f('"],
 ])('%s', (text, expected) => {

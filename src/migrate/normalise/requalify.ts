@@ -23,7 +23,9 @@ export function requalify(
     if (schema === null || now === undefined) return;
     if (solid[index - 1]?.text === '.' || solid[index + 1]?.text !== '.') return;
     const name = nameOf(solid[index + 2]);
-    if (name === null || isBuilt(schema, name)) return;
+    // The shadow builds no operators.
+    const isOperator = solid[index - 1]?.text === '(' && nameOf(solid[index - 2]) === 'operator';
+    if (!isOperator && (name === null || isBuilt(schema, name))) return;
     result += text.slice(copied, token.start) + quoteIdent(now);
     copied = token.start + token.text.length;
   });
