@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AddressList } from '../lib/ip-address.ts';
 import { Front } from './front.ts';
@@ -57,4 +58,12 @@ test('a trusted proxy keeps what it says', async () => {
   const speaksForwarded = await told({ forwarded: 'for=192.0.2.1;proto=https' });
   expect(speaksForwarded).toMatchObject({ forwarded: 'for=192.0.2.1;proto=https, for="127.0.0.1"' });
   expect(speaksForwarded).not.toHaveProperty('x-forwarded-for');
+});
+
+test('a health check in HTTP/1.0, which names no host, is answered', async () => {
+  const { port } = receiver.address() as AddressInfo;
+  const socket = connect(port, '127.0.0.1');
+  // HAProxy asks like this unless it is told otherwise.
+  socket.write('GET /ready HTTP/1.0\r\n\r\n');
+  expect(await text(socket)).toMatch(/^HTTP\/1\.1 200 /);
 });

@@ -44,6 +44,8 @@ export class Front {
       headers[name] = known === undefined ? value : [known, value].flat().map(String);
     }
     nameClient(headers, request, target);
+    // HTTP/1.0 need not name one, and the release is asked in HTTP/1.1, which must.
+    headers['host'] ??= `127.0.0.1:${target.port}`;
     if (request.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked';
     const onward = httpRequest(
       {
