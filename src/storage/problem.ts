@@ -160,7 +160,11 @@ export const slowDown = rowOf(
 export const databaseTimeout = row(544, 'DatabaseTimeout', 'The connection to the database timed out', {
   http: 544,
 });
-export const databaseReadOnly = row(503, 'DatabaseReadOnly', 'The database is in read-only mode');
+/** In a failover it passes, so clients are to see that it is no mistake of theirs. */
+export const databaseReadOnly = row(503, 'DatabaseReadOnly', 'The database is in read-only mode', {
+  http: 503,
+  headers: { 'retry-after': '5' },
+});
 export const databaseError = rowOf(
   500,
   'DatabaseError',
