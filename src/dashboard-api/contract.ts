@@ -348,6 +348,11 @@ export type ConfigFile = {
   /** False for a remote or read-only file, and if there are other instances with files of their own. */
   editable: boolean;
   instances: number;
+  /**
+   * Where all instances share the file: `3 of 4 instances serve 17`, then a line for each that does not and why. Null
+   * where each has its own.
+   */
+  shared: string[] | null;
 };
 
 /** The body of plan and apply. `version` is the version that the change was made against. */

@@ -12,6 +12,8 @@ import { fileChanged } from './problem.ts';
 export type SharedFile = {
   /** The row that is applied. */
   read(): Promise<ConfigRow | undefined>;
+  /** What every instance makes of a row, in lines. */
+  status(id: string): Promise<string[]>;
   /**
    * Applies a checked text for all instances, and takes it here. Throws `config_conflict` when another row than `base` is
    * applied by now; with problems, nothing was changed.

@@ -216,8 +216,8 @@ export function createStorage(options: StorageOptions): StorageFeature {
   return {
     feature: (feature) => async (app) => {
       const open = (): Backend => (backend ??= createBackend(feature.snapshot().config));
-      const { owner, log, dev } = feature;
-      guard = new StoreGuard({ owner, log, dev, backend: open });
+      const { owner, log, dev, degraded } = feature;
+      guard = new StoreGuard({ owner, log, dev, degraded, backend: open });
       mounted = makeContext(feature, options, open, guard);
       for (const route of ROUTES) addRoute(app, mounted, route);
       addErrors(app, feature);

@@ -177,6 +177,9 @@ test('what is pushed and saved is served by every instance that can', { timeout:
   expect((await fetch(`${b.url}/ready`)).status).toBe(200);
   expect(await knows(b, 'stars')).toBe(true);
   const status = await config('status');
+  expect((await atA('GET', '/config')).json).toMatchObject({
+    shared: [expect.stringMatching(/^1 of 2 instances serve/), expect.stringContaining('MAIL_KEY')],
+  });
   expect(status.output).toMatch(/1 of 2 instances serve \d+\n.*serves \d+: .*MAIL_KEY/);
 
   // Values stay with the instances.

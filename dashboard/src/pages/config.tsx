@@ -64,7 +64,10 @@ function Editor({ file }: { file: ConfigFile }) {
       title="Configuration"
       description={
         mayWrite ? (
-          <>{name}, comments and all. What a change would do is shown before anything is written.</>
+          <>
+            {name}, comments and all. What a change would do is shown before anything is written.
+            {file.shared && ' It is then served by every instance.'}
+          </>
         ) : file.editable ? (
           <>{name}. It can be read here, not changed: the dashboard was started read only.</>
         ) : file.instances > 1 ? (
@@ -97,6 +100,15 @@ function Editor({ file }: { file: ConfigFile }) {
         )
       }
     >
+      {file.shared && file.shared.length > 1 && (
+        <Alert color="yellow" title={file.shared[0]} role="status">
+          {file.shared.slice(1).map((line) => (
+            <Text key={line} size="sm">
+              {line}
+            </Text>
+          ))}
+        </Alert>
+      )}
       {isStale && (
         <Alert color="yellow" title={`${name} was changed meanwhile`} role="alert">
           <Stack gap="xs" align="flex-start">

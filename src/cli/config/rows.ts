@@ -12,6 +12,7 @@ import { Problem } from '../../problem/problem.ts';
 import { provision } from '../../provision/provision.ts';
 import { applyConfig } from '../../shared-config/apply-config.ts';
 import { readApplied, type ConfigRow } from '../../shared-config/config-rows.ts';
+import { describeStates, readStates } from '../../shared-config/instance-states.ts';
 import { ConfigWatch } from '../../shared-config/config-watch.ts';
 import { assertShareable, loadRow, sourceOf, valueMask } from '../../shared-config/shared-source.ts';
 import type { Environment } from '../environment.ts';
@@ -144,6 +145,10 @@ export class FollowedRows {
 
   read(): Promise<ConfigRow | undefined> {
     return readApplied(this.#owner);
+  }
+
+  async status(id: string): Promise<string[]> {
+    return describeStates(await readStates(this.#owner), id);
   }
 
   async close(): Promise<void> {

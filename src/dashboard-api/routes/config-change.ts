@@ -81,8 +81,10 @@ export const configRoutes: DashboardRoutes = (context) => {
 async function showFile(context: DashboardContext): Promise<ConfigFile> {
   const { source, version } = await readFile(context);
   const instances = await countInstances(context);
-  const editable = context.following?.shared !== undefined || (instances === 1 && (await isWritable(source)));
-  return { name: source.name, text: source.text, version, editable, instances };
+  const shared = context.following?.shared;
+  const editable = shared !== undefined || (instances === 1 && (await isWritable(source)));
+  const states = shared ? await shared.status(version) : null;
+  return { name: source.name, text: source.text, version, editable, instances, shared: states };
 }
 
 async function planChange(

@@ -1,5 +1,6 @@
 // Whether the bytes are where this database says: asked at the start, at each reload, each hour and before each run of
 // the sweeper. Requests wait for the first yes.
+import type { Degraded } from '../../lib/degraded.ts';
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
@@ -12,6 +13,7 @@ export type StoreGuardOptions = {
   readonly backend: () => Backend;
   readonly log: Log;
   readonly dev: boolean;
+  readonly degraded?: Degraded | undefined;
 };
 
 export class StoreGuard {
@@ -32,7 +34,7 @@ export class StoreGuard {
     this.#opened = undefined;
     await verifyLocation(owner, backend(), { dev });
     this.#verified = true;
-    this.#trouble = undefined;
+    this.#settle();
   }
 
   /** Before a request: the place is the right one and takes bytes. */
@@ -64,7 +66,7 @@ export class StoreGuard {
       }
       const { place } = this.#options.backend();
       if (place instanceof StoreMark) await place.assertPresent();
-      this.#trouble = undefined;
+      this.#settle();
       return true;
     } catch (err) {
       const trouble = err instanceof Error ? err.message : String(err);
@@ -74,8 +76,16 @@ export class StoreGuard {
           'no bytes are deleted until the files are there again',
         );
       this.#trouble = trouble;
+      this.#options.degraded?.report('storage_elsewhere', trouble);
       return false;
     }
+  }
+
+  #settle(): void {
+    if (this.#trouble === undefined) return;
+    this.#trouble = undefined;
+    this.#options.degraded?.clear('storage_elsewhere');
+    this.#options.log.info({ job: 'storage' }, 'the files are where they should be again');
   }
 
   async #isRecorded(): Promise<boolean> {
