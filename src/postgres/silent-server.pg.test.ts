@@ -2,6 +2,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { startHaproxy, withoutHaproxy } from '../../test/support/haproxy.ts';
 import { startSilentProxy } from '../../test/support/silent-proxy.ts';
 import type { Abort } from '../problem/problem.ts';
 import { provisionAt, type ProvisionedAt } from '../../test/support/provision.ts';
@@ -163,6 +164,37 @@ test('a server that vanished under load is given up, and what comes after it is 
     await proxy.close();
   }
 });
+
+test.skipIf(withoutHaproxy !== undefined)(
+  'a way that freezes in the middle of statements: their places are free after the deadline, and taken again',
+  async () => {
+    const proxy = await startHaproxy(roles.authenticatorUrl);
+    const pool = newPool(proxy.through(roles.authenticatorUrl), 3, 1_000);
+    const three = (text: string, options?: RunOptions): Promise<unknown[]> =>
+      Promise.all(Array.from({ length: 3 }, () => one(pool, text, options).catch((error: unknown) => error)));
+    try {
+      await three('select pg_sleep(0.1)');
+      expect(pool.size.open).toBe(3);
+      const lost = three('select pg_sleep(20)');
+      // They leave in one write at the end of this turn.
+      for (let turn = 0; turn < 2; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+      proxy.freeze();
+      for (const error of await lost) expect(error).toMatchObject({ name: 'OutcomeUnknown' });
+      // Nothing was waited for: the way is still frozen.
+      expect(pool.size.open).toBe(0);
+      proxy.thaw();
+      await expect
+        .poll(async () => {
+          await three('select pg_sleep(0.1)');
+          return pool.size.open;
+        })
+        .toBe(3);
+    } finally {
+      pool.destroy();
+      await proxy.stop();
+    }
+  },
+);
 
 test('a statement whose cancel has no effect does not keep its place', async () => {
   const proxy = await startSilentProxy(roles.authenticatorUrl);

@@ -10,6 +10,9 @@ import { accepts } from './accepts.ts';
 export type Haproxy = {
   /** The address with its host and port replaced by the proxy's. */
   through(url: string): string;
+  /** Like a machine that hangs: connections stay, new ones are not answered, nothing is passed on until `thaw`. */
+  freeze(): void;
+  thaw(): void;
   stop(): Promise<void>;
 };
 
@@ -53,6 +56,8 @@ listen postgres
       address.host = `127.0.0.1:${port}`;
       return address.href;
     },
+    freeze: () => void child.kill('SIGSTOP'),
+    thaw: () => void child.kill('SIGCONT'),
     async stop() {
       const ended = once(child, 'exit');
       child.kill('SIGKILL');
