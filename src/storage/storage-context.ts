@@ -9,7 +9,7 @@ import type { UploadLeases } from './uploads/lease.ts';
 import type { UploadContext } from './uploads/upload-context.ts';
 import type { SlotLimits } from './uploads/upload-slots.ts';
 
-export type StorageLimits = SlotLimits & UploadContext['limits'] & { readonly images: ImageLimits };
+export type StorageLimits = SlotLimits & { readonly images: ImageLimits };
 
 export type StorageContext = FeatureContext &
   UploadContext & {

@@ -172,9 +172,9 @@ function addErrors(app: FastifyInstance, { log }: FeatureContext): void {
 }
 
 const DEFAULT_LIMITS: StorageLimits = {
-  stallMs: 30_000,
   concurrentUploads: 200,
   uploadsPerCaller: 50,
+  uploadsPerAddress: 25,
   anonymousUploads: 100,
   images: {
     maxInputPixels: 50_000_000,
@@ -243,7 +243,9 @@ function makeContext(
   openBackend: () => Backend,
   guard: StoreGuard,
 ): StorageContext {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  // On a developer's machine everybody has the same address.
+  const perAddress = feature.dev ? { uploadsPerAddress: DEFAULT_LIMITS.concurrentUploads } : {};
+  const limits = { ...DEFAULT_LIMITS, ...perAddress, ...options.limits };
   const { owner, log } = feature;
   return {
     ...feature,
@@ -261,7 +263,6 @@ function makeContext(
     slots: new UploadSlots(limits),
     leases: new UploadLeases(owner),
     images: new ImageRenderer(limits.images),
-    limits,
   };
 }
 

@@ -9,7 +9,6 @@ export type BodyLimits = {
   readonly maxBytes: number;
   readonly contentType: string;
   readonly allowedTypes: readonly string[];
-  readonly stallMs: number;
   readonly signal: AbortSignal;
 };
 
@@ -35,16 +34,15 @@ export class BodyMeter {
     return this.#hash.digest('hex');
   }
 
-  /** The chunks of the body; throws when it exceeds a limit, stalls or breaks off. */
+  /** The chunks of the body; throws when it exceeds a limit or breaks off. */
   async *watch(source: Readable): AsyncGenerator<Buffer, void, undefined> {
-    const { signal, stallMs } = this.#limits;
+    const { signal } = this.#limits;
     let reason: Error | undefined;
     const expire = (): void => {
       const error = new Abort('deadline');
       reason ??= error;
       setTimeout(() => source.destroy(error), CLOSE_GRACE_MS).unref();
     };
-    const stall = setTimeout(expire, stallMs);
     if (signal.aborted) expire();
     signal.addEventListener('abort', expire, { once: true });
     try {
@@ -52,7 +50,6 @@ export class BodyMeter {
       for await (const chunk of source.iterator({ destroyOnReturn: false })) {
         if (!Buffer.isBuffer(chunk)) throw new TypeError('the body is not made of bytes');
         if (reason) throw reason;
-        stall.refresh();
         this.#take(chunk);
         yield chunk;
       }
@@ -61,7 +58,6 @@ export class BodyMeter {
       if (reason) throw reason;
       throw isBrokenStream(error) ? new Abort('client-gone') : error;
     } finally {
-      clearTimeout(stall);
       signal.removeEventListener('abort', expire);
     }
   }

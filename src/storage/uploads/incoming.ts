@@ -3,6 +3,7 @@
 import { Readable } from 'node:stream';
 import busboy from 'busboy';
 import type { FastifyRequest } from 'fastify';
+import { networkOf } from '../../lib/ip-address.ts';
 import { Abort } from '../../problem/problem.ts';
 import { checkDeclaredType } from '../objects/content-type.ts';
 import type { UploadRules } from '../objects/bucket.ts';
@@ -28,10 +29,10 @@ const MAX_USER_METADATA_BYTES = 1024 * 1024;
 const MAX_FORM_FIELDS = 10;
 /** All fields of a form together. */
 const MAX_FIELDS_BYTES = MAX_USER_METADATA_BYTES + 64 * 1024;
-/** Deadline for the fields before the file, in stall limits. */
-const HEAD_STALLS = 4;
+/** Deadline for the fields before the file, as a multiple of `timeouts.body_idle`. */
+const HEAD_IDLES = 4;
 
-type FormContext = Pick<UploadContext, 'slots' | 'limits'>;
+type FormContext = Pick<UploadContext, 'slots' | 'snapshot'>;
 
 export async function openUpload(context: FormContext, request: FastifyRequest): Promise<IncomingUpload> {
   const contentType = request.headers['content-type'] ?? '';
@@ -57,7 +58,7 @@ function openRaw(request: FastifyRequest): IncomingUpload {
   };
 }
 
-function openForm({ slots, limits }: FormContext, request: FastifyRequest): Promise<IncomingUpload> {
+function openForm({ slots, snapshot }: FormContext, request: FastifyRequest): Promise<IncomingUpload> {
   const body = request.raw;
   const given = new Map<string, string>();
   let givenBytes = 0;
@@ -85,18 +86,15 @@ function openForm({ slots, limits }: FormContext, request: FastifyRequest): Prom
       if (!form.destroyed) form.destroy(failure);
     };
     const expire = (): void => fail(new Abort('deadline'));
-    const leave = slots.opening(fail);
-    // Before and after the file. While it is read, the meter watches its bytes: the backend may be slower than the
-    // client.
-    let stall = setTimeout(expire, limits.stallMs);
-    const deadline = setTimeout(expire, limits.stallMs * HEAD_STALLS);
+    const leave = slots.opening(networkOf(request.client.address), fail);
+    // That bytes come at all is watched for every request; a head of a byte now and then needs a deadline of its own.
+    const { bodyIdleMs } = snapshot().config.server.timeouts;
+    const deadline = setTimeout(expire, bodyIdleMs * HEAD_IDLES);
     const stopWatching = (): void => {
-      clearTimeout(stall);
       clearTimeout(deadline);
       leave();
     };
     request.scope.signal.addEventListener('abort', expire, { once: true });
-    body.on('data', () => stall.refresh());
     form.on('field', (name, value, { valueTruncated }) => {
       givenBytes += name.length + value.length;
       if (givenBytes > MAX_FIELDS_BYTES)
@@ -117,8 +115,7 @@ function openForm({ slots, limits }: FormContext, request: FastifyRequest): Prom
         declaredBytes: contentLength(request),
         exact: false,
         finish: async () => {
-          stall = setTimeout(expire, limits.stallMs);
-          await ended.promise.finally(() => clearTimeout(stall));
+          await ended.promise;
           return formFields(given, partType, fromHeaders);
         },
         abandon: () => {

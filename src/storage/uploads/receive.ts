@@ -65,7 +65,6 @@ async function receiveOpened(
         maxBytes: rules.maxBytes,
         contentType,
         allowedTypes: rules.types,
-        stallMs: context.limits.stallMs,
         signal: request.scope.signal,
       });
       const atMostBytes = upload.exact ? (upload.declaredBytes ?? rules.maxBytes) : rules.maxBytes;

@@ -8,6 +8,4 @@ export type UploadContext = Pick<FeatureContext, 'callers' | 'owner' | 'log' | '
   readonly backend: Backend;
   readonly cleanup: Cleanup;
   readonly slots: UploadSlots;
-  /** An upload whose client sends nothing for this long is ended. */
-  readonly limits: { readonly stallMs: number };
 };

@@ -1,5 +1,5 @@
-// Limits on the uploads that this process receives at once, over all protocols: a total, a share of it for each
-// caller, and one for all callers without a user together.
+// Limits on the uploads that this process receives at once, over all protocols: a total, shares of it for each caller and
+// each address, and one for all callers without a user together.
 import type { FastifyRequest } from 'fastify';
 import { networkOf } from '../../lib/ip-address.ts';
 import type { Caller } from '../../identity/caller.ts';
@@ -10,6 +10,8 @@ export type SlotLimits = {
   readonly concurrentUploads: number;
   /** Of these, for one user, or for one address without a user. */
   readonly uploadsPerCaller: number;
+  /** Of these, for one address, whoever uses it; the service is not counted. */
+  readonly uploadsPerAddress: number;
   /** Of these, for all callers without a user together. */
   readonly anonymousUploads: number;
 };
@@ -17,21 +19,28 @@ export type SlotLimits = {
 export type SlotHolder = {
   /** Whose share it is; undefined for the service, which only the total limits. */
   readonly key: string | undefined;
+  /** Where it comes from, of IPv6 the network; undefined for the service. */
+  readonly network: string | undefined;
   readonly anonymous: boolean;
 };
 
 export function holderOf(caller: Caller, request: FastifyRequest): SlotHolder {
-  if (caller.user?.sub !== undefined) return { key: `user ${caller.user.sub}`, anonymous: false };
-  if (caller.role === 'service_role') return { key: undefined, anonymous: false };
-  return { key: `address ${networkOf(request.client.address)}`, anonymous: true };
+  if (caller.role === 'service_role' && caller.user === null)
+    return { key: undefined, network: undefined, anonymous: false };
+  const network = networkOf(request.client.address);
+  return caller.user?.sub === undefined
+    ? { key: `address ${network}`, network, anonymous: true }
+    : { key: `user ${caller.user.sub}`, network, anonymous: false };
 }
 
 /** Uploads with a link count for the address that uses it, not for the link's maker. */
 export function linkHolder(request: FastifyRequest): SlotHolder {
-  return { key: `address ${networkOf(request.client.address)}`, anonymous: false };
+  const network = networkOf(request.client.address);
+  return { key: `address ${network}`, network, anonymous: false };
 }
 
-type Slot = { readonly holder: SlotHolder } | { readonly evict: (error: StorageProblem) => void };
+type Form = { readonly network: string; readonly evict: (error: StorageProblem) => void };
+type Slot = { readonly holder: SlotHolder } | Form;
 
 export class UploadSlots {
   readonly #limits: SlotLimits;
@@ -44,13 +53,16 @@ export class UploadSlots {
 
   /** Takes a slot for an upload that is permitted; returns what releases it. */
   enter(holder: SlotHolder): () => void {
-    const { concurrentUploads, uploadsPerCaller, anonymousUploads } = this.#limits;
+    const { concurrentUploads, uploadsPerCaller, uploadsPerAddress, anonymousUploads } = this.#limits;
+    const { key, network } = holder;
     const taken = [...this.#slots].flatMap((slot) => ('holder' in slot ? [slot.holder] : []));
-    const own = taken.filter(({ key }) => key !== undefined && key === holder.key);
+    const own = taken.filter((other) => key !== undefined && other.key === key);
+    const near = taken.filter((other) => network !== undefined && other.network === network);
     const anonymous = taken.filter((other) => other.anonymous);
     if (
       taken.length >= concurrentUploads ||
       own.length >= uploadsPerCaller ||
+      near.length >= uploadsPerAddress ||
       (holder.anonymous && anonymous.length >= anonymousUploads)
     ) {
       throw slowDown('Too many uploads at once');
@@ -60,16 +72,22 @@ export class UploadSlots {
 
   /**
    * A form whose file has not begun: permission cannot be checked yet, so it must not take a slot from a permitted
-   * upload. When there are too many forms the oldest is evicted. Returns what to call when the file begins.
+   * upload. When there are too many forms, the oldest of the address with most of them is evicted. Returns what to call
+   * when the file begins.
    */
-  opening(evict: (error: StorageProblem) => void): () => void {
+  opening(network: string, evict: Form['evict']): () => void {
     const forms = [...this.#slots].flatMap((slot) => ('evict' in slot ? [slot] : []));
-    const [oldest] = forms;
-    if (oldest && forms.length >= this.#limits.concurrentUploads) {
-      this.#slots.delete(oldest);
-      oldest.evict(slowDown('Too many uploads at once'));
+    if (forms.length >= this.#limits.concurrentUploads) {
+      const counts = new Map<string, number>();
+      for (const form of forms) counts.set(form.network, (counts.get(form.network) ?? 0) + 1);
+      const most = Math.max(...counts.values());
+      const oldest = forms.find((form) => counts.get(form.network) === most);
+      if (oldest) {
+        this.#slots.delete(oldest);
+        oldest.evict(slowDown('Too many uploads at once'));
+      }
     }
-    return this.#add({ evict });
+    return this.#add({ network, evict });
   }
 
   #add(slot: Slot): () => void {

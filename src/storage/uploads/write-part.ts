@@ -49,7 +49,6 @@ export async function writePart(
     contentType: upload.fields.contentType,
     // Only the beginning of the whole shows its type.
     allowedTypes: upload.offset === 0 ? types : [],
-    stallMs: context.limits.stallMs,
     signal: AbortSignal.any([request.scope.signal, lease.signal]),
   });
   const body = request.body instanceof Readable ? request.body : Readable.from([]);

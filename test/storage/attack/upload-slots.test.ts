@@ -6,7 +6,7 @@ import { raw } from '../../../src/postgres/sql.ts';
 import { call, openRaw, until, type Answer, type RawRequest } from '../conformance/http.ts';
 import { aBucket, aPolicy, createWorld, OWN, type User, type World } from '../conformance/world.ts';
 
-const LIMITS = { concurrentUploads: 6, uploadsPerCaller: 3, anonymousUploads: 4 };
+const LIMITS = { concurrentUploads: 6, uploadsPerCaller: 3, uploadsPerAddress: 6, anonymousUploads: 4 };
 const BUCKETS = [
   aBucket('own', { rls: [OWN] }),
   aBucket('drop', { rls: [aPolicy({ operations: ['insert'], check: 'true' })] }),
@@ -18,8 +18,8 @@ let strict: World;
 let world: World;
 beforeAll(async () => {
   [patient, strict] = await Promise.all([
-    createWorld({ buckets: BUCKETS, storage: { limits: { ...LIMITS, stallMs: 100_000 } } }),
-    createWorld({ buckets: BUCKETS, storage: { limits: { ...LIMITS, stallMs: 1_500 } } }),
+    createWorld({ buckets: BUCKETS, storage: { limits: LIMITS }, bodyIdleMs: 100_000 }),
+    createWorld({ buckets: BUCKETS, storage: { limits: LIMITS }, bodyIdleMs: 1_500 }),
   ]);
 });
 beforeEach(() => {

@@ -42,6 +42,7 @@ export type WorldOptions = {
   readonly provider?: Config['providers']['storage'] | undefined;
   readonly corsOrigins?: readonly string[] | undefined;
   readonly uploadMs?: number | undefined;
+  readonly bodyIdleMs?: number | undefined;
   readonly requestMs?: number | undefined;
   readonly maxBodyBytes?: number | undefined;
   readonly baseUrl?: string | undefined;
@@ -143,7 +144,11 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     server: {
       maxBodyBytes: options.maxBodyBytes,
       cors: options.corsOrigins && { origins: options.corsOrigins },
-      timeouts: { requestMs: options.requestMs, uploadMs: options.uploadMs },
+      timeouts: {
+        requestMs: options.requestMs,
+        uploadMs: options.uploadMs,
+        bodyIdleMs: options.bodyIdleMs,
+      },
     },
     providers: { storage: options.provider ?? { type: 'local', path: 'blobs' } },
     storage: options.buckets,

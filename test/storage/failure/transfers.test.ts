@@ -168,7 +168,7 @@ describe('clients that stop', () => {
   beforeAll(async () => {
     world = await createWorld({
       buckets: [aBucket('work', { rls: [OWN] })],
-      storage: { limits: { stallMs: 400 } },
+      bodyIdleMs: 400,
       uploadMs: 1_500,
     });
   });
