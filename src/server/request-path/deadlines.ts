@@ -7,6 +7,7 @@ import type { Log } from '../../log/log.ts';
 import { Abort } from '../../problem/problem.ts';
 import { loggedUrl } from '../logged-url.ts';
 import type { InFlight } from './in-flight.ts';
+import { endBodyWith } from './rest-of-request.ts';
 
 export type Timeouts = {
   readonly requestMs: number;
@@ -130,7 +131,10 @@ function giveUp(scope: RequestScope, reply: FastifyReply, reason: Abort['reason'
     return;
   }
   // What is still to come of the request would keep the connection busy.
-  if (!reply.request.raw.complete) reply.raw.setHeader('Connection', 'close');
+  if (!reply.request.raw.complete) {
+    reply.raw.setHeader('Connection', 'close');
+    endBodyWith(reply);
+  }
   // The feature's own error handler renders this in its format.
   void reply.send(new Abort(reason));
 }

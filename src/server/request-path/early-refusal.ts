@@ -10,7 +10,7 @@ import type { Log } from '../../log/log.ts';
 import { Problem } from '../../problem/problem.ts';
 import { loggedUrl } from '../logged-url.ts';
 import type { InFlight } from './in-flight.ts';
-import { dropAll, isAnswered } from './rest-of-request.ts';
+import { dropAll, endBodyWith, isAnswered } from './rest-of-request.ts';
 
 export type ParserError = Error & { readonly code?: string | undefined; readonly rawPacket?: unknown };
 
@@ -37,10 +37,16 @@ export function earlyRefusal({ log, mounts, cors, nextId, inFlight }: EarlyRefus
   /** A request is being answered: what is wrong with its body is told in its answer, or not at all. */
   const endRequest = (socket: Socket, error: ParserError): void => {
     const response = responseOn(socket);
+    // The client has left in the middle of it.
+    if (error.code === 'HPE_INVALID_EOF_STATE') {
+      socket.destroy();
+      return;
+    }
     for (const { reply } of inFlight) {
       if (!reply || reply.raw !== response) continue;
       if (reply.sent || reply.raw.headersSent) break;
       reply.raw.setHeader('Connection', 'close');
+      endBodyWith(reply);
       void reply.send(problemOf(error));
       return;
     }

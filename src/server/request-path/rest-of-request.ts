@@ -2,6 +2,7 @@
 // the connection before the client has read the answer.
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { FastifyReply } from 'fastify';
 
 /** Bounded in time and not in bytes: simple clients write the whole body before they read (docs/decisions/0092). */
 const LINGER_MS = 1_000;
@@ -12,6 +13,11 @@ const answered = new WeakSet<Socket>();
 /** Whether the request that arrives on this connection has its answer already: it must get no second one. */
 export function isAnswered(socket: Socket): boolean {
   return answered.has(socket);
+}
+
+/** Once the answer is sent Node tells nobody that the body broke off: whoever reads it would wait for ever. */
+export function endBodyWith({ raw, request }: FastifyReply): void {
+  raw.once('close', () => request.raw.destroy());
 }
 
 /** Ends the request within a second, and with it the connection unless the request was complete by then. */

@@ -1,5 +1,6 @@
 // Places for uploads: they are taken once the policy has agreed, and no address has more than a share of them.
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { raw } from '../../../src/postgres/sql.ts';
 import { startBackendWorld, type BackendWorld } from '../../support/backend-world.ts';
 import { sendRaw, type RawExchange } from '../../support/raw-http.ts';
 
@@ -50,15 +51,32 @@ function form(): FormData {
 
 test('two hundred idle forms of one address do not keep others from uploading', async () => {
   const idle = Array.from({ length: 200 }, () => begin('10.0.0.1', 'multipart/form-data; boundary=x'));
-  const raw = Array.from({ length: 40 }, () => begin('10.0.0.1', 'text/plain', 'x'));
+  const plain = Array.from({ length: 40 }, () => begin('10.0.0.1', 'text/plain', 'x'));
   // Those beyond the share of the address.
-  const refused = (): number => raw.filter((one) => one.received().startsWith('HTTP/1.1 429')).length;
+  const refused = (): number => plain.filter((one) => one.received().startsWith('HTTP/1.1 429')).length;
   await expect.poll(refused, { timeout: 30_000 }).toBe(15);
   for (let n = 0; n < 3; n++) {
     expect(await upload('10.0.0.2', form())).toBe(200);
     expect(await upload('10.0.0.2', 'x')).toBe(200);
   }
   expect(await upload('10.0.0.1', 'x')).toBe(429);
-  for (const { socket } of [...idle, ...raw]) socket.destroy();
+  for (const { socket } of [...idle, ...plain]) socket.destroy();
   await expect.poll(() => upload('10.0.0.1', 'x'), { timeout: 30_000 }).toBe(200);
 });
+
+test('an upload whose body turns out to be none gives its place back', async () => {
+  const head = `POST /storage/v1/object/drop/broken HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\nX-Forwarded-For: 10.0.0.3\r\nTransfer-Encoding: chunked\r\n\r\n`;
+  for (let n = 0; n < 5; n++) {
+    const broken = sendRaw(world.url, `${head}1\r\nx\r\n`);
+    // Once its place is taken.
+    await expect.poll(pending).toBe(1);
+    broken.socket.write('zz\r\n');
+    expect((await broken.closed).text).toMatch(/^HTTP\/1\.1 400 /);
+    await expect.poll(pending).toBe(0);
+  }
+  expect(await upload('10.0.0.3', 'x')).toBe(200);
+});
+
+async function pending(): Promise<number> {
+  return (await world.owner.query(raw('select from storage.pending_blobs where expires_at > now()'))).length;
+}
