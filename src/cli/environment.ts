@@ -1,5 +1,6 @@
 // What the environment says about a start. The whole environment is a parameter: only the commands read
 // process.env.
+import { availableParallelism } from 'node:os';
 import { InvalidArgumentError } from 'commander';
 import type { Config } from '../config/config.ts';
 import { isAddressEntry, isEverything } from '../lib/ip-address.ts';
@@ -40,6 +41,47 @@ export function listenPort(option: number | undefined, env: Environment, config:
   } catch {
     throw new Problem('bad_port', 500, `SVC_PORT is ${JSON.stringify(text)}`, {
       hint: `It must be a number from 0 to ${HIGHEST_PORT}.`,
+    });
+  }
+}
+
+const MOST_PROCESSES = 64;
+
+/** For commander: `--processes`. */
+export function parseProcesses(text: string): number | 'auto' {
+  if (text === 'auto') return text;
+  const count = Number(text);
+  if (/^\d+$/.test(text) && count >= 1 && count <= MOST_PROCESSES) return count;
+  throw new InvalidArgumentError(`expected a number from 1 to ${MOST_PROCESSES}, or auto.`);
+}
+
+/** `--processes`, then SVC_PROCESSES, then `server.processes`. */
+export function processCount(
+  option: number | 'auto' | undefined,
+  env: Environment,
+  config: {
+    readonly server: Pick<Config['server'], 'processes'>;
+    readonly database: { readonly pool: Pick<Config['database']['pool'], 'max'> };
+  },
+): number {
+  const asked = option ?? fromEnvironment(env['SVC_PROCESSES']) ?? config.server.processes;
+  if (process.platform === 'win32' && asked !== 1) {
+    throw new Problem('one_process_only', 500, 'Several processes cannot share a port on Windows', {
+      hint: 'Take server.processes out of the file, or set it to 1; several instances behind a proxy work.',
+    });
+  }
+  if (asked !== 'auto') return asked;
+  // A processor is left to PostgreSQL and the system, and each process needs connections.
+  return Math.max(1, Math.min(availableParallelism() - 1, Math.floor(config.database.pool.max / 4)));
+}
+
+function fromEnvironment(text: string | undefined): number | 'auto' | undefined {
+  if (!text) return undefined;
+  try {
+    return parseProcesses(text);
+  } catch {
+    throw new Problem('bad_processes', 500, `SVC_PROCESSES is ${JSON.stringify(text)}`, {
+      hint: `It must be a number from 1 to ${MOST_PROCESSES}, or auto.`,
     });
   }
 }

@@ -1,7 +1,9 @@
 // A process that serves the file in production: from its start to its end.
 import { readModeVariables } from '../config/read/env-file.ts';
+import type { Config } from '../config/config.ts';
 import type { Source } from '../config/read/source.ts';
 import { fencePolicy } from '../deploy/deploy-number.ts';
+import { createHash } from 'node:crypto';
 import { freeStartupMemory } from '../lib/free-startup-memory.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
 import { createLog } from '../log/log.ts';
@@ -9,6 +11,7 @@ import { RecentLines } from '../log/recent-lines.ts';
 import { SERVE_POLICY, type MigrationPolicy } from '../migrate/apply/policy.ts';
 import { CONFIG_CHANNEL } from '../shared-config/config-rows.ts';
 import { SupersededWatch } from '../migrate/commands/superseded-watch.ts';
+import type { ParentLink } from '../supervisor/parent-link.ts';
 import { instanceName, startBackend, type Backend } from '../server/backend.ts';
 import {
   databaseWait,
@@ -20,28 +23,38 @@ import {
   SERVE_WAIT_MS,
 } from './environment.ts';
 import { explain } from './exit.ts';
-import { FollowedRows, IN_DATABASE } from './config/rows.ts';
+import { IN_DATABASE } from './config/in-database.ts';
+import { FollowedRows } from './config/rows.ts';
 import { migrator } from './migrator.ts';
 import { loadProject, type Project } from './project.ts';
 import { untilStopped } from './signals.ts';
 import type { ServeOptions } from './serve.ts';
 import type { Terminal } from './terminal.ts';
 
-export async function serveProcess(options: ServeOptions, terminal: Terminal): Promise<void> {
+/** `parent`: where this is one of several processes. */
+export async function serveProcess(
+  options: ServeOptions,
+  terminal: Terminal,
+  parent?: ParentLink,
+): Promise<void> {
   let running: Backend | undefined;
-  const stopped = untilStopped(['SIGINT', 'SIGTERM'], {
-    stdin: options.untilStdinEnds ?? false,
-    again: () => running?.hurry() ?? false,
-  });
+  const stopped = parent
+    ? parent.left
+    : untilStopped(['SIGINT', 'SIGTERM'], {
+        stdin: options.untilStdinEnds ?? false,
+        again: () => running?.hurry() ?? false,
+      });
   // Ends a start that waits for its database.
   const givenUp = new AbortController();
   void stopped.then(() => givenUp.abort());
   const name = instanceName();
   const rows =
     options.config === IN_DATABASE ? await openRows(options, name, givenUp.signal, terminal) : undefined;
-  const load = (): Promise<Project> =>
-    rows ? rows.project(terminal) : loadProject({ ...options, mode: 'production' }, terminal);
-  const project = await load();
+  const load = (quiet = false): Promise<Project> => {
+    const heard = quiet ? { ...terminal, printError: () => {} } : terminal;
+    return rows ? rows.project(heard) : loadProject({ ...options, mode: 'production' }, heard);
+  };
+  const project = await load(parent?.quiet);
   const { env, config } = project;
   const keys = requireKeys(env);
   const database = requireDatabase(env);
@@ -56,29 +69,39 @@ export async function serveProcess(options: ServeOptions, terminal: Terminal): P
   const watch = new SupersededWatch();
   const reloads = new SerialQueue();
   // One at a time: a slow read must not bring an older file back.
-  const reload = (): Promise<void> =>
+  const reload = (quiet?: boolean): Promise<void> =>
     reloads.run(async () => {
       if (rows) return await rows.takeNewest();
-      const next = await load();
+      const next = await load(quiet);
       await running?.reload(next.config);
       log.info({ config: next.source }, 'reloaded');
     });
+  const recentLines = parent ?? new RecentLines();
   const dashboard =
     options.dashboard === 'off'
       ? undefined
       : {
           mode: options.dashboard,
-          recentLines: new RecentLines(),
+          recentLines,
+          processes: parent && (() => parent.figures()),
           superseded: () => watch.report,
           following: {
             variables: () => readModeVariables(config.source.directory, 'production', process.env),
             strict: options.strict,
             policy: fence,
-            reload,
+            reload: async () => {
+              await reload();
+              await parent?.reloadOthers();
+            },
+            reloadOthers: parent && (() => parent.reloadOthers()),
             shared: rows,
           },
         };
-  const log = createLog({ level: env['SVC_LOG_LEVEL'], recentLines: dashboard?.recentLines });
+  const log = createLog({
+    level: env['SVC_LOG_LEVEL'],
+    recentLines: dashboard && recentLines,
+    process: parent?.process,
+  });
   const backend = await startBackend({
     config,
     database,
@@ -86,7 +109,10 @@ export async function serveProcess(options: ServeOptions, terminal: Terminal): P
     signal: givenUp.signal,
     keys,
     host: options.host,
-    port: listenPort(options.port, env, config),
+    port: parent?.port ?? listenPort(options.port, env, config),
+    instance: parent?.instance,
+    processes: parent?.processes,
+    ...(parent?.first === false && { listenEarly: false }),
     log,
     dev: false,
     env,
@@ -117,7 +143,38 @@ export async function serveProcess(options: ServeOptions, terminal: Terminal): P
         ? backend.degraded.clear('config_not_taken')
         : backend.degraded.report('config_not_taken', reason),
   );
+  if (parent) {
+    parent.serve({
+      port: backend.port,
+      served: () => ({
+        config: hashOf(backend.snapshot().config),
+        drainDelayMs: backend.drainDelayMs(),
+      }),
+      report: async () => ({
+        ready: backend.isReady(),
+        probed: backend.wasProbed(),
+        memoryBytes: process.memoryUsage.rss(),
+        connections: await backend.connections(),
+      }),
+      reload: async (quiet) => {
+        await reload(quiet).catch((error: unknown) => {
+          reportRefusal(error);
+          throw error;
+        });
+      },
+      listen: (open) => backend.listen(open),
+    });
+    const leave = await parent.left;
+    await rows?.close();
+    await backend.stop(leave);
+    parent.close();
+    return;
+  }
   process.on('SIGHUP', () => void reload().catch(reportRefusal));
+  // Unheard, it would end the process.
+  process.on('SIGUSR2', () =>
+    log.warn('SIGUSR2 replaces one of several processes; start this one again instead'),
+  );
   const signal = await stopped;
   log.info({ signal }, 'stopping');
   await rows?.close();
@@ -145,4 +202,9 @@ async function openRows(
     { database: requireDatabase(env), waitMs, signal, seed, strict, instance },
     terminal,
   );
+}
+
+/** Equal for two processes that serve the same. */
+function hashOf(config: Config): string {
+  return createHash('sha256').update(JSON.stringify(config)).digest('hex');
 }

@@ -2,8 +2,16 @@
 // `--migrate`. Only the options are here: what serves is loaded when it is needed.
 import { Command, Option } from 'commander';
 import type { DashboardMode } from '../dashboard-api/contract.ts';
-import { parseDeploySeq, parsePort } from './environment.ts';
+import { ParentLink } from '../supervisor/parent-link.ts';
+import type { SupervisorOptions } from '../supervisor/supervisor.ts';
+import { readModeVariables } from '../config/read/env-file.ts';
+import { IN_DATABASE } from './config/in-database.ts';
+import { parseDeploySeq, parsePort, parseProcesses, processCount, type Environment } from './environment.ts';
+import { readProject } from './project.ts';
 import type { Terminal } from './terminal.ts';
+
+/** `database.pool.max` where nobody has written it. */
+const DEFAULT_POOL = 20;
 
 export type ServeOptions = {
   config?: string;
@@ -17,6 +25,7 @@ export type ServeOptions = {
   allowRollback?: boolean;
   superseded: 'serve' | 'refuse';
   untilStdinEnds?: boolean;
+  processes?: number | 'auto';
 };
 
 export function serveCommand(terminal: Terminal): Command {
@@ -30,6 +39,7 @@ export function serveCommand(terminal: Terminal): Command {
       .option('--seed <file>', 'with --config database: the first configuration, while there is none')
       .option('-p, --port <port>', 'listen port', parsePort)
       .option('--host <address>', 'listen address', '0.0.0.0')
+      .option('--processes <n>', 'processes that share the port: a number, or auto', parseProcesses)
       .option('--migrate', 'apply pending schema changes before serving')
       .option('--strict', 'refuse to start with an open table (no rls key)')
       .option(
@@ -57,8 +67,47 @@ export function serveCommand(terminal: Terminal): Command {
       // For `svc receive`, which holds the other end: a release ends with its receiver.
       .addOption(new Option('--until-stdin-ends').hideHelp())
       .action(async (options: ServeOptions) => {
+        const parent = await ParentLink.join();
+        const supervised = parent ? undefined : await whatToSupervise(options);
+        if (supervised) {
+          const { Supervisor } = await import('../supervisor/supervisor.ts');
+          process.exitCode = await new Supervisor(supervised).run();
+          return;
+        }
         const { serveProcess } = await import('./serve-process.ts');
-        await serveProcess(options, terminal);
+        await serveProcess(options, terminal, parent);
       })
   );
+}
+
+/** Undefined for one process, which needs no parent. */
+async function whatToSupervise(options: ServeOptions): Promise<SupervisorOptions | undefined> {
+  const read = await readWhatDecides(options);
+  if (!read) return undefined;
+  const { env, config } = read;
+  const processes = processCount(options.processes, env, config);
+  if (processes === 1) return undefined;
+  const [, program = '', ...args] = process.argv;
+  return {
+    processes,
+    // By the name it was called by, which may lead to another version when a worker is replaced.
+    program,
+    arguments: args,
+    env: process.env,
+    logLevel: env['SVC_LOG_LEVEL'],
+    untilStdinEnds: options.untilStdinEnds,
+  };
+}
+
+/** Undefined for a file with mistakes: the process that is to serve it tells them. */
+async function readWhatDecides(
+  options: ServeOptions,
+): Promise<{ env: Environment; config: Parameters<typeof processCount>[2] } | undefined> {
+  if (options.config === IN_DATABASE) {
+    // The parent has no connection, so only the option and the variable count.
+    const env = readModeVariables(undefined, 'production', process.env);
+    return { env, config: { server: { processes: 1 }, database: { pool: { max: DEFAULT_POOL } } } };
+  }
+  const { env, loaded } = await readProject({ ...options, mode: 'production' });
+  return loaded.ok ? { env, config: loaded.config } : undefined;
 }

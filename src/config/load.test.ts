@@ -638,6 +638,7 @@ test('absent keys have the defaults of the reference', () => {
   const config = good('version: 1');
   expect(config.server).toEqual({
     port: 8080,
+    processes: 1,
     maxBodyBytes: 1024 ** 2,
     maxResponseBytes: 100 * 1024 ** 2,
     maxInFlight: 1_000,
@@ -693,4 +694,12 @@ test('the report shows the line with a caret under the fault', () => {
       '  → Did you mean port?',
     ].join('\n'),
   );
+});
+
+test.each([
+  ['3', 3],
+  ['"3"', 3],
+  ['auto', 'auto'],
+])('server.processes: %s', (written, expected) => {
+  expect(good(`version: 1\nserver: { processes: ${written} }`).server.processes).toBe(expected);
 });

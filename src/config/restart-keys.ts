@@ -15,6 +15,7 @@ const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
   'database.replicas.wait': ({ database }) => database.replicas.waitMs,
   'database.replicas.without_primary': ({ database }) => database.replicas.withoutPrimary,
   'server.port': ({ server }) => server.port,
+  'server.processes': ({ server }) => server.processes,
   'server.listen_early': ({ server }) => server.listenEarly,
   'server.timeouts.db_query': ({ server }) => server.timeouts.dbQueryMs,
   'providers.storage': ({ providers }) => providers.storage,

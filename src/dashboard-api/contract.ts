@@ -34,6 +34,15 @@ export type Session = {
   superseded: { message: string; hint: string; differs: readonly string[] } | null;
 };
 
+/** One of several processes that serve the file on this machine; number 0 is their parent, which serves nothing. */
+export type ProcessFigures = {
+  process: number;
+  pid: number;
+  ready: boolean;
+  memoryBytes: number;
+  connections: number;
+};
+
 /** `GET /overview` */
 export type Overview = {
   project: { name: string; description: string | null; file: string };
@@ -47,7 +56,10 @@ export type Overview = {
     database: 'ok' | 'unreachable';
     databaseMs: number | null;
     uptimeMs: number;
+    /** Of all processes together. */
     memoryBytes: number;
+    /** Empty where there is one. */
+    processes: ProcessFigures[];
   };
   counts: { tables: number; buckets: number; sqlFunctions: number; codeFunctions: number; users: number };
   databaseBytes: number;

@@ -6,16 +6,18 @@ import type { FeatureContext } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
 import type { MigrationPolicy } from '../migrate/apply/policy.ts';
 import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
-import type { RecentLines } from '../log/recent-lines.ts';
+import type { LineSource } from '../log/recent-lines.ts';
 import type { SharedFile } from './shared-file.ts';
-import type { DashboardMode } from './contract.ts';
+import type { DashboardMode, ProcessFigures } from './contract.ts';
 
 /** What the server provides in addition to the context of every feature. */
 export type DashboardSettings = {
   readonly mode: DashboardMode;
   readonly keys: ApiKeys;
   readonly functions: Functions;
-  readonly recentLines: RecentLines;
+  readonly recentLines: LineSource;
+  /** Where several processes serve the file: the figures of each. */
+  readonly processes?: (() => Promise<readonly ProcessFigures[]>) | undefined;
   /** Folder of the built page; by default the one in this package. */
   readonly pageDirectory?: string | undefined;
   readonly following?: Following | undefined;
@@ -35,6 +37,8 @@ type Following = {
   readonly reload?: (() => Promise<void>) | undefined;
   /** The file is a row that all instances follow; absent where it is a file of this machine. */
   readonly shared?: SharedFile | undefined;
+  /** Of several processes with the same files: lets the others load what this one has loaded. Part of `reload`. */
+  readonly reloadOthers?: (() => Promise<void>) | undefined;
 };
 
 export type DashboardContext = FeatureContext & DashboardSettings;

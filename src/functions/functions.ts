@@ -25,6 +25,8 @@ export type FunctionsOptions = {
   readonly mode: 'development' | 'production';
   /** Worker processes; min(4, CPUs) by default. */
   readonly size?: number | undefined;
+  /** Processes of this service on this machine, among which workers are divided; default 1. */
+  readonly processes?: number | undefined;
   /** JavaScript heap limit of one worker. */
   readonly memoryMb?: number | undefined;
   /** The Node binary that runs workers; the current one by default. */
@@ -172,12 +174,12 @@ export class Functions {
       this.#served = next;
       return;
     }
-    const { size, memoryMb, loopbackUrl, publishableKey } = this.#options;
+    const { size, processes = 1, memoryMb, loopbackUrl, publishableKey } = this.#options;
     const { context, serviceToken } = this.#serving;
     const { env, log, dev } = context;
     await this.#pool.replace(
       {
-        size: size ?? workersFrom(env),
+        size: size ?? Math.max(1, Math.floor(workersFrom(env) / processes)),
         log,
         onLoaded: (loaded) => this.#onLoaded(loaded),
         worker: {

@@ -6,7 +6,7 @@ import pino, { type DestinationStream, type Logger } from 'pino';
 import pretty from 'pino-pretty';
 import { hasCode } from '../lib/error-code.ts';
 import { REDACTED } from '../lib/secret-mask.ts';
-import type { RecentLines } from './recent-lines.ts';
+import type { LineSink } from './recent-lines.ts';
 
 export type Log = Logger;
 
@@ -37,23 +37,26 @@ export type LogOptions = {
   readonly pretty?: boolean | undefined;
   readonly destination?: DestinationStream | undefined;
   /** Gets every line too, as the very text that is written. */
-  readonly recentLines?: RecentLines | undefined;
+  readonly recentLines?: LineSink | undefined;
+  /** Number of this process, where several write to one place: named in each line. */
+  readonly process?: number | undefined;
 };
 
 export function createLog(options: LogOptions = {}): Log {
   const settings = {
     level: options.level ?? 'info',
-    base: null,
+    base: options.process === undefined ? null : { process: options.process },
     redact: { paths: SECRET_PATHS, censor: REDACTED },
     formatters: { level: (label: string) => ({ level: label }) },
     timestamp: pino.stdTimeFunctions.isoTime,
   };
-  const destination = options.destination ?? (options.pretty ? prettyStream() : jsonStream());
+  const destination =
+    options.destination ?? (options.pretty ? prettyStream() : jsonStream(options.process !== undefined));
   const { recentLines } = options;
   return pino(settings, recentLines ? mirrored(destination, recentLines) : destination);
 }
 
-function mirrored(destination: DestinationStream, recentLines: RecentLines): DestinationStream {
+function mirrored(destination: DestinationStream, recentLines: LineSink): DestinationStream {
   return {
     write(line) {
       destination.write(line);
@@ -62,9 +65,13 @@ function mirrored(destination: DestinationStream, recentLines: RecentLines): Des
   };
 }
 
+/** Bytes that a pipe takes as a whole (PIPE_BUF of Linux): lines of several processes do not get into each other. */
+const ATOMIC_WRITE = 4096;
+
 /** Lines are written in batches: a write for each would cost more than making the line. */
-function jsonStream(): DestinationStream {
-  const destination = pino.destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 200 });
+function jsonStream(isShared: boolean): DestinationStream {
+  const size = isShared ? { minLength: ATOMIC_WRITE / 2, maxWrite: ATOMIC_WRITE } : { minLength: 4096 };
+  const destination = pino.destination({ fd: 1, sync: false, periodicFlush: 200, ...size });
   // Before the library's own flush on exit.
   process.prependListener('exit', dropWhatCannotBeWritten);
   process.on('exit', () => destination.flushSync());

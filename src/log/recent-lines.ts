@@ -7,7 +7,15 @@ const LONGEST_LINE = 8 * 1024;
 
 export type RecentLine = { readonly seq: number; readonly text: string };
 
-export class RecentLines {
+export type LineSink = { push(text: string): unknown };
+
+/** Where the dashboard's lines are read: of this process, or of all processes of the service. */
+export type LineSource = {
+  after(seq: number): Promise<readonly RecentLine[]> | readonly RecentLine[];
+  follow(notify: (line: RecentLine) => void): () => void;
+};
+
+export class RecentLines implements LineSource {
   readonly #lines: Array<RecentLine | undefined>;
   readonly #listeners = new Set<(line: RecentLine) => void>();
   #last = 0;
@@ -16,10 +24,11 @@ export class RecentLines {
     this.#lines = Array.from({ length: most });
   }
 
-  push(text: string): void {
+  push(text: string): RecentLine {
     const line = { seq: ++this.#last, text: text.length > LONGEST_LINE ? shortened(text) : text };
     this.#lines[line.seq % this.#lines.length] = line;
     for (const notify of this.#listeners) notify(line);
+    return line;
   }
 
   /** Those after `seq`, oldest first. A larger number than ours is from before a restart: then all lines are new. */

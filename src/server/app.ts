@@ -40,6 +40,8 @@ export type AppOptions = {
   readonly maxInFlight?: () => number;
   /** Most bytes of answers that are built and not yet taken; default: any number. */
   readonly responseBudget?: () => number;
+  /** Answers end their connections: the process takes no more of them. */
+  readonly endsConnections?: () => boolean;
 };
 
 export type App = {
@@ -124,7 +126,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     const { config } = request.routeOptions;
     if (config.writesHead !== true) reply.raw.setHeader('X-Request-Id', request.id);
     // A kept-alive connection would hold the shutdown up until its client lets go of it.
-    if (health.phase() === 'draining') reply.raw.setHeader('Connection', 'close');
+    if (options.endsConnections?.() === true) reply.raw.setHeader('Connection', 'close');
     deadlines.watch(scope, request, reply);
     reply.raw.once('close', () => {
       inFlight.delete(scope);

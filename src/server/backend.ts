@@ -1,8 +1,9 @@
 // A running backend: database prepared, schema migrated, HTTP open. Start and stop are here, in the order in which
 // they must happen; what a start and a reload do with the file is in served-config.ts.
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
 import { checkPasswordHashing } from '../auth/users/password.ts';
 import type { Config } from '../config/config.ts';
 import { keysForRestart } from '../config/restart-keys.ts';
@@ -35,6 +36,7 @@ import { createMounts, type DashboardOptions, type Mounts } from './mounts.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
 import { mostConnections, openDatabases, requestConnections, type Databases } from './databases.ts';
 import { ServedConfig } from './served-config.ts';
+import { share, shareOfConnections } from './share.ts';
 
 export type BackendOptions = {
   readonly config: Config;
@@ -66,6 +68,10 @@ export type BackendOptions = {
   readonly superseded?: (() => SupersededReport | undefined) | undefined;
   /** By channel: called when it is notified, and after each reconnection, which may have missed a notification. */
   readonly alsoListen?: Readonly<Record<string, () => void>> | undefined;
+  /** How many processes of this machine serve the file, and share what is meant for all of them; default 1. */
+  readonly processes?: number | undefined;
+  /** False where another process listens on the port already: this one does when it is ready. */
+  readonly listenEarly?: boolean | undefined;
   /** Makes the database follow the file, or looks what is pending; called at start and at each reload. */
   readonly migrate: (owner: OwnerDatabase, config: Config, signal: AbortSignal) => Promise<void>;
 };
@@ -82,13 +88,31 @@ export type Backend = {
    * Waits `timeouts.drain_delay` with the port open where a balancer asks for `/ready`, ends in-flight requests within
    * `timeouts.shutdown`, then everything.
    */
-  stop(): Promise<void>;
+  stop(how?: StopOptions): Promise<void>;
   /** Ends the waiting of `stop`; false when it does not wait. */
   hurry(): boolean;
+  readonly port: number;
+  /** How long `stop` waits where somebody asks for `/ready`. */
+  drainDelayMs(): number;
+  /** What `/ready` would say. */
+  isReady(): boolean;
+  /** Somebody has asked for `/ready` in the last 30 s. */
+  wasProbed(): boolean;
+  /** Open ones. */
+  connections(): Promise<number>;
+  /** Opens or closes the port, for a process that shares it. Closed, answers end their connections. */
+  listen(open: boolean): Promise<void>;
+};
+
+export type StopOptions = {
+  /** Another process has taken the place of this one: its port closes at once, and `/ready` does not change. */
+  readonly replaced?: boolean | undefined;
+  /** Somebody else says when the delay is over. */
+  readonly until?: Promise<void> | undefined;
 };
 
 export async function startBackend(options: BackendOptions): Promise<Backend> {
-  const { log, config, instance = newInstanceId(), alsoListen: heard = {} } = options;
+  const { log, config, instance = newInstanceId(), processes = 1, alsoListen: heard = {} } = options;
   checkPasswordHashing();
   const provisioned = await provision(options.database, {
     log,
@@ -98,7 +122,14 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const requests = requestConnections(provisioned, config, instance, log);
   await assertRequestSession(requests);
   if (provisioned.applied.length > 0) log.info({ steps: provisioned.applied }, 'provisioned the database');
-  const databases = await openDatabases(provisioned, requests, config, instance, log);
+  const databases = await openDatabases(
+    provisioned,
+    requests,
+    shareOfConnections(config, processes),
+    instance,
+    log,
+    processes,
+  );
   const { owner, callers, reads } = databases;
   const { clock, keyring, signingKeys, verifier, keysReload } = await openIdentity(databases, options);
 
@@ -111,6 +142,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     publishableKey: options.keys.publishable,
     loopbackUrl: () => loopbackUrl(must(app, 'the server'), options.port),
     mode: options.dev ? 'development' : 'production',
+    processes,
   });
   const served = new ServedConfig({
     databases,
@@ -187,25 +219,29 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
 
   const budget = new BudgetWatch({
     db: databases.catalog,
-    each: mostConnections(config, databases),
+    each: mostConnections(shareOfConnections(config, processes), databases, processes),
     isPooled: () => databases.link.state?.verdict !== 'direct',
     log,
   });
   degraded.watch('connections_short', () => budget.budget?.shortage);
 
-  const stop = async (): Promise<void> => {
-    if (phase === 'draining') return;
+  /** It takes no more connections, although the service does not shut down. */
+  let isClosed = false;
+  const stop = async ({ replaced = false, until }: StopOptions = {}): Promise<void> => {
+    if (stopping.signal.aborted) return;
     const wasServing = phase === 'serving';
-    phase = 'draining';
+    if (!replaced) phase = 'draining';
+    isClosed = true;
     // Index builds in the background end here, and the next start continues them.
     stopping.abort();
-    if (wasServing) await lameDuck.wait(drainDelay(), log);
+    if (wasServing) await (until ?? lameDuck.wait(drainDelay(), log));
     readiness.close();
     budget.close();
     clock.close();
     keysReload.close();
     await served.close();
-    if (app) await drain(app, functions, served.config?.server.timeouts.shutdownMs ?? 0, log);
+    const windowMs = served.config?.server.timeouts.shutdownMs ?? 0;
+    if (app) await drain(app, functions, { windowMs, replaced, log });
     // Whatever still runs a statement now is past the shutdown window.
     await databases.close();
   };
@@ -232,12 +268,16 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
       timeouts: () => current().server.timeouts,
       clients,
-      maxInFlight: () => current().server.maxInFlight,
-      responseBudget: () => current().server.responseBudgetBytes,
+      endsConnections: () => phase === 'draining' || isClosed,
+      maxInFlight: () => share(current().server.maxInFlight, processes, 1),
+      responseBudget: () => {
+        const { responseBudgetBytes, maxResponseBytes } = current().server;
+        return share(responseBudgetBytes, processes, Math.min(responseBudgetBytes, maxResponseBytes));
+      },
     });
     // Open before the migration: a platform that waits for `/live` must not kill a long one. A port that the system
     // chooses is known only once it is open.
-    const opensEarly = config.server.listenEarly || options.port === 0;
+    const opensEarly = options.listenEarly ?? (config.server.listenEarly || options.port === 0);
     if (opensEarly) await openPort(app, options.host, options.port);
     await clock.start();
     await served.follow(config);
@@ -254,6 +294,8 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     throw error;
   }
 
+  const listener = app.server.server;
+  const { port } = listener.address() as AddressInfo;
   return {
     url: listenUrl(app, options.host),
     snapshot: () => served.snapshot,
@@ -268,6 +310,17 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     },
     stop,
     hurry: () => lameDuck.end(),
+    port,
+    drainDelayMs: drainDelay,
+    isReady: () => readiness.current.isReady,
+    wasProbed: () => lameDuck.wasAsked,
+    connections: () => countConnections(listener),
+    async listen(open) {
+      isClosed = !open;
+      if (open === listener.listening || stopping.signal.aborted) return;
+      if (!open) listener.close();
+      else await once(listener.listen({ host: options.host, port }), 'listening');
+    },
   };
 }
 
@@ -337,7 +390,13 @@ function loopbackUrl(app: App, port: number): string {
   return `http://localhost:${address?.port ?? port}`;
 }
 
-async function drain(app: App, functions: Functions, windowMs: number, log: Log): Promise<void> {
+type DrainOptions = { readonly windowMs: number; readonly replaced: boolean; readonly log: Log };
+
+async function drain(
+  app: App,
+  functions: Functions,
+  { windowMs, replaced, log }: DrainOptions,
+): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<void>((resolve) => {
     timer = setTimeout(() => {
@@ -349,10 +408,20 @@ async function drain(app: App, functions: Functions, windowMs: number, log: Log)
   });
   // Connections that were busy when the close began become idle one by one.
   const sweep = setInterval(() => app.server.server.closeIdleConnections(), 50);
-  await Promise.race([functions.drain().then(() => app.server.close()), deadline]);
+  // Handlers of code functions may call this server while they end; of several, another one answers.
+  const ended = replaced
+    ? app.server.close().then(() => functions.drain())
+    : functions.drain().then(() => app.server.close());
+  await Promise.race([ended, deadline]);
   await functions.stop();
   clearInterval(sweep);
   clearTimeout(timer);
+}
+
+function countConnections(server: Server): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.getConnections((error, count) => (error ? reject(error) : resolve(count)));
+  });
 }
 
 /** A secret key in either of the headers. */

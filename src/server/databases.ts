@@ -42,14 +42,18 @@ export type Databases = {
 /** LISTEN, the probe of `/ready`, and the catalog. */
 const DIRECT_CONNECTIONS = 3;
 
-/** Of one instance; a migration has a few more while it runs. */
+/** Of one instance with so many processes like this one; a migration has a few more while it runs. */
 export function mostConnections(
   { database: { pool } }: Config,
   { reads }: Pick<Databases, 'reads'>,
+  processes = 1,
 ): InstanceConnections {
   // Replicas are compared with the position of the primary.
   const positions = reads === undefined ? 0 : 1;
-  return { requests: pool.max, own: pool.owner + DIRECT_CONNECTIONS + positions };
+  return {
+    requests: processes * pool.max,
+    own: processes * (pool.owner + DIRECT_CONNECTIONS + positions),
+  };
 }
 
 /** How requests connect. */
@@ -76,6 +80,7 @@ export async function openDatabases(
   config: Config,
   instance: string,
   log: Log,
+  processes: number,
 ): Promise<Databases> {
   const { pool, replicas } = config.database;
   const open = (
@@ -112,7 +117,7 @@ export async function openDatabases(
   let reads: ReplicaReads | undefined;
   const limits = {
     max: pool.max,
-    maxReading: await maxReading(owners.owner),
+    maxReading: await maxReading(owners.owner, processes),
     minIdle: pool.min,
     idleTimeoutMs: pool.idleTimeoutMs,
     queue: pool.queue,

@@ -14,9 +14,14 @@ export class LameDuck {
     this.#askedAt = performance.now();
   }
 
-  /** Not at all when nobody has asked lately: then nobody sends requests because of the answer. */
+  /** Otherwise nobody sends requests because of the answer. */
+  get wasAsked(): boolean {
+    return performance.now() - this.#askedAt <= RECENT_MS;
+  }
+
+  /** Not at all when nobody has asked lately. */
   async wait(delayMs: number, log: Log): Promise<void> {
-    if (delayMs === 0 || performance.now() - this.#askedAt > RECENT_MS) return;
+    if (delayMs === 0 || !this.wasAsked) return;
     log.info({ delayMs }, 'waiting until balancers have seen /ready');
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, delayMs);

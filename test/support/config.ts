@@ -17,6 +17,7 @@ export type ConfigOverrides = Partial<Omit<Config, 'server' | 'providers' | 'aut
 
 const SERVER = {
   port: 0,
+  processes: 1 as const,
   maxBodyBytes: 1024 * 1024,
   maxResponseBytes: 100 * 1024 * 1024,
   maxInFlight: 1_000,

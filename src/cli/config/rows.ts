@@ -20,9 +20,6 @@ import { CommandFailure, EXIT, failure } from '../exit.ts';
 import { loadProject, type Project } from '../project.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** `--config database`. A file of that name is `./database`. */
-export const IN_DATABASE = 'database';
-
 export type RowsOptions = {
   readonly database: DatabaseAddresses;
   readonly waitMs: number;

@@ -16,6 +16,7 @@ database:
   server: `
 server:
   port: "\${PORT:-8080}"
+  processes: 1
   max_body_size: 1MB
   max_response_size: 100MB
   response_budget: 256MB

@@ -72,6 +72,17 @@ export const database = section('Database access; the connection string is SVC_D
 
 export const server = section('HTTP server', {
   port: count('Listen port; SVC_PORT and --port win', { absent: 8080, least: 0, most: 65_535 }),
+  processes: z
+    .string()
+    .regex(/^(auto|[1-9]|[1-5]\d|6[0-4])$/, 'is neither a number from 1 to 64 nor `auto`')
+    .meta({ type: ['number', 'string'] })
+    .transform((written) => (written === 'auto' ? written : Number(written)))
+    .prefault('1')
+    .meta({
+      description:
+        'Processes that share the port, or `auto`: one less than there are processors; SVC_PROCESSES and --processes win',
+      examples: [1, 'auto'],
+    }),
   max_body_size: size('Largest request body that is no upload', '1MB'),
   max_response_size: size(
     'Largest answer of the data API; one that would be larger ends in an error',

@@ -95,7 +95,12 @@ async function saveSource(context: DashboardContext, request: FastifyRequest): P
   context.log.info({ function: name, file }, 'the dashboard changed the source of a function');
   // Under `svc dev` the sources are watched.
   const taken = !context.dev;
-  if (taken) await loadWrittenFile(context, () => context.functions.refresh());
+  if (taken) {
+    await loadWrittenFile(context, async () => {
+      await context.functions.refresh();
+      await context.following?.reloadOthers?.();
+    });
+  }
   return { ...saved, error: loadFailure(context, name), taken };
 }
 

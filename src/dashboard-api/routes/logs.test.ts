@@ -13,7 +13,7 @@ test('a stream ends by itself, so that nobody keeps reading after their session 
   vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'clearTimeout', 'clearInterval'] });
   const recentLines = new RecentLines();
   const app = fastify();
-  addRoutes(app, logRoutes({ recentLines } as DashboardContext, app));
+  addRoutes(app, logRoutes({ recentLines } as Partial<DashboardContext> as DashboardContext, app));
   recentLines.push(JSON.stringify({ level: 'info', time: 't', msg: 'before' }));
   const answered: { text?: string } = {};
   void app.inject('/logs/stream').then((answer) => {

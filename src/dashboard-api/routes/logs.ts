@@ -27,20 +27,19 @@ const Query = z.object({
 export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
   const streams = new Set<PassThrough>();
 
-  const list = ({ query }: FastifyRequest): LogPage => {
+  const list = async ({ query }: FastifyRequest): Promise<LogPage> => {
     const { after, level, source } = readQuery(query);
     const least = level === undefined ? 0 : LEVELS.indexOf(level);
-    const lines = recentLines
-      .after(after)
+    const lines = (await recentLines.after(after))
       .map(toLogLine)
       .filter((line) => LEVELS.indexOf(line.level) >= least && (source ?? line.source) === line.source);
     return { lines };
   };
 
-  const follow = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+  const follow = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     // When reconnecting, the browser says where it was.
-    const last = Number(request.headers['last-event-id']);
-    const from = Number.isInteger(last) && last > 0 ? last : readQuery(request.query).after;
+    const seen = Number(request.headers['last-event-id']);
+    const from = Number.isInteger(seen) && seen > 0 ? seen : readQuery(request.query).after;
     const stream = new PassThrough();
     const write = (text: string): void => {
       if (stream.writableEnded) return;
@@ -48,8 +47,15 @@ export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
       if (stream.writableLength + stream.readableLength > MAX_BUFFERED_BYTES) stream.end();
     };
     write(`retry: ${RECONNECT_MS}\n: the log of this instance\n\n`);
-    for (const line of recentLines.after(from)) write(toEvent(line));
-    const unfollow = recentLines.follow((line) => write(toEvent(line)));
+    let last = 0;
+    const writeLine = (line: RecentLine): void => {
+      if (line.seq <= last) return;
+      last = line.seq;
+      write(toEvent(line));
+    };
+    // Those that come while the earlier ones are read wait for their turn.
+    let waiting: RecentLine[] | undefined = [];
+    const unfollow = recentLines.follow((line) => (waiting ? waiting.push(line) : writeLine(line)));
     const heartbeat = setInterval(() => write(':\n\n'), HEARTBEAT_MS);
     const end = setTimeout(() => stream.end(), LIFETIME_MS);
     streams.add(stream);
@@ -60,6 +66,9 @@ export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
       streams.delete(stream);
     });
     reply.raw.once('close', () => stream.destroy());
+    const earlier = await recentLines.after(from);
+    for (const line of [...earlier, ...waiting]) writeLine(line);
+    waiting = undefined;
     return reply.header('x-accel-buffering', 'no').type('text/event-stream; charset=utf-8').send(stream);
   };
 

@@ -24,6 +24,7 @@ export const overviewRoutes: DashboardRoutes = (context) => [
 async function describe(context: DashboardContext, request: FastifyRequest): Promise<Overview> {
   const { config } = context.snapshot();
   const { figures, ms } = await readFigures(context);
+  const processes = [...((await context.processes?.()) ?? [])];
   return {
     project: {
       name: config.project.name ?? config.source.name,
@@ -39,7 +40,9 @@ async function describe(context: DashboardContext, request: FastifyRequest): Pro
       database: figures ? 'ok' : 'unreachable',
       databaseMs: figures ? ms : null,
       uptimeMs: Math.round(process.uptime() * 1000),
-      memoryBytes: process.memoryUsage.rss(),
+      memoryBytes:
+        processes.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0) || process.memoryUsage.rss(),
+      processes,
     },
     counts: { ...countsOf(config), users: figures?.users ?? 0 },
     databaseBytes: figures?.bytes ?? 0,

@@ -1,0 +1,17 @@
+// The parent's log lines: the shape of all others, without the library that writes those, which costs more memory than
+// the rest of the parent.
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+type Level = 'info' | 'warn' | 'error';
+
+export type ParentLog = (level: Level, fields: Readonly<Record<string, unknown>>, message: string) => void;
+
+/** `level` as in SVC_LOG_LEVEL. `write` gets whole lines. */
+export function parentLog(level: string | undefined, write: (line: string) => void): ParentLog {
+  const least = LEVELS.findIndex((one) => one === (level ?? 'info'));
+  return (at, fields, message) => {
+    if (LEVELS.indexOf(at) < least) return;
+    write(
+      `${JSON.stringify({ level: at, time: new Date().toISOString(), process: 0, ...fields, msg: message })}\n`,
+    );
+  };
+}
