@@ -113,7 +113,7 @@ async function writeAndRead(
 test('a read right after a write through another instance sees it, whatever the delay of the replica', async () => {
   const [writing, reading] = await Promise.all([world.instance(), world.instance()]);
   await onReplica(reading);
-  const count = rounds(700, 10_000, 'SVC_TEST_REPLICA_READS') / 2;
+  const count = rounds(400, 10_000, 'SVC_TEST_REPLICA_READS') / 2;
   expect(await writeAndRead(writing, reading, { from: 0, count })).toEqual({ stale: 0, failures: [] });
   await world.standby.delay(200);
   try {
