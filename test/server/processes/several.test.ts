@@ -54,8 +54,11 @@ function tips(): Promise<number> {
   return new Promise((resolve, reject) => {
     const headers = { apikey: KEYS.SVC_PUBLISHABLE_KEY };
     const sent = request(`${svc.url}/rest/v1/tips`, { agent: new Agent(), headers }, (response) => {
-      response.resume();
-      response.once('end', () => resolve(response.statusCode ?? 0));
+      let body = '';
+      response.on('data', (chunk: Buffer) => (body += chunk.toString()));
+      response.once('end', () =>
+        response.statusCode === 200 ? resolve(200) : reject(new Error(`${response.statusCode} ${body}`)),
+      );
       response.once('error', reject);
     });
     sent.once('error', reject);
