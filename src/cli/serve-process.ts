@@ -191,7 +191,7 @@ export async function serveProcess(
 }
 
 async function openRows(
-  { seed, strict }: ServeOptions,
+  { initialConfig, strict }: ServeOptions,
   instance: string,
   signal: AbortSignal,
   terminal: Terminal,
@@ -199,7 +199,7 @@ async function openRows(
   const env = readModeVariables(undefined, 'production', process.env);
   const waitMs = databaseWait(env, SERVE_WAIT_MS);
   return await FollowedRows.open(
-    { database: requireDatabase(env), waitMs, signal, seed, strict, instance },
+    { database: requireDatabase(env), waitMs, signal, initialConfig, strict, instance },
     terminal,
   );
 }

@@ -15,7 +15,7 @@ const DEFAULT_POOL = 20;
 
 export type ServeOptions = {
   config?: string;
-  seed?: string;
+  initialConfig?: string;
   port?: number;
   host: string;
   migrate?: boolean;
@@ -36,7 +36,10 @@ export function serveCommand(terminal: Terminal): Command {
         '-c, --config <location>',
         'file, https:// or s3:// location of the configuration; database: the one that instances share there',
       )
-      .option('--seed <file>', 'with --config database: the first configuration, while there is none')
+      .option(
+        '--initial-config <file>',
+        'with --config database: the first configuration, while there is none',
+      )
       .option('-p, --port <port>', 'listen port', parsePort)
       .option('--host <address>', 'listen address', '0.0.0.0')
       .option('--processes <n>', 'processes that share the port: a number, or auto', parseProcesses)

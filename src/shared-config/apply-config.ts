@@ -1,4 +1,4 @@
-// The one way a file becomes the one that all instances serve: for `svc config push` and `rollback`, `serve --seed` and
+// The one way a file becomes the one that all instances serve: for `svc config push` and `rollback`, `serve --initial-config` and
 // a save in the dashboard. The schema and the row change in one transaction; whoever is killed before its commit has
 // changed nothing but the history, and whoever is killed after it leaves long steps that any instance continues.
 import type { Config } from '../config/config.ts';

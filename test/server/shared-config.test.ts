@@ -242,7 +242,8 @@ test('an empty database takes the seed of its first start, once', { timeout: 120
   try {
     const env = { ...environment(), SVC_DATABASE_URL: empty.url };
     writeFileSync(path, file(['seeded']));
-    const start = () => startSvc({ command: 'serve', config: 'database', env, arguments: ['--seed', path] });
+    const start = () =>
+      startSvc({ command: 'serve', config: 'database', env, arguments: ['--initial-config', path] });
     const first = await start();
     expect(await knows(first, 'seeded')).toBe(true);
     await first.stop();

@@ -25,7 +25,7 @@ export type RowsOptions = {
   readonly waitMs: number;
   readonly signal: AbortSignal;
   /** File for the first row, if there is none. */
-  readonly seed: string | undefined;
+  readonly initialConfig: string | undefined;
   readonly strict: boolean | undefined;
   readonly instance: string;
 };
@@ -56,12 +56,12 @@ export class FollowedRows {
       idleTimeoutMs: 5_000,
     });
     try {
-      const row = (await readApplied(owner)) ?? (await seed(owner, options, terminal));
+      const row = (await readApplied(owner)) ?? (await applyInitial(owner, options, terminal));
       if (row) return new FollowedRows(options, owner, row);
       throw failure(
         EXIT.badConfiguration,
         'No configuration has been applied in this database',
-        'Push one first: svc config push svc.yaml. Or start with --seed svc.yaml, which is used only while there is none.',
+        'Push one first: svc config push svc.yaml. Or start with --initial-config svc.yaml, which is used only while there is none.',
       );
     } catch (error) {
       await owner.close();
@@ -167,16 +167,16 @@ export class FollowedRows {
   }
 }
 
-/** Several instances may start with the same seed: the first one counts. */
-async function seed(
+/** Several instances may start with a file of their own: the first one counts. */
+async function applyInitial(
   owner: OwnerDatabase,
-  { seed: file, strict, instance }: RowsOptions,
+  { initialConfig: file, strict, instance }: RowsOptions,
   terminal: Terminal,
 ): Promise<ConfigRow | undefined> {
   if (file === undefined) return undefined;
   const { config } = await loadProject({ config: file, strict, mode: 'production' }, terminal);
   assertShareable(config);
-  const proposal = { text: config.source.text, author: 'seed', note: 'the first one', base: null };
+  const proposal = { text: config.source.text, author: 'svc serve', note: 'the first one', base: null };
   try {
     const outcome = await applyConfig(proposal, config, {
       owner,
