@@ -1,7 +1,7 @@
 // A shutdown as a balancer sees it: `/ready` says it before the port closes.
 import { once } from 'node:events';
 import { writeFileSync, readFileSync } from 'node:fs';
-import { afterAll, beforeAll, afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { spawn } from 'node:child_process';
 import { freePort } from '../../src/lib/free-port.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -16,13 +16,16 @@ const KEYS = {
 let database: TestDatabase;
 let project: TodoProject;
 let svc: SvcProcess | undefined;
-beforeAll(async () => void (database = await createDatabase()));
-afterAll(async () => await database.drop());
-beforeEach(() => void (project = copyTodoProject()));
+// Each with its own: a database knows the directory of its files.
+beforeEach(async () => {
+  database = await createDatabase();
+  project = copyTodoProject();
+});
 afterEach(async () => {
   await svc?.stop('SIGKILL');
   svc = undefined;
   project.remove();
+  await database.drop();
 });
 
 async function start(server: string): Promise<SvcProcess> {

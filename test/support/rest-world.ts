@@ -47,6 +47,7 @@ export type RestWorldOptions = {
   readonly acquireTimeoutMs?: number | undefined;
   readonly statementTimeoutMs?: number | undefined;
   readonly requestMs?: number | undefined;
+  readonly responseIdleMs?: number | undefined;
   readonly log?: Log | undefined;
 };
 
@@ -123,13 +124,15 @@ export async function createRestWorld(options: RestWorldOptions): Promise<RestWo
     baseUrl: () => undefined,
     dev: options.dev ?? false,
   };
+  const { requestMs = 30_000, responseIdleMs = 10_000 } = options;
+  const timeouts = { ...aConfig().server.timeouts, requestMs, responseIdleMs };
   const app = await createApp({
     log: options.log ?? silentLog,
     context,
     mounts: [{ prefix: '/rest/v1', feature: rest }],
     health: { phase: () => 'serving' },
     cors: () => ({ origins: ['*'], allowLoopback: true }),
-    timeouts: () => ({ ...aConfig().server.timeouts, requestMs: options.requestMs ?? 30_000 }),
+    timeouts: () => timeouts,
   });
   await app.server.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.server.address() as AddressInfo;

@@ -1,10 +1,10 @@
 // Every way to write × every caller. The table in docs/storage.md is this one: what a policy refuses on one way in,
 // it refuses on all of them, and nothing that was refused leaves a byte behind.
 import { randomUUID } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
 import { call, type Answer } from '../conformance/http.ts';
+import { storedFiles } from '../conformance/stored-files.ts';
 import { aBucket, aPolicy, createWorld, OWN, type World } from '../conformance/world.ts';
 
 let world: World;
@@ -268,8 +268,7 @@ test('no token, no signature and no header makes somebody else of a caller', asy
 
 test('what was refused left nothing', async () => {
   await world.sweep();
-  const entries = await readdir(world.directory, { recursive: true, withFileTypes: true });
-  const blobs = entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
+  const blobs = await storedFiles(world.directory);
   const rows = await world.owner.query<{ version: string }>(
     sql`select version from storage.objects union select version from storage.pending_blobs`,
   );

@@ -2,12 +2,12 @@
 // is what somebody uploaded under that name, nothing that was acknowledged is lost, and after the sweep the store
 // holds the objects' bytes and nothing else. SVC_TEST_CRASH_ROUNDS makes it long.
 import { createHash, randomInt } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { S3Backend } from '../../../src/storage/backend/s3.ts';
 import { until } from '../conformance/http.ts';
+import { storedFiles } from '../conformance/stored-files.ts';
 import { s3Server, s3ServerAvailable } from '../conformance/s3-server.ts';
 import { rounds } from '../../support/rounds.ts';
 import type { SvcProcess } from '../../support/svc-process.ts';
@@ -185,11 +185,7 @@ const TIMEOUT_MS = 60_000 + ROUNDS * 30_000;
 test('killed on a local directory', { timeout: TIMEOUT_MS }, async () => {
   const project = await createStorageProject();
   try {
-    await killRepeatedly(project, async () => {
-      const files = join(project.directory, 'files');
-      const entries = await readdir(files, { recursive: true, withFileTypes: true });
-      return entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
-    });
+    await killRepeatedly(project, () => storedFiles(join(project.directory, 'files')));
   } finally {
     await project.remove();
   }

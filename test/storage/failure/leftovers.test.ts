@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SERVICE } from '../../../src/identity/caller.ts';
 import { raw, sql } from '../../../src/postgres/sql.ts';
 import { call, until } from '../conformance/http.ts';
+import { storedFiles } from '../conformance/stored-files.ts';
 import { aBucket, createWorld, OWN, type World } from '../conformance/world.ts';
 import { createStorageProject } from './project.ts';
 
@@ -21,10 +22,7 @@ describe('what a crash leaves is cleaned up', () => {
   });
   afterAll(() => world?.stop());
 
-  const files = async (): Promise<string[]> => {
-    const entries = await readdir(world.directory, { recursive: true, withFileTypes: true });
-    return entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
-  };
+  const files = (): Promise<string[]> => storedFiles(world.directory);
   const reserve = (version: string, expired: boolean): Promise<unknown> =>
     world.owner.query(sql`insert into storage.pending_blobs (version, bucket_id, name, expires_at)
       values (${version}, 'b', ${version}, now() + make_interval(mins => ${expired ? -1 : 5}))`);

@@ -7,6 +7,7 @@ import type { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { raw } from '../../../src/postgres/sql.ts';
 import { call, openRaw, until } from '../conformance/http.ts';
+import { storedFiles } from '../conformance/stored-files.ts';
 import { s3Server, s3ServerAvailable } from '../conformance/s3-server.ts';
 import { aBucket, createWorld, OWN, type World } from '../conformance/world.ts';
 import { rounds } from '../../support/rounds.ts';
@@ -208,8 +209,7 @@ describe('clients that stop', () => {
     (await world.owner.query(raw('select from storage.pending_blobs'))).length;
   const files = async (): Promise<string[]> => {
     await world.sweep();
-    const entries = await readdir(world.directory, { recursive: true, withFileTypes: true });
-    return entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
+    return await storedFiles(world.directory);
   };
 
   test('a client that sends nothing more is given up', async () => {
