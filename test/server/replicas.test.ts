@@ -256,6 +256,22 @@ test('the primary is away: replicas answer, and say that nobody knows how old it
   expect(status).toBe(503);
 });
 
+test('several hosts, the primary is away: a standby among them answers reads, and nobody knows how old that is', async () => {
+  const proxy = await startSilentProxy(world.primary.url);
+  const standby = new URL(world.replicaUrl).host;
+  const instance = await world.instance({
+    readUrl: null,
+    through: (url) => proxy.through(url).replace(/@([^/]+)\//, `@$1,${standby}/`),
+    database: 'failover_wait: 300ms',
+  });
+  expect(await ask(instance)).toEqual({ where: 'primary', staleness: null, applied: null });
+  await proxy.close();
+  await expect.poll(() => ask(instance)).toMatchObject({ where: 'replica', staleness: 'unknown' });
+  await proxy.reopen();
+  await expect.poll(() => ask(instance)).toMatchObject({ where: 'primary', staleness: null });
+  await proxy.close();
+});
+
 test('a replica that is gone: the primary answers, and the replica again once it is back', async () => {
   const proxy = await startSilentProxy(world.standby.url);
   const instance = await world.instance({ readUrl: proxy.through(world.replicaUrl) });

@@ -64,6 +64,8 @@ export type CallerPoolOptions = ConnectionPoolOptions & {
 };
 
 export class CallerPool {
+  /** There are hosts to choose from, so that a standby may stand in for a primary that is away. */
+  readonly hasStandIns: boolean;
   readonly #connections: ConnectionPool;
   readonly #onWrite: CallerPoolOptions['onWrite'];
   readonly #names = new StatementNames();
@@ -72,6 +74,7 @@ export class CallerPool {
 
   constructor({ onWrite, ...options }: CallerPoolOptions) {
     this.#onWrite = onWrite;
+    this.hasStandIns = options.address.targets.length > 1;
     this.#connections = new ConnectionPool(options);
   }
 
@@ -167,6 +170,11 @@ export class CallerPool {
   }
 
   /** Whether requests get an answer from the database. */
+  /** Reads may be answered by one, which may not have all that was acknowledged. */
+  get readsFromStandIn(): boolean {
+    return this.#connections.readsFromStandIn;
+  }
+
   answers(withinMs: number): Promise<DatabaseAnswer> {
     return this.#connections.answers(withinMs);
   }

@@ -167,6 +167,11 @@ export class ConnectionPool {
     return this.#connections.openMinimum((connection) => this.release(connection));
   }
 
+  /** Reads may be answered by a standby, which may not have all that was acknowledged. */
+  get readsFromStandIn(): boolean {
+    return this.#connections.leadToStandIn;
+  }
+
   /**
    * Whether requests get an answer from the database: known from a recent answer, or tried on a connection like theirs,
    * before all that wait. `busy`: every connection is, and no other may be opened.
@@ -436,6 +441,7 @@ export class ConnectionPool {
 
   /** A server that has lost a connection: nothing better is known about the idle ones to it. */
   #checkBusy(): void {
+    this.#leftServers.leaveStandIns();
     for (const { target, isGone } of this.#deathWatch.check(this.#connections.all)) {
       if (isGone) this.#openings.suspect();
       this.#connections.discardIdle((idle) => idle.target === target);

@@ -27,6 +27,7 @@ export class Connections {
   /** The one that was used last is at the end. */
   readonly #idle: PooledConnection[] = [];
   readonly openings: Openings;
+  #standIns = 0;
 
   constructor(options: ConnectionsOptions, events: OpeningEvents) {
     this.#options = options;
@@ -37,6 +38,11 @@ export class Connections {
   /** Those that are open, whatever they do. */
   get all(): readonly PooledConnection[] {
     return this.#all;
+  }
+
+  /** Some lead to a standby, because no primary was there when they were opened. */
+  get leadToStandIn(): boolean {
+    return this.#standIns > 0;
   }
 
   get idle(): number {
@@ -62,6 +68,7 @@ export class Connections {
       throw error;
     }
     this.#all.push(connection);
+    if (connection.isStandIn) this.#standIns += 1;
     connection.wire.onLost = () => {
       if (this.#idle.includes(connection)) this.discard(connection);
     };
@@ -95,7 +102,7 @@ export class Connections {
   }
 
   discard(connection: PooledConnection): void {
-    remove(this.#all, connection);
+    if (remove(this.#all, connection) && connection.isStandIn) this.#standIns -= 1;
     remove(this.#idle, connection);
     connection.wire.destroy();
   }
@@ -122,7 +129,8 @@ export class Connections {
   }
 }
 
-function remove<T>(list: T[], one: T): void {
+function remove<T>(list: T[], one: T): boolean {
   const at = list.indexOf(one);
   if (at >= 0) list.splice(at, 1);
+  return at >= 0;
 }

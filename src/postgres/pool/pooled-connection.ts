@@ -81,6 +81,8 @@ export class PooledConnection {
   readonly wire: OpenWire['wire'];
   /** The server it leads to. */
   readonly target: string;
+  /** A standby, because no primary was there. */
+  readonly isStandIn: boolean;
   readonly openedAt = performance.now();
   /** Not all at once: those that were opened together would be missed together. */
   readonly #expiresAt: number;
@@ -108,6 +110,7 @@ export class PooledConnection {
   constructor(opened: OpenWire, maxAgeMs = MAX_AGE_MS) {
     this.wire = opened.wire;
     this.target = opened.target;
+    this.isStandIn = opened.isStandIn;
     this.#cancel = (onSeen) => opened.cancel(onSeen);
     this.#expiresAt = this.openedAt + maxAgeMs * (0.9 + 0.2 * Math.random());
   }

@@ -160,15 +160,19 @@ function send(
   };
   const caller = callerSettings(exchange);
   const { reads, callers } = context;
-  if (reads === undefined || !isReadOnly || tx !== undefined || read === 'primary') {
-    return callers.run(caller, batch, options);
-  }
+  if (!isReadOnly) return callers.run(caller, batch, options);
   const { raw } = exchange.reply;
-  return reads.run({
-    caller,
-    statements: batch,
-    options,
-    onStaleness: (staleness) => void (raw.headersSent || raw.setHeader('X-Svc-Staleness', staleness)),
+  const onStaleness = (staleness: string): void =>
+    void (raw.headersSent || raw.setHeader('X-Svc-Staleness', staleness));
+  if (reads !== undefined && tx === undefined && read !== 'primary') {
+    return reads.run({ caller, statements: batch, options, onStaleness });
+  }
+  const answer = callers.run(caller, batch, options);
+  if (!callers.hasStandIns) return answer;
+  return answer.then((results) => {
+    // Which connection it was does not matter: while there is one, the primary is not there.
+    if (callers.readsFromStandIn) onStaleness('unknown');
+    return results;
   });
 }
 

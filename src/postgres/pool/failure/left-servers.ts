@@ -1,10 +1,12 @@
-// Servers and sessions that turn out not to be what they were: a primary that has become a standby, a session that
-// somebody else uses. Their connections are closed as soon as they are idle.
+// Servers and sessions that turn out not to be what is wanted: a primary that has become a standby, a standby that was
+// taken because no primary was there, a session that somebody else uses. Their connections are closed as soon as they are idle.
 import type { Connections } from '../connections.ts';
 import type { PooledConnection } from '../pooled-connection.ts';
 
 /** Connections to a standby are not all opened anew for each write that meets it. */
 const LEAVE_EVERY_MS = 1_000;
+/** How long a standby is read from before the primary is looked for again. */
+const STAND_IN_MS = 5_000;
 const NAMES_LOST_WITHIN_MS = 60_000;
 
 /** `unknown`: the server could not be asked. */
@@ -38,6 +40,16 @@ export class LeftServers {
     if (this.#last.target === target && now - this.#last.at < LEAVE_EVERY_MS) return;
     this.#last = { at: now, target };
     for (const one of this.#connections.all) if (one.target === target) one.isLeaving = true;
+    this.#connections.discardIdle(({ isLeaving }) => isLeaving);
+  }
+
+  /** Asked often. New connections lead to the primary as soon as it is there. */
+  leaveStandIns(): void {
+    if (!this.#connections.leadToStandIn) return;
+    const before = performance.now() - STAND_IN_MS;
+    for (const one of this.#connections.all) {
+      if (one.isStandIn && one.openedAt < before) one.isLeaving = true;
+    }
     this.#connections.discardIdle(({ isLeaving }) => isLeaving);
   }
 
