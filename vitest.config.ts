@@ -15,6 +15,30 @@ const PATIENT = {
   expect: { poll: { timeout: 30_000 } },
 };
 
+/**
+ * Tests that start and kill many processes, move hundreds of megabytes or wait out real clocks: a part of `npm run
+ * test:slow`, so that `npm test` stays short. Named on the command line they run like all others.
+ */
+const SLOW = [
+  'test/migrate/crash.test.ts',
+  'test/migrate/crash-waiting.test.ts',
+  'test/functions/deploy.test.ts',
+  'test/functions/disasters.test.ts',
+  'test/server/deployment-order.test.ts',
+  'test/server/shared-config.test.ts',
+  'test/server/replicas.test.ts',
+  'test/server/behind-a-pooler.test.ts',
+  'test/server/failure/killed.test.ts',
+  'test/server/failure/what-was-seen.test.ts',
+  'test/server/processes/*.test.ts',
+  'test/server/overload/answers.test.ts',
+  'test/storage/failure/elsewhere.test.ts',
+  'test/storage/failure/killed.test.ts',
+  'test/storage/failure/leftovers.test.ts',
+  'test/storage/failure/transfers.test.ts',
+  'src/postgres/pool/failure/*.pg.test.ts',
+];
+
 export default defineConfig({
   test: {
     // Most tests wait for PostgreSQL or a process, so two cores carry more workers than the one they would get.
@@ -44,7 +68,16 @@ export default defineConfig({
             'test/documentation.test.ts',
             'test/**/browser/**',
             'test/versions/**',
+            ...SLOW,
           ],
+          globalSetup: ['test/support/postgres-cluster.ts', 'test/support/s3-store.ts'],
+          ...PATIENT,
+        },
+      },
+      {
+        test: {
+          name: 'slow',
+          include: SLOW,
           globalSetup: ['test/support/postgres-cluster.ts', 'test/support/s3-store.ts'],
           ...PATIENT,
         },

@@ -1,5 +1,5 @@
-// What takes too long for `npm test`: tests that repeat themselves, in full, and the other versions that the product
-// promises to run on. One run after the other, and their sum:
+// What takes too long for `npm test`: tests that start and kill many processes, tests that repeat themselves, in full,
+// the cluster, and the other versions that the product promises to run on. One run after the other, and their sum:
 //
 //   npm run test:slow                      all of them
 //   npm run test:slow -- "PostgreSQL 16"   one of them
@@ -50,7 +50,12 @@ const onPostgres = (version: string, tests: readonly string[]): Run => ({
 });
 
 const RUNS: readonly Run[] = [
-  { name: 'Long runs', tests: ['--project', 'world', ...LONG], env: () => ({ SVC_TEST_LONG: '1' }) },
+  { name: 'Processes', tests: ['--project', 'slow'], env: () => ({}) },
+  {
+    name: 'Long runs',
+    tests: ['--project', 'world', '--project', 'slow', ...LONG],
+    env: () => ({ SVC_TEST_LONG: '1' }),
+  },
   { name: 'PostgreSQL 18', tests: SMOKE, env: () => ({}) },
   onPostgres('16.14.0-beta.17', [...SMOKE, '--project', 'world', 'test/versions', 'src/provision']),
   onPostgres('17.10.0-beta.17', [...SMOKE, '--project', 'world', 'test/versions', 'src/provision']),
@@ -65,7 +70,10 @@ const RUNS: readonly Run[] = [
   },
   { name: 'Cluster', script: [join('test', 'cluster', 'main.ts'), '--optional'], env: () => ({}) },
   // Tests without a database do not know on which one they do not run.
-  onPostgres('15.18.0-beta.17', ['--project', 'world', '--project', 'versions', '--project', 'browser']),
+  onPostgres(
+    '15.18.0-beta.17',
+    ['world', 'slow', 'versions', 'browser'].flatMap((name) => ['--project', name]),
+  ),
 ];
 
 type Count = { passed: number; failed: number; skipped: number; failures: string[] };
