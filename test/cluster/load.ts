@@ -146,51 +146,58 @@ type Settings = {
   readonly localAddress?: string | undefined;
 };
 
+type Raw = {
+  readonly status: number;
+  readonly text: string;
+  readonly broken: string;
+  readonly isMarked: boolean;
+};
+
 /** One call; a broken connection is an answer of status 0. */
 export async function ask(base: string, call: Call, settings: Partial<Settings> = {}): Promise<Answer> {
   const startedAt = Date.now();
   const { agent, patience = 60_000, localAddress } = settings;
   const body = call.body === undefined ? undefined : JSON.stringify(call.body);
-  const { status, text, broken } = await new Promise<{ status: number; text: string; broken: string }>(
-    (resolve) => {
-      const request = httpRequest(`${base}${call.path}`, {
-        method: call.method ?? (call.kind === 'read' ? 'GET' : 'POST'),
-        headers: {
-          apikey: PUBLISHABLE_KEY,
-          ...(body === undefined
-            ? {}
-            : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
-          ...call.headers,
-        },
-        ...(agent === undefined ? {} : { agent }),
-        ...(localAddress === undefined ? {} : { localAddress }),
-      });
-      const timer = setTimeout(() => request.destroy(new Error('no answer in time')), patience);
-      const fail = (error: NodeJS.ErrnoException): void => {
+  const { status, text, broken, isMarked } = await new Promise<Raw>((resolve) => {
+    const request = httpRequest(`${base}${call.path}`, {
+      method: call.method ?? (call.kind === 'read' ? 'GET' : 'POST'),
+      headers: {
+        apikey: PUBLISHABLE_KEY,
+        ...(body === undefined
+          ? {}
+          : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+        ...call.headers,
+      },
+      ...(agent === undefined ? {} : { agent }),
+      ...(localAddress === undefined ? {} : { localAddress }),
+    });
+    const timer = setTimeout(() => request.destroy(new Error('no answer in time')), patience);
+    const fail = (error: NodeJS.ErrnoException): void => {
+      clearTimeout(timer);
+      resolve({ status: 0, text: error.message, broken: error.code ?? error.message, isMarked: false });
+    };
+    request.on('error', fail);
+    request.on('response', (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => (text += chunk));
+      response.on('error', fail);
+      response.on('end', () => {
         clearTimeout(timer);
-        resolve({ status: 0, text: error.message, broken: error.code ?? error.message });
-      };
-      request.on('error', fail);
-      request.on('response', (response) => {
-        let text = '';
-        response.setEncoding('utf8');
-        response.on('data', (chunk: string) => (text += chunk));
-        response.on('error', fail);
-        response.on('end', () => {
-          clearTimeout(timer);
-          resolve({ status: response.statusCode ?? 0, text, broken: '' });
-        });
+        const isMarked = response.headers['x-svc-staleness'] === 'unknown';
+        resolve({ status: response.statusCode ?? 0, text, broken: '', isMarked });
       });
-      request.end(body);
-    },
-  );
+    });
+    request.end(body);
+  });
   const good = status >= 200 && status < 300;
   return {
     call,
     status,
     code: good ? '' : broken || codeIn(text),
     text: good ? '' : text.slice(0, 300),
-    wrong: good ? call.wrong?.(text) : undefined,
+    // An answer that says itself that nobody knows how old it is is not wrong for being old.
+    wrong: good && !isMarked ? call.wrong?.(text) : undefined,
     startedAt,
     endedAt: Date.now(),
   };

@@ -74,3 +74,18 @@ test('a row that is refused refuses the user', async () => {
   expect(found).toEqual([]);
   expect(JSON.stringify(lines())).toMatch(/svc_meta\.new_user_[0-9a-f]{8}|svc_new_user_profiles/);
 });
+
+test('a row of a trigger of one’s own that is there already is not taken for a taken address', async () => {
+  await world.owner.query(
+    raw(`
+      create table claims (name text primary key);
+      create function claim() returns trigger language plpgsql security definer set search_path = public as
+        $$ begin insert into claims values ('only one'); return new; end $$;
+      create trigger claim after insert on auth.users for each row execute function claim();`),
+  );
+  const emails = ['first@example.com', 'second@example.com'];
+  const [first, second] = [client(), client()];
+  expect((await first.auth.signUp({ email: emails[0] ?? '', password: PASSWORD })).error).toBeNull();
+  const { error } = await second.auth.signUp({ email: emails[1] ?? '', password: PASSWORD });
+  expect(error?.status).toBe(500);
+});

@@ -61,9 +61,8 @@ export async function transactionWithRetry<T>(
   }
 }
 
-/** Whether somebody else took the identity or the address first. */
+/** Whether somebody else took the identity or the address first. A trigger of the application may fail at its own table. */
 export function isTaken(error: unknown): boolean {
-  return (
-    isDatabaseError(error, 'unique_violation') || (error instanceof Problem && error.code === 'email_exists')
-  );
+  if (error instanceof Problem) return error.code === 'email_exists';
+  return isDatabaseError(error, 'unique_violation') && error.schema === 'auth';
 }

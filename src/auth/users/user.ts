@@ -140,9 +140,10 @@ export async function insertUser(db: Queryable, now: Date, user: NewUser): Promi
   return id;
 }
 
-/** Losing a race for an address gives the same answer as finding it taken. */
+/** Losing a race for an address gives the same answer as finding it taken. A trigger may fail at another table. */
 function takenOr(error: unknown): unknown {
   if (!isDatabaseError(error, 'unique_violation')) return error;
+  if (error.schema !== 'auth' || error.table !== 'users') return error;
   return error.constraint === 'users_phone_key' ? problems.phoneExists() : problems.emailExists();
 }
 
