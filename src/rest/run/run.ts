@@ -167,11 +167,12 @@ function send(
   if (reads !== undefined && tx === undefined && read !== 'primary') {
     return reads.run({ caller, statements: batch, options, onStaleness });
   }
+  const hadStandIns = callers.readsFromStandIn;
   const answer = callers.run(caller, batch, options);
   if (!callers.hasStandIns) return answer;
   return answer.then((results) => {
     // Which connection it was does not matter: while there is one, the primary is not there.
-    if (callers.readsFromStandIn) onStaleness('unknown');
+    if (hadStandIns || callers.readsFromStandIn) onStaleness('unknown');
     return results;
   });
 }
