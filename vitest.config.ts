@@ -22,9 +22,13 @@ const PATIENT = {
 const SLOW = [
   'test/migrate/crash.test.ts',
   'test/migrate/crash-waiting.test.ts',
+  'test/dashboard/config-from-page.test.ts',
   'test/functions/deploy.test.ts',
+  'test/functions/dev.test.ts',
   'test/functions/disasters.test.ts',
   'test/server/deployment-order.test.ts',
+  'test/server/drain.test.ts',
+  'test/server/serve.test.ts',
   'test/server/shared-config.test.ts',
   'test/server/replicas.test.ts',
   'test/server/behind-a-pooler.test.ts',
@@ -36,6 +40,7 @@ const SLOW = [
   'test/storage/failure/killed.test.ts',
   'test/storage/failure/leftovers.test.ts',
   'test/storage/failure/transfers.test.ts',
+  'src/embedded-postgres/*.pg.test.ts',
   'src/postgres/pool/failure/*.pg.test.ts',
 ];
 

@@ -1,4 +1,4 @@
-// What takes too long for `npm test`: tests that start and kill many processes, tests that repeat themselves, in full,
+// What takes too long for `npm test`: the pages in a browser, tests that start and kill many processes, tests that repeat themselves, in full,
 // the cluster, and the other versions that the product promises to run on. One run after the other, and their sum:
 //
 //   npm run test:slow                      all of them
@@ -50,6 +50,7 @@ const onPostgres = (version: string, tests: readonly string[]): Run => ({
 });
 
 const RUNS: readonly Run[] = [
+  { name: 'Browser', tests: ['--project', 'browser'], env: () => ({}) },
   { name: 'Processes', tests: ['--project', 'slow'], env: () => ({}) },
   {
     name: 'Long runs',
