@@ -1,6 +1,6 @@
 // A proxy to PostgreSQL that cuts each connection after a random number of bytes, anywhere in a message.
-import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { listenOnLoopback } from './loopback-server.ts';
 
 export type CuttingProxy = {
   /** The address with its host and port replaced by the proxy's. */
@@ -42,23 +42,12 @@ export async function startCuttingProxy(
     passOn(client, upstream);
     passOn(upstream, client);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
+  const listening = await listenOnLoopback(server);
   return {
-    through(url) {
-      const changed = new URL(url);
-      changed.host = `127.0.0.1:${address.port}`;
-      return changed.href;
-    },
+    through: listening.through,
     get cuts() {
       return cuts;
     },
-    async close() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, 'close');
-    },
+    close: () => listening.close(sockets),
   };
 }

@@ -2,6 +2,7 @@
 // for what a server, or a pooler before it, says only while it dies.
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { listenOnLoopback } from './loopback-server.ts';
 
 /** What happens to one batch: nothing is sent to the server unless `pass` is called. */
 export type Turn = {
@@ -110,16 +111,9 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
     );
     client.on('data', fromClient);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
+  const listening = await listenOnLoopback(server);
   return {
-    through(url) {
-      const changed = new URL(url);
-      changed.host = `127.0.0.1:${address.port}`;
-      return changed.href;
-    },
+    through: listening.through,
     script(marker, ...run) {
       const entry = { sent: 0, run };
       scripts.set(marker, entry);
@@ -137,11 +131,7 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
         }),
       );
     },
-    async close() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, 'close');
-    },
+    close: () => listening.close(sockets),
   };
 }
 

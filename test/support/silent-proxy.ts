@@ -1,6 +1,7 @@
 // A proxy to PostgreSQL that can go silent like a host that loses power: nothing is closed, nothing is answered.
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { listenOnLoopback } from './loopback-server.ts';
 
 export type SilentProxy = {
   /** The address with its host and port replaced by the proxy's. */
@@ -75,16 +76,9 @@ export async function startSilentProxy(target: string): Promise<SilentProxy> {
     client.on('close', end);
     upstream.on('close', end);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
+  const listening = await listenOnLoopback(server);
   return {
-    through(url) {
-      const changed = new URL(url);
-      changed.host = `127.0.0.1:${address.port}`;
-      return changed.href;
-    },
+    through: listening.through,
     vanish() {
       isAway = true;
       for (const pair of pairs) {
@@ -109,13 +103,9 @@ export async function startSilentProxy(target: string): Promise<SilentProxy> {
       isAway = false;
       isStarting = false;
     },
-    async close() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, 'close');
-    },
+    close: () => listening.close(sockets),
     async reopen() {
-      server.listen(address.port, '127.0.0.1');
+      server.listen(listening.port, '127.0.0.1');
       await once(server, 'listening');
     },
   };
