@@ -39,8 +39,10 @@ async function oneSilence(stage: Stage, config: string): Promise<void> {
   const { startedAt, newPrimaryAt } = await failOver(leader, () => silence(leader));
   finders[0].from = newPrimaryAt;
   const dataByHosts = writesAgain(finders[0].load, newPrimaryAt);
-  // Whoever moves a name does so a while after the event.
-  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  // Whoever moves a name does so once the service is seen to be down.
+  await until('the instance by name to be not ready', 60_000, () =>
+    Number.isFinite(finders[1].ready.first('red', startedAt)),
+  );
   moveName(await newPrimary(leader));
   finders[1].from = Date.now();
   const again = [await dataByHosts, await writesAgain(finders[1].load, finders[1].from)];

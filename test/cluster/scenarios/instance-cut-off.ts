@@ -2,7 +2,7 @@ import { primary } from '../database.ts';
 import { lookUp, Notes, NOTES } from '../load.ts';
 import { cut, healNetwork } from '../machines.ts';
 import type { Scenario } from '../scenario.ts';
-import { seconds } from '../until.ts';
+import { seconds, until } from '../until.ts';
 import { ReadyWatch } from '../watch.ts';
 
 export const scenario: Scenario = {
@@ -18,13 +18,25 @@ export const scenario: Scenario = {
     const others = stage.load({ urls: [two.url, three.url], clients: 8, next: notes.next(3), pause: 20 });
     const own = stage.load({ urls: [one.url], clients: 4, next: notes.next(3), pause: 20 });
     const ready = new ReadyWatch(one);
-    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    await Promise.all([own.answered(50), others.answered(100)]);
     const cutAt = Date.now();
     cut('app1', leader);
-    await new Promise((resolve) => setTimeout(resolve, 20_000));
+    await until('it to be not ready', 60_000, () => Number.isFinite(ready.first('red', cutAt)));
+    const redAt = ready.first('red', cutAt);
+    // Long enough for requests to be held and given up, which is the longer the busier the machine.
+    await until(
+      'requests that it gives up',
+      60_000,
+      () => own.failed.filter((one) => one.startedAt > redAt).length >= 8,
+    );
+    await others.answered(200);
     const healedAt = Date.now();
     healNetwork();
-    await new Promise((resolve) => setTimeout(resolve, 10_000));
+    await until('it to be ready', 60_000, () => Number.isFinite(ready.first('green', healedAt)));
+    await until('a write of its own', 60_000, () =>
+      Number.isFinite(own.firstSuccessAfter(healedAt, 'write')),
+    );
+    await Promise.all([own.answered(50), others.answered(100)]);
     await Promise.all([ready.stop(), own.stop(), others.stop()]);
 
     stage.note(`the one that is cut off: ${own.summary()}`);

@@ -1,7 +1,7 @@
 import type { Instance } from '../instance.ts';
 import { lookUp, Notes, NOTES, type Load } from '../load.ts';
 import { PLAIN, RETRYING, type Scenario, type Stage } from '../scenario.ts';
-import { seconds } from '../until.ts';
+import { seconds, until } from '../until.ts';
 
 /** Two failed checks, a second apart, and the moment between them. */
 const NOTICED = 4_000;
@@ -56,10 +56,14 @@ async function killUnderLoad(
 ): Promise<{ load: Load; killedAt: number }> {
   const notes = new Notes(stage.folder);
   const load = stage.load({ urls: [balancer], clients: 16, next: notes.next(3), pause: 10 });
-  await new Promise((resolve) => setTimeout(resolve, 3_000));
+  await load.answered(300);
   const killedAt = Date.now();
   await victim.stop('SIGKILL');
-  await new Promise((resolve) => setTimeout(resolve, NOTICED + 3_000));
+  await until(
+    'answers from the time when the balancer has noticed',
+    60_000,
+    () => load.count(({ startedAt }) => startedAt > killedAt + NOTICED) >= 300,
+  );
   await load.stop();
   return { load, killedAt };
 }
