@@ -28,6 +28,8 @@ export type ProjectOptions = {
   /** Read already; `config` then names nothing. */
   readonly source?: Source | undefined;
   readonly strict?: boolean | undefined;
+  /** Where relative directories of data start from, if not beside the file. */
+  readonly dataDirectory?: string | undefined;
   readonly mode: Mode;
   /** Unset variables of these names get a made-up text: where only their names matter. */
   readonly standIns?: RegExp | undefined;
@@ -83,7 +85,11 @@ type ReadProject = {
 
 /** The same without a word about mistakes. */
 export async function readProject(options: ProjectOptions): Promise<ReadProject> {
-  const source = options.source ?? (await readSource(options.config, process.cwd()));
+  const { dataDirectory } = options;
+  const source = {
+    ...(options.source ?? (await readSource(options.config, process.cwd()))),
+    ...(dataDirectory !== undefined && { dataDirectory }),
+  };
   const env = { ...readModeVariables(source.directory, options.mode, process.env) };
   for (const name of options.standIns ? referencesIn(source) : [])
     if (options.standIns?.test(name)) env[name] ??= TEXT_STAND_IN;

@@ -25,6 +25,7 @@ export type ServeOptions = {
   allowRollback?: boolean;
   superseded: 'serve' | 'refuse';
   untilStdinEnds?: boolean;
+  dataDirectory?: string;
   processes?: number | 'auto';
 };
 
@@ -67,8 +68,9 @@ export function serveCommand(terminal: Terminal): Command {
           .choices(['readwrite', 'readonly', 'off'])
           .default('readonly'),
       )
-      // For `svc receive`, which holds the other end: a release ends with its receiver.
+      // For `svc receive`, which holds the other end: a release ends with its receiver, and its files outlive it.
       .addOption(new Option('--until-stdin-ends').hideHelp())
+      .addOption(new Option('--data-directory <directory>').hideHelp())
       .action(async (options: ServeOptions) => {
         const parent = await ParentLink.join();
         const supervised = parent ? undefined : await whatToSupervise(options);

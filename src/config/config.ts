@@ -45,9 +45,8 @@ export type Config = {
 export type EmailProvider = Immutable<NonNullable<SvcFile['providers']['email']>>;
 
 export type StorageProvider =
-  /** Without a path: `.svc/storage` beside the file. */
-  | { readonly type: 'local'; readonly path: string | undefined }
-  | ({ readonly type: 's3' } & Immutable<RawS3Store>);
+  /** A relative path starts beside the file, or in the source's `dataDirectory`. */
+  { readonly type: 'local'; readonly path: string } | ({ readonly type: 's3' } & Immutable<RawS3Store>);
 
 export type AuthConfig = {
   readonly jwtExpirySeconds: number;

@@ -44,7 +44,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       storage:
         store?.type === 's3' && store.s3
           ? { type: 's3', ...store.s3 }
-          : { type: 'local', path: store?.local?.path },
+          : { type: 'local', path: store?.local?.path ?? '.svc/storage' },
     },
     auth: toAuth(file, bodyFiles, at),
     tables: Object.entries(file.tables).map(([name, table]) => toTable(tree, name, table, at)),

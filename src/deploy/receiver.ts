@@ -4,6 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import { join } from 'node:path';
 import { Problem } from '../problem/problem.ts';
 import { Digest } from '../functions/sources/digest.ts';
 import { PREFIX, SHA256_HEADER } from './api.ts';
@@ -207,6 +208,7 @@ export class Receiver {
     return new Release({
       id,
       directory,
+      dataDirectory: join(this.#options.directory, 'data'),
       env,
       trustedProxies,
       records,

@@ -4,8 +4,8 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream, existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { dirname, isAbsolute, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { makeStamp, readStamp, writeStamp } from './build-stamp.ts';
 import type { Config } from '../config/config.ts';
@@ -27,6 +27,8 @@ import type { ProcessRecords } from './process-records.ts';
 export type ReleaseOptions = {
   readonly id: string;
   readonly directory: string;
+  /** Where the files of all releases are, unless svc.yaml names an absolute directory or S3. */
+  readonly dataDirectory: string;
   /** Environment of `svc serve`. */
   readonly env: Environment;
   /** Proxies before the receiver, where the file does not name them. */
@@ -112,13 +114,16 @@ export class Release {
    * because a newer one was is no success of a deployment; as the live one of a server that starts again it serves on.
    */
   async start(superseded: 'refuse' | 'serve' = 'serve'): Promise<void> {
-    const { id, directory, launcher, trustedProxies, records, onOutput, onExit } = this.#options;
+    const { id, directory, dataDirectory, launcher, trustedProxies, records, onOutput, onExit } =
+      this.#options;
     // A number that is the same for every release orders none of them.
     const { SVC_DEPLOY_SEQ: _number, ...env } = this.#options.env;
     this.#port = await freePort();
     this.#secret = randomBytes(32).toString('hex');
-    this.#trusted = new AddressList(this.#loadConfig()?.server.trustedProxies ?? trustedProxies);
+    const config = this.#loadConfig();
+    this.#trusted = new AddressList(config?.server.trustedProxies ?? trustedProxies);
     this.#output = '';
+    if (config) await this.#moveFilesOut(config);
     const child = spawn(
       process.execPath,
       [
@@ -129,6 +134,8 @@ export class Release {
         superseded,
         '--config',
         join(directory, 'svc.yaml'),
+        '--data-directory',
+        dataDirectory,
         '--host',
         '127.0.0.1',
         '--port',
@@ -164,6 +171,17 @@ export class Release {
       : 'ended before it was ready';
     await this.stop();
     throw new Problem('not_ready', 500, `The release ${reason}`, { details: this.output });
+  }
+
+  /** Former versions kept them in the directory of the release, which goes with it. */
+  async #moveFilesOut({ providers: { storage } }: Config): Promise<void> {
+    const { directory, dataDirectory } = this.#options;
+    if (storage.type !== 'local' || isAbsolute(storage.path)) return;
+    const from = join(directory, storage.path);
+    const to = join(dataDirectory, storage.path);
+    if (!existsSync(from) || existsSync(to)) return;
+    await mkdir(dirname(to), { recursive: true, mode: 0o700 });
+    await rename(from, to);
   }
 
   /** Undefined when the file is not valid here: then the start says why. */

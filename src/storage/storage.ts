@@ -304,9 +304,9 @@ async function sweepAlone(sessions: OwnerDatabase, sweep: () => Promise<unknown>
   });
 }
 
-/** As configured; without configuration, a directory beside the file. */
 export function createBackend(config: Config): Backend {
   const provider = config.providers.storage;
   if (provider.type === 's3') return new S3Backend(provider);
-  return new LocalBackend(resolve(config.source.directory ?? '.', provider.path ?? '.svc/storage'));
+  const { directory, dataDirectory = directory ?? '.' } = config.source;
+  return new LocalBackend(resolve(dataDirectory, provider.path));
 }

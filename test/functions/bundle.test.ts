@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 const LOCK = '{"lockfileVersion":3,"requires":true,"packages":{"":{}}}';
-const NO_STORE = { type: 'local', path: undefined } as const;
+const NO_STORE = { type: 'local', path: '.svc/storage' } as const;
 
 function project(files: Readonly<Record<string, string>>): string {
   const root = mkdtempSync(join(folder, 'project-'));

@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -81,12 +82,15 @@ const hello = async (): Promise<{ status: number; text: string }> => {
   return { status: response.status, text: await response.text() };
 };
 
+const keptFile = async (): Promise<string> =>
+  await (await fetch(`${url()}/storage/v1/object/public/files/kept.txt`)).text();
+
 beforeAll(async () => {
   database = await createDatabase();
   port = await freePort();
   write({
     'svc.yaml':
-      '# my backend\nversion: 1\nproject: { name: demo }\nfunctions:\n  hello: { runtime: node, file: functions/hello.js, env: { PLACE: "${SVC_ENV_PLACE}" } }\n',
+      '# my backend\nversion: 1\nproject: { name: demo }\nfunctions:\n  hello: { runtime: node, file: functions/hello.js, env: { PLACE: "${SVC_ENV_PLACE}" } }\nstorage: { files: { public: true } }\n',
     'functions/hello.js': "export default async (req, ctx) => ({ body: 'one ' + ctx.env.PLACE });",
     'functions/package.json': '{"type":"module"}',
     'functions/package-lock.json': '{"lockfileVersion":3,"requires":true,"packages":{"":{}}}',
@@ -185,6 +189,19 @@ test('the next deployment replaces the release without losing a request', async 
   ]);
 }, 300_000);
 
+test('files uploaded to one release are served by the next', async () => {
+  const uploaded = await fetch(`${url()}/storage/v1/object/files/kept.txt`, {
+    method: 'POST',
+    headers: { apikey: keys.secret, authorization: `Bearer ${keys.secret}`, 'content-type': 'text/plain' },
+    body: 'kept',
+  });
+  expect(uploaded.status).toBe(200);
+  const done = await deploy();
+  expect([done.code, done.output]).toEqual([0, expect.stringContaining('is live')]);
+  expect(await keptFile()).toBe('kept');
+  expect(existsSync(join(releases, 'data/.svc/storage'))).toBe(true);
+}, 300_000);
+
 test('a release learns its visitors from the receiver, and from nobody else', async () => {
   const who = async (base: string, headers: Record<string, string>): Promise<string> =>
     await (await fetch(`${base}/functions/v1/hello?who=1`, { headers })).text();
@@ -236,8 +253,13 @@ test('the live release is started again after a restart of the server', async ()
   receiver.kill('SIGTERM');
   await once(receiver, 'exit');
   expect(receiver.exitCode).toBe(0);
+  // Where versions without a common directory had them.
+  const { live } = JSON.parse(readFileSync(join(releases, 'state.json'), 'utf8')) as { live: string };
+  mkdirSync(join(releases, 'releases', live, '.svc'), { recursive: true });
+  renameSync(join(releases, 'data/.svc/storage'), join(releases, 'releases', live, '.svc/storage'));
   await startReceiver();
   await until('it serves again', async () => (await hello()).text === 'two', 60_000);
+  expect(await keptFile()).toBe('kept');
 }, 300_000);
 
 test('a killed receiver takes its release with it, and the next receiver starts it again', async () => {

@@ -49,7 +49,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
       replicas: { reads: 'fresh', maxStalenessMs: 1_000, waitMs: 20, withoutPrimary: 'serve' },
     },
     server: { ...SERVER, ...defined(server), timeouts: { ...TIMEOUTS, ...defined(timeouts) } },
-    providers: { email: undefined, storage: { type: 'local', path: undefined }, ...providers },
+    providers: { email: undefined, storage: { type: 'local', path: '.svc/storage' }, ...providers },
     auth: {
       jwtExpirySeconds: 900,
       refreshTokenExpirySeconds: 7 * 86_400,

@@ -2,7 +2,7 @@
 // of Node are tried with. On a server without any roles, and as a role that is no superuser.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -467,6 +467,8 @@ describe('one project from its first file to its last deployment', () => {
         { timeout: 60_000 },
       )
       .toBe(true);
+    // The database says that the files are in the directory with this mark.
+    cpSync(join(folder, '.svc/storage'), join(folder, 'releases/data/.svc/storage'), { recursive: true });
     await succeeds('deploy', '--to', url);
     expect((await fetch(`${url}/rest/v1/lists`, { headers: { apikey: keys.publishable } })).status).toBe(200);
     const ended = once(receiver, 'exit');

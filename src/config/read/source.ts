@@ -11,6 +11,8 @@ export type Source = {
   readonly name: string;
   /** Directory that relative paths in the file start from; undefined for a remote file. */
   readonly directory: string | undefined;
+  /** Where relative directories of data start from, if not from `directory`. */
+  readonly dataDirectory?: string | undefined;
   /** The file as written, `${VAR}` references unsubstituted: this is what the migration history keeps. */
   readonly text: string;
   /** Of a remote file: when it was last changed, if its server says so. */
