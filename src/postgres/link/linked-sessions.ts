@@ -22,14 +22,10 @@ export class LinkedSessions {
     if (this.#settings.link === undefined) return config;
     return {
       ...config,
-      verify: (client, done) => {
-        measured(client, this.#settings).then(
-          (state = DIRECT) => {
-            this.#states.set(client, state);
-            done();
-          },
-          (error: unknown) => done(error instanceof Error ? error : new Error(String(error))),
-        );
+      // Not `verify`: if a statement gives up waiting in the midst of that, the pool forgets the connection for ever.
+      // oxlint-disable-next-line typescript/no-misused-promises -- The pool waits for it; its type does not say so.
+      onConnect: async (client) => {
+        this.#states.set(client, (await measured(client, this.#settings)) ?? DIRECT);
       },
     };
   }
