@@ -13,6 +13,7 @@ import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { assertDirect } from './assert-direct.ts';
 import { applySteps, databaseChanges, grantQuietBackfills, pendingSteps } from './database.ts';
+import { refuseForeignSchemas } from './foreign-schemas.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
 import { reachDatabase, type Patience } from './reach-database.ts';
 import { differingPasswords, roleAddresses, syncPasswords } from './passwords.ts';
@@ -66,6 +67,7 @@ async function provisionAt(
   };
   try {
     assertDirect(addresses, state);
+    await refuseForeignSchemas(db);
     const self = await checkRights(db);
     return {
       owner: roleAddresses(addresses, 'svc_owner'),

@@ -3,8 +3,9 @@ import { Command } from 'commander';
 import type { Terminal } from '../terminal.ts';
 import { apply, down, plan, type PlanOptions } from './change.ts';
 import { drift, history, status } from './inspect.ts';
-import { pruneRetired, pull, rename } from './maintain.ts';
+import { pruneRetired, rename } from './maintain.ts';
 import { addChangeOptions, type ChangeOptions, type CommonOptions } from './options.ts';
+import { pull, type PullOptions } from './pull.ts';
 
 export function migrateCommand(terminal: Terminal): Command {
   const command = new Command('migrate').description(
@@ -50,9 +51,8 @@ export function migrateCommand(terminal: Terminal): Command {
     .option('--schema <schema...>', 'schemas to read', ['public'])
     .option('--table <glob>', 'only tables that match, `*` for any text')
     .option('--out <file>', 'write to this file instead of the terminal')
-    .action(
-      async (options: { schema: string[]; table?: string; out?: string }) => await pull(options, terminal),
-    );
+    .option('--force', 'write over the file that is there')
+    .action(async (options: PullOptions) => await pull(options, terminal));
   add('history', 'the runs so far')
     .option('--limit <n>', 'how many', Number, 20)
     .action(async (options: CommonOptions & { limit: number }) => await history(options, terminal));

@@ -1,7 +1,7 @@
 // An existing database as a svc.yaml. What the file cannot express is listed in comments and stays in the database,
 // unmanaged. Reads only.
 import { isTransient } from '../schema/label.ts';
-import { Document, isMap, type YAMLMap } from 'yaml';
+import { Document, isMap, visit, type YAMLMap } from 'yaml';
 import type {
   Live,
   LiveCheck,
@@ -52,6 +52,7 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
     if (isMap(node) && notes.length > 0) comment(node, notes);
   }
   compact(document);
+  keepReferences(document);
   if (left.length > 0)
     document.comment = ` Not in this file, and left alone:\n${left.map((one) => `   ${one}`).join('\n')}`;
   return document.toString({ lineWidth: 0 });
@@ -74,6 +75,19 @@ function compact(document: Document): void {
       for (const item of list.items) if (isMap(item)) item.flow = true;
     }
   }
+}
+
+/** `${NAME}` in a text of the database is no reference to a variable of the file. */
+function keepReferences(document: Document): void {
+  visit(document, {
+    Scalar(_key, scalar) {
+      if (typeof scalar.value === 'string')
+        scalar.value = scalar.value.replaceAll(
+          /(?<!\$)((?:\$\$)*)\$(?=\{[A-Za-z_]\w*(?::-[^{}]*)?\})/g,
+          '$1$$$$',
+        );
+    },
+  });
 }
 
 function toTable(table: LiveTable, live: Live, notes: string[]): Node {
@@ -169,7 +183,8 @@ function toDefault(column: LiveColumn): unknown {
   if (/^-?\d{1,15}$/.test(text) && column.category === 'N') return Number(text);
   const quoted = /^'((?:[^'\\]|'')*)'::[\w "]+(?:\(\d+\))?$/.exec(text)?.[1]?.replaceAll("''", "'");
   // Only for text does a quoted literal mean the same with and without its cast.
-  if (quoted !== undefined && column.type === 'text' && text.endsWith('::text')) return quoted;
+  if (quoted !== undefined && column.type === 'text' && text.endsWith('::text') && !quoted.includes('${'))
+    return quoted;
   return { sql: unwrapCallerHelpers(text) };
 }
 
@@ -200,7 +215,7 @@ function recognise(expression: string, column: LiveColumn | undefined): Node | n
     (match[1] ?? '').replaceAll("''", "'"),
   );
   // An enum of one value prints as a comparison, so a list of one was not declared as an enum.
-  return values.length > 1 ? { enum: values } : null;
+  return values.length > 1 && !list.includes('${') ? { enum: values } : null;
 }
 
 function toPolicy(policy: LivePolicy, table: LiveTable, notes: string[]): Node[] {

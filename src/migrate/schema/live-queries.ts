@@ -107,11 +107,17 @@ export function indexesQuery(which: Sql): Sql {
     and not exists (select from pg_constraint k where k.conrelid = i.indrelid and k.conindid = i.indexrelid and k.contype in ('p', 'u', 'x')) order by ic.relname`;
 }
 
+// By the catalog: to_regclass() is refused to a role that may not use the schema.
+const STORAGE_OBJECTS_OID = raw(`(select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where n.nspname = 'storage' and c.relname = 'objects')`);
+const USERS_OID = raw(`(select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where n.nspname = 'auth' and c.relname = 'users')`);
+
 export function policiesQuery(which: Sql): Sql {
   return sql`with policy as materialized (
-    select p.*, c.oid = coalesce(to_regclass('storage.objects')::oid, 0) as storage
+    select p.*, c.oid = coalesce(${STORAGE_OBJECTS_OID}, 0) as storage
     from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_policy p on p.polrelid = c.oid
-    where (${which}) or c.oid = to_regclass('storage.objects')
+    where (${which}) or c.oid = ${STORAGE_OBJECTS_OID}
   ), spelled as materialized (
     select l.polroles, case when l.polroles = '{0}' then 'public'
       else (select string_agg(r.rolname, ',' order by r.rolname) from pg_roles r where r.oid = any (l.polroles)) end as roles
@@ -134,7 +140,7 @@ export function triggersQuery(which: Sql): Sql {
 }
 
 export const NEW_USERS = sql`${TRIGGERS}
-  where t.tgrelid = to_regclass('auth.users') and not t.tgisinternal and starts_with(t.tgname, ${NEW_USER_PREFIX}) order by t.tgname`;
+  where t.tgrelid = ${USERS_OID} and not t.tgisinternal and starts_with(t.tgname, ${NEW_USER_PREFIX}) order by t.tgname`;
 
 export function functionsQuery(schemas: readonly string[]): Sql {
   return sql`select p.oid::text as oid, n.nspname as schema, p.proname as name, pg_get_function_arguments(p.oid) as arguments,
