@@ -28,6 +28,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   'shared-config': 3,
   'dashboard-api': 4,
   deploy: 4,
+  import: 4,
   seed: 4,
   server: 4,
   cli: 5,

@@ -7,6 +7,9 @@ import { processTerminal, type Terminal } from './terminal.ts';
 
 type Load = (out: Terminal) => Promise<Command>;
 
+const variables = (): NodeJS.ProcessEnv =>
+  readVariables(process.cwd(), ['.env', '.development.env', '.production.env'], process.env);
+
 /** By name, in the order of the help. A command loads only what it needs: the parent of several processes stays small. */
 const COMMANDS: Readonly<Record<string, Load>> = {
   init: async (out) => (await import('./init.ts')).initCommand(out),
@@ -17,10 +20,8 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   seed: async (out) => (await import('./seed.ts')).seedCommand(out),
   config: async (out) => (await import('./config/commands.ts')).configCommand(out),
   types: async (out) => (await import('./types.ts')).typesCommand(out),
-  keys: async (out) =>
-    (await import('./keys.ts')).keysCommand(out, () =>
-      readVariables(process.cwd(), ['.env', '.development.env', '.production.env'], process.env),
-    ),
+  import: async (out) => (await import('./import.ts')).importCommand(out, variables),
+  keys: async (out) => (await import('./keys.ts')).keysCommand(out, variables),
   schema: async (out) => (await import('./schema.ts')).schemaCommand(out),
   functions: async (out) => (await import('./functions.ts')).functionsCommand(out),
   bundle: async (out) => (await import('./bundle.ts')).bundleCommand(out),

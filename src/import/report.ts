@@ -1,0 +1,282 @@
+// What an import would do with everything that the source has: what moves, what stays behind and why, and what somebody
+// has to decide. Only reads.
+import { raw, sql, ident } from '../postgres/sql.ts';
+import { ifReadable, type Connected } from './source.ts';
+import { nameOf, pairTables, readTables, type Table } from './tables.ts';
+
+export type Line = {
+  readonly what: string;
+  /** Undefined where it cannot be counted. */
+  readonly count?: number | undefined;
+  readonly why?: string | undefined;
+};
+
+export type Report = {
+  readonly moves: readonly Line[];
+  readonly stays: readonly Line[];
+  /** Moves, but not as it is: somebody should know before the cut-over. */
+  readonly decide: readonly Line[];
+};
+
+/** The side that is written to, as far as it is there already. */
+export type TargetFacts = { readonly tables: readonly Table[]; readonly buckets: readonly string[] };
+
+export const readTargetFacts = async (target: Connected): Promise<TargetFacts> => {
+  const [found] = await target.query<{ there: boolean }>(
+    sql`select to_regclass('storage.buckets') is not null as there`,
+  );
+  const buckets = found?.there
+    ? await target.query<{ id: string }>(sql`select id from storage.buckets order by id`)
+    : [];
+  return { tables: await readTables(target), buckets: buckets.map(({ id }) => id) };
+};
+
+/** `target` is undefined where there is none yet. */
+export async function makeReport(source: Connected, target: TargetFacts | undefined): Promise<Report> {
+  const parts = [
+    await usersReport(source),
+    await tablesReport(source, target),
+    await filesReport(source, target),
+    await otherReport(source),
+  ];
+  return {
+    moves: parts.flatMap(({ moves }) => moves),
+    stays: parts.flatMap(({ stays }) => stays),
+    decide: parts.flatMap(({ decide }) => decide),
+  };
+}
+
+const UNREADABLE = 'the role of the source may not read it';
+
+/** By the column they are counted in. */
+const USER_FORMS: ReadonlyArray<
+  readonly [column: string, list: 'moves' | 'stays' | 'decide', what: string, why?: string]
+> = [
+  ['bcrypt', 'moves', 'passwords as bcrypt'],
+  ['argon2', 'moves', 'passwords as argon2'],
+  ['fbscrypt', 'moves', 'passwords as Firebase scrypt'],
+  [
+    'encrypted',
+    'decide',
+    'encrypted passwords',
+    'only the key of the source opens them; without it these users set a new password by mail',
+  ],
+  [
+    'other',
+    'stays',
+    'passwords in an unknown form',
+    'nothing here verifies them; these users set a new password by mail',
+  ],
+  [
+    'anonymous',
+    'decide',
+    'anonymous users',
+    'their role is anon here, and authenticated at the source: policies for authenticated do not hold for them',
+  ],
+  ['banned', 'moves', 'banned users, who stay banned'],
+  ['deleted', 'moves', 'deleted users, who stay deleted'],
+  ['sso', 'decide', 'single sign-on users', 'there is no SAML here: they are kept, and cannot sign in'],
+  [
+    'phone_only',
+    'decide',
+    'users with a phone number only',
+    'there is no sign-in by phone here: they are kept',
+  ],
+  [
+    'same_address',
+    'decide',
+    'users whose address differs from another only in capital letters',
+    'the address stays as it is and cannot be signed in with: change one of each pair',
+  ],
+];
+
+const ROWS_OF_AUTH: ReadonlyArray<readonly [table: string, why: string]> = [
+  ['sso_providers', 'there is no SAML here'],
+  ['saml_providers', 'there is no SAML here'],
+  ['custom_oauth_providers', 'declare them in auth.providers of svc.yaml'],
+  ['oauth_clients', 'this is no OAuth server'],
+  ['oauth_consents', 'this is no OAuth server'],
+  ['webauthn_credentials', 'there are no passkeys here'],
+  ['audit_log_entries', 'the audit log begins anew'],
+  ['one_time_tokens', 'links in mails that were sent already lead to the source'],
+  ['flow_state', 'a sign-in that is under way is begun again'],
+];
+
+async function usersReport(source: Connected): Promise<Report> {
+  const moves: Line[] = [];
+  const stays: Line[] = [];
+  const decide: Line[] = [];
+  const lists = { moves, stays, decide };
+  const add = (list: keyof typeof lists, what: string, count: number, why?: string): void => {
+    if (count > 0) lists[list].push({ what, count, ...(why !== undefined && { why }) });
+  };
+  const counts = await ifReadable(source, () => source.query<Record<string, number>>(COUNT_USERS));
+  const of = (column: string): number => counts?.[0]?.[column] ?? 0;
+  if (counts === undefined) stays.push({ what: 'auth.users', why: UNREADABLE });
+  add('moves', 'users', of('users'));
+  for (const [column, list, what, why] of USER_FORMS) add(list, what, of(column), why);
+  add('moves', 'identities', (await countRows(source, 'auth', 'identities')) ?? 0);
+  const factors = await ifReadable(source, () =>
+    source.query<{ type: string; sealed: boolean; count: number }>(
+      raw(`
+      select factor_type::text as type, coalesce(secret like '{%', false) as sealed, count(*)::float8 as count
+      from auth.mfa_factors where status = 'verified' group by 1, 2 order by 1, 2`),
+    ),
+  );
+  for (const { type, sealed, count } of factors ?? []) {
+    if (type !== 'totp') add('decide', `${type} factors`, count, NO_SUCH_FACTOR);
+    else if (sealed) add('decide', 'encrypted totp factors', count, 'only the key of the source opens them');
+    else add('moves', 'totp factors', count);
+  }
+  const sessions = await ifReadable(source, () =>
+    source.query<{ keyed: number; opaque: number }>(
+      raw(`
+      select count(*) filter (where to_jsonb(s) ->> 'refresh_token_hmac_key' is not null)::float8 as keyed,
+        count(*) filter (where to_jsonb(s) ->> 'refresh_token_hmac_key' is null)::float8 as opaque
+      from auth.sessions s where not_after is null or not_after > now()`),
+    ),
+  );
+  add('moves', 'sessions, whose refresh tokens keep working', sessions?.[0]?.keyed ?? 0);
+  add(
+    'stays',
+    'sessions with refresh tokens of the older form',
+    sessions?.[0]?.opaque ?? 0,
+    'these users sign in again',
+  );
+  for (const [table, why] of ROWS_OF_AUTH)
+    add('stays', `rows of auth.${table}`, (await countRows(source, 'auth', table)) ?? 0, why);
+  return { moves, stays, decide };
+}
+
+const NO_SUCH_FACTOR =
+  'only authenticator apps are second factors here: a user who has no other would sign in with the password alone';
+
+// Through JSON, because older projects lack some of the columns.
+const COUNT_USERS = raw(`
+  select count(*)::float8 as users,
+    count(*) filter (where hash ~ '^\\$2[aby]\\$')::float8 as bcrypt,
+    count(*) filter (where hash ~ '^\\$argon2(i|id)\\$')::float8 as argon2,
+    count(*) filter (where hash like '$fbscrypt$%')::float8 as fbscrypt,
+    count(*) filter (where hash like '{%')::float8 as encrypted,
+    count(*) filter (where hash <> '' and hash !~ '^(\\$2[aby]\\$|\\$argon2(i|id)\\$|\\$fbscrypt\\$|\\{)')::float8 as other,
+    count(*) filter (where u ->> 'is_anonymous' = 'true')::float8 as anonymous,
+    count(*) filter (where (u ->> 'banned_until')::timestamptz > now())::float8 as banned,
+    count(*) filter (where u ->> 'deleted_at' is not null)::float8 as deleted,
+    count(*) filter (where u ->> 'is_sso_user' = 'true')::float8 as sso,
+    count(*) filter (where coalesce(u ->> 'email', '') = '' and coalesce(u ->> 'phone', '') <> '')::float8 as phone_only,
+    count(*) filter (where u ->> 'email' <> lower(u ->> 'email') and twins > 1)::float8 as same_address
+  from (
+    select to_jsonb(x) as u, coalesce(x.encrypted_password, '') as hash, count(*) over (partition by lower(x.email)) as twins
+    from auth.users x) users`);
+
+/** Undefined where the table is not there or may not be read. */
+async function countRows(source: Connected, schema: string, table: string): Promise<number | undefined> {
+  const [found] = await source.query<{ there: boolean }>(
+    sql`select to_regclass(${`${schema}.${table}`}) is not null as there`,
+  );
+  if (found?.there !== true) return undefined;
+  const counted = await ifReadable(source, () =>
+    source.query<{ count: number }>(sql`select count(*)::float8 as count from ${ident(schema, table)}`),
+  );
+  return counted?.[0]?.count;
+}
+
+async function tablesReport(source: Connected, target: TargetFacts | undefined): Promise<Report> {
+  const tables = await readTables(source);
+  if (target === undefined) {
+    const unknown = tables.map((table) => ({
+      what: `table ${nameOf(table)}`,
+      why: 'which tables the target has is not known: set SVC_DATABASE_URL',
+    }));
+    return { moves: [], stays: unknown, decide: [] };
+  }
+  const { pairs, left } = pairTables(tables, target.tables);
+  const moves: Line[] = [];
+  const decide: Line[] = [];
+  for (const pair of pairs) {
+    moves.push({ what: `rows of ${nameOf(pair)}`, count: await countRows(source, pair.schema, pair.name) });
+    if (pair.key.length === 0)
+      decide.push({
+        what: `rows of ${nameOf(pair)}`,
+        why: 'it has no primary key: whenever it differs, all of it is copied',
+      });
+  }
+  return { moves, decide, stays: left.map(({ name, why }) => ({ what: name, why })) };
+}
+
+async function filesReport(source: Connected, target: TargetFacts | undefined): Promise<Report> {
+  const buckets = await ifReadable(source, () =>
+    source.query<{ id: string; objects: number; bytes: number }>(
+      raw(`
+      select b.id, count(o.id)::float8 as objects, coalesce(sum((o.metadata ->> 'size')::numeric), 0)::float8 as bytes
+      from storage.buckets b left join storage.objects o on o.bucket_id = b.id
+      group by b.id order by b.id`),
+    ),
+  );
+  const moves: Line[] = [];
+  const stays: Line[] = [];
+  for (const { id, objects, bytes } of buckets ?? []) {
+    const line = { what: `files of bucket ${id} (${bytes} bytes)`, count: objects };
+    if (target?.buckets.includes(id)) moves.push(line);
+    else stays.push({ ...line, why: `the target has no such bucket: declare storage.${id} in svc.yaml` });
+  }
+  if (buckets === undefined) stays.push({ what: 'storage.buckets', why: UNREADABLE });
+  return { moves, stays, decide: [] };
+}
+
+/** What a project has besides, with what to do about it. The names of objects only: bodies may hold secrets. */
+const OTHERS: ReadonlyArray<readonly [relation: string, query: string, why: string]> = [
+  [
+    'pg_policies',
+    `select 'policy on storage.' || tablename || ': ' || policyname as what from pg_policies
+      where schemaname = 'storage' order by 1`,
+    'write it under storage.<bucket>.rls in svc.yaml',
+  ],
+  [
+    'pg_trigger',
+    `select 'trigger ' || tgname || ' on auth.users' as what from pg_trigger
+      where tgrelid = to_regclass('auth.users') and not tgisinternal order by 1`,
+    'write it in svc.yaml; it does not fire for users that are imported',
+  ],
+  [
+    'cron.job',
+    `select 'cron job ' || jobid as what from cron.job order by jobid`,
+    'there is no scheduler here: call a function from outside',
+  ],
+  [
+    'vault.secrets',
+    `select 'vault secret ' || coalesce(name, id::text) as what from vault.secrets order by 1`,
+    'put it into the environment of svc',
+  ],
+  [
+    'pg_publication_tables',
+    `select 'realtime changes of ' || schemaname || '.' || tablename as what
+      from pg_publication_tables where pubname = 'supabase_realtime' order by 1`,
+    'there is no realtime here',
+  ],
+  [
+    'pg_trigger',
+    `select 'webhook ' || tgname as what from pg_trigger t join pg_proc p on p.oid = t.tgfoid
+      join pg_namespace n on n.oid = p.pronamespace
+      where n.nspname = 'supabase_functions' and not tgisinternal order by 1`,
+    'call the address from a function',
+  ],
+];
+
+async function otherReport(source: Connected): Promise<Report> {
+  const stays: Line[] = [];
+  for (const [relation, query, why] of OTHERS) {
+    const [found] = await source.query<{ there: boolean }>(
+      sql`select to_regclass(${relation}) is not null as there`,
+    );
+    if (found?.there !== true) continue;
+    const rows = await ifReadable(source, () => source.query<{ what: string }>(raw(query)));
+    if (rows === undefined) stays.push({ what: relation, why: UNREADABLE });
+    for (const { what } of rows ?? []) stays.push({ what, why });
+  }
+  stays.push({
+    what: 'edge functions',
+    why: 'they are not in the database: rewrite them under functions/',
+  });
+  return { moves: [], decide: [], stays };
+}
