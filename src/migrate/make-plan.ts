@@ -49,6 +49,7 @@ import type { PlanSettings, TableFacts } from './plan/step-list.ts';
 import type { Step } from './plan/step.ts';
 import { noteUsersWithoutRow } from './checks/new-users.ts';
 import { missingRoles } from './checks/policy-roles.ts';
+import { beyondServer } from './checks/server-version.ts';
 import { textFaults } from './checks/text-faults.ts';
 
 export type PlanOptions = PlanSettings & HazardPolicy & LockSettings;
@@ -136,6 +137,7 @@ async function readSource(
   const changed = changedKeys(hashes, recorded);
   refuse(textFaults(model, changed));
   refuse(await missingRoles(session, model));
+  refuse(beyondServer(model, serverVersion));
   return {
     model,
     state,

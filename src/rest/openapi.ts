@@ -189,6 +189,7 @@ function relationSchema(relation: Relation): Schema {
     .map((column) => column.name);
   return {
     type: 'object',
+    ...(relation.comment ? { description: relation.comment } : {}),
     properties: Object.fromEntries(
       relation.columns.map((column) => [column.name, columnSchema(relation, column)]),
     ),

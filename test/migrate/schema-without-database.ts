@@ -33,7 +33,11 @@ export function declared(yaml: string): Desired {
     tables: desired.tables.map((table) =>
       withNormalForms(table, {
         ...normalFormsOf(table),
-        columns: table.columns.map((column) => [column.typeSql, column.default?.sql ?? null]),
+        columns: table.columns.map((column) => [
+          column.typeSql,
+          column.default?.sql ?? null,
+          column.model.collate ?? null,
+        ]),
         checks: table.checks.map(({ expression }) => expression.sql),
         indexes: table.indexes.map(({ predicate }) => predicate?.sql ?? null),
         policies: table.policies.map(({ using, check }) => [using?.sql ?? null, check?.sql ?? null]),
@@ -102,8 +106,9 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
     grantedToOthers: false,
     estimatedRows: rows,
     bytes: rows * 100,
+    comment: table.model.comment ?? null,
     columns: new Map(
-      table.columns.map(({ name, type, notNull, serial, ...column }, n) => [
+      table.columns.map(({ name, type, notNull, serial, generated, collation, ...column }, n) => [
         name,
         {
           name,
@@ -113,10 +118,12 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
           default: column.default?.normal ?? null,
           number: n + 1,
           category: 'S',
-          identity: false,
+          identity: column.model.identity ?? null,
+          generated,
+          collation,
+          comment: column.model.comment ?? null,
           sequence: serial ? `${table.schema}.${table.name}_${name}_seq` : null,
           sequenceGranted: true,
-          generated: false,
         },
       ]),
     ),
@@ -125,7 +132,6 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
       ...one,
       validated: true,
       enforced: true,
-      special: false,
     })),
     checks: table.checks.map(({ label, columns, expression }) => ({
       label,

@@ -25,7 +25,7 @@ export function tablesOf(context: CheckContext): Tables {
 export function checkForeignKey(context: CheckContext, tables: Tables, field: RawField, at: KeyPath): void {
   if (!field.foreignKey) return;
   const path = [...at, 'references'];
-  const { references, onDelete } = field.foreignKey;
+  const { references } = field.foreignKey;
   const parts = references.split('.');
   if (parts.length < 2 || parts.length > 3 || parts.includes(''))
     return context.badValue(
@@ -33,9 +33,13 @@ export function checkForeignKey(context: CheckContext, tables: Tables, field: Ra
       `${context.quote(path, references)} does not name a column`,
       'Write table.column or schema.table.column.',
     );
-  if (onDelete === 'set_null' && (field.required || field.primaryKey)) {
+  for (const [key, action] of [
+    ['on_delete', field.foreignKey.onDelete],
+    ['on_update', field.foreignKey.onUpdate],
+  ] as const) {
+    if (action !== 'set_null' || !(field.required || field.primaryKey)) continue;
     context.conflict(
-      [...at, 'on_delete'],
+      [...at, key],
       `set_null cannot empty ${field.name}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}`,
       'Use cascade or restrict, or drop required.',
     );

@@ -50,6 +50,8 @@ export function checkOnNewUser(context: CheckContext, path: KeyPath, table: RawT
       (field.required || field.primaryKey) &&
       (field.default === undefined || field.default === null) &&
       !/serial\d?$/i.test(field.type ?? '') &&
+      field.identity === undefined &&
+      field.generated === undefined &&
       !Object.hasOwn(set, field.name),
   );
   if (missing.length > 0) {

@@ -5,6 +5,7 @@ import { toDecimal } from '../schema/scalar.ts';
 import type { RawField, RawTable } from '../schema/tables.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault, isCall } from './default.ts';
+import { checkFieldKeys } from './field-keys.ts';
 import { checkIndexes } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, isReservedSchema } from './name.ts';
@@ -141,6 +142,7 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
   checkBounds(context, field, type, at);
   checkEnum(context, field, type, at);
   checkOnUpdate(context, field, at);
+  checkFieldKeys(context, field, at);
   if (
     type !== undefined &&
     field.default !== undefined &&

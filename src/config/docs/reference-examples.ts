@@ -95,7 +95,10 @@ tables:
       - { name: headline, type: text, renamed_from: title, check: length(headline) > 2 }
       - { name: weight, type: integer, required: true, backfill: "0", using: weight::integer }
       - { name: created_at, type: timestamptz, required: true, default: now() }
-      - { name: search, type: tsvector }
+      - { name: number, type: bigint, identity: by_default }
+      - { name: label, type: text, collate: C, comment: As printed on the parcel }
+      - { name: search, type: tsvector, generated: "to_tsvector('english', coalesce(headline, ''))" }
+      - { name: gross, type: numeric, generated: { sql: price * 1.19, virtual: true } }
       - { name: updated_at, type: timestamptz, default: now(), on_update: now() }
       - { name: version, type: integer, default: 1, on_update: { sql: old.version + 1 } }
     indexes:
@@ -131,9 +134,10 @@ tables:
     protect: true
     rls: []                    # closed: only the secret key has access
     fields:
-      - { name: product_id, primary_key: true, foreign_key: { references: products.id } }
+      - { name: product_id, primary_key: true, foreign_key: { references: products.id, on_update: cascade, deferrable: immediate } }
       - { name: line, type: integer, primary_key: true }
   opening_hours:
+    comment: When somebody answers the telephone
     rls: false                 # open on purpose
     fields:
       - { name: day, type: date, primary_key: true }

@@ -1,4 +1,5 @@
 // References to tables, columns and objects of the database, as the file writes them.
+import type { ReferenceAction } from './field-keys.ts';
 import type { RawField } from './tables.ts';
 
 export type QualifiedName = { readonly schema: string; readonly name: string };
@@ -7,14 +8,25 @@ export type ForeignKey = {
   readonly schema: string;
   readonly table: string;
   readonly column: string;
-  readonly onDelete: 'cascade' | 'restrict' | 'set_null';
+  readonly onDelete: ReferenceAction;
+  /** Absent: `restrict`. */
+  readonly onUpdate?: Exclude<ReferenceAction, 'restrict'>;
+  readonly deferrable?: 'immediate' | 'deferred';
 };
 
 /** `table.column` or `schema.table.column`. */
 export function toForeignKey(foreignKey: NonNullable<RawField['foreignKey']>): ForeignKey {
   const parts = foreignKey.references.split('.');
   const [schema = 'public', table = '', column = ''] = parts.length === 2 ? ['public', ...parts] : parts;
-  return { schema, table, column, onDelete: foreignKey.onDelete };
+  const { onDelete, onUpdate, deferrable } = foreignKey;
+  return {
+    schema,
+    table,
+    column,
+    onDelete,
+    ...(onUpdate === 'restrict' ? {} : { onUpdate }),
+    ...(deferrable === undefined ? {} : { deferrable }),
+  };
 }
 
 /** A bare name is one of `public`; only the first dot separates, since names may hold dots and schemas rarely do. */

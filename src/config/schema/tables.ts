@@ -12,6 +12,7 @@ import {
   sqlExpression,
   text,
 } from './kinds.ts';
+import { collate, comment, generated, identity, referenceKeys } from './field-keys.ts';
 
 export const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
 export type Operation = (typeof OPERATIONS)[number];
@@ -56,13 +57,10 @@ const policy = z
 const foreignKey = z
   .strictObject({
     references: text('`table.column` or `schema.table.column`', 'lists.id', 'auth.users.id'),
-    on_delete: z
-      .enum(['cascade', 'restrict', 'set_null'])
-      .default('restrict')
-      .meta({ description: 'What happens to this row when the referenced one is deleted' }),
+    ...referenceKeys,
   })
   .meta({ description: 'Reference to another table' })
-  .transform(({ references, on_delete: onDelete }) => ({ references, onDelete }));
+  .transform(({ on_delete: onDelete, on_update: onUpdate, ...same }) => ({ ...same, onDelete, onUpdate }));
 
 const field = z
   .strictObject({
@@ -117,6 +115,10 @@ const field = z
       })
       .transform((value) => (typeof value === 'string' ? value : value.sql))
       .optional(),
+    generated,
+    identity,
+    collate,
+    comment,
   })
   .transform(({ primary_key, foreign_key, on_delete, renamed_from, on_update, ...same }) => ({
     ...same,
@@ -210,6 +212,7 @@ const table = z
         examples: [{ id: 'id', name: "raw_user_meta_data ->> 'name'" }],
       })
       .optional(),
+    comment,
     renamed_from: text('Earlier name of the table; its data is kept').optional(),
     protect: flag('Never pruned and never rewritten, whatever is allowed elsewhere'),
   })

@@ -52,13 +52,17 @@ export async function checkBackfill(
           ),
         );
     }
-    for (const key of table.foreignKeys.filter(({ column: on }) => on === column.name)) {
-      const name = `${quoteIdent(table.name)}.${quoteIdent(column.name)}`;
+    for (const key of table.foreignKeys.filter(({ columns }) => known(columns))) {
+      const names = key.columns.map((one) => `${quoteIdent(table.name)}.${quoteIdent(one)}`);
+      const isWhole = names.map((name) => `${name} is not null`).join(' and ');
+      const isEqual = names.map(
+        (name, n) => `svc_target.${quoteIdent(key.targetColumns[n] ?? '')} = ${name}`,
+      );
       const target = nameOf({ schema: key.targetSchema, name: key.targetTable });
       const bad = await countWhere(
         session,
         rows,
-        `${name} is not null and not exists (select from ${target} svc_target where svc_target.${quoteIdent(key.targetColumn)} = ${name})`,
+        `${isWhole} and not exists (select from ${target} svc_target where ${isEqual.join(' and ')})`,
       );
       if (bad > 0)
         problems.push(

@@ -5,6 +5,7 @@ import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { AddColumnChange, Change, TypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
+import { definitionOf, typeOf } from '../schema/column-sql.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 
 export type DryRun = {
@@ -28,11 +29,17 @@ export async function dryRun(
     for (const change of tried) {
       if (change.live === null) continue;
       const result = await tryOn(session, change, change.live);
-      if (result.rewrites) rewriting.add(change.column.at);
+      if (result.rewrites || reindexes(change, change.live)) rewriting.add(change.column.at);
       if (result.problem) problems.push(result.problem);
     }
   });
   return { rewriting, problems };
+}
+
+/** Another collation is another order: what sorts by the column is built anew, under the lock of a rewrite. */
+function reindexes(change: Tried, { keys, indexes }: LiveTable): boolean {
+  if (change.kind !== 'change-type' || change.column.collation === change.liveColumn.collation) return false;
+  return [...keys, ...indexes].some(({ columns }) => columns.includes(change.column.name));
 }
 
 function isTried(change: Change): change is Tried {
@@ -54,11 +61,10 @@ async function tryOn(
   const columns = [...live.columns.values()].map((one) => `${quoteIdent(one.name)} ${one.type}`);
   // Under its own name, so that a USING expression may say `todos.title`.
   const copy = `pg_temp.${quoteIdent(live.name)}`;
-  const type = column.serial ? (column.model.type ?? column.typeSql) : column.typeSql;
   const statement =
     change.kind === 'change-type'
-      ? `alter table ${copy} alter column ${name} type ${column.typeSql}${column.model.using === null ? '' : ` using (\n${column.model.using}\n)`}`
-      : `alter table ${copy} add column ${name} ${type}${column.default === null ? '' : ` default ${column.default.sql}`}`;
+      ? `alter table ${copy} alter column ${name} type ${typeOf(column)}${column.model.using === null ? '' : ` using (\n${column.model.using}\n)`}`
+      : `alter table ${copy} add column ${name} ${definitionOf(column)}${column.default === null || column.generated !== null ? '' : ` default ${column.default.sql}`}`;
   await session.query(raw('savepoint svc_copy'));
   try {
     await session.query(raw(`create temp table ${quoteIdent(live.name)} (${columns.join(', ')})`));

@@ -53,7 +53,10 @@ export async function incompatibleReferences(
   const problems: MigrationProblem[] = [];
   const known = new Map<string, boolean>();
   for (const table of desired.tables) {
-    for (const { column: name, ...target } of table.foreignKeys) {
+    const pairs = table.foreignKeys.flatMap((target) =>
+      target.columns.map((name, n) => ({ ...target, name, targetColumn: target.targetColumns[n] ?? '' })),
+    );
+    for (const { name, ...target } of pairs) {
       const column = table.columns.find((one) => one.name === name);
       if (!column) continue;
       const type = column.type || column.typeSql;

@@ -3,8 +3,8 @@
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
-import type { Change } from '../diff/change.ts';
-import type { DesiredTable } from '../schema/desired.ts';
+import type { Change, RemakeChange } from '../diff/change.ts';
+import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
@@ -56,6 +56,10 @@ export async function checkRows(
           const { loss, others } = await checkTypeChange(session, change, converted);
           if (loss) losses.set(loss, change.column.at);
           problems.push(...(loss ? [loss] : []), ...others);
+        } else if (change.kind === 'remake-column') {
+          const loss = await checkReplacedValues(session, change);
+          if (loss) losses.set(loss, change.column.at);
+          problems.push(...(loss ? [loss] : []));
         } else problems.push(...(await checkChange(session, change, converted)));
       });
     } catch (error) {
@@ -83,6 +87,7 @@ const ON_ROWS: ReadonlySet<Change['kind']> = new Set<Change['kind']>([
   'add-foreign-key',
   'add-check',
   'change-type',
+  'remake-column',
 ]);
 
 // A table that this run creates has no rows.
@@ -114,7 +119,9 @@ async function checkChange(
       return checkUnique(session, table, uniqueOfIndex(change.index), at);
     }
     case 'add-foreign-key':
-      return live.columns.has(change.foreignKey.column) ? checkReferences(session, change, converted) : [];
+      return change.foreignKey.columns.every((column) => live.columns.has(column))
+        ? checkReferences(session, change, converted)
+        : [];
     case 'add-check':
       return holdsValues([change.check.column]) ? checkExpression(session, change) : [];
     default:
@@ -127,6 +134,7 @@ async function checkNewColumn(
   { table, live, column }: ColumnOnRows,
 ): Promise<MigrationProblem[]> {
   if (column.model.backfill !== null) return checkBackfill(session, table, live, column);
+  if (column.generated !== null && column.notNull) return checkGeneratedNulls(session, table, column);
   const hasValue = column.default !== null || column.serial;
   if (!column.notNull || hasValue) {
     const unique = table.keys.some((key) => key.columns.length === 1 && key.columns[0] === column.name);
@@ -156,6 +164,41 @@ async function checkNewColumn(
   ];
 }
 
+async function checkGeneratedNulls(
+  session: Queryable,
+  table: DesiredTable,
+  column: DesiredColumn,
+): Promise<MigrationProblem[]> {
+  const { bad, all } = await countRows(session, table, `(\n${column.default?.sql ?? ''}\n) is null`);
+  if (bad === 0) return [];
+  return [
+    problem(
+      'MIG-201',
+      `${column.at}.required`,
+      `required, but the expression gives NULL for ${formatCount(bad)} of ${formatCount(all)} rows`,
+      'Use coalesce, or required: false.',
+    ),
+  ];
+}
+
+/** Values that somebody wrote into a column whose values are computed from now on. */
+async function checkReplacedValues(
+  session: Queryable,
+  { table, column, liveColumn }: RemakeChange,
+): Promise<MigrationProblem | null> {
+  if (liveColumn.generated !== null || column.default === null) return null;
+  const name = quoteIdent(column.name);
+  const replaced = `${name} is not null and ${name}::text is distinct from (\n${column.default.sql}\n)::text`;
+  const { bad, all } = await countRows(session, table, replaced);
+  if (bad === 0) return null;
+  return problem(
+    'MIG-208',
+    `${column.at}.generated`,
+    `${formatCount(bad)} of ${formatCount(all)} rows hold another value than the expression gives, which would be lost`,
+    `Call the generated column otherwise, or accept it: --allow data_loss=${column.at}`,
+  );
+}
+
 async function checkNulls(
   session: Queryable,
   { table, live, column }: ColumnOnRows,
@@ -180,25 +223,33 @@ async function checkReferences(
   { table, foreignKey }: Extract<RowChange, { kind: 'add-foreign-key' }>,
   converted: ConvertedRows,
 ): Promise<MigrationProblem[]> {
-  const column = quoteIdent(foreignKey.column);
+  const { columns, targetColumns, matchFull } = foreignKey;
+  const names = columns.map((column) => `svc_row.${quoteIdent(column)}`);
   const referred = { schema: foreignKey.targetSchema, name: foreignKey.targetTable };
   const target = nameOf(referred);
   const [exists] = await session.query<{ found: boolean }>(
     raw(`select to_regclass(${quoteLiteral(target)}) is not null as found`),
   );
-  const missing = exists?.found
-    ? `${column} is not null and not exists (select from ${converted.rowsOf(referred)} svc_target where svc_target.${quoteIdent(foreignKey.targetColumn)} = svc_row.${column})`
-    : `${column} is not null`;
+  const isWhole = names.map((name) => `${name} is not null`).join(' and ');
+  const isEqual = names.map((name, n) => `svc_target.${quoteIdent(targetColumns[n] ?? '')} = ${name}`);
+  const dangles = exists?.found
+    ? `${isWhole} and not exists (select from ${converted.rowsOf(referred)} svc_target where ${isEqual.join(' and ')})`
+    : isWhole;
+  const isMixed = `num_nulls(${names.join(', ')}) between 1 and ${names.length - 1}`;
+  const missing = matchFull && names.length > 1 ? `(${dangles}) or ${isMixed}` : dangles;
   const from = `${converted.rowsOf(table)} svc_row`;
   const bad = await countWhere(session, from, missing);
   if (bad === 0) return [];
-  const { values, more } = await sampleValues(session, from, column, missing);
+  const shown = names.length === 1 ? (names[0] ?? '') : `concat_ws(', ', ${names.join(', ')})`;
+  const { values, more } = await sampleValues(session, from, shown, missing);
+  const said = columns.length === 1 ? (columns[0] ?? '') : `(${columns.join(', ')})`;
+  const clear = columns.map((column) => `${quoteIdent(column)} = null`).join(', ');
   return [
     problem(
       'MIG-203',
       foreignKey.at,
-      `${counted(bad, 'row points', 'rows point')} to missing ${foreignKey.targetTable} (${foreignKey.column} ${values.join(', ')}${more})`,
-      `Remove them, or clear the column: update ${nameOf(table)} svc_row set ${column} = null where ${missing};`,
+      `${counted(bad, 'row points', 'rows point')} to missing ${foreignKey.targetTable} (${said} ${values.join(columns.length === 1 ? ', ' : '; ')}${more})`,
+      `Remove them, or clear the column: update ${nameOf(table)} svc_row set ${clear} where ${missing};`,
     ),
   ];
 }

@@ -13,6 +13,7 @@ import type {
 import { rolesOf } from '../diff/policy-match.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
 import { toIndex } from './pulled-index.ts';
+import { columnKeys, referenceKeys } from './pulled-columns.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
 import { unwrapCallerHelpers } from '../schema/sql-text.ts';
 
@@ -108,13 +109,13 @@ function toTable(table: LiveTable, live: Live, notes: string[]): Node {
     }),
   ];
   for (const one of table.foreignKeys) {
-    if (one.columns.length > 1 || one.special || one.onDelete === 'other')
-      notes.push(`foreign key ${one.label}`);
+    if (one.columns.length > 1) notes.push(`foreign key ${one.label}`);
   }
   const rls = table.policies.flatMap((policy) => toPolicy(policy, table, notes));
   return {
     ...(table.schema === 'public' ? {} : { schema: table.schema }),
     fields,
+    ...(table.comment === null ? {} : { comment: table.comment }),
     ...newUserKey(live.newUsers, `${table.schema}.${table.name}`),
     ...(indexes.length > 0 ? { indexes } : {}),
     ...(table.rowSecurity ? { rls } : {}),
@@ -139,15 +140,14 @@ function toField(table: LiveTable, column: LiveColumn, live: Live, checks: Node,
       key.kind === 'unique' && !key.special && key.columns.length === 1 && key.columns[0] === column.name,
   );
   const reference = table.foreignKeys.find(
-    (one) =>
-      one.columns.length === 1 && one.columns[0] === column.name && !one.special && one.onDelete !== 'other',
+    (one) => one.columns.length === 1 && one.columns[0] === column.name && !one.matchFull,
   );
   const others = table.foreignKeys.filter(
-    (one) => one !== reference && one.columns.length === 1 && one.columns[0] === column.name && !one.special,
+    (one) => one !== reference && one.columns.length === 1 && one.columns[0] === column.name,
   );
   for (const one of others) notes.push(`foreign key ${one.label}: a field has one`);
-  if (column.generated) notes.push(`column ${column.name} is generated: ${column.default ?? ''}`);
-  const type = column.serial ? (SERIAL[column.type] ?? column.type) : column.type;
+  const isSerial = column.serial && column.identity === null;
+  const type = isSerial ? (SERIAL[column.type] ?? column.type) : column.type;
   const target = reference && live.tables.get(`${reference.targetSchema}.${reference.targetTable}`);
   return {
     name: column.name,
@@ -156,13 +156,14 @@ function toField(table: LiveTable, column: LiveColumn, live: Live, checks: Node,
     ...(column.notNull && !primary && !column.serial ? { required: true } : {}),
     ...(unique ? { unique: true } : {}),
     ...(column.default === null || column.generated ? {} : { default: toDefault(column) }),
+    ...columnKeys(column, strip),
     ...onUpdateKey(table.triggers, column.name),
     ...checks,
     ...(reference
       ? {
           foreign_key: {
             references: `${reference.targetSchema === 'public' && target !== undefined ? '' : `${reference.targetSchema}.`}${reference.targetTable}.${reference.targetColumns[0] ?? ''}`,
-            on_delete: reference.onDelete,
+            ...referenceKeys(reference),
           },
         }
       : {}),

@@ -32,7 +32,19 @@ export type Change =
   | AddColumnChange
   | TypeChange
   | (OnColumn & { readonly kind: 'set-not-null' | 'drop-not-null' | 'set-default' | 'drop-default' })
-  | (OnColumn & { readonly kind: 'make-serial' | 'drop-serial' | 'grant-sequence' })
+  | (OnColumn & {
+      readonly kind: 'make-serial' | 'make-identity' | 'set-identity' | 'drop-serial' | 'grant-sequence';
+    })
+  | (OnColumn & { readonly kind: 'set-expression' })
+  /** Of a generated column that becomes a plain one: its values stay. */
+  | (OnColumn & { readonly kind: 'drop-expression' })
+  | RemakeChange
+  | (OnTable & {
+      readonly kind: 'set-comment';
+      /** Null: of the table. */
+      readonly commented: DesiredColumn | null;
+      readonly comment: string | null;
+    })
   | (OnTable & { readonly kind: 'retire-column'; readonly liveColumn: LiveColumn })
   | (OnColumn & {
       /** A backfill that an earlier run began. */
@@ -116,6 +128,9 @@ export type DropRetiredChange = {
 };
 
 export type AddColumnChange = OnTable & { readonly kind: 'add-column'; readonly column: DesiredColumn };
+
+/** Dropped and added, because no statement changes it. */
+export type RemakeChange = OnColumn & { readonly kind: 'remake-column' };
 
 export type TypeChange = OnColumn & { readonly kind: 'change-type' };
 

@@ -1,5 +1,8 @@
 // Columns: added, retired, of another type, default or NOT NULL.
 import type { Change, OnColumn } from './change.ts';
+import { collationDiffers } from './attributes.ts';
+import type { DesiredColumn } from '../schema/desired.ts';
+import type { LiveColumn } from '../schema/live-schema.ts';
 import { isTransient } from '../schema/label.ts';
 import { rebuildKey, type TableDiff } from './table-diff.ts';
 
@@ -12,7 +15,10 @@ export function diffColumns(context: TableDiff): void {
       continue;
     }
     const on = { table, live, column, liveColumn };
-    const changesType = liveColumn.type !== column.type;
+    if (column.generated !== null || liveColumn.generated !== null) {
+      if (diffGenerated(on, context)) continue;
+    }
+    const changesType = liveColumn.type !== column.type || collationDiffers(column, liveColumn, owned);
     if (changesType) changes.push({ kind: 'change-type', ...on });
     diffDefault(on, changesType || rebuild.has(rebuildKey('default', key, column.name)), changes);
     const begun = owned.fills?.[column.name];
@@ -31,21 +37,51 @@ export function diffColumns(context: TableDiff): void {
 
 function diffDefault(on: OnColumn, again: boolean, changes: Change[]): void {
   const { column, liveColumn } = on;
-  const hasDefault = liveColumn.default !== null;
+  // The expression of a generated column is no default.
+  const current = liveColumn.generated === null ? liveColumn.default : null;
+  const hasDefault = current !== null;
   if (column.serial && liveColumn.serial) {
-    if (!liveColumn.sequenceGranted) changes.push({ kind: 'grant-sequence', ...on });
+    if (!sameIdentity(column, liveColumn)) changes.push({ kind: 'set-identity', ...on });
+    else if (!liveColumn.sequenceGranted) changes.push({ kind: 'grant-sequence', ...on });
     return;
   }
   if (column.serial) {
     if (hasDefault) changes.push({ kind: 'drop-default', ...on });
-    changes.push({ kind: 'make-serial', ...on });
+    changes.push({ kind: column.model.identity === undefined ? 'make-serial' : 'make-identity', ...on });
     return;
   }
-  if (liveColumn.generated) return;
+  if (column.generated !== null) return;
   if (liveColumn.serial) changes.push({ kind: 'drop-serial', ...on });
   const wanted = column.default?.normal ?? null;
-  if (wanted !== null && wanted === liveColumn.default && !again) return;
+  if (wanted !== null && wanted === current && !again) return;
   // On a type change the old default goes first: it may have no cast to the new type, which would stop the change.
   if (hasDefault && (wanted === null || again)) changes.push({ kind: 'drop-default', ...on });
   if (wanted !== null) changes.push({ kind: 'set-default', ...on });
+}
+
+/** A serial column and one that is `by_default` an identity take the same values; only `always` refuses some. */
+function sameIdentity({ model: { identity } }: DesiredColumn, live: LiveColumn): boolean {
+  if (identity === 'always') return live.identity === 'always';
+  return identity === undefined || live.identity !== 'always';
+}
+
+/** The first major version with SET EXPRESSION. */
+const SETS_EXPRESSION = 170_000;
+
+/** True where the column is made anew: nothing else of it is left to compare. */
+function diffGenerated(on: OnColumn, { serverVersion, changes }: TableDiff): boolean {
+  const { column, liveColumn } = on;
+  const sameType = column.type === liveColumn.type;
+  if (column.generated === null) {
+    changes.push({ kind: sameType ? 'drop-expression' : 'remake-column', ...on });
+    return !sameType;
+  }
+  const sameKind = column.generated === liveColumn.generated && sameType;
+  if (sameKind && column.default?.normal === liveColumn.default) return false;
+  if (sameKind && column.generated === 'stored' && serverVersion >= SETS_EXPRESSION) {
+    changes.push({ kind: 'set-expression', ...on });
+    return false;
+  }
+  changes.push({ kind: 'remake-column', ...on });
+  return true;
 }

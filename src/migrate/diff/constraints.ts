@@ -4,7 +4,8 @@ import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import type { LiveIndex, LiveKey, LiveTable } from '../schema/live-schema.ts';
 import { isBuiltBeside, isTransient, transientLabel } from '../schema/label.ts';
 import { columnKey } from '../schema/desired.ts';
-import { type Key, sameList } from '../schema/relation.ts';
+import type { ReferenceAction } from '../schema/model.ts';
+import { type ForeignKey, type Key, sameList } from '../schema/relation.ts';
 import { rebuildKey, type TableDiff } from './table-diff.ts';
 
 export function diffKeys({ table, live, key, owned, changes, unmanaged, claim }: TableDiff): void {
@@ -119,25 +120,45 @@ function isDeclaredLabel(table: DesiredTable, label: string): boolean {
   return table.checks.some((check) => check.label === label);
 }
 
+function sameForeignKey(wanted: ForeignKey, found: ForeignKey): boolean {
+  return (
+    sameList(found.columns, wanted.columns) &&
+    sameList(found.targetColumns, wanted.targetColumns) &&
+    found.targetSchema === wanted.targetSchema &&
+    found.targetTable === wanted.targetTable &&
+    found.deferrable === wanted.deferrable &&
+    found.matchFull === wanted.matchFull &&
+    sameAction(wanted.onDelete, found.onDelete, wanted.deferrable) &&
+    sameAction(wanted.onUpdate, found.onUpdate, null) &&
+    sameSet(found.onDeleteColumns ?? [], wanted.onDeleteColumns ?? [])
+  );
+}
+
+/** NO ACTION differs from RESTRICT only where the check can wait; values that are referred to hardly ever change. */
+function sameAction(
+  wanted: ReferenceAction,
+  found: ReferenceAction,
+  deferrable: ForeignKey['deferrable'],
+): boolean {
+  return wanted === found || (wanted === 'restrict' && found === 'no_action' && deferrable === null);
+}
+
+function sameSet(a: readonly string[], b: readonly string[]): boolean {
+  return sameList(a.toSorted(), b.toSorted());
+}
+
 export function diffForeignKeys(context: TableDiff): void {
   const { table, live, key, owned, unsettled, changes, unmanaged, claim } = context;
   const taken = new Set<string>();
   for (const wanted of table.foreignKeys) {
-    const match = live.foreignKeys.find(
-      (one) =>
-        !taken.has(one.label) &&
-        !one.special &&
-        sameList(one.columns, wanted.columns) &&
-        sameList(one.targetColumns, wanted.targetColumns) &&
-        one.targetSchema === wanted.targetSchema &&
-        one.targetTable === wanted.targetTable &&
-        one.onDelete === wanted.onDelete,
-    );
+    const match = live.foreignKeys.find((one) => !taken.has(one.label) && sameForeignKey(wanted, one));
     if (match) taken.add(match.label);
     const again =
       match?.enforced === false ||
-      unsettled.has(`${key}.${wanted.column}`) ||
-      unsettled.has(columnKey(wanted.targetSchema, wanted.targetTable, wanted.targetColumn));
+      wanted.columns.some((column) => unsettled.has(`${key}.${column}`)) ||
+      wanted.targetColumns.some((column) =>
+        unsettled.has(columnKey(wanted.targetSchema, wanted.targetTable, column)),
+      );
     claim.constraints.push(match && !again ? match.label : wanted.label);
     if (match && again) changes.push({ kind: 'drop-foreign-key', table, live, foreignKey: match });
     if (!match || again) changes.push({ kind: 'add-foreign-key', table, live, foreignKey: wanted });

@@ -4,6 +4,7 @@ import { columnKey, type Desired, type DesiredTable } from '../schema/desired.ts
 import type { Live, LiveTable } from '../schema/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import { ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
+import { attributesOf, diffComments } from './attributes.ts';
 import { diffColumns } from './columns.ts';
 import {
   diffChecks,
@@ -59,6 +60,7 @@ export function diff(
       owned: ownedOf(owned, key),
       ownership: owned,
       rebuild,
+      serverVersion: live.serverVersion,
       unsettled,
       changes,
       unmanaged,
@@ -106,11 +108,13 @@ function emptyClaim(table: DesiredTable): Claim {
 }
 
 function claimOfNew(table: DesiredTable): Claim {
+  const attributes = attributesOf(table);
   return {
     ...emptyClaim(table),
     constraints: [...table.keys, ...table.checks, ...table.foreignKeys].map((one) => one.label),
     indexes: table.indexes.map((one) => one.label),
     policies: labelled(table, [], table.policies).map((one) => one.label),
+    ...(attributes ? { attributes } : {}),
   };
 }
 
@@ -135,7 +139,15 @@ function newTable(table: DesiredTable): Change[] {
     { kind: 'grant-table', ...on },
     ...table.references.map((reference): Change => ({ kind: 'add-reference', ...on, reference })),
     ...(onUpdate ? [{ kind: 'set-on-update', ...on, trigger: onUpdate } as const] : []),
+    ...commentsOfNew(table),
   ];
+}
+
+function commentsOfNew(table: DesiredTable): Change[] {
+  return [null, ...table.columns].flatMap((commented): Change[] => {
+    const { comment } = (commented ?? table).model;
+    return comment === undefined ? [] : [{ kind: 'set-comment', table, live: null, commented, comment }];
+  });
 }
 
 function diffTable(context: TableDiff): void {
@@ -147,11 +159,14 @@ function diffTable(context: TableDiff): void {
   diffPolicies(context);
   diffReferences(context);
   diffOnUpdate(context);
+  diffComments(context);
   const { table, live, changes, claim } = context;
   if (table.rowSecurity && !live.rowSecurity) changes.push({ kind: 'enable-rls', table, live });
   if (!table.rowSecurity && live.rowSecurity) changes.push({ kind: 'disable-rls', table, live });
   if (live.rowSecurityForced) changes.push({ kind: 'unforce-rls', table, live });
   claim.closed = staysClosed(table, live, context);
+  const attributes = attributesOf(table);
+  if (attributes) claim.attributes = attributes;
   if (live.granted !== 'api' && !claim.closed) changes.push({ kind: 'grant-table', table, live });
 }
 

@@ -15,6 +15,7 @@ export type Unmanaged = {
 export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'policies', string[]>> & {
   closed: boolean;
   asFound?: readonly string[];
+  attributes?: readonly string[];
 };
 
 export type RebuildKind = 'policy' | 'check' | 'index' | 'default' | 'function';
@@ -35,6 +36,7 @@ export type TableDiff = {
   readonly owned: OwnedTable;
   readonly ownership: Ownership;
   readonly rebuild: Rebuild;
+  readonly serverVersion: number;
   /** `schema.table.column` of all tables whose foreign keys must be dropped meanwhile. */
   readonly unsettled: ReadonlySet<string>;
   readonly changes: Change[];

@@ -29,8 +29,8 @@ function sha256(value: unknown): string {
 
 /** Each list in the order of the declarations. */
 export type NormalForms = {
-  /** Type and default. */
-  readonly columns: ReadonlyArray<readonly [string, string | null]>;
+  /** Type and default, and the collation where the file says one. */
+  readonly columns: ReadonlyArray<readonly [string, string | null, (string | null)?]>;
   readonly checks: readonly string[];
   /** Predicates of plain indexes, the whole print of others. */
   readonly indexes: ReadonlyArray<string | null>;
@@ -45,11 +45,22 @@ export type StorageNormalForms = { readonly policies: PolicyNormalForms };
 
 export function normalFormsOf(table: DesiredTable): NormalForms {
   return {
-    columns: table.columns.map((column) => [column.type, column.default?.normal ?? null]),
+    columns: table.columns.map(({ type, default: value, collateSql, collation }) =>
+      columnForm(type, value?.normal ?? null, collateSql, collation),
+    ),
     checks: table.checks.map((check) => check.expression.normal),
     indexes: table.indexes.map((index) => (index.plain ? index.predicate?.normal : index.definition) ?? null),
     policies: policyNormalForms(table.policies),
   };
+}
+
+function columnForm(
+  type: string,
+  value: string | null,
+  collateSql: string,
+  collation: string | null,
+): NormalForms['columns'][number] {
+  return collateSql === '' ? [type, value] : [type, value, collation];
 }
 
 export function policyNormalForms(policies: readonly DesiredPolicy[]): PolicyNormalForms {
@@ -67,9 +78,9 @@ export function readNormalForms(table: DesiredTable, built: LiveTable, labels: B
   const indexes = new Map(built.indexes.map((index) => [index.label, index]));
   const checks = new Map(built.checks.map((check) => [check.label, check]));
   return {
-    columns: table.columns.map(({ name }) => {
+    columns: table.columns.map(({ name, collateSql }) => {
       const column = built.columns.get(name);
-      return [column?.type ?? '', column?.default ?? null];
+      return columnForm(column?.type ?? '', column?.default ?? null, collateSql, column?.collation ?? null);
     }),
     checks: table.checks.map(({ label }) => checks.get(label)?.expression ?? ''),
     indexes: table.indexes.map((index, n) => {
@@ -95,8 +106,8 @@ export function withNormalForms(table: DesiredTable, forms: NormalForms): Desire
   return {
     ...table,
     columns: table.columns.map((column, n) => {
-      const [type, text] = forms.columns[n] ?? ['', null];
-      return { ...column, type, default: column.default && withNormal(column.default, text) };
+      const [type, text, collation = null] = forms.columns[n] ?? ['', null];
+      return { ...column, type, collation, default: column.default && withNormal(column.default, text) };
     }),
     checks: table.checks.map((check, n) => ({
       ...check,

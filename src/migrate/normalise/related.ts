@@ -95,7 +95,7 @@ function textOf(table: TableModel): string {
       index.where,
       ...index.columns.map((part) => (typeof part === 'string' ? null : (part.expression ?? null))),
     ]),
-    ...table.columns.map((column) => column.onUpdate ?? null),
+    ...table.columns.flatMap((column) => [column.onUpdate ?? null, column.generated?.sql ?? null]),
     ...(table.onNewUser ? [...Object.values(table.onNewUser.set), table.onNewUser.when] : []),
     ...(typeof table.rls === 'string' ? [] : table.rls.flatMap(textsOfPolicy)),
   ]);

@@ -11,7 +11,8 @@ import { indexBodySql } from '../schema/index-sql.ts';
 import type { Live, LiveFunction, LiveTable } from '../schema/live-schema.ts';
 import { readLiveInside } from '../schema/read-live.ts';
 import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
-import { type Check, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
+import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
+import { generatedSql, typeOf } from '../schema/column-sql.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import {
@@ -30,7 +31,10 @@ export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
   readonly columns: ReadonlyArray<{
     readonly name: string;
     readonly typeSql: string;
+    readonly collateSql: string;
     readonly default: Piece | null;
+    readonly generated: Generated | null;
+    readonly callsOwn: boolean;
   }>;
   readonly checks: ReadonlyArray<Pick<Check<Piece>, 'label' | 'expression'>>;
   readonly indexes: ReadonlyArray<
@@ -53,7 +57,7 @@ export async function readThroughShadow(
   schemas: readonly string[],
 ): Promise<ShadowResult> {
   const token = `svc_live_${randomBytes(8).toString('hex')}`;
-  const statements = buildStatements(shadow, schemas, token);
+  const statements = buildStatements(shadow, schemas, token, true);
   const names = shadow.functions.map((fn) => fn.name);
   const whole = await inShadow(session, schemas, token, names, async () => {
     try {
@@ -67,7 +71,7 @@ export async function readThroughShadow(
   if (whole !== null) return whole;
   // Something failed. Once more, one by one, to report everything that is wrong and where.
   return inShadow(session, schemas, token, names, async () => {
-    const problems = await runOneByOne(session, statements);
+    const problems = await runOneByOne(session, buildStatements(shadow, schemas, token, false));
     const clean = cleaner(schemas, token);
     const cleaned = problems.map((one) => ({
       ...one,
@@ -138,7 +142,16 @@ function copySchema(token: string): string {
   return `${token}_copy`;
 }
 
-function buildStatements(shadow: Shadow, schemas: readonly string[], token: string): ShadowStatement[] {
+/**
+ * `atOnce`: generated columns are part of their tables, in their order, unless they call a function of the file.
+ * Otherwise they replace plain ones later, so that a mistake in one is not taken for a mistake of the whole table.
+ */
+function buildStatements(
+  shadow: Shadow,
+  schemas: readonly string[],
+  token: string,
+  atOnce: boolean,
+): ShadowStatement[] {
   const statements: ShadowStatement[] = [];
   const found = finder(shadow, schemas, token);
   const add = (text: string, from: string | Piece, retry = false): void => {
@@ -149,10 +162,14 @@ function buildStatements(shadow: Shadow, schemas: readonly string[], token: stri
   };
   const createFunction = (fn: DesiredFunction): string => createFunctionSql({ ...fn, body: found(fn.body) });
   for (const table of shadow.tables) {
-    const columns = table.columns.map((column) => `${quoteIdent(column.name)} ${column.typeSql}`);
+    const columns = table.columns.map(
+      (column) =>
+        `${quoteIdent(column.name)} ${typeOf(column)}${atOnce && !column.callsOwn ? generatedSql(column) : ''}`,
+    );
     add(`create table ${nameOf(table)} (${columns.join(', ')})`, table.at);
   }
   for (const fn of shadow.functions) add(createFunction(fn), fn.at, true);
+  for (const table of shadow.tables) addGenerated(table, atOnce, add);
   shadow.tables.forEach((table, number) => addExpressions(table, number, add));
   if (shadow.storagePolicies.length > 0) {
     const copy = `${copySchema(token)}.objects`;
@@ -223,11 +240,23 @@ function finder(shadow: Shadow, schemas: readonly string[], token: string): (tex
 /** `from`: the user's text in the statement, or the place of a statement without any. */
 type Add = (text: string, from: string | Piece) => void;
 
+function addGenerated(table: ShadowTable, atOnce: boolean, add: Add): void {
+  for (const column of table.columns) {
+    if (column.generated === null || column.default === null || (atOnce && !column.callsOwn)) continue;
+    const name = quoteIdent(column.name);
+    add(
+      `alter table ${nameOf(table)} drop column ${name}, add column ${name} ${typeOf(column)}${generatedSql(column)}`,
+      column.default,
+    );
+  }
+}
+
 function addExpressions(table: ShadowTable, number: number, add: Add): void {
   const name = nameOf(table);
   for (const column of table.columns) {
     const text = `alter table ${name} alter column ${quoteIdent(column.name)} set default`;
-    if (column.default !== null) add(`${text} ${column.default.sql}`, column.default);
+    if (column.default !== null && column.generated === null)
+      add(`${text} ${column.default.sql}`, column.default);
   }
   for (const { label, expression } of table.checks) {
     const constraint = `constraint ${quoteIdent(label)} check (
@@ -332,7 +361,12 @@ function cleanNames(
       columns: new Map(
         [...table.columns].map(([name, column]) => [
           name,
-          { ...column, type: clean(column.type), default: maybe(column.default) },
+          {
+            ...column,
+            type: clean(column.type),
+            default: maybe(column.default),
+            collation: maybe(column.collation),
+          },
         ]),
       ),
       checks: table.checks.map((check) => ({ ...check, expression: clean(check.expression) })),

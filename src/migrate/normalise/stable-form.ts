@@ -86,10 +86,7 @@ async function readAgain(
 }
 
 function respelledLive(table: LiveTable): ShadowTable {
-  const columns = [...table.columns.values()].map((column) =>
-    column.generated ? { ...column, default: null } : column,
-  );
-  return respelled(table, columns, (text) => text);
+  return respelled(table, [...table.columns.values()], (text) => text);
 }
 
 /** The table without its indexes and policies, its expressions as the server printed them. */
@@ -106,6 +103,9 @@ function respelled<Text>(
     columns: columns.map((column) => ({
       name: column.name,
       typeSql: column.type,
+      collateSql: '',
+      generated: column.generated,
+      callsOwn: true,
       default: column.default === null ? null : piece(column.default),
     })),
     checks: table.checks.map(({ label, expression }) => ({ label, expression: piece(expression) })),
@@ -133,9 +133,9 @@ function adopt(
   const forms = normalFormsOf(table);
   return withNormalForms(table, {
     ...forms,
-    columns: forms.columns.map(([type, text], n) => {
+    columns: forms.columns.map(([type, text, ...collation], n) => {
       const name = table.columns[n]?.name ?? '';
-      return [type, adopted((from) => from.columns.get(name)?.default) ?? text];
+      return [type, adopted((from) => from.columns.get(name)?.default) ?? text, ...collation];
     }),
     checks: forms.checks.map((text, n) => {
       const label = table.checks[n]?.label;

@@ -3,6 +3,7 @@
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { AddColumnChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
+import { definitionOf, typeOf } from '../schema/column-sql.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import {
@@ -61,9 +62,9 @@ export const COLUMNS = {
 type On = Omit<AddColumnChange, 'kind'>;
 
 function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void {
-  const columns = table.columns.map(
-    (column) => `${quoteIdent(column.name)} ${createdType(column)}${column.notNull ? ' not null' : ''}`,
-  );
+  const definition = (column: DesiredColumn): string =>
+    `${quoteIdent(column.name)} ${definitionOf(column)}${column.notNull ? ' not null' : ''}`;
+  const columns = table.columns.filter((column) => !column.callsOwn).map(definition);
   steps.add({
     sql: `create table ${nameOf(table)} (${columns.join(', ')})`,
     stage: 'columns',
@@ -71,8 +72,16 @@ function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void
     summary: `table ${table.name} (${table.columns.length} columns)`,
   });
   for (const column of table.columns) {
-    if (column.serial) grantSequence(steps, { table, column });
+    if (hasOwnSequence(column)) grantSequence(steps, { table, column });
     setDefault(steps, table, column, { table: null });
+    if (column.callsOwn)
+      steps.add({
+        ...onColumn(table, column),
+        table: null,
+        sql: `alter table ${nameOf(table)} add column ${definition(column)}`,
+        stage: 'columns-with-default',
+        summary: `column ${column.name} ${column.typeSql}`,
+      });
   }
 }
 
@@ -82,7 +91,7 @@ function setDefault(
   column: DesiredColumn,
   more: Partial<Pick<Step, 'table' | 'sign'>> = {},
 ): void {
-  if (column.default === null) return;
+  if (column.default === null || column.generated !== null) return;
   steps.add({
     ...onColumn(table, column),
     sql: `${alterColumn(table, column)} set default ${column.default.sql}`,
@@ -104,9 +113,9 @@ export function grantSequence(steps: StepList, { table, column }: Pick<On, 'tabl
   });
 }
 
-/** `serial` and its like make the sequence, too. */
-function createdType(column: DesiredColumn): string {
-  return column.serial ? (column.model.type ?? column.typeSql) : column.typeSql;
+/** Whoever inserts needs a right on it; on that of an identity column nobody does. */
+function hasOwnSequence(column: DesiredColumn): boolean {
+  return column.serial && column.model.identity === undefined;
 }
 
 function addColumn(steps: StepList, change: ChangeOf<'add-column'>): void {
@@ -118,27 +127,28 @@ function addColumn(steps: StepList, change: ChangeOf<'add-column'>): void {
   const inBatches = rewrites && !steps.isSmall(live, REWRITE_ROWS_PER_MS);
   const value = (hasRows ? column.model.backfill : null) ?? (inBatches ? volatileValue(table, column) : null);
   if (value !== null) {
-    steps.add({ ...onColumn(table, column), sql: `${add} ${column.typeSql}`, stage: 'columns', summary });
+    steps.add({ ...onColumn(table, column), sql: `${add} ${typeOf(column)}`, stage: 'columns', summary });
     if (column.serial) makeSerial(steps, change);
     else setDefault(steps, table, column);
     backfill(steps, change, value);
     if (column.notNull) setNotNull(steps, change, value);
     return;
   }
+  const withDefault =
+    column.default === null || column.generated !== null ? '' : ` default ${column.default.sql}`;
   const hazards: Hazard[] = [];
   if (rewrites) hazards.push('REWRITE');
-  else if (hasRows && column.default !== null && isStable(column.default.sql)) hazards.push('SEMANTIC');
-  const withDefault = column.default === null ? '' : ` default ${column.default.sql}`;
+  else if (hasRows && withDefault !== '' && isStable(column.default?.sql ?? '')) hazards.push('SEMANTIC');
   steps.add({
     ...onColumn(table, column),
-    sql: `${add} ${createdType(column)}${withDefault}${column.notNull ? ' not null' : ''}`,
+    sql: `${add} ${definitionOf(column)}${withDefault}${column.notNull ? ' not null' : ''}`,
     stage: column.default === null ? 'columns' : 'columns-with-default',
-    summary: `${summary}${column.notNull ? ' required' : ''}${column.default ? ` default ${column.default.written}` : ''}`,
+    summary: `${summary}${column.notNull ? ' required' : ''}${column.default ? ` ${column.generated === null ? 'default' : 'generated as'} ${column.default.written}` : ''}`,
     rewrites,
     estimateMs: rewrites ? steps.estimate(live, REWRITE_ROWS_PER_MS) : 1,
     hazards,
   });
-  if (column.serial) grantSequence(steps, { table, column });
+  if (hasOwnSequence(column)) grantSequence(steps, { table, column });
 }
 
 function backfill(
@@ -172,7 +182,7 @@ function backfill(
 function mayBeQuiet({ table, live, column }: On): boolean {
   return (
     !table.references.some((one) => one.column === column.name) &&
-    !table.foreignKeys.some((one) => one.column === column.name) &&
+    !table.foreignKeys.some((one) => one.columns.includes(column.name)) &&
     !live?.foreignKeys.some((one) => one.columns.includes(column.name))
   );
 }
@@ -208,10 +218,10 @@ function changeType(steps: StepList, change: ChangeOf<'change-type'>): void {
     hazards.push('SEMANTIC');
   steps.add({
     ...onColumn(table, column),
-    sql: `${alterColumn(table, column)} type ${column.typeSql}${using === null ? '' : ` using (\n${using}\n)`}${widenSequence(change)}`,
+    sql: `${alterColumn(table, column)} type ${typeOf(column)}${using === null ? '' : ` using (\n${using}\n)`}${widenSequence(change)}`,
     stage: 'types',
     sign: '~',
-    summary: `column ${column.name} ${liveColumn.type} → ${column.type}`,
+    summary: `column ${column.name} ${liveColumn.type} → ${column.type}${column.collateSql}`,
     rewrites,
     scans: rewrites,
     estimateMs: rewrites ? steps.estimate(live, REWRITE_ROWS_PER_MS) : 1,
@@ -278,6 +288,8 @@ function setNotNull(steps: StepList, on: On, filling?: string): void {
 }
 
 function volatileValue(table: DesiredTable, column: DesiredColumn): string | null {
+  // One that is generated cannot be filled in batches, and an identity only comes to a column that is filled.
+  if (column.generated !== null || column.model.identity !== undefined) return null;
   if (column.serial) return `nextval(${quoteLiteral(sequenceOf(table, column))}::regclass)`;
   return column.default?.sql ?? null;
 }

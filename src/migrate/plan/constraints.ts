@@ -4,6 +4,7 @@ import { quoteIdent } from '../../postgres/sql.ts';
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { describeIndex, indexBodySql } from '../schema/index-sql.ts';
+import { describeForeignKey, foreignKeySql } from '../schema/foreign-key-sql.ts';
 import { transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf, tableKey } from '../schema/model.ts';
 import {
@@ -102,13 +103,12 @@ function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
 
 function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): void {
   const { table, live, foreignKey } = change;
-  const { at, column, targetSchema, targetTable, targetColumn } = foreignKey;
+  const { at, targetSchema, targetTable, targetColumns } = foreignKey;
   const small = steps.isSmall(live, SCAN_ROWS_PER_MS);
-  const action = foreignKey.onDelete === 'set_null' ? 'set null' : foreignKey.onDelete;
-  const target = nameOf({ schema: targetSchema, name: targetTable });
-  const keyLane = steps.laneOfKey(tableKey(targetSchema, targetTable), [targetColumn]);
+  const keyLane = steps.laneOfKey(tableKey(targetSchema, targetTable), targetColumns);
   const isLate = keyLane === 'concurrent';
-  const constraint = `constraint ${quoteIdent(foreignKey.label)} foreign key (${quoteIdent(column)}) references ${target} (${quoteIdent(targetColumn)}) on delete ${action}`;
+  const what = describeForeignKey(foreignKey);
+  const constraint = `constraint ${quoteIdent(foreignKey.label)} ${foreignKeySql(foreignKey)}`;
   const hazards: Hazard[] = live ? ['DATA_DEPENDENT'] : [];
   steps.add({
     identity: at,
@@ -116,7 +116,7 @@ function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): vo
     sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
     lane: isLate ? 'concurrent' : 'metadata',
     stage: 'foreign-keys',
-    summary: `foreign key ${column} → ${targetTable}.${targetColumn} on delete ${action}`,
+    summary: what,
     lock: 'ShareRowExclusive',
     scans: small && live !== null,
     estimateMs: small ? steps.estimate(live, SCAN_ROWS_PER_MS) : 1,
@@ -124,7 +124,7 @@ function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): vo
   });
   if (!small) {
     const lane = isLate ? 'concurrent' : 'online';
-    validate(steps, change, foreignKey.label, `foreign key ${column}`, at, lane);
+    validate(steps, change, foreignKey.label, `foreign key ${foreignKey.columns.join(', ')}`, at, lane);
   }
 }
 

@@ -117,6 +117,8 @@ function mustDefer(change: Change, names: Names): boolean {
       return false;
     case 'create-table':
       return says(...change.table.columns.map((column) => column.default));
+    case 'set-comment':
+      return change.commented !== null && isOn(change.commented.name);
     case 'add-key':
       return (
         change.key.columns.some(isOn) ||

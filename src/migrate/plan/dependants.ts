@@ -10,6 +10,7 @@ import { keyOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
+import type { ChangeOf } from './step-list.ts';
 
 export type Dependants = {
   /** What must be dropped while something it depends on changes. */
@@ -37,10 +38,16 @@ export async function findDependants(session: Queryable, changes: readonly Chang
   const roots = changes.flatMap((change) => {
     if (change.kind === 'change-type' && change.live) {
       const { live, liveColumn, column } = change;
-      return [{ class: 'pg_class', oid: live.oid, number: liveColumn.number, at: `${column.at}.type` }];
+      return [
+        { class: 'pg_class', oid: live.oid, number: liveColumn.number, at: `${column.at}.type`, goes: false },
+      ];
+    }
+    if (goesAway(change) && change.live) {
+      const { live, liveColumn, column } = change;
+      return [{ class: 'pg_class', oid: live.oid, number: liveColumn.number, at: column.at, goes: true }];
     }
     if (change.kind === 'recreate-function' && change.live)
-      return [{ class: 'pg_proc', oid: change.live.oid, number: 0, at: change.fn.at }];
+      return [{ class: 'pg_proc', oid: change.live.oid, number: 0, at: change.fn.at, goes: false }];
     return [];
   });
   if (roots.length === 0) return { rebuild: new Set(), tables: new Set(), holding: [] };
@@ -51,23 +58,29 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     label: string;
     what: string;
     called: boolean;
+    goes: boolean;
   }>(sql`
     with recursive below as (
-      select w.class::regclass as class, w.oid::oid as object, w.number as part, w.at
-      from jsonb_to_recordset(${JSON.stringify(roots)}::jsonb) as w (class text, oid text, number int, at text)
-      union select d.classid::regclass, d.objid, 0, b.at from pg_depend d join below b
+      select w.class::regclass as class, w.oid::oid as object, w.number as part, w.at, w.goes
+      from jsonb_to_recordset(${JSON.stringify(roots)}::jsonb) as w (class text, oid text, number int, at text, goes boolean)
+      union select d.classid::regclass, d.objid, 0, b.at, false from pg_depend d join below b
         on d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass and b.class = 'pg_proc'::regclass
     ), above as (
-      select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at, bool_or(b.class = 'pg_proc'::regclass) as called
+      select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at, bool_or(b.class = 'pg_proc'::regclass) as called, bool_or(b.goes) as goes
       from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = b.part
-      where d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass group by 1, 2
+      where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass)
+        -- What a column takes along when it goes: its expression, its sequence, its NOT NULL.
+        and not (b.goes and (exists (select from pg_attrdef o where d.classid = 'pg_attrdef'::regclass and o.oid = d.objid and o.adrelid = b.object and o.adnum = b.part)
+          or exists (select from pg_class s where d.classid = 'pg_class'::regclass and s.oid = d.objid and s.relkind = 'S')
+          or exists (select from pg_constraint o where d.classid = 'pg_constraint'::regclass and o.oid = d.objid and o.contype = 'n')))
+      group by 1, 2
     ), named as (
-      select a.at, a.called, case
+      select a.at, a.called, a.goes, case
           when p.oid is not null then 'policy'
           when k.contype = 'c' and k.conrelid <> 0 then 'check'
           when k.contype = 'f' then 'reference'
           when f.oid is not null then 'default'
-          when i.indexrelid is not null and (a.called or i.indpred is not null or ${NOT_PLAIN_INDEX}) then 'index'
+          when i.indexrelid is not null and (a.called or a.goes or i.indpred is not null or ${NOT_PLAIN_INDEX}) then 'index'
           when a.classid = 'pg_proc'::regclass and a.called then 'function'
           else 'other' end as kind,
         coalesce(p.polrelid, nullif(k.conrelid, 0), f.adrelid, i.indrelid) as home,
@@ -83,7 +96,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       left join pg_class ic on ic.oid = i.indexrelid
       left join pg_rewrite r on a.classid = 'pg_rewrite'::regclass and r.oid = a.objid
     )
-    select distinct m.at, m.called, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
+    select distinct m.at, m.called, m.goes, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
       case when m.kind = 'function' then m.objid::text else m.label end as label, m.what
     from named m left join pg_class c on c.oid = m.home left join pg_namespace n on n.oid = c.relnamespace`);
   const keyOfRow = ({ kind, table, label }: (typeof rows)[number]): string | null =>
@@ -95,13 +108,21 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       rows.map((row) => row.table).filter((table) => table !== '' && table !== STORAGE_OBJECTS),
     ),
     holding: rows
-      .filter((row) => row.kind === 'policy' || row.called)
+      .filter((row) => row.kind === 'policy' || row.called || row.goes)
       .map((row) => ({
         at: row.at,
         key: keyOfRow(row),
         what: row.kind === 'policy' ? `policy ${row.table} ${row.label}` : row.what,
       })),
   };
+}
+
+/** Its column is dropped and added. */
+function goesAway(change: Change): change is ChangeOf<'remake-column' | 'drop-expression'> {
+  return (
+    change.kind === 'remake-column' ||
+    (change.kind === 'drop-expression' && change.liveColumn.generated === 'virtual')
+  );
 }
 
 /**

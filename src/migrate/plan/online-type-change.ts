@@ -6,6 +6,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
+import { typeOf } from '../schema/column-sql.ts';
 import { isTransient, transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { copyTrigger, isPlain, readColumnFacts, type ColumnFacts } from './type-change.ts';
@@ -55,7 +56,7 @@ export async function chooseOnline(
     if (change.kind !== 'change-type' || change.live === null || !rewriting.has(change.column.at)) continue;
     const { live, column } = change;
     if (isSmall(live, REWRITE_ROWS_PER_MS, settings) || isAllowed(settings, 'rewrite', column.at)) continue;
-    const identity = JSON.stringify([column.at, column.typeSql, column.model.using, valueOfNulls(change)]);
+    const identity = JSON.stringify([column.at, typeOf(column), column.model.using, valueOfNulls(change)]);
     const shadowColumn = transientLabel('n', identity);
     const proof = transientLabel('ng', identity);
     const large = { ...change, live };
@@ -135,7 +136,7 @@ function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
   steps.add({
     ...onColumn(table, column),
     sql: [
-      `alter table ${name} add column ${quoteIdent(shadowColumn)} ${column.typeSql}`,
+      `alter table ${name} add column ${quoteIdent(shadowColumn)} ${typeOf(column)}`,
       // A writer in another time zone must get the same cast as the backfill.
       `create or replace function ${functionName(shadowColumn)}() returns trigger language plpgsql security definer set search_path = ${steps.facts.searchPath} set timezone = 'UTC' as ${quoteLiteral(body)}`,
       `revoke all on function ${functionName(shadowColumn)}() from public`,

@@ -3,6 +3,7 @@
 import type { Change } from '../diff/change.ts';
 import { keyOf } from '../schema/model.ts';
 import { ACCESS } from './access.ts';
+import { COLUMN_KINDS } from './column-kinds.ts';
 import { COLUMNS } from './columns.ts';
 import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
 import { dropFormerFunctions, FUNCTIONS, inOrderOfCalls } from './functions.ts';
@@ -23,6 +24,7 @@ import type { Step } from './step.ts';
 
 const PLANNERS: Planners = {
   ...COLUMNS,
+  ...COLUMN_KINDS,
   ...CONSTRAINTS,
   ...ACCESS,
   ...FUNCTIONS,

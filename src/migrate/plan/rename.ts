@@ -65,6 +65,12 @@ export async function underNewNames<T>(
   );
 }
 
+/** `comment title`: at the first blank. */
+function split(attribute: string): string[] {
+  const blank = attribute.indexOf(' ');
+  return blank < 0 ? [attribute] : [attribute.slice(0, blank), attribute.slice(blank + 1)];
+}
+
 class RenamePlan {
   readonly steps: Step[] = [];
   readonly problems: MigrationProblem[] = [];
@@ -174,8 +180,11 @@ class RenamePlan {
         );
     }
     for (const one of found.foreignKeys) {
-      const [column = ''] = one.columns;
-      constraint(one.label, foreignKeyLabel(found.name, column), foreignKeyLabel(model.name, now(column)));
+      constraint(
+        one.label,
+        foreignKeyLabel(found.name, one.columns),
+        foreignKeyLabel(model.name, one.columns.map(now)),
+      );
     }
     for (const check of found.checks) {
       for (const role of ['enum', 'pattern', 'range', 'check'] as const) {
@@ -236,6 +245,12 @@ class RenamePlan {
         columns: rename(owned.columns, columns),
         constraints: rename(owned.constraints, labels),
         indexes: rename(owned.indexes, labels),
+        ...(owned.attributes && {
+          attributes: owned.attributes.map((one) => {
+            const [what = '', column] = split(one);
+            return column === undefined ? one : `${what} ${columns.get(column) ?? column}`;
+          }),
+        }),
         ...(owned.fills && {
           fills: Object.fromEntries(
             Object.entries(owned.fills).map(([column, value]) => [columns.get(column) ?? column, value]),

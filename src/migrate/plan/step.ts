@@ -92,6 +92,8 @@ export const STAGES = [
   'keys',
   'checks',
   'not-null',
+  /** Only a column that is NOT NULL can be one. */
+  'identity',
   'foreign-keys',
   'indexes',
   /** Those that others replace. */
@@ -102,6 +104,7 @@ export const STAGES = [
   'row-security',
   'grants',
   'references',
+  'comments',
   'function-bodies',
   /** Nothing calls them any more. */
   'drop-functions',

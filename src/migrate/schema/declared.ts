@@ -81,6 +81,7 @@ function toTable(table: Table): TableModel {
             at: `${at}.on_new_user`,
           },
         }),
+    ...(table.comment === undefined ? {} : { comment: table.comment }),
     at,
   };
 }
@@ -104,6 +105,10 @@ function toColumn(field: Field, at: string): ColumnModel {
     backfill: field.backfill ?? null,
     using: field.using ?? null,
     ...(field.onUpdate === undefined ? {} : { onUpdate: field.onUpdate }),
+    ...(field.generated === undefined ? {} : { generated: field.generated }),
+    ...(field.identity === undefined ? {} : { identity: field.identity }),
+    ...(field.collate === undefined ? {} : { collate: field.collate }),
+    ...(field.comment === undefined ? {} : { comment: field.comment }),
     at,
   };
 }

@@ -66,7 +66,7 @@ function optionsSql(options: Readonly<Record<string, string>>): string {
 // Names of collations may hold a dot, such as "en_US.utf8": only what is a schema is taken for one.
 const IN_SCHEMA = /^(pg_catalog|public|extensions)\.(.+)$/s;
 
-function qualifiedSql(name: string): string {
+export function qualifiedSql(name: string): string {
   const [, schema, own] = IN_SCHEMA.exec(name) ?? [];
   return schema === undefined || own === undefined
     ? quoteIdent(name)

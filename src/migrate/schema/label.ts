@@ -15,8 +15,8 @@ export function uniqueLabel(table: string, columns: readonly string[]): string {
   return fit([table, ...columns].join('_'), 'key');
 }
 
-export function foreignKeyLabel(table: string, column: string): string {
-  return fit(`${table}_${column}`, 'fkey');
+export function foreignKeyLabel(table: string, columns: readonly string[]): string {
+  return fit([table, ...columns].join('_'), 'fkey');
 }
 
 export function checkLabel(table: string, column: string, role: CheckRole): string {

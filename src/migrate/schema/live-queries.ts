@@ -32,21 +32,26 @@ export function relationsQuery(which: Sql): Sql {
         where x.grantee <> a.relowner and r.rolname not in ('anon', 'authenticated', 'service_role')) as "grantedToOthers"
     from (select distinct on (access, relowner) access, relowner, relacl from relation) a
   ) select r.oid::text as oid, r.nspname as schema, r.relname as name, r.relkind = 'p' as partitioned, r.relrowsecurity as "rowSecurity",
-    r.relforcerowsecurity as "rowSecurityForced",
+    r.relforcerowsecurity as "rowSecurityForced", obj_description(r.oid, 'pg_class') as comment,
     r.reltuples::float8 as "estimatedRows", pg_relation_size(r.oid)::float8 as bytes, s.grants, s.everything, s."grantedToOthers"
   from relation r join spelled s on s.access = r.access and s.relowner = r.relowner`;
 }
 
 export function columnsQuery(which: Sql): Sql {
   return sql`select a.attrelid::text as relation, a.attname as name, a.attnum as number, format_type(a.atttypid, a.atttypmod) as type,
-    t.typcategory as category, a.attnotnull as "notNull", pg_get_expr(d.adbin, d.adrelid) as default, a.attidentity <> '' as identity,
-    a.attgenerated <> '' as generated,
+    t.typcategory as category, a.attnotnull as "notNull", pg_get_expr(d.adbin, d.adrelid) as default, 
+    case a.attidentity when 'a' then 'always' when 'd' then 'by_default' end as identity,
+    case a.attgenerated when 's' then 'stored' when 'v' then 'virtual' end as generated, co.description as comment,
+    case when a.attcollation <> t.typcollation then (select case when k.collnamespace = 'pg_catalog'::regnamespace then quote_ident(k.collname)
+      else quote_ident(kn.nspname) || '.' || quote_ident(k.collname) end
+      from pg_collation k join pg_namespace kn on kn.oid = k.collnamespace where k.oid = a.attcollation) end as collation,
     a.attacl is not null and exists (select from aclexplode(a.attacl) x join pg_roles r on r.oid = x.grantee
       where x.grantee <> c.relowner and r.rolname not in ('anon', 'authenticated', 'service_role')) as "grantedToOthers"
   from pg_attribute a join pg_class c on c.oid = a.attrelid and a.attnum > 0 and not a.attisdropped
   join pg_namespace n on n.oid = c.relnamespace
   join pg_type t on t.oid = a.atttypid
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  left join pg_description co on co.classoid = 'pg_class'::regclass and co.objoid = a.attrelid and co.objsubid = a.attnum
   where ${which} and ${ONLY_TABLES} order by a.attrelid, a.attnum`;
 }
 
@@ -70,7 +75,7 @@ export function sequencesQuery(which: Sql): Sql {
 
 export function constraintsQuery(which: Sql): Sql {
   return sql`select k.conrelid::text as relation, k.conname as label, k.contype as type, k.conkey::int[] as columns, k.convalidated as validated,
-    k.condeferrable as deferrable, k.confdeltype as "onDelete", k.confupdtype as "onUpdate", k.confmatchtype as match,
+    k.condeferrable as deferrable, k.condeferred as deferred, (to_jsonb(k) -> 'confdelsetcols') as "onDeleteColumns", k.confdeltype as "onDelete", k.confupdtype as "onUpdate", k.confmatchtype as match,
     case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as expression,
     tn.nspname as "targetSchema", tc.relname as "targetTable", k.confrelid::text as target, k.confkey::int[] as "targetColumns",
     coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true) and not exists (select from pg_trigger t
@@ -180,7 +185,9 @@ export type ConstraintRow = OfRelation & {
   readonly validated: boolean;
   readonly enforced: boolean;
   readonly deferrable: boolean;
+  readonly deferred: boolean;
   readonly onDelete: string;
+  readonly onDeleteColumns: number[] | null;
   readonly onUpdate: string;
   readonly match: string;
   readonly expression: string | null;

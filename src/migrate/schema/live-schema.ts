@@ -1,5 +1,5 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
-import type { OnDelete } from './model.ts';
+import type { IdentityKind } from './model.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
 export type Live = {
@@ -29,6 +29,7 @@ export type LiveTable = {
   readonly grantedToOthers: boolean;
   readonly estimatedRows: number;
   readonly bytes: number;
+  readonly comment: string | null;
   readonly columns: ReadonlyMap<string, LiveColumn>;
   readonly keys: readonly LiveKey[];
   readonly foreignKeys: readonly LiveForeignKey[];
@@ -41,10 +42,12 @@ export type LiveTable = {
 export type LiveColumn = Column<string> & {
   readonly number: number;
   readonly category: string;
-  readonly identity: boolean;
+  readonly identity: IdentityKind | null;
+  /** Where it is not that of its type: `"C"`, `public.nocase`. */
+  readonly collation: string | null;
+  readonly comment: string | null;
   readonly sequence: string | null;
   readonly sequenceGranted: boolean;
-  readonly generated: boolean;
 };
 
 export type LiveKey = Key & {
@@ -52,11 +55,10 @@ export type LiveKey = Key & {
   readonly special: boolean;
 };
 
-export type LiveForeignKey = ForeignKey<OnDelete | 'other'> & {
+export type LiveForeignKey = ForeignKey & {
   readonly validated: boolean;
   /** False when its triggers are disabled or it is NOT ENFORCED: no row is checked. */
   readonly enforced: boolean;
-  readonly special: boolean;
 };
 
 export type LiveCheck = Check<string> & { readonly validated: boolean; readonly enforced: boolean };

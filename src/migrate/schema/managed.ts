@@ -28,6 +28,11 @@ export type OwnedTable = {
   readonly closed?: boolean | undefined;
   /** Policies that came with the database: `auth.uid()` in them stays as it was found. */
   readonly asFound?: readonly string[] | undefined;
+  /**
+   * Comments and collations that the file set, and that are taken back with it: `comment`, `comment title`,
+   * `collate title`.
+   */
+  readonly attributes?: readonly string[] | undefined;
   /** Columns whose backfill had not ended when the last run did, with the value each row gets. */
   readonly fills?: Readonly<Record<string, string>> | undefined;
 };

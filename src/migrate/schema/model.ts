@@ -19,6 +19,7 @@ export type TableModel = {
   readonly indexes: readonly IndexModel[];
   /** What a new user's row here is made of. */
   readonly onNewUser?: NewUserModel;
+  readonly comment?: string;
   /** Path in the file, for messages: `tables.todos`. */
   readonly at: string;
 };
@@ -44,8 +45,16 @@ export type ColumnModel = {
   readonly using: string | null;
   /** What each update of the row gives it. */
   readonly onUpdate?: string;
+  /** Its value is computed of the others. */
+  readonly generated?: { readonly sql: string; readonly virtual: boolean };
+  readonly identity?: IdentityKind;
+  readonly collate?: string;
+  readonly comment?: string;
   readonly at: string;
 };
+
+/** `always`: a value of one's own is refused. */
+export type IdentityKind = 'always' | 'by_default';
 
 export type NewUserModel = {
   /** Expressions by column. */
@@ -60,13 +69,19 @@ export type DefaultModel =
   | { readonly kind: 'json'; readonly text: string }
   | { readonly kind: 'sql'; readonly text: string };
 
-export type OnDelete = 'cascade' | 'restrict' | 'set_null';
+export type ReferenceAction = 'cascade' | 'restrict' | 'set_null' | 'set_default' | 'no_action';
+
+/** `immediate`: checked at once, unless the transaction says otherwise. */
+export type Deferrable = 'immediate' | 'deferred';
 
 export type ReferenceModel = {
   readonly schema: string;
   readonly table: string;
   readonly column: string;
-  readonly onDelete: OnDelete;
+  readonly onDelete: ReferenceAction;
+  /** Absent: `restrict`. */
+  readonly onUpdate?: ReferenceAction;
+  readonly deferrable?: Deferrable;
 };
 
 export type IndexModel = {

@@ -180,7 +180,12 @@ function toTable({ grants, everything, ...row }: RelationRow, rows: TableRows): 
       special: key.deferrable,
     })),
     foreignKeys: ofType('f').map((key) =>
-      toForeignKey(key, names(key.columns), names(key.targetColumns, key.target)),
+      toForeignKey(
+        key,
+        names(key.columns),
+        names(key.targetColumns, key.target),
+        key.onDeleteColumns && names(key.onDeleteColumns),
+      ),
     ),
     checks: ofType('c').map(({ label, columns: numbers, expression, validated, enforced }) => ({
       label,
@@ -203,7 +208,8 @@ function toTable({ grants, everything, ...row }: RelationRow, rows: TableRows): 
 const SEQUENCE_GRANTS = 6;
 
 function toColumn(row: ColumnRow, sequence: SequenceRow | undefined): LiveColumn {
-  const serial = row.identity || (sequence?.auto === true && (row.default ?? '').startsWith('nextval('));
+  const serial =
+    row.identity !== null || (sequence?.auto === true && (row.default ?? '').startsWith('nextval('));
   return {
     name: row.name,
     number: row.number,
@@ -212,31 +218,41 @@ function toColumn(row: ColumnRow, sequence: SequenceRow | undefined): LiveColumn
     notNull: row.notNull,
     identity: row.identity,
     generated: row.generated,
+    collation: row.collation,
+    comment: row.comment,
     default: serial ? null : row.default,
     serial,
     sequence: sequence?.name ?? null,
-    sequenceGranted: row.identity || sequence?.granted === SEQUENCE_GRANTS,
+    sequenceGranted: row.identity !== null || sequence?.granted === SEQUENCE_GRANTS,
   };
 }
 
-const ON_DELETE: Record<string, LiveForeignKey['onDelete']> = {
+const ACTIONS: Record<string, LiveForeignKey['onDelete']> = {
   c: 'cascade',
-  // NO ACTION differs from RESTRICT only for deferred constraints.
-  a: 'restrict',
+  a: 'no_action',
   r: 'restrict',
   n: 'set_null',
+  d: 'set_default',
 };
 
-function toForeignKey(row: ConstraintRow, columns: string[], targetColumns: string[]): LiveForeignKey {
+function toForeignKey(
+  row: ConstraintRow,
+  columns: string[],
+  targetColumns: string[],
+  onDeleteColumns: string[] | null,
+): LiveForeignKey {
   return {
     label: row.label,
     columns,
     targetSchema: row.targetSchema ?? '',
     targetTable: row.targetTable ?? '',
     targetColumns,
-    onDelete: ON_DELETE[row.onDelete] ?? 'other',
+    onDelete: ACTIONS[row.onDelete] ?? 'no_action',
+    onUpdate: ACTIONS[row.onUpdate] ?? 'no_action',
+    onDeleteColumns,
+    deferrable: row.deferrable ? (row.deferred ? 'deferred' : 'immediate') : null,
+    matchFull: row.match === 'f',
     validated: row.validated,
     enforced: row.enforced,
-    special: row.deferrable || (row.onUpdate !== 'a' && row.onUpdate !== 'r') || row.match !== 's',
   };
 }

@@ -1,16 +1,21 @@
 // What a table and a function are made of, on either side of the comparison. `Text` is an SQL expression: the
 // server's own print in the live schema, an `Expression` with its place in the file in the desired one.
-import type { OnDelete } from './model.ts';
+import type { Deferrable, ReferenceAction } from './model.ts';
 
 export type Column<Text> = {
   readonly name: string;
   /** As `format_type` prints it. */
   readonly type: string;
   readonly notNull: boolean;
+  /** Of a generated column: the expression that makes its value. */
   readonly default: Text | null;
+  readonly generated: Generated | null;
   /** Fed by a sequence of its own. An identity column counts as serial. */
   readonly serial: boolean;
 };
+
+/** Whether the value is computed when the row is written, or when it is read. */
+export type Generated = 'stored' | 'virtual';
 
 export type Key = {
   readonly label: string;
@@ -18,13 +23,19 @@ export type Key = {
   readonly columns: readonly string[];
 };
 
-export type ForeignKey<Action = OnDelete> = {
+export type ForeignKey = {
   readonly label: string;
   readonly columns: readonly string[];
   readonly targetSchema: string;
   readonly targetTable: string;
   readonly targetColumns: readonly string[];
-  readonly onDelete: Action;
+  readonly onDelete: ReferenceAction;
+  readonly onUpdate: ReferenceAction;
+  /** Of SET NULL and SET DEFAULT: only these of the columns. */
+  readonly onDeleteColumns: readonly string[] | null;
+  readonly deferrable: Deferrable | null;
+  /** Either all of its columns are null, or none. */
+  readonly matchFull: boolean;
 };
 
 export type Check<Text> = {

@@ -21,9 +21,10 @@ import {
   uniqueLabel,
   type CheckRole,
 } from './label.ts';
-import { columnsOf, indexBodySql, isPlainIndex } from './index-sql.ts';
+import { columnsOf, indexBodySql, isPlainIndex, qualifiedSql } from './index-sql.ts';
 import { keyOf, type ColumnModel, type IndexModel, type SchemaModel, type TableModel } from './model.ts';
 import { STORAGE_OBJECTS } from './policy-rings.ts';
+import { wordsOf } from './sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
 import { toPolicies, toStoragePolicies } from './policy-sql.ts';
 
@@ -38,8 +39,9 @@ export function toDesired(
   only: ReadonlySet<string> | null = null,
 ): Desired {
   const tables = model.tables.filter((table) => only === null || only.has(keyOf(table)));
+  const functions = new Set(model.functions.map((fn) => fn.name));
   return {
-    tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)))),
+    tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)), functions)),
     functions: model.functions.map(toDesiredFunction),
     storagePolicies: model.buckets.flatMap((bucket) =>
       bucket.policies.flatMap((policy) =>
@@ -50,8 +52,13 @@ export function toDesired(
   };
 }
 
-function toTable(table: TableModel, resolve: TypeResolver, inRing: boolean): DesiredTable {
-  const columns = table.columns.map((column) => toColumn(column, resolve));
+function toTable(
+  table: TableModel,
+  resolve: TypeResolver,
+  inRing: boolean,
+  functions: ReadonlySet<string>,
+): DesiredTable {
+  const columns = table.columns.map((column) => toColumn(column, resolve, functions));
   const typeOf = new Map(columns.map((column) => [column.name, column.typeSql]));
   return {
     schema: table.schema,
@@ -72,17 +79,27 @@ function toTable(table: TableModel, resolve: TypeResolver, inRing: boolean): Des
   };
 }
 
-function toColumn(column: ColumnModel, resolve: TypeResolver): DesiredColumn {
+function toColumn(column: ColumnModel, resolve: TypeResolver, functions: ReadonlySet<string>): DesiredColumn {
   const typeSql = resolve(column);
-  const serial = isSerial(column);
+  const serial = isSerial(column) || column.identity !== undefined;
+  const { generated, collate } = column;
   const text = column.default === null ? null : defaultSql(column.default, typeSql);
+  const value = generated
+    ? expression(generated.sql, `${column.at}.generated`)
+    : text === null || serial
+      ? null
+      : expression(text, `${column.at}.default`);
   return {
     name: column.name,
     typeSql,
     type: '',
+    collation: collate === undefined ? null : '',
+    collateSql: collate === undefined ? '' : ` collate ${qualifiedSql(collate)}`,
     serial,
     notNull: column.required || column.primaryKey || serial,
-    default: text === null || serial ? null : expression(text, `${column.at}.default`),
+    default: value,
+    generated: generated ? (generated.virtual ? 'virtual' : 'stored') : null,
+    callsOwn: generated !== undefined && [...wordsOf(generated.sql)].some((word) => functions.has(word)),
     model: column,
     at: column.at,
   };
@@ -125,14 +142,16 @@ function toForeignKey(table: TableModel, column: ColumnModel): DesiredForeignKey
   if (!target) return [];
   return [
     {
-      column: column.name,
       columns: [column.name],
       targetSchema: target.schema,
       targetTable: target.table,
-      targetColumn: target.column,
       targetColumns: [target.column],
       onDelete: target.onDelete,
-      label: foreignKeyLabel(table.name, column.name),
+      onUpdate: target.onUpdate ?? 'restrict',
+      onDeleteColumns: null,
+      deferrable: target.deferrable ?? null,
+      matchFull: false,
+      label: foreignKeyLabel(table.name, [column.name]),
       at: `${column.at}.foreign_key`,
     },
   ];

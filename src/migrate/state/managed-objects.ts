@@ -63,6 +63,7 @@ function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
     ...new Set([...strings(definition[of]), ...strings(leaving[of])]),
   ];
   const asFound = strings(definition['asFound']);
+  const attributes = strings(definition['attributes']);
   return {
     columns: strings(definition['columns']),
     constraints: labels('constraints'),
@@ -70,6 +71,7 @@ function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
     policies: labels('policies'),
     closed: definition['closed'] === true,
     ...(asFound.length > 0 ? { asFound } : {}),
+    ...(attributes.length > 0 ? { attributes } : {}),
     ...(isRecord(definition['fills']) ? { fills: texts(definition['fills']) } : {}),
   };
 }

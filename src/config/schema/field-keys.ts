@@ -1,0 +1,58 @@
+// Keys of fields and foreign keys beyond type, key and value: generated columns, identity, and what a reference does.
+import { z } from 'zod';
+import { choice, flag, sqlExpression, text } from './kinds.ts';
+
+export const generated = z
+  .union([
+    sqlExpression('SQL expression over the other columns of the row'),
+    z.strictObject({
+      sql: sqlExpression('SQL expression over the other columns of the row'),
+      virtual: flag('Computed when it is read, and not stored; PostgreSQL 18 or newer'),
+    }),
+  ])
+  .meta({
+    description:
+      'SQL expression over the other columns that makes the value: nobody can write the column. Stored, or `{ sql, virtual: true }`',
+    examples: ["to_tsvector('english', title)", { sql: 'price * amount', virtual: true }],
+  })
+  .transform((value) => (typeof value === 'string' ? { sql: value, virtual: false } : value))
+  .optional();
+
+export const identity = z
+  .enum(['always', 'by_default'])
+  .meta({
+    description:
+      'Numbered by the database. `by_default`: a value may be given all the same, as with `bigserial`; `always`: giving one is refused',
+  })
+  .optional();
+
+export const collate = text(
+  'Collation: how text is compared and sorted; the database’s when absent',
+  'C',
+  'en-x-icu',
+).optional();
+
+export const comment = z
+  .string()
+  .min(1, 'must not be empty')
+  .meta({ description: 'Comment in the database, and description in the OpenAPI document' })
+  .optional();
+
+export const REFERENCE_ACTIONS = ['restrict', 'cascade', 'set_null', 'set_default', 'no_action'] as const;
+export type ReferenceAction = (typeof REFERENCE_ACTIONS)[number];
+
+/** Of a foreign key: what both spellings of one take beside its columns. */
+export const referenceKeys = {
+  on_delete: choice(
+    'What happens to this row when the referenced one is deleted; `no_action` waits for the end of the statement, or of the transaction when `deferrable`',
+    REFERENCE_ACTIONS,
+  ),
+  on_update: choice('What happens to this row when the value it refers to changes', REFERENCE_ACTIONS),
+  deferrable: z
+    .enum(['immediate', 'deferred'])
+    .meta({
+      description:
+        'May be checked at the end of the transaction: by itself (`deferred`), or after `set constraints` (`immediate`)',
+    })
+    .optional(),
+};
