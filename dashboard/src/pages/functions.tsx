@@ -10,7 +10,7 @@ export function Page() {
   if (name !== undefined) return <FunctionDetail key={name} name={name} />;
   return (
     <Frame
-      title="Code Functions"
+      title="Code functions"
       description="JavaScript and TypeScript that answers at /functions/v1/<name>, declared in svc.yaml."
       actions={<NewFunctionButton />}
     >

@@ -70,7 +70,7 @@ export const PAGES: readonly PageEntry[] = [
   },
   {
     path: '/functions',
-    name: 'Code Functions',
+    name: 'Code functions',
     group: 'APIs',
     icon: IconFileCode,
     key: 'f',

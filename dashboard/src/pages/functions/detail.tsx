@@ -23,7 +23,7 @@ export function FunctionDetail({ name }: { name: string }) {
           <Frame
             title={
               <Group gap="xs" component="span">
-                <PageLink search={{}}>Code Functions</PageLink>
+                <PageLink search={{}}>Code functions</PageLink>
                 <Text span inherit c="dimmed">
                   /
                 </Text>
