@@ -6,7 +6,7 @@ import { afterAll, beforeEach, expect, test, vi } from 'vitest';
 import { CommandFailure } from './exit.ts';
 import { functionsCommand } from './functions.ts';
 import { initCommand } from './init.ts';
-import { ensureKeys } from './keys-file.ts';
+import { ensureKeys } from './dev/keys-file.ts';
 import type { Terminal } from './terminal.ts';
 import { validateCommand } from './validate.ts';
 

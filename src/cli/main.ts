@@ -14,8 +14,8 @@ const variables = (): NodeJS.ProcessEnv =>
 const COMMANDS: Readonly<Record<string, Load>> = {
   init: async (out) => (await import('./init.ts')).initCommand(out),
   validate: async (out) => (await import('./validate.ts')).validateCommand(out),
-  dev: async (out) => (await import('./dev.ts')).devCommand(out),
-  serve: async (out) => (await import('./serve.ts')).serveCommand(out),
+  dev: async (out) => (await import('./dev/dev.ts')).devCommand(out),
+  serve: async (out) => (await import('./serve/serve.ts')).serveCommand(out),
   migrate: async (out) => (await import('./migrate/migrate.ts')).migrateCommand(out),
   seed: async (out) => (await import('./seed.ts')).seedCommand(out),
   config: async (out) => (await import('./config/commands.ts')).configCommand(out),

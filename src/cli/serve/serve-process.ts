@@ -1,18 +1,18 @@
 // A process that serves the file in production: from its start to its end.
-import { readModeVariables } from '../config/read/env-file.ts';
-import type { Config } from '../config/config.ts';
-import type { Source } from '../config/read/source.ts';
-import { fencePolicy } from '../deploy/deploy-number.ts';
+import { readModeVariables } from '../../config/read/env-file.ts';
+import type { Config } from '../../config/config.ts';
+import type { Source } from '../../config/read/source.ts';
+import { fencePolicy } from '../../deploy/deploy-number.ts';
 import { createHash } from 'node:crypto';
-import { freeStartupMemory } from '../lib/free-startup-memory.ts';
-import { SerialQueue } from '../lib/serial-queue.ts';
-import { createLog } from '../log/log.ts';
-import { RecentLines } from '../log/recent-lines.ts';
-import { SERVE_POLICY, type MigrationPolicy } from '../migrate/apply/policy.ts';
-import { CONFIG_CHANNEL } from '../shared-config/config-rows.ts';
-import { SupersededWatch } from '../migrate/commands/superseded-watch.ts';
-import type { ParentLink } from '../supervisor/parent-link.ts';
-import { instanceName, startBackend, type Backend } from '../server/backend.ts';
+import { freeStartupMemory } from '../../lib/free-startup-memory.ts';
+import { SerialQueue } from '../../lib/serial-queue.ts';
+import { createLog } from '../../log/log.ts';
+import { RecentLines } from '../../log/recent-lines.ts';
+import { SERVE_POLICY, type MigrationPolicy } from '../../migrate/apply/policy.ts';
+import { CONFIG_CHANNEL } from '../../shared-config/config-rows.ts';
+import { SupersededWatch } from '../../migrate/commands/superseded-watch.ts';
+import type { ParentLink } from '../../supervisor/parent-link.ts';
+import { instanceName, startBackend, type Backend } from '../../server/backend.ts';
 import {
   databaseWait,
   listenPort,
@@ -21,15 +21,15 @@ import {
   trustedProxies,
   requireKeys,
   SERVE_WAIT_MS,
-} from './environment.ts';
-import { explain } from './exit.ts';
-import { IN_DATABASE } from './config/in-database.ts';
-import { FollowedRows } from './config/rows.ts';
-import { migrator } from './migrator.ts';
-import { loadProject, type Project } from './project.ts';
-import { untilStopped } from './signals.ts';
+} from '../environment.ts';
+import { explain } from '../exit.ts';
+import { IN_DATABASE } from '../config/in-database.ts';
+import { FollowedRows } from '../config/rows.ts';
+import { migrator } from '../migrator.ts';
+import { loadProject, type Project } from '../project.ts';
+import { untilStopped } from '../signals.ts';
 import type { ServeOptions } from './serve.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from '../terminal.ts';
 
 /** `parent`: where this is one of several processes. */
 export async function serveProcess(

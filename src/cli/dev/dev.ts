@@ -3,14 +3,14 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { readModeVariables } from '../config/read/env-file.ts';
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '../embedded-postgres/embedded-postgres.ts';
-import { freeStartupMemory } from '../lib/free-startup-memory.ts';
-import { createLog } from '../log/log.ts';
-import { RecentLines } from '../log/recent-lines.ts';
-import { DEV_POLICY } from '../migrate/apply/policy.ts';
-import { databaseAddresses, oneAddress } from '../postgres/address/database-addresses.ts';
-import { instanceName, startBackend, type Backend } from '../server/backend.ts';
+import { readModeVariables } from '../../config/read/env-file.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../embedded-postgres/embedded-postgres.ts';
+import { freeStartupMemory } from '../../lib/free-startup-memory.ts';
+import { createLog } from '../../log/log.ts';
+import { RecentLines } from '../../log/recent-lines.ts';
+import { DEV_POLICY } from '../../migrate/apply/policy.ts';
+import { databaseAddresses, oneAddress } from '../../postgres/address/database-addresses.ts';
+import { instanceName, startBackend, type Backend } from '../../server/backend.ts';
 import { banner } from './banner.ts';
 import {
   databaseWait,
@@ -19,17 +19,17 @@ import {
   publicBaseUrl,
   SERVE_WAIT_MS,
   trustedProxies,
-} from './environment.ts';
-import { explain } from './exit.ts';
+} from '../environment.ts';
+import { explain } from '../exit.ts';
 import { ensureKeys } from './keys-file.ts';
-import { migrator } from './migrator.ts';
-import { loadProject, type Project } from './project.ts';
+import { migrator } from '../migrator.ts';
+import { loadProject, type Project } from '../project.ts';
 import { watchProject, type ProjectChanges } from './project-changes.ts';
-import { untilStopped } from './signals.ts';
-import { describe, seedDatabase } from './seed.ts';
-import type { Terminal } from './terminal.ts';
-import { writeTypes } from './types.ts';
-import { assertPortFree } from '../server/port.ts';
+import { untilStopped } from '../signals.ts';
+import { describe, seedDatabase } from '../seed.ts';
+import type { Terminal } from '../terminal.ts';
+import { writeTypes } from '../types.ts';
+import { assertPortFree } from '../../server/port.ts';
 
 type DevOptions = { config?: string; port?: number; host: string; strict?: boolean; types?: string };
 

@@ -1,14 +1,14 @@
 // `svc serve`: the same file in production. Refuses to start without keys; changes the database only with
 // `--migrate`. Only the options are here: what serves is loaded when it is needed.
 import { Command, Option } from 'commander';
-import type { DashboardMode } from '../dashboard-api/contract.ts';
-import { ParentLink } from '../supervisor/parent-link.ts';
-import type { SupervisorOptions } from '../supervisor/supervisor.ts';
-import { readModeVariables } from '../config/read/env-file.ts';
-import { IN_DATABASE } from './config/in-database.ts';
-import { parseDeploySeq, parsePort, parseProcesses, processCount, type Environment } from './environment.ts';
-import { readProject } from './project.ts';
-import type { Terminal } from './terminal.ts';
+import type { DashboardMode } from '../../dashboard-api/contract.ts';
+import { ParentLink } from '../../supervisor/parent-link.ts';
+import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
+import { readModeVariables } from '../../config/read/env-file.ts';
+import { IN_DATABASE } from '../config/in-database.ts';
+import { parseDeploySeq, parsePort, parseProcesses, processCount, type Environment } from '../environment.ts';
+import { readProject } from '../project.ts';
+import type { Terminal } from '../terminal.ts';
 
 /** `database.pool.max` where nobody has written it. */
 const DEFAULT_POOL = 20;
@@ -75,7 +75,7 @@ export function serveCommand(terminal: Terminal): Command {
         const parent = await ParentLink.join();
         const supervised = parent ? undefined : await whatToSupervise(options);
         if (supervised) {
-          const { Supervisor } = await import('../supervisor/supervisor.ts');
+          const { Supervisor } = await import('../../supervisor/supervisor.ts');
           process.exitCode = await new Supervisor(supervised).run();
           return;
         }

@@ -1,7 +1,7 @@
 // What `svc dev` prints when it is ready: its addresses, both keys, and a request to try.
-import type { ApiKeys } from '../identity/api-key.ts';
-import type { Project } from './project.ts';
-import type { Terminal } from './terminal.ts';
+import type { ApiKeys } from '../../identity/api-key.ts';
+import type { Project } from '../project.ts';
+import type { Terminal } from '../terminal.ts';
 
 export type BannerInput = {
   readonly project: Project;

@@ -1,8 +1,8 @@
 // The keys of `svc dev`: taken from the environment, and what is missing is made once and kept in `.env`.
 import { appendFileSync, chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
-import { generateApiKeys, type ApiKeys } from '../identity/api-key.ts';
-import { requireKeys, type Environment } from './environment.ts';
-import type { Terminal } from './terminal.ts';
+import { generateApiKeys, type ApiKeys } from '../../identity/api-key.ts';
+import { requireKeys, type Environment } from '../environment.ts';
+import type { Terminal } from '../terminal.ts';
 
 export function ensureKeys(file: string, env: Environment, terminal: Terminal): ApiKeys {
   const fresh = generateApiKeys();

@@ -2,8 +2,8 @@
 // is lost while the service starts.
 import { join } from 'node:path';
 import { watch } from 'chokidar';
-import { SerialQueue } from '../lib/serial-queue.ts';
-import type { Project } from './project.ts';
+import { SerialQueue } from '../../lib/serial-queue.ts';
+import type { Project } from '../project.ts';
 
 export type ProjectChanges = {
   /** From now on, one call for all changes since the last one. One call at a time. */
