@@ -70,10 +70,10 @@ const RUNS: readonly Run[] = [
     }),
   },
   { name: 'Cluster', script: [join('test', 'cluster', 'main.ts'), '--optional'], env: () => ({}) },
-  // Tests without a database do not know on which one they do not run.
+  // Tests without a database do not know on which one they do not run, and neither do the pages.
   onPostgres(
     '15.18.0-beta.17',
-    ['world', 'slow', 'versions', 'browser'].flatMap((name) => ['--project', name]),
+    ['world', 'slow', 'versions'].flatMap((name) => ['--project', name]),
   ),
 ];
 
