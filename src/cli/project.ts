@@ -40,7 +40,15 @@ export type ProjectOptions = {
 };
 
 export async function loadProject(options: ProjectOptions, terminal: Terminal): Promise<Project> {
-  const { source, env, loaded, unset } = await readProject(options);
+  return acceptProject(await readProject(options), options, terminal);
+}
+
+/** Shows what is wrong in a file that was read, and throws for mistakes. */
+export function acceptProject(
+  { source, env, loaded, unset }: ReadProject,
+  options: Pick<ProjectOptions, 'mode' | 'mistakesExit'>,
+  terminal: Terminal,
+): Project {
   for (const line of brokenLines(source.directory, options.mode)) {
     terminal.printError(`warning: ${line} sets nothing\n  → A line of an environment file is NAME=value.\n`);
   }
@@ -75,7 +83,7 @@ export function requireLocal({ config }: Project, what: string): void {
   throw failure(EXIT.badConfiguration, what, 'Name the local file with --config.');
 }
 
-type ReadProject = {
+export type ReadProject = {
   readonly source: Source;
   readonly env: Environment;
   readonly loaded: Loaded;

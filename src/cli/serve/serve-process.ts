@@ -26,16 +26,22 @@ import { explain } from '../exit.ts';
 import { IN_DATABASE } from '../config/in-database.ts';
 import { FollowedRows } from '../config/rows.ts';
 import { migrator } from '../migrator.ts';
-import { loadProject, type Project } from '../project.ts';
+import { acceptProject, loadProject, type Project, type ReadProject } from '../project.ts';
 import { untilStopped } from '../signals.ts';
 import type { ServeOptions } from './serve.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** `parent`: where this is one of several processes. */
+export type ServeStart = {
+  /** Where this is one of several processes. */
+  readonly parent?: ParentLink;
+  /** The file, where it was read already. */
+  readonly read?: ReadProject;
+};
+
 export async function serveProcess(
   options: ServeOptions,
   terminal: Terminal,
-  parent?: ParentLink,
+  { parent, read }: ServeStart,
 ): Promise<void> {
   let running: Backend | undefined;
   const stopped = parent
@@ -54,7 +60,7 @@ export async function serveProcess(
     const heard = quiet ? { ...terminal, printError: () => {} } : terminal;
     return rows ? rows.project(heard) : loadProject({ ...options, mode: 'production' }, heard);
   };
-  const project = await load(parent?.quiet);
+  const project = read ? acceptProject(read, { mode: 'production' }, terminal) : await load(parent?.quiet);
   const { env, config } = project;
   const keys = requireKeys(env);
   const database = requireDatabase(env);

@@ -7,7 +7,7 @@ import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
 import { IN_DATABASE } from '../config/in-database.ts';
 import { parseDeploySeq, parsePort, parseProcesses, processCount, type Environment } from '../environment.ts';
-import { readProject } from '../project.ts';
+import { readProject, type ReadProject } from '../project.ts';
 import type { Terminal } from '../terminal.ts';
 
 /** `database.pool.max` where nobody has written it. */
@@ -73,25 +73,41 @@ export function serveCommand(terminal: Terminal): Command {
       .addOption(new Option('--data-directory <directory>').hideHelp())
       .action(async (options: ServeOptions) => {
         const parent = await ParentLink.join();
-        const supervised = parent ? undefined : await whatToSupervise(options);
-        if (supervised) {
+        const start = parent ? { parent } : await howToStart(options);
+        if ('supervised' in start) {
           const { Supervisor } = await import('../../supervisor/supervisor.ts');
-          process.exitCode = await new Supervisor(supervised).run();
+          process.exitCode = await new Supervisor(start.supervised).run();
           return;
         }
         const { serveProcess } = await import('./serve-process.ts');
-        await serveProcess(options, terminal, parent);
+        await serveProcess(options, terminal, start);
       })
   );
 }
 
-/** Undefined for one process, which needs no parent. */
-async function whatToSupervise(options: ServeOptions): Promise<SupervisorOptions | undefined> {
-  const read = await readWhatDecides(options);
-  if (!read) return undefined;
-  const { env, config } = read;
-  const processes = processCount(options.processes, env, config);
-  if (processes === 1) return undefined;
+type AsOneProcess = {
+  /** The file, where it was read to find that out. With mistakes, the process tells them. */
+  readonly read?: ReadProject;
+};
+
+async function howToStart(
+  options: ServeOptions,
+): Promise<AsOneProcess | { readonly supervised: SupervisorOptions }> {
+  if (options.config === IN_DATABASE) {
+    // The parent has no connection, so only the option and the variable count.
+    const env = readModeVariables(undefined, 'production', process.env);
+    const processes = processCount(options.processes, env, NOTHING_WRITTEN);
+    return processes === 1 ? {} : { supervised: toSupervise(options, env, processes) };
+  }
+  const read = await readProject({ ...options, mode: 'production' });
+  const { env, loaded } = read;
+  const processes = loaded.ok ? processCount(options.processes, env, loaded.config) : 1;
+  return processes === 1 ? { read } : { supervised: toSupervise(options, env, processes) };
+}
+
+const NOTHING_WRITTEN = { server: { processes: 1 }, database: { pool: { max: DEFAULT_POOL } } } as const;
+
+function toSupervise(options: ServeOptions, env: Environment, processes: number): SupervisorOptions {
   const [, program = '', ...args] = process.argv;
   return {
     processes,
@@ -102,17 +118,4 @@ async function whatToSupervise(options: ServeOptions): Promise<SupervisorOptions
     logLevel: env['SVC_LOG_LEVEL'],
     untilStdinEnds: options.untilStdinEnds,
   };
-}
-
-/** Undefined for a file with mistakes: the process that is to serve it tells them. */
-async function readWhatDecides(
-  options: ServeOptions,
-): Promise<{ env: Environment; config: Parameters<typeof processCount>[2] } | undefined> {
-  if (options.config === IN_DATABASE) {
-    // The parent has no connection, so only the option and the variable count.
-    const env = readModeVariables(undefined, 'production', process.env);
-    return { env, config: { server: { processes: 1 }, database: { pool: { max: DEFAULT_POOL } } } };
-  }
-  const { env, loaded } = await readProject({ ...options, mode: 'production' });
-  return loaded.ok ? { env, config: loaded.config } : undefined;
 }

@@ -1,7 +1,8 @@
 // Text → YAML document, syntax checked. Refuses files that are too large or nested too deeply.
 // read-tree.ts reads values and variables from it.
-import { isMap, LineCounter, parseAllDocuments, type Document } from 'yaml';
+import { isMap, LineCounter, parseAllDocuments, type YAMLMap } from 'yaml';
 import { formatBytes } from '../../lib/bytes.ts';
+import { readEverydayYaml } from './everyday-yaml.ts';
 import { makeMistake, positionIn, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
 
 /** Far more than anybody writes by hand. */
@@ -11,7 +12,8 @@ export const DEEPEST = 100;
 
 export type SvcDocument = {
   readonly text: string;
-  readonly yaml: Document;
+  readonly contents: YAMLMap;
+  readonly mayHaveAliases: boolean;
   readonly lines: LineCounter;
 };
 
@@ -31,6 +33,16 @@ export function readDocument(text: string): ReadDocument {
   const deep = firstTooDeep(text);
   if (deep !== undefined) return tooDeep(text, deep);
 
+  const everyday = readEverydayYaml(text);
+  if (everyday) {
+    const document = { text, contents: everyday, mayHaveAliases: false, lines: lineStartsOf(text) };
+    return { ok: true, document };
+  }
+  return readByLibrary(text);
+}
+
+/** The same for any YAML. */
+export function readByLibrary(text: string): ReadDocument {
   const lines = new LineCounter();
   // read-tree.ts finds duplicate keys: the parser's own check takes quadratic time.
   const options = { lineCounter: lines, uniqueKeys: false, prettyErrors: false, logLevel: 'silent' } as const;
@@ -81,7 +93,13 @@ export function readDocument(text: string): ReadDocument {
       'It begins with `version: 1`; `svc schema` lists the keys.',
     );
   }
-  return { ok: true, document: { text, yaml, lines } };
+  return { ok: true, document: { text, contents: yaml.contents, mayHaveAliases: true, lines } };
+}
+
+function lineStartsOf(text: string): LineCounter {
+  const lines = new LineCounter();
+  for (let start = 0; start >= 0; start = text.indexOf('\n', start) + 1 || -1) lines.addNewLine(start);
+  return lines;
 }
 
 /** The parser reports these where it gave up, which may be lines after the bracket that is open. */

@@ -55,8 +55,8 @@ class TreeReader {
   }
 
   read(): Tree {
-    this.#resolveAliases();
-    const { contents } = this.#document.yaml;
+    const { contents, mayHaveAliases } = this.#document;
+    if (mayHaveAliases) this.#resolveAliases(contents);
     const { value, place } = this.#read(contents, { schema: rootSchema(), path: [], key: undefined });
     return {
       document: this.#document,
@@ -68,9 +68,9 @@ class TreeReader {
   }
 
   /** An alias means the last anchor of its name before it. One walk, because asking each alias is a walk each. */
-  #resolveAliases(): void {
+  #resolveAliases(contents: YAMLMap): void {
     const anchors = new Map<string, Node>();
-    visit(this.#document.yaml, {
+    visit(contents, {
       Node: (_key, node) => {
         if (isAlias(node)) {
           const target = anchors.get(node.source);
