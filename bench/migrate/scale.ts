@@ -58,7 +58,13 @@ async function measure(serverUrl: string, tables: number): Promise<Map<string, n
   try {
     const options: MigrateOptions = {
       owner,
-      config: { tables: [], storage: [], rpc: [], source: { name: 'bench', directory: undefined, text: '' } },
+      config: {
+        types: [],
+        tables: [],
+        storage: [],
+        rpc: [],
+        source: { name: 'bench', directory: undefined, text: '' },
+      },
       log: silentLog,
       policy: { allowRollback: true },
     };

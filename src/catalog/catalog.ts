@@ -59,7 +59,7 @@ export type Column = {
   readonly default: string | null;
   /** `always` columns cannot be written. */
   readonly generated: 'always' | 'by-default' | 'stored' | null;
-  /** Labels when the column's type is an enum. */
+  /** Labels when the column's type is an enum or an array of one. */
   readonly enumLabels: readonly string[] | null;
   readonly comment: string | null;
 };

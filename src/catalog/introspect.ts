@@ -65,7 +65,7 @@ const RELATIONS = `(
         'identity', a.attidentity,
         'generated', a.attgenerated,
         'comment', col_description(c.oid, a.attnum),
-        'enumLabels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = base.oid)
+        'enumLabels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid in (base.oid, base.typelem))
       ) order by a.attnum)
       from pg_attribute a
       join pg_type t on t.oid = a.atttypid

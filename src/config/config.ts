@@ -9,6 +9,7 @@ import type { ForeignKey, QualifiedName } from './schema/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawS3Store } from './schema/settings.ts';
+import type { RawType } from './schema/types.ts';
 import type { RawBucket, RawField, RawIndex, RawPolicy, RawTable } from './schema/tables.ts';
 
 type Immutable<T> = unknown extends T ? T : { readonly [Key in keyof T]: Immutable<T[Key]> };
@@ -27,6 +28,7 @@ export type Config = {
   };
   readonly auth: AuthConfig;
   /** In file order, as are all lists below. */
+  readonly types: readonly DeclaredType[];
   readonly tables: readonly Table[];
   readonly storage: readonly Bucket[];
   readonly rpc: readonly SqlFunction[];
@@ -64,6 +66,9 @@ export type EmailTemplate = Declared<Omit<RawTemplate, 'body_file'> & { name: st
 
 /** The name is that of a built-in provider, for example `google`, or any other with an `issuer`. */
 export type OAuthProvider = Declared<RawOAuthProvider & { name: string }>;
+
+/** A type of the database that the file makes. */
+export type DeclaredType = Declared<RawType & { name: string }>;
 
 export type Table = Declared<
   Omit<RawTable, 'fields' | 'indexes' | 'rls' | 'onNewUser'> & { name: string }

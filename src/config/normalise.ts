@@ -47,6 +47,11 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
           : { type: 'local', path: store?.local?.path ?? '.svc/storage' },
     },
     auth: toAuth(file, bodyFiles, at),
+    types: Object.entries(file.types).map(([name, type]) => ({
+      ...type,
+      name,
+      position: at(['types', name]),
+    })),
     tables: Object.entries(file.tables).map(([name, table]) => toTable(tree, name, table, at)),
     storage: Object.entries(file.storage).map(([name, bucket]) => ({
       ...bucket,

@@ -41,6 +41,7 @@ const AT_RELOAD: readonly string[] = [
   'server.timeouts.shutdown',
   'providers.email',
   'auth',
+  'types',
   'tables',
   'storage',
   'rpc',

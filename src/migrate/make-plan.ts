@@ -38,6 +38,7 @@ import type { Ownership } from './schema/managed.ts';
 import { planSteps } from './plan/plan.ts';
 import { readStrangers, tablesInRings } from './schema/policy-rings.ts';
 import { checkRows } from './checks/row-checks.ts';
+import { strangersOfReplacedTypes } from './plan/type-dependants.ts';
 import { type MigrationProblem, MigrationRefused } from './problem.ts';
 import { planRenames, type Renames, underNewNames } from './plan/rename.ts';
 import { countRemoved } from './plan/removal.ts';
@@ -46,7 +47,7 @@ import { adoptStableForms } from './normalise/stable-form.ts';
 import { type Scope, scopeOf } from './normalise/scope.ts';
 import type { LockSettings } from './locks.ts';
 import type { PlanSettings, TableFacts } from './plan/step-list.ts';
-import type { Step } from './plan/step.ts';
+import { isAfterMetadata, type Step } from './plan/step.ts';
 import { noteUsersWithoutRow } from './checks/new-users.ts';
 import { missingRoles } from './checks/policy-roles.ts';
 import { beyondServer } from './checks/server-version.ts';
@@ -225,7 +226,7 @@ async function assess(
   const renamed = <T>(read: () => Promise<T>): Promise<T> =>
     underNewNames(session, renames.steps, options, read);
   const prelude = preludeOf(renames.steps);
-  const tried = await dryRun(session, changes, searchPath);
+  const tried = await dryRun(session, changes, searchPath, renames.steps);
   const begunBackfills = findBegunBackfills(desired, owned);
   const mayQuiet = await readMayQuiet(session);
   const online = await renamed(() =>
@@ -252,10 +253,11 @@ async function assess(
     },
     removed,
     problems: [...tried.problems, ...rows.problems.filter((one) => !accepted.has(one))],
-    notes: [...rows.notes, ...(await noteUsersWithoutRow(session, changes))],
+    notes: [...renames.notes, ...rows.notes, ...(await noteUsersWithoutRow(session, changes))],
     inTheWay: [
       ...(await renamed(() => foreignDependants(session, changes, isOnline))),
       ...strangersInTheWay(holding, changes),
+      ...(await renamed(() => strangersOfReplacedTypes(session, desired, live.types, owned))),
     ],
   };
 }
@@ -297,7 +299,7 @@ function assemble(
       owned,
       renamedAway: renames.forgotten,
       backfills: backfillsOf(steps),
-      isLong: steps.some((step) => step.lane !== 'metadata'),
+      isLong: steps.some((step) => isAfterMetadata(step.lane)),
       drops: facts.drops,
     }),
   };

@@ -8,7 +8,7 @@ import { literal, raw } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { diff } from './diff/diff.ts';
 import { type Background, startBackground } from './apply/background.ts';
-import { executeMetadata } from './apply/execute.ts';
+import { executeMetadata, executeOnline } from './apply/execute.ts';
 import type { ExecuteSettings } from './apply/settings.ts';
 import { type MigrationPolicy, policyOf } from './apply/policy.ts';
 import { locator, toModel, type Locate, type SchemaConfig } from './schema/declared.ts';
@@ -30,6 +30,7 @@ import type { SchemaModel } from './schema/model.ts';
 import { makePlan, type MigrationPlan } from './make-plan.ts';
 import { MigrationRefused, placed, type MigrationProblem } from './problem.ts';
 import { MigrationLock, pause } from './locks.ts';
+import { isAfterMetadata } from './plan/step.ts';
 import { type Superseded, supersededFile } from './state/superseded.ts';
 
 export type MigrationOutcome =
@@ -264,10 +265,14 @@ async function apply(
     onProgress: (step) => log.info({ step: step.summary, lane: step.lane }, 'migrating'),
   };
   const numbered = plan.steps.map((step, ordinal) => ({ ordinal, step }));
-  const steps = numbered.filter(({ step }) => step.lane !== 'metadata');
+  const steps = numbered.filter(({ step }) => isAfterMetadata(step.lane));
   let begun = false;
   let background: Background | null = null;
   try {
+    for (const value of numbered.filter(({ step }) => step.lane === 'values')) {
+      await executeOnline(session, value, settings);
+      begun = true;
+    }
     const metadata = numbered.filter(({ step }) => step.lane === 'metadata');
     await executeMetadata(session, metadata, settings, async () => {
       await writeObjects(session, runId, plan.writes, plan.forgotten);

@@ -55,6 +55,7 @@ export function stateAfter(run: StateChange): StateAfter {
   const declaredFunctions = new Set(run.desired.functions.map(keyOf));
   const storageLabels = [...difference.storageClaims].sort();
   const writes = [
+    ...typeWrites(run),
     ...tableWrites(run, leaving),
     ...retired.writes,
     ...functionWrites(run),
@@ -66,6 +67,7 @@ export function stateAfter(run: StateChange): StateAfter {
     ...retired.forgotten,
     // Owned, but neither declared nor in the database any more. What this run retires is written.
     ...[...owned.tables.keys()].filter((key) => !tables.has(key)).map((key) => `table ${key}`),
+    ...droppedTypes(run).map((key) => `type ${key}`),
     ...(isLong ? [] : [...removedFunctions, ...droppedFunctions(difference)].map((key) => `function ${key}`)),
   ]);
   for (const write of writes) forgotten.delete(write.identity);
@@ -75,6 +77,8 @@ export function stateAfter(run: StateChange): StateAfter {
     forgottenLater: isLong ? removedFunctions.map((key) => `function ${key}`) : [],
     owned: {
       ...objects.ownership,
+      types: new Set(run.desired.types.map(keyOf)),
+      retiredTypes: retiredTypesAfter(run),
       tables,
       retiredTables: retired.tables,
       retiredColumns: retired.columns,
@@ -122,6 +126,40 @@ function tablesAfter({ model, desired, difference, owned }: StateChange): Map<st
     (table) => [keyOf(table), difference.claims.get(keyOf(table)) ?? NO_OWNED_TABLE] as const,
   );
   return new Map([...kept, ...claimed]);
+}
+
+function typeWrites({ desired, hashes, objects, owned, difference }: StateChange): ObjectWrite[] {
+  const managed = desired.types.flatMap((type): ObjectWrite[] => {
+    const key = keyOf(type);
+    const hash = hashes.types.get(key) ?? null;
+    const isSame = objects.declared.get(`type ${key}`)?.hash === hash && owned.types.has(key);
+    return isSame ? [] : [managedRow(`type ${key}`, 'type', hash, {})];
+  });
+  const retired = [...retiredTypesAfter({ desired, owned, difference })]
+    .filter((key) => !objects.ownership.retiredTypes.has(key))
+    .map((key) => retiredRow('type', key, {}));
+  return [...managed, ...retired];
+}
+
+/** What was used when it left the file may be there still. */
+function retiredTypesAfter({
+  desired,
+  owned,
+  difference,
+}: Pick<StateChange, 'desired' | 'owned' | 'difference'>): Set<string> {
+  const kept = new Set(owned.retiredTypes);
+  for (const type of desired.types) kept.delete(keyOf(type));
+  for (const change of difference.changes)
+    if (change.kind === 'drop-type') kept[change.live.used ? 'add' : 'delete'](keyOf(change.live));
+  return kept;
+}
+
+/** Owned, but neither declared nor kept. */
+function droppedTypes(run: StateChange): string[] {
+  const kept = retiredTypesAfter(run);
+  const declared = new Set(run.desired.types.map(keyOf));
+  const { types, retiredTypes } = run.objects.ownership;
+  return [...types, ...retiredTypes].filter((key) => !declared.has(key) && !kept.has(key));
 }
 
 function tableWrites(run: StateChange, leaving: Leaving): ObjectWrite[] {
@@ -201,7 +239,7 @@ function managedRow(
   return { identity, kind, state: 'managed', declaredHash, definition };
 }
 
-function retiredRow(kind: 'table' | 'column', key: string, definition: unknown): ObjectWrite {
+function retiredRow(kind: 'type' | 'table' | 'column', key: string, definition: unknown): ObjectWrite {
   return { identity: `${kind} ${key}`, kind, state: 'retired', declaredHash: null, definition };
 }
 

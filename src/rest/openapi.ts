@@ -204,9 +204,13 @@ function columnSchema(relation: Relation, column: Column): Schema {
     relation.primaryKey.includes(column.name) ? 'Primary key.' : null,
     key ? `References ${key.targetName}.${key.targetColumns.join(', ')}.` : null,
   ].filter((note) => note !== null);
-  const schema = column.enumLabels
-    ? { type: 'string', enum: column.enumLabels }
-    : typeSchema(column.baseType);
+  const label = { type: 'string', enum: column.enumLabels ?? [] };
+  const schema =
+    column.enumLabels === null
+      ? typeSchema(column.baseType)
+      : column.category === 'A'
+        ? { type: 'array', items: label }
+        : label;
   return {
     ...schema,
     ...(notes.length > 0 ? { description: notes.join(' ') } : {}),

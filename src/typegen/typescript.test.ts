@@ -171,6 +171,7 @@ test('tables, relationships and functions, and nothing that left the file', () =
     export type Tables<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Row'];
     export type TablesInsert<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Insert'];
     export type TablesUpdate<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Update'];
+    export type Enums<Name extends keyof PublicSchema['Enums']> = PublicSchema['Enums'][Name];
     "
   `);
 });

@@ -3,10 +3,10 @@
 import { keyOf, type Catalog, type Column, type Relation, type Routine } from '../catalog/catalog.ts';
 import type { Config, Field, SqlFunction, Table } from '../config/config.ts';
 
-type Declared = Pick<Config, 'tables' | 'rpc'>;
+type Declared = Pick<Config, 'types' | 'tables' | 'rpc'>;
 
 export function renderTypes({ config, catalog }: { config: Declared; catalog: Catalog }): string {
-  const schemas = [...new Set(['public', ...config.tables.map((table) => table.schema)])];
+  const schemas = [...new Set(['public', ...[...config.types, ...config.tables].map((one) => one.schema)])];
   const bodies = schemas.map((schema) => renderSchema(schema, config, catalog));
   return [HEAD, `export type Database = {\n${bodies.join('\n')}\n};`, TAIL].join('\n\n') + '\n';
 }
@@ -19,7 +19,8 @@ const TAIL = `type PublicSchema = Database['public'];
 
 export type Tables<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Row'];
 export type TablesInsert<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Insert'];
-export type TablesUpdate<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Update'];`;
+export type TablesUpdate<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Update'];
+export type Enums<Name extends keyof PublicSchema['Enums']> = PublicSchema['Enums'][Name];`;
 
 const NOTHING = '{ [_ in never]: never }';
 
@@ -28,12 +29,15 @@ function renderSchema(schema: string, config: Declared, catalog: Catalog): strin
     .filter((table) => table.schema === schema)
     .flatMap((table) => renderTable(table, config, catalog));
   const functions = schema === 'public' ? config.rpc.flatMap((fn) => renderFunction(fn, catalog)) : [];
+  const enums = config.types
+    .filter((type) => type.schema === schema)
+    .map((type) => `      ${key(type.name)}: ${unionOf(type.values)};`);
   return [
     `  ${key(schema)}: {`,
     member('Tables', tables),
     `    Views: ${NOTHING};`,
     member('Functions', functions),
-    `    Enums: ${NOTHING};`,
+    member('Enums', enums),
     `    CompositeTypes: ${NOTHING};`,
     '  };',
   ].join('\n');
@@ -79,12 +83,19 @@ function rowLine(column: Column, field: Field, mark = ''): string {
 
 function valueType(column: Column, field: Field): string {
   if (field.enum && field.enum.length > 0) {
-    const union = field.enum.map((value) => JSON.stringify(value)).join(' | ');
+    const union = unionOf(field.enum);
     if (column.category === 'S') return union;
     if (column.baseType === '_text' || column.baseType === '_varchar') return `(${union})[]`;
   }
-  if (column.enumLabels) return column.enumLabels.map((label) => JSON.stringify(label)).join(' | ');
+  if (column.enumLabels) {
+    const union = unionOf(column.enumLabels);
+    return column.category === 'A' ? `(${union})[]` : union;
+  }
   return scalarType(column.baseType);
+}
+
+function unionOf(values: readonly string[]): string {
+  return values.map((value) => JSON.stringify(value)).join(' | ');
 }
 
 const NUMBERS = new Set(['int2', 'int4', 'int8', 'float4', 'float8', 'numeric', 'oid']);

@@ -10,6 +10,7 @@ import type {
   DesiredFunction,
   DesiredPolicy,
   DesiredTable,
+  DesiredType,
   Expression,
 } from '../../src/migrate/schema/desired.ts';
 import { referenceTriggerLabels, storagePolicyLabel } from '../../src/migrate/schema/label.ts';
@@ -20,6 +21,7 @@ import type {
   LivePolicy,
   LiveTable,
   LiveTrigger,
+  LiveType,
 } from '../../src/migrate/schema/live-schema.ts';
 import type { Ownership } from '../../src/migrate/schema/managed.ts';
 import { keyOf } from '../../src/migrate/schema/model.ts';
@@ -30,6 +32,7 @@ export function declared(yaml: string): Desired {
   const model = toModel(configOf(yaml));
   const desired = toDesired(model, typeResolver(model, new Map()), new Set());
   return {
+    types: desired.types,
     tables: desired.tables.map((table) =>
       withNormalForms(table, {
         ...normalFormsOf(table),
@@ -71,6 +74,7 @@ function signatureOf({ model }: DesiredFunction): NonNullable<DesiredFunction['n
 export function databaseOf(desired: Desired, rows = 0): Live {
   const numbers = new Map<string, number>();
   return {
+    types: new Map(desired.types.map((type, n) => [keyOf(type), typeOf(type, `${n + 2001}`)])),
     tables: new Map(desired.tables.map((table, n) => [keyOf(table), tableOf(table, rows, `${n + 1}`)])),
     functions: new Map(desired.functions.map((fn, n) => [keyOf(fn), [functionOf(fn, `${n + 1001}`)]])),
     schemas: new Map(
@@ -88,6 +92,11 @@ export function databaseOf(desired: Desired, rows = 0): Live {
     newUsers: desired.newUsers.map(triggerOf),
     serverVersion: 180_000,
   };
+}
+
+function typeOf({ schema, name, model }: DesiredType, oid: string): LiveType {
+  const { kind, values, comment = null } = model;
+  return { oid, schema, name, kind, values, comment, used: true };
 }
 
 function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
@@ -216,12 +225,15 @@ export function ownedAfter(desired: Desired): Ownership {
         },
       ]),
     ),
+    types: new Set(live.types.keys()),
     functions: new Set(live.functions.keys()),
     storagePolicies: new Set(live.storagePolicies.map((one) => one.label)),
   };
 }
 
 export const NOTHING_OWNED: Ownership = {
+  types: new Set(),
+  retiredTypes: new Set(),
   tables: new Map(),
   retiredTables: new Map(),
   retiredColumns: new Set(),

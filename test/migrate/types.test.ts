@@ -28,6 +28,8 @@ afterAll(async () => {
 });
 
 const YAML = `
+types:
+  mood: { enum: [sad, ok] }
 tables:
   users:
     fields:
@@ -41,6 +43,8 @@ tables:
       - { name: state, type: text, enum: [open, done], default: open }
       - { name: tags, type: "text[]" }
       - { name: meta, type: jsonb }
+      - { name: mood, type: mood, default: ok }
+      - { name: moods, type: "mood[]" }
       - { name: owner, foreign_key: { references: users.id } }
     rls: []
   'quo"te':
@@ -59,7 +63,7 @@ rpc:
 
 const PROGRAM = `
 import { createClient } from '@supabase/supabase-js';
-import type { Database, Tables, TablesInsert } from './database.ts';
+import type { Database, Enums, Tables, TablesInsert } from './database.ts';
 
 const client = createClient<Database>('http://localhost', 'key');
 
@@ -93,7 +97,11 @@ const quoted = await client.rpc('quoted');
 const due: string | null | undefined = quoted.data?.[0]?.['due date'];
 // @ts-expect-error no such function
 await client.rpc('nothing');
-const row: Tables<'todos'> = { id: 1, title: '', state: 'open', tags: null, meta: null, owner: null };
+const row: Tables<'todos'> = { id: 1, title: '', state: 'open', tags: null, meta: null, owner: null, mood: 'sad', moods: ['ok'] };
+const mood: Enums<'mood'> = 'ok';
+await client.from('todos').insert({ title: 'x', mood, moods: [mood] });
+// @ts-expect-error no such value
+await client.from('todos').insert({ title: 'x', mood: 'great' });
 const insert: TablesInsert<'users'> = { mail: 'a@example.test' };
 void [mail, first, total, due, row, insert];
 `;

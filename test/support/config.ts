@@ -60,6 +60,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
       oauth: [],
       ...auth,
     },
+    types: [],
     tables: [],
     storage: [],
     rpc: [],

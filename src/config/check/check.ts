@@ -11,6 +11,7 @@ import { checkSeeds } from './seed.ts';
 import { checkSettings } from './settings.ts';
 import { checkBuckets } from './storage.ts';
 import { checkTables } from './tables.ts';
+import { checkTypes } from './types.ts';
 
 export function check(
   tree: Tree,
@@ -19,6 +20,7 @@ export function check(
 ): readonly Mistake[] {
   const context = new CheckContext(tree, part.file, part.broken, options);
   checkSettings(context);
+  checkTypes(context);
   checkTables(context);
   checkBuckets(context);
   checkSqlFunctions(context);

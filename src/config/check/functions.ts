@@ -1,4 +1,5 @@
 // SQL functions and code functions.
+import { declaredType } from '../schema/declared-type.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeyPath } from '../mistakes/mistake.ts';
@@ -81,7 +82,7 @@ function checkResult(context: CheckContext, path: KeyPath, type: string, tables:
   if (written === undefined) return;
   const parts = nameParts(written);
   const setOf = parts.join('.');
-  if (KNOWN_TYPE.test(setOf)) return;
+  if (KNOWN_TYPE.test(setOf) || declaredType(written, context.file.types)) return;
   const whole = parts.length > 1 ? setOf : `public.${setOf}`;
   if (tables.has(whole) || context.broken.covers(['tables', whole.replace(/^[^.]*\./, '')])) return;
   const names = [...tables].map((table) => table.replace(/^public\./, ''));

@@ -64,3 +64,14 @@ export function checkRenames(context: CheckContext, entries: readonly Renamable[
     }
   }
 }
+
+export function checkSchema(context: CheckContext, path: KeyPath, schema: string): void {
+  if (isReservedSchema(schema)) {
+    context.report({
+      code: 'reserved-name',
+      path,
+      message: `the schema ${context.show(path, schema)} is not yours to declare`,
+      hint: 'Leave schema out for public, or choose another name.',
+    });
+  } else checkName(context, path, schema);
+}

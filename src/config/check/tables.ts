@@ -8,10 +8,12 @@ import { checkDefault, isCall } from './default.ts';
 import { checkFieldKeys } from './field-keys.ts';
 import { checkIndexes } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
-import { checkName, checkRenames, isReservedSchema } from './name.ts';
+import { checkName, checkRenames, checkSchema } from './name.ts';
 import { checkPolicies } from './policies.ts';
 import { checkOnNewUser, checkOnUpdate } from './row-triggers.ts';
+import { declaredType } from '../schema/declared-type.ts';
 import { familyOf, foreignType } from './type-family.ts';
+import { checkTypedDefault } from './types.ts';
 
 /** PostgreSQL has columns of these names in every table. */
 const SYSTEM_COLUMNS: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']);
@@ -43,17 +45,6 @@ export function checkTables(context: CheckContext): void {
     entries.map(([name, table]) => ({ path: ['tables', name], name, from: table.renamedFrom })),
   );
   checkTypeCycles(context, tables);
-}
-
-function checkSchema(context: CheckContext, path: KeyPath, schema: string): void {
-  if (isReservedSchema(schema)) {
-    context.report({
-      code: 'reserved-name',
-      path,
-      message: `the schema ${context.show(path, schema)} is not yours to declare`,
-      hint: 'Leave schema out for public, or choose another name.',
-    });
-  } else checkName(context, path, schema);
 }
 
 function reportOpen(context: CheckContext, name: string): void {
@@ -155,11 +146,12 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
       'Remove default, or use integer or bigint.',
     );
   } else checkDefault(context, [...at, 'default'], type, field.default);
+  checkTypedDefault(context, field, at);
 }
 
 function checkType(context: CheckContext, { type }: RawField, path: KeyPath): void {
   const meant = type === undefined ? undefined : foreignType(type);
-  if (type === undefined || meant === undefined) return;
+  if (type === undefined || meant === undefined || declaredType(type, context.file.types)) return;
   context.badValue(path, `${context.quote(path, type)} is no type of PostgreSQL`, `Did you mean ${meant}?`);
 }
 

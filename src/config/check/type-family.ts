@@ -26,6 +26,15 @@ export function familyOf(type: string): TypeFamily | undefined {
   return FAMILIES.find(([, pattern]) => pattern.test(name))?.[0];
 }
 
+/** Other names that PostgreSQL has for types of its own. */
+const OTHER_TYPES =
+  /^(bytea|money|interval|bit|varbit|oid|xml|inet|cidr|macaddr8?|point|line|lseg|box|path|polygon|circle|ts(vector|query)|(int4|int8|num|ts|tstz|date)(multi)?range|record|void|any\w*|trigger|reg\w+|pg_\w+|unknown)$/;
+
+/** Found before every type of one's own, in whatever schema that is. */
+export function isOfPostgres(name: string): boolean {
+  return familyOf(name) !== undefined || OTHER_TYPES.test(name);
+}
+
 export function isZoned(type: string): boolean {
   return /timestamptz|timestamp\s*(\([^)]*\)\s*)?with time zone/i.test(type);
 }

@@ -80,6 +80,16 @@ auth:
       redirect_url: https://api.shop.example.com/auth/v1/callback/staff
       issuer: https://staff.example.com
       email_optional: true`,
+  types: `
+types:
+  plan:
+    enum: [free, pro, business]      # sorts in this order
+    renamed_values: { team: business }
+    comment: What a customer pays for
+  size:
+    schema: shop
+    renamed_from: format
+    enum: [S, M, L]`,
   tables: `
 tables:
   products:

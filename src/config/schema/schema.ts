@@ -6,6 +6,7 @@ import { expose, functions, functionsBundle, rpc } from './functions.ts';
 import { seed } from './seed.ts';
 import { database, migrations, project, providers, server } from './settings.ts';
 import { storage, tables } from './tables.ts';
+import { types } from './types.ts';
 
 export const svcSchema = z
   .strictObject({
@@ -15,6 +16,7 @@ export const svcSchema = z
     server,
     providers,
     auth,
+    types,
     tables,
     storage,
     rpc,

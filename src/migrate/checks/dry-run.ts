@@ -6,7 +6,10 @@ import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-dat
 import type { AddColumnChange, Change, TypeChange } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { definitionOf, typeOf } from '../schema/column-sql.ts';
+import { nameOf } from '../schema/model.ts';
+import { createTypeSql } from '../schema/types.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
+import type { Step } from '../plan/step.ts';
 
 export type DryRun = {
   /** Columns whose change would rewrite the table. */
@@ -20,12 +23,15 @@ export async function dryRun(
   session: Queryable,
   changes: readonly Change[],
   searchPath: string,
+  renames: readonly Step[],
 ): Promise<DryRun> {
   const tried = changes.filter(isTried);
   const rewriting = new Set<string>();
   const problems: MigrationProblem[] = [];
   if (tried.length === 0) return { rewriting, problems };
   await inDiscardedTransaction(session, { search_path: raw(searchPath), timezone: 'UTC' }, async () => {
+    for (const step of renames) if (step.identity.startsWith('types.')) await session.query(raw(step.sql));
+    await makeTwins(session, changes);
     for (const change of tried) {
       if (change.live === null) continue;
       const result = await tryOn(session, change, change.live);
@@ -40,6 +46,17 @@ export async function dryRun(
 function reindexes(change: Tried, { keys, indexes }: LiveTable): boolean {
   if (change.kind !== 'change-type' || change.column.collation === change.liveColumn.collation) return false;
   return [...keys, ...indexes].some(({ columns }) => columns.includes(change.column.name));
+}
+
+/** Types with their new values: of one that is only added, nothing may be used in the same transaction. */
+async function makeTwins(session: Queryable, changes: readonly Change[]): Promise<void> {
+  for (const change of changes) {
+    if (change.kind !== 'add-values') continue;
+    const { type, live } = change;
+    await session.query(
+      raw(`alter type ${nameOf(live)} rename to svc_twin_of_${live.oid}; ${createTypeSql(type)}`),
+    );
+  }
 }
 
 function isTried(change: Change): change is Tried {

@@ -46,6 +46,7 @@ export async function checkRows(
   const losses = new Map<MigrationProblem, string>();
   const notes: string[] = [];
   const converted = new ConvertedRows(changes);
+  const hasNewValues = changes.some((change) => change.kind === 'add-values');
   const settings = { statement_timeout: TIMEOUT_MS, search_path: raw(searchPath), timezone: 'UTC' };
   for (const change of changes) {
     if (!isOnRows(change) || (change.kind === 'set-not-null' && filled.has(change.column.at))) continue;
@@ -66,8 +67,12 @@ export async function checkRows(
       // Out of time: the online form validates instead, and new rows are guarded meanwhile.
       if (isDatabaseError(error, 'query_canceled'))
         notes.push(`${change.kind}: the rows were not checked within ${TIMEOUT_MS / 1_000} s`);
-      // A check that needs what this run only creates, such as a new function, is left to the step itself.
-      else if (!isDatabaseError(error, 'syntax_error_or_access_rule_violation')) throw error;
+      // A check that needs what this run only creates, such as a function or a value, is left to the step itself.
+      else if (
+        !isDatabaseError(error, 'syntax_error_or_access_rule_violation') &&
+        !(hasNewValues && isDatabaseError(error, 'data_exception'))
+      )
+        throw error;
     }
   }
   return { problems, losses, notes };

@@ -39,9 +39,10 @@ export type Prelude = (session: Queryable, table: DesiredTable) => Promise<void>
 
 export function preludeOf(steps: readonly Step[]): Prelude {
   const text = steps.map((step) => step.sql).join('; ');
+  const hasTypes = steps.some((step) => step.identity.startsWith('types.'));
   return async (session, table) => {
-    if (text.includes(nameOf(table)) || text.includes(` rename to ${quoteIdent(table.name)}`))
-      await session.query(raw(text));
+    const concerns = text.includes(nameOf(table)) || text.includes(` rename to ${quoteIdent(table.name)}`);
+    if (hasTypes || concerns) await session.query(raw(text));
   };
 }
 

@@ -8,6 +8,7 @@ import type { Change, TypeChange } from '../diff/change.ts';
 import type { DesiredCheck, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
+import { conversionByText } from '../schema/types.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import {
@@ -36,6 +37,8 @@ export async function checkTypeChange(
   change: LiveTypeChange,
   converted: ConvertedRows,
 ): Promise<TypeChecks> {
+  const removed = await checkRemovedValues(session, change);
+  if (removed.length > 0) return { loss: null, others: removed };
   const casts = await checkCast(session, change);
   if (casts.others.length > 0) return casts;
   return { loss: casts.loss, others: await checkConvertedRows(session, change, converted) };
@@ -54,6 +57,35 @@ async function checkCast(session: Queryable, change: LiveTypeChange): Promise<Ty
   }
   const loss = column.model.using === null ? await checkLoss(session, change) : null;
   return { loss, others: loss ? [] : await checkLength(session, change, using) };
+}
+
+/** An enum that loses values: no row may hold one of them. */
+async function checkRemovedValues(
+  session: Queryable,
+  { table, live, column, liveColumn }: LiveTypeChange,
+): Promise<MigrationProblem[]> {
+  const byText = conversionByText(column.name, liveColumn.type, column.typeSql);
+  // The file may say what becomes of them.
+  if (byText === null || column.model.using !== byText) return [];
+  const name = quoteIdent(column.name);
+  const type = column.typeSql.replace(/(\[\d*\])+$/, '');
+  const isArray = type !== column.typeSql;
+  const known = `enum_range(null::${type})::text[]`;
+  const held = isArray ? `not ${name}::text[] <@ ${known}` : `${name}::text <> all (${known})`;
+  return unlessUnknown(session, async () => {
+    const { bad, all } = await countRows(session, table, held);
+    if (bad === 0) return [];
+    const { values, more } = await sampleValues(session, nameOf(table), name, held);
+    const keys = await sampleKeys(session, table, live, held);
+    return [
+      problem(
+        'MIG-204',
+        column.at,
+        `${formatCount(bad)} of ${formatCount(all)} rows hold a value that ${type} no longer has: ${quoted(values)}${more}${keys}`,
+        `Keep the value, say under renamed_values what it is called now, or update these rows first: update ${nameOf(table)} set ${name} = … where ${isArray ? `… = any (${name})` : `${name} = ${quoteLiteral(values[0] ?? '')}`};`,
+      ),
+    ];
+  });
 }
 
 // Casts that round or cut succeed silently: a value that a cast back does not restore would lose something.

@@ -4,6 +4,7 @@ import { inTransaction, type Queryable } from '../../postgres/owner-database.ts'
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { announceSchema } from '../state/applied-state.ts';
+import { IS_USED_TYPE } from '../schema/live-queries.ts';
 import { nameOf, tableKey, type SchemaModel } from '../schema/model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
 import { formatCount } from '../checks/samples.ts';
@@ -103,6 +104,7 @@ export async function prune(session: Queryable, request: PruneRequest): Promise<
         inTransaction(session, { lock_timeout: request.locks.lockTimeoutMs }, async () => {
           for (const one of [...chosen].sort((a, b) => Number(b.column !== null) - Number(a.column !== null)))
             await drop(session, one);
+          await dropUnusedTypes(session);
           await announceSchema(session);
         }),
     );
@@ -155,6 +157,18 @@ function choose(
 
 function isHarmless(one: Retired, request: PruneRequest): boolean {
   return one.values === 0 || request.allow.includes(`data_loss=${one.identity}`);
+}
+
+/** Types that were kept for what is dropped now. */
+async function dropUnusedTypes(session: Queryable): Promise<void> {
+  const rows = await session.query<{ identity: string; schema: string; name: string; used: boolean }>(sql`
+    select o.identity, n.nspname as schema, t.typname as name, ${IS_USED_TYPE} as used
+    from svc_meta.object o join pg_type t on true join pg_namespace n on n.oid = t.typnamespace
+    where o.kind = 'type' and o.state = 'retired' and o.identity = 'type ' || n.nspname || '.' || t.typname`);
+  for (const type of rows.filter(({ used }) => !used)) {
+    await session.query(raw(`drop type ${nameOf(type)}`));
+    await session.query(sql`delete from svc_meta.object where identity = ${type.identity}`);
+  }
 }
 
 async function drop(session: Queryable, one: Retired): Promise<void> {

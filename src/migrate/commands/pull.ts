@@ -15,6 +15,7 @@ import { POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
 import { toIndex } from './pulled-index.ts';
 import { columnKeys, referenceKeys } from './pulled-columns.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
+import { pulledTypes } from './pulled-types.ts';
 import { unwrapCallerHelpers } from '../schema/sql-text.ts';
 
 type Node = Record<string, unknown>;
@@ -35,6 +36,8 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
     const notes: string[] = [];
     tables.push([table.name, toTable(table, live, notes), notes]);
   }
+  const types = pulledTypes(live.types);
+  left.push(...types.left);
   const functions: [string, Node][] = [];
   for (const group of live.functions.values()) {
     const [fn] = group;
@@ -45,6 +48,7 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
   }
   const document = new Document({
     version: 1,
+    ...(Object.keys(types.types).length > 0 ? { types: types.types } : {}),
     tables: Object.fromEntries(tables.map(([name, node]) => [name, node])),
     ...(functions.length > 0 ? { rpc: Object.fromEntries(functions) } : {}),
   });
@@ -65,6 +69,8 @@ function comment(node: YAMLMap, notes: readonly string[]): void {
 
 // One line per field reads like the table it describes.
 function compact(document: Document): void {
+  const types = document.get('types');
+  for (const pair of isMap(types) ? types.items : []) if (isMap(pair.value)) pair.value.flow = true;
   const tables = document.get('tables');
   if (!isMap(tables)) return;
   for (const pair of tables.items) {

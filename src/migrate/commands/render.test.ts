@@ -37,7 +37,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
     hints: [],
     notes: [],
     unmanaged: [],
-    desired: { tables: [], functions: [], storagePolicies: [], newUsers: [] },
+    desired: { types: [], tables: [], functions: [], storagePolicies: [], newUsers: [] },
     scope: null,
     schemas: ['public'],
     searchPath: 'public, extensions',
@@ -45,6 +45,8 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
     forgotten: [],
     forgottenLater: [],
     owned: {
+      types: new Set(),
+      retiredTypes: new Set(),
       tables: new Map(),
       retiredTables: new Map(),
       retiredColumns: new Set(),

@@ -64,6 +64,7 @@ function summary(plan: MigrationPlan): string {
   const blocking = plan.steps.filter((step) => step.lane === 'metadata');
   const ms = blocking.reduce((sum, step) => sum + (step.lock === 'AccessExclusive' ? step.estimateMs : 0), 0);
   const parts = [
+    count('values') > 0 ? `${count('values')} before all others` : null,
     `${blocking.length} ${blocking.length === 1 ? 'statement' : 'statements'} in one transaction, locks for about ${ms} ms`,
     count('online') + count('concurrent') > 0 ? `${count('online') + count('concurrent')} online` : null,
     count('shadow') + count('background') > 0

@@ -10,6 +10,7 @@ import type {
   DesiredPolicy,
   DesiredReference,
   DesiredTable,
+  DesiredType,
 } from '../schema/desired.ts';
 import type {
   LiveCheck,
@@ -21,10 +22,12 @@ import type {
   LivePolicy,
   LiveTable,
   LiveTrigger,
+  LiveType,
 } from '../schema/live-schema.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
 
 export type Change =
+  | TypeDefinitionChange
   | { readonly kind: 'create-schema' | 'grant-schema'; readonly schema: string }
   | { readonly kind: 'create-table'; readonly table: DesiredTable }
   | { readonly kind: 'retire-table'; readonly live: LiveTable }
@@ -116,6 +119,19 @@ export type Change =
       readonly bucket: string;
     }
   | { readonly kind: 'drop-storage-policy'; readonly policy: LivePolicy };
+
+/** Of a type that the file declares or declared, not of the type of a column. */
+export type TypeDefinitionChange =
+  | { readonly kind: 'create-type'; readonly type: DesiredType }
+  | {
+      readonly kind: 'add-values';
+      readonly type: DesiredType;
+      readonly live: LiveType;
+      /** In the order in which they are added; each comes before the first that follows and is there. */
+      readonly values: ReadonlyArray<{ readonly value: string; readonly before: string | null }>;
+    }
+  | { readonly kind: 'comment-type'; readonly type: DesiredType }
+  | { readonly kind: 'drop-type'; readonly live: LiveType };
 
 /** Something retired that depends on what changes or goes. If its table comes back, the file declares it again. */
 export type DropRetiredChange = {

@@ -4,6 +4,7 @@ import { collationDiffers } from './attributes.ts';
 import type { DesiredColumn } from '../schema/desired.ts';
 import type { LiveColumn } from '../schema/live-schema.ts';
 import { isTransient } from '../schema/label.ts';
+import { conversionByText } from '../schema/types.ts';
 import { rebuildKey, type TableDiff } from './table-diff.ts';
 
 export function diffColumns(context: TableDiff): void {
@@ -19,7 +20,7 @@ export function diffColumns(context: TableDiff): void {
       if (diffGenerated(on, context)) continue;
     }
     const changesType = liveColumn.type !== column.type || collationDiffers(column, liveColumn, owned);
-    if (changesType) changes.push({ kind: 'change-type', ...on });
+    if (changesType) changes.push({ kind: 'change-type', ...on, column: converted(column, liveColumn) });
     diffDefault(on, changesType || rebuild.has(rebuildKey('default', key, column.name)), changes);
     const begun = owned.fills?.[column.name];
     if (column.notNull && !liveColumn.notNull) changes.push({ kind: 'set-not-null', ...on });
@@ -33,6 +34,12 @@ export function diffColumns(context: TableDiff): void {
     if (owned.columns.includes(name)) changes.push({ kind: 'retire-column', table, live, liveColumn });
     else unmanaged.push({ table: key, what: 'column', name });
   }
+}
+
+/** With the conversion that the column needs, unless the file says another. */
+function converted(column: DesiredColumn, { type }: LiveColumn): DesiredColumn {
+  const using = column.model.using ?? conversionByText(column.name, type, column.typeSql);
+  return using === column.model.using ? column : { ...column, model: { ...column.model, using } };
 }
 
 function diffDefault(on: OnColumn, again: boolean, changes: Change[]): void {

@@ -18,6 +18,7 @@ import { diffFunctions } from './functions.ts';
 import { diffPolicies, diffStoragePolicies, labelled } from './policies.ts';
 import { diffReferences } from './references.ts';
 import { diffNewUsers, diffOnUpdate } from './row-triggers.ts';
+import { diffRemovedTypes, diffTypes } from './types.ts';
 import type { Claim, Rebuild, TableDiff, Unmanaged } from './table-diff.ts';
 
 export type Difference = {
@@ -43,6 +44,7 @@ export function diff(
     if (!found) changes.push({ kind: 'create-schema', schema });
     if (!found?.usageGranted) changes.push({ kind: 'grant-schema', schema });
   }
+  changes.push(...diffTypes(desired.types, live.types));
   const unsettled = unsettledColumns(desired, live);
   for (const table of desired.tables) {
     const key = keyOf(table);
@@ -71,6 +73,7 @@ export function diff(
     const found = live.tables.get(key);
     if (found && !claims.has(key)) changes.push({ kind: 'retire-table', live: found });
   }
+  changes.push(...diffRemovedTypes(desired.types, live.types, owned));
   diffFunctions(desired.functions, live.functions, owned, rebuild, changes, unmanaged);
   const { storagePolicies } = desired;
   const storageClaims = diffStoragePolicies(storagePolicies, live.storagePolicies, owned, rebuild, changes);
@@ -79,7 +82,7 @@ export function diff(
 }
 
 export function schemasOf(desired: Desired): string[] {
-  return [...new Set(['public', ...desired.tables.map((table) => table.schema)])];
+  return [...new Set(['public', ...[...desired.types, ...desired.tables].map((one) => one.schema)])];
 }
 
 /** A foreign key must be dropped while the type of a column at either end changes, or the key it refers to goes. */

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import type { TypeResolver } from '../schema/column-types.ts';
 import type { DesiredIndex, DesiredPolicy, DesiredTable, Expression } from '../schema/desired.ts';
 import type { LivePolicy, LiveTable } from '../schema/live-schema.ts';
-import type { BucketModel, FunctionModel, TableModel } from '../schema/model.ts';
+import type { BucketModel, FunctionModel, TableModel, TypeModel } from '../schema/model.ts';
 import type { Signature } from '../schema/relation.ts';
 
 /**
@@ -13,6 +13,10 @@ import type { Signature } from '../schema/relation.ts';
  */
 export function hashTable(table: TableModel, resolve: TypeResolver, inRing: boolean): string {
   return sha256([table, table.columns.map(resolve), inRing]);
+}
+
+export function hashType(type: TypeModel): string {
+  return sha256(type);
 }
 
 export function hashFunction(fn: FunctionModel): string {

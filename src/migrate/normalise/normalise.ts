@@ -11,6 +11,7 @@ import {
   hashBuckets,
   hashFunction,
   hashTable,
+  hashType,
   isNormalForms,
   isSignature,
   isStorageNormalForms,
@@ -22,6 +23,7 @@ import { normaliseInShadow } from './shadow-schema.ts';
 
 /** By `schema.name`; a table and a function may share one. */
 export type Hashes = {
+  readonly types: ReadonlyMap<string, string>;
   readonly tables: ReadonlyMap<string, string>;
   readonly functions: ReadonlyMap<string, string>;
   /** Of the policies of all buckets; null when there are none. */
@@ -34,6 +36,7 @@ export function hashDeclarations(
   inRings: ReadonlySet<string>,
 ): Hashes {
   return {
+    types: new Map((model.types ?? []).map((type) => [keyOf(type), hashType(type)])),
     tables: new Map(
       model.tables.map((table) => [keyOf(table), hashTable(table, resolve, inRings.has(keyOf(table)))]),
     ),
@@ -51,6 +54,7 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
     const row = known.get(identity);
     return row?.hash === hash && isForm(row.normalForms);
   };
+  for (const [key, hash] of hashes.types) if (known.get(`type ${key}`)?.hash !== hash) changed.add(key);
   for (const [key, hash] of hashes.tables)
     if (!isKnown(`table ${key}`, hash, isNormalForms)) changed.add(key);
   for (const [key, hash] of hashes.functions)
@@ -70,6 +74,7 @@ export async function normalise(
 ): Promise<Desired> {
   const chosen = related.of(changed);
   const subset: Desired = {
+    types: declared.types.filter((type) => chosen.has(keyOf(type))),
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
     storagePolicies: chosen.has(STORAGE_OBJECTS) ? declared.storagePolicies : [],
@@ -82,6 +87,7 @@ export async function normalise(
   const functions = byKey(read.functions);
   const storage = known.get(STORAGE_POLICIES)?.normalForms;
   return {
+    types: declared.types,
     tables: declared.tables.map((table): DesiredTable => {
       const stored = known.get(`table ${keyOf(table)}`)?.normalForms;
       return tables.get(keyOf(table)) ?? (isNormalForms(stored) ? withNormalForms(table, stored) : table);

@@ -28,6 +28,11 @@ export class RelatedDeclarations {
   constructor(model: SchemaModel) {
     const storage = joined(model.buckets.flatMap((bucket) => bucket.policies.flatMap(textsOfPolicy)));
     this.#items = [
+      ...(model.types ?? []).map((type) => ({
+        key: tableKey(type.schema, type.name),
+        name: type.name,
+        text: () => '',
+      })),
       ...model.tables.map((table) => ({
         key: tableKey(table.schema, table.name),
         name: table.name,

@@ -15,13 +15,17 @@ export type ShadowStatement = {
   readonly retry: boolean;
 };
 
-export function toProblem(statement: ShadowStatement, error: Error): MigrationProblem {
+export function toProblem(
+  statement: ShadowStatement,
+  error: Error,
+  types: readonly string[] = [],
+): MigrationProblem {
   const position = 'position' in error ? Number(error.position) : Number.NaN;
   const caret = statement.piece ? caretLines(statement, statement.piece, position, error.message) : '';
   const hint =
     'hint' in error && typeof error.hint === 'string'
       ? error.hint
-      : (unknownTypeHint(error) ?? volatileHint(error, statement.piece?.written ?? ''));
+      : (unknownTypeHint(error, types) ?? volatileHint(error, statement.piece?.written ?? ''));
   return problem('MIG-101', statement.at, `${error.message}${caret}`, hint);
 }
 

@@ -14,7 +14,8 @@ import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { generatedSql, typeOf } from '../schema/column-sql.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
-import { wordsOf } from '../schema/sql-text.ts';
+import { plainOrQuoted, wordsOf } from '../schema/sql-text.ts';
+import { createTypeSql } from '../schema/types.ts';
 import {
   readNormalForms,
   readPolicyNormalForms,
@@ -71,7 +72,11 @@ export async function readThroughShadow(
   if (whole !== null) return whole;
   // Something failed. Once more, one by one, to report everything that is wrong and where.
   return inShadow(session, schemas, token, names, async () => {
-    const problems = await runOneByOne(session, buildStatements(shadow, schemas, token, false));
+    const problems = await runOneByOne(
+      session,
+      buildStatements(shadow, schemas, token, false),
+      shadow.types.map((type) => type.name),
+    );
     const clean = cleaner(schemas, token);
     const cleaned = problems.map((one) => ({
       ...one,
@@ -161,6 +166,7 @@ function buildStatements(
     statements.push({ sql, at: typeof from === 'string' ? from : from.at, piece, retry });
   };
   const createFunction = (fn: DesiredFunction): string => createFunctionSql({ ...fn, body: found(fn.body) });
+  for (const type of shadow.types) add(createTypeSql(type), type.at);
   for (const table of shadow.tables) {
     const columns = table.columns.map(
       (column) =>
@@ -233,7 +239,7 @@ ${when.sql}
 /** What the shadow does not build is in the schema that waits for it. */
 function finder(shadow: Shadow, schemas: readonly string[], token: string): (text: string) => string {
   const waiting = new Map(schemas.map((schema, index) => [schema, realSchema(token, index)]));
-  const built = new Set([...shadow.tables, ...shadow.functions].map(keyOf));
+  const built = new Set([...shadow.types, ...shadow.tables, ...shadow.functions].map(keyOf));
   return (text) => requalify(text, waiting, (schema, name) => built.has(tableKey(schema, name)));
 }
 
@@ -305,6 +311,7 @@ function addPolicy(table: string, policy: ShadowTable['policies'][number], index
 async function runOneByOne(
   session: Queryable,
   statements: readonly ShadowStatement[],
+  types: readonly string[],
 ): Promise<MigrationProblem[]> {
   // A function whose default calls a later function succeeds in the second pass.
   for (let pending = statements; ;) {
@@ -322,7 +329,7 @@ async function runOneByOne(
       }
       await session.query(raw('release savepoint svc_one'));
     }
-    if (!again) return withoutConsequences(failed.map((one) => toProblem(one.statement, one.error)));
+    if (!again) return withoutConsequences(failed.map((one) => toProblem(one.statement, one.error, types)));
     pending = failed.map((one) => one.statement);
   }
 }
@@ -394,10 +401,6 @@ function cleanNames(
   return { tables: new Map(tables), functions: new Map(functions) };
 }
 
-function plainOrQuoted(name: string): string {
-  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : quoteIdent(name);
-}
-
 /** `number` keeps the names of indexes apart, which are unique in their schema. */
 function indexLabel(table: number, position: number): string {
   return `svc_i_${table}_${position}`;
@@ -415,6 +418,7 @@ export async function normaliseInShadow(
 ): Promise<Desired> {
   const result = await readThroughShadow(session, desired, schemas);
   return {
+    types: desired.types,
     tables: desired.tables.map((table, number) => {
       const built = result.tables.get(keyOf(table));
       if (!built) return table;

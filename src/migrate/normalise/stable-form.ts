@@ -75,7 +75,7 @@ async function readAgain(
   try {
     return await readThroughShadow(
       session,
-      { tables, functions: desired.functions, storagePolicies: [], newUsers: [] },
+      { types: desired.types, tables, functions: desired.functions, storagePolicies: [], newUsers: [] },
       [...new Set([...schemas, ...schemasOf(desired)])],
     );
   } catch (error) {

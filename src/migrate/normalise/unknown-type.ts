@@ -1,4 +1,5 @@
 // A type the server does not know often belongs to an extension that this database does not have yet.
+import { closest } from '../../lib/closest-word.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 
 /** Types of the extensions that come with PostgreSQL, and of others that most servers offer. */
@@ -22,8 +23,8 @@ const EXTENSION_OF: ReadonlyMap<string, string> = new Map(
   Object.entries(TYPES_OF).flatMap(([extension, types]) => types.map((type) => [type, extension])),
 );
 
-/** The remedy for an error that says a type does not exist; null for every other error. */
-export function unknownTypeHint(error: Error): string | null {
+/** `declared`: names of the file's types. The remedy for an error that says a type does not exist; null for every other error. */
+export function unknownTypeHint(error: Error, declared: readonly string[] = []): string | null {
   if (!isDatabaseError(error, 'undefined_object')) return null;
   const name = /^type "(.+)" does not exist/.exec(error.message)?.[1];
   if (name === undefined) return null;
@@ -31,8 +32,10 @@ export function unknownTypeHint(error: Error): string | null {
     .replace(/^.*\./, '')
     .replace(/(\[\])+$/, '')
     .toLowerCase();
+  const near = closest(type, declared);
+  if (near !== undefined) return `Did you mean ${near}?`;
   const extension = EXTENSION_OF.get(type);
   return extension === undefined
-    ? 'If it is a type of an extension, run create extension … in the database first.'
+    ? 'If it is a type of an extension, run create extension … in the database first; one of your own is declared under types:.'
     : `It is a type of an extension: run create extension ${extension}; in the database first.`;
 }

@@ -108,6 +108,9 @@ function mustDefer(change: Change, names: Names): boolean {
   if ('column' in change)
     return isOn(change.column.name) || says(change.column.default, change.column.model.backfill);
   switch (change.kind) {
+    case 'create-type':
+    case 'add-values':
+    case 'comment-type':
     case 'create-schema':
     case 'grant-schema':
     case 'retire-table':
@@ -184,6 +187,8 @@ function mustDefer(change: Change, names: Names): boolean {
         change.trigger.values.some((one) => says(one.expression)) ||
         says(change.trigger.when)
       );
+    // A column has it until the cutover.
+    case 'drop-type':
     // A deferred policy may still call it.
     case 'drop-function':
       return true;

@@ -21,8 +21,10 @@ import {
   type TableFacts,
 } from './step-list.ts';
 import type { Step } from './step.ts';
+import { TYPES } from './types.ts';
 
 const PLANNERS: Planners = {
+  ...TYPES,
   ...COLUMNS,
   ...COLUMN_KINDS,
   ...CONSTRAINTS,

@@ -18,6 +18,8 @@ import { problem, MigrationRefused, type MigrationProblem } from '../problem.ts'
 import type { Step } from './step.ts';
 import { stepOf } from './step-list.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
+import type { HazardPolicy } from './hazard-policy.ts';
+import { TypeRenames } from './type-renames.ts';
 
 export type Renames = {
   readonly steps: readonly Step[];
@@ -26,6 +28,8 @@ export type Renames = {
   readonly owned: Ownership;
   /** Identities of the migration state that end with the old names. */
   readonly forgotten: readonly string[];
+  /** Sentences for the plan. */
+  readonly notes: readonly string[];
 };
 
 export async function planRenames(
@@ -34,18 +38,37 @@ export async function planRenames(
   live: Live,
   owned: Ownership,
   schemas: readonly string[],
-  locks: LockSettings,
+  policy: LockSettings & HazardPolicy,
 ): Promise<Renames> {
-  const plan = new RenamePlan(live, owned);
+  const types = new TypeRenames(live.types, owned, policy);
+  for (const type of model.types ?? []) types.add(type);
+  const plan = new RenamePlan(live, owned, types);
   for (const table of model.tables) plan.table(table);
   for (const fn of model.functions) plan.routine(fn.schema, fn.name, fn.renamedFrom, fn.at);
   const { steps, problems, forgotten } = plan;
-  if (problems.length > 0) throw new MigrationRefused(problems);
+  if (problems.length + types.problems.length > 0)
+    throw new MigrationRefused([...types.problems, ...problems]);
+  const all = [...types.steps, ...steps];
   const renamed =
-    steps.length === 0
+    all.length === 0
       ? live
-      : await underNewNames(session, steps, locks, () => readLiveInside(session, schemas));
-  return { steps, live: renamed, owned: plan.ownership(), forgotten };
+      : await underNewNames(session, all, policy, () => readLiveInside(session, schemas));
+  return {
+    steps: all,
+    live: { ...renamed, types: withFormerNames(renamed.types, types.former) },
+    owned: plan.ownership(),
+    forgotten: [...types.forgotten, ...forgotten],
+    notes: types.notes,
+  };
+}
+
+function withFormerNames(types: Live['types'], former: TypeRenames['former']): Live['types'] {
+  return new Map(
+    [...types].map(([key, type]) => {
+      const names = former.get(key);
+      return [key, names === undefined ? type : { ...type, former: names }];
+    }),
+  );
 }
 
 /** Runs `read` where everything has its new name already; rolled back. */
@@ -77,13 +100,15 @@ class RenamePlan {
   readonly forgotten: string[] = [];
   readonly #live: Live;
   readonly #owned: Ownership;
+  readonly #types: TypeRenames;
   readonly #tables: Map<string, OwnedTable>;
   readonly #retiredTables: Map<string, OwnedTable>;
   readonly #functions: Set<string>;
   readonly #retiredColumns: Set<string>;
 
-  constructor(live: Live, owned: Ownership) {
+  constructor(live: Live, owned: Ownership, types: TypeRenames) {
     this.#live = live;
+    this.#types = types;
     this.#owned = owned;
     this.#tables = new Map(owned.tables);
     this.#retiredTables = new Map(owned.retiredTables);
@@ -93,9 +118,13 @@ class RenamePlan {
 
   /** The same object when nothing is renamed. */
   ownership(): Ownership {
-    if (this.steps.length + this.forgotten.length === 0) return this.#owned;
+    const { steps, forgotten, owned, retired } = this.#types;
+    const count = this.steps.length + this.forgotten.length + steps.length + forgotten.length;
+    if (count === 0) return this.#owned;
     return {
       ...this.#owned,
+      types: owned,
+      retiredTypes: retired,
       tables: this.#tables,
       retiredTables: this.#retiredTables,
       functions: this.#functions,

@@ -130,6 +130,7 @@ export function columnsKey(table: string, columns: readonly string[]): string {
 }
 
 const DEFERRED_LANE: Record<Lane, Lane> = {
+  values: 'values',
   metadata: 'cutover',
   online: 'background',
   concurrent: 'background',

@@ -22,14 +22,28 @@ export type Lock =
   | 'AccessExclusive';
 
 /**
- * In the order in which they run. `metadata`: one transaction for all. `online`: a transaction each, while others write.
- * `concurrent`: outside any transaction. A start waits for these three up to its budget; the rest is done while the
+ * In the order in which they run. `values`: new values of enum types, which no statement may use before they are
+ * committed. `metadata`: one transaction for all. `online`: a transaction each, while others write.
+ * `concurrent`: outside any transaction. A start waits for these up to its budget; the rest is done while the
  * server serves: `shadow` builds columns of a new type beside the old ones, `cutover` puts them in place in one
  * transaction, and `background` follows.
  */
-export const LANES = ['metadata', 'online', 'concurrent', 'shadow', 'cutover', 'background'] as const;
+export const LANES = [
+  'values',
+  'metadata',
+  'online',
+  'concurrent',
+  'shadow',
+  'cutover',
+  'background',
+] as const;
 
 export type Lane = (typeof LANES)[number];
+
+/** Whether a step of this lane runs after the one transaction. */
+export function isAfterMetadata(lane: Lane): boolean {
+  return LANES.indexOf(lane) > LANES.indexOf('metadata');
+}
 
 export type Step = {
   readonly sql: string;
@@ -75,6 +89,7 @@ export type Action =
 export const STAGES = [
   'rename',
   'schemas',
+  'new-types',
   /** Policies, checks, defaults, triggers and foreign keys: before the columns, keys and functions they depend on. */
   'drop-dependants',
   'drop-keys',

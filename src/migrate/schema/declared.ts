@@ -11,16 +11,21 @@ import type {
   SchemaModel,
   TableModel,
 } from './model.ts';
+import { toTypeModel, typeNamer } from './types.ts';
 
-export type SchemaConfig = Pick<Config, 'tables' | 'storage' | 'rpc' | 'source'>;
+type Declared = Pick<Config, 'types' | 'tables' | 'storage' | 'rpc'>;
+
+export type SchemaConfig = Declared & Pick<Config, 'source'>;
 
 /** `svc.yaml:41:9` of the nearest declaration around a path, or null. */
 export type Locate = (path: string) => string | null;
 
-export function toModel(config: Pick<Config, 'tables' | 'storage' | 'rpc'>): SchemaModel {
+export function toModel(config: Declared): SchemaModel {
+  const typeName = typeNamer(config.types);
   return {
-    tables: config.tables.map(toTable),
-    functions: config.rpc.map(toFunction),
+    ...(config.types.length === 0 ? {} : { types: config.types.map(toTypeModel) }),
+    tables: config.tables.map((table) => toTable(table, typeName)),
+    functions: config.rpc.map((fn) => toFunction(fn, typeName)),
     buckets: config.storage.map((bucket) => ({
       name: bucket.name,
       policies: bucket.rls.map((policy, index) => toPolicy(policy, `storage.${bucket.name}.rls[${index}]`)),
@@ -30,7 +35,7 @@ export function toModel(config: Pick<Config, 'tables' | 'storage' | 'rpc'>): Sch
 }
 
 export function locator(config: SchemaConfig): Locate {
-  const places = new Map<string, Position>();
+  const places = new Map<string, Position>(config.types.map((type) => [`types.${type.name}`, type.position]));
   for (const table of config.tables) {
     const at = tablePath(table);
     places.set(at, table.position);
@@ -59,7 +64,10 @@ function tablePath(table: Table): string {
   return `tables.${table.name}`;
 }
 
-function toTable(table: Table): TableModel {
+/** The full name of a type. */
+type TypeName = (written: string) => string;
+
+function toTable(table: Table, typeName: TypeName): TableModel {
   const at = tablePath(table);
   return {
     schema: table.schema,
@@ -70,7 +78,7 @@ function toTable(table: Table): TableModel {
       typeof table.rls === 'string'
         ? table.rls
         : table.rls.map((policy, n) => toPolicy(policy, `${at}.rls[${n}]`)),
-    columns: table.fields.map((field) => toColumn(field, `${at}.fields.${field.name}`)),
+    columns: table.fields.map((field) => toColumn(field, typeName, `${at}.fields.${field.name}`)),
     indexes: table.indexes.map((index, n) => toIndex(index, `${at}.indexes[${n}]`)),
     ...(table.onNewUser === undefined
       ? {}
@@ -86,10 +94,10 @@ function toTable(table: Table): TableModel {
   };
 }
 
-function toColumn(field: Field, at: string): ColumnModel {
+function toColumn(field: Field, typeName: TypeName, at: string): ColumnModel {
   return {
     name: field.name,
-    type: field.type ?? null,
+    type: field.type === undefined ? null : typeName(field.type),
     primaryKey: field.primaryKey,
     required: field.required,
     unique: field.unique,
@@ -166,7 +174,7 @@ function toPolicy(policy: Policy, at: string): PolicyModel {
   };
 }
 
-function toFunction(fn: SqlFunction): FunctionModel {
+function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
   return {
     schema: 'public',
     name: fn.name,
@@ -176,11 +184,11 @@ function toFunction(fn: SqlFunction): FunctionModel {
     definer: fn.security === 'definer',
     args: fn.args.map((arg) => ({
       name: arg.name,
-      type: arg.type,
+      type: typeName(arg.type),
       required: arg.required,
       default: arg.default === undefined ? null : toDefault(arg.default),
     })),
-    returns: fn.returns,
+    returns: typeName(fn.returns),
     body: fn.body,
     at: `rpc.${fn.name}`,
   };

@@ -1,7 +1,14 @@
 // The model as SQL: what every declaration means, beside the text as written and its place in the file. Normal forms
 // are empty until the server has read them (`normalise`).
 import type { CheckRole } from './label.ts';
-import { tableKey, type ColumnModel, type FunctionModel, type IndexModel, type TableModel } from './model.ts';
+import {
+  tableKey,
+  type ColumnModel,
+  type FunctionModel,
+  type IndexModel,
+  type TableModel,
+  type TypeModel,
+} from './model.ts';
 import type { NewUserTrigger, RowTrigger } from './row-triggers.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
@@ -14,11 +21,19 @@ export type Expression = {
 };
 
 export type Desired = {
+  readonly types: readonly DesiredType[];
   readonly tables: readonly DesiredTable[];
   readonly functions: readonly DesiredFunction[];
   readonly storagePolicies: readonly DesiredStoragePolicy[];
   /** Of all tables, in scope or not. */
   readonly newUsers: readonly NewUserTrigger[];
+};
+
+export type DesiredType = {
+  readonly schema: string;
+  readonly name: string;
+  readonly model: TypeModel;
+  readonly at: string;
 };
 
 export type DesiredTable = {

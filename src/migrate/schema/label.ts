@@ -70,6 +70,16 @@ export function transientLabel(kind: 'nn' | 'x' | 'n' | 'ng' | 'i' | 'o' | 'b', 
   return `svc_${kind}_${shortHash(identity, 8)}`;
 }
 
+/** A type whose columns get the one that has its name now. */
+export function replacedTypeLabel(oid: string): string {
+  return `svc_e_${oid}`;
+}
+
+/** As a column's type is printed. */
+export function isReplacedType(type: string): boolean {
+  return /(?:^|\.)svc_e_\d+(?:\[\])*$/.test(type);
+}
+
 /** A column, index or check that an online type change has until its cutover. */
 export function isTransient(label: string): boolean {
   return /^svc_(?:n|ng|i)_[0-9a-f]{8}$/.test(label);

@@ -8,6 +8,7 @@ import {
   type LivePolicy,
   type LiveTable,
   type LiveTrigger,
+  type LiveType,
 } from './live-schema.ts';
 import { NEW_USER_PREFIX } from './label.ts';
 import { ON_UPDATE } from './row-triggers.ts';
@@ -161,6 +162,26 @@ export function functionsQuery(schemas: readonly string[]): Sql {
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e') order by p.proname, p.oid`;
 }
 
+/** Array types and those of tables and extensions come and go with what they belong to. */
+export const OWN_TYPES = raw(`t.typtype in ('e', 'd', 'c', 'r')
+  and (t.typtype <> 'c' or exists (select from pg_class c where c.oid = t.typrelid and c.relkind = 'c'))
+  and not exists (select from pg_depend d where d.deptype = 'e'
+    and (d.classid, d.objid) in (('pg_type'::regclass, t.oid), ('pg_class'::regclass, t.typrelid)))`);
+
+export const IS_USED_TYPE = raw(
+  `exists (select from pg_depend d where d.refclassid = 'pg_type'::regclass and d.refobjid in (t.oid, t.typarray) and d.deptype = 'n')`,
+);
+
+export function typesQuery(schemas: readonly string[]): Sql {
+  return sql`select t.oid::text as oid, n.nspname as schema, t.typname as name,
+    case t.typtype when 'e' then 'enum' when 'd' then 'domain' when 'c' then 'composite' else 'range' end as kind,
+    array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder) as values,
+    obj_description(t.oid, 'pg_type') as comment,
+    ${IS_USED_TYPE} as used
+  from pg_type t join pg_namespace n on n.oid = t.typnamespace
+  where n.nspname = any (${[...schemas]}) and ${OWN_TYPES} order by n.nspname, t.typname`;
+}
+
 export function namespacesQuery(schemas: readonly string[]): Sql {
   return sql`select n.nspname as name, (select count(distinct r.rolname)::int from aclexplode(n.nspacl) x join pg_roles r on r.oid = x.grantee
       where r.rolname = any (${[...API_ROLES]}) and x.privilege_type = 'USAGE') as granted
@@ -171,6 +192,8 @@ export type RelationRow = Omit<
   LiveTable,
   'granted' | 'columns' | 'keys' | 'foreignKeys' | 'checks' | 'indexes' | 'policies' | 'triggers'
 > & { readonly grants: string; readonly everything: string };
+
+export type TypeRow = LiveType;
 
 type OfRelation = { readonly relation: string };
 

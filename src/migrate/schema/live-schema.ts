@@ -3,6 +3,8 @@ import type { IdentityKind } from './model.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
 export type Live = {
+  /** Those that are no tables, and of no extension. */
+  readonly types: ReadonlyMap<string, LiveType>;
   readonly tables: ReadonlyMap<string, LiveTable>;
   readonly functions: ReadonlyMap<string, readonly LiveFunction[]>;
   readonly schemas: ReadonlyMap<string, LiveSchema>;
@@ -14,6 +16,20 @@ export type Live = {
 };
 
 export type LiveSchema = { readonly name: string; readonly usageGranted: boolean };
+
+export type LiveType = {
+  readonly oid: string;
+  readonly schema: string;
+  readonly name: string;
+  readonly kind: 'enum' | 'domain' | 'composite' | 'range';
+  /** Of an enum, in their order. */
+  readonly values: readonly string[];
+  readonly comment: string | null;
+  /** Something else names it. */
+  readonly used: boolean;
+  /** What it and its values are called until the renames of the run; absent where these do not concern it. */
+  readonly former?: { readonly name: string; readonly values: ReadonlyMap<string, string> };
+};
 
 export type LiveTable = {
   readonly oid: string;

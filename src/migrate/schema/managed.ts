@@ -2,6 +2,9 @@
 // in the database is reported and left alone.
 
 export type Ownership = {
+  readonly types: ReadonlySet<string>;
+  /** Types that left the file while something still used them. */
+  readonly retiredTypes: ReadonlySet<string>;
   readonly tables: ReadonlyMap<string, OwnedTable>;
   /**
    * By `schema.table`: tables that left the file and were kept, with all the file declared of them. When one comes back,

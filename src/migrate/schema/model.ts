@@ -3,9 +3,24 @@
 import { quoteIdent } from '../../postgres/sql.ts';
 
 export type SchemaModel = {
+  /** Absent without any. */
+  readonly types?: readonly TypeModel[];
   readonly tables: readonly TableModel[];
   readonly functions: readonly FunctionModel[];
   readonly buckets: readonly BucketModel[];
+};
+
+/** What is not said is absent. */
+export type TypeModel = {
+  readonly schema: string;
+  readonly name: string;
+  readonly kind: 'enum';
+  readonly values: readonly string[];
+  /** New names by old ones. */
+  readonly renamedValues?: Readonly<Record<string, string>>;
+  readonly comment?: string;
+  readonly renamedFrom?: string;
+  readonly at: string;
 };
 
 export type TableModel = {

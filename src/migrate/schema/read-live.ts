@@ -24,6 +24,7 @@ import {
   relationsQuery,
   sequencesQuery,
   triggersQuery,
+  typesQuery,
   type ColumnNameRow,
   type ColumnRow,
   type ConstraintRow,
@@ -33,6 +34,7 @@ import {
   type RelationRow,
   type SequenceRow,
   type TriggerRow,
+  type TypeRow,
 } from './live-queries.ts';
 import { keyOf } from './model.ts';
 
@@ -93,6 +95,7 @@ export async function readLiveInside(
   const triggers = await session.query<TriggerRow>(triggersQuery(which));
   const newUsers = await session.query<TriggerRow>(NEW_USERS);
   const functions = await session.query<LiveFunction>(functionsQuery(schemas));
+  const types = await session.query<TypeRow>(typesQuery(schemas));
   const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
 
   const columnsOf = groupBy(columns, (row) => row.relation);
@@ -106,6 +109,7 @@ export async function readLiveInside(
     namesOf: await readNames(session, columnsOf, constraints),
   };
   return {
+    types: new Map(types.map((row) => [keyOf(row), row])),
     tables: new Map(relations.map((row) => [keyOf(row), toTable(row, rows)])),
     functions: groupBy(
       functions.map((fn) => ({ ...fn, body: fn.body.trimEnd() })),

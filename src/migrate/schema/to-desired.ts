@@ -27,6 +27,7 @@ import { STORAGE_OBJECTS } from './policy-rings.ts';
 import { wordsOf } from './sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
 import { toPolicies, toStoragePolicies } from './policy-sql.ts';
+import { toDesiredType } from './types.ts';
 
 /**
  * `inRings`: tables whose policies stay as written. `only`: the tables wanted, by `schema.table`; functions and storage
@@ -41,6 +42,7 @@ export function toDesired(
   const tables = model.tables.filter((table) => only === null || only.has(keyOf(table)));
   const functions = new Set(model.functions.map((fn) => fn.name));
   return {
+    types: (model.types ?? []).map(toDesiredType),
     tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)), functions)),
     functions: model.functions.map(toDesiredFunction),
     storagePolicies: model.buckets.flatMap((bucket) =>

@@ -76,10 +76,10 @@ export async function isInSync(session: Queryable, model: SchemaModel): Promise<
 export async function readManagedSchemas(session: Queryable, model: SchemaModel): Promise<string[]> {
   const rows = await session.query<{ schema: string }>(
     raw(
-      `select distinct split_part(substr(identity, 7), '.', 1) as schema from svc_meta.object where kind = 'table'`,
+      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type')`,
     ),
   );
-  const schemas = [...model.tables, ...rows].map(({ schema }) => schema);
+  const schemas = [...(model.types ?? []), ...model.tables, ...rows].map(({ schema }) => schema);
   return [...new Set(['public', ...schemas])];
 }
 
@@ -110,6 +110,10 @@ export async function readCatalogFingerprint(session: Queryable, model: SchemaMo
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'svc_meta' and p.proname ~ '^(on_update|new_user)_'
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any (${schemas})
+      union all select t.oid::int8, t.xmin::text::int8 from pg_type t join pg_namespace n on n.oid = t.typnamespace
+        where n.nspname = any (${schemas}) and t.typtype in ('e', 'd')
+      union all select e.oid::int8, e.xmin::text::int8 from pg_enum e join pg_type t on t.oid = e.enumtypid join pg_namespace n on n.oid = t.typnamespace
+        where n.nspname = any (${schemas})
       union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.nspname = any (${schemas})
     )
     select count(*) || ':' || coalesce(sum(hashint8extended(id, version)), 0) as fingerprint from rows`);

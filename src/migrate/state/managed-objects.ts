@@ -8,7 +8,7 @@ export const STORAGE_POLICIES = 'storage policies';
 
 type ObjectRow = {
   identity: string;
-  kind: 'table' | 'column' | 'function' | 'storage_policies';
+  kind: 'type' | 'table' | 'column' | 'function' | 'storage_policies';
   state: 'managed' | 'retired';
   declared_hash: string | null;
   definition: unknown;
@@ -29,6 +29,8 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
   const rows = await session.query<ObjectRow>(
     raw('select identity, kind, state, declared_hash, definition from svc_meta.object'),
   );
+  const types = new Set<string>();
+  const retiredTypes = new Set<string>();
   const tables = new Map<string, OwnedTable>();
   const retiredTables = new Map<string, OwnedTable>();
   const retiredColumns = new Set<string>();
@@ -42,6 +44,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.declared_hash !== null && row.state === 'managed') {
       declared.set(row.identity, { hash: row.declared_hash, normalForms: definition['canonical'] });
     }
+    if (row.kind === 'type') (row.state === 'managed' ? types : retiredTypes).add(name);
     if (row.kind === 'table' && row.state === 'managed') tables.set(name, toOwnedTable(definition));
     if (row.kind === 'table' && row.state === 'retired') retiredTables.set(name, toOwnedTable(definition));
     if (row.kind === 'column' && row.state === 'retired') retiredColumns.add(name);
@@ -51,7 +54,16 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
         storagePolicies.add(label);
   }
   return {
-    ownership: { tables, retiredTables, retiredColumns, functions, retiredFunctions, storagePolicies },
+    ownership: {
+      types,
+      retiredTypes,
+      tables,
+      retiredTables,
+      retiredColumns,
+      functions,
+      retiredFunctions,
+      storagePolicies,
+    },
     declared,
   };
 }

@@ -1,8 +1,9 @@
-// Tables, views, functions, triggers and rules in the managed schemas that no file ever declared: listed by `status` and
+// Tables, types, views, functions, triggers and rules in the managed schemas that no file ever declared: listed by `status` and
 // `drift`, never touched. The diff finds undeclared parts of declared tables.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
+import { OWN_TYPES } from '../schema/live-queries.ts';
 import { ON_UPDATE } from '../schema/row-triggers.ts';
 import { keyOf, type SchemaModel } from '../schema/model.ts';
 
@@ -23,6 +24,7 @@ export async function readUnmanagedObjects(
   const tables = [...ownership.tables.keys(), ...ownership.retiredTables.keys(), ...model.tables.map(keyOf)];
   // The diff finds overloads of declared functions.
   const functions = [...ownership.functions, ...model.functions.map(keyOf)];
+  const types = [...ownership.types, ...ownership.retiredTypes, ...(model.types ?? []).map(keyOf)];
   return session.query<UnmanagedObject>(sql`
     with schema as (
       select n.oid, n.nspname as name, has_schema_privilege('anon', n.oid, 'usage') or has_schema_privilege('authenticated', n.oid, 'usage') as open
@@ -41,6 +43,9 @@ export async function readUnmanagedObjects(
     from pg_proc p join schema s on s.oid = p.pronamespace
     where s.name || '.' || p.proname <> all (${functions})
       and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+    union all
+    select 'type', s.name || '.' || t.typname, false
+    from pg_type t join schema s on s.oid = t.typnamespace where s.name || '.' || t.typname <> all (${types}) and ${OWN_TYPES}
     union all
     select 'trigger', t.tgname || ' of ' || s.name || '.' || c.relname || case t.tgenabled when 'D' then ' (disabled)' else '' end, false
     from pg_trigger t join pg_class c on c.oid = t.tgrelid join schema s on s.oid = c.relnamespace

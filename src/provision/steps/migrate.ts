@@ -59,6 +59,12 @@ revoke all on svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp from 
 `,
 };
 
+/** The kinds of objects are those that the engine knows, which become more. */
+export const openObjectKinds: ProvisionStep = {
+  id: 'migrate-3',
+  sql: 'alter table svc_meta.object drop constraint object_kind_check',
+};
+
 /** A run keeps its model packed: as `jsonb` it was the dearest statement of a small change to a large schema. */
 export const packedRunModel: ProvisionStep = {
   id: 'migrate-2',

@@ -2,7 +2,7 @@
 import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
 import { sharedConfig } from './config.ts';
 import { dashboardSessions } from './dashboard.ts';
-import { migrationState, packedRunModel } from './migrate.ts';
+import { migrationState, openObjectKinds, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { seeds } from './seed.ts';
 import { referencedObjects, storageSchema } from './storage.ts';
@@ -18,4 +18,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   referencedObjects,
   seeds,
   sharedConfig,
+  openObjectKinds,
 ];

@@ -32,5 +32,6 @@ export function textFormOf({ field, cast, aggregate }: FieldOutput): TextForm | 
   if (NUMBER_TYPES.has(type)) return 'number';
   if (type === 'bool') return 'boolean';
   if (type === 'json' || type === 'jsonb') return 'json';
-  return TEXT_TYPES.has(type) || field.column?.enumLabels ? 'text' : undefined;
+  const isLabel = Boolean(field.column?.enumLabels) && field.column?.category !== 'A';
+  return TEXT_TYPES.has(type) || isLabel ? 'text' : undefined;
 }

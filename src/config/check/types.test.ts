@@ -1,0 +1,81 @@
+// Mistakes in `types:` and in fields of these types.
+import { expect, test } from 'vitest';
+import { loadConfig } from '../load.ts';
+
+const mistakes = (text: string): string[] => {
+  const loaded = loadConfig(
+    { name: 'svc.yaml', directory: undefined, text: `version: 1\n${text}` },
+    { variables: {} },
+  );
+  if (loaded.ok) return [];
+  return loaded.mistakes
+    .filter(({ severity }) => severity === 'error')
+    .map((one) => `${one.path.join('.')}: ${one.message}. ${one.hint ?? ''}`.trim());
+};
+
+const field = (said: string, types = 'mood: { enum: [sad, ok] }'): string =>
+  `types: { ${types} }\ntables:\n  t:\n    rls: []\n    fields: [{ name: id, type: integer, primary_key: true }, { name: mood, ${said} }]`;
+
+test.each([
+  ['without its schema', field('type: mood, default: ok')],
+  ['with it, as an array', field('type: "public.mood[]", default: [sad, ok]')],
+  ['as an array written as text', field('type: "mood[]", default: "{sad}"')],
+  ['by an expression', field(`type: mood, default: { sql: "'o' || 'k'" }`)],
+  [
+    'under a name that svc would otherwise take for that of another product',
+    field('type: email', 'email: { enum: [a] }'),
+  ],
+  [
+    'of which functions return sets',
+    `types: { mood: { enum: [a] } }\nrpc: { f: { returns: { type: setof mood }, body: "" } }`.replace(
+      '""',
+      'begin end',
+    ),
+  ],
+  ['whose values look like numbers', field('type: size, default: 1.10', 'size: { enum: [1.10, 2] }')],
+])('a type that is used %s', (_how, text) => expect(mistakes(text)).toEqual([]));
+
+test.each([
+  [
+    field('type: mood, default: okk'),
+    'tables.t.fields.1.default: the default "okk" is not among the values of mood. Did you mean ok?',
+  ],
+  [
+    field('type: "mood[]", default: [sad, sadd]'),
+    'tables.t.fields.1.default.1: the default "sadd" is not among the values of mood. Did you mean sad?',
+  ],
+  [
+    field('type: mood, default: [sad]'),
+    'tables.t.fields.1.default: a list is no value of mood. Correct one of the two.',
+  ],
+  ['types: { text: { enum: [a] } }', 'types.text: text is a type of PostgreSQL. Choose another name.'],
+  [
+    field('type: text', 't: { enum: [a] }'),
+    'types.t: there is a table t, and each table is a type of its name. Choose another name for the type.',
+  ],
+  ['types: { mood: { enum: [a, a] } }', 'types.mood.enum.1: "a" is listed twice. Remove one of the two.'],
+  [
+    'types: { mood: { enum: [""] } }',
+    'types.mood.enum.0: "" is no value of an enum type: these are 1 to 63 bytes long. For longer texts use a column of text with enum: beside it.',
+  ],
+  [
+    'types: { mood: { enum: [sad, ok], renamed_values: { fine: okay } } }',
+    'types.mood.renamed_values.fine: fine was renamed to "okay", which is not among the values. Add it to enum.',
+  ],
+  [
+    'types: { mood: { enum: [sad, ok], renamed_values: { ok: sad } } }',
+    'types.mood.renamed_values.ok: ok is still listed under enum, so it was not renamed. Remove one of the two. To swap two values, deploy a third name first.',
+  ],
+  [
+    'types: { mood: { enum: [sad], renamed_values: { a: sad, b: sad } } }',
+    'types.mood.renamed_values.b: both a and b claim to be sad now. Keep one of the two.',
+  ],
+  [
+    'types: { mood: { enum: [a], schema: auth } }',
+    'types.mood.schema: the schema auth is not yours to declare. Leave schema out for public, or choose another name.',
+  ],
+  [
+    'types: { mood: { enum: [a], renamed_from: mood } }',
+    'types.mood.renamed_from: mood cannot be renamed from itself. Remove renamed_from.',
+  ],
+])('%s', (text, told) => expect(mistakes(text)).toEqual([told]));

@@ -1,0 +1,50 @@
+// What uses a type that steps aside for another one and is not the file's to change: it would keep the old type.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import { type Desired } from '../schema/desired.ts';
+import { isReplacedType } from '../schema/label.ts';
+import type { Live } from '../schema/live-schema.ts';
+import type { Ownership } from '../schema/managed.ts';
+import { keyOf } from '../schema/model.ts';
+import { problem, type MigrationProblem } from '../problem.ts';
+
+export async function strangersOfReplacedTypes(
+  session: Queryable,
+  desired: Desired,
+  types: Live['types'],
+  owned: Ownership,
+): Promise<MigrationProblem[]> {
+  const oids = [...types.values()].filter((type) => isReplacedType(type.name)).map((type) => type.oid);
+  if (oids.length === 0) return [];
+  const tables = [...owned.tables.keys(), ...owned.retiredTables.keys()];
+  const columns = [
+    ...desired.tables.flatMap((table) => table.columns.map((column) => `${keyOf(table)}.${column.name}`)),
+    ...[...owned.tables].flatMap(([key, table]) => table.columns.map((column) => `${key}.${column}`)),
+    ...owned.retiredColumns,
+  ];
+  const functions = [...desired.functions.map(keyOf), ...owned.functions];
+  const declared = desired.tables.map(keyOf);
+  const rows = await session.query<{ what: string }>(sql`
+    select distinct pg_describe_object(d.classid, d.objid, d.objsubid) as what
+    from pg_type t
+    join pg_depend d on d.refclassid = 'pg_type'::regclass and d.refobjid in (t.oid, t.typarray) and d.deptype = 'n'
+    left join pg_class c on d.classid = 'pg_class'::regclass and c.oid = d.objid
+    left join pg_attribute a on a.attrelid = c.oid and a.attnum = d.objsubid
+    left join pg_proc p on d.classid = 'pg_proc'::regclass and p.oid = d.objid
+    join pg_namespace n on n.oid = coalesce(c.relnamespace, p.pronamespace,
+      (select k.typnamespace from pg_type k where d.classid = 'pg_type'::regclass and k.oid = d.objid))
+    where t.oid = any (${oids}::oid[]) and case
+      when p.oid is not null then n.nspname || '.' || p.proname <> all (${functions})
+      when c.relkind in ('r', 'p') then n.nspname || '.' || c.relname || '.' || a.attname <> all (${columns})
+        and (n.nspname || '.' || c.relname <> all (${tables}) or n.nspname || '.' || c.relname = any (${declared}))
+      else c.oid is null or c.relkind = 'c' end
+    order by 1`);
+  return rows.map(({ what }) =>
+    problem(
+      'MIG-304',
+      'types',
+      `${what} is not in the file and has a type that loses values or is ordered anew`,
+      'Declare it, or give it another type first.',
+    ),
+  );
+}
