@@ -1,5 +1,6 @@
 // What every action works with, made once when the feature starts.
 import type { FeatureContext } from '../http/feature.ts';
+import type { Keyring } from '../identity/keyring.ts';
 import type { SecretBox } from '../lib/secret-box.ts';
 import { Outbox } from './mail/outbox.ts';
 import { providerFinder } from './provider/oauth-provider.ts';
@@ -22,6 +23,14 @@ export type AuthContext = Pick<FeatureContext, 'now' | 'log' | 'signingKeys' | '
   readonly findProvider: FindProvider;
 };
 
+/** What the secrets in the rows of `auth` are sealed with. */
+export const openBoxes = (keyring: Keyring): AuthContext['boxes'] => ({
+  sessionKey: keyring.box('session key'),
+  totpSecret: keyring.box('totp secret'),
+  providerToken: keyring.box('provider token'),
+  mail: keyring.box('mail'),
+});
+
 export function makeContext(context: FeatureContext, hasher = new PasswordHasher()): AuthContext {
   const { owner: db, now, log, keyring, signingKeys, baseUrl } = context;
   let read: { readonly config: unknown; readonly settings: AuthSettings } | undefined;
@@ -31,12 +40,7 @@ export function makeContext(context: FeatureContext, hasher = new PasswordHasher
       read = { config, settings: readAuthSettings(config, context.env, context.dev) };
     return read.settings;
   };
-  const boxes = {
-    sessionKey: keyring.box('session key'),
-    totpSecret: keyring.box('totp secret'),
-    providerToken: keyring.box('provider token'),
-    mail: keyring.box('mail'),
-  };
+  const boxes = openBoxes(keyring);
   return {
     db,
     settings,

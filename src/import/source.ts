@@ -40,7 +40,11 @@ export async function inOneTransaction<T>(
       (await client.query<R>(statement.compile())).rows,
   };
   try {
-    await client.query(`begin isolation level repeatable read ${access}`);
+    await client.query(
+      access === 'read only'
+        ? 'begin isolation level repeatable read read only'
+        : 'begin isolation level read committed',
+    );
     await client.query(SAME_TEXT);
     const result = await work(database);
     await client.query(access === 'read only' ? 'rollback' : 'commit');

@@ -47,12 +47,12 @@ type OwnerOptions = {
   readonly unready?: (problem: Problem) => Error;
 };
 
-/** Opens the database, makes it ready, and works on it as its owner. */
+/** Opens the database, makes it ready, and works on it as its owner, whose address is `own`. */
 export async function withOwner<T>(
   env: Environment,
   directory: string,
   { applicationName, max, unready }: OwnerOptions,
-  work: (owner: OwnerDatabase, address: DatabaseAddress) => Promise<T>,
+  work: (owner: OwnerDatabase, admin: DatabaseAddress, own: DatabaseAddress) => Promise<T>,
 ): Promise<T> {
   const database = await openDatabase(env, directory);
   try {
@@ -69,7 +69,7 @@ export async function withOwner<T>(
       idleTimeoutMs: 5_000,
     });
     try {
-      return await work(owner, direct);
+      return await work(owner, direct, provisioned.owner.direct);
     } finally {
       await owner.close();
     }

@@ -2,6 +2,7 @@
 import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
 import { sharedConfig } from './config.ts';
 import { dashboardSessions } from './dashboard.ts';
+import { imports } from './import.ts';
 import { migrationState, openObjectKinds, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { seeds } from './seed.ts';
@@ -19,4 +20,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   seeds,
   sharedConfig,
   openObjectKinds,
+  imports,
 ];

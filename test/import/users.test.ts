@@ -1,0 +1,241 @@
+// Users of a Supabase project sign in here with what they had there: password, second factor, open session.
+import { createCipheriv, createHash, createHmac, hkdfSync, randomBytes, scryptSync } from 'node:crypto';
+import { hash as bcrypt } from '@node-rs/bcrypt';
+import { createClient, type SupabaseClient } from '@supabase/supabase-js';
+import { TOTP } from 'otpauth';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openBoxes } from '../../src/auth/auth-context.ts';
+import { Keyring } from '../../src/identity/keyring.ts';
+import { copy } from '../../src/import/copy.ts';
+import { readSourceKeys, type SourceKeys } from '../../src/import/encrypted-value.ts';
+import type { Changes } from '../../src/import/write-users.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
+import { raw } from '../../src/postgres/sql.ts';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { provisionAt } from '../support/provision.ts';
+import { addUser, createTypicalProject, IDS, TOTP_SECRET, type SupabaseProject } from './supabase-project.ts';
+
+const SESSION = '11111111-0000-4000-8000-000000000001';
+const FACTOR = '22222222-0000-4000-8000-000000000001';
+const id = (last: string): string => `00000000-0000-4000-8000-0000000000${last}`;
+const KEY = randomBytes(32);
+const SOURCE_KEYS = `first:${KEY.toString('base64url')}`;
+const SESSION_KEY = randomBytes(32);
+
+let project: SupabaseProject;
+let world: BackendWorld;
+let first: readonly Changes[];
+
+beforeAll(async () => {
+  project = await createTypicalProject();
+  await addUser(project, {
+    id: id('f1'),
+    email: 'fire@example.com',
+    password: firebaseHash('fire-password'),
+  });
+  await addUser(project, {
+    id: id('e1'),
+    email: 'sealed@example.com',
+    password: encrypted(await bcrypt('sealed-password', { cost: 4 }), id('e1')),
+  });
+  await addUser(project, {
+    id: id('b1'),
+    email: 'banned@example.com',
+    password: await bcrypt('banned-password', { cost: 4 }),
+    more: { banned_until: '2200-01-01T00:00:00Z' },
+  });
+  await addUser(project, {
+    id: id('d1'),
+    email: 'deleted@example.com',
+    password: await bcrypt('deleted-password', { cost: 4 }),
+    more: { deleted_at: '2026-02-01T00:00:00Z' },
+  });
+  await addUser(project, { id: id('a1'), email: 'sso@example.com', more: { is_sso_user: true } });
+  await addUser(project, { id: id('a2'), more: { phone: '491234', raw_user_meta_data: { big: 0 } } });
+  // Numbers that JavaScript has no value for.
+  await project.query(`update auth.users set raw_user_meta_data = '{"big": 12345678901234567890, "price": 1.10}'
+    where id = '${id('a2')}'`);
+  await project.query(`
+    insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
+    values ('${FACTOR}', '${IDS.ann}', 'phone app', 'totp', 'verified', now(), now(), '${TOTP_SECRET}'),
+      (gen_random_uuid(), '${IDS.ben}', 'half done', 'totp', 'unverified', now(), now(), '${TOTP_SECRET}');
+    insert into auth.sessions (id, user_id, created_at, updated_at, aal, refreshed_at, refresh_token_hmac_key, refresh_token_counter)
+    values ('${SESSION}', '${IDS.ben}', now(), now(), 'aal1', now() at time zone 'utc' - interval '1 minute',
+      '${SESSION_KEY.toString('base64url')}', 300);
+    insert into auth.mfa_amr_claims values ('${SESSION}', now(), now(), 'password', gen_random_uuid());`);
+  world = await startBackendWorld('version: 1');
+  // A trigger of the application, which must not fire for users who were made elsewhere.
+  await world.owner.query(
+    raw(`create table public.seen (id uuid);
+    create function public.see() returns trigger language plpgsql security definer as
+      $$ begin insert into public.seen values (new.id); return new; end $$;
+    create trigger see after insert on auth.users for each row execute function public.see();`),
+  );
+  first = await run();
+});
+afterAll(async () => {
+  await world?.close();
+  await project?.drop();
+});
+
+async function run(keys: SourceKeys = readSourceKeys(SOURCE_KEYS, 'KEYS')): Promise<readonly Changes[]> {
+  const { ownerUrl } = await provisionAt(world.databaseUrl);
+  const keyring = await Keyring.open(world.owner, { current: world.keys.secret, previous: [] });
+  return await copy({
+    source: parseAddress(project.url),
+    target: parseAddress(ownerUrl),
+    secrets: { sourceKeys: keys, boxes: openBoxes(keyring) },
+  });
+}
+
+function client(): SupabaseClient {
+  return createClient(world.url, world.keys.publishable, {
+    auth: { persistSession: false, autoRefreshToken: false },
+  });
+}
+
+const signIn = async (email: string, password: string) =>
+  await client().auth.signInWithPassword({ email, password });
+
+const changesOf = (all: readonly Changes[], kind: string) => all.find((one) => one.kind === kind);
+
+/** Firebase's scrypt: the signer key, encrypted under what scrypt makes of the password. */
+function firebaseHash(password: string): string {
+  const [salt, separator, signer] = [randomBytes(8), Buffer.from([7]), randomBytes(64)];
+  const key = scryptSync(password, Buffer.concat([salt, separator]), 32, { N: 16, r: 8, p: 1 });
+  const cipher = createCipheriv('aes-256-ctr', key, Buffer.alloc(16));
+  const hash = Buffer.concat([cipher.update(signer), cipher.final()]);
+  const [ss, sk, s, h] = [separator, signer, salt, hash].map((bytes) => bytes.toString('base64'));
+  return `$fbscrypt$v=1,n=4,r=8,p=1,ss=${ss},sk=${sk}$${s}$${h}`;
+}
+
+/** As the auth server of the source stores it with database encryption. */
+function encrypted(text: string, rowId: string): string {
+  const key = Buffer.from(hkdfSync('sha256', KEY, '', rowId, 32));
+  const nonce = randomBytes(12);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce);
+  const data = Buffer.concat([cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+  return JSON.stringify({
+    key_id: 'first',
+    alg: 'aes-gcm-hkdf',
+    data: data.toString('base64'),
+    nonce: nonce.toString('base64'),
+  });
+}
+
+/** The published form: version, session, counter as a varint, 16 bytes of HMAC, 4 of a checksum. */
+function refreshToken(session: string, counter: number, key: Buffer): string {
+  const varint = Buffer.from(counter < 128 ? [counter] : [(counter & 127) | 128, counter >> 7]);
+  const covered = Buffer.concat([Buffer.from([0]), Buffer.from(session.replaceAll('-', ''), 'hex'), varint]);
+  const signed = Buffer.concat([covered, createHmac('sha256', key).update(covered).digest().subarray(0, 16)]);
+  return Buffer.concat([signed, createHash('sha256').update(signed).digest().subarray(0, 4)]).toString(
+    'base64url',
+  );
+}
+
+test('every form of password signs in', async () => {
+  expect(changesOf(first, 'user')).toEqual({ kind: 'user', added: 9, changed: 0, removed: 0 });
+  for (const name of ['ben', 'fire', 'sealed']) {
+    const { data, error } = await signIn(`${name}@example.com`, `${name}-password`);
+    expect(error).toBeNull();
+    expect(data.user?.email).toBe(`${name}@example.com`);
+  }
+  expect((await signIn('ben@example.com', 'wrong-password')).error?.code).toBe('invalid_credentials');
+});
+
+test('who was banned, deleted or without a password there has no way in here', async () => {
+  expect((await signIn('banned@example.com', 'banned-password')).error?.code).toBe('user_banned');
+  expect((await signIn('deleted@example.com', 'deleted-password')).error?.code).toBe('invalid_credentials');
+  expect((await signIn('sso@example.com', 'any-password')).error?.code).toBe('invalid_credentials');
+});
+
+test('an authenticator app goes on giving codes that are accepted', async () => {
+  const ann = client();
+  await ann.auth.signInWithPassword({ email: 'ann@example.com', password: 'ann-password' });
+  const code = new TOTP({ secret: TOTP_SECRET }).generate();
+  const { error } = await ann.auth.mfa.challengeAndVerify({ factorId: FACTOR, code });
+  expect(error).toBeNull();
+  const { data } = await ann.auth.mfa.getAuthenticatorAssuranceLevel();
+  expect(data?.currentLevel).toBe('aal2');
+  expect(changesOf(first, 'factor')?.added).toBe(1);
+});
+
+test('a session that was open there goes on here', async () => {
+  const token = refreshToken(SESSION, 300, SESSION_KEY);
+  const { data, error } = await client().auth.refreshSession({ refresh_token: token });
+  expect(error).toBeNull();
+  expect(data.user?.id).toBe(IDS.ben);
+  expect(data.session?.refresh_token).toBe(refreshToken(SESSION, 301, SESSION_KEY));
+  const forged = refreshToken(SESSION, 301, randomBytes(32));
+  expect((await client().auth.refreshSession({ refresh_token: forged })).error).not.toBeNull();
+});
+
+test('values arrive exactly, and the trigger of the application did not fire', async () => {
+  const [row] = await world.owner.query(
+    raw(`select raw_user_meta_data::text as metadata, raw_app_meta_data, email, phone, email_confirmed_at
+      from auth.users where id = '${id('a2')}'`),
+  );
+  expect(row).toEqual({
+    metadata: '{"big": 12345678901234567890, "price": 1.10}',
+    raw_app_meta_data: { provider: 'email', providers: ['email'] },
+    email: null,
+    phone: '491234',
+    email_confirmed_at: null,
+  });
+  const [ann] = await world.owner.query(
+    raw(`select email_confirmed_at = '2026-01-02T03:04:05.678901Z' as exact, raw_user_meta_data from auth.users
+      where id = '${IDS.ann}'`),
+  );
+  expect(ann).toEqual({ exact: true, raw_user_meta_data: {} });
+  expect(await world.owner.query(raw('select * from public.seen'))).toEqual([]);
+  await client().auth.signUp({ email: 'new@example.com', password: 'new-password' });
+  expect(await world.owner.query(raw('select * from public.seen'))).toHaveLength(1);
+  await world.owner.query(raw(`delete from auth.users where email = 'new@example.com'`));
+});
+
+test('a second run writes nothing; what changed and went away there follows', async () => {
+  const version = raw(`select id, xmin::text from auth.users order by id`);
+  const before = await world.owner.query(version);
+  const again = await run();
+  expect(again.every(({ added, changed, removed }) => added + changed + removed === 0)).toBe(true);
+  expect(await world.owner.query(version)).toEqual(before);
+
+  // Signed in here meanwhile, so that the hash is another: the old one must not come back with the change of the name.
+  const hashOf = raw(`select encrypted_password from auth.users where id = '${id('f1')}'`);
+  const [rehashed] = await world.owner.query<{ encrypted_password: string }>(hashOf);
+  expect(rehashed?.encrypted_password).toMatch(/^\$argon2id\$/);
+  await project.query(`
+    update auth.users set raw_user_meta_data = '{"name": "Fire"}' where id = '${id('f1')}';
+    delete from auth.users where id = '${id('b1')}';
+    update auth.users set email = 'banned@example.com' where id = '${IDS.ben}'`);
+  const changes = await run();
+  expect(changesOf(changes, 'user')).toEqual({ kind: 'user', added: 0, changed: 2, removed: 1 });
+  expect(changesOf(changes, 'password')).toEqual({ kind: 'password', added: 0, changed: 0, removed: 1 });
+  expect(await world.owner.query(hashOf)).toEqual([rehashed]);
+  expect((await signIn('fire@example.com', 'fire-password')).data.user?.user_metadata).toMatchObject({
+    name: 'Fire',
+  });
+  expect((await signIn('banned@example.com', 'ben-password')).data.user?.id).toBe(IDS.ben);
+});
+
+test('without the key an encrypted password stays behind, and the user can still be found', async () => {
+  const changes = await run(new Map());
+  expect(changesOf(changes, 'password')).toEqual({ kind: 'password', added: 0, changed: 0, removed: 1 });
+  expect((await signIn('sealed@example.com', 'sealed-password')).error?.code).toBe('invalid_credentials');
+  expect(changesOf(changes, 'user')).toEqual({ kind: 'user', added: 0, changed: 0, removed: 0 });
+});
+
+test('a database with users of its own is no target', async () => {
+  const other = await startBackendWorld('version: 1');
+  const { ownerUrl } = await provisionAt(other.databaseUrl);
+  await other.owner.query(raw(`insert into auth.users (email) values ('own@example.com')`));
+  const keyring = await Keyring.open(other.owner, { current: other.keys.secret, previous: [] });
+  const copied = copy({
+    source: parseAddress(project.url),
+    target: parseAddress(ownerUrl),
+    secrets: { sourceKeys: new Map(), boxes: openBoxes(keyring) },
+  });
+  await expect(copied).rejects.toThrow('The target has users already');
+  expect(await other.owner.query(raw('select * from svc_meta.import'))).toEqual([]);
+  await other.close();
+});
