@@ -63,6 +63,7 @@ async function measure(serverUrl: string, tables: number): Promise<Map<string, n
         tables: [],
         storage: [],
         rpc: [],
+        auth: { triggers: [] },
         source: { name: 'bench', directory: undefined, text: '' },
       },
       log: silentLog,

@@ -11,6 +11,7 @@ import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawS3Store } from './schema/settings.ts';
 import type { RawType } from './schema/types.ts';
 import type { RawBucket, RawField, RawIndex, RawPolicy, RawTable } from './schema/tables.ts';
+import type { RawTableTrigger, RawUserTrigger } from './schema/triggers.ts';
 
 type Immutable<T> = unknown extends T ? T : { readonly [Key in keyof T]: Immutable<T[Key]> };
 
@@ -59,6 +60,7 @@ export type AuthConfig = {
   /** Undefined without an `auth.email` block: the one-time-password endpoint is then not mounted. */
   readonly email: { readonly verifyEmail: boolean; readonly templates: readonly EmailTemplate[] } | undefined;
   readonly oauth: readonly OAuthProvider[];
+  readonly triggers: readonly UserTrigger[];
 };
 
 /** The body is inline, or read from `body_file`. */
@@ -71,13 +73,14 @@ export type OAuthProvider = Declared<RawOAuthProvider & { name: string }>;
 export type DeclaredType = Declared<RawType & { name: string }>;
 
 export type Table = Declared<
-  Omit<RawTable, 'fields' | 'indexes' | 'rls' | 'onNewUser'> & { name: string }
+  Omit<RawTable, 'fields' | 'indexes' | 'rls' | 'onNewUser' | 'triggers'> & { name: string }
 > & {
   readonly onNewUser: Declared<NonNullable<RawTable['onNewUser']>> | undefined;
   readonly fields: readonly Field[];
   /** Names of the `primary_key` fields, in order. */
   readonly primaryKey: readonly string[];
   readonly indexes: readonly Index[];
+  readonly triggers: readonly TableTrigger[];
   /** `absent`: no `rls` key, the table is open. `off`: `rls: false`, open on purpose. A list turns security on. */
   readonly rls: 'absent' | 'off' | readonly Policy[];
 };
@@ -110,6 +113,9 @@ export type Default =
 
 export type StorageRef = { readonly bucket: string; readonly onDelete: 'cascade' | 'keep' };
 
+export type TableTrigger = Declared<RawTableTrigger>;
+/** Of auth.users. */
+export type UserTrigger = Declared<RawUserTrigger>;
 export type Index = Declared<RawIndex>;
 export type Policy = Declared<RawPolicy>;
 
@@ -117,8 +123,13 @@ export type Bucket = Declared<Omit<RawBucket, 'rls'> & { name: string }> & {
   readonly rls: readonly Policy[];
 };
 
-/** `returns` as written: a scalar type, `record`, `setof <table>` or `void`. */
-export type SqlFunction = Declared<Omit<RawSqlFunction, 'args'> & { name: string }> & {
+/** `returns` as written: a scalar type, `record`, `setof <table>`, `void` or `trigger`. */
+export type SqlFunction = Declared<
+  Omit<RawSqlFunction, 'args' | 'body' | 'bodyFile' | 'expose'> & { name: string }
+> & {
+  readonly body: string;
+  /** The data API serves it. */
+  readonly expose: boolean;
   readonly args: readonly SqlFunctionArg[];
 };
 

@@ -80,5 +80,8 @@ function readBodyFiles(file: SvcFile, directory: string | undefined): Map<string
     if (template.body_file !== undefined)
       bodies.set(template.body_file, readFileSync(join(directory, template.body_file), 'utf8'));
   }
+  for (const { bodyFile } of Object.values(file.rpc)) {
+    if (bodyFile !== undefined) bodies.set(bodyFile, readFileSync(join(directory, bodyFile), 'utf8'));
+  }
   return bodies;
 }

@@ -19,7 +19,7 @@ import { locate, placeAt, positionOf, toJson, type Tree } from './read/tree.ts';
 import type { KeyPath, Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import { toForeignKey, toQualified } from './schema/reference.ts';
-import type { RawSqlFunction } from './schema/functions.ts';
+import { isServed, type RawSqlFunction } from './schema/functions.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawField, RawPolicy, RawTable } from './schema/tables.ts';
@@ -59,7 +59,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       rls: toPolicies(bucket.rls, ['storage', name, 'rls'], at),
       position: at(['storage', name]),
     })),
-    rpc: Object.entries(file.rpc).map(([name, fn]) => toSqlFunction(tree, name, fn, at)),
+    rpc: Object.entries(file.rpc).map(([name, fn]) => toSqlFunction(tree, name, fn, { bodyFiles, at })),
     functions: Object.entries(file.functions).map(([name, fn]) => ({
       ...fn,
       name,
@@ -107,12 +107,16 @@ function toAuth({ auth }: SvcFile, bodyFiles: ReadonlyMap<string, string>, at: A
       name,
       position: at(['auth', 'oauth', name]),
     })),
+    triggers: (auth.triggers ?? []).map((trigger, index) => ({
+      ...trigger,
+      position: at(['auth', 'triggers', index]),
+    })),
   };
 }
 
 function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
   const path = ['tables', name];
-  const { fields, indexes, rls } = table;
+  const { fields, indexes, rls, triggers = [] } = table;
   return {
     ...table,
     name,
@@ -120,6 +124,10 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
     primaryKey: fields.filter((field) => field.primaryKey).map((field) => field.name),
     onNewUser: table.onNewUser && { ...table.onNewUser, position: at([...path, 'on_new_user']) },
     indexes: indexes.map((index, number) => ({ ...index, position: at([...path, 'indexes', number]) })),
+    triggers: triggers.map((trigger, number) => ({
+      ...trigger,
+      position: at([...path, 'triggers', number]),
+    })),
     rls: rls === undefined ? 'absent' : rls === false ? 'off' : toPolicies(rls, [...path, 'rls'], at),
     position: at(path),
   };
@@ -164,10 +172,17 @@ function toPolicies(policies: readonly RawPolicy[], path: KeyPath, at: At): Poli
   }));
 }
 
-function toSqlFunction(tree: Tree, name: string, fn: RawSqlFunction, at: At): SqlFunction {
+function toSqlFunction(
+  tree: Tree,
+  name: string,
+  { bodyFile, ...fn }: RawSqlFunction,
+  { bodyFiles, at }: { readonly bodyFiles: ReadonlyMap<string, string>; readonly at: At },
+): SqlFunction {
   const path = ['rpc', name];
   return {
     ...fn,
+    body: fn.body ?? (bodyFile === undefined ? '' : (bodyFiles.get(bodyFile) ?? '')),
+    expose: isServed(fn),
     name,
     args: fn.args.map((arg, index) => ({
       ...arg,

@@ -5,6 +5,7 @@ export type MigrationCode =
   | 'MIG-101'
   | 'MIG-113'
   | 'MIG-114'
+  | 'MIG-115'
   | 'MIG-201'
   | 'MIG-202'
   | 'MIG-203'

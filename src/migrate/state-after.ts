@@ -5,7 +5,12 @@ import type { Change } from './diff/change.ts';
 import type { Desired, DesiredTable } from './schema/desired.ts';
 import type { Signature } from './schema/relation.ts';
 import type { Difference } from './diff/diff.ts';
-import { type ManagedObjects, type ObjectWrite, STORAGE_POLICIES } from './state/managed-objects.ts';
+import {
+  type ManagedObjects,
+  type ObjectWrite,
+  STORAGE_POLICIES,
+  USER_TRIGGERS,
+} from './state/managed-objects.ts';
 import {
   isStorageNormalForms,
   isSignature,
@@ -13,6 +18,7 @@ import {
   normalFormsOf,
   policyNormalForms,
   sameNormalForms,
+  triggerNormalForms,
 } from './normalise/normal-forms.ts';
 import { keyOf, type SchemaModel } from './schema/model.ts';
 import { NO_OWNED_TABLE, type OwnedTable, type Ownership } from './schema/managed.ts';
@@ -60,6 +66,7 @@ export function stateAfter(run: StateChange): StateAfter {
     ...retired.writes,
     ...functionWrites(run),
     ...storageWrites(run, leaving, storageLabels),
+    ...userTriggerWrites(run),
   ];
   const removedFunctions = [...owned.functions].filter((key) => !declaredFunctions.has(key));
   const forgotten = new Set([
@@ -84,6 +91,7 @@ export function stateAfter(run: StateChange): StateAfter {
       retiredColumns: retired.columns,
       functions: declaredFunctions,
       storagePolicies: new Set(storageLabels),
+      userTriggers: new Set(difference.userClaims),
     },
   };
 }
@@ -92,14 +100,19 @@ type Leaving = {
   readonly tables: ReadonlyMap<string, Labels>;
   readonly storage: readonly string[];
 };
-type Labels = { readonly constraints: string[]; readonly indexes: string[]; readonly policies: string[] };
+type Labels = {
+  readonly constraints: string[];
+  readonly indexes: string[];
+  readonly policies: string[];
+  readonly triggers: string[];
+};
 
 /** Labels of what the run removes: should it be interrupted, the next one must know that these are the file's. */
 function leavingOf(changes: readonly Change[]): Leaving {
   const tables = new Map<string, Labels>();
   const storage: string[] = [];
   const of = (table: DesiredTable): Labels => {
-    const found = tables.get(keyOf(table)) ?? { constraints: [], indexes: [], policies: [] };
+    const found = tables.get(keyOf(table)) ?? { constraints: [], indexes: [], policies: [], triggers: [] };
     tables.set(keyOf(table), found);
     return found;
   };
@@ -111,6 +124,7 @@ function leavingOf(changes: readonly Change[]): Leaving {
     if (change.kind === 'drop-foreign-key') of(change.table).constraints.push(change.foreignKey.label);
     if (change.kind === 'drop-index') of(change.table).indexes.push(change.index.label);
     if (change.kind === 'drop-policy') of(change.table).policies.push(change.policy.label);
+    if (change.kind === 'drop-trigger') of(change.table).triggers.push(change.trigger.label);
     if (change.kind === 'drop-storage-policy') storage.push(change.policy.label);
   }
   return { tables, storage };
@@ -262,8 +276,36 @@ function functionWrites({ desired, hashes, objects }: StateChange): ObjectWrite[
 function sameFunction(former: unknown, now: Signature | null): boolean {
   if (now === null || !isSignature(former)) return false;
   const parts = (one: Signature): string =>
-    JSON.stringify([one.arguments, one.argumentTypes, one.argumentNames, one.defaults, one.result]);
+    JSON.stringify([
+      one.arguments,
+      one.argumentTypes,
+      one.argumentNames,
+      one.defaults,
+      one.result,
+      one.settings,
+    ]);
   return parts(former) === parts(now);
+}
+
+/** Removed ones stay recorded until they are gone, like everything that a long run removes. */
+function userTriggerWrites({
+  desired,
+  hashes,
+  objects,
+  owned,
+  difference,
+  isLong,
+}: StateChange): ObjectWrite[] {
+  const canonical = triggerNormalForms(desired.userTriggers);
+  const former = objects.declared.get(USER_TRIGGERS);
+  const leaving = isLong ? [...owned.userTriggers] : [];
+  const labels = [...new Set([...difference.userClaims, ...leaving])].sort();
+  const isSame =
+    hashes.users === (former?.hash ?? null) &&
+    (former === undefined || JSON.stringify(former.normalForms) === JSON.stringify(canonical)) &&
+    labels.join() === [...owned.userTriggers].sort().join();
+  if (isSame) return [];
+  return [managedRow(USER_TRIGGERS, 'user_triggers', hashes.users, { labels, canonical })];
 }
 
 function storageWrites(

@@ -142,7 +142,7 @@ function sameSet(a: readonly string[], b: readonly string[]): boolean {
 
 function renderFunction(fn: SqlFunction, catalog: Catalog): string[] {
   const routine = catalog.routines.get(keyOf({ schema: 'public', name: fn.name }));
-  if (!routine) return [];
+  if (!routine || !fn.expose) return [];
   const args = routine.args.map((arg) => {
     const declared = fn.args.find((one) => one.name === arg.name);
     return `${key(arg.name)}${declared?.required ? '' : '?'}: ${scalarType(arg.baseType)}`;

@@ -53,6 +53,7 @@ export function declared(yaml: string): Desired {
       check: normalised(policy.check),
     })),
     newUsers: desired.newUsers,
+    userTriggers: desired.userTriggers,
   };
 }
 
@@ -90,6 +91,7 @@ export function databaseOf(desired: Desired, rows = 0): Live {
       return policyOf(policy, storagePolicyLabel(policy.bucket, number, policy.command));
     }),
     newUsers: desired.newUsers.map(triggerOf),
+    userTriggers: [],
     serverVersion: 180_000,
   };
 }
@@ -168,17 +170,19 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
         const labels = referenceTriggerLabels(reference.column);
         const definition = `… execute function ${trackCall(table, reference)}`;
         return [
-          { label: labels.row, definition, enabled: true, body: '', comment: null },
-          { label: labels.truncate, definition: '', enabled: true, body: '', comment: null },
+          { label: labels.row, definition, ...FIRES },
+          { label: labels.truncate, definition: '', ...FIRES },
         ];
       }),
     ],
   };
 }
 
+const FIRES = { enabled: true, state: 'O', body: '', comment: null } as const;
+
 function triggerOf(trigger: RowTrigger): LiveTrigger {
   const { label, body, comment } = trigger;
-  return { label, definition: `… ${callOf(trigger)}`, enabled: true, body, comment };
+  return { ...FIRES, label, definition: `… ${callOf(trigger)}`, body, comment };
 }
 
 function policyOf({ command, roles, permissive, using, check }: DesiredPolicy, label: string): LivePolicy {
@@ -205,7 +209,7 @@ function functionOf(fn: DesiredFunction, oid: string): LiveFunction {
     definer: fn.model.definer,
     settings: fn.model.definer ? ['search_path=public, pg_temp'] : [],
     body: fn.body,
-    granted: true,
+    callers: ['anon', 'authenticated', 'service_role'],
   };
 }
 
@@ -240,6 +244,7 @@ export const NOTHING_OWNED: Ownership = {
   functions: new Set(),
   retiredFunctions: new Set(),
   storagePolicies: new Set(),
+  userTriggers: new Set(),
 };
 
 /** The same database with one of its tables changed. */

@@ -58,6 +58,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
       redirectUrls: [],
       email: undefined,
       oauth: [],
+      triggers: [],
       ...auth,
     },
     types: [],

@@ -245,6 +245,7 @@ function configOf(catalog: Catalog, options: RestWorldOptions): Config {
       primaryKey: relation.primaryKey,
       indexes: [],
       onNewUser: undefined,
+      triggers: [],
       rls: 'absent',
       position: POSITION,
     }));
@@ -253,6 +254,7 @@ function configOf(catalog: Catalog, options: RestWorldOptions): Config {
     .map((routine) => ({
       name: routine.name,
       renamedFrom: undefined,
+      expose: true,
       description: routine.comment ?? undefined,
       authRequired: options.authRequired?.includes(routine.name) ?? false,
       language: 'sql',

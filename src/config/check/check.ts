@@ -12,6 +12,7 @@ import { checkSettings } from './settings.ts';
 import { checkBuckets } from './storage.ts';
 import { checkTables } from './tables.ts';
 import { checkTypes } from './types.ts';
+import { checkUserTriggers } from './triggers.ts';
 
 export function check(
   tree: Tree,
@@ -24,6 +25,7 @@ export function check(
   checkTables(context);
   checkBuckets(context);
   checkSqlFunctions(context);
+  checkUserTriggers(context);
   checkCodeFunctions(context);
   checkExposed(context);
   checkSeeds(context);

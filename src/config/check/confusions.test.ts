@@ -74,7 +74,7 @@ test.each([
     /error 4: this \[ is not closed/,
   ],
   ['views', 'views: {}', /expose\.relations/],
-  ['triggers', 'triggers: {}', /create them in the database with SQL/],
+  ['triggers', 'triggers: {}', /tables\.<name>\.triggers/],
   ['fixtures', 'fixtures: {}', /under seed/],
   ['cron', 'cron: {}', /no scheduler/],
   ['realtime', 'realtime: {}', /no realtime service/],

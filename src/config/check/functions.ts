@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { mentionsServiceClient } from './service-client.ts';
-import type { RawSqlFunction } from '../schema/functions.ts';
+import { isServed, type RawSqlFunction, returnsTrigger } from '../schema/functions.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './default.ts';
 import { checkName, checkRenames } from './name.ts';
-import { checkReferencedFile } from './referenced-file.ts';
+import { checkBodyFile, checkReferencedFile } from './referenced-file.ts';
 
 /** PostgreSQL's FUNC_MAX_ARGS. */
 const MOST_ARGUMENTS = 100;
@@ -28,6 +28,8 @@ export function checkSqlFunctions(context: CheckContext): void {
     checkName(context, path, name, 'key');
     checkArguments(context, path, fn);
     checkBody(context, path, fn);
+    checkServed(context, path, fn);
+    checkExecute(context, [...path, 'execute'], fn);
     checkResult(context, [...path, 'returns', 'type'], fn.returns, tables);
   }
   checkRenames(
@@ -38,7 +40,24 @@ export function checkSqlFunctions(context: CheckContext): void {
 
 /** PL/pgSQL begins with a block; a bare statement is the other language. */
 function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
-  if (fn.language === 'sql') return;
+  if (fn.bodyFile !== undefined && fn.body !== undefined) {
+    context.conflict(
+      [...path, 'body_file'],
+      'a function has either body or body_file',
+      'Remove one of the two.',
+      'key',
+    );
+  } else if (fn.bodyFile !== undefined) checkBodyFile(context, [...path, 'body_file'], fn.bodyFile);
+  else if (fn.body === undefined) {
+    context.report({
+      code: 'missing-key',
+      path: [...path, 'body'],
+      message: '"body" is missing',
+      hint: 'The body is the text between the dollar quotes of CREATE FUNCTION; body_file names a file with it.',
+      part: 'key',
+    });
+  }
+  if (fn.language === 'sql' || fn.body === undefined) return;
   const code = fn.body.replace(/^(\s|--[^\n]*(\n|$)|\/\*[^]*?\*\/)+/, '');
   if (!/^(select|insert|update|delete|merge|values|with|table)\b/i.test(code)) return;
   context.conflict(
@@ -46,6 +65,62 @@ function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): vo
     'the body is a plain SQL statement, and the language is plpgsql',
     'Add language: sql, or write begin … end around it.',
   );
+}
+
+/** Who may call it: nobody calls what returns `trigger`, and what is not served has no caller to be signed in. */
+function checkServed(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
+  if (returnsTrigger(fn.returns)) {
+    if (fn.args.length > 0) {
+      context.conflict(
+        [...path, 'args'],
+        'a function for triggers has no arguments',
+        'Remove args: it finds what the trigger passes in TG_ARGV.',
+        'key',
+      );
+    }
+    if (fn.language === 'sql') {
+      context.conflict(
+        [...path, 'language'],
+        'a function for triggers cannot be written in SQL alone',
+        'Write language: plpgsql.',
+      );
+    }
+    if (fn.expose === true) {
+      context.conflict(
+        [...path, 'expose'],
+        'nobody but a trigger can call what returns trigger',
+        'Remove expose.',
+        'key',
+      );
+    }
+  }
+  if (!isServed(fn) && fn.authRequired) {
+    context.conflict(
+      [...path, 'auth_required'],
+      'the function is not served, so nobody is asked to sign in',
+      'Remove auth_required.',
+      'key',
+    );
+  }
+}
+
+/** Whether a role exists only the database knows. */
+function checkExecute(context: CheckContext, path: KeyPath, { execute = [], returns }: RawSqlFunction): void {
+  if (execute.length > 0 && returnsTrigger(returns)) {
+    context.conflict(path, 'nobody but a trigger can call what returns trigger', 'Remove execute.', 'key');
+    return;
+  }
+  execute.forEach((role, index) => {
+    const at = context.isWritten([...path, index]) ? [...path, index] : path;
+    checkName(context, at, role);
+    if (role === 'public')
+      context.badValue(
+        at,
+        'public is every role of the database',
+        'Name the roles: execute: [authenticated].',
+      );
+    else if (execute.indexOf(role) !== index) context.reportTwice(at, `${role} is listed twice`);
+  });
 }
 
 function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {

@@ -6,7 +6,7 @@ export const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ['view', 'Create views in the database with SQL, and list them under expose.relations.'],
   [
     'triggers',
-    'This file declares no triggers: create them in the database with SQL; svc leaves them alone.',
+    'A trigger belongs to its table: tables.<name>.triggers; those of the users to auth.triggers.',
   ],
   ['extensions', 'Run `create extension …` in the database; its types can then be used here.'],
   ['enums', 'Allowed values belong to the column: { name: state, type: text, enum: [open, done] }.'],
@@ -36,6 +36,12 @@ export const ELSEWHERE: ReadonlyMap<string, string> = new Map([
 /** Words of neighbouring products, and of SQL, for what is spelled otherwise here. */
 export const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ['columns', 'fields'],
+  ['for', 'each'],
+  ['for_each', 'each'],
+  ['function', 'call'],
+  ['execute_function', 'call'],
+  ['condition', 'when'],
+  ['event', 'events'],
   ['policies', 'rls'],
   ['nullable', 'required'],
   ['not_null', 'required'],
@@ -71,6 +77,7 @@ export const LIST_FORMS: ReadonlyMap<string, string> = new Map([
   ['args', 'Arguments are a list: args: [{ name: a, type: integer }].'],
   ['rls', 'Policies are a list: rls: [{ operations: [select], using: … }].'],
   ['indexes', 'Indexes are a list: indexes: [{ columns: [owner_id] }].'],
+  ['triggers', 'Triggers are a list: triggers: [{ timing: after, events: [insert], call: name }].'],
   ['enum', 'Values are a list: enum: [open, done].'],
 ]);
 
@@ -81,6 +88,9 @@ export const EXAMPLES: ReadonlyMap<string, string> = new Map([
   ['name', 'Each entry needs a name.'],
   ['type', 'For example type: text.'],
   ['to', 'For example to: [authenticated].'],
+  ['timing', 'Write timing: before or timing: after.'],
+  ['events', 'For example events: [insert, update].'],
+  ['call', 'Name a function under rpc that returns trigger: call: name.'],
   ['operations', 'For example operations: [select, insert, update, delete].'],
   ['references', 'For example references: lists.id.'],
   ['returns', 'For example returns: { type: integer }.'],

@@ -41,6 +41,20 @@ export function checkReferencedFile(
   return missing(`${shown} may not be read`, 'Give the user that runs svc the right to read it.');
 }
 
+/** A file that stands for a text of this one. */
+export function checkBodyFile(context: CheckContext, path: KeyPath, file: string): void {
+  if (context.options.directory !== undefined) {
+    checkReferencedFile(context, path, file);
+    return;
+  }
+  context.report({
+    code: 'missing-file',
+    path,
+    message: 'a configuration that is read from elsewhere has no files beside it',
+    hint: 'Write the text itself: body: ….',
+  });
+}
+
 function isReadable(path: string): boolean {
   try {
     accessSync(path, constants.R_OK);

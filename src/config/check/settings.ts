@@ -4,7 +4,7 @@ import { isAddressEntry, isEverything } from '../../lib/ip-address.ts';
 import { MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../schema/names.ts';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { type CheckContext, didYouMean } from './context.ts';
-import { checkReferencedFile } from './referenced-file.ts';
+import { checkBodyFile } from './referenced-file.ts';
 
 const SHORTEST_TOKEN_MS = 120_000;
 const SHORT_TOKEN_MS = 300_000;
@@ -202,15 +202,8 @@ function checkMail(context: CheckContext): void {
         'Remove one of the two.',
         'key',
       );
-    } else if (template.body_file !== undefined && context.options.directory === undefined) {
-      context.report({
-        code: 'missing-file',
-        path: [...path, 'body_file'],
-        message: 'a configuration that is read from elsewhere has no files beside it',
-        hint: 'Write the text itself: body: ….',
-      });
     } else if (template.body_file !== undefined) {
-      checkReferencedFile(context, [...path, 'body_file'], template.body_file);
+      checkBodyFile(context, [...path, 'body_file'], template.body_file);
     }
   }
 }

@@ -12,6 +12,7 @@ import { checkName, checkRenames, checkSchema } from './name.ts';
 import { checkPolicies } from './policies.ts';
 import { checkOnNewUser, checkOnUpdate } from './row-triggers.ts';
 import { declaredType } from '../schema/declared-type.ts';
+import { checkTableTriggers } from './triggers.ts';
 import { familyOf, foreignType } from './type-family.ts';
 import { checkTypedDefault } from './types.ts';
 
@@ -34,6 +35,7 @@ export function checkTables(context: CheckContext): void {
     checkFields(context, tables, path, table);
     checkIndexes(context, path, table, indexNames);
     checkOnNewUser(context, path, table);
+    checkTableTriggers(context, path, table);
     if (table.rls === undefined) reportOpen(context, name);
     else if (Array.isArray(table.rls)) {
       const columns = new Map(table.fields.map(({ name: column, type }) => [column, type]));

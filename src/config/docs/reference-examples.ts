@@ -79,7 +79,15 @@ auth:
       client_secret: \${STAFF_SECRET}
       redirect_url: https://api.shop.example.com/auth/v1/callback/staff
       issuer: https://staff.example.com
-      email_optional: true`,
+      email_optional: true
+  triggers:
+    - name: on_auth_user_created
+      timing: after
+      events: [insert]
+      when: not new.is_anonymous
+      call: public.greet_user      # a function that the database has
+      args: [hello]
+    - { timing: before, events: [update], of: [email], call: public.keep_email, enabled: false }`,
   types: `
 types:
   plan:
@@ -138,6 +146,21 @@ tables:
         type: restrictive
         operations: [insert]
         check: auth.is_authenticated()
+    triggers:
+      - name: products_changed
+        timing: after
+        events: [insert, update]
+        of: [price, state]
+        when: new.state <> 'draft'
+        call: note_change
+        args: [products]
+      - timing: after
+        events: [update]
+        each: statement
+        old_table: was
+        new_table: is_now
+        call: note_change
+      - { timing: after, events: delete, constraint: { deferrable: deferred }, call: note_change, enabled: always }
   ledger:
     schema: accounting
     renamed_from: bookings
@@ -184,7 +207,18 @@ rpc:
       - { name: most, type: integer, default: 10 }
     returns: { type: setof products }
     body: select * from products where headline ilike '%' || words || '%' limit most
-    renamed_from: find_products`,
+    renamed_from: find_products
+  note_change:
+    returns: { type: trigger }
+    security: definer
+    settings: { search_path: "" }
+    body_file: sql/note_change.sql
+  may_sell:
+    expose: false              # for policies, not for callers
+    execute: [authenticated]
+    language: sql
+    returns: { type: boolean }
+    body: select not auth.is_anonymous()`,
   functions: `
 functions:
   pay:

@@ -18,6 +18,8 @@ writeFileSync(join(directory, 'mails', 'recovery.html'), '<p>Forgotten?</p>');
 mkdirSync(join(directory, 'seed', 'photos'), { recursive: true });
 writeFileSync(join(directory, 'seed', 'hours.csv'), 'day\n2026-01-01\n');
 writeFileSync(join(directory, 'seed', 'admin.sql'), 'select 1');
+mkdirSync(join(directory, 'sql'));
+writeFileSync(join(directory, 'sql', 'note_change.sql'), 'begin return new; end');
 afterAll(() => rmSync(directory, { recursive: true }));
 
 function load(text: string): Loaded {
@@ -104,6 +106,8 @@ test('the examples become the configuration they describe', () => {
           { name: 'most', default: { text: '10' } },
         ],
       },
+      { name: 'note_change', expose: false, settings: { search_path: '' }, body: 'begin return new; end' },
+      { name: 'may_sell', expose: false, execute: ['authenticated'] },
     ],
   });
   const [products, ledger, hours] = config?.tables ?? [];

@@ -1,6 +1,7 @@
 // The `auth` section.
 import { z } from 'zod';
 import { asWritten, duration, flag, list, secret, section, text } from './kinds.ts';
+import { userTrigger } from './triggers.ts';
 
 const oauthProvider = z
   .strictObject({
@@ -66,4 +67,11 @@ export const auth = section('Auth; always there, also without this block', {
     .record(z.string(), oauthProvider)
     .prefault({})
     .meta({ description: 'Providers by name, for example google' }),
+  triggers: z
+    .array(userTrigger)
+    .meta({
+      description:
+        'Triggers of auth.users, inside the transaction that makes, changes or deletes the user: what fails there refuses it',
+    })
+    .optional(),
 });

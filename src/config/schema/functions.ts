@@ -1,6 +1,6 @@
 // SQL functions, code functions, and what the database has of its own that is served.
 import { z } from 'zod';
-import { anyDefault, choice, flag, list, named, section, sqlBody, text, timer } from './kinds.ts';
+import { anyDefault, asWritten, choice, flag, list, named, section, sqlBody, text, timer } from './kinds.ts';
 
 const sqlFunction = z
   .strictObject({
@@ -27,14 +27,50 @@ const sqlFunction = z
     ),
     returns: z
       .strictObject({
-        type: text('A type, `record`, `setof <table>` or `void`', 'integer', 'setof todos', 'void'),
+        type: text(
+          'A type, `record`, `setof <table>`, `void`, or `trigger` for what triggers call',
+          'integer',
+          'setof todos',
+          'void',
+          'trigger',
+        ),
       })
       .meta({ description: 'Result' }),
-    body: sqlBody('Function body: what stands between the dollar quotes'),
+    body: sqlBody('Function body: what stands between the dollar quotes').optional(),
+    body_file: text(
+      'File with the body, relative to svc.yaml; instead of `body`',
+      'sql/new_user.sql',
+    ).optional(),
+    expose: z
+      .boolean()
+      .meta({
+        description:
+          'False: made, but never served, and no API role may run it unless `execute` says so. A function that returns `trigger` is never served',
+        default: true,
+      })
+      .optional(),
+    execute: z
+      .union([z.string().min(1, 'must not be empty'), z.array(z.string().min(1, 'must not be empty'))])
+      .meta({
+        description:
+          'Roles that may run it; absent, the three API roles, or none of them with `expose: false`. What policies and defaults call runs with the caller’s rights',
+        examples: [['authenticated']],
+      })
+      .transform((named) => (typeof named === 'string' ? [named] : named))
+      .optional(),
+    settings: z
+      .record(z.string().regex(/^[a-z_][a-z0-9_.]*$/i, 'is not the name of a setting'), asWritten())
+      .meta({
+        description:
+          'Settings of PostgreSQL while it runs. With `search_path: ""` every name in the body needs its schema',
+        examples: [{ search_path: '' }],
+      })
+      .optional(),
     renamed_from: text('Earlier name of the function').optional(),
   })
-  .transform(({ auth_required, renamed_from, returns, ...same }) => ({
+  .transform(({ auth_required, renamed_from, returns, body_file, ...same }) => ({
     ...same,
+    bodyFile: body_file,
     authRequired: auth_required,
     renamedFrom: renamed_from,
     returns: returns.type,
@@ -104,4 +140,14 @@ export const functionsBundle = z
   .optional();
 
 export type RawSqlFunction = z.infer<typeof sqlFunction>;
+
+/** Nobody but PostgreSQL can call what returns `trigger`. */
+export function isServed({ expose, returns }: Pick<RawSqlFunction, 'expose' | 'returns'>): boolean {
+  return returnsTrigger(returns) ? false : (expose ?? true);
+}
+
+export function returnsTrigger(returns: string): boolean {
+  return returns.trim().toLowerCase() === 'trigger';
+}
+
 export type RawCodeFunction = z.infer<typeof codeFunction>;

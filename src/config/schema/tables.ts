@@ -13,6 +13,7 @@ import {
   text,
 } from './kinds.ts';
 import { collate, comment, generated, identity, referenceKeys } from './field-keys.ts';
+import { tableTrigger } from './triggers.ts';
 
 export const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
 export type Operation = (typeof OPERATIONS)[number];
@@ -213,6 +214,7 @@ const table = z
       })
       .optional(),
     comment,
+    triggers: z.array(tableTrigger).meta({ description: 'Triggers, in the order of their names' }).optional(),
     renamed_from: text('Earlier name of the table; its data is kept').optional(),
     protect: flag('Never pruned and never rewritten, whatever is allowed elsewhere'),
   })

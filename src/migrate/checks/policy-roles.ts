@@ -1,4 +1,4 @@
-// Roles that policies name must exist: svc makes none besides the three of its API.
+// Roles that policies and functions name must exist: svc makes none besides the three of its API.
 import { closest } from '../../lib/closest-word.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw } from '../../postgres/sql.ts';
@@ -9,11 +9,10 @@ import type { PolicyModel, SchemaModel } from '../schema/model.ts';
 const ALWAYS_THERE: ReadonlySet<string> = new Set([...API_ROLES, PUBLIC]);
 
 export async function missingRoles(session: Queryable, model: SchemaModel): Promise<MigrationProblem[]> {
-  const named = policiesOf(model).flatMap((policy) =>
-    (policy.to ?? [])
-      .filter((role) => !ALWAYS_THERE.has(role))
-      .map((role) => ({ role, at: `${policy.at}.to` })),
-  );
+  const named = [
+    ...policiesOf(model).map(({ to = [], at }) => ({ roles: to, at: `${at}.to` })),
+    ...model.functions.map(({ execute = [], at }) => ({ roles: execute, at: `${at}.execute` })),
+  ].flatMap(({ roles, at }) => roles.filter((role) => !ALWAYS_THERE.has(role)).map((role) => ({ role, at })));
   if (named.length === 0) return [];
   const rows = await session.query<{ name: string }>(
     raw(`select rolname as name from pg_roles where rolname !~ '^pg_'`),

@@ -1,4 +1,5 @@
 // Expressions that are not exactly one expression, which must not even be sent to the server. Needs no database.
+import { pathOf } from '../schema/function-sql.ts';
 import { keyOf, type PolicyModel, type SchemaModel } from '../schema/model.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import { expressionFault } from '../schema/sql-text.ts';
@@ -42,13 +43,26 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
       for (const [column, text] of Object.entries(set)) check(text, `${at}.${column}`);
       check(when, `${at}.when`);
     }
+    for (const trigger of table.triggers ?? []) check(trigger.when, `${trigger.at}.when`);
     if (typeof table.rls === 'string') continue;
     for (const policy of table.rls) checkPolicy(policy, check);
   }
+  for (const trigger of model.userTriggers ?? []) check(trigger.when, `${trigger.at}.when`);
   for (const bucket of model.buckets) for (const policy of bucket.policies) checkPolicy(policy, check);
   for (const fn of model.functions) {
     if (!changed.has(keyOf(fn))) continue;
     check(fn.returns, `${fn.at}.returns`);
+    const path = pathOf(fn.settings?.['search_path'] ?? '');
+    if (fn.definer && path.includes('$user')) {
+      problems.push(
+        problem(
+          'MIG-115',
+          `${fn.at}.settings`,
+          'it runs with the owner’s rights, and its search path depends on who calls it',
+          'Write settings: { search_path: "" } and every name with its schema, or remove $user.',
+        ),
+      );
+    }
     for (const arg of fn.args) {
       check(arg.type, `${fn.at}.args`);
       if (arg.default?.kind === 'sql') check(arg.default.text, `${fn.at}.args`);

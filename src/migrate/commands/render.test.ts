@@ -37,7 +37,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
     hints: [],
     notes: [],
     unmanaged: [],
-    desired: { types: [], tables: [], functions: [], storagePolicies: [], newUsers: [] },
+    desired: { types: [], tables: [], functions: [], storagePolicies: [], newUsers: [], userTriggers: [] },
     scope: null,
     schemas: ['public'],
     searchPath: 'public, extensions',
@@ -53,6 +53,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
       functions: new Set(),
       retiredFunctions: new Set(),
       storagePolicies: new Set(),
+      userTriggers: new Set(),
     },
     ...more,
   };

@@ -25,6 +25,7 @@ import type {
   LiveType,
 } from '../schema/live-schema.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
+import type { DesiredTrigger } from '../schema/triggers.ts';
 
 export type Change =
   | TypeDefinitionChange
@@ -112,6 +113,10 @@ export type Change =
       readonly isNew: boolean;
     }
   | { readonly kind: 'drop-new-user'; readonly trigger: LiveTrigger }
+  | (OnTable & SetTrigger & { readonly kind: 'set-trigger' })
+  | (OnTable & DropTrigger & { readonly kind: 'drop-trigger' })
+  | (SetTrigger & { readonly kind: 'set-user-trigger' })
+  | (DropTrigger & { readonly kind: 'drop-user-trigger' })
   | {
       readonly kind: 'create-storage-policy';
       readonly policy: DesiredPolicy;
@@ -132,11 +137,24 @@ export type TypeDefinitionChange =
     }
   | { readonly kind: 'comment-type'; readonly type: DesiredType }
   | { readonly kind: 'drop-type'; readonly live: LiveType };
+type SetTrigger = {
+  readonly trigger: DesiredTrigger;
+  /** The one of its name. */
+  readonly found: LiveTrigger | null;
+  /** That one is dropped by this run, because something it depends on changes. */
+  readonly isRemade: boolean;
+};
+
+type DropTrigger = {
+  readonly trigger: LiveTrigger;
+  /** What is made in its place. */
+  readonly next: DesiredTrigger | null;
+};
 
 /** Something retired that depends on what changes or goes. If its table comes back, the file declares it again. */
 export type DropRetiredChange = {
   readonly kind: 'drop-retired';
-  readonly what: 'policy' | 'check' | 'index' | 'default' | 'foreign key';
+  readonly what: 'policy' | 'check' | 'index' | 'default' | 'foreign key' | 'trigger';
   /** The table it is part of. */
   readonly home: { readonly schema: string; readonly name: string };
   /** Of a default: its column. */

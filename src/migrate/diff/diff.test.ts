@@ -466,7 +466,10 @@ describe('functions', () => {
     const file = declared(`tables: {}\n${fn(returns)}`);
     const live = databaseOf(file);
     const functions = new Map(
-      [...live.functions].map(([key, list]) => [key, list.map((one) => ({ ...one, granted: false }))]),
+      [...live.functions].map(([key, list]) => [
+        key,
+        list.map((one) => ({ ...one, callers: ['anon', 'public'] })),
+      ]),
     );
     expect(diff(file, { ...live, functions }, ownedAfter(file)).changes.map(tell)).toEqual([
       'grant-function total',

@@ -17,6 +17,7 @@ import {
 import { diffFunctions } from './functions.ts';
 import { diffPolicies, diffStoragePolicies, labelled } from './policies.ts';
 import { diffReferences } from './references.ts';
+import { diffTriggers, diffUserTriggers } from './triggers.ts';
 import { diffNewUsers, diffOnUpdate } from './row-triggers.ts';
 import { diffRemovedTypes, diffTypes } from './types.ts';
 import type { Claim, Rebuild, TableDiff, Unmanaged } from './table-diff.ts';
@@ -28,6 +29,8 @@ export type Difference = {
   readonly claims: ReadonlyMap<string, OwnedTable>;
   /** Labels on `storage.objects` that are the file's. */
   readonly storageClaims: readonly string[];
+  /** Labels of triggers on auth.users that are the file's. */
+  readonly userClaims: readonly string[];
 };
 
 export function diff(
@@ -78,7 +81,8 @@ export function diff(
   const { storagePolicies } = desired;
   const storageClaims = diffStoragePolicies(storagePolicies, live.storagePolicies, owned, rebuild, changes);
   diffNewUsers(desired.newUsers, live.newUsers, changes);
-  return { changes, unmanaged, claims, storageClaims };
+  const userClaims = diffUserTriggers(desired.userTriggers, live.userTriggers, owned, rebuild, changes);
+  return { changes, unmanaged, claims, storageClaims, userClaims };
 }
 
 export function schemasOf(desired: Desired): string[] {
@@ -118,6 +122,7 @@ function claimOfNew(table: DesiredTable): Claim {
     indexes: table.indexes.map((one) => one.label),
     policies: labelled(table, [], table.policies).map((one) => one.label),
     ...(attributes ? { attributes } : {}),
+    ...(table.triggers.length > 0 ? { triggers: table.triggers.map((one) => one.label) } : {}),
   };
 }
 
@@ -141,6 +146,13 @@ function newTable(table: DesiredTable): Change[] {
     ...(table.rowSecurity ? [{ kind: 'enable-rls', ...on } as const] : []),
     { kind: 'grant-table', ...on },
     ...table.references.map((reference): Change => ({ kind: 'add-reference', ...on, reference })),
+    ...table.triggers.map((trigger): Change => ({
+      kind: 'set-trigger',
+      ...on,
+      trigger,
+      found: null,
+      isRemade: false,
+    })),
     ...(onUpdate ? [{ kind: 'set-on-update', ...on, trigger: onUpdate } as const] : []),
     ...commentsOfNew(table),
   ];
@@ -163,6 +175,7 @@ function diffTable(context: TableDiff): void {
   diffReferences(context);
   diffOnUpdate(context);
   diffComments(context);
+  diffTriggers(context);
   const { table, live, changes, claim } = context;
   if (table.rowSecurity && !live.rowSecurity) changes.push({ kind: 'enable-rls', table, live });
   if (!table.rowSecurity && live.rowSecurity) changes.push({ kind: 'disable-rls', table, live });

@@ -1,6 +1,7 @@
 // What a change takes away, so that others can tell whether something in their way is gone by then.
 import { keyOf } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { USERS } from '../schema/triggers.ts';
 import type { Change } from './change.ts';
 import { rebuildKey, type RebuildKind } from './table-diff.ts';
 
@@ -30,6 +31,10 @@ export function droppedBy(change: Change): Dropped | null {
       return { kind: 'key', table, label: change.key.label };
     case 'drop-foreign-key':
       return { kind: 'foreign key', table, label: change.foreignKey.label };
+    case 'drop-trigger':
+      return { kind: 'trigger', table, label: change.trigger.label };
+    case 'drop-user-trigger':
+      return { kind: 'trigger', table: USERS, label: change.trigger.label };
     case 'drop-retired':
       return { kind: change.what, table: keyOf(change.home), label: change.label };
     case 'recreate-function':

@@ -1,7 +1,7 @@
 // SQL functions. CREATE OR REPLACE cannot change a signature; one with another signature is dropped and made again.
 import type { Change } from './change.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
-import type { Live, LiveFunction } from '../schema/live-schema.ts';
+import { API_ROLES, type Live, type LiveFunction, PUBLIC } from '../schema/live-schema.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { keyOf } from '../schema/model.ts';
 import { sameList } from '../schema/relation.ts';
@@ -33,7 +33,7 @@ export function diffFunctions(
     if (!replaceable || rebuild.has(rebuildKey('function', '', found.oid)))
       changes.push({ kind: 'recreate-function', fn, live: found });
     else if (!sameFunction(fn, found)) changes.push({ kind: 'replace-function', fn, live: found });
-    if (replaceable && !found.granted) changes.push({ kind: 'grant-function', fn, live: found });
+    if (replaceable && !isGranted(fn, found)) changes.push({ kind: 'grant-function', fn, live: found });
   }
   const declared = new Set(desired.map(keyOf));
   for (const key of owned.functions) {
@@ -53,6 +53,20 @@ export function sameSignature({ normal }: DesiredFunction, live: LiveFunction): 
   );
 }
 
+/** Roles that the file does not name and that are not of the API are left alone. */
+function isGranted({ model }: DesiredFunction, { callers }: LiveFunction): boolean {
+  const wanted = callersOf(model);
+  const ours: readonly string[] = [...API_ROLES, PUBLIC];
+  return (
+    wanted.every((role) => callers.includes(role)) &&
+    callers.every((role) => wanted.includes(role) || !ours.includes(role))
+  );
+}
+
+export function callersOf({ execute }: DesiredFunction['model']): readonly string[] {
+  return execute ?? API_ROLES;
+}
+
 const VOLATILITY: Record<string, string> = { v: 'volatile', s: 'stable', i: 'immutable' };
 const DEFINER_SETTINGS = ['search_path=public, pg_temp'];
 
@@ -63,6 +77,9 @@ function sameFunction({ model, normal, body }: DesiredFunction, live: LiveFuncti
     model.language === live.language &&
     model.volatility === VOLATILITY[live.volatility] &&
     model.definer === live.definer &&
-    sameList(model.definer ? DEFINER_SETTINGS : [], live.settings)
+    sameList(
+      (normal.settings ?? (model.definer ? DEFINER_SETTINGS : [])).toSorted(),
+      live.settings.toSorted(),
+    )
   );
 }

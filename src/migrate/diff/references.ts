@@ -1,8 +1,7 @@
 // Columns that refer to stored objects, and the triggers that follow their values.
 import type { DesiredReference, DesiredTable } from '../schema/desired.ts';
 import { quoteLiteral } from '../../postgres/sql.ts';
-import { referenceTriggerLabels } from '../schema/label.ts';
-import { ON_UPDATE } from '../schema/row-triggers.ts';
+import { REFERENCE_PREFIX, referenceTriggerLabels } from '../schema/label.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
 import type { TableDiff } from './table-diff.ts';
 
@@ -21,7 +20,7 @@ export function diffReferences({ table, live, key, unsettled, changes }: TableDi
     if (!isTracked || !truncate || again) changes.push({ kind: 'add-reference', table, live, reference });
   }
   for (const trigger of live.triggers) {
-    if (trigger.label !== ON_UPDATE && !expected.has(trigger.label))
+    if (trigger.label.startsWith(REFERENCE_PREFIX) && !expected.has(trigger.label))
       changes.push({ kind: 'drop-reference', table, live, trigger });
   }
 }

@@ -16,9 +16,10 @@ export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'pol
   closed: boolean;
   asFound?: readonly string[];
   attributes?: readonly string[];
+  triggers?: readonly string[];
 };
 
-export type RebuildKind = 'policy' | 'check' | 'index' | 'default' | 'function';
+export type RebuildKind = 'policy' | 'check' | 'index' | 'default' | 'function' | 'trigger';
 
 /** Objects that must be dropped and made again because something they depend on changes: keys of `rebuildKey`. */
 export type Rebuild = ReadonlySet<string>;

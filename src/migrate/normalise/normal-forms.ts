@@ -3,8 +3,9 @@
 import { createHash } from 'node:crypto';
 import type { TypeResolver } from '../schema/column-types.ts';
 import type { DesiredIndex, DesiredPolicy, DesiredTable, Expression } from '../schema/desired.ts';
-import type { LivePolicy, LiveTable } from '../schema/live-schema.ts';
-import type { BucketModel, FunctionModel, TableModel, TypeModel } from '../schema/model.ts';
+import type { LivePolicy, LiveTable, LiveTrigger } from '../schema/live-schema.ts';
+import type { BucketModel, FunctionModel, TableModel, TriggerModel, TypeModel } from '../schema/model.ts';
+import type { DesiredTrigger } from '../schema/triggers.ts';
 import type { Signature } from '../schema/relation.ts';
 
 /**
@@ -27,6 +28,10 @@ export function hashBuckets(buckets: readonly BucketModel[], inRing: boolean): s
   return sha256([buckets, inRing]);
 }
 
+export function hashTriggers(triggers: readonly TriggerModel[]): string {
+  return sha256(triggers);
+}
+
 function sha256(value: unknown): string {
   return createHash('sha256').update(JSON.stringify(value)).digest('hex');
 }
@@ -39,7 +44,12 @@ export type NormalForms = {
   /** Predicates of plain indexes, the whole print of others. */
   readonly indexes: ReadonlyArray<string | null>;
   readonly policies: PolicyNormalForms;
+  /** Absent when there are none. */
+  readonly triggers?: TriggerNormalForms;
 };
+
+/** Whole prints. */
+export type TriggerNormalForms = readonly string[];
 
 /** USING and WITH CHECK. */
 type PolicyNormalForms = ReadonlyArray<readonly [string | null, string | null]>;
@@ -55,6 +65,7 @@ export function normalFormsOf(table: DesiredTable): NormalForms {
     checks: table.checks.map((check) => check.expression.normal),
     indexes: table.indexes.map((index) => (index.plain ? index.predicate?.normal : index.definition) ?? null),
     policies: policyNormalForms(table.policies),
+    ...(table.triggers.length > 0 ? { triggers: triggerNormalForms(table.triggers) } : {}),
   };
 }
 
@@ -92,6 +103,9 @@ export function readNormalForms(table: DesiredTable, built: LiveTable, labels: B
       return (index.plain ? found?.predicate : found?.definition) ?? null;
     }),
     policies: readPolicyNormalForms(built.policies, labels.policies),
+    ...(table.triggers.length > 0
+      ? { triggers: readTriggerNormalForms(table.triggers, built.triggers) }
+      : {}),
   };
 }
 
@@ -123,6 +137,7 @@ export function withNormalForms(table: DesiredTable, forms: NormalForms): Desire
         : { ...index, definition: forms.indexes[n] ?? null },
     ),
     policies: withPolicyNormalForms(table.policies, forms.policies),
+    triggers: withTriggerNormalForms(table.triggers, forms.triggers ?? []),
   };
 }
 
@@ -140,12 +155,30 @@ export function withPolicyNormalForms<P extends DesiredPolicy>(
   });
 }
 
+export function triggerNormalForms(triggers: readonly DesiredTrigger[]): TriggerNormalForms {
+  return triggers.map((trigger) => trigger.definition);
+}
+
+export function readTriggerNormalForms(
+  triggers: readonly DesiredTrigger[],
+  built: readonly LiveTrigger[],
+): TriggerNormalForms {
+  return triggers.map(({ label }) => built.find((one) => one.label === label)?.definition ?? '');
+}
+
+export function withTriggerNormalForms(
+  triggers: readonly DesiredTrigger[],
+  forms: TriggerNormalForms,
+): DesiredTrigger[] {
+  return triggers.map((trigger, n) => ({ ...trigger, definition: forms[n] ?? '' }));
+}
+
 function withNormal(expression: Expression, text: string | null | undefined): Expression {
   return { ...expression, normal: text ?? '' };
 }
 
 export function sameNormalForms(a: NormalForms, b: NormalForms): boolean {
-  return (['columns', 'checks', 'indexes', 'policies'] as const).every(
+  return (['columns', 'checks', 'indexes', 'policies', 'triggers'] as const).every(
     (part) => JSON.stringify(a[part]) === JSON.stringify(b[part]),
   );
 }
@@ -158,6 +191,10 @@ export function isNormalForms(value: unknown): value is NormalForms {
 
 export function isStorageNormalForms(value: unknown): value is StorageNormalForms {
   return typeof value === 'object' && value !== null && 'policies' in value;
+}
+
+export function isTriggerNormalForms(value: unknown): value is TriggerNormalForms {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string');
 }
 
 export function isSignature(value: unknown): value is Signature {

@@ -4,19 +4,23 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import type { TypeResolver } from '../schema/column-types.ts';
 import type { Desired, DesiredFunction, DesiredTable } from '../schema/desired.ts';
 import { schemasOf } from '../diff/diff.ts';
-import { type DeclaredRow, STORAGE_POLICIES } from '../state/managed-objects.ts';
+import { type DeclaredRow, STORAGE_POLICIES, USER_TRIGGERS } from '../state/managed-objects.ts';
 import { keyOf, type SchemaModel } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { USERS } from '../schema/triggers.ts';
 import {
   hashBuckets,
   hashFunction,
   hashTable,
   hashType,
+  hashTriggers,
   isNormalForms,
   isSignature,
   isStorageNormalForms,
+  isTriggerNormalForms,
   withNormalForms,
   withPolicyNormalForms,
+  withTriggerNormalForms,
 } from './normal-forms.ts';
 import type { RelatedDeclarations } from './related.ts';
 import { normaliseInShadow } from './shadow-schema.ts';
@@ -28,6 +32,8 @@ export type Hashes = {
   readonly functions: ReadonlyMap<string, string>;
   /** Of the policies of all buckets; null when there are none. */
   readonly storage: string | null;
+  /** Of the triggers of auth.users; null when there are none. */
+  readonly users: string | null;
 };
 
 export function hashDeclarations(
@@ -44,6 +50,7 @@ export function hashDeclarations(
     storage: model.buckets.some((bucket) => bucket.policies.length > 0)
       ? hashBuckets(model.buckets, inRings.has(STORAGE_OBJECTS))
       : null,
+    users: model.userTriggers ? hashTriggers(model.userTriggers) : null,
   };
 }
 
@@ -61,6 +68,8 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
     if (!isKnown(`function ${key}`, hash, isSignature)) changed.add(key);
   if (hashes.storage !== null && !isKnown(STORAGE_POLICIES, hashes.storage, isStorageNormalForms))
     changed.add(STORAGE_OBJECTS);
+  if (hashes.users !== null && !isKnown(USER_TRIGGERS, hashes.users, isTriggerNormalForms))
+    changed.add(USERS);
   return changed;
 }
 
@@ -79,13 +88,17 @@ export async function normalise(
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
     storagePolicies: chosen.has(STORAGE_OBJECTS) ? declared.storagePolicies : [],
     newUsers: declared.newUsers.filter((trigger) => chosen.has(keyOf(trigger.table))),
+    userTriggers: chosen.has(USERS) ? declared.userTriggers : [],
   };
-  const isNothing = subset.tables.length + subset.functions.length + subset.storagePolicies.length === 0;
+  const isNothing = [subset.tables, subset.functions, subset.storagePolicies, subset.userTriggers].every(
+    (list) => list.length === 0,
+  );
   const all = [...new Set([...schemas, ...schemasOf(declared)])];
   const read = isNothing ? subset : await normaliseInShadow(session, subset, all);
   const tables = byKey(read.tables);
   const functions = byKey(read.functions);
   const storage = known.get(STORAGE_POLICIES)?.normalForms;
+  const users = known.get(USER_TRIGGERS)?.normalForms;
   return {
     types: declared.types,
     tables: declared.tables.map((table): DesiredTable => {
@@ -101,6 +114,10 @@ export async function normalise(
         ? withPolicyNormalForms(declared.storagePolicies, storage.policies)
         : read.storagePolicies,
     newUsers: declared.newUsers,
+    userTriggers:
+      !chosen.has(USERS) && isTriggerNormalForms(users)
+        ? withTriggerNormalForms(declared.userTriggers, users)
+        : read.userTriggers,
   };
 }
 

@@ -2,7 +2,7 @@
 // shadow does not build is still found in the live schema, but not under `public.`. Including too much only costs time.
 // The policies of all buckets are one declaration.
 import { groupBy } from '../../lib/group-by.ts';
-import { quoteLiteral } from '../../postgres/sql.ts';
+import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import {
   tableKey,
   type DefaultModel,
@@ -10,11 +10,13 @@ import {
   type PolicyModel,
   type SchemaModel,
   type TableModel,
+  type TriggerModel,
 } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { wordsOf } from '../schema/sql-text.ts';
+import { USERS } from '../schema/triggers.ts';
 
-/** `name` is null for the policies of the buckets: nothing can name them. */
+/** `name` is null for the policies of the buckets and the triggers of the users: nothing can name them. */
 type Item = { readonly key: string; readonly name: string | null; readonly text: () => string };
 
 /** Above this, reading the text into words is faster than searching it for each name. */
@@ -27,6 +29,7 @@ export class RelatedDeclarations {
 
   constructor(model: SchemaModel) {
     const storage = joined(model.buckets.flatMap((bucket) => bucket.policies.flatMap(textsOfPolicy)));
+    const { userTriggers = [] } = model;
     this.#items = [
       ...(model.types ?? []).map((type) => ({
         key: tableKey(type.schema, type.name),
@@ -44,6 +47,9 @@ export class RelatedDeclarations {
         text: () => textOfFunction(fn),
       })),
       ...(storage === '' ? [] : [{ key: STORAGE_OBJECTS, name: null, text: () => storage }]),
+      ...(userTriggers.length === 0
+        ? []
+        : [{ key: USERS, name: null, text: () => joined(userTriggers.flatMap(textsOfTrigger)) }]),
     ];
   }
 
@@ -102,6 +108,7 @@ function textOf(table: TableModel): string {
     ]),
     ...table.columns.flatMap((column) => [column.onUpdate ?? null, column.generated?.sql ?? null]),
     ...(table.onNewUser ? [...Object.values(table.onNewUser.set), table.onNewUser.when] : []),
+    ...(table.triggers ?? []).flatMap(textsOfTrigger),
     ...(typeof table.rls === 'string' ? [] : table.rls.flatMap(textsOfPolicy)),
   ]);
 }
@@ -113,6 +120,10 @@ function textOfFunction(fn: FunctionModel): string {
 
 function textsOfPolicy(policy: PolicyModel): (string | null)[] {
   return [policy.using, policy.withCheck, policy.check];
+}
+
+function textsOfTrigger({ when, call }: TriggerModel): (string | null)[] {
+  return [when, quoteIdent(call.name)];
 }
 
 function textOfDefault(value: DefaultModel | null): string | null {

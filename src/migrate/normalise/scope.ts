@@ -4,6 +4,7 @@ import { keyOf, tableKey, type SchemaModel } from '../schema/model.ts';
 import type { RelatedDeclarations } from './related.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { USERS } from '../schema/triggers.ts';
 
 /** Tables by `schema.table`. */
 export type Scope = ReadonlySet<string>;
@@ -15,8 +16,8 @@ export function scopeOf(
   related: RelatedDeclarations,
 ): Scope {
   const scope = related.of(changed);
-  // It is no table of the file, and its policies are read every time.
-  scope.delete(STORAGE_OBJECTS);
+  // They are no tables of the file, and what is on them is read every time.
+  for (const key of [STORAGE_OBJECTS, USERS]) scope.delete(key);
   const wanted = new Set(model.tables.map(keyOf));
   for (const [key, table] of owned.tables) if (!wanted.has(key) || table.fills) scope.add(key);
   for (const table of model.tables) {

@@ -19,10 +19,13 @@ import { createTypeSql } from '../schema/types.ts';
 import {
   readNormalForms,
   readPolicyNormalForms,
+  readTriggerNormalForms,
   withNormalForms,
   withPolicyNormalForms,
+  withTriggerNormalForms,
 } from './normal-forms.ts';
 import { NO_USER } from '../schema/row-triggers.ts';
+import { createTriggerSql, type DesiredTrigger, USERS } from '../schema/triggers.ts';
 import { requalify } from './requalify.ts';
 import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
@@ -43,12 +46,13 @@ export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
   >;
   readonly policies: ReadonlyArray<Policy<Piece> & { readonly at: string }>;
   readonly onUpdate: DesiredTable['onUpdate'];
+  readonly triggers: DesiredTable['triggers'];
 };
 
 export type Shadow = Omit<Desired, 'tables'> & { readonly tables: readonly ShadowTable[] };
 
 /** The shadow as the catalog shows it, with the names of the real schemas put right again. */
-export type ShadowResult = Pick<Live, 'tables' | 'functions' | 'storagePolicies'>;
+export type ShadowResult = Pick<Live, 'tables' | 'functions' | 'storagePolicies' | 'userTriggers'>;
 
 const STATEMENT_TIMEOUT = '60s';
 
@@ -194,7 +198,17 @@ function buildStatements(
     for (const fn of shadow.functions) add(createFunction(fn), `${fn.at}.body`);
   }
   addRowTriggers(shadow, add);
+  addTriggers(shadow, `${copySchema(token)}.users`, add);
   return statements;
+}
+
+function addTriggers(shadow: Shadow, users: string, add: Add): void {
+  const addTo = (relation: string, trigger: DesiredTrigger): void =>
+    add(createTriggerSql(trigger, relation), trigger.when ?? trigger.at);
+  for (const table of shadow.tables) for (const trigger of table.triggers) addTo(nameOf(table), trigger);
+  if (shadow.userTriggers.length === 0) return;
+  add(`create table ${users} (like ${USERS} including generated)`, 'auth.triggers');
+  for (const trigger of shadow.userTriggers) addTo(users, trigger);
 }
 
 /** Their expressions, as the triggers' functions will read them: never run, for there is no row. */
@@ -343,7 +357,15 @@ async function readResult(
   const live = await readLiveInside(session, [...schemas, copy]);
   const cleaned = cleanNames(live, schemas, token);
   const storage = cleaned.tables.get(tableKey(copy, 'objects'));
-  return { ...cleaned, storagePolicies: storage?.policies ?? [] };
+  const users = cleaned.tables.get(tableKey(copy, 'users'));
+  return {
+    ...cleaned,
+    storagePolicies: storage?.policies ?? [],
+    userTriggers: (users?.triggers ?? []).map((trigger) => ({
+      ...trigger,
+      definition: trigger.definition.replace(` ON ${copy}.users `, ` ON ${USERS} `),
+    })),
+  };
 }
 
 function cleaner(schemas: readonly string[], token: string): (text: string) => string {
@@ -387,6 +409,7 @@ function cleanNames(
         using: maybe(policy.using),
         check: maybe(policy.check),
       })),
+      triggers: table.triggers.map((trigger) => ({ ...trigger, definition: clean(trigger.definition) })),
     },
   ]);
   const functions = [...live.functions].map(([key, group]): [string, LiveFunction[]] => [
@@ -430,6 +453,10 @@ export async function normaliseInShadow(
     }),
     functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
     newUsers: desired.newUsers,
+    userTriggers: withTriggerNormalForms(
+      desired.userTriggers,
+      readTriggerNormalForms(desired.userTriggers, result.userTriggers),
+    ),
     storagePolicies: withPolicyNormalForms(
       desired.storagePolicies,
       readPolicyNormalForms(
@@ -444,5 +471,9 @@ function withSignature(fn: DesiredFunction, functions: Live['functions']): Desir
   const found = functions.get(keyOf(fn))?.[0];
   if (!found) return fn;
   const { argumentTypes, argumentNames, defaults, result } = found;
-  return { ...fn, normal: { arguments: found.arguments, argumentTypes, argumentNames, defaults, result } };
+  const settings = fn.model.settings ? { settings: found.settings } : {};
+  return {
+    ...fn,
+    normal: { arguments: found.arguments, argumentTypes, argumentNames, defaults, result, ...settings },
+  };
 }

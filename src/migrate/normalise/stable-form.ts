@@ -75,7 +75,14 @@ async function readAgain(
   try {
     return await readThroughShadow(
       session,
-      { types: desired.types, tables, functions: desired.functions, storagePolicies: [], newUsers: [] },
+      {
+        types: desired.types,
+        tables,
+        functions: desired.functions,
+        storagePolicies: [],
+        newUsers: [],
+        userTriggers: [],
+      },
       [...new Set([...schemas, ...schemasOf(desired)])],
     );
   } catch (error) {
@@ -112,6 +119,7 @@ function respelled<Text>(
     indexes: [],
     policies: [],
     onUpdate: null,
+    triggers: [],
     at: '',
   };
 }

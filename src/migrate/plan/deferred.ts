@@ -187,6 +187,13 @@ function mustDefer(change: Change, names: Names): boolean {
         change.trigger.values.some((one) => says(one.expression)) ||
         says(change.trigger.when)
       );
+    // Both or neither: one that is made again must not be dropped after that.
+    case 'set-trigger':
+    case 'set-user-trigger':
+      return says(change.trigger.definition, change.isRemade ? change.found?.definition : null);
+    case 'drop-trigger':
+    case 'drop-user-trigger':
+      return says(change.trigger.definition, change.next?.definition);
     // A column has it until the cutover.
     case 'drop-type':
     // A deferred policy may still call it.
@@ -240,6 +247,8 @@ function remember(change: Change, names: Names): void {
   if (change.kind === 'drop-index') hold(names, indexText(change.index));
   if (change.kind === 'drop-check') hold(names, change.check.expression);
   if (change.kind === 'add-check') hold(names, change.replaces?.expression);
+  if (change.kind === 'drop-trigger' || change.kind === 'drop-user-trigger')
+    hold(names, change.trigger.definition);
   if (change.kind === 'drop-policy' || change.kind === 'drop-storage-policy')
     hold(names, change.policy.using, change.policy.check);
 

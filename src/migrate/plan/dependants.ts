@@ -9,6 +9,7 @@ import { NOT_PLAIN_INDEX } from '../schema/live-queries.ts';
 import { keyOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { USERS } from '../schema/triggers.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import type { ChangeOf } from './step-list.ts';
 
@@ -28,7 +29,15 @@ type Holding = {
   readonly what: string;
 };
 
-type DependantKind = 'policy' | 'check' | 'index' | 'default' | 'function' | 'reference' | 'other';
+type DependantKind =
+  | 'policy'
+  | 'check'
+  | 'index'
+  | 'default'
+  | 'function'
+  | 'trigger'
+  | 'reference'
+  | 'other';
 
 /**
  * Policies, checks, partial indexes, defaults, functions with defaults, and tables with foreign keys. A function cannot
@@ -82,9 +91,10 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           when f.oid is not null then 'default'
           when i.indexrelid is not null and (a.called or a.goes or i.indpred is not null or ${NOT_PLAIN_INDEX}) then 'index'
           when a.classid = 'pg_proc'::regclass and a.called then 'function'
+          when not g.tgisinternal and g.tgname !~ '^~?svc_' then 'trigger'
           else 'other' end as kind,
-        coalesce(p.polrelid, nullif(k.conrelid, 0), f.adrelid, i.indrelid) as home,
-        coalesce(p.polname, k.conname, t.attname, ic.relname, '')::text as label, a.objid,
+        coalesce(p.polrelid, nullif(k.conrelid, 0), f.adrelid, i.indrelid, g.tgrelid) as home,
+        coalesce(p.polname, k.conname, t.attname, ic.relname, g.tgname, '')::text as label, a.objid,
         case when r.oid is null then pg_describe_object(a.classid, a.objid, a.part)
           else pg_describe_object('pg_class'::regclass, r.ev_class, 0) end as what
       from above a
@@ -94,6 +104,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       left join pg_attribute t on t.attrelid = f.adrelid and t.attnum = f.adnum
       left join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid
       left join pg_class ic on ic.oid = i.indexrelid
+      left join pg_trigger g on a.classid = 'pg_trigger'::regclass and g.oid = a.objid
       left join pg_rewrite r on a.classid = 'pg_rewrite'::regclass and r.oid = a.objid
     )
     select distinct m.at, m.called, m.goes, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
@@ -103,9 +114,9 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
   return {
     rebuild: new Set(rows.map(keyOfRow).filter((key) => key !== null)),
-    // The policies of buckets are compared every time.
+    // The policies of buckets and the triggers of users are compared every time.
     tables: new Set(
-      rows.map((row) => row.table).filter((table) => table !== '' && table !== STORAGE_OBJECTS),
+      rows.map((row) => row.table).filter((table) => !['', STORAGE_OBJECTS, USERS].includes(table)),
     ),
     holding: rows
       .filter((row) => row.kind === 'policy' || row.called || row.goes)
@@ -182,6 +193,9 @@ export async function retiredInTheWay(
       select 'index', i.indrelid, c.relname
         from above a join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid
         join pg_class c on c.oid = i.indexrelid
+      union all
+      select 'trigger', t.tgrelid, t.tgname
+        from above a join pg_trigger t on a.classid = 'pg_trigger'::regclass and t.oid = a.objid and not t.tgisinternal
     )
     select f.what, n.nspname as schema, c.relname as name, f.label
     from found f join pg_class c on c.oid = f.home join pg_namespace n on n.oid = c.relnamespace order by 1, 2, 3, 4`);
@@ -217,10 +231,11 @@ export async function foreignDependants(
   isOnline: (column: string) => boolean,
 ): Promise<MigrationProblem[]> {
   const found: MigrationProblem[] = [];
+  const dropped = droppedKeys(changes);
   for (const change of changes) {
     if (change.kind !== 'change-type' || !change.live) continue;
-    const rows = await session.query<{ what: string }>(sql`
-      select distinct case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+    const rows = await session.query<{ what: string; trigger: string | null }>(sql`
+      select distinct t.tgname as trigger, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
         when f.oid is not null then pg_describe_object('pg_class'::regclass, f.adrelid, f.adnum)
         else pg_describe_object(d.classid, d.objid, d.objsubid) end as what
       from pg_depend d left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
@@ -234,11 +249,16 @@ export async function foreignDependants(
           or (g.attgenerated <> '' and g.attnum <> d.refobjsubid)
           or (d.classid = 'pg_class'::regclass and d.objid = d.refobjid and d.objsubid > 0)
           or d.classid in ('pg_proc'::regclass, 'pg_publication_rel'::regclass)))
-      order by 1`);
+      order by 2`);
+    const home = keyOf(change.live);
+    const isOurs = (trigger: string | null): boolean =>
+      trigger !== null && dropped.has(rebuildKey('trigger', home, trigger));
     found.push(
-      ...rows.map(({ what }) =>
-        problem('MIG-304', `${change.column.at}.type`, `${what} uses ${change.column.name}`, DROP_FIRST),
-      ),
+      ...rows
+        .filter(({ trigger }) => !isOurs(trigger))
+        .map(({ what }) =>
+          problem('MIG-304', `${change.column.at}.type`, `${what} uses ${change.column.name}`, DROP_FIRST),
+        ),
     );
   }
   return found;

@@ -1,8 +1,10 @@
 // Functions as statements: created before their bodies can be checked, checked when all they name is there.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
+import { callersOf } from '../diff/functions.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
 import { createFunctionSql } from '../schema/function-sql.ts';
+import { API_ROLES } from '../schema/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import type { ChangeOf, Planners, StepList } from './step-list.ts';
@@ -80,9 +82,15 @@ function grantFunction(steps: StepList, fn: DesiredFunction): void {
   // A new one has no overloads: its name is enough.
   const args = fn.normal === null ? '' : `(${fn.normal.argumentTypes.join(', ')})`;
   const name = `${nameOf(fn)}${args}`;
+  const callers = callersOf(fn.model);
+  const others = ['public', ...API_ROLES.filter((role) => !callers.includes(role))];
+  const revoke = `revoke all on function ${name} from ${others.join(', ')}`;
   steps.add({
     identity: fn.at,
-    sql: `revoke all on function ${name} from public; grant execute on function ${name} to anon, authenticated, service_role`,
+    sql:
+      callers.length === 0
+        ? revoke
+        : `${revoke}; grant execute on function ${name} to ${callers.map(quoteIdent).join(', ')}`,
     stage: 'grants',
     summary: `function ${fn.name}: grants`,
   });

@@ -10,6 +10,7 @@ import { dropFormerFunctions, FUNCTIONS, inOrderOfCalls } from './functions.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './online-type-change.ts';
 import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
+import { TRIGGERS } from './triggers.ts';
 import {
   BUILD_ROWS_PER_MS,
   columnsKey,
@@ -31,6 +32,7 @@ const PLANNERS: Planners = {
   ...ACCESS,
   ...FUNCTIONS,
   ...ROW_TRIGGERS,
+  ...TRIGGERS,
   ...REMOVALS,
 };
 

@@ -73,6 +73,7 @@ function dropRetired(steps: StepList, { what, home, label }: ChangeOf<'drop-reti
     policy: `drop policy ${quoteIdent(label)} on ${name}`,
     check: `alter table ${name} drop constraint ${quoteIdent(label)}`,
     'foreign key': `alter table ${name} drop constraint ${quoteIdent(label)}`,
+    trigger: `drop trigger ${quoteIdent(label)} on ${name}`,
     index: `drop index ${quoteIdent(home.schema)}.${quoteIdent(label)}`,
   }[what];
   steps.add({ ...base, sql, stage: 'drop-dependants' });

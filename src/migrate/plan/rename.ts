@@ -2,7 +2,7 @@
 // the new names as the server prints them. Labels made from an old name are renamed, too.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type { Live, LiveTable } from '../schema/live-schema.ts';
+import type { Live, LiveTable, LiveTrigger } from '../schema/live-schema.ts';
 import {
   checkLabel,
   foreignKeyLabel,
@@ -12,7 +12,15 @@ import {
   uniqueLabel,
 } from '../schema/label.ts';
 import { readLiveInside } from '../schema/read-live.ts';
-import { keyOf, nameOf, tableKey, type SchemaModel, type TableModel } from '../schema/model.ts';
+import {
+  keyOf,
+  nameOf,
+  tableKey,
+  type SchemaModel,
+  type TableModel,
+  type TriggerModel,
+} from '../schema/model.ts';
+import { labelOf, USERS } from '../schema/triggers.ts';
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
 import { problem, MigrationRefused, type MigrationProblem } from '../problem.ts';
 import type { Step } from './step.ts';
@@ -45,6 +53,7 @@ export async function planRenames(
   const plan = new RenamePlan(live, owned, types);
   for (const table of model.tables) plan.table(table);
   for (const fn of model.functions) plan.routine(fn.schema, fn.name, fn.renamedFrom, fn.at);
+  plan.triggers(model);
   const { steps, problems, forgotten } = plan;
   if (problems.length + types.problems.length > 0)
     throw new MigrationRefused([...types.problems, ...problems]);
@@ -105,6 +114,7 @@ class RenamePlan {
   readonly #retiredTables: Map<string, OwnedTable>;
   readonly #functions: Set<string>;
   readonly #retiredColumns: Set<string>;
+  readonly #userTriggers: Set<string>;
 
   constructor(live: Live, owned: Ownership, types: TypeRenames) {
     this.#live = live;
@@ -114,6 +124,7 @@ class RenamePlan {
     this.#retiredTables = new Map(owned.retiredTables);
     this.#functions = new Set(owned.functions);
     this.#retiredColumns = new Set(owned.retiredColumns);
+    this.#userTriggers = new Set(owned.userTriggers);
   }
 
   /** The same object when nothing is renamed. */
@@ -129,6 +140,7 @@ class RenamePlan {
       retiredTables: this.#retiredTables,
       functions: this.#functions,
       retiredColumns: this.#retiredColumns,
+      userTriggers: this.#userTriggers,
     };
   }
 
@@ -280,6 +292,7 @@ class RenamePlan {
             return column === undefined ? one : `${what} ${columns.get(column) ?? column}`;
           }),
         }),
+        ...(owned.triggers && { triggers: rename(owned.triggers, labels) }),
         ...(owned.fills && {
           fills: Object.fromEntries(
             Object.entries(owned.fills).map(([column, value]) => [columns.get(column) ?? column, value]),
@@ -304,6 +317,58 @@ class RenamePlan {
     this.forgotten.push(`function ${tableKey(schema, oldName)}`);
     this.#functions.delete(tableKey(schema, oldName));
     this.#functions.add(key);
+  }
+
+  /** Labels that were made from an earlier name of their table or of the function that they call. */
+  triggers(model: SchemaModel): void {
+    const formerly = new Map(
+      model.functions.flatMap((fn) =>
+        fn.renamedFrom === null ? [] : [[keyOf(fn), fn.renamedFrom] as const],
+      ),
+    );
+    const rename = (
+      triggers: readonly TriggerModel[],
+      live: readonly LiveTrigger[],
+      on: { readonly names: readonly string[]; readonly relation: string; readonly table: string },
+    ): Map<string, string> => {
+      const labels = new Map<string, string>();
+      for (const trigger of triggers) {
+        const { call, at } = trigger;
+        const now = labelOf(on.names[0] ?? '', trigger);
+        const functions = [call.name, formerly.get(keyOf(call)) ?? call.name];
+        const before = on.names
+          .flatMap((table) =>
+            functions.map((name) => labelOf(table, { ...trigger, call: { ...call, name } })),
+          )
+          .find((label) => label !== now && live.some((one) => one.label === label));
+        if (before === undefined || live.some((one) => one.label === now)) continue;
+        labels.set(before, now);
+        this.#add(
+          `alter trigger ${quoteIdent(before)} on ${on.relation} rename to ${quoteIdent(now)}`,
+          at,
+          `trigger ${before} → ${now}`,
+          on.table,
+        );
+      }
+      return labels;
+    };
+    for (const table of model.tables) {
+      const { triggers = [], renamedFrom, name } = table;
+      const key = keyOf(table);
+      const former = tableKey(table.schema, renamedFrom ?? name);
+      const live = this.#live.tables.get(key) ?? this.#live.tables.get(former);
+      if (triggers.length === 0 || live === undefined) continue;
+      const names = renamedFrom === null ? [name] : [name, renamedFrom];
+      const labels = rename(triggers, live.triggers, { names, relation: nameOf(table), table: keyOf(live) });
+      if (labels.size > 0) this.#relabel(key, new Map(), labels);
+    }
+    const { userTriggers = [] } = model;
+    const labels = rename(userTriggers, this.#live.userTriggers, {
+      names: ['users'],
+      relation: USERS,
+      table: USERS,
+    });
+    for (const [before, now] of labels) if (this.#userTriggers.delete(before)) this.#userTriggers.add(now);
   }
 
   #bothExist(at: string, oldName: string, name: string): void {

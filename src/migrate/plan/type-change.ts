@@ -6,7 +6,7 @@ import { quoteIdent, quoteLiteral, sql } from '../../postgres/sql.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
 import { type Dropped, droppedBy } from '../diff/dropped.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
-import { isTransient } from '../schema/label.ts';
+import { isTransient, REFERENCE_PREFIX } from '../schema/label.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { alterColumn } from './step-list.ts';
 
@@ -137,7 +137,7 @@ function isHandled(
     case 'pg_policy':
       return isDropped('policy');
     case 'pg_trigger':
-      return label.startsWith('svc_ref_') && here;
+      return (label.startsWith(REFERENCE_PREFIX) && here) || isDropped('trigger');
     case 'pg_class': {
       if (one.kind === 'S') return liveColumn.serial;
       const index = here ? live.indexes.find((found) => found.label === label) : undefined;

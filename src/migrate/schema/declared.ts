@@ -1,5 +1,15 @@
 // From the configuration to the model, and the position of each declaration in the file.
-import type { Config, Default, Field, Index, Policy, SqlFunction, Table } from '../../config/config.ts';
+import type {
+  Config,
+  Default,
+  Field,
+  Index,
+  Policy,
+  SqlFunction,
+  Table,
+  TableTrigger,
+  UserTrigger,
+} from '../../config/config.ts';
 import type { Position } from '../../config/mistakes/mistake.ts';
 import type {
   ColumnModel,
@@ -10,10 +20,13 @@ import type {
   PolicyModel,
   SchemaModel,
   TableModel,
+  TriggerModel,
 } from './model.ts';
 import { toTypeModel, typeNamer } from './types.ts';
 
-type Declared = Pick<Config, 'types' | 'tables' | 'storage' | 'rpc'>;
+type Declared = Pick<Config, 'types' | 'tables' | 'storage' | 'rpc'> & {
+  readonly auth: Pick<Config['auth'], 'triggers'>;
+};
 
 export type SchemaConfig = Declared & Pick<Config, 'source'>;
 
@@ -31,6 +44,11 @@ export function toModel(config: Declared): SchemaModel {
       policies: bucket.rls.map((policy, index) => toPolicy(policy, `storage.${bucket.name}.rls[${index}]`)),
       at: `storage.${bucket.name}`,
     })),
+    ...(config.auth.triggers.length === 0
+      ? {}
+      : {
+          userTriggers: config.auth.triggers.map((trigger, n) => toTrigger(trigger, `auth.triggers[${n}]`)),
+        }),
   };
 }
 
@@ -41,6 +59,7 @@ export function locator(config: SchemaConfig): Locate {
     places.set(at, table.position);
     if (table.onNewUser) places.set(`${at}.on_new_user`, table.onNewUser.position);
     for (const field of table.fields) places.set(`${at}.fields.${field.name}`, field.position);
+    table.triggers.forEach((trigger, n) => places.set(`${at}.triggers[${n}]`, trigger.position));
     table.indexes.forEach((index, n) => places.set(`${at}.indexes[${n}]`, index.position));
     if (typeof table.rls !== 'string') {
       table.rls.forEach((policy, n) => places.set(`${at}.rls[${n}]`, policy.position));
@@ -50,6 +69,7 @@ export function locator(config: SchemaConfig): Locate {
     places.set(`storage.${bucket.name}`, bucket.position);
     bucket.rls.forEach((policy, n) => places.set(`storage.${bucket.name}.rls[${n}]`, policy.position));
   }
+  config.auth.triggers.forEach((trigger, n) => places.set(`auth.triggers[${n}]`, trigger.position));
   for (const fn of config.rpc) places.set(`rpc.${fn.name}`, fn.position);
   return (path) => {
     for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('.'), 0))) {
@@ -90,6 +110,9 @@ function toTable(table: Table, typeName: TypeName): TableModel {
           },
         }),
     ...(table.comment === undefined ? {} : { comment: table.comment }),
+    ...(table.triggers.length === 0
+      ? {}
+      : { triggers: table.triggers.map((trigger, n) => toTrigger(trigger, `${at}.triggers[${n}]`)) }),
     at,
   };
 }
@@ -161,6 +184,38 @@ function toIndexPart(part: Index['columns'][number]): IndexPart {
   return part.column !== undefined && Object.keys(more).length === 1 ? part.column : more;
 }
 
+const EVENTS = ['insert', 'update', 'delete', 'truncate'] as const;
+
+function toTrigger(trigger: TableTrigger | UserTrigger, at: string): TriggerModel {
+  const { name, timing, events, of, when, call, args, enabled } = trigger;
+  const named: readonly string[] = events;
+  const more = 'each' in trigger ? trigger : undefined;
+  return {
+    name: name ?? null,
+    timing,
+    events: EVENTS.filter((event) => named.includes(event)),
+    ...(of === undefined ? {} : { of }),
+    ...(more?.each === 'statement' ? { each: 'statement' } : {}),
+    when: when ?? null,
+    call: calledBy(call),
+    ...(args === undefined ? {} : { args }),
+    ...(more?.oldTable === undefined ? {} : { oldTable: more.oldTable }),
+    ...(more?.newTable === undefined ? {} : { newTable: more.newTable }),
+    ...(more?.constraint === undefined ? {} : { constraint: more.constraint.deferrable }),
+    ...(enabled === undefined || enabled === 'true'
+      ? {}
+      : { enabled: enabled === 'false' ? 'disabled' : enabled }),
+    at,
+  };
+}
+
+function calledBy(call: string): TriggerModel['call'] {
+  const dot = call.indexOf('.');
+  return dot === -1
+    ? { schema: 'public', name: call }
+    : { schema: call.slice(0, dot), name: call.slice(dot + 1) };
+}
+
 function toPolicy(policy: Policy, at: string): PolicyModel {
   return {
     name: policy.name ?? null,
@@ -175,6 +230,7 @@ function toPolicy(policy: Policy, at: string): PolicyModel {
 }
 
 function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
+  const execute = fn.execute?.toSorted() ?? (fn.expose ? undefined : []);
   return {
     schema: 'public',
     name: fn.name,
@@ -190,6 +246,8 @@ function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
     })),
     returns: typeName(fn.returns),
     body: fn.body,
+    ...(execute === undefined ? {} : { execute }),
+    ...(fn.settings === undefined ? {} : { settings: fn.settings }),
     at: `rpc.${fn.name}`,
   };
 }

@@ -10,6 +10,7 @@ import {
   type TypeModel,
 } from './model.ts';
 import type { NewUserTrigger, RowTrigger } from './row-triggers.ts';
+import type { DesiredTrigger } from './triggers.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
 export type Expression = {
@@ -27,6 +28,7 @@ export type Desired = {
   readonly storagePolicies: readonly DesiredStoragePolicy[];
   /** Of all tables, in scope or not. */
   readonly newUsers: readonly NewUserTrigger[];
+  readonly userTriggers: readonly DesiredTrigger[];
 };
 
 export type DesiredType = {
@@ -48,6 +50,7 @@ export type DesiredTable = {
   readonly policies: readonly DesiredPolicy[];
   readonly references: readonly DesiredReference[];
   readonly onUpdate: RowTrigger | null;
+  readonly triggers: readonly DesiredTrigger[];
   readonly rowSecurity: boolean;
   readonly at: string;
 };

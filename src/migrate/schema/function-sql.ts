@@ -1,5 +1,5 @@
 // SQL functions as statements.
-import { quoteIdent } from '../../postgres/sql.ts';
+import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { defaultSql } from './default-sql.ts';
 import type { DesiredFunction } from './desired.ts';
 import { type FunctionModel, nameOf } from './model.ts';
@@ -13,7 +13,14 @@ export function toDesiredFunction(model: FunctionModel): DesiredFunction {
     defaulted ||= value !== null;
     return `${quoteIdent(arg.name)} ${arg.type}${value === null ? '' : ` default ${value}`}`;
   });
-  const security = model.definer ? 'security definer set search_path = public, pg_temp' : 'security invoker';
+  const settings: Record<string, string> = {
+    ...(model.definer ? { search_path: 'public, pg_temp' } : {}),
+    ...model.settings,
+  };
+  const security = [
+    model.definer ? 'security definer' : 'security invoker',
+    ...Object.entries(settings).map(([name, value]) => `set ${settingSql(name, value)}`),
+  ].join(' ');
   return {
     schema: model.schema,
     name: model.name,
@@ -23,6 +30,23 @@ export function toDesiredFunction(model: FunctionModel): DesiredFunction {
     at: model.at,
     normal: null,
   };
+}
+
+function settingSql(name: string, value: string): string {
+  const quoted = name.split('.').map(quoteIdent).join('.');
+  const path = pathOf(value);
+  // One literal would be one schema.
+  const isPath = name.toLowerCase() === 'search_path' && path.length > 0;
+  return `${quoted} to ${isPath ? path.map(quoteIdent).join(', ') : quoteLiteral(value)}`;
+}
+
+/** The schemas of a search path. */
+export function pathOf(value: string): string[] {
+  return value
+    .split(',')
+    .map((schema) => schema.trim())
+    .filter((schema) => schema !== '')
+    .map((schema) => (/^".*"$/.test(schema) ? schema.slice(1, -1).replaceAll('""', '"') : schema));
 }
 
 /** Body quoting that no body can break out of: the tag is made longer until the body does not contain it. */

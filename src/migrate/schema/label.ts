@@ -53,12 +53,26 @@ export function newUserLabel(table: string): string {
   return fit('svc_new_user', table);
 }
 
+/** Not `svc_`: a trigger of the file. */
+export function triggerLabel(
+  table: string,
+  timing: string,
+  events: readonly string[],
+  functionName: string,
+): string {
+  return fit([table, timing, ...events].join('_'), functionName);
+}
+
 export function sequenceLabel(table: string, column: string): string {
   return fit(`${table}_${column}`, 'seq');
 }
 
+/** Of triggers that follow references to stored objects. */
+export const REFERENCE_PREFIX = 'svc_ref_';
+
 export function referenceTriggerLabels(column: string): { readonly row: string; readonly truncate: string } {
-  return { row: fit(`svc_ref_${column}`, 'row'), truncate: fit(`svc_ref_${column}`, 'truncate') };
+  const stem = `${REFERENCE_PREFIX}${column}`;
+  return { row: fit(stem, 'row'), truncate: fit(stem, 'truncate') };
 }
 
 /**

@@ -10,8 +10,6 @@ import {
   type LiveTrigger,
   type LiveType,
 } from './live-schema.ts';
-import { NEW_USER_PREFIX } from './label.ts';
-import { ON_UPDATE } from './row-triggers.ts';
 
 const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`);
@@ -137,16 +135,16 @@ export function policiesQuery(which: Sql): Sql {
 
 const TRIGGERS =
   raw(`select t.tgrelid::text as relation, t.tgname as label, pg_get_triggerdef(t.oid) as definition,
-    t.tgenabled in ('O', 'A') as enabled, p.prosrc as body, obj_description(p.oid, 'pg_proc') as comment
+    t.tgenabled in ('O', 'A') as enabled, t.tgenabled as state, p.prosrc as body, obj_description(p.oid, 'pg_proc') as comment
   from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid`);
 
 export function triggersQuery(which: Sql): Sql {
   return sql`${TRIGGERS} join pg_namespace n on n.oid = c.relnamespace
-  where ${which} and not t.tgisinternal and (t.tgname like 'svc\\_ref%' or t.tgname = ${ON_UPDATE}) order by t.tgname`;
+  where ${which} and not t.tgisinternal and t.tgparentid = 0 and t.tgname not like '~svc\\_%' order by t.tgname`;
 }
 
-export const NEW_USERS = sql`${TRIGGERS}
-  where t.tgrelid = ${USERS_OID} and not t.tgisinternal and starts_with(t.tgname, ${NEW_USER_PREFIX}) order by t.tgname`;
+export const USER_TRIGGERS = sql`${TRIGGERS}
+  where t.tgrelid = ${USERS_OID} and not t.tgisinternal order by t.tgname`;
 
 export function functionsQuery(schemas: readonly string[]): Sql {
   return sql`select p.oid::text as oid, n.nspname as schema, p.proname as name, pg_get_function_arguments(p.oid) as arguments,
@@ -154,9 +152,9 @@ export function functionsQuery(schemas: readonly string[]): Sql {
   (select coalesce(array_agg(format_type(u.type, null) order by u.position), '{}') from unnest(p.proargtypes::oid[]) with ordinality as u(type, position)) as "argumentTypes",
   coalesce(p.proargnames, '{}') as "argumentNames", p.pronargdefaults as defaults, pg_get_function_result(p.oid) as result,
   l.lanname as language, p.provolatile as volatility, p.prosecdef as definer, coalesce(p.proconfig, '{}') as settings, p.prosrc as body,
-  (select count(distinct r.rolname) filter (where r.rolname is not null) = 3 and count(*) filter (where x.grantee = 0) = 0
-   from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x left join pg_roles r on r.oid = x.grantee and r.rolname in ('anon', 'authenticated', 'service_role')
-   where x.grantee = 0 or r.rolname is not null) as granted
+  (select coalesce(array_agg(distinct coalesce(r.rolname::text, 'public')), '{}')
+   from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x left join pg_roles r on r.oid = x.grantee
+   where x.grantee <> p.proowner) as callers
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_language l on l.oid = p.prolang
   where n.nspname = any (${[...schemas]}) and p.prokind = 'f'
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e') order by p.proname, p.oid`;

@@ -1,5 +1,6 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
 import type { IdentityKind } from './model.ts';
+import type { TriggerState } from './triggers.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
 export type Live = {
@@ -12,6 +13,8 @@ export type Live = {
   readonly storagePolicies: readonly LivePolicy[];
   /** Triggers of svc on `auth.users`. */
   readonly newUsers: readonly LiveTrigger[];
+  /** All others on `auth.users`. */
+  readonly userTriggers: readonly LiveTrigger[];
   readonly serverVersion: number;
 };
 
@@ -52,6 +55,7 @@ export type LiveTable = {
   readonly checks: readonly LiveCheck[];
   readonly indexes: readonly LiveIndex[];
   readonly policies: readonly LivePolicy[];
+  /** All but those that a type change needs. */
   readonly triggers: readonly LiveTrigger[];
 };
 
@@ -93,6 +97,7 @@ export type LiveTrigger = {
   readonly label: string;
   readonly definition: string;
   readonly enabled: boolean;
+  readonly state: TriggerState;
   /** Of its function. */
   readonly body: string;
   readonly comment: string | null;
@@ -108,7 +113,8 @@ export type LiveFunction = Signature & {
   readonly definer: boolean;
   readonly settings: readonly string[];
   readonly body: string;
-  readonly granted: boolean;
+  /** Roles that may run it besides its owner, `public` among them. */
+  readonly callers: readonly string[];
 };
 
 export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;

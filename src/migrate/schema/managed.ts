@@ -16,6 +16,8 @@ export type Ownership = {
   readonly functions: ReadonlySet<string>;
   readonly retiredFunctions: ReadonlySet<string>;
   readonly storagePolicies: ReadonlySet<string>;
+  /** Labels of triggers on auth.users. */
+  readonly userTriggers: ReadonlySet<string>;
 };
 
 export type OwnedTable = {
@@ -24,6 +26,7 @@ export type OwnedTable = {
   readonly constraints: readonly string[];
   readonly indexes: readonly string[];
   readonly policies: readonly string[];
+  readonly triggers?: readonly string[] | undefined;
   /**
    * It came with the database, no API role could reach it, and the file has no `rls` key for it: it stays closed until
    * the file says who may see it.

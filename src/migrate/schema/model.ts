@@ -8,6 +8,8 @@ export type SchemaModel = {
   readonly tables: readonly TableModel[];
   readonly functions: readonly FunctionModel[];
   readonly buckets: readonly BucketModel[];
+  /** Triggers of auth.users. */
+  readonly userTriggers?: readonly TriggerModel[];
 };
 
 /** What is not said is absent. */
@@ -35,6 +37,7 @@ export type TableModel = {
   /** What a new user's row here is made of. */
   readonly onNewUser?: NewUserModel;
   readonly comment?: string;
+  readonly triggers?: readonly TriggerModel[];
   /** Path in the file, for messages: `tables.todos`. */
   readonly at: string;
 };
@@ -75,6 +78,27 @@ export type NewUserModel = {
   /** Expressions by column. */
   readonly set: Readonly<Record<string, string>>;
   readonly when: string | null;
+  readonly at: string;
+};
+
+export type TriggerModel = {
+  readonly name: string | null;
+  readonly timing: 'before' | 'after';
+  /** In the order of PostgreSQL's documentation. */
+  readonly events: ReadonlyArray<'insert' | 'update' | 'delete' | 'truncate'>;
+  /** Columns, with `update`. */
+  readonly of?: readonly string[];
+  /** Absent: each row. */
+  readonly each?: 'statement';
+  readonly when: string | null;
+  readonly call: { readonly schema: string; readonly name: string };
+  readonly args?: readonly string[];
+  readonly oldTable?: string;
+  readonly newTable?: string;
+  /** Of a constraint trigger: whether it may be put off. */
+  readonly constraint?: 'no' | 'immediate' | 'deferred';
+  /** Absent: it fires, but not for rows that replication writes. */
+  readonly enabled?: 'disabled' | 'replica' | 'always';
   readonly at: string;
 };
 
@@ -150,6 +174,9 @@ export type FunctionModel = {
   readonly args: readonly ArgumentModel[];
   readonly returns: string;
   readonly body: string;
+  /** Roles that may run it, sorted. Absent: the three API roles. */
+  readonly execute?: readonly string[];
+  readonly settings?: Readonly<Record<string, string>>;
   readonly at: string;
 };
 

@@ -19,12 +19,12 @@ import {
   functionsQuery,
   indexesQuery,
   namespacesQuery,
-  NEW_USERS,
   policiesQuery,
   relationsQuery,
   sequencesQuery,
   triggersQuery,
   typesQuery,
+  USER_TRIGGERS,
   type ColumnNameRow,
   type ColumnRow,
   type ConstraintRow,
@@ -36,6 +36,7 @@ import {
   type TriggerRow,
   type TypeRow,
 } from './live-queries.ts';
+import { NEW_USER_PREFIX } from './label.ts';
 import { keyOf } from './model.ts';
 
 const PINS: ReadonlyArray<readonly [string, string]> = [
@@ -93,7 +94,8 @@ export async function readLiveInside(
   const indexes = await session.query<IndexRow>(indexesQuery(which));
   const policies = await session.query<PolicyRow>(policiesQuery(which));
   const triggers = await session.query<TriggerRow>(triggersQuery(which));
-  const newUsers = await session.query<TriggerRow>(NEW_USERS);
+  const ofUsers = await session.query<TriggerRow>(USER_TRIGGERS);
+  const isNewUser = ({ label }: TriggerRow): boolean => label.startsWith(NEW_USER_PREFIX);
   const functions = await session.query<LiveFunction>(functionsQuery(schemas));
   const types = await session.query<TypeRow>(typesQuery(schemas));
   const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
@@ -119,7 +121,8 @@ export async function readLiveInside(
       namespaces.map((row) => [row.name, { name: row.name, usageGranted: row.granted === API_ROLES.length }]),
     ),
     storagePolicies: policies.filter((row) => row.storage),
-    newUsers,
+    newUsers: ofUsers.filter(isNewUser),
+    userTriggers: ofUsers.filter((trigger) => !isNewUser(trigger)),
     serverVersion: server?.version ?? 0,
   };
 }

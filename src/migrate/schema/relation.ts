@@ -75,6 +75,8 @@ export type Signature = {
   /** How many of the last arguments have a default. */
   readonly defaults: number;
   readonly result: string;
+  /** As `pg_proc.proconfig` has them, where the file says settings. */
+  readonly settings?: readonly string[];
 };
 
 export function primaryKeyOf(table: { readonly keys: readonly Key[] }): readonly string[] {

@@ -26,6 +26,7 @@ import { keyOf, type ColumnModel, type IndexModel, type SchemaModel, type TableM
 import { STORAGE_OBJECTS } from './policy-rings.ts';
 import { wordsOf } from './sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
+import { triggersOf, userTriggersOf } from './triggers.ts';
 import { toPolicies, toStoragePolicies } from './policy-sql.ts';
 import { toDesiredType } from './types.ts';
 
@@ -51,6 +52,7 @@ export function toDesired(
       ),
     ),
     newUsers: newUsersOf(model),
+    userTriggers: userTriggersOf(model),
   };
 }
 
@@ -76,6 +78,7 @@ function toTable(
       column.ref ? [{ column: column.name, ...column.ref }] : [],
     ),
     onUpdate: onUpdateOf(table),
+    triggers: triggersOf(table),
     rowSecurity: typeof table.rls !== 'string',
     at: table.at,
   };

@@ -3,7 +3,6 @@
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
-import { NEW_USER_PREFIX } from '../schema/label.ts';
 import type { SchemaModel } from '../schema/model.ts';
 
 /** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
@@ -106,7 +105,7 @@ export async function readCatalogFingerprint(session: Queryable, model: SchemaMo
         where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from tables)
       union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid in (select oid from tables)
       union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where (not t.tgisinternal or t.tgenabled in ('D', 'R')) and t.tgrelid in (select oid from tables)
-      union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where t.tgrelid = to_regclass('auth.users') and starts_with(t.tgname, ${NEW_USER_PREFIX})
+      union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where t.tgrelid = to_regclass('auth.users') and not t.tgisinternal
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'svc_meta' and p.proname ~ '^(on_update|new_user)_'
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any (${schemas})

@@ -6,9 +6,12 @@ import type { OwnedTable, Ownership } from '../schema/managed.ts';
 /** Identity of the policies of all buckets, which are recorded as one object. */
 export const STORAGE_POLICIES = 'storage policies';
 
+/** Identity of the triggers of auth.users. */
+export const USER_TRIGGERS = 'user triggers';
+
 type ObjectRow = {
   identity: string;
-  kind: 'type' | 'table' | 'column' | 'function' | 'storage_policies';
+  kind: 'type' | 'table' | 'column' | 'function' | 'storage_policies' | 'user_triggers';
   state: 'managed' | 'retired';
   declared_hash: string | null;
   definition: unknown;
@@ -37,6 +40,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
   const functions = new Set<string>();
   const retiredFunctions = new Set<string>();
   const storagePolicies = new Set<string>();
+  const userTriggers = new Set<string>();
   const declared = new Map<string, DeclaredRow>();
   for (const row of rows) {
     const name = row.identity.slice(row.identity.indexOf(' ') + 1);
@@ -52,6 +56,8 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.kind === 'storage_policies')
       for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
         storagePolicies.add(label);
+    if (row.kind === 'user_triggers')
+      for (const label of strings(definition['labels'])) userTriggers.add(label);
   }
   return {
     ownership: {
@@ -63,6 +69,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
       functions,
       retiredFunctions,
       storagePolicies,
+      userTriggers,
     },
     declared,
   };
@@ -76,6 +83,7 @@ function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
   ];
   const asFound = strings(definition['asFound']);
   const attributes = strings(definition['attributes']);
+  const triggers = labels('triggers');
   return {
     columns: strings(definition['columns']),
     constraints: labels('constraints'),
@@ -84,6 +92,7 @@ function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
     closed: definition['closed'] === true,
     ...(asFound.length > 0 ? { asFound } : {}),
     ...(attributes.length > 0 ? { attributes } : {}),
+    ...(triggers.length > 0 ? { triggers } : {}),
     ...(isRecord(definition['fills']) ? { fills: texts(definition['fills']) } : {}),
   };
 }

@@ -4,8 +4,8 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
 import { OWN_TYPES } from '../schema/live-queries.ts';
-import { ON_UPDATE } from '../schema/row-triggers.ts';
 import { keyOf, type SchemaModel } from '../schema/model.ts';
+import { triggersOf, userTriggersOf } from '../schema/triggers.ts';
 
 export type UnmanagedObject = {
   readonly what: string;
@@ -25,6 +25,13 @@ export async function readUnmanagedObjects(
   // The diff finds overloads of declared functions.
   const functions = [...ownership.functions, ...model.functions.map(keyOf)];
   const types = [...ownership.types, ...ownership.retiredTypes, ...(model.types ?? []).map(keyOf)];
+  const triggers = [
+    ...[...ownership.tables, ...ownership.retiredTables].flatMap(([key, owned]) =>
+      (owned.triggers ?? []).map((label) => `${key} ${label}`),
+    ),
+    ...model.tables.flatMap((table) => triggersOf(table).map(({ label }) => `${keyOf(table)} ${label}`)),
+  ];
+  const userTriggers = [...ownership.userTriggers, ...userTriggersOf(model).map(({ label }) => label)];
   return session.query<UnmanagedObject>(sql`
     with schema as (
       select n.oid, n.nspname as name, has_schema_privilege('anon', n.oid, 'usage') or has_schema_privilege('authenticated', n.oid, 'usage') as open
@@ -49,8 +56,11 @@ export async function readUnmanagedObjects(
     union all
     select 'trigger', t.tgname || ' of ' || s.name || '.' || c.relname || case t.tgenabled when 'D' then ' (disabled)' else '' end, false
     from pg_trigger t join pg_class c on c.oid = t.tgrelid join schema s on s.oid = c.relnamespace
-    where not t.tgisinternal and t.tgparentid = 0 and t.tgname <> ${ON_UPDATE} and t.tgname not like 'svc\\_ref%' and t.tgname not like '~svc\\_%'
-      and s.name || '.' || c.relname = any (${tables})
+    where not t.tgisinternal and t.tgparentid = 0 and t.tgname !~ '^~?svc_'
+      and s.name || '.' || c.relname = any (${tables}) and s.name || '.' || c.relname || ' ' || t.tgname <> all (${triggers})
+    union all
+    select 'trigger', t.tgname || ' of auth.users' || case t.tgenabled when 'D' then ' (disabled)' else '' end, false
+    from pg_trigger t where t.tgrelid = to_regclass('auth.users') and not t.tgisinternal and t.tgname !~ '^~?svc_' and t.tgname <> all (${userTriggers})
     union all
     select 'rule', r.rulename || ' of ' || s.name || '.' || c.relname, false
     from pg_rewrite r join pg_class c on c.oid = r.ev_class join schema s on s.oid = c.relnamespace

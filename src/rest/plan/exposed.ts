@@ -47,7 +47,7 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
   const routines = new Map<string, ExposedRoutine>();
   for (const declared of config.rpc) {
     const routine = catalog.routines.get(relationKey('public', declared.name));
-    if (!routine) continue;
+    if (!routine || !declared.expose) continue;
     routines.set(relationKey('public', declared.name), { ...routine, authRequired: declared.authRequired });
   }
   for (const { schema, name, authRequired } of config.expose.routines) {

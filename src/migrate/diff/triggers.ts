@@ -1,0 +1,51 @@
+// Triggers by their names, which decide in which order they run. One that the file does not declare is left alone, unless
+// an earlier file did.
+import type { LiveTrigger } from '../schema/live-schema.ts';
+import { type DesiredTrigger, USERS } from '../schema/triggers.ts';
+import type { Ownership } from '../schema/managed.ts';
+import type { Change } from './change.ts';
+import { type Rebuild, rebuildKey, type TableDiff } from './table-diff.ts';
+
+export function diffTriggers({ table, live, key, owned, rebuild, changes, claim }: TableDiff): void {
+  for (const trigger of table.triggers) {
+    const found = live.triggers.find((one) => one.label === trigger.label) ?? null;
+    const isInTheWay = rebuild.has(rebuildKey('trigger', key, trigger.label));
+    if (found && isInTheWay)
+      changes.push({ kind: 'drop-trigger', table, live, trigger: found, next: trigger });
+    if (isInTheWay || !isSame(trigger, found))
+      changes.push({ kind: 'set-trigger', table, live, trigger, found, isRemade: isInTheWay });
+  }
+  const labels = new Set(table.triggers.map((one) => one.label));
+  for (const trigger of live.triggers) {
+    if (labels.has(trigger.label) || !owned.triggers?.includes(trigger.label)) continue;
+    changes.push({ kind: 'drop-trigger', table, live, trigger, next: null });
+  }
+  if (labels.size > 0) claim.triggers = [...labels];
+}
+
+/** Gives the labels that are the file's. */
+export function diffUserTriggers(
+  desired: readonly DesiredTrigger[],
+  live: readonly LiveTrigger[],
+  owned: Ownership,
+  rebuild: Rebuild,
+  changes: Change[],
+): string[] {
+  for (const trigger of desired) {
+    const found = live.find((one) => one.label === trigger.label) ?? null;
+    const isInTheWay = rebuild.has(rebuildKey('trigger', USERS, trigger.label));
+    if (found && isInTheWay) changes.push({ kind: 'drop-user-trigger', trigger: found, next: trigger });
+    if (isInTheWay || !isSame(trigger, found))
+      changes.push({ kind: 'set-user-trigger', trigger, found, isRemade: isInTheWay });
+  }
+  const labels = new Set(desired.map((one) => one.label));
+  for (const trigger of live) {
+    if (labels.has(trigger.label) || !owned.userTriggers.has(trigger.label)) continue;
+    changes.push({ kind: 'drop-user-trigger', trigger, next: null });
+  }
+  return [...labels];
+}
+
+function isSame({ definition, state }: DesiredTrigger, found: LiveTrigger | null): boolean {
+  return found !== null && found.definition === definition && found.state === state;
+}

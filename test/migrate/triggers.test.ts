@@ -1,0 +1,390 @@
+// Triggers of the file: made, compared by the server's own print, kept through changes of what they name, and taken back.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { aWorld, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await aWorld();
+});
+afterAll(() => world.close());
+beforeEach(async () => {
+  await world.empty();
+  await world.sql(`delete from auth.users;
+    do $$ declare one record; begin
+      for one in select tgname from pg_trigger where tgrelid = 'auth.users'::regclass and not tgisinternal loop
+        execute format('drop trigger %I on auth.users', one.tgname);
+      end loop;
+    end $$`);
+});
+
+const FIELDS = `      - { name: id, type: integer, primary_key: true }
+      - { name: title, type: text }
+      - { name: size, type: integer, default: 0 }
+`;
+const LOG = `  log:
+    rls: []
+    fields:
+      - { name: n, type: bigserial, primary_key: true }
+      - { name: said, type: text }
+`;
+const note = (body: string, name = 'note', more = ''): string =>
+  `  ${name}:\n    returns: { type: trigger }\n${more}    body: |\n${body
+    .split('\n')
+    .map((line) => `      ${line}`)
+    .join('\n')}\n`;
+const NOTE = note(`begin
+  insert into log (said) values (tg_name || ' ' || tg_op || ' ' || coalesce(new.title, 'null'));
+  return new;
+end`);
+const COUNT = note(
+  `begin
+  insert into log (said) select tg_op || ' ' || count(*) from changed;
+  return null;
+end`,
+  'count_rows',
+);
+
+const file = (triggers: string, rpc = NOTE, fields = FIELDS): string =>
+  `tables:\n  notes:\n    rls: []\n    fields:\n${fields}${triggers === '' ? '' : `    triggers:\n${triggers}`}${LOG}${rpc === '' ? '' : `rpc:\n${rpc}`}`;
+const said = async (): Promise<unknown[]> =>
+  (await world.sql('select said from log order by n')).map((row) => row['said']);
+const labels = async (table = 'notes'): Promise<unknown[]> =>
+  (
+    await world.sql(
+      `select tgname::text as name from pg_trigger where tgrelid = $1::regclass and not tgisinternal order by 1`,
+      [table],
+    )
+  ).map((row) => row['name']);
+
+const AFTER = '      - { timing: after, events: insert, call: note }\n';
+
+describe('a trigger of a table', () => {
+  test('is made with its function, runs, and goes with its line', async () => {
+    await world.settle(file(AFTER));
+    await world.sql(`insert into notes values (1, 'a')`);
+    expect(await said()).toEqual(['notes_after_insert_note INSERT a']);
+    await world.settle(file(''));
+    await world.sql(`insert into notes values (2, 'b')`);
+    expect(await said()).toHaveLength(1);
+    expect(await labels()).toEqual([]);
+  });
+
+  test.each([
+    ['before', 'timing: before, events: [update, insert]'],
+    ['of columns', 'timing: after, events: [update], of: [title, size]'],
+    [
+      'with a condition',
+      `timing: after, events: [update], when: "new.title <> 'x' and old.size between 1 and 3"`,
+    ],
+    ['with arguments', `timing: before, events: [delete], args: [one, "it's", "", 1.10]`],
+    ['of a statement', 'timing: after, events: [truncate, delete], each: statement'],
+    ['that may be put off', 'timing: after, events: [insert, update], constraint: { deferrable: deferred }'],
+    ['a constraint', 'timing: after, events: [insert], constraint: {}'],
+    ['off', 'timing: after, events: [insert], enabled: false'],
+    ['for replicated rows', 'timing: after, events: [insert], enabled: replica'],
+    ['always', 'timing: after, events: [insert], enabled: always'],
+    [
+      'with tables',
+      'timing: after, events: [update], each: statement, old_table: before, new_table: changed',
+    ],
+    ['named', 'name: "My Trigger", timing: after, events: [insert]'],
+  ])('%s: a second plan is empty, and every change of it is seen', async (_what, keys) => {
+    const declared = file(`      - { ${keys}, call: note }\n`);
+    await world.settle(declared);
+    await world.settle(
+      file(`      - { name: "My Trigger", timing: after, events: [insert, delete], call: note }\n`),
+    );
+    await world.settle(declared);
+    expect(await labels()).toHaveLength(1);
+  });
+
+  test('reads all rows of a statement', async () => {
+    await world.settle(
+      file(
+        '      - { timing: after, events: [insert], each: statement, new_table: changed, call: count_rows }\n',
+        COUNT,
+      ),
+    );
+    await world.sql(`insert into notes values (1, 'a'), (2, 'b')`);
+    expect(await said()).toEqual(['INSERT 2']);
+  });
+
+  test('runs at the end of the transaction when it is put off', async () => {
+    await world.settle(
+      file('      - { timing: after, events: [insert], constraint: { deferrable: deferred }, call: note }\n'),
+    );
+    await world.sql(
+      `begin; insert into notes values (1, 'a'); insert into log (said) values ('first'); commit`,
+    );
+    expect(await said()).toEqual(['first', 'notes_after_insert_note INSERT a']);
+  });
+
+  test('that another has switched off or changed is found and put right', async () => {
+    const declared = file(AFTER);
+    await world.settle(declared);
+    for (const text of [
+      'alter table notes disable trigger notes_after_insert_note',
+      'alter table notes enable replica trigger notes_after_insert_note',
+      'create or replace trigger notes_after_insert_note before insert on notes for each row execute function note()',
+      'drop trigger notes_after_insert_note on notes',
+    ]) {
+      await world.sql(text);
+      expect((await world.plan(declared)).steps).toHaveLength(1);
+      await world.settle(declared);
+    }
+    await world.sql('alter table notes disable trigger notes_after_insert_note');
+    expect((await world.plan(declared)).steps.map((step) => step.summary)).toEqual([
+      'trigger notes_after_insert_note: on again',
+    ]);
+  });
+
+  test('of somebody else stays, and one of its name is taken over', async () => {
+    await world.settle(file(''));
+    await world.sql(`create trigger theirs before insert on notes for each row execute function note();
+      create trigger notes_after_insert_note after insert on notes for each row execute function note()`);
+    await world.settle(file(AFTER));
+    expect(await labels()).toEqual(['notes_after_insert_note', 'theirs']);
+    await world.settle(file(''));
+    expect(await labels()).toEqual(['theirs']);
+  });
+
+  test.each([{}, { maxWriteBlockMs: 0 }])(
+    'is made again around a change of what it names: %o',
+    async (policy) => {
+      const triggers = (type: string): string =>
+        file(
+          `      - { timing: after, events: [update], of: size, when: "new.size > 1", call: note }\n${AFTER}`,
+          NOTE,
+          FIELDS.replace('size, type: integer', `size, type: ${type}`),
+        );
+      await world.settle(triggers('integer'));
+      await world.sql(`insert into notes values (1, 'a', 5)`);
+      await world.settle(triggers('bigint'), policy);
+      await world.sql(`update notes set size = 6; update notes set size = 0`);
+      expect(await said()).toEqual(['notes_after_insert_note INSERT a', 'notes_after_update_note UPDATE a']);
+    },
+  );
+
+  test('follows renames of its table, of a column and of its function', async () => {
+    const was = file(
+      `      - { timing: after, events: [update], of: title, when: "new.title <> 'x'", call: note }\n`,
+    );
+    await world.settle(was);
+    await world.sql(`insert into notes values (1, 'a')`);
+    const now = was
+      .replace('  notes:', '  letters:\n    renamed_from: notes')
+      .replace('  note:\n', '  remember:\n    renamed_from: note\n')
+      .replace('call: note', 'call: remember');
+    const plan = await world.plan(now);
+    expect(plan.steps.map((step) => step.summary)).toContain(
+      'rename trigger notes_after_update_note → letters_after_update_remember',
+    );
+    expect(plan.steps.some((step) => step.sql.startsWith('drop trigger'))).toBe(false);
+    await world.settle(now);
+    await world.sql(`update letters set title = 'b'`);
+    expect(await said()).toEqual(['letters_after_update_remember UPDATE b']);
+    await world.settle(
+      now
+        .replaceAll('title', 'headline')
+        .replace('name: headline, ', 'name: headline, renamed_from: title, '),
+    );
+    expect(await labels('letters')).toEqual(['letters_after_update_remember']);
+  });
+
+  test('goes with its function and its table', async () => {
+    await world.settle(file(AFTER));
+    await world.settle(`tables:\n${LOG}`);
+    expect(await labels()).toEqual([]);
+    expect(await world.sql(`select from pg_proc where proname = 'note'`)).toEqual([]);
+    await world.settle(file('', ''));
+    await world.settle(file(AFTER));
+    await world.settle(`tables:\n${LOG}`, { drop: 'drop' });
+    expect(await world.sql(`select from pg_proc where proname = 'note'`)).toEqual([]);
+  });
+
+  test('sleeps with a retired table and comes back only as the file says', async () => {
+    await world.settle(file(AFTER));
+    await world.settle(`tables:\n${LOG}rpc:\n${NOTE}`);
+    expect(await labels()).toEqual(['notes_after_insert_note']);
+    await world.settle(file(''));
+    expect(await labels()).toEqual([]);
+  });
+
+  test('may call a function that only the database has', async () => {
+    await world.settle(file(''));
+    await world.sql(`create function public.theirs() returns trigger language plpgsql as $$ begin
+      insert into public.log (said) values (tg_argv[0]); return new; end $$`);
+    await world.settle(
+      file('      - { timing: before, events: [insert], call: public.theirs, args: [hello] }\n'),
+    );
+    await world.sql(`insert into notes values (1, 'a')`);
+    expect(await said()).toEqual(['hello']);
+  });
+
+  test('that the server does not understand is refused with its place', async () => {
+    const refused = (keys: string): Promise<string[]> =>
+      world.refusal(file(`      - { ${keys}, call: note }\n`));
+    expect(await refused('timing: after, events: [insert], when: new.titel is null')).toEqual([
+      expect.stringMatching(
+        /^MIG-101 svc\.yaml:\d+:\d+: column new\.titel does not exist\n {4}new\.titel is null\n {4}\^/,
+      ),
+    ]);
+    expect(await refused('timing: before, events: [insert], new_table: n')).toEqual([
+      expect.stringMatching(
+        /^MIG-101 svc\.yaml:\d+:\d+: transition table name can only be specified for an AFTER trigger/,
+      ),
+    ]);
+    expect(await refused('timing: after, events: [insert], when: "true) execute function x(); --"')).toEqual([
+      expect.stringMatching(/^MIG-101 /),
+    ]);
+  });
+
+  test('whose function changes what it returns is made again', async () => {
+    await world.settle(file(AFTER));
+    await world.settle(file('', `  note: { language: sql, returns: { type: integer }, body: select 1 }\n`));
+    await world.settle(file(AFTER));
+    expect(await labels()).toEqual(['notes_after_insert_note']);
+  });
+});
+
+describe('a trigger of the users', () => {
+  const PROFILES = `tables:
+  profiles:
+    rls: []
+    fields:
+      - { name: id, primary_key: true, foreign_key: { references: auth.users.id, on_delete: cascade } }
+      - { name: name, type: text }
+`;
+  const HANDLER = note(
+    `begin
+  insert into public.profiles (id, name) values (new.id, new.raw_user_meta_data ->> 'name');
+  return new;
+end`,
+    'handle_new_user',
+    '    security: definer\n    settings: { search_path: "" }\n',
+  );
+  const users = (auth: string, rest = `${PROFILES}rpc:\n${HANDLER}`): string =>
+    `${auth === '' ? '' : `auth:\n  triggers:\n${auth}`}${rest}`;
+  const INSERT =
+    '    - { name: on_auth_user_created, timing: after, events: [insert], call: handle_new_user }\n';
+  const signUp = (name: string): Promise<unknown> =>
+    world.sql(
+      `insert into auth.users (email, raw_user_meta_data) values ($1, jsonb_build_object('name', $2::text))`,
+      [`${name}@x.org`, name],
+    );
+  const names = async (): Promise<unknown[]> =>
+    (await world.sql('select name from profiles order by name')).map((row) => row['name']);
+
+  test('is made in one file with table and function, changed, and taken back', async () => {
+    await world.settle(users(INSERT));
+    await signUp('Ann');
+    expect(await names()).toEqual(['Ann']);
+    await world.settle(users(INSERT.replace('call:', `when: "new.email <> 'bob@x.org'", call:`)));
+    await signUp('bob');
+    expect(await names()).toEqual(['Ann']);
+    await world.settle(users(''));
+    await signUp('Cat');
+    expect(await names()).toEqual(['Ann']);
+    expect(await labels('auth.users')).toEqual([]);
+  });
+
+  test('stays out of the way of rows for new users and of other people’s triggers', async () => {
+    const both = users(INSERT).replace(
+      '    rls: []\n',
+      '    rls: []\n    on_new_user: { id: id, name: "\'late\'" }\n',
+    );
+    await world.settle(both);
+    await world.sql(`create trigger theirs after insert on auth.users for each row execute function handle_new_user();
+      drop trigger theirs on auth.users`);
+    await signUp('Ann');
+    expect(await names()).toEqual(['Ann']);
+    await world.settle(users(''));
+    expect(await labels('auth.users')).toEqual([]);
+    await world.sql(
+      `create trigger theirs after insert on auth.users for each row execute function handle_new_user()`,
+    );
+    await world.settle(users(''));
+    expect(await labels('auth.users')).toEqual(['theirs']);
+    await world.sql('drop trigger theirs on auth.users');
+  });
+
+  test('switched off by hand is put right', async () => {
+    await world.settle(users(INSERT));
+    await world.sql('alter table auth.users disable trigger on_auth_user_created');
+    expect((await world.plan(users(INSERT))).steps.map((step) => step.summary)).toEqual([
+      'trigger on_auth_user_created: on again',
+    ]);
+    await world.settle(users(INSERT));
+    await signUp('Ann');
+    expect(await names()).toEqual(['Ann']);
+  });
+
+  test('follows a renamed function, and is made again when the function is', async () => {
+    const unnamed = INSERT.replace('name: on_auth_user_created, ', '');
+    await world.settle(users(unnamed));
+    expect(await labels('auth.users')).toEqual(['users_after_insert_handle_new_user']);
+    const renamed = users(unnamed)
+      .replace('call: handle_new_user', 'call: welcome')
+      .replace('  handle_new_user:\n', '  welcome:\n    renamed_from: handle_new_user\n');
+    await world.settle(renamed);
+    expect(await labels('auth.users')).toEqual(['users_after_insert_welcome']);
+    await signUp('Ann');
+    expect(await names()).toEqual(['Ann']);
+    await world.settle('tables: {}\n');
+    expect(await labels('auth.users')).toEqual([]);
+  });
+});
+
+describe('a function', () => {
+  const helper = (more: string): string =>
+    `rpc:\n  helper: { language: sql, ${more}returns: { type: integer }, body: select 1 }\n`;
+  const callers = async (): Promise<unknown> =>
+    (
+      await world.sql(`select array_agg(distinct coalesce(r.rolname, 'public')::text order by coalesce(r.rolname, 'public')::text) as roles
+        from pg_proc p cross join aclexplode(p.proacl) x left join pg_roles r on r.oid = x.grantee
+        where p.proname in ('helper', 'note') and x.grantee <> p.proowner`)
+    )[0]?.['roles'];
+
+  test('that is not exposed may be run by nobody, or by whom the file names', async () => {
+    await world.settle(helper(''));
+    expect(await callers()).toEqual(['anon', 'authenticated', 'service_role']);
+    await world.settle(helper('expose: false, '));
+    expect(await callers()).toBeNull();
+    await world.settle(helper('expose: false, execute: authenticated, '));
+    expect(await callers()).toEqual(['authenticated']);
+    await world.sql('grant execute on function helper() to anon, public');
+    await world.settle(helper('expose: false, execute: authenticated, '));
+    expect(await callers()).toEqual(['authenticated']);
+    await world.settle(helper(''));
+    expect(await callers()).toEqual(['anon', 'authenticated', 'service_role']);
+    await world.settle(file(AFTER));
+    expect(await callers()).toBeNull();
+  });
+
+  test('keeps its settings, and is found when they differ', async () => {
+    const settings = (more: string): string => helper(`settings: { ${more} }, `);
+    for (const more of [
+      'search_path: ""',
+      'search_path: "public, pg_temp"',
+      'search_path: "Odd One, public", work_mem: 8MB',
+    ])
+      await world.settle(settings(more).replace('returns', 'security: definer, returns'));
+    await world.settle(settings('statement_timeout: 5s'));
+    await world.sql(`alter function helper() set statement_timeout to '6s'`);
+    expect((await world.plan(settings('statement_timeout: 5s'))).steps).not.toEqual([]);
+    await world.settle(settings('statement_timeout: 5s'));
+    await world.settle(helper(''));
+  });
+
+  test('with the owner’s rights needs a search path that no caller decides', async () => {
+    expect(
+      await world.refusal(helper(`security: definer, settings: { search_path: '"$user", public' }, `)),
+    ).toEqual([expect.stringMatching(/^MIG-115 svc\.yaml:\d+:\d+: it runs with the owner’s rights/)]);
+  });
+
+  test('that no role of the file can run names an existing one', async () => {
+    expect(await world.refusal(helper('execute: [authentcated], '))).toEqual([
+      expect.stringMatching(/^MIG-114 .*there is no role authentcated/),
+    ]);
+  });
+});
