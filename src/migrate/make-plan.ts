@@ -51,6 +51,12 @@ import { isAfterMetadata, type Step } from './plan/step.ts';
 import { noteUsersWithoutRow } from './checks/new-users.ts';
 import { missingRoles } from './checks/policy-roles.ts';
 import { beyondServer } from './checks/server-version.ts';
+import {
+  type ForeignObject,
+  ownershipProblems,
+  type OwnershipTaker,
+  readForeignObjects,
+} from './checks/ownership.ts';
 import { textFaults } from './checks/text-faults.ts';
 
 export type PlanOptions = PlanSettings & HazardPolicy & LockSettings;
@@ -67,6 +73,8 @@ export type MigrationPlan = StateAfter & {
   readonly serverVersion: number;
   /** Of the catalog that this was planned for. */
   readonly catalogFingerprint: string;
+  /** Declared objects of other roles, which must be svc's before the steps can run. */
+  readonly foreign: readonly ForeignObject[];
   readonly steps: readonly Step[];
   readonly problems: readonly MigrationProblem[];
   readonly hints: readonly MigrationProblem[];
@@ -80,14 +88,35 @@ export type MigrationPlan = StateAfter & {
   readonly searchPath: string;
 };
 
-/** Throws MigrationRefused for mistakes that leave nothing to plan; what a run would be refused for is in `problems`. */
+/**
+ * Throws MigrationRefused for mistakes that leave nothing to plan; what a run would be refused for is in `problems`. Where
+ * something belongs to another role, the plan is made over the connection that can take it, as if it had been.
+ */
 export async function makePlan(
   session: Queryable,
   model: SchemaModel,
   state: AppliedState | null,
   options: PlanOptions,
   mode: PlanMode = 'full',
+  ownership?: OwnershipTaker,
 ): Promise<MigrationPlan> {
+  const foreign = await readForeignObjects(session, model);
+  if (foreign.length === 0) return { ...(await planOwn(session, model, state, options, mode)), foreign };
+  const barred = ownership ? await ownership.refused(foreign) : foreign;
+  if (!ownership || barred.length > 0) throw new MigrationRefused(ownershipProblems(barred));
+  return ownership.session(async (other) => ({
+    ...(await planOwn(other, model, state, options, 'full')),
+    foreign,
+  }));
+}
+
+async function planOwn(
+  session: Queryable,
+  model: SchemaModel,
+  state: AppliedState | null,
+  options: PlanOptions,
+  mode: PlanMode,
+): Promise<OwnPlan> {
   const source = await readSource(session, model, state);
   for (let next = source.isProven ? mode : 'full'; ; next = 'full') {
     const scope = next === 'full' ? null : scopeOf(model, source.changed, source.owned, source.related);
@@ -97,6 +126,9 @@ export async function makePlan(
     return assemble(source, round, assessed, options);
   }
 }
+
+/** As if everything were svc's. */
+type OwnPlan = Omit<MigrationPlan, 'foreign'>;
 
 /** The model, and what the database and the migration state say about it. */
 type Source = {
@@ -267,7 +299,7 @@ function assemble(
   { scope, renames, desired, difference, changes }: Comparison,
   { online, facts, removed, problems, notes, inTheWay }: Assessment,
   options: PlanOptions,
-): MigrationPlan {
+): OwnPlan {
   const { model, state, objects, hashes } = source;
   const { owned } = renames;
   const steps = [...renames.steps, ...planSteps(changes, facts, online, options)];

@@ -28,6 +28,7 @@ import { finishRun, recordSteps, startRun } from './state/runs.ts';
 import { readLive } from './schema/read-live.ts';
 import type { SchemaModel } from './schema/model.ts';
 import { makePlan, type MigrationPlan } from './make-plan.ts';
+import type { OwnershipTaker } from './checks/ownership.ts';
 import { MigrationRefused, placed, type MigrationProblem } from './problem.ts';
 import { MigrationLock, pause } from './locks.ts';
 import { isAfterMetadata } from './plan/step.ts';
@@ -63,6 +64,8 @@ export type MigrateOptions = {
   readonly log: Log;
   readonly policy?: Partial<MigrationPolicy> | undefined;
   readonly onStatement?: ExecuteSettings['onStatement'];
+  /** Takes what belongs to other roles. Without it a file that declares such objects is refused. */
+  readonly ownership?: OwnershipTaker | undefined;
   /** Ends background work at shutdown; the next start continues it. */
   readonly signal?: AbortSignal | undefined;
   /**
@@ -176,12 +179,12 @@ async function planAndApply(
   background: MigrationLock,
   fence: Fence,
 ): Promise<MigrationOutcome> {
-  const { model, schemaHash, locate, policy } = work;
+  const { schemaHash, locate } = work;
   const { log } = work.options;
   const state = await readAppliedState(session);
   let plan: MigrationPlan;
   try {
-    plan = await makePlan(session, model, state, policy, 'incremental');
+    plan = await planOnceOwned(session, work, state);
   } catch (error) {
     if (error instanceof MigrationRefused) return refused(work, null, error.problems, false);
     throw error;
@@ -192,6 +195,19 @@ async function planAndApply(
   if (plan.steps.length > 0) return apply(session, work, plan, background);
   await recordUnchanged(session, work, plan, state, fence);
   return { kind: 'unchanged', schemaHash, plan };
+}
+
+/** A plan of own objects only. Takes what belongs to others, unless something else would be refused anyway. */
+async function planOnceOwned(
+  session: Queryable,
+  { model, policy, options }: Work,
+  state: AppliedState | null,
+): Promise<MigrationPlan> {
+  const { ownership } = options;
+  const plan = await makePlan(session, model, state, policy, 'incremental', ownership);
+  if (plan.foreign.length === 0 || plan.problems.length > 0) return plan;
+  await ownership?.take(plan.foreign);
+  return makePlan(session, model, state, policy);
 }
 
 function refused(

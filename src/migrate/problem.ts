@@ -22,7 +22,8 @@ export type MigrationCode =
   | 'MIG-401'
   | 'MIG-402'
   | 'MIG-501'
-  | 'MIG-502';
+  | 'MIG-502'
+  | 'ADO-301';
 
 /** Background work did not come to its end, mostly because its connection was lost; it is continued. */
 export const CONNECTION_LOST = 'MIG-502';

@@ -1,6 +1,7 @@
 // `plan`, `apply` and `down`: what a change of the file would do, and doing it.
 import { readFile, writeFile } from 'node:fs/promises';
 import { policyOf } from '../../migrate/apply/policy.ts';
+import type { OwnershipTaker } from '../../migrate/checks/ownership.ts';
 import { planFingerprint, renderPlan, renderSql, toArtifact } from '../../migrate/commands/render.ts';
 import type { MigrationPlan } from '../../migrate/make-plan.ts';
 import { migrate, migrateModel, type MigrationOutcome } from '../../migrate/migrate.ts';
@@ -34,7 +35,8 @@ export async function plan(options: PlanOptions, terminal: Terminal): Promise<vo
         terminal.print(`${superseded.code} ${describeSuperseded(superseded)}\n  → ${remedyFor(superseded)}`);
     }
     if (made.problems.length > 0) throw new CommandFailure(exitCodeOf(made.problems), '');
-    if (options.check && made.steps.length > 0) throw new CommandFailure(MIGRATE_EXIT.pending, '');
+    if (options.check && made.steps.length + made.foreign.length > 0)
+      throw new CommandFailure(MIGRATE_EXIT.pending, '');
   });
 }
 
@@ -46,8 +48,21 @@ export async function apply(
   await withDatabase(options, terminal, async (opened) => {
     const policy = policyFrom(options, opened.project);
     if (file !== undefined) await checkSavedPlan(file, (await planFile(opened, policy, 'incremental')).plan);
-    await report(await migrate(migrateOptions(opened, policy)), terminal);
+    const settings = migrateOptions(opened, policy);
+    const ownership = settings.ownership && telling(settings.ownership, terminal);
+    await report(await migrate({ ...settings, ownership }), terminal);
   });
+}
+
+/** Says what is taken, once it is. */
+function telling(taker: OwnershipTaker, terminal: Terminal): OwnershipTaker {
+  return {
+    ...taker,
+    async take(objects) {
+      await taker.take(objects);
+      for (const { what, name, owner } of objects) terminal.print(`~ ${what} ${name}: taken from ${owner}`);
+    },
+  };
 }
 
 /** A saved plan promises what will run: unless it is still exactly that, it is stale. */

@@ -30,6 +30,7 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
     if (superseded) print('superseded', `${superseded.code} ${describeSuperseded(superseded)}`);
     const { length } = plan.steps;
     print('pending', length === 0 ? 'nothing' : `${length} statements (svc migrate plan)`);
+    for (const { what, name, owner } of plan.foreign) print('foreign', `${what} ${name} of ${owner}`);
     for (const one of renderProblems(plan.problems)) print('refused', one);
     for (const one of plan.unmanaged) print('unmanaged', `${one.what} ${one.name} of ${one.table}`);
     for (const one of await listUnmanaged(opened, toModel(opened.project.config), plan))
@@ -52,7 +53,7 @@ export async function drift(options: CommonOptions, terminal: Terminal): Promise
     const policy = { allow: ['authz_open'], allowRollback: true };
     const result = await planModel(run.model, () => null, migrateOptions(opened, policy));
     if (result.kind === 'refused') throw refusal(result.problems);
-    const { steps, unmanaged } = result.plan;
+    const { steps, unmanaged, foreign } = result.plan;
     const policies = unmanaged.filter((one) => one.what === 'policy');
     for (const one of unmanaged) {
       const effect = one.what === 'policy' ? '   it opens more than the file says' : '';
@@ -60,14 +61,15 @@ export async function drift(options: CommonOptions, terminal: Terminal): Promise
     }
     for (const one of await listUnmanaged(opened, run.model, result.plan))
       terminal.print(`unmanaged  ${one}`);
+    for (const { what, name, owner } of foreign) terminal.print(`~ ${what} ${name}: belongs to ${owner}`);
     for (const step of steps) terminal.print(stepLine({ ...step, at: step.identity }));
-    if (steps.length === 0 && policies.length === 0)
+    if (steps.length + policies.length + foreign.length === 0)
       return terminal.print('no drift: the database is as the last run left it');
     throw new CommandFailure(
       MIGRATE_EXIT.drift,
       [
         '\nThe database was changed beside the file.',
-        ...(steps.length > 0
+        ...(steps.length + foreign.length > 0
           ? ['The lines with a sign lead back to the last run; svc migrate apply runs them.']
           : []),
         ...(policies.length > 0

@@ -1,11 +1,12 @@
 // The project a command works on, with its database open and ready.
 import { silentLog } from '../../log/log.ts';
-import type { MigrationPolicy } from '../../migrate/apply/policy.ts';
+import { type MigrationPolicy, policyOf } from '../../migrate/apply/policy.ts';
+import { ownershipTaker } from '../../migrate/apply/take-ownership.ts';
 import { type Planned, planMigration } from '../../migrate/commands/plan.ts';
 import type { PlanMode } from '../../migrate/make-plan.ts';
 import type { MigrateOptions } from '../../migrate/migrate.ts';
 import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
-import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { failure } from '../exit.ts';
 import { loadProject, type Project } from '../project.ts';
 import type { Terminal } from '../terminal.ts';
@@ -16,6 +17,8 @@ import type { CommonOptions } from './options.ts';
 export type Opened = {
   readonly project: Project;
   readonly owner: OwnerDatabase;
+  /** The role of SVC_DATABASE_URL. */
+  readonly administrator: OwnerDatabase;
   readonly address: DatabaseAddress;
 };
 
@@ -37,12 +40,29 @@ export async function withDatabase<T>(
       max: 3,
       unready: ({ message, hint }) => failure(MIGRATE_EXIT.unreachable, message, hint),
     },
-    (owner, address) => work({ project, owner, address }),
+    async (owner, address) => {
+      const administrator = new OwnerDatabase({
+        address,
+        applicationName: 'svc-migrate',
+        max: 1,
+        idleTimeoutMs: 5_000,
+      });
+      try {
+        return await work({ project, owner, administrator, address });
+      } finally {
+        await administrator.close();
+      }
+    },
   );
 }
 
-export function migrateOptions({ project, owner }: Opened, policy: Partial<MigrationPolicy>): MigrateOptions {
-  return { owner, config: project.config, instance: 'svc migrate', log: silentLog, policy };
+export function migrateOptions(
+  { project, owner, administrator }: Opened,
+  policy: Partial<MigrationPolicy>,
+): MigrateOptions {
+  const { config } = project;
+  const ownership = ownershipTaker(administrator, policyOf(config.migrations, policy));
+  return { owner, config, instance: 'svc migrate', log: silentLog, policy, ownership };
 }
 
 /** The plan for the project's file; throws where there is nothing to plan. */

@@ -36,7 +36,7 @@ export async function planModel(
     const schemaHash = hashModel(model);
     const fence = await readFence(session, schemaHash);
     try {
-      const plan = await makePlan(session, model, state, policy, mode);
+      const plan = await makePlan(session, model, state, policy, mode, options.ownership);
       return {
         kind: 'planned',
         state,

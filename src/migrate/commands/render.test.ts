@@ -33,6 +33,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
     serverVersion: 180_001,
     catalogFingerprint: '7:42',
     steps,
+    foreign: [],
     problems: [],
     hints: [],
     notes: [],

@@ -24,12 +24,16 @@ export function renderPlan(plan: MigrationPlan, options: RenderOptions): string 
   const from = plan.parentHash === null ? 'an empty history' : plan.parentHash.slice(0, 8);
   const head = `svc migrate plan   ${options.database}   PostgreSQL ${Math.floor(plan.serverVersion / 10_000)}   file ${plan.schemaHash.slice(0, 8)} ← ${from}`;
   const lines = [paint('bold', head), ''];
+  if (plan.foreign.length > 0) lines.push(`  ${paint('bold', 'ownership')}`);
+  for (const { what, name, owner } of plan.foreign)
+    lines.push(`    ${paint('yellow', '~')} ${what} ${name}: taken from ${owner}`);
   for (const [group, steps] of groupBy(plan.steps, groupOf)) {
     const place = options.locate(group);
     lines.push(`  ${paint('bold', group)}${place === null ? '' : `  ${paint('dim', place)}`}`);
     for (const step of steps) lines.push(`    ${renderStep(step, paint)}`);
   }
-  if (plan.steps.length === 0) lines.push('  nothing to do: the database is what the file says');
+  if (plan.steps.length + plan.foreign.length === 0)
+    lines.push('  nothing to do: the database is what the file says');
   for (const note of plan.notes) lines.push(`  ${paint('dim', `note: ${note}`)}`);
   for (const hint of renderProblems(plan.hints)) lines.push(paint('yellow', indent(hint)));
   for (const one of renderProblems(plan.problems)) lines.push(paint('red', indent(one)));
@@ -85,7 +89,7 @@ function indent(text: string): string {
 
 /** Complete: transactions and timeouts are statements, too. */
 export function renderSql(plan: MigrationPlan, lockTimeoutMs: number): string {
-  const lines: string[] = [];
+  const lines = plan.foreign.map((one) => `${one.sql};`);
   for (const lane of LANES) {
     const steps = plan.steps.filter((step) => step.lane === lane);
     const isOne = lane === 'metadata' || lane === 'cutover';
@@ -113,6 +117,8 @@ export type PlanArtifact = {
   readonly from: string | null;
   readonly to: string;
   readonly fingerprint: string;
+  /** Statements that come first, by a role that may. */
+  readonly ownership: readonly string[];
   readonly steps: ReadonlyArray<{
     readonly sql: string;
     readonly lane: string;
@@ -135,6 +141,7 @@ export function toArtifact(plan: MigrationPlan, locate: RenderOptions['locate'])
     from: plan.parentHash,
     to: plan.schemaHash,
     fingerprint: planFingerprint(plan),
+    ownership: plan.foreign.map((one) => one.sql),
     steps: plan.steps.map((step) => ({
       sql: step.sql,
       lane: step.lane,

@@ -1,0 +1,96 @@
+// What the file declares must belong to svc_owner: only the owner of an object may change it. What came with the
+// database belongs to whoever made it, until a connection that may gives it over.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+import { type MigrationProblem, problem } from '../problem.ts';
+import type { SchemaModel } from '../schema/model.ts';
+
+export type ForeignObject = {
+  /** Path in the file. */
+  readonly at: string;
+  readonly what: 'schema' | 'table' | 'function';
+  /** As SQL names it. */
+  readonly name: string;
+  readonly owner: string;
+  /** Gives it to svc_owner. */
+  readonly sql: string;
+};
+
+/**
+ * Declared, in the database, and of another role; schemas first, partitions with their table. Of overloads only the
+ * declared one; where its types are written in another way than the server's, those with as many arguments.
+ */
+export async function readForeignObjects(session: Queryable, model: SchemaModel): Promise<ForeignObject[]> {
+  const schemas = new Map(model.tables.map(({ schema, at }) => [schema, at]));
+  const wanted = [
+    ...[...schemas].map(([name, at]) => ({ kind: 'schema', schema: '', name, at })),
+    ...model.tables.flatMap(({ schema, name, renamedFrom, at }) =>
+      [name, ...(renamedFrom === null ? [] : [renamedFrom])].map((one) => ({
+        kind: 'table',
+        schema,
+        name: one,
+        at,
+      })),
+    ),
+    ...model.functions.map(({ schema, name, args, at }) => ({
+      kind: 'function',
+      schema,
+      name,
+      at,
+      args: args.map(({ type }) => type.toLowerCase()),
+    })),
+  ];
+  return session.query<ForeignObject>(sql`
+    with recursive wanted as materialized (
+      select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) as x(kind text, schema text, name text, at text, args jsonb)
+    ), relation as (
+      select w.at, c.oid from wanted w join pg_namespace n on n.nspname = w.schema
+      join pg_class c on c.relnamespace = n.oid and c.relname = w.name
+      where w.kind = 'table' and c.relkind in ('r', 'p')
+      union select r.at, i.inhrelid from relation r join pg_inherits i on i.inhparent = r.oid
+    ), routine as (
+      select w.at, p.oid, p.pronamespace, p.proname, p.proowner, count(*) over same as overloads,
+        own.is, bool_or(own.is) over same as is_known, p.pronargs = jsonb_array_length(w.args) as is_long_enough
+      from wanted w join pg_namespace n on n.nspname = w.schema join pg_proc p on p.pronamespace = n.oid and p.proname = w.name
+      cross join lateral (select w.args = (select coalesce(jsonb_agg(format_type(a.type, null) order by a.position), '[]')
+        from unnest(p.proargtypes::oid[]) with ordinality as a(type, position)) as is) own
+      where w.kind = 'function' and p.prokind = 'f'
+      window same as (partition by w.at)
+    ), object as (
+      select 1 as rank, w.at, 'schema' as what, format('%I', n.nspname) as name, n.nspowner as owner, 'pg_namespace'::regclass as class, n.oid
+      from wanted w join pg_namespace n on n.nspname = w.name where w.kind = 'schema'
+      union all
+      select 2, r.at, 'table', format('%I.%I', n.nspname, c.relname), c.relowner, 'pg_class'::regclass, c.oid
+      from relation r join pg_class c on c.oid = r.oid join pg_namespace n on n.oid = c.relnamespace
+      union all
+      select 3, p.at, 'function', format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)), p.proowner, 'pg_proc'::regclass, p.oid
+      from routine p join pg_namespace n on n.oid = p.pronamespace
+      where p.overloads = 1 or p.is or (not p.is_known and p.is_long_enough)
+    )
+    select at, what, name, pg_get_userbyid(owner) as owner, format('alter %s %s owner to svc_owner', what, name) as sql
+    from object o
+    where owner <> 'svc_owner'::regrole
+      and not exists (select from pg_depend d where d.classid = o.class and d.objid = o.oid and d.deptype = 'e')
+    order by rank, name`);
+}
+
+export function ownershipProblems(objects: readonly ForeignObject[]): MigrationProblem[] {
+  return objects.map(({ at, what, name, owner, sql: statement }) =>
+    problem(
+      'ADO-301',
+      at,
+      `${what} ${name} belongs to ${owner}, and svc changes only what svc_owner owns`,
+      `A superuser or a member of ${owner} runs: ${statement}; svc migrate apply does it itself where the role of SVC_DATABASE_URL may.`,
+    ),
+  );
+}
+
+/** A connection that may have rights which svc_owner has not. */
+export type OwnershipTaker = {
+  /** Which of the objects it may not give to svc_owner. */
+  refused(objects: readonly ForeignObject[]): Promise<ForeignObject[]>;
+  /** A session with these rights and those of svc_owner. */
+  session<T>(work: (session: Queryable) => Promise<T>): Promise<T>;
+  /** All of them, or none. */
+  take(objects: readonly ForeignObject[]): Promise<void>;
+};
