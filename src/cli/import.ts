@@ -81,6 +81,7 @@ const NAMES: Readonly<Record<string, string>> = {
   factor: 'second factors',
   session: 'sessions',
   method: 'how sessions were opened',
+  sequence: 'sequences',
 };
 
 /** Arguments are seen by everybody on the machine, so the password comes from the environment. */

@@ -1,9 +1,13 @@
 // `copy`: takes over whatever differs, in one transaction on either side. An interrupted run leaves nothing behind.
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
-import { withoutTriggers } from './quiet-tables.ts';
+import { adoptReferences, withoutForeignKeys, withoutTriggers } from './quiet-tables.ts';
+import { compareRows, writeRows, type Difference } from './rows.ts';
+import { compareSequences, moveSequences } from './sequences.ts';
 import { identityOf, inOneTransaction, readSource, type Connected } from './source.ts';
+import { nameOf, pairTables, readTables, type Pair } from './tables.ts';
 import { stageUsers, type Secrets } from './users.ts';
 import { countChanges, deleteGoneUsers, isChange, writeUsers, type Changes } from './write-users.ts';
 
@@ -17,18 +21,82 @@ export type CopyOptions = {
 export async function copy({ source, target, secrets }: CopyOptions): Promise<readonly Changes[]> {
   return await readSource(source, (from) =>
     inOneTransaction(target, 'read write', async (to) => {
-      await begin(from, to);
-      await stageUsers(from, to, secrets);
-      const users = await countChanges(to);
-      if (users.some(isChange)) {
-        await withoutTriggers(to, [{ schema: 'auth', name: 'users' }], async () => {
-          await writeUsers(to);
-          await deleteGoneUsers(to);
-        });
+      try {
+        return await bring(from, to, secrets);
+      } catch (error) {
+        throw isDatabaseError(error, 'integrity_constraint_violation', 'data_exception')
+          ? refused(error)
+          : error;
       }
-      return users;
     }),
   );
+}
+
+/** Without what PostgreSQL shows of a row. */
+function refused(error: Error): Problem {
+  const message = error.message.replace(/: ".*/s, '');
+  return new Problem('IMP-405', 500, `The target refuses a row of the source: ${message}`, {
+    hint: 'Mend the row at the source, or the rule in svc.yaml. Nothing of this run was written.',
+  });
+}
+
+async function bring(from: Connected, to: Connected, secrets: Secrets): Promise<readonly Changes[]> {
+  await begin(from, to);
+  await stageUsers(from, to, secrets);
+  const users = await countChanges(to);
+  const { pairs } = pairTables(await readTables(from), await readTables(to));
+  const differences = await compareAll(from, to, pairs);
+  const rows: Changes[] = [];
+  const tables = differences.map(({ pair }) => pair);
+  if (users.some(isChange) || tables.length > 0) {
+    await withoutTriggers(to, [{ schema: 'auth', name: 'users' }, ...tables], async () => {
+      await writeUsers(to);
+      await withoutForeignKeys(to, tables, async () => {
+        for (const difference of differences) rows.push(await writeRows(from, to, difference));
+      });
+      await deleteGoneUsers(to);
+    });
+    await adoptReferences(to, tables);
+  }
+  const sequences = await compareSequences(from, to);
+  await moveSequences(to, sequences);
+  await rememberTables(to, pairs);
+  return [...users, ...rows, { kind: 'sequence', added: 0, changed: sequences.length, removed: 0 }];
+}
+
+/** Refuses to write over rows that no import has brought. */
+async function compareAll(
+  source: Connected,
+  target: Connected,
+  pairs: readonly Pair[],
+): Promise<Difference[]> {
+  const known = await target.query<{ id: string }>(
+    sql`select id from svc_meta.import_row where kind = 'table'`,
+  );
+  const names = new Set(known.map(({ id }) => id));
+  const differences: Difference[] = [];
+  for (const pair of pairs) {
+    const difference = await compareRows(source, target, pair);
+    if (difference === undefined) continue;
+    if (!difference.isEmptyHere && !names.has(nameOf(pair))) {
+      throw new Problem(
+        'IMP-403',
+        500,
+        `The table ${nameOf(pair)} of the target has rows already, which are not of this import`,
+        {
+          hint: 'Empty it: it becomes the same as at the source.',
+        },
+      );
+    }
+    differences.push(difference);
+  }
+  return differences;
+}
+
+async function rememberTables(target: Connected, pairs: readonly Pair[]): Promise<void> {
+  await target.query(sql`
+    insert into svc_meta.import_row (kind, id, digest) select 'table', name, '' from unnest(${pairs.map(nameOf)}::text[]) name
+    on conflict do nothing`);
 }
 
 /** Refuses a target that holds anything else than this import; others that copy wait here. */

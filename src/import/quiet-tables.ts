@@ -1,8 +1,11 @@
 // Tables whose triggers do not fire for what is imported: it was done at the source, with all that followed from it.
-import { ident, join, raw, sql } from '../postgres/sql.ts';
+import { ident, join, literal, raw, sql } from '../postgres/sql.ts';
 import type { Connected } from './source.ts';
 
 type TableName = { readonly schema: string; readonly name: string };
+
+const namesOf = (tables: readonly TableName[]): string[] =>
+  tables.map(({ schema, name }) => `${schema}.${name}`);
 
 /** Works with the triggers of the tables switched off, and leaves each as it was. */
 export async function withoutTriggers(
@@ -14,7 +17,7 @@ export async function withoutTriggers(
     select n.nspname as schema, c.relname as table, t.tgname as name, t.tgenabled = 'A' as always
     from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
     where not t.tgisinternal and t.tgenabled in ('O', 'A') and t.tgparentid = 0
-      and n.nspname || '.' || c.relname = any (${tables.map(({ schema, name }) => `${schema}.${name}`)})
+      and n.nspname || '.' || c.relname = any (${namesOf(tables)})
     order by 1, 2, 3`);
   for (const { schema, table, name } of triggers)
     await target.query(sql`alter table ${ident(schema, table)} disable trigger ${ident(name)}`);
@@ -32,5 +35,53 @@ export async function withoutTriggers(
         ' ',
       ),
     );
+  }
+}
+
+type ForeignKey = TableName & {
+  readonly constraint: string;
+  readonly definition: string;
+  readonly comment: string | null;
+};
+
+/** Works with the foreign keys from and to the tables taken away; they are checked when they come back. */
+export async function withoutForeignKeys(
+  target: Connected,
+  tables: readonly TableName[],
+  work: () => Promise<void>,
+): Promise<void> {
+  const names = namesOf(tables);
+  const keys = await target.query<ForeignKey>(sql`
+    select n.nspname as schema, c.relname as name, k.conname as constraint, pg_get_constraintdef(k.oid) as definition,
+      obj_description(k.oid, 'pg_constraint') as comment
+    from pg_constraint k join pg_class c on c.oid = k.conrelid join pg_namespace n on n.oid = c.relnamespace
+      join pg_class f on f.oid = k.confrelid join pg_namespace fn on fn.oid = f.relnamespace
+    where k.contype = 'f' and k.conparentid = 0
+      and (n.nspname || '.' || c.relname = any (${names}) or fn.nspname || '.' || f.relname = any (${names}))
+    order by 1, 2, 3`);
+  for (const { schema, name, constraint } of keys)
+    await target.query(sql`alter table ${ident(schema, name)} drop constraint ${ident(constraint)}`);
+  await work();
+  await target.query(raw('set constraints all immediate'));
+  for (const { schema, name, constraint, definition, comment } of keys) {
+    const table = ident(schema, name);
+    await target.query(sql`alter table ${table} add constraint ${ident(constraint)} ${raw(definition)}`);
+    if (comment !== null)
+      await target.query(sql`comment on constraint ${ident(constraint)} on ${table} is ${literal(comment)}`);
+  }
+}
+
+/** Files that columns name are recorded by triggers, which did not fire: this is what they would have recorded. */
+export async function adoptReferences(target: Connected, tables: readonly TableName[]): Promise<void> {
+  const triggers = await target.query<{ relation: number; arguments: Buffer }>(sql`
+    select t.tgrelid as relation, t.tgargs as arguments
+    from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
+    where not t.tgisinternal and t.tgfoid = to_regproc('storage.track_ref')
+      and n.nspname || '.' || c.relname = any (${namesOf(tables)})`);
+  for (const { relation, arguments: bytes } of triggers) {
+    const [column = '', bucket = '', onDelete = '', ...key] = bytes.toString().split('\0').slice(0, -1);
+    await target.query(sql`select storage.forget_refs(${relation}::oid, ${column})`);
+    await target.query(sql`
+      select storage.adopt_refs(${relation}::oid::regclass, ${column}, ${bucket}, ${onDelete}, ${key}::text[])`);
   }
 }

@@ -22,7 +22,7 @@ export type Table = {
 };
 
 /** Schemas that belong to a product or an extension, not to the project. */
-const NOT_OF_THE_PROJECT = [
+export const NOT_OF_THE_PROJECT = [
   'auth',
   'storage',
   'extensions',

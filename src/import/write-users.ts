@@ -50,6 +50,8 @@ const DESTINATIONS: Readonly<Record<Exclude<UserKind, 'password'>, Destination>>
   },
 };
 
+const KINDS = USER_KINDS.map((kind) => `'${kind}'`).join(', ');
+
 /** Counts without writing. */
 export async function countChanges(target: Connected): Promise<readonly Changes[]> {
   const rows = await target.query<Changes>(
@@ -57,7 +59,7 @@ export async function countChanges(target: Connected): Promise<readonly Changes[
     select kind, count(*) filter (where s.id is not null and r.id is null)::int as added,
       count(*) filter (where s.digest <> r.digest)::int as changed,
       count(*) filter (where s.id is null)::int as removed
-    from pg_temp.import_stage s full join (select * from svc_meta.import_row where kind <> 'object') r using (kind, id)
+    from pg_temp.import_stage s full join (select * from svc_meta.import_row where kind in (${KINDS})) r using (kind, id)
     group by kind`),
   );
   return USER_KINDS.map(
@@ -119,7 +121,7 @@ export async function deleteGoneUsers(target: Connected): Promise<void> {
   await target.query(sql`delete from auth.users where id::text in (${GONE('user')})`);
   await target.query(
     raw(`
-    delete from svc_meta.import_row r where kind <> 'object'
+    delete from svc_meta.import_row r where kind in (${KINDS})
       and not exists (select from pg_temp.import_stage s where s.kind = r.kind and s.id = r.id)`),
   );
 }

@@ -31,6 +31,7 @@ const SQLSTATE = {
   division_by_zero: '22012',
   invalid_argument_for_power_function: '2201F',
   invalid_text_representation: '22P02',
+  integrity_constraint_violation: '23',
   restrict_violation: '23001',
   foreign_key_violation: '23503',
   unique_violation: '23505',

@@ -1,0 +1,165 @@
+// Rows of the application's tables. Both sides hash their rows in parts; only the parts that differ travel, by COPY, and
+// of those only the rows that differ are written.
+import { copyBetween } from '../postgres/copy-between.ts';
+import { ident, join, raw, sql, type Sql } from '../postgres/sql.ts';
+import type { Connected } from './source.ts';
+import { nameOf, type Pair } from './tables.ts';
+import type { Changes } from './write-users.ts';
+
+/** A table of which something differs. */
+export type Difference = {
+  readonly pair: Pair;
+  /** Undefined for all of it. */
+  readonly parts: Parts | undefined;
+  readonly isEmptyHere: boolean;
+};
+
+type Parts = { readonly mask: number; readonly numbers: readonly number[] };
+type PartHash = { readonly part: number; readonly rows: number; readonly hash: string };
+
+const ROWS_IN_A_PART = 10_000;
+const MOST_PARTS = 4_096;
+
+/** Undefined when both sides have the same rows. */
+export async function compareRows(
+  source: Connected,
+  target: Connected,
+  pair: Pair,
+): Promise<Difference | undefined> {
+  const mask = pair.key.length === 0 ? 0 : partsOf(pair.rows) - 1;
+  const [there, here] = await Promise.all([hashParts(source, pair, mask), hashParts(target, pair, mask)]);
+  const numbers = differing(there, here);
+  if (numbers.length === 0) return undefined;
+  const isEmptyHere = here.length === 0;
+  return { pair, isEmptyHere, parts: isEmptyHere || pair.key.length === 0 ? undefined : { mask, numbers } };
+}
+
+/** A power of two. */
+const partsOf = (rows: number): number =>
+  Math.min(MOST_PARTS, 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(1, rows) / ROWS_IN_A_PART))));
+
+async function hashParts(db: Connected, pair: Pair, mask: number): Promise<PartHash[]> {
+  return await db.query<PartHash>(sql`
+    select ${partOf(pair, mask)} as part, count(*)::float8 as rows,
+      sum(hashtextextended(${asText('t', pair.columns)}, 0)::numeric)::text as hash
+    from ${tableOf(pair)} t group by 1`);
+}
+
+function differing(there: readonly PartHash[], here: readonly PartHash[]): number[] {
+  const mine = new Map(here.map((one) => [one.part, one]));
+  const different = there.filter(({ part, rows, hash }) => {
+    const other = mine.get(part);
+    mine.delete(part);
+    return other?.rows !== rows || other.hash !== hash;
+  });
+  return [...different.map(({ part }) => part), ...mine.keys()];
+}
+
+/** Brings one table to what the source has. */
+export async function writeRows(
+  source: Connected,
+  target: Connected,
+  { pair, parts, isEmptyHere }: Difference,
+): Promise<Changes> {
+  const kind = nameOf(pair);
+  if (isEmptyHere) {
+    const added = await copyInto(source, target, { pair, parts, into: tableOf(pair) });
+    return { kind, added, changed: 0, removed: 0 };
+  }
+  const table = tableOf(pair);
+  const columns = listOf(pair.columns);
+  const stage = ident('pg_temp', 'import_rows_stage');
+  await target.query(sql`create temporary table import_rows_stage on commit drop as
+    select ${columns} from ${table} with no data`);
+  await copyInto(source, target, { pair, parts, into: stage });
+  await target.query(sql`analyze ${stage}`);
+  const counts =
+    pair.key.length === 0
+      ? await replaceAll(target, pair, stage)
+      : await replaceDifferent(target, pair, { parts, stage });
+  await target.query(sql`drop table ${stage}`);
+  return { kind, ...counts };
+}
+
+type CopyOrder = { readonly pair: Pair; readonly parts: Parts | undefined; readonly into: Sql };
+
+async function copyInto(
+  source: Connected,
+  target: Connected,
+  { pair, parts, into }: CopyOrder,
+): Promise<number> {
+  const rows = sql`select ${listOf(pair.columns)} from ${tableOf(pair)} t where ${inParts(pair, parts)}`;
+  return await copyBetween(
+    { client: source.client, statement: textOf(sql`copy (${rows}) to stdout`) },
+    { client: target.client, statement: textOf(sql`copy ${into} (${listOf(pair.columns)}) from stdin`) },
+  );
+}
+
+type Counts = Omit<Changes, 'kind'>;
+
+/** Without a key no row can be told from another. */
+async function replaceAll(target: Connected, pair: Pair, stage: Sql): Promise<Counts> {
+  const [gone] = await target.query<{ count: number }>(sql`
+    with gone as (delete from ${tableOf(pair)} returning 1) select count(*)::float8 as count from gone`);
+  const added = await insertFrom(target, pair, sql`${stage} s`);
+  return { added, changed: 0, removed: gone?.count ?? 0 };
+}
+
+/**
+ * A changed row is deleted and made anew: unique values may have gone from one row to another. What refers to it does
+ * not notice, because foreign keys are held back.
+ */
+async function replaceDifferent(
+  target: Connected,
+  pair: Pair,
+  { parts, stage }: { readonly parts: Parts | undefined; readonly stage: Sql },
+): Promise<Counts> {
+  const sameKey = sql`${asText('s', pair.key)} = ${asText('t', pair.key)}`;
+  const [gone] = await target.query<{ removed: number; changed: number }>(sql`
+    with gone as (
+      delete from ${tableOf(pair)} t where ${inParts(pair, parts)}
+        and not exists (select from ${stage} s where ${asText('s', pair.columns)} = ${asText('t', pair.columns)})
+      returning ${listOf(
+        pair.key.map((column) => column),
+        't',
+      )}
+    )
+    select count(*) filter (where present)::float8 as changed, count(*) filter (where not present)::float8 as removed
+    from (select exists (select from ${stage} s where ${sameKey}) as present from gone t) rows`);
+  const { removed = 0, changed = 0 } = gone ?? {};
+  const inserted = await insertFrom(
+    target,
+    pair,
+    sql`${stage} s where not exists (select from ${tableOf(pair)} t where ${sameKey})`,
+  );
+  return { added: inserted - changed, changed, removed };
+}
+
+async function insertFrom(target: Connected, pair: Pair, from: Sql): Promise<number> {
+  const [row] = await target.query<{ count: number }>(sql`
+    with made as (
+      insert into ${tableOf(pair)} (${listOf(pair.columns)}) overriding system value
+      select ${listOf(pair.columns, 's')} from ${from} returning 1
+    ) select count(*)::float8 as count from made`);
+  return row?.count ?? 0;
+}
+
+const tableOf = ({ schema, name }: Pair): Sql => ident(schema, name);
+
+const listOf = (columns: readonly string[], of?: string): Sql =>
+  join(columns.map((column) => (of === undefined ? ident(column) : ident(of, column))));
+
+/** The server's own print of the values: equal for equal values of every type. */
+const asText = (of: string, columns: readonly string[]): Sql =>
+  sql`row(${listOf(columns, of)})::text collate "C"`;
+
+const partOf = (pair: Pair, mask: number): Sql =>
+  mask === 0 ? raw('0') : sql`(hashtextextended(${asText('t', pair.key)}, 0) & ${raw(String(mask))})::int`;
+
+const inParts = (pair: Pair, parts: Parts | undefined): Sql =>
+  parts === undefined || parts.mask === 0
+    ? raw('true')
+    : sql`${partOf(pair, parts.mask)} in (${raw(parts.numbers.join(', '))})`;
+
+/** COPY takes no parameters, and these statements have none. */
+const textOf = (statement: Sql): string => statement.compile().text;

@@ -1,0 +1,138 @@
+// COPY from one database to another, as fast as the slower of them. The methods of both ends are those that `pg` calls
+// on a query.
+import type pg from 'pg';
+import type { Duplex } from 'node:stream';
+import { internalsOf } from './pg-internals.ts';
+
+/** Answers how many rows arrived. Each side's statement fails when the other's does. */
+export async function copyBetween(
+  from: { readonly client: pg.ClientBase; readonly statement: string },
+  to: { readonly client: pg.ClientBase; readonly statement: string },
+): Promise<number> {
+  const source = internalsOf(from.client).connection.stream;
+  const sink = new CopyIn(to.statement, source);
+  to.client.query(sink);
+  await sink.ready;
+  const rows = new CopyOut(from.statement, sink);
+  from.client.query(rows);
+  try {
+    await rows.done;
+  } catch (error) {
+    sink.fail();
+    await sink.done.catch(() => {});
+    throw error;
+  }
+  sink.end();
+  return await sink.done;
+}
+
+type Connection = pg.Connection & {
+  sendCopyFromChunk(chunk: Buffer): void;
+  endCopyFrom(): void;
+  sendCopyFail(message: string): void;
+};
+
+/** `COPY … FROM STDIN`. Pauses its source while it has more to send than the network takes. */
+class CopyIn implements pg.Submittable {
+  readonly #text: string;
+  readonly #source: Duplex;
+  readonly #ready = Promise.withResolvers<void>();
+  readonly #done = Promise.withResolvers<number>();
+  #connection: Connection | undefined;
+  #rows = 0;
+  #failed = false;
+
+  constructor(text: string, source: Duplex) {
+    this.#text = text;
+    this.#source = source;
+    // Whoever waits for the one may never come to the other.
+    this.#ready.promise.catch(() => {});
+    this.#done.promise.catch(() => {});
+  }
+
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  get done(): Promise<number> {
+    return this.#done.promise;
+  }
+
+  submit(connection: pg.Connection): void {
+    this.#connection = connection as Connection;
+    connection.query(this.#text);
+  }
+
+  write(chunk: Buffer): void {
+    if (this.#failed || this.#connection === undefined) return;
+    this.#connection.sendCopyFromChunk(chunk);
+    const { stream } = this.#connection;
+    if (!stream.writableNeedDrain || this.#source.isPaused()) return;
+    this.#source.pause();
+    const resume = (): void => {
+      stream.off('drain', resume).off('close', resume);
+      this.#source.resume();
+    };
+    stream.on('drain', resume).on('close', resume);
+  }
+
+  end(): void {
+    if (!this.#failed) this.#connection?.endCopyFrom();
+  }
+
+  fail(): void {
+    if (!this.#failed) this.#connection?.sendCopyFail('the source failed');
+  }
+
+  handleCopyInResponse(): void {
+    this.#ready.resolve();
+  }
+
+  handleCommandComplete({ text }: { readonly text: string }): void {
+    this.#rows = Number(text.split(' ')[1] ?? 0);
+  }
+
+  handleReadyForQuery(): void {
+    this.#done.resolve(this.#rows);
+  }
+
+  handleError(error: Error): void {
+    this.#failed = true;
+    this.#ready.reject(error);
+    this.#done.reject(error);
+  }
+}
+
+/** `COPY … TO STDOUT`. */
+class CopyOut implements pg.Submittable {
+  readonly #text: string;
+  readonly #sink: CopyIn;
+  readonly #done = Promise.withResolvers<void>();
+
+  constructor(text: string, sink: CopyIn) {
+    this.#text = text;
+    this.#sink = sink;
+  }
+
+  get done(): Promise<void> {
+    return this.#done.promise;
+  }
+
+  submit(connection: pg.Connection): void {
+    connection.query(this.#text);
+  }
+
+  handleCopyData({ chunk }: { readonly chunk: Buffer }): void {
+    this.#sink.write(chunk);
+  }
+
+  handleCommandComplete(): void {}
+
+  handleReadyForQuery(): void {
+    this.#done.resolve();
+  }
+
+  handleError(error: Error): void {
+    this.#done.reject(error);
+  }
+}
