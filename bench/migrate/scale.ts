@@ -60,6 +60,7 @@ async function measure(serverUrl: string, tables: number): Promise<Map<string, n
       owner,
       config: {
         types: [],
+        extensions: [],
         tables: [],
         storage: [],
         rpc: [],

@@ -8,6 +8,8 @@ export type Catalog = {
   readonly routines: ReadonlyMap<string, Routine>;
   /** PostgreSQL's `server_version_num`, for example 180004. */
   readonly serverVersion: number;
+  /** There are extensions in the schema `extensions`, which requests then find, too. */
+  readonly hasExtensions: boolean;
   /** Which of the request's settings any SQL in the database mentions; the others need not be sent. */
   readonly usedSettings: ReadonlySet<RequestSetting>;
 };

@@ -15,7 +15,7 @@ import {
 
 export async function introspect(db: Queryable, schemas: readonly string[]): Promise<Catalog> {
   const [row] = await db.query<CatalogRow>(
-    sql`select ${raw(SERVER_VERSION)}, ${raw(RELATIONS)}, ${raw(ROUTINES)}, ${raw(USED_SETTINGS)} from (select ${schemas} :: text[] as schemas) as wanted`,
+    sql`select ${raw(SERVER_VERSION)}, ${raw(RELATIONS)}, ${raw(ROUTINES)}, ${raw(USED_SETTINGS)}, ${raw(HAS_EXTENSIONS)} from (select ${schemas} :: text[] as schemas) as wanted`,
   );
   if (!row) throw new Error('the catalog query returned no row');
   const relations = (row.relations ?? []).map(toRelation);
@@ -23,6 +23,7 @@ export async function introspect(db: Queryable, schemas: readonly string[]): Pro
   return {
     schemas,
     serverVersion: row.server_version,
+    hasExtensions: row.has_extensions,
     usedSettings: new Set(REQUEST_SETTINGS.filter((setting) => row.used_settings?.includes(setting))),
     relations: new Map(relations.map((one) => [keyOf(one), one])),
     routines: new Map(routines.map((one) => [keyOf(one), one])),
@@ -41,6 +42,8 @@ function relationOf(type: string): string {
   return `(select rn.nspname || '.' || rc.relname from pg_class rc join pg_namespace rn on rn.oid = rc.relnamespace
     where rc.oid = ${type}.typrelid and rc.relkind in ${RELATION_KINDS_SQL})`;
 }
+
+const HAS_EXTENSIONS = `exists (select from pg_extension e where e.extnamespace = to_regnamespace('extensions')) as has_extensions`;
 
 const SERVER_VERSION = `current_setting('server_version_num')::int as server_version`;
 
@@ -178,6 +181,7 @@ const USED_SETTINGS = `(
 
 type CatalogRow = {
   server_version: number;
+  has_extensions: boolean;
   relations: RelationRow[] | null;
   routines: RoutineRow[] | null;
   used_settings: string[] | null;

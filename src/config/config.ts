@@ -28,6 +28,7 @@ export type Config = {
     readonly storage: StorageProvider;
   };
   readonly auth: AuthConfig;
+  readonly extensions: readonly Extension[];
   /** In file order, as are all lists below. */
   readonly types: readonly DeclaredType[];
   readonly tables: readonly Table[];
@@ -44,6 +45,13 @@ export type Config = {
   readonly migrations: Immutable<SvcFile['migrations']>;
   readonly source: Source;
 };
+
+export type Extension = Declared<{
+  readonly name: string;
+  readonly schema?: string | undefined;
+  readonly version?: string | undefined;
+  readonly cascade: boolean;
+}>;
 
 export type EmailProvider = Immutable<NonNullable<SvcFile['providers']['email']>>;
 

@@ -52,6 +52,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       name,
       position: at(['types', name]),
     })),
+    extensions: file.extensions.map((extension, n) => ({ ...extension, position: at(['extensions', n]) })),
     tables: Object.entries(file.tables).map(([name, table]) => toTable(tree, name, table, at)),
     storage: Object.entries(file.storage).map(([name, bucket]) => ({
       ...bucket,

@@ -42,6 +42,7 @@ const AT_RELOAD: readonly string[] = [
   'providers.email',
   'auth',
   'types',
+  'extensions',
   'tables',
   'storage',
   'rpc',

@@ -30,6 +30,7 @@ import {
 import { type DeclaredRow, type ManagedObjects, readObjects } from './state/managed-objects.ts';
 import { readLive } from './schema/read-live.ts';
 import { renameHints, renamedByHand } from './diff/rename-hints.ts';
+import { EXTENSIONS_SCHEMA } from './schema/extension-sql.ts';
 import { keyOf, type SchemaModel } from './schema/model.ts';
 import { RelatedDeclarations } from './normalise/related.ts';
 import { chooseOnline, type OnlineTypeChanges, readMayQuiet } from './plan/online-type-change.ts';
@@ -49,6 +50,7 @@ import type { LockSettings } from './locks.ts';
 import type { PlanSettings, TableFacts } from './plan/step-list.ts';
 import { isAfterMetadata, type Step } from './plan/step.ts';
 import { noteUsersWithoutRow } from './checks/new-users.ts';
+import { type ExtensionFacts, readExtensionFacts } from './checks/extensions.ts';
 import { missingRoles } from './checks/policy-roles.ts';
 import { beyondServer } from './checks/server-version.ts';
 import {
@@ -150,6 +152,7 @@ type Source = {
   readonly changed: ReadonlySet<string>;
   /** The catalog is as the last verified run left it. */
   readonly isProven: boolean;
+  readonly extensions: ExtensionFacts;
 };
 
 async function readSource(
@@ -171,13 +174,18 @@ async function readSource(
   refuse(textFaults(model, changed));
   refuse(await missingRoles(session, model));
   refuse(beyondServer(model, serverVersion));
+  const extensions = await readExtensionFacts(session, model);
+  refuse(extensions.problems);
   return {
     model,
     state,
     objects,
     owned,
     schemas,
-    searchPath,
+    extensions,
+    searchPath: extensions.declared.some(({ schema }) => schema === EXTENSIONS_SCHEMA)
+      ? WITH_EXTENSIONS
+      : searchPath,
     serverVersion,
     catalogFingerprint,
     resolve,
@@ -215,7 +223,10 @@ async function compare(
   const isRenaming = renames.steps.length > 0;
   if (scope !== null && isRenaming) return 'out-of-scope';
   const { live, owned } = renames;
-  const declared = toDesired(model, resolve, source.inRings, scope);
+  const declared = {
+    ...toDesired(model, resolve, source.inRings, scope),
+    extensions: source.extensions.declared,
+  };
   refuse(missingTypes(declared));
   // Normal forms name tables and columns, so none of those that are recorded survives a rename.
   const recorded = isRenaming ? NOTHING_RECORDED : source.recorded;
@@ -250,15 +261,15 @@ type Assessment = {
 /** Asks the server what the changes would do, and the rows whether they allow them. */
 async function assess(
   session: Queryable,
-  { searchPath }: Source,
+  { searchPath, extensions }: Source,
   { renames, desired, changes, holding }: Comparison,
   options: PlanOptions,
 ): Promise<Assessment> {
   const { live, owned } = renames;
   const renamed = <T>(read: () => Promise<T>): Promise<T> =>
     underNewNames(session, renames.steps, options, read);
-  const prelude = preludeOf(renames.steps);
-  const tried = await dryRun(session, changes, searchPath, renames.steps);
+  const prelude = preludeOf(renames.steps, extensions.missing);
+  const tried = await dryRun(session, changes, searchPath, renames.steps, extensions.missing);
   const begunBackfills = findBegunBackfills(desired, owned);
   const mayQuiet = await readMayQuiet(session);
   const online = await renamed(() =>
@@ -285,7 +296,12 @@ async function assess(
     },
     removed,
     problems: [...tried.problems, ...rows.problems.filter((one) => !accepted.has(one))],
-    notes: [...renames.notes, ...rows.notes, ...(await noteUsersWithoutRow(session, changes))],
+    notes: [
+      ...extensions.notes,
+      ...renames.notes,
+      ...rows.notes,
+      ...(await noteUsersWithoutRow(session, changes)),
+    ],
     inTheWay: [
       ...(await renamed(() => foreignDependants(session, changes, isOnline))),
       ...strangersInTheWay(holding, changes),
@@ -337,6 +353,8 @@ function assemble(
   };
 }
 
+const WITH_EXTENSIONS = `public, ${EXTENSIONS_SCHEMA}`;
+
 function refuse(problems: readonly MigrationProblem[]): void {
   if (problems.length > 0) throw new MigrationRefused(problems);
 }
@@ -369,7 +387,7 @@ async function readServer(session: Queryable): Promise<{ searchPath: string; ser
     ),
   );
   return {
-    searchPath: row?.extensions ? 'public, extensions' : 'public',
+    searchPath: row?.extensions ? WITH_EXTENSIONS : 'public',
     serverVersion: row?.version ?? 0,
   };
 }

@@ -3,9 +3,11 @@ import { groupBy } from '../lib/group-by.ts';
 
 export type MigrationCode =
   | 'MIG-101'
+  | 'MIG-112'
   | 'MIG-113'
   | 'MIG-114'
   | 'MIG-115'
+  | 'MIG-118'
   | 'MIG-201'
   | 'MIG-202'
   | 'MIG-203'

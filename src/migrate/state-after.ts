@@ -67,6 +67,7 @@ export function stateAfter(run: StateChange): StateAfter {
     ...functionWrites(run),
     ...storageWrites(run, leaving, storageLabels),
     ...userTriggerWrites(run),
+    ...extensionWrites(run),
   ];
   const removedFunctions = [...owned.functions].filter((key) => !declaredFunctions.has(key));
   const forgotten = new Set([
@@ -92,6 +93,7 @@ export function stateAfter(run: StateChange): StateAfter {
       functions: declaredFunctions,
       storagePolicies: new Set(storageLabels),
       userTriggers: new Set(difference.userClaims),
+      extensions: new Set(run.desired.extensions.map(({ name }) => name)),
     },
   };
 }
@@ -306,6 +308,18 @@ function userTriggerWrites({
     labels.join() === [...owned.userTriggers].sort().join();
   if (isSame) return [];
   return [managedRow(USER_TRIGGERS, 'user_triggers', hashes.users, { labels, canonical })];
+}
+
+/** One that left the file stays installed, as something retired. */
+function extensionWrites({ desired, owned }: StateChange): ObjectWrite[] {
+  const declared = new Set(desired.extensions.map(({ name }) => name));
+  const row = (name: string, state: ObjectWrite['state']): ObjectWrite => {
+    return { identity: `extension ${name}`, kind: 'extension', state, declaredHash: null, definition: {} };
+  };
+  return [
+    ...[...declared].filter((name) => !owned.extensions.has(name)).map((name) => row(name, 'managed')),
+    ...[...owned.extensions].filter((name) => !declared.has(name)).map((name) => row(name, 'retired')),
+  ];
 }
 
 function storageWrites(

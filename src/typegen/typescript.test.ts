@@ -52,6 +52,7 @@ const todos: Relation = {
 const catalog: Catalog = {
   schemas: ['public'],
   serverVersion: 180_000,
+  hasExtensions: false,
   usedSettings: new Set(),
   relations: new Map([['public.todos', todos]]),
   routines: new Map<string, Routine>([

@@ -33,6 +33,7 @@ export function declared(yaml: string): Desired {
   const desired = toDesired(model, typeResolver(model, new Map()), new Set());
   return {
     types: desired.types,
+    extensions: desired.extensions,
     tables: desired.tables.map((table) =>
       withNormalForms(table, {
         ...normalFormsOf(table),
@@ -92,6 +93,11 @@ export function databaseOf(desired: Desired, rows = 0): Live {
     }),
     newUsers: desired.newUsers.map(triggerOf),
     userTriggers: [],
+    extensions: desired.extensions.map(({ name, schema, version }) => ({
+      name,
+      schema: schema ?? 'extensions',
+      version: version ?? '1.0',
+    })),
     serverVersion: 180_000,
   };
 }
@@ -231,6 +237,7 @@ export function ownedAfter(desired: Desired): Ownership {
     ),
     types: new Set(live.types.keys()),
     functions: new Set(live.functions.keys()),
+    extensions: new Set(live.extensions.map((one) => one.name)),
     storagePolicies: new Set(live.storagePolicies.map((one) => one.label)),
   };
 }
@@ -245,6 +252,8 @@ export const NOTHING_OWNED: Ownership = {
   retiredFunctions: new Set(),
   storagePolicies: new Set(),
   userTriggers: new Set(),
+  extensions: new Set(),
+  retiredExtensions: new Set(),
 };
 
 /** The same database with one of its tables changed. */

@@ -62,6 +62,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
       ...auth,
     },
     types: [],
+    extensions: [],
     tables: [],
     storage: [],
     rpc: [],

@@ -160,6 +160,7 @@ function expose(): Exposed {
     relations,
     routines,
     serverVersion: 180_000,
+    hasExtensions: false,
     usedSettings: new Set(),
   };
   return {

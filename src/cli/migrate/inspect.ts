@@ -38,9 +38,11 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
     for (const one of await opened.owner.session(readRetired)) {
       const since = one.since.toISOString().slice(0, 10);
       const weight =
-        one.column === null
-          ? `${one.values} rows  ${Math.ceil(one.bytes / 1_024)} kB`
-          : `${one.values} values`;
+        one.kind === 'extension'
+          ? 'still installed'
+          : one.column === null
+            ? `${one.values} rows  ${Math.ceil(one.bytes / 1_024)} kB`
+            : `${one.values} values`;
       print('retired', `${one.identity}  since ${since}  ${weight}`);
     }
   });

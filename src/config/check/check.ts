@@ -6,6 +6,7 @@ import type { Tree } from '../read/tree.ts';
 import type { BrokenPaths } from './usable-part.ts';
 import { CheckContext, type CheckOptions } from './context.ts';
 import { checkExposed } from './expose.ts';
+import { checkExtensions } from './extensions.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
 import { checkSeeds } from './seed.ts';
 import { checkSettings } from './settings.ts';
@@ -22,6 +23,7 @@ export function check(
   const context = new CheckContext(tree, part.file, part.broken, options);
   checkSettings(context);
   checkTypes(context);
+  checkExtensions(context);
   checkTables(context);
   checkBuckets(context);
   checkSqlFunctions(context);

@@ -78,7 +78,6 @@ test.each([
   ['fixtures', 'fixtures: {}', /under seed/],
   ['cron', 'cron: {}', /no scheduler/],
   ['realtime', 'realtime: {}', /no realtime service/],
-  ['extensions', 'extensions: [vector]', /create extension/],
 ])('%s', (_what, text, message) => {
   expect(said(text)).toMatch(message);
 });

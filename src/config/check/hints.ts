@@ -8,7 +8,6 @@ export const ELSEWHERE: ReadonlyMap<string, string> = new Map([
     'triggers',
     'A trigger belongs to its table: tables.<name>.triggers; those of the users to auth.triggers.',
   ],
-  ['extensions', 'Run `create extension …` in the database; its types can then be used here.'],
   ['enums', 'Allowed values belong to the column: { name: state, type: text, enum: [open, done] }.'],
   ['types', 'Allowed values belong to the column as enum; other types are created in the database with SQL.'],
   ['seeds', 'What a database begins with stands under seed.'],

@@ -98,6 +98,11 @@ types:
     schema: shop
     renamed_from: format
     enum: [S, M, L]`,
+  extensions: `
+extensions:
+  - pg_trgm
+  - { name: citext, schema: public }
+  - { name: earthdistance, version: "1.2", cascade: true }`,
   tables: `
 tables:
   products:

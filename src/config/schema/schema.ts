@@ -2,6 +2,7 @@
 // docs/configuration.md all come from it; what needs more than one key to judge is in check/.
 import { z } from 'zod';
 import { auth } from './auth.ts';
+import { extensions } from './extensions.ts';
 import { expose, functions, functionsBundle, rpc } from './functions.ts';
 import { seed } from './seed.ts';
 import { database, migrations, project, providers, server } from './settings.ts';
@@ -17,6 +18,7 @@ export const svcSchema = z
     providers,
     auth,
     types,
+    extensions,
     tables,
     storage,
     rpc,

@@ -19,17 +19,20 @@ export type DryRun = {
 
 type Tried = TypeChange | AddColumnChange;
 
+/** `extensions`: statements that install those that are missing. */
 export async function dryRun(
   session: Queryable,
   changes: readonly Change[],
   searchPath: string,
   renames: readonly Step[],
+  extensions: readonly string[],
 ): Promise<DryRun> {
   const tried = changes.filter(isTried);
   const rewriting = new Set<string>();
   const problems: MigrationProblem[] = [];
   if (tried.length === 0) return { rewriting, problems };
   await inDiscardedTransaction(session, { search_path: raw(searchPath), timezone: 'UTC' }, async () => {
+    for (const statement of extensions) await session.query(raw(statement));
     for (const step of renames) if (step.identity.startsWith('types.')) await session.query(raw(step.sql));
     await makeTwins(session, changes);
     for (const change of tried) {

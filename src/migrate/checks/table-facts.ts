@@ -34,13 +34,14 @@ export function backfillsOf(steps: readonly Step[]): Map<string, Record<string, 
   return backfills;
 }
 
-/** Gives a table the names it will have when the plan runs. */
+/** Gives a table the names it will have when the plan runs, and its expressions the extensions they may use. */
 export type Prelude = (session: Queryable, table: DesiredTable) => Promise<void>;
 
-export function preludeOf(steps: readonly Step[]): Prelude {
+export function preludeOf(steps: readonly Step[], extensions: readonly string[]): Prelude {
   const text = steps.map((step) => step.sql).join('; ');
   const hasTypes = steps.some((step) => step.identity.startsWith('types.'));
   return async (session, table) => {
+    for (const statement of extensions) await session.query(raw(statement));
     const concerns = text.includes(nameOf(table)) || text.includes(` rename to ${quoteIdent(table.name)}`);
     if (hasTypes || concerns) await session.query(raw(text));
   };

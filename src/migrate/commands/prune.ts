@@ -1,4 +1,4 @@
-// Retired tables and columns: listed with their size, and dropped on request.
+// Retired tables, columns and extensions: listed with their size, and dropped on request.
 import { tryLock, unlock } from '../../postgres/advisory-lock.ts';
 import { inTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
@@ -13,8 +13,9 @@ import { withLockRetries, type LockSettings } from '../locks.ts';
 export type Retired = {
   /** As the file would name it: `tables.todos.fields.notes`. */
   readonly identity: string;
-  readonly kind: 'table' | 'column' | 'function';
+  readonly kind: 'table' | 'column' | 'extension';
   readonly schema: string;
+  /** Of an extension: its name. */
   readonly table: string;
   readonly column: string | null;
   readonly since: Date;
@@ -24,18 +25,39 @@ export type Retired = {
 };
 
 export async function readRetired(session: Queryable): Promise<Retired[]> {
-  const rows = await session.query<{ identity: string; kind: 'table' | 'column'; changed_at: Date }>(
+  const rows = await session.query<{ identity: string; kind: Retired['kind']; changed_at: Date }>(
     raw(
-      `select identity, kind, changed_at from svc_meta.object where state = 'retired' and kind in ('table', 'column') order by identity`,
+      `select identity, kind, changed_at from svc_meta.object where state = 'retired' and kind in ('table', 'column', 'extension') order by identity`,
     ),
   );
   const found: Retired[] = [];
   for (const row of rows) {
     const name = row.identity.slice(row.identity.indexOf(' ') + 1);
-    const one = await locateObject(session, row.kind, name);
+    const one =
+      row.kind === 'extension'
+        ? await locateExtension(session, name)
+        : await locateObject(session, row.kind, name);
     if (one) found.push({ ...one, kind: row.kind, since: row.changed_at });
   }
   return found;
+}
+
+async function locateExtension(
+  session: Queryable,
+  name: string,
+): Promise<Omit<Retired, 'kind' | 'since'> | null> {
+  const [row] = await session.query<{ schema: string }>(
+    sql`select n.nspname as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = ${name}`,
+  );
+  if (!row) return null;
+  return {
+    identity: `extensions.${name}`,
+    schema: row.schema,
+    table: name,
+    column: null,
+    values: 0,
+    bytes: 0,
+  };
 }
 
 async function locateObject(
@@ -95,14 +117,16 @@ export async function prune(session: Queryable, request: PruneRequest): Promise<
     const all = await readRetired(session);
     const { chosen, problems } = choose(all, request);
     if (problems.length > 0) return { dropped: [], problems };
-    // Columns first: dropping a table drops its columns.
+    const relations = chosen.filter((one) => one.kind !== 'extension');
+    // Columns first: dropping a table drops its columns. Extensions last: what used them is gone by then.
+    const order = ['column', 'table', 'extension'];
     await withLockRetries(
       session,
-      chosen.map((one) => tableKey(one.schema, one.table)),
+      relations.map((one) => tableKey(one.schema, one.table)),
       request.locks,
       () =>
         inTransaction(session, { lock_timeout: request.locks.lockTimeoutMs }, async () => {
-          for (const one of [...chosen].sort((a, b) => Number(b.column !== null) - Number(a.column !== null)))
+          for (const one of chosen.toSorted((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind)))
             await drop(session, one);
           await dropUnusedTypes(session);
           await announceSchema(session);
@@ -127,15 +151,15 @@ function choose(
       problems.push(problem('MIG-302', name, 'is not retired', 'svc migrate status lists what is.'));
   }
   const oldest = request.now.getTime() - request.pruneAfterMs;
-  // Without names, only what is old enough and holds no data.
+  // Without names, only what is old enough and holds no data. Others may use an extension: that is named.
   const chosen = all.filter((one) =>
     request.names.length === 0
-      ? one.since.getTime() <= oldest && isHarmless(one, request)
+      ? one.kind !== 'extension' && one.since.getTime() <= oldest && isHarmless(one, request)
       : request.names.includes(one.identity),
   );
   for (const one of chosen) {
     const table = request.model.tables.find(
-      (model) => model.schema === one.schema && model.name === one.table,
+      (model) => one.kind !== 'extension' && model.schema === one.schema && model.name === one.table,
     );
     if (table?.protect)
       problems.push(
@@ -174,17 +198,27 @@ async function dropUnusedTypes(session: Queryable): Promise<void> {
 async function drop(session: Queryable, one: Retired): Promise<void> {
   const table = nameOf({ schema: one.schema, name: one.table });
   const statement =
-    one.column === null
-      ? `drop table ${table}`
-      : `alter table ${table} drop column ${quoteIdent(one.column)}`;
+    one.kind === 'extension'
+      ? `drop extension ${quoteIdent(one.table)}`
+      : one.column === null
+        ? `drop table ${table}`
+        : `alter table ${table} drop column ${quoteIdent(one.column)}`;
   try {
     await session.query(raw(statement));
   } catch (error) {
+    if (one.kind === 'extension' && isDatabaseError(error, 'insufficient_privilege'))
+      throw new MigrationRefused([
+        problem('MIG-118', one.identity, error.message, `As its owner, run: ${statement};`),
+      ]);
     if (!isDatabaseError(error, 'dependent_objects_still_exist')) throw error;
     const detail = 'detail' in error && typeof error.detail === 'string' ? error.detail : error.message;
     throw new MigrationRefused([problem('MIG-304', one.identity, detail, 'Drop or change these first.')]);
   }
   const key = tableKey(one.schema, one.table);
+  if (one.kind === 'extension') {
+    await session.query(sql`delete from svc_meta.object where identity = ${`extension ${one.table}`}`);
+    return;
+  }
   await session.query(
     one.column === null
       ? sql`delete from svc_meta.object where identity = ${`table ${key}`} or (kind = 'column' and starts_with(identity, ${`column ${key}.`}))`

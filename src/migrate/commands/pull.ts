@@ -13,6 +13,7 @@ import type {
 import { rolesOf } from '../diff/policy-match.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
 import { toIndex } from './pulled-index.ts';
+import { extensionsKey } from './pulled-extensions.ts';
 import { columnKeys, referenceKeys } from './pulled-columns.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
 import { pulledTypes } from './pulled-types.ts';
@@ -49,6 +50,7 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
   const document = new Document({
     version: 1,
     ...(Object.keys(types.types).length > 0 ? { types: types.types } : {}),
+    ...extensionsKey(live.extensions),
     tables: Object.fromEntries(tables.map(([name, node]) => [name, node])),
     ...(functions.length > 0 ? { rpc: Object.fromEntries(functions) } : {}),
   });

@@ -15,6 +15,7 @@ import type {
 import type {
   LiveCheck,
   LiveColumn,
+  LiveExtension,
   LiveForeignKey,
   LiveFunction,
   LiveIndex,
@@ -24,12 +25,19 @@ import type {
   LiveTrigger,
   LiveType,
 } from '../schema/live-schema.ts';
+import type { ExtensionModel } from '../schema/model.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
 import type { DesiredTrigger } from '../schema/triggers.ts';
 
 export type Change =
   | TypeDefinitionChange
   | { readonly kind: 'create-schema' | 'grant-schema'; readonly schema: string }
+  | { readonly kind: 'create-extension'; readonly extension: ExtensionModel }
+  | {
+      readonly kind: 'update-extension';
+      readonly extension: ExtensionModel;
+      readonly installed: LiveExtension;
+    }
   | { readonly kind: 'create-table'; readonly table: DesiredTable }
   | { readonly kind: 'retire-table'; readonly live: LiveTable }
   | (OnTable & { readonly kind: 'grant-table' })

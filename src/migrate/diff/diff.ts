@@ -14,6 +14,7 @@ import {
   keysNotDeclared,
   repeatsKey,
 } from './constraints.ts';
+import { diffExtensions } from './extensions.ts';
 import { diffFunctions } from './functions.ts';
 import { diffPolicies, diffStoragePolicies, labelled } from './policies.ts';
 import { diffReferences } from './references.ts';
@@ -42,6 +43,7 @@ export function diff(
   const changes: Change[] = [];
   const unmanaged: Unmanaged[] = [];
   const claims = new Map<string, Claim>();
+  changes.push(...diffExtensions(desired.extensions, live.extensions));
   for (const schema of schemasOf(desired)) {
     const found = live.schemas.get(schema);
     if (!found) changes.push({ kind: 'create-schema', schema });

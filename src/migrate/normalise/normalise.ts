@@ -84,6 +84,7 @@ export async function normalise(
   const chosen = related.of(changed);
   const subset: Desired = {
     types: declared.types.filter((type) => chosen.has(keyOf(type))),
+    extensions: declared.extensions,
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
     storagePolicies: chosen.has(STORAGE_OBJECTS) ? declared.storagePolicies : [],
@@ -101,6 +102,7 @@ export async function normalise(
   const users = known.get(USER_TRIGGERS)?.normalForms;
   return {
     types: declared.types,
+    extensions: declared.extensions,
     tables: declared.tables.map((table): DesiredTable => {
       const stored = known.get(`table ${keyOf(table)}`)?.normalForms;
       return tables.get(keyOf(table)) ?? (isNormalForms(stored) ? withNormalForms(table, stored) : table);

@@ -6,6 +6,7 @@ import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredFunction, DesiredIndex, DesiredTable } from '../schema/desired.ts';
+import { createExtensionSql } from '../schema/extension-sql.ts';
 import { createFunctionSql } from '../schema/function-sql.ts';
 import { indexBodySql } from '../schema/index-sql.ts';
 import type { Live, LiveFunction, LiveTable } from '../schema/live-schema.ts';
@@ -63,8 +64,7 @@ export async function readThroughShadow(
 ): Promise<ShadowResult> {
   const token = `svc_live_${randomBytes(8).toString('hex')}`;
   const statements = buildStatements(shadow, schemas, token, true);
-  const names = shadow.functions.map((fn) => fn.name);
-  const whole = await inShadow(session, schemas, token, names, async () => {
+  const whole = await inShadow(session, schemas, token, shadow, async () => {
     try {
       await session.query(raw(statements.map((statement) => statement.sql).join(';\n')));
     } catch (error) {
@@ -75,7 +75,7 @@ export async function readThroughShadow(
   });
   if (whole !== null) return whole;
   // Something failed. Once more, one by one, to report everything that is wrong and where.
-  return inShadow(session, schemas, token, names, async () => {
+  return inShadow(session, schemas, token, shadow, async () => {
     const problems = await runOneByOne(
       session,
       buildStatements(shadow, schemas, token, false),
@@ -96,7 +96,7 @@ async function inShadow<T>(
   session: Queryable,
   schemas: readonly string[],
   token: string,
-  functions: readonly string[],
+  { extensions, functions }: Pick<Shadow, 'extensions' | 'functions'>,
   work: () => Promise<T>,
 ): Promise<T> {
   const settings = {
@@ -111,6 +111,8 @@ async function inShadow<T>(
       raw(`create temp table svc_abort_on_commit (n int unique deferrable initially deferred);
         insert into svc_abort_on_commit values (1), (1)`),
     );
+    // Before the schemas change their names, so that each comes into the one that the file means.
+    if (extensions.length > 0) await session.query(raw(extensions.map(createExtensionSql).join(';\n')));
     const existing = await session.query<{ name: string }>(
       sql`select nspname as name from pg_namespace where nspname = any (${[...schemas, 'extensions']})`,
     );
@@ -128,7 +130,11 @@ async function inShadow<T>(
         `${moves.join(';\n')};\ncreate schema ${copySchema(token)};\nset local search_path = ${path.map(quoteIdent).join(', ')}`,
       ),
     );
-    await hideFunctions(session, token, functions);
+    await hideFunctions(
+      session,
+      token,
+      functions.map((fn) => fn.name),
+    );
     return await work();
   });
 }
@@ -451,6 +457,7 @@ export async function normaliseInShadow(
       };
       return withNormalForms(table, readNormalForms(table, built, labels));
     }),
+    extensions: desired.extensions,
     functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
     newUsers: desired.newUsers,
     userTriggers: withTriggerNormalForms(

@@ -76,6 +76,7 @@ async function readAgain(
     return await readThroughShadow(
       session,
       {
+        extensions: desired.extensions,
         types: desired.types,
         tables,
         functions: desired.functions,

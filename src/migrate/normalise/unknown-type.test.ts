@@ -14,7 +14,7 @@ test.each([
   ['ltree', 'ltree'],
 ])('%s is a type of the extension %s', (type, extension) => {
   expect(unknownTypeHint(error(`type "${type}" does not exist`))).toBe(
-    `It is a type of an extension: run create extension ${extension}; in the database first.`,
+    `It is a type of an extension: write extensions: [${extension}].`,
   );
 });
 

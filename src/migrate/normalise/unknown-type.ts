@@ -36,6 +36,6 @@ export function unknownTypeHint(error: Error, declared: readonly string[] = []):
   if (near !== undefined) return `Did you mean ${near}?`;
   const extension = EXTENSION_OF.get(type);
   return extension === undefined
-    ? 'If it is a type of an extension, run create extension … in the database first; one of your own is declared under types:.'
-    : `It is a type of an extension: run create extension ${extension}; in the database first.`;
+    ? 'If it is a type of an extension, name that under extensions:; one of your own is declared under types:.'
+    : `It is a type of an extension: write extensions: [${extension}].`;
 }

@@ -111,6 +111,8 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'create-type':
     case 'add-values':
     case 'comment-type':
+    case 'create-extension':
+    case 'update-extension':
     case 'create-schema':
     case 'grant-schema':
     case 'retire-table':

@@ -6,6 +6,7 @@ import { ACCESS } from './access.ts';
 import { COLUMN_KINDS } from './column-kinds.ts';
 import { COLUMNS } from './columns.ts';
 import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
+import { EXTENSIONS } from './extensions.ts';
 import { dropFormerFunctions, FUNCTIONS, inOrderOfCalls } from './functions.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './online-type-change.ts';
 import { REMOVALS } from './removal.ts';
@@ -31,6 +32,7 @@ const PLANNERS: Planners = {
   ...CONSTRAINTS,
   ...ACCESS,
   ...FUNCTIONS,
+  ...EXTENSIONS,
   ...ROW_TRIGGERS,
   ...TRIGGERS,
   ...REMOVALS,

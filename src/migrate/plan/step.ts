@@ -89,6 +89,8 @@ export type Action =
 export const STAGES = [
   'rename',
   'schemas',
+  /** Before the tables that use their types. */
+  'extensions',
   'new-types',
   /** Policies, checks, defaults, triggers and foreign keys: before the columns, keys and functions they depend on. */
   'drop-dependants',

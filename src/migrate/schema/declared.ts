@@ -2,6 +2,7 @@
 import type {
   Config,
   Default,
+  Extension,
   Field,
   Index,
   Policy,
@@ -14,6 +15,7 @@ import type { Position } from '../../config/mistakes/mistake.ts';
 import type {
   ColumnModel,
   DefaultModel,
+  ExtensionModel,
   FunctionModel,
   IndexModel,
   IndexPart,
@@ -24,7 +26,7 @@ import type {
 } from './model.ts';
 import { toTypeModel, typeNamer } from './types.ts';
 
-type Declared = Pick<Config, 'types' | 'tables' | 'storage' | 'rpc'> & {
+type Declared = Pick<Config, 'extensions' | 'types' | 'tables' | 'storage' | 'rpc'> & {
   readonly auth: Pick<Config['auth'], 'triggers'>;
 };
 
@@ -36,6 +38,7 @@ export type Locate = (path: string) => string | null;
 export function toModel(config: Declared): SchemaModel {
   const typeName = typeNamer(config.types);
   return {
+    ...(config.extensions.length === 0 ? {} : { extensions: config.extensions.map(toExtension) }),
     ...(config.types.length === 0 ? {} : { types: config.types.map(toTypeModel) }),
     tables: config.tables.map((table) => toTable(table, typeName)),
     functions: config.rpc.map((fn) => toFunction(fn, typeName)),
@@ -54,6 +57,7 @@ export function toModel(config: Declared): SchemaModel {
 
 export function locator(config: SchemaConfig): Locate {
   const places = new Map<string, Position>(config.types.map((type) => [`types.${type.name}`, type.position]));
+  for (const extension of config.extensions) places.set(extensionPath(extension), extension.position);
   for (const table of config.tables) {
     const at = tablePath(table);
     places.set(at, table.position);
@@ -78,6 +82,15 @@ export function locator(config: SchemaConfig): Locate {
     }
     return null;
   };
+}
+
+function extensionPath({ name }: Extension): string {
+  return `extensions.${name}`;
+}
+
+function toExtension(extension: Extension): ExtensionModel {
+  const { name, schema = null, version = null, cascade } = extension;
+  return { name, schema, version, cascade, at: extensionPath(extension) };
 }
 
 function tablePath(table: Table): string {

@@ -4,6 +4,7 @@ import type { CheckRole } from './label.ts';
 import {
   tableKey,
   type ColumnModel,
+  type ExtensionModel,
   type FunctionModel,
   type IndexModel,
   type TableModel,
@@ -23,6 +24,8 @@ export type Expression = {
 
 export type Desired = {
   readonly types: readonly DesiredType[];
+  /** Each with the schema that it comes into; null where it decides itself. */
+  readonly extensions: readonly ExtensionModel[];
   readonly tables: readonly DesiredTable[];
   readonly functions: readonly DesiredFunction[];
   readonly storagePolicies: readonly DesiredStoragePolicy[];

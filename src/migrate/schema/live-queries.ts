@@ -146,6 +146,9 @@ export function triggersQuery(which: Sql): Sql {
 export const USER_TRIGGERS = sql`${TRIGGERS}
   where t.tgrelid = ${USERS_OID} and not t.tgisinternal order by t.tgname`;
 
+export const EXTENSIONS = raw(`select e.extname as name, n.nspname as schema, e.extversion as version
+  from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname <> 'plpgsql' order by 1`);
+
 export function functionsQuery(schemas: readonly string[]): Sql {
   return sql`select p.oid::text as oid, n.nspname as schema, p.proname as name, pg_get_function_arguments(p.oid) as arguments,
   pg_get_function_identity_arguments(p.oid) as "identityArguments",

@@ -15,7 +15,15 @@ export type Live = {
   readonly newUsers: readonly LiveTrigger[];
   /** All others on `auth.users`. */
   readonly userTriggers: readonly LiveTrigger[];
+  /** All but those that come with every database. */
+  readonly extensions: readonly LiveExtension[];
   readonly serverVersion: number;
+};
+
+export type LiveExtension = {
+  readonly name: string;
+  readonly schema: string;
+  readonly version: string;
 };
 
 export type LiveSchema = { readonly name: string; readonly usageGranted: boolean };

@@ -18,6 +18,8 @@ export type Ownership = {
   readonly storagePolicies: ReadonlySet<string>;
   /** Labels of triggers on auth.users. */
   readonly userTriggers: ReadonlySet<string>;
+  readonly extensions: ReadonlySet<string>;
+  readonly retiredExtensions: ReadonlySet<string>;
 };
 
 export type OwnedTable = {

@@ -3,6 +3,8 @@
 import { quoteIdent } from '../../postgres/sql.ts';
 
 export type SchemaModel = {
+  /** Absent: none. */
+  readonly extensions?: readonly ExtensionModel[];
   /** Absent without any. */
   readonly types?: readonly TypeModel[];
   readonly tables: readonly TableModel[];
@@ -22,6 +24,16 @@ export type TypeModel = {
   readonly renamedValues?: Readonly<Record<string, string>>;
   readonly comment?: string;
   readonly renamedFrom?: string;
+  readonly at: string;
+};
+
+export type ExtensionModel = {
+  readonly name: string;
+  /** Null: `extensions`, unless it must be in another. */
+  readonly schema: string | null;
+  /** Null: what the server has. */
+  readonly version: string | null;
+  readonly cascade: boolean;
   readonly at: string;
 };
 

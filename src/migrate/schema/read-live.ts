@@ -8,6 +8,7 @@ import {
   API_ROLES,
   type Live,
   type LiveColumn,
+  type LiveExtension,
   type LiveForeignKey,
   type LiveFunction,
   type LiveTable,
@@ -16,6 +17,7 @@ import {
   columnNamesQuery,
   columnsQuery,
   constraintsQuery,
+  EXTENSIONS,
   functionsQuery,
   indexesQuery,
   namespacesQuery,
@@ -98,6 +100,7 @@ export async function readLiveInside(
   const isNewUser = ({ label }: TriggerRow): boolean => label.startsWith(NEW_USER_PREFIX);
   const functions = await session.query<LiveFunction>(functionsQuery(schemas));
   const types = await session.query<TypeRow>(typesQuery(schemas));
+  const extensions = await session.query<LiveExtension>(EXTENSIONS);
   const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
 
   const columnsOf = groupBy(columns, (row) => row.relation);
@@ -123,6 +126,7 @@ export async function readLiveInside(
     storagePolicies: policies.filter((row) => row.storage),
     newUsers: ofUsers.filter(isNewUser),
     userTriggers: ofUsers.filter((trigger) => !isNewUser(trigger)),
+    extensions,
     serverVersion: server?.version ?? 0,
   };
 }

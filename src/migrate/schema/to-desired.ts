@@ -44,6 +44,7 @@ export function toDesired(
   const functions = new Set(model.functions.map((fn) => fn.name));
   return {
     types: (model.types ?? []).map(toDesiredType),
+    extensions: model.extensions ?? [],
     tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)), functions)),
     functions: model.functions.map(toDesiredFunction),
     storagePolicies: model.buckets.flatMap((bucket) =>

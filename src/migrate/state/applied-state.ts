@@ -101,6 +101,8 @@ export async function readCatalogFingerprint(session: Queryable, model: SchemaMo
       union all select d.oid::int8, d.xmin::text::int8 from pg_attrdef d where d.adrelid in (select oid from tables)
       union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid in (select oid from tables)
       union all select i.indexrelid::int8, i.xmin::text::int8 from pg_index i where i.indrelid in (select oid from tables)
+      union all select e.oid::int8, e.xmin::text::int8 from pg_extension e
+        where e.extname = any (${(model.extensions ?? []).map(({ name }) => name)})
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
         where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from tables)
       union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid in (select oid from tables)

@@ -11,7 +11,7 @@ export const USER_TRIGGERS = 'user triggers';
 
 type ObjectRow = {
   identity: string;
-  kind: 'type' | 'table' | 'column' | 'function' | 'storage_policies' | 'user_triggers';
+  kind: 'type' | 'table' | 'column' | 'function' | 'storage_policies' | 'user_triggers' | 'extension';
   state: 'managed' | 'retired';
   declared_hash: string | null;
   definition: unknown;
@@ -41,6 +41,8 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
   const retiredFunctions = new Set<string>();
   const storagePolicies = new Set<string>();
   const userTriggers = new Set<string>();
+  const extensions = new Set<string>();
+  const retiredExtensions = new Set<string>();
   const declared = new Map<string, DeclaredRow>();
   for (const row of rows) {
     const name = row.identity.slice(row.identity.indexOf(' ') + 1);
@@ -53,6 +55,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.kind === 'table' && row.state === 'retired') retiredTables.set(name, toOwnedTable(definition));
     if (row.kind === 'column' && row.state === 'retired') retiredColumns.add(name);
     if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
+    if (row.kind === 'extension') (row.state === 'managed' ? extensions : retiredExtensions).add(name);
     if (row.kind === 'storage_policies')
       for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
         storagePolicies.add(label);
@@ -70,6 +73,8 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
       retiredFunctions,
       storagePolicies,
       userTriggers,
+      extensions,
+      retiredExtensions,
     },
     declared,
   };

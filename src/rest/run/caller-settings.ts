@@ -7,9 +7,10 @@ import type { ApiRequest } from '../request/api-request.ts';
 
 export function callerSettings({ caller, exposed, request }: Exchange): CallerSettings {
   const extra: Array<readonly [string, string]> = [];
-  if (request.schema !== 'public') {
-    extra.push(['search_path', `${quoteIdent(request.schema)}, public`]);
-  }
+  const schemas = [...new Set([request.schema, 'public'])];
+  // Operators and functions of extensions are found by the search path only.
+  if (exposed.catalog.hasExtensions) schemas.push('extensions');
+  if (schemas.length > 1) extra.push(['search_path', schemas.map(quoteIdent).join(', ')]);
   const { timezone } = request.preferences;
   if (timezone !== undefined) extra.push(['timezone', timezone]);
   const used = exposed.catalog.usedSettings;

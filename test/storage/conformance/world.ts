@@ -184,6 +184,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
         relations: new Map(),
         routines: new Map(),
         serverVersion: 180_000,
+        hasExtensions: false,
         usedSettings: new Set(),
       },
       version: 1,

@@ -1,0 +1,21 @@
+// Extensions: each once, and none into a schema that is not the project's.
+import type { CheckContext } from './context.ts';
+import { isReservedSchema } from './name.ts';
+
+export function checkExtensions(context: CheckContext): void {
+  const seen = new Set<string>();
+  context.file.extensions.forEach(({ name, ...more }, index) => {
+    const path = ['extensions', index];
+    const at = context.isWritten([...path, 'name']) ? [...path, 'name'] : path;
+    if (seen.has(name)) context.reportTwice(at, `the extension ${name} is listed twice`);
+    seen.add(name);
+    const schema = 'schema' in more ? more.schema : undefined;
+    if (schema === undefined || schema === 'extensions' || !isReservedSchema(schema)) return;
+    context.report({
+      code: 'reserved-name',
+      path: [...path, 'schema'],
+      message: `the schema ${context.show([...path, 'schema'], schema)} is not yours to put an extension into`,
+      hint: 'Leave schema out for extensions, or choose another name.',
+    });
+  });
+}
