@@ -62,6 +62,7 @@ async function measure(serverUrl: string, tables: number): Promise<Map<string, n
         types: [],
         extensions: [],
         tables: [],
+        views: [],
         storage: [],
         rpc: [],
         auth: { triggers: [] },

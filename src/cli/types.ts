@@ -5,22 +5,21 @@ import { Command } from 'commander';
 import { introspect } from '../catalog/introspect.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
-import { renderTypes } from '../typegen/typescript.ts';
+import { renderTypes, typedSchemas } from '../typegen/typescript.ts';
 import { withOwner } from './migrate/database.ts';
 import { loadProject } from './project.ts';
 import type { Terminal } from './terminal.ts';
 
 export function typesCommand(terminal: Terminal): Command {
   return new Command('types')
-    .description('print the TypeScript types of tables and SQL functions, for supabase-js')
+    .description('print the TypeScript types of tables, views and SQL functions, for supabase-js')
     .option('-c, --config <location>', 'the configuration file')
     .option('--out <file>', 'write to this file instead of the terminal')
     .action(async (options: { config?: string; out?: string }) => {
       const project = await loadProject({ ...options, mode: 'development' }, terminal);
       const { config, env, directory } = project;
-      const schemas = [...new Set(['public', ...config.tables.map((table) => table.schema)])];
       const catalog = await withOwner(env, directory, { applicationName: 'svc-types', max: 1 }, (owner) =>
-        introspect(owner, schemas),
+        introspect(owner, typedSchemas(config)),
       );
       if (options.out === undefined) return terminal.print(renderTypes({ config, catalog }).trimEnd());
       const changed = await writeTypes(options.out, config, catalog);

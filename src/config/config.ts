@@ -12,6 +12,7 @@ import type { RawS3Store } from './schema/settings.ts';
 import type { RawType } from './schema/types.ts';
 import type { RawBucket, RawField, RawIndex, RawPolicy, RawTable } from './schema/tables.ts';
 import type { RawTableTrigger, RawUserTrigger } from './schema/triggers.ts';
+import type { RawView } from './schema/views.ts';
 
 type Immutable<T> = unknown extends T ? T : { readonly [Key in keyof T]: Immutable<T[Key]> };
 
@@ -32,6 +33,7 @@ export type Config = {
   /** In file order, as are all lists below. */
   readonly types: readonly DeclaredType[];
   readonly tables: readonly Table[];
+  readonly views: readonly View[];
   readonly storage: readonly Bucket[];
   readonly rpc: readonly SqlFunction[];
   readonly functions: readonly CodeFunction[];
@@ -126,6 +128,9 @@ export type TableTrigger = Declared<RawTableTrigger>;
 export type UserTrigger = Declared<RawUserTrigger>;
 export type Index = Declared<RawIndex>;
 export type Policy = Declared<RawPolicy>;
+
+/** The query is inline, or read from a file, without the semicolon that may end it. */
+export type View = Declared<Omit<RawView, 'query'> & { name: string; query: string }>;
 
 export type Bucket = Declared<Omit<RawBucket, 'rls'> & { name: string }> & {
   readonly rls: readonly Policy[];

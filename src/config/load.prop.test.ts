@@ -9,7 +9,10 @@ import { EXAMPLES } from './docs/reference-examples.ts';
 import { renderMistakes } from './mistakes/report.ts';
 
 // Nothing is beside a file that is only a text.
-const FILE = Object.values(EXAMPLES).join('\n').replaceAll('body_file:', 'body:');
+const FILE = Object.values(EXAMPLES)
+  .join('\n')
+  .replaceAll('body_file:', 'body:')
+  .replace('{ file: sql/sales_by_day.sql }', 'select 1 as n');
 const VARIABLES = Object.fromEntries(
   [...FILE.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => [name, `of-${name}`]),
 );

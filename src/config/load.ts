@@ -83,5 +83,8 @@ function readBodyFiles(file: SvcFile, directory: string | undefined): Map<string
   for (const { bodyFile } of Object.values(file.rpc)) {
     if (bodyFile !== undefined) bodies.set(bodyFile, readFileSync(join(directory, bodyFile), 'utf8'));
   }
+  for (const { query } of Object.values(file.views)) {
+    if (typeof query !== 'string') bodies.set(query.file, readFileSync(join(directory, query.file), 'utf8'));
+  }
   return bodies;
 }

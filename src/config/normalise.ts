@@ -13,6 +13,7 @@ import type {
   SeedValue,
   SqlFunction,
   Table,
+  View,
 } from './config.ts';
 import { decimalDigits } from './schema/scalar.ts';
 import { locate, placeAt, positionOf, toJson, type Tree } from './read/tree.ts';
@@ -23,10 +24,11 @@ import { isServed, type RawSqlFunction } from './schema/functions.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawField, RawPolicy, RawTable } from './schema/tables.ts';
+import type { RawView } from './schema/views.ts';
 
 export type NormaliseOptions = {
   readonly source: Source;
-  /** Contents of `body_file`s, by the path as written. */
+  /** Contents of the files that stand for a text, by the path as written. */
   readonly bodyFiles: ReadonlyMap<string, string>;
 };
 
@@ -54,6 +56,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
     })),
     extensions: file.extensions.map((extension, n) => ({ ...extension, position: at(['extensions', n]) })),
     tables: Object.entries(file.tables).map(([name, table]) => toTable(tree, name, table, at)),
+    views: Object.entries(file.views).map(([name, view]) => toView(name, view, bodyFiles, at)),
     storage: Object.entries(file.storage).map(([name, bucket]) => ({
       ...bucket,
       name,
@@ -131,6 +134,17 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
     })),
     rls: rls === undefined ? 'absent' : rls === false ? 'off' : toPolicies(rls, [...path, 'rls'], at),
     position: at(path),
+  };
+}
+
+function toView(name: string, view: RawView, files: ReadonlyMap<string, string>, at: At): View {
+  const { query } = view;
+  const text = typeof query === 'string' ? query : must(files.get(query.file), 'the file of a view');
+  return {
+    ...view,
+    name,
+    query: text.replace(/(?:\s*;)?\s*$/, ''),
+    position: at(['views', name]),
   };
 }
 

@@ -44,6 +44,7 @@ const AT_RELOAD: readonly string[] = [
   'types',
   'extensions',
   'tables',
+  'views',
   'storage',
   'rpc',
   'functions',

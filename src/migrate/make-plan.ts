@@ -60,6 +60,7 @@ import {
   readForeignObjects,
 } from './checks/ownership.ts';
 import { textFaults } from './checks/text-faults.ts';
+import { checkViews } from './checks/view-checks.ts';
 
 export type PlanOptions = PlanSettings & HazardPolicy & LockSettings;
 
@@ -231,7 +232,15 @@ async function compare(
   // Normal forms name tables and columns, so none of those that are recorded survives a rename.
   const recorded = isRenaming ? NOTHING_RECORDED : source.recorded;
   const changed = isRenaming ? changedKeys(hashes, recorded) : source.changed;
-  const normalised = await normalise(session, declared, schemas, recorded, changed, source.related);
+  const normalised = await normalise(
+    session,
+    declared,
+    schemas,
+    recorded,
+    changed,
+    source.related,
+    live.tables,
+  );
   refuse(await incompatibleReferences(session, normalised, resolve, source.searchPath));
   const desired = await adoptStableForms(session, normalised, live, schemas);
 
@@ -254,6 +263,7 @@ type Assessment = {
   readonly removed: ReadonlyMap<string, number>;
   readonly problems: readonly MigrationProblem[];
   readonly notes: readonly string[];
+  readonly hints: readonly MigrationProblem[];
   /** What is not ours and depends on what changes. */
   readonly inTheWay: readonly MigrationProblem[];
 };
@@ -261,7 +271,7 @@ type Assessment = {
 /** Asks the server what the changes would do, and the rows whether they allow them. */
 async function assess(
   session: Queryable,
-  { searchPath, extensions }: Source,
+  { model, searchPath, recorded, extensions }: Source,
   { renames, desired, changes, holding }: Comparison,
   options: PlanOptions,
 ): Promise<Assessment> {
@@ -275,6 +285,7 @@ async function assess(
   const online = await renamed(() =>
     chooseOnline(session, changes, live.tables, tried.rewriting, options, mayQuiet),
   );
+  const views = await checkViews(session, model, { desired, live, owned, recorded, changes }, options);
   const rowFacts = await readRowFacts(session, changes, prelude);
   const drops = options.drop === 'drop';
   const removed = drops ? await renamed(() => countRemoved(session, changes)) : new Map<string, number>();
@@ -295,7 +306,8 @@ async function assess(
       losing: new Set(accepted.values()),
     },
     removed,
-    problems: [...tried.problems, ...rows.problems.filter((one) => !accepted.has(one))],
+    hints: views.hints,
+    problems: [...tried.problems, ...views.problems, ...rows.problems.filter((one) => !accepted.has(one))],
     notes: [
       ...extensions.notes,
       ...renames.notes,
@@ -313,7 +325,7 @@ async function assess(
 function assemble(
   source: Source,
   { scope, renames, desired, difference, changes }: Comparison,
-  { online, facts, removed, problems, notes, inTheWay }: Assessment,
+  { online, facts, removed, problems, hints, notes, inTheWay }: Assessment,
   options: PlanOptions,
 ): OwnPlan {
   const { model, state, objects, hashes } = source;
@@ -331,7 +343,7 @@ function assemble(
     catalogFingerprint: source.catalogFingerprint,
     steps,
     problems: hintAtRetired(owned, changes, refused),
-    hints: renameHints(changes),
+    hints: [...renameHints(changes), ...hints],
     notes,
     unmanaged: difference.unmanaged,
     desired,

@@ -4,6 +4,7 @@ import type { Hashes } from './normalise/normalise.ts';
 import type { Change } from './diff/change.ts';
 import type { Desired, DesiredTable } from './schema/desired.ts';
 import type { Signature } from './schema/relation.ts';
+import type { ViewForm } from './schema/views.ts';
 import type { Difference } from './diff/diff.ts';
 import {
   type ManagedObjects,
@@ -15,12 +16,13 @@ import {
   isStorageNormalForms,
   isSignature,
   isNormalForms,
+  isViewForm,
   normalFormsOf,
   policyNormalForms,
   sameNormalForms,
   triggerNormalForms,
 } from './normalise/normal-forms.ts';
-import { keyOf, type SchemaModel } from './schema/model.ts';
+import { keyOf, type SchemaModel, viewsOf } from './schema/model.ts';
 import { NO_OWNED_TABLE, type OwnedTable, type Ownership } from './schema/managed.ts';
 
 export type StateAfter = {
@@ -65,24 +67,29 @@ export function stateAfter(run: StateChange): StateAfter {
     ...tableWrites(run, leaving),
     ...retired.writes,
     ...functionWrites(run),
+    ...viewWrites(run),
     ...storageWrites(run, leaving, storageLabels),
     ...userTriggerWrites(run),
     ...extensionWrites(run),
   ];
-  const removedFunctions = [...owned.functions].filter((key) => !declaredFunctions.has(key));
+  const declaredViews = new Set(viewsOf(run.model).map(keyOf));
+  const removed = [
+    ...[...owned.functions].filter((key) => !declaredFunctions.has(key)).map((key) => `function ${key}`),
+    ...[...owned.views].filter((key) => !declaredViews.has(key)).map((key) => `view ${key}`),
+  ];
   const forgotten = new Set([
     ...run.renamedAway,
     ...retired.forgotten,
     // Owned, but neither declared nor in the database any more. What this run retires is written.
     ...[...owned.tables.keys()].filter((key) => !tables.has(key)).map((key) => `table ${key}`),
     ...droppedTypes(run).map((key) => `type ${key}`),
-    ...(isLong ? [] : [...removedFunctions, ...droppedFunctions(difference)].map((key) => `function ${key}`)),
+    ...(isLong ? [] : [...removed, ...droppedFunctions(difference).map((key) => `function ${key}`)]),
   ]);
   for (const write of writes) forgotten.delete(write.identity);
   return {
     writes,
     forgotten: [...forgotten],
-    forgottenLater: isLong ? removedFunctions.map((key) => `function ${key}`) : [],
+    forgottenLater: isLong ? removed : [],
     owned: {
       ...objects.ownership,
       types: new Set(run.desired.types.map(keyOf)),
@@ -91,6 +98,7 @@ export function stateAfter(run: StateChange): StateAfter {
       retiredTables: retired.tables,
       retiredColumns: retired.columns,
       functions: declaredFunctions,
+      views: declaredViews,
       storagePolicies: new Set(storageLabels),
       userTriggers: new Set(difference.userClaims),
       extensions: new Set(run.desired.extensions.map(({ name }) => name)),
@@ -272,6 +280,25 @@ function functionWrites({ desired, hashes, objects }: StateChange): ObjectWrite[
     if (isSame && objects.ownership.functions.has(key)) return [];
     return [managedRow(`function ${key}`, 'function', hash, { canonical: fn.normal })];
   });
+}
+
+function viewWrites({ desired, hashes, objects }: StateChange): ObjectWrite[] {
+  return desired.views.flatMap((view): ObjectWrite[] => {
+    const key = keyOf(view);
+    const hash = hashes.views.get(key) ?? null;
+    const former = objects.declared.get(`view ${key}`);
+    const isSame = former?.hash === hash && sameForm(former.normalForms, view.normal);
+    if (isSame && objects.ownership.views.has(key)) return [];
+    return [managedRow(`view ${key}`, 'view', hash, { canonical: view.normal })];
+  });
+}
+
+function sameForm(former: unknown, now: ViewForm | null): boolean {
+  if (now === null || !isViewForm(former)) return false;
+  // jsonb keeps its keys in an order of its own.
+  const parts = ({ definition, columns, reads }: ViewForm): string =>
+    JSON.stringify([definition, columns.map(({ name, type, collation }) => [name, type, collation]), reads]);
+  return parts(former) === parts(now);
 }
 
 // The normal form of an unchanged declaration changes when a function that its defaults call takes other arguments.

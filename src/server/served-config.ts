@@ -139,7 +139,9 @@ export class ServedConfig {
 
 function exposedSchemas(config: Config): string[] {
   const { relations, routines } = config.expose;
-  const others = new Set([...config.tables, ...relations, ...routines].map((one) => one.schema));
+  const others = new Set(
+    [...config.tables, ...config.views, ...relations, ...routines].map((one) => one.schema),
+  );
   others.delete('public');
   return ['public', ...[...others].sort()];
 }

@@ -169,7 +169,8 @@ test('tables, relationships and functions, and nothing that left the file', () =
 
     type PublicSchema = Database['public'];
 
-    export type Tables<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Row'];
+    export type Tables<Name extends keyof (PublicSchema['Tables'] & PublicSchema['Views'])> = (PublicSchema['Tables'] &
+      PublicSchema['Views'])[Name]['Row'];
     export type TablesInsert<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Insert'];
     export type TablesUpdate<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Update'];
     export type Enums<Name extends keyof PublicSchema['Enums']> = PublicSchema['Enums'][Name];

@@ -1,14 +1,23 @@
 // TypeScript types of the backend in the shape supabase-js takes: `createClient<Database>(…)`. Made from the catalog,
 // limited to what the file declares: nothing retired is in them.
 import { keyOf, type Catalog, type Column, type Relation, type Routine } from '../catalog/catalog.ts';
-import type { Config, Field, SqlFunction, Table } from '../config/config.ts';
+import { withKeys } from '../catalog/view-keys.ts';
+import type { Config, Field, SqlFunction, Table, View } from '../config/config.ts';
 
-type Declared = Pick<Config, 'types' | 'tables' | 'rpc'>;
+type Declared = Pick<Config, 'types' | 'tables' | 'views' | 'rpc'>;
 
 export function renderTypes({ config, catalog }: { config: Declared; catalog: Catalog }): string {
-  const schemas = [...new Set(['public', ...[...config.types, ...config.tables].map((one) => one.schema)])];
-  const bodies = schemas.map((schema) => renderSchema(schema, config, catalog));
+  const bodies = typedSchemas(config).map((schema) => renderSchema(schema, config, catalog));
   return [HEAD, `export type Database = {\n${bodies.join('\n')}\n};`, TAIL].join('\n\n') + '\n';
+}
+
+/** Schemas of what the types are about, `public` first. */
+export function typedSchemas({
+  types,
+  tables,
+  views,
+}: Pick<Declared, 'types' | 'tables' | 'views'>): string[] {
+  return [...new Set(['public', ...[...types, ...tables, ...views].map(({ schema }) => schema)])];
 }
 
 const HEAD = `// Made by \`svc types\`. Do not edit: it is written again when the schema changes.
@@ -17,7 +26,8 @@ export type Json = string | number | boolean | null | { [key: string]: Json | un
 
 const TAIL = `type PublicSchema = Database['public'];
 
-export type Tables<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Row'];
+export type Tables<Name extends keyof (PublicSchema['Tables'] & PublicSchema['Views'])> = (PublicSchema['Tables'] &
+  PublicSchema['Views'])[Name]['Row'];
 export type TablesInsert<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Insert'];
 export type TablesUpdate<Name extends keyof PublicSchema['Tables']> = PublicSchema['Tables'][Name]['Update'];
 export type Enums<Name extends keyof PublicSchema['Enums']> = PublicSchema['Enums'][Name];`;
@@ -28,14 +38,18 @@ function renderSchema(schema: string, config: Declared, catalog: Catalog): strin
   const tables = config.tables
     .filter((table) => table.schema === schema)
     .flatMap((table) => renderTable(table, config, catalog));
-  const functions = schema === 'public' ? config.rpc.flatMap((fn) => renderFunction(fn, catalog)) : [];
+  const views = config.views
+    .filter((view) => view.schema === schema && view.expose)
+    .flatMap((view) => renderView(view, config, catalog));
+  const functions =
+    schema === 'public' ? config.rpc.flatMap((fn) => renderFunction(fn, config, catalog)) : [];
   const enums = config.types
     .filter((type) => type.schema === schema)
     .map((type) => `      ${key(type.name)}: ${unionOf(type.values)};`);
   return [
     `  ${key(schema)}: {`,
     member('Tables', tables),
-    `    Views: ${NOTHING};`,
+    member('Views', views),
     member('Functions', functions),
     member('Enums', enums),
     `    CompositeTypes: ${NOTHING};`,
@@ -65,7 +79,28 @@ function renderTable(table: Table, config: Declared, catalog: Catalog): string[]
       `        Row: {\n${row.join('\n')}\n        };`,
       `        Insert: {\n${insert.join('\n')}\n        };`,
       `        Update: {\n${update.join('\n')}\n        };`,
-      `        Relationships: ${renderRelationships(table, relation, config)};`,
+      `        Relationships: ${renderRelationships(new Set(table.fields.map(({ name }) => name)), relation, config)};`,
+      '      };',
+    ].join('\n'),
+  ];
+}
+
+/** Of a column of a view nothing is known about nulls. */
+function renderView(view: View, config: Declared, catalog: Catalog): string[] {
+  const found = catalog.relations.get(keyOf(view));
+  if (!found) return [];
+  const relation = withKeys(found, catalog);
+  const { columns, insertable, updatable } = relation;
+  const lines = (mark: string): string =>
+    columns.map((column) => `          ${key(column.name)}${mark}: ${columnType(column)} | null;`).join('\n');
+  const shown = new Set(columns.map(({ name }) => name));
+  return [
+    [
+      `      ${key(view.name)}: {`,
+      `        Row: {\n${lines('')}\n        };`,
+      ...(insertable ? [`        Insert: {\n${lines('?')}\n        };`] : []),
+      ...(updatable ? [`        Update: {\n${lines('?')}\n        };`] : []),
+      `        Relationships: ${renderRelationships(shown, relation, config)};`,
       '      };',
     ].join('\n'),
   ];
@@ -87,11 +122,13 @@ function valueType(column: Column, field: Field): string {
     if (column.category === 'S') return union;
     if (column.baseType === '_text' || column.baseType === '_varchar') return `(${union})[]`;
   }
-  if (column.enumLabels) {
-    const union = unionOf(column.enumLabels);
-    return column.category === 'A' ? `(${union})[]` : union;
-  }
-  return scalarType(column.baseType);
+  return columnType(column);
+}
+
+function columnType({ enumLabels, baseType, category }: Column): string {
+  if (!enumLabels) return scalarType(baseType);
+  const union = unionOf(enumLabels);
+  return category === 'A' ? `(${union})[]` : union;
 }
 
 function unionOf(values: readonly string[]): string {
@@ -111,12 +148,12 @@ function scalarType(base: string): string {
   return 'string';
 }
 
-function renderRelationships(table: Table, relation: Relation, config: Declared): string {
+function renderRelationships(columns: ReadonlySet<string>, relation: Relation, config: Declared): string {
   const entries = relation.foreignKeys.flatMap((foreignKey) => {
     const isDeclared =
       config.tables.some(
         ({ schema, name }) => schema === foreignKey.targetSchema && name === foreignKey.targetName,
-      ) && foreignKey.columns.every((column) => table.fields.some(({ name }) => name === column));
+      ) && foreignKey.columns.every((column) => columns.has(column));
     if (!isDeclared) return [];
     const oneToOne = [relation.primaryKey, ...relation.uniqueKeys].some((unique) =>
       sameSet(unique, foreignKey.columns),
@@ -140,7 +177,7 @@ function sameSet(a: readonly string[], b: readonly string[]): boolean {
   return a.length > 0 && a.length === b.length && a.every((one) => b.includes(one));
 }
 
-function renderFunction(fn: SqlFunction, catalog: Catalog): string[] {
+function renderFunction(fn: SqlFunction, config: Declared, catalog: Catalog): string[] {
   const routine = catalog.routines.get(keyOf({ schema: 'public', name: fn.name }));
   if (!routine || !fn.expose) return [];
   const args = routine.args.map((arg) => {
@@ -151,13 +188,13 @@ function renderFunction(fn: SqlFunction, catalog: Catalog): string[] {
     [
       `      ${key(fn.name)}: {`,
       `        Args: ${args.length === 0 ? 'never' : `{ ${args.join('; ')} }`};`,
-      `        Returns: ${returnType(routine)};`,
+      `        Returns: ${returnType(routine, config)};`,
       '      };',
     ].join('\n'),
   ];
 }
 
-function returnType(routine: Routine): string {
+function returnType(routine: Routine, config: Declared): string {
   const { returns } = routine;
   const many = (type: string): string =>
     routine.isSetOf ? `${/[|\s]/.test(type) ? `(${type})` : type}[]` : type;
@@ -174,7 +211,8 @@ function returnType(routine: Routine): string {
       if (returns.relation === null) return many('Record<string, unknown>');
       const dot = returns.relation.indexOf('.');
       const [schema, table] = [returns.relation.slice(0, dot), returns.relation.slice(dot + 1)];
-      return many(`Database[${JSON.stringify(schema)}]['Tables'][${JSON.stringify(table)}]['Row']`);
+      const kind = config.views.some((one) => keyOf(one) === returns.relation) ? 'Views' : 'Tables';
+      return many(`Database[${JSON.stringify(schema)}]['${kind}'][${JSON.stringify(table)}]['Row']`);
     }
   }
 }

@@ -53,6 +53,7 @@ export function declared(yaml: string): Desired {
       using: normalised(policy.using),
       check: normalised(policy.check),
     })),
+    views: desired.views,
     newUsers: desired.newUsers,
     userTriggers: desired.userTriggers,
   };
@@ -91,6 +92,7 @@ export function databaseOf(desired: Desired, rows = 0): Live {
       numbers.set(kind, number);
       return policyOf(policy, storagePolicyLabel(policy.bucket, number, policy.command));
     }),
+    views: new Map(),
     newUsers: desired.newUsers.map(triggerOf),
     userTriggers: [],
     extensions: desired.extensions.map(({ name, schema, version }) => ({
@@ -239,6 +241,7 @@ export function ownedAfter(desired: Desired): Ownership {
     functions: new Set(live.functions.keys()),
     extensions: new Set(live.extensions.map((one) => one.name)),
     storagePolicies: new Set(live.storagePolicies.map((one) => one.label)),
+    views: new Set(live.views.keys()),
   };
 }
 
@@ -254,6 +257,7 @@ export const NOTHING_OWNED: Ownership = {
   userTriggers: new Set(),
   extensions: new Set(),
   retiredExtensions: new Set(),
+  views: new Set(),
 };
 
 /** The same database with one of its tables changed. */

@@ -64,6 +64,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
     types: [],
     extensions: [],
     tables: [],
+    views: [],
     storage: [],
     rpc: [],
     functions: [],

@@ -14,6 +14,7 @@ import { checkBuckets } from './storage.ts';
 import { checkTables } from './tables.ts';
 import { checkTypes } from './types.ts';
 import { checkUserTriggers } from './triggers.ts';
+import { checkViews } from './views.ts';
 
 export function check(
   tree: Tree,
@@ -25,6 +26,7 @@ export function check(
   checkTypes(context);
   checkExtensions(context);
   checkTables(context);
+  checkViews(context);
   checkBuckets(context);
   checkSqlFunctions(context);
   checkUserTriggers(context);

@@ -73,7 +73,7 @@ test.each([
     'server:\n  cors:\n    origins: ["a://b"\n  port: 80\n',
     /error 4: this \[ is not closed/,
   ],
-  ['views', 'views: {}', /expose\.relations/],
+  ['view', 'view: {}', /under views/],
   ['triggers', 'triggers: {}', /tables\.<name>\.triggers/],
   ['fixtures', 'fixtures: {}', /under seed/],
   ['cron', 'cron: {}', /no scheduler/],

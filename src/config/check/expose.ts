@@ -7,25 +7,27 @@ import { checkName, isReservedSchema } from './name.ts';
 type Entry = string | { readonly name: string };
 
 export function checkExposed(context: CheckContext): void {
-  const { expose, tables, rpc } = context.file;
-  const managedTables = Object.entries(tables).map(([name, table]) => `${table.schema}.${name}`);
+  const { expose, tables, views, rpc } = context.file;
+  const keysOf = (entries: Readonly<Record<string, { readonly schema: string }>>): Set<string> =>
+    new Set(Object.entries(entries).map(([name, { schema }]) => `${schema}.${name}`));
   const managedFunctions = Object.keys(rpc).map((name) => `public.${name}`);
-  checkEntries(context, ['expose', 'relations'], expose.relations, new Set(managedTables), 'tables');
-  checkEntries(context, ['expose', 'functions'], expose.functions, new Set(managedFunctions), 'rpc');
+  const managed = { tables: keysOf(tables), views: keysOf(views) };
+  checkEntries(context, ['expose', 'relations'], expose.relations, managed);
+  checkEntries(context, ['expose', 'functions'], expose.functions, { rpc: new Set(managedFunctions) });
 }
 
 function checkEntries(
   context: CheckContext,
   list: KeyPath,
   entries: readonly Entry[],
-  managed: ReadonlySet<string>,
-  block: string,
+  managed: Readonly<Record<string, ReadonlySet<string>>>,
 ): void {
   const seen = new Set<string>();
   entries.forEach((entry, index) => {
     const path = typeof entry === 'string' ? [...list, index] : [...list, index, 'name'];
     const { schema, name } = toQualified(typeof entry === 'string' ? entry : entry.name);
     const key = `${schema}.${name}`;
+    const block = Object.keys(managed).find((one) => managed[one]?.has(key));
     checkName(context, path, name);
     if (isReservedSchema(schema)) {
       context.report({
@@ -34,7 +36,7 @@ function checkEntries(
         message: `nothing of the schema ${schema} can be exposed`,
         hint: 'Make a view of what you need in another schema, and expose that.',
       });
-    } else if (managed.has(key)) {
+    } else if (block !== undefined) {
       context.conflict(
         path,
         `${name} is declared under ${block}: already`,

@@ -20,7 +20,9 @@ const KNOWN_TYPE =
 export function checkSqlFunctions(context: CheckContext): void {
   const entries = Object.entries(context.file.rpc);
   const tables = new Set(
-    Object.entries(context.file.tables).map(([name, table]) => `${table.schema}.${name}`),
+    [...Object.entries(context.file.tables), ...Object.entries(context.file.views)].map(
+      ([name, { schema }]) => `${schema}.${name}`,
+    ),
   );
   for (const [name, fn] of entries) {
     if (context.isFull) return;

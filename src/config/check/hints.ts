@@ -2,8 +2,7 @@
 
 /** Keys people look for, with their path, and where it is done instead. */
 export const ELSEWHERE: ReadonlyMap<string, string> = new Map([
-  ['views', 'Create views in the database with SQL, and list them under expose.relations.'],
-  ['view', 'Create views in the database with SQL, and list them under expose.relations.'],
+  ['view', 'Views are declared under views.'],
   [
     'triggers',
     'A trigger belongs to its table: tables.<name>.triggers; those of the users to auth.triggers.',

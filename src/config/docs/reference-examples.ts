@@ -188,6 +188,20 @@ tables:
     fields:
       - { name: id, primary_key: true, foreign_key: { references: auth.users.id, on_delete: cascade } }
       - { name: name, type: text, required: true }`,
+  views: `
+views:
+  offers:
+    query: select id, headline, price from products where state = 'listed'
+    comment: What can be bought
+    check_option: local
+    grants: { authenticated: [select, update] }
+  sales_by_day:
+    schema: accounting
+    query: { file: sql/sales_by_day.sql }
+    security: definer          # past row-level security, so only service_role reads it
+    barrier: true
+    expose: false
+    renamed_from: daily_sales`,
   storage: `
 storage:
   photos:

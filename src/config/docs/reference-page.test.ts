@@ -19,6 +19,7 @@ mkdirSync(join(directory, 'seed', 'photos'), { recursive: true });
 writeFileSync(join(directory, 'seed', 'hours.csv'), 'day\n2026-01-01\n');
 writeFileSync(join(directory, 'seed', 'admin.sql'), 'select 1');
 mkdirSync(join(directory, 'sql'));
+writeFileSync(join(directory, 'sql', 'sales_by_day.sql'), 'select 1 as n');
 writeFileSync(join(directory, 'sql', 'note_change.sql'), 'begin return new; end');
 afterAll(() => rmSync(directory, { recursive: true }));
 

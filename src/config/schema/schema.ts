@@ -8,6 +8,7 @@ import { seed } from './seed.ts';
 import { database, migrations, project, providers, server } from './settings.ts';
 import { storage, tables } from './tables.ts';
 import { types } from './types.ts';
+import { views } from './views.ts';
 
 export const svcSchema = z
   .strictObject({
@@ -20,6 +21,7 @@ export const svcSchema = z
     types,
     extensions,
     tables,
+    views,
     storage,
     rpc,
     functions,

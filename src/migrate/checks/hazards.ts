@@ -23,7 +23,7 @@ export function refuseHazards(
 ): MigrationProblem[] {
   const tables = new Map<string, LiveTable>(
     changes.flatMap((change) =>
-      'live' in change && change.live && 'columns' in change.live
+      'live' in change && change.live && 'rowSecurity' in change.live
         ? [[keyOf(change.live), change.live] as const]
         : [],
     ),
@@ -48,7 +48,11 @@ function refuseStep(
   policy: PlanSettings & HazardPolicy,
 ): MigrationProblem[] {
   const problems: MigrationProblem[] = [];
-  if (step.hazards.includes('AUTHZ_OPEN') && !isAllowed(policy, 'authz_open', step.identity))
+  if (
+    step.hazards.includes('AUTHZ_OPEN') &&
+    step.table !== null &&
+    !isAllowed(policy, 'authz_open', step.identity)
+  )
     problems.push(openTable(step, live));
   const isLong = step.rewrites && !isSmall(live ?? null, REWRITE_ROWS_PER_MS, policy);
   if (isLong && !isAllowed(policy, 'rewrite', step.identity))

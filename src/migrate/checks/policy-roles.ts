@@ -1,10 +1,10 @@
-// Roles that policies and functions name must exist: svc makes none besides the three of its API.
+// Roles that policies, functions and grants name must exist: svc makes none besides the three of its API.
 import { closest } from '../../lib/closest-word.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw } from '../../postgres/sql.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import { API_ROLES, PUBLIC } from '../schema/live-schema.ts';
-import type { PolicyModel, SchemaModel } from '../schema/model.ts';
+import { type PolicyModel, type SchemaModel, viewsOf } from '../schema/model.ts';
 
 const ALWAYS_THERE: ReadonlySet<string> = new Set([...API_ROLES, PUBLIC]);
 
@@ -12,6 +12,7 @@ export async function missingRoles(session: Queryable, model: SchemaModel): Prom
   const named = [
     ...policiesOf(model).map(({ to = [], at }) => ({ roles: to, at: `${at}.to` })),
     ...model.functions.map(({ execute = [], at }) => ({ roles: execute, at: `${at}.execute` })),
+    ...viewsOf(model).map(({ grants = {}, at }) => ({ roles: Object.keys(grants), at: `${at}.grants` })),
   ].flatMap(({ roles, at }) => roles.filter((role) => !ALWAYS_THERE.has(role)).map((role) => ({ role, at })));
   if (named.length === 0) return [];
   const rows = await session.query<{ name: string }>(

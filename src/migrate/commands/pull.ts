@@ -17,11 +17,12 @@ import { extensionsKey } from './pulled-extensions.ts';
 import { columnKeys, referenceKeys } from './pulled-columns.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
 import { pulledTypes } from './pulled-types.ts';
+import { toView } from './pulled-views.ts';
 import { unwrapCallerHelpers } from '../schema/sql-text.ts';
 
 type Node = Record<string, unknown>;
 
-/** `isTaken`: which tables, by `schema.name`. */
+/** `isTaken`: which tables and views, by `schema.name`. */
 export function renderPulled(live: Live, isTaken: (key: string) => boolean): string {
   const taken = [...live.tables].filter(([key]) => isTaken(key)).map(([, table]) => table);
   const names = new Set<string>();
@@ -47,17 +48,33 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
     if (reason === null) functions.push([fn.name, toFunction(fn)]);
     else left.push(`function ${fn.name}(${fn.identityArguments}): ${reason}`);
   }
+  const views: [string, Node, string[]][] = [];
+  for (const [key, view] of live.views) {
+    if (!isTaken(key)) continue;
+    if (names.has(view.name)) {
+      left.push(`view ${key}: another schema has a table or view of this name`);
+      continue;
+    }
+    names.add(view.name);
+    const notes: string[] = [];
+    views.push([view.name, toView(view, notes), notes]);
+  }
   const document = new Document({
     version: 1,
     ...(Object.keys(types.types).length > 0 ? { types: types.types } : {}),
     ...extensionsKey(live.extensions),
     tables: Object.fromEntries(tables.map(([name, node]) => [name, node])),
+    ...(views.length > 0 ? { views: Object.fromEntries(views.map(([name, node]) => [name, node])) } : {}),
     ...(functions.length > 0 ? { rpc: Object.fromEntries(functions) } : {}),
   });
-  for (const [name, , notes] of tables) {
-    const node = document.getIn(['tables', name], true);
-    if (isMap(node) && notes.length > 0) comment(node, notes);
-  }
+  for (const [block, entries] of [
+    ['tables', tables],
+    ['views', views],
+  ] as const)
+    for (const [name, , notes] of entries) {
+      const node = document.getIn([block, name], true);
+      if (isMap(node) && notes.length > 0) comment(node, notes);
+    }
   compact(document);
   keepReferences(document);
   if (left.length > 0)

@@ -44,6 +44,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
       tables: [],
       functions: [],
       storagePolicies: [],
+      views: [],
       newUsers: [],
       userTriggers: [],
     },
@@ -65,6 +66,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
       userTriggers: new Set(),
       extensions: new Set(),
       retiredExtensions: new Set(),
+      views: new Set(),
     },
     ...more,
   };

@@ -28,6 +28,7 @@ import type {
 import type { ExtensionModel } from '../schema/model.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
 import type { DesiredTrigger } from '../schema/triggers.ts';
+import type { DesiredView, LiveView } from '../schema/views.ts';
 
 export type Change =
   | TypeDefinitionChange
@@ -109,6 +110,17 @@ export type Change =
       readonly fn: DesiredFunction;
       readonly live: LiveFunction | null;
     }
+  | {
+      readonly kind: 'create-view';
+      readonly view: DesiredView;
+      readonly live: null;
+    }
+  | {
+      readonly kind: 'replace-view' | 'recreate-view' | 'grant-view' | 'comment-view';
+      readonly view: DesiredView;
+      readonly live: LiveView;
+    }
+  | { readonly kind: 'drop-view'; readonly live: LiveView }
   | DropRetiredChange
   | { readonly kind: 'grant-function'; readonly fn: DesiredFunction; readonly live: LiveFunction }
   | { readonly kind: 'drop-function'; readonly live: LiveFunction }

@@ -21,6 +21,7 @@ import { diffReferences } from './references.ts';
 import { diffTriggers, diffUserTriggers } from './triggers.ts';
 import { diffNewUsers, diffOnUpdate } from './row-triggers.ts';
 import { diffRemovedTypes, diffTypes } from './types.ts';
+import { diffViews } from './views.ts';
 import type { Claim, Rebuild, TableDiff, Unmanaged } from './table-diff.ts';
 
 export type Difference = {
@@ -80,6 +81,7 @@ export function diff(
   }
   changes.push(...diffRemovedTypes(desired.types, live.types, owned));
   diffFunctions(desired.functions, live.functions, owned, rebuild, changes, unmanaged);
+  diffViews(desired.views, live.views, owned, rebuild, changes);
   const { storagePolicies } = desired;
   const storageClaims = diffStoragePolicies(storagePolicies, live.storagePolicies, owned, rebuild, changes);
   diffNewUsers(desired.newUsers, live.newUsers, changes);
@@ -88,7 +90,8 @@ export function diff(
 }
 
 export function schemasOf(desired: Desired): string[] {
-  return [...new Set(['public', ...[...desired.types, ...desired.tables].map((one) => one.schema)])];
+  const { types, tables, views } = desired;
+  return [...new Set(['public', ...[...types, ...tables, ...views].map((one) => one.schema)])];
 }
 
 /** A foreign key must be dropped while the type of a column at either end changes, or the key it refers to goes. */

@@ -37,6 +37,9 @@ export function droppedBy(change: Change): Dropped | null {
       return { kind: 'trigger', table: USERS, label: change.trigger.label };
     case 'drop-retired':
       return { kind: change.what, table: keyOf(change.home), label: change.label };
+    case 'recreate-view':
+    case 'drop-view':
+      return { kind: 'view', table: keyOf(change.live), label: '' };
     case 'recreate-function':
     case 'drop-function':
       return change.live && { kind: 'function', table, label: change.live.oid };

@@ -19,12 +19,12 @@ export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'pol
   triggers?: readonly string[];
 };
 
-export type RebuildKind = 'policy' | 'check' | 'index' | 'default' | 'function' | 'trigger';
+export type RebuildKind = 'policy' | 'check' | 'index' | 'default' | 'function' | 'trigger' | 'view';
 
 /** Objects that must be dropped and made again because something they depend on changes: keys of `rebuildKey`. */
 export type Rebuild = ReadonlySet<string>;
 
-/** A function goes by its oid, as `label` of no table. */
+/** A function goes by its oid, as `label` of no table; a view is a table without a label. */
 export function rebuildKey(kind: RebuildKind, table: string, label: string): string {
   return `${kind} ${table} ${label}`;
 }

@@ -4,8 +4,16 @@ import { createHash } from 'node:crypto';
 import type { TypeResolver } from '../schema/column-types.ts';
 import type { DesiredIndex, DesiredPolicy, DesiredTable, Expression } from '../schema/desired.ts';
 import type { LivePolicy, LiveTable, LiveTrigger } from '../schema/live-schema.ts';
-import type { BucketModel, FunctionModel, TableModel, TriggerModel, TypeModel } from '../schema/model.ts';
+import type {
+  BucketModel,
+  FunctionModel,
+  TableModel,
+  TriggerModel,
+  TypeModel,
+  ViewModel,
+} from '../schema/model.ts';
 import type { DesiredTrigger } from '../schema/triggers.ts';
+import type { ViewForm } from '../schema/views.ts';
 import type { Signature } from '../schema/relation.ts';
 
 /**
@@ -22,6 +30,11 @@ export function hashType(type: TypeModel): string {
 
 export function hashFunction(fn: FunctionModel): string {
   return sha256(fn);
+}
+
+/** Of what the server's reading of the query depends on, and what is compared beside it. */
+export function hashView(view: ViewModel): string {
+  return sha256(view);
 }
 
 export function hashBuckets(buckets: readonly BucketModel[], inRing: boolean): string {
@@ -195,6 +208,10 @@ export function isStorageNormalForms(value: unknown): value is StorageNormalForm
 
 export function isTriggerNormalForms(value: unknown): value is TriggerNormalForms {
   return Array.isArray(value) && value.every((one) => typeof one === 'string');
+}
+
+export function isViewForm(value: unknown): value is ViewForm {
+  return typeof value === 'object' && value !== null && 'definition' in value && 'reads' in value;
 }
 
 export function isSignature(value: unknown): value is Signature {

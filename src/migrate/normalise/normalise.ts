@@ -5,7 +5,8 @@ import type { TypeResolver } from '../schema/column-types.ts';
 import type { Desired, DesiredFunction, DesiredTable } from '../schema/desired.ts';
 import { schemasOf } from '../diff/diff.ts';
 import { type DeclaredRow, STORAGE_POLICIES, USER_TRIGGERS } from '../state/managed-objects.ts';
-import { keyOf, type SchemaModel } from '../schema/model.ts';
+import type { LiveTable } from '../schema/live-schema.ts';
+import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { USERS } from '../schema/triggers.ts';
 import {
@@ -14,10 +15,12 @@ import {
   hashTable,
   hashType,
   hashTriggers,
+  hashView,
   isNormalForms,
   isSignature,
   isStorageNormalForms,
   isTriggerNormalForms,
+  isViewForm,
   withNormalForms,
   withPolicyNormalForms,
   withTriggerNormalForms,
@@ -30,6 +33,7 @@ export type Hashes = {
   readonly types: ReadonlyMap<string, string>;
   readonly tables: ReadonlyMap<string, string>;
   readonly functions: ReadonlyMap<string, string>;
+  readonly views: ReadonlyMap<string, string>;
   /** Of the policies of all buckets; null when there are none. */
   readonly storage: string | null;
   /** Of the triggers of auth.users; null when there are none. */
@@ -47,6 +51,7 @@ export function hashDeclarations(
       model.tables.map((table) => [keyOf(table), hashTable(table, resolve, inRings.has(keyOf(table)))]),
     ),
     functions: new Map(model.functions.map((fn) => [keyOf(fn), hashFunction(fn)])),
+    views: new Map(viewsOf(model).map((view) => [keyOf(view), hashView(view)])),
     storage: model.buckets.some((bucket) => bucket.policies.length > 0)
       ? hashBuckets(model.buckets, inRings.has(STORAGE_OBJECTS))
       : null,
@@ -66,6 +71,7 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
     if (!isKnown(`table ${key}`, hash, isNormalForms)) changed.add(key);
   for (const [key, hash] of hashes.functions)
     if (!isKnown(`function ${key}`, hash, isSignature)) changed.add(key);
+  for (const [key, hash] of hashes.views) if (!isKnown(`view ${key}`, hash, isViewForm)) changed.add(key);
   if (hashes.storage !== null && !isKnown(STORAGE_POLICIES, hashes.storage, isStorageNormalForms))
     changed.add(STORAGE_OBJECTS);
   if (hashes.users !== null && !isKnown(USER_TRIGGERS, hashes.users, isTriggerNormalForms))
@@ -73,6 +79,7 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
   return changed;
 }
 
+/** `live`: the tables as they are, whose order of columns `select *` follows. */
 export async function normalise(
   session: Queryable,
   declared: Desired,
@@ -80,6 +87,7 @@ export async function normalise(
   known: ReadonlyMap<string, DeclaredRow>,
   changed: ReadonlySet<string>,
   related: RelatedDeclarations,
+  live: ReadonlyMap<string, LiveTable>,
 ): Promise<Desired> {
   const chosen = related.of(changed);
   const subset: Desired = {
@@ -88,16 +96,22 @@ export async function normalise(
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
     storagePolicies: chosen.has(STORAGE_OBJECTS) ? declared.storagePolicies : [],
+    views: declared.views.filter((view) => chosen.has(keyOf(view))),
     newUsers: declared.newUsers.filter((trigger) => chosen.has(keyOf(trigger.table))),
     userTriggers: chosen.has(USERS) ? declared.userTriggers : [],
   };
-  const isNothing = [subset.tables, subset.functions, subset.storagePolicies, subset.userTriggers].every(
-    (list) => list.length === 0,
-  );
+  const isNothing = [
+    subset.tables,
+    subset.functions,
+    subset.views,
+    subset.storagePolicies,
+    subset.userTriggers,
+  ].every((list) => list.length === 0);
   const all = [...new Set([...schemas, ...schemasOf(declared)])];
-  const read = isNothing ? subset : await normaliseInShadow(session, subset, all);
+  const read = isNothing ? subset : await normaliseInShadow(session, subset, all, live);
   const tables = byKey(read.tables);
   const functions = byKey(read.functions);
+  const views = byKey(read.views);
   const storage = known.get(STORAGE_POLICIES)?.normalForms;
   const users = known.get(USER_TRIGGERS)?.normalForms;
   return {
@@ -115,6 +129,10 @@ export async function normalise(
       !chosen.has(STORAGE_OBJECTS) && isStorageNormalForms(storage)
         ? withPolicyNormalForms(declared.storagePolicies, storage.policies)
         : read.storagePolicies,
+    views: declared.views.map((view) => {
+      const stored = known.get(`view ${keyOf(view)}`)?.normalForms;
+      return views.get(keyOf(view)) ?? (isViewForm(stored) ? { ...view, normal: stored } : view);
+    }),
     newUsers: declared.newUsers,
     userTriggers:
       !chosen.has(USERS) && isTriggerNormalForms(users)

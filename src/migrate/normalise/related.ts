@@ -11,13 +11,20 @@ import {
   type SchemaModel,
   type TableModel,
   type TriggerModel,
+  viewsOf,
 } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import { USERS } from '../schema/triggers.ts';
 
 /** `name` is null for the policies of the buckets and the triggers of the users: nothing can name them. */
-type Item = { readonly key: string; readonly name: string | null; readonly text: () => string };
+type Item = {
+  readonly key: string;
+  readonly name: string | null;
+  /** It shows what it reads: what changes there changes it as well. */
+  readonly passesOn?: boolean;
+  readonly text: () => string;
+};
 
 /** Above this, reading the text into words is faster than searching it for each name. */
 const FEW_NAMES = 20;
@@ -46,6 +53,12 @@ export class RelatedDeclarations {
         name: fn.name,
         text: () => textOfFunction(fn),
       })),
+      ...viewsOf(model).map((view) => ({
+        key: tableKey(view.schema, view.name),
+        name: view.name,
+        passesOn: true,
+        text: () => view.query,
+      })),
       ...(storage === '' ? [] : [{ key: STORAGE_OBJECTS, name: null, text: () => storage }]),
       ...(userTriggers.length === 0
         ? []
@@ -60,9 +73,13 @@ export class RelatedDeclarations {
     const names = new Set(
       this.#items.flatMap((item) => (item.name !== null && changed.has(item.key) ? [item.name] : [])),
     );
-    for (const item of this.#items) {
-      if (chosen.has(item.key)) continue;
-      if (this.#mentions(item, names)) chosen.add(item.key);
+    for (let before = -1; before !== names.size;) {
+      before = names.size;
+      for (const item of this.#items) {
+        if (chosen.has(item.key) || !this.#mentions(item, names)) continue;
+        chosen.add(item.key);
+        if (item.passesOn === true && item.name !== null) names.add(item.name);
+      }
     }
     const byName = groupBy(this.#items, (item) => item.name);
     const unread = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#wordsOf(item));

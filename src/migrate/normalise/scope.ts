@@ -1,12 +1,12 @@
 // Which part of the database a plan has to look at. When the catalog is as the last verified run left it, a table
 // whose declaration did not change cannot differ; only what changed, and what depends on it, is read and compared.
-import { keyOf, tableKey, type SchemaModel } from '../schema/model.ts';
+import { keyOf, tableKey, type SchemaModel, viewsOf } from '../schema/model.ts';
 import type { RelatedDeclarations } from './related.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { USERS } from '../schema/triggers.ts';
 
-/** Tables by `schema.table`. */
+/** Tables and views, by `schema.name`. */
 export type Scope = ReadonlySet<string>;
 
 export function scopeOf(
@@ -18,7 +18,10 @@ export function scopeOf(
   const scope = related.of(changed);
   // They are no tables of the file, and what is on them is read every time.
   for (const key of [STORAGE_OBJECTS, USERS]) scope.delete(key);
-  const wanted = new Set(model.tables.map(keyOf));
+  const wanted = new Set([...model.tables, ...viewsOf(model)].map(keyOf));
+  for (const key of owned.views) if (!wanted.has(key)) scope.add(key);
+  for (const view of viewsOf(model))
+    if (view.renamedFrom !== null) scope.add(keyOf(view)).add(tableKey(view.schema, view.renamedFrom));
   for (const [key, table] of owned.tables) if (!wanted.has(key) || table.fills) scope.add(key);
   for (const table of model.tables) {
     for (const { foreignKey, renamedFrom } of table.columns) {

@@ -2,7 +2,7 @@
 // never a comparison of the user's text. The declared tables are built, empty, under their true names in a transaction
 // that cannot commit; the real schemas have another name meanwhile, which no other session sees.
 import { randomBytes } from 'node:crypto';
-import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
+import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredFunction, DesiredIndex, DesiredTable } from '../schema/desired.ts';
@@ -27,6 +27,7 @@ import {
 } from './normal-forms.ts';
 import { NO_USER } from '../schema/row-triggers.ts';
 import { createTriggerSql, type DesiredTrigger, USERS } from '../schema/triggers.ts';
+import { createViewSql, type DesiredView, type LiveView, namedFirst } from '../schema/views.ts';
 import { requalify } from './requalify.ts';
 import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
@@ -53,7 +54,7 @@ export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
 export type Shadow = Omit<Desired, 'tables'> & { readonly tables: readonly ShadowTable[] };
 
 /** The shadow as the catalog shows it, with the names of the real schemas put right again. */
-export type ShadowResult = Pick<Live, 'tables' | 'functions' | 'storagePolicies' | 'userTriggers'>;
+export type ShadowResult = Pick<Live, 'tables' | 'functions' | 'storagePolicies' | 'userTriggers' | 'views'>;
 
 const STATEMENT_TIMEOUT = '60s';
 
@@ -71,7 +72,7 @@ export async function readThroughShadow(
       if (!isDatabaseError(error)) throw error;
       return null;
     }
-    return readResult(session, schemas, token);
+    return readResult(session, shadow, schemas, token);
   });
   if (whole !== null) return whole;
   // Something failed. Once more, one by one, to report everything that is wrong and where.
@@ -88,7 +89,7 @@ export async function readThroughShadow(
       hint: one.hint && clean(one.hint),
     }));
     if (problems.length > 0) throw new MigrationRefused(cleaned);
-    return readResult(session, schemas, token);
+    return readResult(session, shadow, schemas, token);
   });
 }
 
@@ -184,20 +185,17 @@ function buildStatements(
     );
     add(`create table ${nameOf(table)} (${columns.join(', ')})`, table.at);
   }
-  for (const fn of shadow.functions) add(createFunction(fn), fn.at, true);
+  addKeys(shadow, add);
+  for (const fn of shadow.functions) if (!fn.isOfView) add(createFunction(fn), fn.at, true);
   for (const table of shadow.tables) addGenerated(table, atOnce, add);
+  for (const view of namedFirst(shadow.views)) addView(view, add);
+  for (const fn of shadow.functions) if (fn.isOfView) add(createFunction(fn), fn.at, true);
   shadow.tables.forEach((table, number) => addExpressions(table, number, add));
   if (shadow.storagePolicies.length > 0) {
     const copy = `${copySchema(token)}.objects`;
     add(`create table ${copy} (like storage.objects)`, 'storage');
     shadow.storagePolicies.forEach((policy, index) => addPolicy(copy, policy, index, add));
   }
-  // GROUP BY the primary key makes the other columns functionally dependent, which the server knows only with the key.
-  if (shadow.functions.some((fn) => wordsOf(fn.body).has('group')))
-    for (const table of shadow.tables) {
-      const key = primaryKeyOf(table).map(quoteIdent);
-      if (key.length > 0) add(`alter table ${nameOf(table)} add primary key (${key.join(', ')})`, table.at);
-    }
   if (shadow.functions.length > 0) {
     // With every table in place the bodies of SQL functions can be read too.
     add('set local check_function_bodies = on', '');
@@ -215,6 +213,21 @@ function addTriggers(shadow: Shadow, users: string, add: Add): void {
   if (shadow.userTriggers.length === 0) return;
   add(`create table ${users} (like ${USERS} including generated)`, 'auth.triggers');
   for (const trigger of shadow.userTriggers) addTo(users, trigger);
+}
+
+/** GROUP BY the primary key makes the other columns functionally dependent, which the server knows only with the key. */
+function addKeys({ tables, functions, views }: Shadow, add: Add): void {
+  const groups = (text: string): boolean => wordsOf(text).has('group');
+  if (!functions.some((fn) => groups(fn.body)) && !views.some((view) => groups(view.model.query))) return;
+  for (const table of tables) {
+    const key = primaryKeyOf(table).map(quoteIdent);
+    if (key.length > 0) add(`alter table ${nameOf(table)} add primary key (${key.join(', ')})`, table.at);
+  }
+}
+
+function addView(view: DesiredView, add: Add): void {
+  const { query } = view.model;
+  add(createViewSql(view, query), { sql: query, written: query, at: `${view.at}.query` }, true);
 }
 
 /** Their expressions, as the triggers' functions will read them: never run, for there is no row. */
@@ -259,12 +272,12 @@ ${when.sql}
 /** What the shadow does not build is in the schema that waits for it. */
 function finder(shadow: Shadow, schemas: readonly string[], token: string): (text: string) => string {
   const waiting = new Map(schemas.map((schema, index) => [schema, realSchema(token, index)]));
-  const built = new Set([...shadow.types, ...shadow.tables, ...shadow.functions].map(keyOf));
+  const built = new Set([...shadow.types, ...shadow.tables, ...shadow.functions, ...shadow.views].map(keyOf));
   return (text) => requalify(text, waiting, (schema, name) => built.has(tableKey(schema, name)));
 }
 
 /** `from`: the user's text in the statement, or the place of a statement without any. */
-type Add = (text: string, from: string | Piece) => void;
+type Add = (text: string, from: string | Piece, retry?: boolean) => void;
 
 function addGenerated(table: ShadowTable, atOnce: boolean, add: Add): void {
   for (const column of table.columns) {
@@ -354,14 +367,26 @@ async function runOneByOne(
   }
 }
 
+// A print may change once more when it is read again, and views are made from their print.
+function printViewsAgain(schemas: readonly string[]): string {
+  return `do $$ declare v record; begin
+    perform set_config('search_path', 'pg_catalog', true);
+    for v in select c.oid, n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where c.relkind = 'v' and n.nspname in (${schemas.map((schema) => quoteLiteral(schema)).join(', ')}) loop
+      execute format('create or replace view %I.%I as %s', v.nspname, v.relname, pg_get_viewdef(v.oid));
+    end loop; end $$`;
+}
+
 async function readResult(
   session: Queryable,
+  shadow: Shadow,
   schemas: readonly string[],
   token: string,
 ): Promise<ShadowResult> {
+  if (shadow.views.length > 0) await session.query(raw(printViewsAgain(schemas)));
   const copy = copySchema(token);
   const live = await readLiveInside(session, [...schemas, copy]);
-  const cleaned = cleanNames(live, schemas, token);
+  const cleaned = { ...cleanNames(live, schemas, token), views: cleanViews(live, schemas, token) };
   const storage = cleaned.tables.get(tableKey(copy, 'objects'));
   const users = cleaned.tables.get(tableKey(copy, 'users'));
   return {
@@ -430,6 +455,26 @@ function cleanNames(
   return { tables: new Map(tables), functions: new Map(functions) };
 }
 
+function cleanViews(live: Live, schemas: readonly string[], token: string): Live['views'] {
+  const clean = cleaner(schemas, token);
+  const real = new Map(schemas.map((schema, index) => [`${realSchema(token, index)}.`, `${schema}.`]));
+  const cleanKey = (key: string): string => {
+    const schema = key.slice(0, key.indexOf('.') + 1);
+    return `${real.get(schema) ?? schema}${key.slice(schema.length)}`;
+  };
+  return new Map(
+    [...live.views].map(([key, view]): [string, LiveView] => [
+      key,
+      {
+        ...view,
+        definition: clean(view.definition),
+        columns: view.columns.map((column) => ({ ...column, type: clean(column.type) })),
+        reads: view.reads.map(cleanKey),
+      },
+    ]),
+  );
+}
+
 /** `number` keeps the names of indexes apart, which are unique in their schema. */
 function indexLabel(table: number, position: number): string {
   return `svc_i_${table}_${position}`;
@@ -444,8 +489,10 @@ export async function normaliseInShadow(
   session: Queryable,
   desired: Desired,
   schemas: readonly string[],
+  live: ReadonlyMap<string, LiveTable>,
 ): Promise<Desired> {
-  const result = await readThroughShadow(session, desired, schemas);
+  const tables = desired.tables.map((table) => inLiveOrder(table, live.get(keyOf(table))));
+  const result = await readThroughShadow(session, { ...desired, tables }, schemas);
   return {
     types: desired.types,
     tables: desired.tables.map((table, number) => {
@@ -459,6 +506,7 @@ export async function normaliseInShadow(
     }),
     extensions: desired.extensions,
     functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
+    views: desired.views.map((view) => withForm(view, result.views)),
     newUsers: desired.newUsers,
     userTriggers: withTriggerNormalForms(
       desired.userTriggers,
@@ -472,6 +520,21 @@ export async function normaliseInShadow(
       ),
     ),
   };
+}
+
+/** Columns as they are in the database and as the plan will add them, which is what `select *` yields. */
+function inLiveOrder(table: DesiredTable, live: LiveTable | undefined): DesiredTable {
+  if (!live) return table;
+  const rank = ({ name, default: value }: DesiredTable['columns'][number]): number =>
+    live.columns.get(name)?.number ?? (value === null ? 10_000 : 10_001);
+  return { ...table, columns: table.columns.toSorted((a, b) => rank(a) - rank(b)) };
+}
+
+function withForm(view: DesiredView, views: Live['views']): DesiredView {
+  const built = views.get(keyOf(view));
+  if (!built) return view;
+  const { definition, columns, reads } = built;
+  return { ...view, normal: { definition, columns, reads } };
 }
 
 function withSignature(fn: DesiredFunction, functions: Live['functions']): DesiredFunction {

@@ -81,6 +81,7 @@ async function readAgain(
         tables,
         functions: desired.functions,
         storagePolicies: [],
+        views: [],
         newUsers: [],
         userTriggers: [],
       },

@@ -198,9 +198,20 @@ function mustDefer(change: Change, names: Names): boolean {
       return says(change.trigger.definition, change.next?.definition);
     // A column has it until the cutover.
     case 'drop-type':
-    // A deferred policy may still call it.
+    // A deferred policy may still call or read it.
     case 'drop-function':
+    case 'drop-view':
       return true;
+    case 'create-view':
+    case 'replace-view':
+    case 'recreate-view':
+    case 'grant-view':
+    case 'comment-view':
+      return (
+        names.words.has(change.view.name) ||
+        says(change.view.normal?.definition, change.live?.definition) ||
+        (change.view.normal?.reads ?? []).some((key) => names.tables.has(key))
+      );
     case 'create-storage-policy':
     case 'drop-storage-policy':
       return names.storage || says(change.policy.using, change.policy.check);
@@ -253,6 +264,9 @@ function remember(change: Change, names: Names): void {
     hold(names, change.trigger.definition);
   if (change.kind === 'drop-policy' || change.kind === 'drop-storage-policy')
     hold(names, change.policy.using, change.policy.check);
+
+  if (change.kind === 'recreate-view' || change.kind === 'drop-view') hold(names, change.live.definition);
+  if ('view' in change) names.words.add(change.view.name);
 
   if (change.kind === 'create-table') names.tables.add(table);
   if (change.kind === 'create-policy' || change.kind === 'drop-policy') names.access.add(table);

@@ -16,7 +16,7 @@ import type { ChangeOf } from './step-list.ts';
 export type Dependants = {
   /** What must be dropped while something it depends on changes. */
   readonly rebuild: Rebuild;
-  /** The tables these belong to, and those with foreign keys to what changes. */
+  /** The tables and views these belong to, and those with foreign keys to what changes. */
   readonly tables: ReadonlySet<string>;
   /** Dependants that make PostgreSQL refuse the change: they are dropped, or the plan stops. */
   readonly holding: readonly Holding[];
@@ -29,6 +29,16 @@ type Holding = {
   readonly what: string;
 };
 
+/** `number`: of a column; 0 for what has none, null for all of a view. */
+type Root = {
+  readonly class: 'pg_class' | 'pg_proc';
+  readonly oid: string;
+  readonly number: number | null;
+  readonly at: string;
+  /** The column is dropped and made again. */
+  readonly goes: boolean;
+};
+
 type DependantKind =
   | 'policy'
   | 'check'
@@ -36,15 +46,16 @@ type DependantKind =
   | 'default'
   | 'function'
   | 'trigger'
+  | 'view'
   | 'reference'
   | 'other';
 
 /**
- * Policies, checks, partial indexes, defaults, functions with defaults, and tables with foreign keys. A function cannot
- * be dropped for one with other arguments while anything still depends on it.
+ * Policies, checks, partial indexes, defaults, functions with defaults, views, and tables with foreign keys. A function
+ * cannot be dropped for one with other arguments while anything still depends on it, and a view neither.
  */
 export async function findDependants(session: Queryable, changes: readonly Change[]): Promise<Dependants> {
-  const roots = changes.flatMap((change) => {
+  const roots = changes.flatMap((change): Root[] => {
     if (change.kind === 'change-type' && change.live) {
       const { live, liveColumn, column } = change;
       return [
@@ -57,6 +68,10 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     }
     if (change.kind === 'recreate-function' && change.live)
       return [{ class: 'pg_proc', oid: change.live.oid, number: 0, at: change.fn.at, goes: false }];
+    if (change.kind === 'recreate-view' || change.kind === 'drop-view') {
+      const at = change.kind === 'drop-view' ? `views.${change.live.name}` : change.view.at;
+      return [{ class: 'pg_class', oid: change.live.oid, number: null, at, goes: false }];
+    }
     return [];
   });
   if (roots.length === 0) return { rebuild: new Set(), tables: new Set(), holding: [] };
@@ -72,20 +87,37 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     with recursive below as (
       select w.class::regclass as class, w.oid::oid as object, w.number as part, w.at, w.goes
       from jsonb_to_recordset(${JSON.stringify(roots)}::jsonb) as w (class text, oid text, number int, at text, goes boolean)
-      union select d.classid::regclass, d.objid, 0, b.at, false from pg_depend d join below b
-        on d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass and b.class = 'pg_proc'::regclass
+      union select g.class, g.object, g.part, b.at, false from below b cross join lateral (
+          select d.classid::regclass as class, d.objid as object, 0 as part from pg_depend d
+            where b.class = 'pg_proc'::regclass and d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass
+          -- All of a view goes with what its query reads, and with it the functions that take or return its rows.
+          union all select 'pg_class'::regclass, r.ev_class, null from pg_depend d
+            join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid and r.rulename = '_RETURN' and r.ev_class <> b.object
+            where d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid)
+          union all select 'pg_proc'::regclass, d.objid, 0 from pg_class v
+            join pg_type y on y.oid = v.reltype or y.typelem = v.reltype
+            join pg_depend d on d.refclassid = 'pg_type'::regclass and d.refobjid = y.oid and d.classid = 'pg_proc'::regclass
+            where b.class = 'pg_class'::regclass and b.part is null and v.oid = b.object and v.relkind = 'v'
+        ) g
     ), above as (
-      select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at, bool_or(b.class = 'pg_proc'::regclass) as called, bool_or(b.goes) as goes
-      from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = b.part
+      select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at,
+        bool_or(b.class = 'pg_proc'::regclass or b.part is null) as called, bool_or(b.goes) as goes
+      from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid)
       where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass)
+        and not exists (select from pg_rewrite own where d.classid = 'pg_rewrite'::regclass and own.oid = d.objid and own.ev_class = b.object)
         -- What a column takes along when it goes: its expression, its sequence, its NOT NULL.
         and not (b.goes and (exists (select from pg_attrdef o where d.classid = 'pg_attrdef'::regclass and o.oid = d.objid and o.adrelid = b.object and o.adnum = b.part)
           or exists (select from pg_class s where d.classid = 'pg_class'::regclass and s.oid = d.objid and s.relkind = 'S')
           or exists (select from pg_constraint o where d.classid = 'pg_constraint'::regclass and o.oid = d.objid and o.contype = 'n')))
       group by 1, 2
+      union select d.classid, d.objid, 0, b.at, true, false
+      from below b join pg_class v on b.class = 'pg_class'::regclass and b.part is null and v.oid = b.object and v.relkind = 'v'
+      join pg_type y on y.oid = v.reltype or y.typelem = v.reltype
+      join pg_depend d on d.refclassid = 'pg_type'::regclass and d.refobjid = y.oid and d.classid = 'pg_proc'::regclass
     ), named as (
       select a.at, a.called, a.goes, case
           when p.oid is not null then 'policy'
+          when v.oid is not null then 'view'
           when k.contype = 'c' and k.conrelid <> 0 then 'check'
           when k.contype = 'f' then 'reference'
           when f.oid is not null then 'default'
@@ -93,7 +125,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           when a.classid = 'pg_proc'::regclass and a.called then 'function'
           when not g.tgisinternal and g.tgname !~ '^~?svc_' then 'trigger'
           else 'other' end as kind,
-        coalesce(p.polrelid, nullif(k.conrelid, 0), f.adrelid, i.indrelid, g.tgrelid) as home,
+        coalesce(p.polrelid, nullif(k.conrelid, 0), f.adrelid, i.indrelid, g.tgrelid, v.oid) as home,
         coalesce(p.polname, k.conname, t.attname, ic.relname, g.tgname, '')::text as label, a.objid,
         case when r.oid is null then pg_describe_object(a.classid, a.objid, a.part)
           else pg_describe_object('pg_class'::regclass, r.ev_class, 0) end as what
@@ -106,6 +138,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       left join pg_class ic on ic.oid = i.indexrelid
       left join pg_trigger g on a.classid = 'pg_trigger'::regclass and g.oid = a.objid
       left join pg_rewrite r on a.classid = 'pg_rewrite'::regclass and r.oid = a.objid
+      left join pg_class v on v.oid = r.ev_class and v.relkind = 'v' and r.rulename = '_RETURN'
     )
     select distinct m.at, m.called, m.goes, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
       case when m.kind = 'function' then m.objid::text else m.label end as label, m.what
@@ -118,6 +151,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     tables: new Set(
       rows.map((row) => row.table).filter((table) => !['', STORAGE_OBJECTS, USERS].includes(table)),
     ),
+    // What reads a column whose type changes is told by `foreignDependants`.
     holding: rows
       .filter((row) => row.kind === 'policy' || row.called || row.goes)
       .map((row) => ({
@@ -222,8 +256,8 @@ export async function retiredInTheWay(
 const DROP_FIRST = 'Drop it first and create it again afterwards.';
 
 /**
- * What depends on a column whose type changes and is not ours to drop: views, and all else that makes PostgreSQL refuse
- * the change. `isOnline`: columns whose change does not touch the old column, or is refused for these reasons already.
+ * What depends on a column whose type changes and is not ours to drop: views of others, and all else that makes PostgreSQL
+ * refuse the change. `isOnline`: columns whose change does not touch the old column, or is refused for these reasons already.
  */
 export async function foreignDependants(
   session: Queryable,
@@ -234,12 +268,12 @@ export async function foreignDependants(
   const dropped = droppedKeys(changes);
   for (const change of changes) {
     if (change.kind !== 'change-type' || !change.live) continue;
-    const rows = await session.query<{ what: string; trigger: string | null }>(sql`
-      select distinct t.tgname as trigger, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+    const rows = await session.query<{ what: string; trigger: string | null; view: string | null }>(sql`
+      select distinct t.tgname as trigger, case when v.relkind = 'v' and r.rulename = '_RETURN' then vn.nspname || '.' || v.relname end as view, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
         when f.oid is not null then pg_describe_object('pg_class'::regclass, f.adrelid, f.adnum)
         else pg_describe_object(d.classid, d.objid, d.objsubid) end as what
       from pg_depend d left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
-      left join pg_class v on v.oid = r.ev_class
+      left join pg_class v on v.oid = r.ev_class left join pg_namespace vn on vn.oid = v.relnamespace
       left join pg_trigger t on d.classid = 'pg_trigger'::regclass and t.oid = d.objid
       left join pg_attrdef f on d.classid = 'pg_attrdef'::regclass and f.oid = d.objid
       left join pg_attribute g on g.attrelid = f.adrelid and g.attnum = f.adnum
@@ -251,11 +285,12 @@ export async function foreignDependants(
           or d.classid in ('pg_proc'::regclass, 'pg_publication_rel'::regclass)))
       order by 2`);
     const home = keyOf(change.live);
-    const isOurs = (trigger: string | null): boolean =>
-      trigger !== null && dropped.has(rebuildKey('trigger', home, trigger));
+    const isOurs = ({ trigger, view }: (typeof rows)[number]): boolean =>
+      (trigger !== null && dropped.has(rebuildKey('trigger', home, trigger))) ||
+      (view !== null && dropped.has(rebuildKey('view', view, '')));
     found.push(
       ...rows
-        .filter(({ trigger }) => !isOurs(trigger))
+        .filter((row) => !isOurs(row))
         .map(({ what }) =>
           problem('MIG-304', `${change.column.at}.type`, `${what} uses ${change.column.name}`, DROP_FIRST),
         ),

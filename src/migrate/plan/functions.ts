@@ -4,9 +4,10 @@ import type { Change } from '../diff/change.ts';
 import { callersOf } from '../diff/functions.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
 import { createFunctionSql } from '../schema/function-sql.ts';
-import { API_ROLES } from '../schema/live-schema.ts';
+import { API_ROLES, type LiveFunction } from '../schema/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql-text.ts';
+import type { Stage } from './step.ts';
 import type { ChangeOf, Planners, StepList } from './step-list.ts';
 
 type FunctionChange = Extract<Change, { fn: DesiredFunction }>;
@@ -41,17 +42,31 @@ export function inOrderOfCalls(changes: readonly Change[]): Change[] {
   return ordered;
 }
 
-/** They may call each other in their defaults, so one statement drops them all. */
+/**
+ * They may call each other in their defaults, so one statement drops them all; those that take or return rows of views
+ * go before these.
+ */
 export function dropFormerFunctions(steps: StepList, changes: readonly Change[]): void {
   const gone = changes.flatMap((change) =>
     change.kind === 'recreate-function' && change.live ? [{ fn: change.fn, live: change.live }] : [],
   );
+  for (const isOfView of [true, false])
+    dropFormer(
+      steps,
+      gone.filter(({ fn }) => fn.isOfView === isOfView),
+      isOfView ? 'drop-functions-of-views' : 'drop-former-functions',
+    );
+}
+
+type Former = { readonly fn: DesiredFunction; readonly live: LiveFunction };
+
+function dropFormer(steps: StepList, gone: readonly Former[], stage: Stage): void {
   const [first] = gone;
   if (!first) return;
   steps.add({
     identity: first.fn.at,
     sql: `drop function ${gone.map(({ live }) => `${nameOf(live)}(${live.argumentTypes.join(', ')})`).join(', ')}`,
-    stage: 'drop-former-functions',
+    stage,
     sign: '-',
     summary: gone.map(({ live }) => `function ${live.name}(${live.identityArguments})`).join(', '),
     hazards: ['BREAKS_OLD_CODE'],
@@ -63,7 +78,7 @@ function createFunction(steps: StepList, { fn, kind }: CreateFunction): void {
   steps.add({
     identity: fn.at,
     sql: create,
-    stage: 'functions',
+    stage: fn.isOfView ? 'functions-of-views' : 'functions',
     sign: kind === 'create-function' ? '+' : '~',
     summary: `function ${fn.name}${fn.head.slice(0, fn.head.indexOf(' language '))}`,
   });

@@ -12,6 +12,7 @@ import { planOnlineTypeChanges, type OnlineTypeChanges } from './online-type-cha
 import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
 import { TRIGGERS } from './triggers.ts';
+import { dropViews, VIEWS } from './views.ts';
 import {
   BUILD_ROWS_PER_MS,
   columnsKey,
@@ -35,6 +36,7 @@ const PLANNERS: Planners = {
   ...EXTENSIONS,
   ...ROW_TRIGGERS,
   ...TRIGGERS,
+  ...VIEWS,
   ...REMOVALS,
 };
 
@@ -46,11 +48,12 @@ export function planSteps(
 ): Step[] {
   const steps = new StepList(facts, settings, newKeys(changes, settings));
   const isDeferred = (change: Change): boolean => online.deferred.has(change);
-  dropFormerFunctions(
-    steps,
-    changes.filter((change) => !isDeferred(change)),
-  );
-  steps.whileDeferred(() => dropFormerFunctions(steps, changes.filter(isDeferred)));
+  const drop = (gone: readonly Change[]): void => {
+    dropViews(steps, gone);
+    dropFormerFunctions(steps, gone);
+  };
+  drop(changes.filter((change) => !isDeferred(change)));
+  steps.whileDeferred(() => drop(changes.filter(isDeferred)));
   for (const change of inOrderOfCalls(changes)) {
     if (isMadeOnline(change, online)) continue;
     if (isDeferred(change)) steps.whileDeferred(() => planChange(steps, change));

@@ -19,6 +19,8 @@ import {
   type SchemaModel,
   type TableModel,
   type TriggerModel,
+  type ViewModel,
+  viewsOf,
 } from '../schema/model.ts';
 import { labelOf, USERS } from '../schema/triggers.ts';
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
@@ -52,6 +54,7 @@ export async function planRenames(
   for (const type of model.types ?? []) types.add(type);
   const plan = new RenamePlan(live, owned, types);
   for (const table of model.tables) plan.table(table);
+  for (const view of viewsOf(model)) plan.view(view);
   for (const fn of model.functions) plan.routine(fn.schema, fn.name, fn.renamedFrom, fn.at);
   plan.triggers(model);
   const { steps, problems, forgotten } = plan;
@@ -115,6 +118,7 @@ class RenamePlan {
   readonly #functions: Set<string>;
   readonly #retiredColumns: Set<string>;
   readonly #userTriggers: Set<string>;
+  readonly #views: Set<string>;
 
   constructor(live: Live, owned: Ownership, types: TypeRenames) {
     this.#live = live;
@@ -125,6 +129,7 @@ class RenamePlan {
     this.#functions = new Set(owned.functions);
     this.#retiredColumns = new Set(owned.retiredColumns);
     this.#userTriggers = new Set(owned.userTriggers);
+    this.#views = new Set(owned.views);
   }
 
   /** The same object when nothing is renamed. */
@@ -141,6 +146,7 @@ class RenamePlan {
       functions: this.#functions,
       retiredColumns: this.#retiredColumns,
       userTriggers: this.#userTriggers,
+      views: this.#views,
     };
   }
 
@@ -300,6 +306,21 @@ class RenamePlan {
         }),
       });
     }
+  }
+
+  view({ schema, name, renamedFrom, at }: ViewModel): void {
+    if (renamedFrom === null || this.#live.views.has(tableKey(schema, name))) return;
+    const oldKey = tableKey(schema, renamedFrom);
+    const old = this.#live.views.get(oldKey);
+    if (!old) return;
+    this.#add(
+      `alter view ${nameOf(old)} rename to ${quoteIdent(name)}`,
+      at,
+      `view ${renamedFrom} → ${name}`,
+      null,
+    );
+    this.forgotten.push(`view ${oldKey}`);
+    if (this.#views.delete(oldKey)) this.#views.add(tableKey(schema, name));
   }
 
   routine(schema: string, name: string, oldName: string | null, at: string): void {

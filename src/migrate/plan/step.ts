@@ -95,6 +95,9 @@ export const STAGES = [
   /** Policies, checks, defaults, triggers and foreign keys: before the columns, keys and functions they depend on. */
   'drop-dependants',
   'drop-keys',
+  'drop-functions-of-views',
+  /** One may call the functions that go. */
+  'drop-views',
   'drop-former-functions',
   'columns',
   /** Keys that move to a column of the new type among them, before a foreign key refers to them. */
@@ -116,6 +119,8 @@ export const STAGES = [
   /** Those that others replace. */
   'drop-indexes',
   'rename-indexes',
+  'views',
+  'functions-of-views',
   /** Before anybody has a grant: a new table is never readable without its policies. */
   'policies',
   'row-security',

@@ -10,6 +10,7 @@ import type {
   Table,
   TableTrigger,
   UserTrigger,
+  View,
 } from '../../config/config.ts';
 import type { Position } from '../../config/mistakes/mistake.ts';
 import type {
@@ -23,10 +24,11 @@ import type {
   SchemaModel,
   TableModel,
   TriggerModel,
+  ViewModel,
 } from './model.ts';
 import { toTypeModel, typeNamer } from './types.ts';
 
-type Declared = Pick<Config, 'extensions' | 'types' | 'tables' | 'storage' | 'rpc'> & {
+type Declared = Pick<Config, 'extensions' | 'types' | 'tables' | 'views' | 'storage' | 'rpc'> & {
   readonly auth: Pick<Config['auth'], 'triggers'>;
 };
 
@@ -52,6 +54,7 @@ export function toModel(config: Declared): SchemaModel {
       : {
           userTriggers: config.auth.triggers.map((trigger, n) => toTrigger(trigger, `auth.triggers[${n}]`)),
         }),
+    ...(config.views.length === 0 ? {} : { views: config.views.map(toView) }),
   };
 }
 
@@ -74,6 +77,7 @@ export function locator(config: SchemaConfig): Locate {
     bucket.rls.forEach((policy, n) => places.set(`storage.${bucket.name}.rls[${n}]`, policy.position));
   }
   config.auth.triggers.forEach((trigger, n) => places.set(`auth.triggers[${n}]`, trigger.position));
+  for (const view of config.views) places.set(`views.${view.name}`, view.position);
   for (const fn of config.rpc) places.set(`rpc.${fn.name}`, fn.position);
   return (path) => {
     for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('.'), 0))) {
@@ -239,6 +243,30 @@ function toPolicy(policy: Policy, at: string): PolicyModel {
     withCheck: policy.withCheck ?? null,
     check: policy.check ?? null,
     at,
+  };
+}
+
+function toView(view: View): ViewModel {
+  return {
+    schema: view.schema,
+    name: view.name,
+    renamedFrom: view.renamedFrom ?? null,
+    query: view.query,
+    definer: view.security === 'definer',
+    exposed: view.expose,
+    ...(view.barrier ? { barrier: true } : {}),
+    ...(view.checkOption === undefined ? {} : { checkOption: view.checkOption }),
+    ...(view.comment === undefined ? {} : { comment: view.comment }),
+    ...(view.grants === undefined
+      ? {}
+      : {
+          grants: Object.fromEntries(
+            Object.entries(view.grants)
+              .sort(([a], [b]) => (a < b ? -1 : 1))
+              .map(([role, privileges]) => [role, [...new Set(privileges)].sort()]),
+          ),
+        }),
+    at: `views.${view.name}`,
   };
 }
 

@@ -12,6 +12,7 @@ import {
 } from './model.ts';
 import type { NewUserTrigger, RowTrigger } from './row-triggers.ts';
 import type { DesiredTrigger } from './triggers.ts';
+import type { DesiredView } from './views.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
 export type Expression = {
@@ -29,6 +30,7 @@ export type Desired = {
   readonly tables: readonly DesiredTable[];
   readonly functions: readonly DesiredFunction[];
   readonly storagePolicies: readonly DesiredStoragePolicy[];
+  readonly views: readonly DesiredView[];
   /** Of all tables, in scope or not. */
   readonly newUsers: readonly NewUserTrigger[];
   readonly userTriggers: readonly DesiredTrigger[];
@@ -96,6 +98,8 @@ export type DesiredFunction = {
   readonly model: FunctionModel;
   /** `("a" integer, "b" text default 'x') returns …` up to and without the body. */
   readonly head: string;
+  /** It takes or returns rows of a view of the file: the view comes first. */
+  readonly isOfView: boolean;
   readonly body: string;
   readonly at: string;
   /** Null until the server has read it. */

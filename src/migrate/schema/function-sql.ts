@@ -3,8 +3,10 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { defaultSql } from './default-sql.ts';
 import type { DesiredFunction } from './desired.ts';
 import { type FunctionModel, nameOf } from './model.ts';
+import { wordsOf } from './sql-text.ts';
 
-export function toDesiredFunction(model: FunctionModel): DesiredFunction {
+/** `views`: names of the views of the file. */
+export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<string>): DesiredFunction {
   let defaulted = false;
   const args = model.args.map((arg) => {
     const text = arg.default === null ? (arg.required ? null : 'null') : defaultSql(arg.default, arg.type);
@@ -21,11 +23,13 @@ export function toDesiredFunction(model: FunctionModel): DesiredFunction {
     model.definer ? 'security definer' : 'security invoker',
     ...Object.entries(settings).map(([name, value]) => `set ${settingSql(name, value)}`),
   ].join(' ');
+  const head = `(${args.join(', ')}) returns ${model.returns} language ${model.language} ${model.volatility} ${security}`;
   return {
     schema: model.schema,
     name: model.name,
     model,
-    head: `(${args.join(', ')}) returns ${model.returns} language ${model.language} ${model.volatility} ${security}`,
+    head,
+    isOfView: views.size > 0 && [...wordsOf(head)].some((word) => views.has(word)),
     body: model.body.trimEnd(),
     at: model.at,
     normal: null,

@@ -1,6 +1,7 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
 import type { IdentityKind } from './model.ts';
 import type { TriggerState } from './triggers.ts';
+import type { LiveView } from './views.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
 
 export type Live = {
@@ -8,6 +9,7 @@ export type Live = {
   readonly types: ReadonlyMap<string, LiveType>;
   readonly tables: ReadonlyMap<string, LiveTable>;
   readonly functions: ReadonlyMap<string, readonly LiveFunction[]>;
+  readonly views: ReadonlyMap<string, LiveView>;
   readonly schemas: ReadonlyMap<string, LiveSchema>;
   /** Policies of `storage.objects`, all of them; the engine touches only its own. */
   readonly storagePolicies: readonly LivePolicy[];

@@ -20,6 +20,7 @@ export type Ownership = {
   readonly userTriggers: ReadonlySet<string>;
   readonly extensions: ReadonlySet<string>;
   readonly retiredExtensions: ReadonlySet<string>;
+  readonly views: ReadonlySet<string>;
 };
 
 export type OwnedTable = {

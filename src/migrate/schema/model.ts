@@ -12,6 +12,8 @@ export type SchemaModel = {
   readonly buckets: readonly BucketModel[];
   /** Triggers of auth.users. */
   readonly userTriggers?: readonly TriggerModel[];
+  /** Absent: none. */
+  readonly views?: readonly ViewModel[];
 };
 
 /** What is not said is absent. */
@@ -199,6 +201,21 @@ export type ArgumentModel = {
   readonly default: DefaultModel | null;
 };
 
+export type ViewModel = {
+  readonly schema: string;
+  readonly name: string;
+  readonly renamedFrom: string | null;
+  readonly query: string;
+  readonly definer: boolean;
+  readonly exposed: boolean;
+  readonly barrier?: true;
+  readonly checkOption?: 'local' | 'cascaded';
+  readonly comment?: string;
+  /** Privileges by role, in the order of the roles' names. */
+  readonly grants?: Readonly<Record<string, readonly string[]>>;
+  readonly at: string;
+};
+
 export type BucketModel = {
   readonly name: string;
   readonly policies: readonly PolicyModel[];
@@ -206,6 +223,10 @@ export type BucketModel = {
 };
 
 export const EMPTY_MODEL: SchemaModel = { tables: [], functions: [], buckets: [] };
+
+export function viewsOf(model: SchemaModel): readonly ViewModel[] {
+  return model.views ?? [];
+}
 
 export function tableKey(schema: string, name: string): string {
   return `${schema}.${name}`;

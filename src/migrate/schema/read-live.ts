@@ -39,6 +39,7 @@ import {
   type TypeRow,
 } from './live-queries.ts';
 import { NEW_USER_PREFIX } from './label.ts';
+import { readViews } from './live-views.ts';
 import { keyOf } from './model.ts';
 
 const PINS: ReadonlyArray<readonly [string, string]> = [
@@ -59,7 +60,7 @@ export async function pinPrinting(session: Queryable): Promise<void> {
   await session.query(raw(`select ${settings.join(', ')}`));
 }
 
-/** One snapshot; `part`: only these tables, by `schema.table`. The functions that print expressions read the newest catalog regardless, hence the retry. */
+/** One snapshot; `part`: only these tables and views, by `schema.name`. The functions that print expressions read the newest catalog regardless, hence the retry. */
 export async function readLive(
   session: Queryable,
   schemas: readonly string[],
@@ -98,6 +99,7 @@ export async function readLiveInside(
   const triggers = await session.query<TriggerRow>(triggersQuery(which));
   const ofUsers = await session.query<TriggerRow>(USER_TRIGGERS);
   const isNewUser = ({ label }: TriggerRow): boolean => label.startsWith(NEW_USER_PREFIX);
+  const views = await readViews(session, which);
   const functions = await session.query<LiveFunction>(functionsQuery(schemas));
   const types = await session.query<TypeRow>(typesQuery(schemas));
   const extensions = await session.query<LiveExtension>(EXTENSIONS);
@@ -120,6 +122,7 @@ export async function readLiveInside(
       functions.map((fn) => ({ ...fn, body: fn.body.trimEnd() })),
       keyOf,
     ),
+    views: new Map(views.map((view) => [keyOf(view), view])),
     schemas: new Map(
       namespaces.map((row) => [row.name, { name: row.name, usageGranted: row.granted === API_ROLES.length }]),
     ),

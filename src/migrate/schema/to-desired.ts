@@ -22,7 +22,14 @@ import {
   type CheckRole,
 } from './label.ts';
 import { columnsOf, indexBodySql, isPlainIndex, qualifiedSql } from './index-sql.ts';
-import { keyOf, type ColumnModel, type IndexModel, type SchemaModel, type TableModel } from './model.ts';
+import {
+  keyOf,
+  type ColumnModel,
+  type IndexModel,
+  type SchemaModel,
+  type TableModel,
+  viewsOf,
+} from './model.ts';
 import { STORAGE_OBJECTS } from './policy-rings.ts';
 import { wordsOf } from './sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
@@ -31,7 +38,7 @@ import { toPolicies, toStoragePolicies } from './policy-sql.ts';
 import { toDesiredType } from './types.ts';
 
 /**
- * `inRings`: tables whose policies stay as written. `only`: the tables wanted, by `schema.table`; functions and storage
+ * `inRings`: tables whose policies stay as written. `only`: the tables and views wanted, by `schema.name`; functions and storage
  * policies are few and always included.
  */
 export function toDesired(
@@ -40,18 +47,22 @@ export function toDesired(
   inRings: ReadonlySet<string>,
   only: ReadonlySet<string> | null = null,
 ): Desired {
+  const views = new Set(viewsOf(model).map((view) => view.name));
   const tables = model.tables.filter((table) => only === null || only.has(keyOf(table)));
   const functions = new Set(model.functions.map((fn) => fn.name));
   return {
     types: (model.types ?? []).map(toDesiredType),
     extensions: model.extensions ?? [],
     tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)), functions)),
-    functions: model.functions.map(toDesiredFunction),
+    functions: model.functions.map((fn) => toDesiredFunction(fn, views)),
     storagePolicies: model.buckets.flatMap((bucket) =>
       bucket.policies.flatMap((policy) =>
         toStoragePolicies(bucket.name, policy, inRings.has(STORAGE_OBJECTS)),
       ),
     ),
+    views: viewsOf(model)
+      .filter((view) => only === null || only.has(keyOf(view)))
+      .map((view) => ({ schema: view.schema, name: view.name, model: view, at: view.at, normal: null })),
     newUsers: newUsersOf(model),
     userTriggers: userTriggersOf(model),
   };

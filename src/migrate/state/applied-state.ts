@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
-import type { SchemaModel } from '../schema/model.ts';
+import { type SchemaModel, viewsOf } from '../schema/model.ts';
 
 /** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
 export const ENGINE_VERSION = 4;
@@ -75,10 +75,12 @@ export async function isInSync(session: Queryable, model: SchemaModel): Promise<
 export async function readManagedSchemas(session: Queryable, model: SchemaModel): Promise<string[]> {
   const rows = await session.query<{ schema: string }>(
     raw(
-      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type')`,
+      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type', 'view')`,
     ),
   );
-  const schemas = [...(model.types ?? []), ...model.tables, ...rows].map(({ schema }) => schema);
+  const schemas = [...(model.types ?? []), ...model.tables, ...viewsOf(model), ...rows].map(
+    ({ schema }) => schema,
+  );
   return [...new Set(['public', ...schemas])];
 }
 
@@ -91,10 +93,10 @@ export async function readCatalogFingerprint(session: Queryable, model: SchemaMo
   const [row] = await session.query<{ fingerprint: string }>(sql`
     with managed as materialized (
       select c.oid, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where n.nspname = any (${schemas}) and c.relkind in ('r', 'p', 'i', 'S')
+      where n.nspname = any (${schemas}) and c.relkind in ('r', 'p', 'i', 'S', 'v')
       union all select c.oid, c.relkind from pg_class c where c.oid = to_regclass('storage.objects')
     ), tables as materialized (
-      select oid from managed where relkind in ('r', 'p')
+      select oid from managed where relkind in ('r', 'p', 'v')
     ), rows as (
       select c.oid::int8 as id, c.xmin::text::int8 as version from pg_class c where c.oid in (select oid from managed)
       union all select a.attrelid::int8 * 1600 + a.attnum, a.xmin::text::int8 from pg_attribute a where a.attnum > 0 and a.attrelid in (select oid from tables)
@@ -115,6 +117,9 @@ export async function readCatalogFingerprint(session: Queryable, model: SchemaMo
         where n.nspname = any (${schemas}) and t.typtype in ('e', 'd')
       union all select e.oid::int8, e.xmin::text::int8 from pg_enum e join pg_type t on t.oid = e.enumtypid join pg_namespace n on n.oid = t.typnamespace
         where n.nspname = any (${schemas})
+      union all select r.oid::int8, r.xmin::text::int8 from pg_rewrite r where r.ev_class in (select oid from managed where relkind = 'v')
+      union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
+        where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from managed where relkind = 'v')
       union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.nspname = any (${schemas})
     )
     select count(*) || ':' || coalesce(sum(hashint8extended(id, version)), 0) as fingerprint from rows`);

@@ -11,7 +11,15 @@ export const USER_TRIGGERS = 'user triggers';
 
 type ObjectRow = {
   identity: string;
-  kind: 'type' | 'table' | 'column' | 'function' | 'storage_policies' | 'user_triggers' | 'extension';
+  kind:
+    | 'type'
+    | 'table'
+    | 'column'
+    | 'function'
+    | 'storage_policies'
+    | 'user_triggers'
+    | 'extension'
+    | 'view';
   state: 'managed' | 'retired';
   declared_hash: string | null;
   definition: unknown;
@@ -43,6 +51,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
   const userTriggers = new Set<string>();
   const extensions = new Set<string>();
   const retiredExtensions = new Set<string>();
+  const views = new Set<string>();
   const declared = new Map<string, DeclaredRow>();
   for (const row of rows) {
     const name = row.identity.slice(row.identity.indexOf(' ') + 1);
@@ -56,6 +65,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.kind === 'column' && row.state === 'retired') retiredColumns.add(name);
     if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
     if (row.kind === 'extension') (row.state === 'managed' ? extensions : retiredExtensions).add(name);
+    if (row.kind === 'view') views.add(name);
     if (row.kind === 'storage_policies')
       for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
         storagePolicies.add(label);
@@ -75,6 +85,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
       userTriggers,
       extensions,
       retiredExtensions,
+      views,
     },
     declared,
   };

@@ -4,7 +4,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
 import { OWN_TYPES } from '../schema/live-queries.ts';
-import { keyOf, type SchemaModel } from '../schema/model.ts';
+import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { triggersOf, userTriggersOf } from '../schema/triggers.ts';
 
 export type UnmanagedObject = {
@@ -21,7 +21,12 @@ export async function readUnmanagedObjects(
   schemas: readonly string[],
 ): Promise<UnmanagedObject[]> {
   const { ownership } = await readObjects(session);
-  const tables = [...ownership.tables.keys(), ...ownership.retiredTables.keys(), ...model.tables.map(keyOf)];
+  const tables = [
+    ...ownership.tables.keys(),
+    ...ownership.retiredTables.keys(),
+    ...ownership.views,
+    ...[...model.tables, ...viewsOf(model)].map(keyOf),
+  ];
   // The diff finds overloads of declared functions.
   const functions = [...ownership.functions, ...model.functions.map(keyOf)];
   const types = [...ownership.types, ...ownership.retiredTypes, ...(model.types ?? []).map(keyOf)];

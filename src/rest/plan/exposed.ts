@@ -7,7 +7,7 @@ import { relationshipsOf } from './find-relationships.ts';
 import type { ExposedRelation, ExposedRoutine } from './relation.ts';
 import type { Relationship } from './relationship.ts';
 import { closest } from './suggest.ts';
-import { withKeys } from './view-keys.ts';
+import { withKeys } from '../../catalog/view-keys.ts';
 
 export type Exposed = {
   readonly schemas: readonly string[];
@@ -37,6 +37,15 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
     if (!relation) continue;
     const declared = new Set(table.fields.map((field) => field.name));
     relations.set(keyOf(table), withColumns(relation, declared));
+  }
+  for (const view of config.views) {
+    const relation = catalog.relations.get(keyOf(view));
+    // A view has no column that the file does not declare.
+    if (relation && view.expose)
+      relations.set(
+        keyOf(view),
+        withColumns(withKeys(relation, catalog), new Set(relation.columns.map(({ name }) => name))),
+      );
   }
   for (const { schema, name, columns } of config.expose.relations) {
     const relation = catalog.relations.get(relationKey(schema, name));

@@ -3,7 +3,7 @@
 import { keyOf, relationKey, type Catalog, type ForeignKey } from '../../catalog/catalog.ts';
 import type { ExposedRelation, ExposedRoutine } from './relation.ts';
 import type { ColumnPair, Relationship } from './relationship.ts';
-import { shownColumns } from './view-keys.ts';
+import { shownColumns } from '../../catalog/view-keys.ts';
 
 type Relations = ReadonlyMap<string, ExposedRelation>;
 

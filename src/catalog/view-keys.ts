@@ -1,12 +1,6 @@
 // Keys of views. A view has no constraints, but a column of it that is a plain column of a table is bound by that
 // table's constraints. Keys whose columns are all in the view can therefore be used for embedding.
-import {
-  keyOf,
-  type Catalog,
-  type ColumnOrigin,
-  type ForeignKey,
-  type Relation,
-} from '../../catalog/catalog.ts';
+import { keyOf, type Catalog, type ColumnOrigin, type ForeignKey, type Relation } from './catalog.ts';
 
 /** The relation with the keys it shows of the tables behind it; tables stay as they are. */
 export function withKeys(relation: Relation, catalog: Catalog): Relation {

@@ -1,0 +1,55 @@
+// Views: names that no table has, files that are there, and queries that are queries.
+import type { RawView } from '../schema/views.ts';
+import type { CheckContext } from './context.ts';
+import { checkName, checkRenames, isReservedSchema } from './name.ts';
+import { checkReferencedFile } from './referenced-file.ts';
+
+export function checkViews(context: CheckContext): void {
+  const { tables, views } = context.file;
+  const entries = Object.entries(views);
+  for (const [name, view] of entries) {
+    if (context.isFull) return;
+    const path = ['views', name];
+    checkName(context, path, name, 'key');
+    if (isReservedSchema(view.schema)) {
+      context.report({
+        code: 'reserved-name',
+        path: [...path, 'schema'],
+        message: `the schema ${context.show([...path, 'schema'], view.schema)} is not yours to declare`,
+        hint: 'Leave schema out for public, or choose another name.',
+      });
+    } else checkName(context, [...path, 'schema'], view.schema);
+    if (tables[name]?.schema === view.schema) {
+      context.report({
+        code: 'duplicate',
+        path,
+        message: `${name} is a table of this file already`,
+        hint: 'Give the view another name.',
+        part: 'key',
+      });
+    }
+    checkQuery(context, name, view);
+  }
+  checkRenames(
+    context,
+    entries.map(([name, view]) => ({ path: ['views', name], name, from: view.renamedFrom })),
+  );
+}
+
+function checkQuery(context: CheckContext, name: string, { query }: RawView): void {
+  const path = ['views', name, 'query'];
+  if (typeof query !== 'string') {
+    if (context.options.directory === undefined)
+      context.report({
+        code: 'missing-file',
+        path: [...path, 'file'],
+        message: 'a file that does not lie on this machine names another one',
+        hint: 'Write the query itself.',
+      });
+    else checkReferencedFile(context, [...path, 'file'], query.file);
+    return;
+  }
+  const code = query.replace(/^(\s|--[^\n]*(\n|$)|\/\*[^]*?\*\/)+/, '');
+  if (!/^create\b/i.test(code)) return;
+  context.badValue(path, 'this is a CREATE statement', 'Write only the query: what follows AS.');
+}

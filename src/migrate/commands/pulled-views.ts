@@ -1,0 +1,36 @@
+// Views of a database as the file says them: with the rights they have, never more and never less.
+import { API_ROLES } from '../schema/live-schema.ts';
+import { sameList } from '../schema/relation.ts';
+import { grantsOf, type LiveView, PUBLIC_GRANTEE } from '../schema/views.ts';
+
+type Node = Record<string, unknown>;
+
+/** `notes`: what the file cannot say. */
+export function toView(view: LiveView, notes: string[]): Node {
+  const grants = new Map(API_ROLES.map((role) => [role, privilegesOf(view, role)]));
+  const exposed = ['anon', 'authenticated'].some((role) => privilegesOf(view, role).length > 0);
+  const usual = grantsOf({ definer: view.definer, exposed });
+  const other = [...grants].filter(([role, found]) => !sameList(found, usual.get(role) ?? []));
+  notes.push(...view.attached);
+  return {
+    ...(view.schema === 'public' ? {} : { schema: view.schema }),
+    query: view.definition.trim(),
+    ...(view.definer ? { security: 'definer' } : {}),
+    ...(view.barrier ? { barrier: true } : {}),
+    ...(view.checkOption === null ? {} : { check_option: view.checkOption }),
+    ...(view.comment === null ? {} : { comment: view.comment }),
+    ...(exposed ? {} : { expose: false }),
+    ...(other.length === 0
+      ? {}
+      : {
+          grants: Object.fromEntries(
+            other.map(([role, found]) => [role, found.map((one) => one.toLowerCase())]),
+          ),
+        }),
+  };
+}
+
+/** What PUBLIC has, everybody has. */
+function privilegesOf({ grants }: LiveView, role: string): string[] {
+  return [...new Set([...(grants[role] ?? []), ...(grants[PUBLIC_GRANTEE] ?? [])])].sort();
+}

@@ -1,0 +1,309 @@
+// Views: made from the server's print of their query, replaced or made again as it changes, with the callers' rights
+// unless the file says otherwise, and never in the way of what they read.
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { pulled } from './pulled.ts';
+import { aWorld, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await aWorld();
+});
+afterAll(() => world.close());
+beforeEach(async () => {
+  await world.empty();
+});
+
+const ID = '{ name: id, type: integer, primary_key: true }';
+const TITLE = '{ name: title, type: text }';
+const OWNER = '{ name: owner, type: uuid }';
+
+const todos = (...fields: string[]): string =>
+  `tables:\n  todos:\n    rls: [{ operations: [select, insert, update, delete], check: owner = auth.uid() }]\n    fields:\n${[ID, OWNER, ...fields].map((field) => `      - ${field}\n`).join('')}`;
+const view = (name: string, query: string, more = ''): string =>
+  `  ${name}: { query: ${JSON.stringify(query)}${more === '' ? '' : `, ${more}`} }\n`;
+const file = (tables: string, ...views: string[]): string =>
+  `${tables}${views.length === 0 ? '' : `views:\n${views.join('')}`}`;
+
+const columns = async (name: string): Promise<unknown> =>
+  (
+    await world.sql(
+      `select attname as name from pg_attribute where attrelid = '${name}'::regclass and attnum > 0 and not attisdropped order by attnum`,
+    )
+  ).map((row) => row['name']);
+const options = async (name: string): Promise<unknown> =>
+  (await world.sql(`select reloptions from pg_class where oid = '${name}'::regclass`))[0]?.['reloptions'];
+const summaries = async (yaml: string): Promise<string[]> =>
+  (await world.plan(yaml)).steps.map(({ sign, summary }) => `${sign} ${summary}`);
+
+const ADA = '00000000-0000-4000-8000-000000000001';
+/** What a caller who is Ada sees. */
+const asAda = async (query: string): Promise<Record<string, unknown>[]> => {
+  const client = new pg.Client(world.url);
+  await client.connect();
+  try {
+    await client.query(
+      `set request.jwt.claims = '{"sub":"${ADA}","role":"authenticated"}'; set role authenticated`,
+    );
+    return (await client.query<Record<string, unknown>>(query)).rows;
+  } finally {
+    await client.end();
+  }
+};
+
+describe('a view', () => {
+  test('is made with the callers’ rights: they see what policies let them see', async () => {
+    await world.settle(file(todos(TITLE), view('titles', 'select id, title from todos')));
+    expect(await options('titles')).toEqual(['security_invoker=true']);
+    await world.sql(`insert into todos values (1, '${ADA}', 'hers'), (2, gen_random_uuid(), 'not hers')`);
+    expect(await world.sql('select title from titles order by id')).toHaveLength(2);
+    expect(await asAda('select title from titles')).toEqual([{ title: 'hers' }]);
+  });
+
+  test('is replaced where only columns are appended, and keeps its options', async () => {
+    await world.settle(file(todos(TITLE), view('titles', 'select id from todos')));
+    const [before] = await world.sql(`select 'titles'::regclass::oid as oid`);
+    const next = file(todos(TITLE), view('titles', 'select id, title from todos where id > 0'));
+    expect(await summaries(next)).toEqual(['~ view titles']);
+    await world.settle(next);
+    expect(await world.sql(`select 'titles'::regclass::oid as oid`)).toEqual([before]);
+    expect(await options('titles')).toEqual(['security_invoker=true']);
+  });
+
+  test('is made again where its columns change, with what reads it', async () => {
+    const all = (query: string): string =>
+      file(
+        todos(TITLE),
+        view('c', 'select count(*) as n from b'),
+        view('b', 'select id from a'),
+        view('a', query, 'comment: all of them'),
+      );
+    await world.settle(all('select id, title from todos'));
+    await world.sql(`create role reporting; grant select on b to reporting`).catch(() => {});
+    await world.sql(`grant select on b to reporting; comment on column a.id is 'the key'`);
+    await world.settle(all('select title as what, id from todos'));
+    expect(await columns('a')).toEqual(['what', 'id']);
+    expect(
+      await world.sql(
+        `select has_table_privilege('reporting', 'b', 'select') as granted, has_table_privilege('anon', 'c', 'select') as open,
+           obj_description('a'::regclass) as comment, col_description('a'::regclass, 2) as key`,
+      ),
+    ).toEqual([{ granted: true, open: true, comment: 'all of them', key: 'the key' }]);
+  });
+
+  test('leaves with the file', async () => {
+    await world.settle(
+      file(todos(), view('ids', 'select id from todos'), view('more', 'select id from ids')),
+    );
+    await world.settle(file(todos()));
+    expect(await world.sql(`select to_regclass('ids') as ids, to_regclass('more') as more`)).toEqual([
+      { ids: null, more: null },
+    ]);
+    expect(await world.sql(`select from svc_meta.object where kind = 'view'`)).toEqual([]);
+  });
+
+  test('is renamed', async () => {
+    await world.settle(file(todos(), view('ids', 'select id from todos')));
+    const [before] = await world.sql(`select 'ids'::regclass::oid as oid`);
+    await world.settle(file(todos(), view('keys', 'select id from todos', 'renamed_from: ids')));
+    expect(await world.sql(`select 'keys'::regclass::oid as oid`)).toEqual([before]);
+    await world.settle(file(todos(), view('keys', 'select id from todos')));
+  });
+
+  test.each([
+    ['its query', 'create or replace view ids with (security_invoker) as select id from todos where id > 1'],
+    ['its rights', 'alter view ids reset (security_invoker)'],
+    ['its grants', 'grant insert on ids to anon'],
+    ['its comment', `comment on view ids is 'mine'`],
+    ['all of it', 'drop view ids'],
+  ])('put right after somebody changed %s by hand', async (_what, statement) => {
+    const declared = file(todos(), view('ids', 'select id from todos'));
+    await world.settle(declared);
+    await world.sql(statement);
+    expect((await world.plan(declared)).steps).not.toEqual([]);
+    await world.settle(declared);
+    expect(await options('ids')).toEqual(['security_invoker=true']);
+  });
+});
+
+describe('select *', () => {
+  const all = view('everything', 'select * from todos');
+
+  test('gains a new column by being replaced', async () => {
+    await world.settle(file(todos(), all));
+    const next = file(todos(TITLE), all);
+    expect(await summaries(next)).toEqual(['+ column title text', '~ view everything']);
+    await world.settle(next);
+    expect(await columns('everything')).toEqual(['id', 'owner', 'title']);
+  });
+
+  test('does not show a retired column', async () => {
+    await world.settle(file(todos(TITLE), all));
+    await world.settle(file(todos(), all));
+    expect(await columns('todos')).toEqual(['id', 'owner', 'title']);
+    expect(await columns('everything')).toEqual(['id', 'owner']);
+  });
+
+  test('follows the order of the database, not of the file', async () => {
+    await world.settle(file(todos(), all));
+    await world.settle(file(todos('{ name: note, type: text, default: a }', TITLE), all));
+    await world.settle(file(todos(TITLE, '{ name: note, type: text, default: a }'), all));
+    // Read anew by the server: nothing is known of it any more.
+    await world.sql(`update svc_meta.object set declared_hash = ''`);
+    expect(await summaries(file(todos(TITLE, '{ name: note, type: text, default: a }'), all))).toEqual([]);
+  });
+});
+
+describe('what a view reads', () => {
+  const chain = (type: string): string =>
+    file(
+      todos(`{ name: size, type: ${type} }`),
+      view('sizes', 'select id, size from todos where size is not null', 'comment: all sizes'),
+      view('largest', 'select max(size) as size from sizes', 'grants: { anon: [] }'),
+    );
+
+  test.each([{}, { maxWriteBlockMs: 0 }])('changes its type: %o', async (policy) => {
+    await world.settle(chain('integer'));
+    await world.sql(`insert into todos (id, size) select n, n from generate_series(1, 20) n; analyze todos`);
+    await world.settle(chain('bigint'), policy);
+    expect(
+      await world.sql(
+        `select pg_typeof(size)::text as type, size::int, obj_description('sizes'::regclass) as comment,
+           has_table_privilege('anon', 'sizes', 'select') as sizes, has_table_privilege('anon', 'largest', 'select') as largest
+         from largest`,
+      ),
+    ).toEqual([{ type: 'bigint', size: 20, comment: 'all sizes', sizes: true, largest: false }]);
+    expect(await options('sizes')).toEqual(['security_invoker=true']);
+  });
+
+  test.each([{}, { maxWriteBlockMs: 0 }])(
+    'changes under a view that is not in the file: %o',
+    async (policy) => {
+      await world.settle(chain('integer'));
+      await world.sql(`insert into todos (id, size) select n, n from generate_series(1, 20) n; analyze todos;
+      create view by_hand as select size from todos`);
+      const refused = await world.refusal(chain('bigint'), policy);
+      expect(refused).toEqual([expect.stringMatching(/^MIG-304 .*: view by_hand uses size$/)]);
+      await world.sql('drop view by_hand; create view on_top as select size from largest');
+      expect(await world.refusal(chain('bigint'), policy)).toEqual([
+        expect.stringMatching(/^MIG-304 .*: view on_top, which is not in the file, uses what changes$/),
+      ]);
+    },
+  );
+
+  test('a function takes other arguments', async () => {
+    const calls = (type: string): string =>
+      `${file(todos(), view('oks', 'select id, ok(id) as ok from todos'))}rpc:\n  ok:\n    language: sql\n    volatility: immutable\n    args: [{ name: a, type: ${type}, required: true }]\n    returns: { type: boolean }\n    body: select a is not null\n`;
+    await world.settle(calls('integer'));
+    await world.settle(calls('bigint'));
+  });
+
+  test('changes under a view, a policy that reads it and a function that returns its rows', async () => {
+    const all = (type: string): string =>
+      `${file(
+        `${todos(`{ name: size, type: ${type} }`)}  notes:\n    rls: [{ operations: [select], check: id in (select id from sizes) and exists (select from top(1)) }]\n    fields: [${ID}]\n`,
+        view('sizes', 'select id, size from todos'),
+      )}rpc:\n  top:\n    language: sql\n    volatility: stable\n    args: [{ name: n, type: integer, required: true }]\n    returns: { type: setof sizes }\n    body: select * from sizes order by size limit n\n`;
+    await world.settle(all('integer'));
+    await world.settle(all('bigint'));
+    await world.settle(all('bigint').replace('select id, size', 'select size, id'));
+    expect(await columns('sizes')).toEqual(['size', 'id']);
+  });
+
+  test('a renamed column and table', async () => {
+    await world.settle(file(todos(TITLE), view('titles', 'select id, title from todos')));
+    await world.settle(
+      file(
+        todos('{ name: what, type: text, renamed_from: title }'),
+        view('titles', 'select id, what as title from todos'),
+      ),
+    );
+    await world.settle(
+      file(
+        todos('{ name: what, type: text }').replace('  todos:', '  tasks:\n    renamed_from: todos'),
+        view('titles', 'select id, what as title from tasks'),
+      ),
+    );
+    expect(await columns('titles')).toEqual(['id', 'title']);
+  });
+
+  test('must be in the file', async () => {
+    const both = `${todos(TITLE)}  notes:\n    rls: []\n    fields: [${ID}]\n`;
+    const reads = view('ids', 'select id from notes');
+    await world.settle(file(both, reads));
+    expect(await world.refusal(file(todos(TITLE), reads))).toEqual([
+      expect.stringMatching(/^MIG-304 svc\.yaml:\d+:\d+: it reads notes, which was removed from the file$/),
+    ]);
+    await world.settle(file(todos(TITLE)));
+    expect(await world.refusal(file(todos(TITLE), reads))).toEqual([expect.stringContaining('MIG-304')]);
+  });
+
+  test('is told with its place when it is not there', async () => {
+    expect(await world.refusal(file(todos(), view('titles', 'select id, title from todos')))).toEqual([
+      expect.stringMatching(/^MIG-101 svc\.yaml:\d+:\d+: column "title" does not exist\n/),
+    ]);
+  });
+});
+
+describe('rights', () => {
+  const secret = view('everyone', 'select id, title from todos', 'security: definer');
+
+  test('of the owner over row-level security are refused unless they are allowed', async () => {
+    expect(await world.refusal(file(todos(TITLE), secret))).toEqual([
+      expect.stringMatching(/^MIG-303 svc\.yaml:\d+:\d+: .*rows of public\.todos past row-level security/),
+    ]);
+    await world.settle(file(todos(TITLE), secret), { allow: ['authz_open=views.everyone'] });
+    expect(await options('everyone')).toEqual(['security_invoker=false']);
+    // What is allowed once stays.
+    const { problems, hints } = await world.plan(file(todos(TITLE), secret));
+    expect(problems).toEqual([]);
+    expect(hints.map((one) => one.code)).toEqual(['MIG-303']);
+  });
+
+  test('of the owner are nobody’s problem where no caller has access', async () => {
+    await world.settle(file(todos(TITLE), secret.replace('definer', 'definer, expose: false')));
+    expect(await world.sql(`select has_table_privilege('anon', 'everyone', 'select') as open`)).toEqual([
+      { open: false },
+    ]);
+    expect(await world.refusal(file(todos(TITLE), secret))).toEqual([expect.stringContaining('MIG-303')]);
+  });
+
+  test('of the owner below a view with the callers’ rights', async () => {
+    const hidden = secret.replace('definer', 'definer, expose: false, grants: { anon: [select] }');
+    const { problems } = await world.plan(file(todos(TITLE), hidden, view('ids', 'select id from everyone')));
+    expect(problems.map((one) => `${one.code} ${one.at}`)).toEqual([
+      'MIG-303 views.everyone.security',
+      'MIG-303 views.ids.security',
+    ]);
+  });
+
+  test('to write are granted by name', async () => {
+    await world.settle(
+      file(
+        todos(TITLE),
+        view(
+          'ids',
+          'select id, owner from todos',
+          'check_option: local, grants: { authenticated: [select, insert] }',
+        ),
+      ),
+    );
+    expect(await asAda(`insert into ids values (7, '${ADA}') returning id`)).toEqual([{ id: 7 }]);
+    await expect(asAda('delete from ids')).rejects.toThrow('permission denied');
+  });
+});
+
+describe('pull', () => {
+  test('writes views as they are, and the plan of that file is empty', async () => {
+    await world.settle(todos(TITLE));
+    await world.sql(`create view as_owner as select id, title from todos;
+      create view as_caller with (security_invoker = true, security_barrier = true) as select * from as_owner where id > 0 with local check option;
+      comment on view as_caller is 'Theirs';
+      grant select on as_owner to anon, authenticated; grant all on as_owner, as_caller to service_role`);
+    const yaml = await pulled(world);
+    expect(yaml).toContain('security: definer');
+    const { steps, problems } = await world.plan(yaml);
+    expect(steps.map((step) => step.sql)).toEqual([]);
+    expect(problems).toEqual([]);
+  });
+});
