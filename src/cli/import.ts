@@ -1,10 +1,10 @@
 // `svc import supabase`: moves a Supabase project into the database of SVC_DATABASE_URL, stage by stage.
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { environmentSecrets, Keyring } from '../identity/keyring.ts';
 import { openBoxes } from '../auth/auth-context.ts';
-import { copy } from '../import/copy.ts';
+import { copy, type CopyOptions } from '../import/copy.ts';
+import { abandon, cutOver, verify } from '../import/finish.ts';
 import { readSourceKeys } from '../import/encrypted-value.ts';
-import type { Secrets } from '../import/users.ts';
 import type { Changes } from '../import/write-users.ts';
 import { makeReport, readTargetFacts, type Line, type Report } from '../import/report.ts';
 import { inOneTransaction, readSource } from '../import/source.ts';
@@ -12,7 +12,7 @@ import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { databaseAddresses } from '../postgres/address/database-addresses.ts';
 import { parseAddress } from '../postgres/address/parse-address.ts';
 import { requireDatabase, requireKeys, type Environment } from './environment.ts';
-import { EXIT, failure } from './exit.ts';
+import { CommandFailure, EXIT, failure } from './exit.ts';
 import { withOwner } from './migrate/database.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -38,13 +38,55 @@ export function importCommand(terminal: Terminal, environment: () => Environment
   supabase.addCommand(
     withSource('copy', 'take over what differs from the source; repeat it as often as you like').action(
       async (options: SourceOptions) => {
-        const env = environment();
-        const source = sourceAddress(options, env);
-        requireDatabase(env);
-        const changes = await withTarget(env, (target, secrets) => copy({ source, target, secrets }));
+        const changes = await onBoth(options, environment(), copy);
         terminal.print(changes.map(describeChanges).join('\n'));
       },
     ),
+  );
+  supabase.addCommand(
+    withSource('verify', 'compare both sides; ends with 1 when something differs').action(
+      async (options: SourceOptions) => {
+        const findings = await onBoth(options, environment(), verify);
+        if (findings.length > 0) throw new CommandFailure(EXIT.problem, findings.join('\n'));
+        terminal.print('Both sides are equal.');
+      },
+    ),
+  );
+  supabase.addCommand(
+    withSource('cut-over', 'copy for the last time and open the database for requests')
+      .addOption(
+        new Option(
+          '--uncarried-factors <what>',
+          'drop: users whose second factor does not move sign in with the password alone',
+        )
+          .choices(['refuse', 'drop'])
+          .default('refuse'),
+      )
+      .option('--yes', 'really do it')
+      .action(async (options: SourceOptions & { uncarriedFactors: string; yes?: boolean }) => {
+        requireYes(
+          options,
+          'after this nothing more is taken over from the source, which nobody may write any more',
+        );
+        const dropFactors = options.uncarriedFactors === 'drop';
+        const changes = await onBoth(options, environment(), (both) => cutOver({ ...both, dropFactors }));
+        terminal.print(`${changes.map(describeChanges).join('\n')}\nThe database is open for requests.`);
+      }),
+  );
+  supabase.addCommand(
+    new Command('abandon')
+      .description('delete the users and rows that were imported, before a cut-over')
+      .option('--yes', 'really do it')
+      .action(async (options: { yes?: boolean }) => {
+        requireYes(
+          options,
+          'this deletes the imported users, and all rows of the tables that were copied to',
+        );
+        const env = environment();
+        requireDatabase(env);
+        await withOwner(env, process.cwd(), OWNER, (_owner, _admin, own) => abandon(own));
+        terminal.print('What was imported is deleted; the tables are empty.');
+      }),
   );
   return new Command('import').description('move a project of another product here').addCommand(supabase);
 }
@@ -55,17 +97,25 @@ function withSource(name: string, description: string): Command {
     .option('--from <address>', `database of the project, without its password; else ${SOURCE_VARIABLE}`);
 }
 
-async function withTarget<T>(
+const OWNER = { applicationName: 'svc-import', max: 2 };
+
+async function onBoth<T>(
+  options: SourceOptions,
   env: Environment,
-  work: (target: DatabaseAddress, secrets: Secrets) => Promise<T>,
+  work: (both: CopyOptions) => Promise<T>,
 ): Promise<T> {
+  const source = sourceAddress(options, env);
+  requireDatabase(env);
   const keys = env[KEYS_VARIABLE];
   const sourceKeys = keys ? readSourceKeys(keys, KEYS_VARIABLE) : new Map<string, Buffer>();
-  const options = { applicationName: 'svc-import', max: 2 };
-  return await withOwner(env, process.cwd(), options, async (owner, _admin, own) => {
+  return await withOwner(env, process.cwd(), OWNER, async (owner, _admin, target) => {
     const keyring = await Keyring.open(owner, environmentSecrets(requireKeys(env).secret, env));
-    return await work(own, { sourceKeys, boxes: openBoxes(keyring) });
+    return await work({ source, target, secrets: { sourceKeys, boxes: openBoxes(keyring) } });
   });
+}
+
+function requireYes({ yes }: { readonly yes?: boolean }, what: string): void {
+  if (yes !== true) throw failure(EXIT.misuse, what, 'Add --yes to do it.');
 }
 
 function describeChanges({ kind, added, changed, removed }: Changes): string {

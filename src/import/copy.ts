@@ -3,6 +3,7 @@ import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
+import { setImportState } from '../provision/import-state.ts';
 import { adoptReferences, withoutForeignKeys, withoutTriggers } from './quiet-tables.ts';
 import { compareRows, writeRows, type Difference } from './rows.ts';
 import { compareSequences, moveSequences } from './sequences.ts';
@@ -21,13 +22,8 @@ export type CopyOptions = {
 export async function copy({ source, target, secrets }: CopyOptions): Promise<readonly Changes[]> {
   return await readSource(source, (from) =>
     inOneTransaction(target, 'read write', async (to) => {
-      try {
-        return await bring(from, to, secrets);
-      } catch (error) {
-        throw isDatabaseError(error, 'integrity_constraint_violation', 'data_exception')
-          ? refused(error)
-          : error;
-      }
+      await begin(from, to);
+      return await bring(from, to, secrets);
     }),
   );
 }
@@ -40,32 +36,50 @@ function refused(error: Error): Problem {
   });
 }
 
-async function bring(from: Connected, to: Connected, secrets: Secrets): Promise<readonly Changes[]> {
-  await begin(from, to);
-  await stageUsers(from, to, secrets);
-  const users = await countChanges(to);
-  const { pairs } = pairTables(await readTables(from), await readTables(to));
-  const differences = await compareAll(from, to, pairs);
+/** Writes what differs. Throws a Problem for a row that the target does not take. */
+export async function bring(from: Connected, to: Connected, secrets: Secrets): Promise<readonly Changes[]> {
+  try {
+    await stageUsers(from, to, secrets);
+    const users = await countChanges(to);
+    const pairs = await readPairs(from, to);
+    const differences = await compareAll(from, to, pairs);
+    const rows = await write(from, to, { differences, withUsers: users.some(isChange) });
+    const sequences = await compareSequences(from, to);
+    await moveSequences(to, sequences);
+    await rememberTables(to, pairs);
+    return [...users, ...rows, { kind: 'sequence', added: 0, changed: sequences.length, removed: 0 }];
+  } catch (error) {
+    throw isDatabaseError(error, 'integrity_constraint_violation', 'data_exception') ? refused(error) : error;
+  }
+}
+
+type Writing = { readonly differences: readonly Difference[]; readonly withUsers: boolean };
+
+async function write(
+  from: Connected,
+  to: Connected,
+  { differences, withUsers }: Writing,
+): Promise<Changes[]> {
   const rows: Changes[] = [];
   const tables = differences.map(({ pair }) => pair);
-  if (users.some(isChange) || tables.length > 0) {
-    await withoutTriggers(to, [{ schema: 'auth', name: 'users' }, ...tables], async () => {
-      await writeUsers(to);
-      await withoutForeignKeys(to, tables, async () => {
-        for (const difference of differences) rows.push(await writeRows(from, to, difference));
-      });
-      await deleteGoneUsers(to);
+  if (!withUsers && tables.length === 0) return rows;
+  await withoutTriggers(to, [{ schema: 'auth', name: 'users' }, ...tables], async () => {
+    await writeUsers(to);
+    await withoutForeignKeys(to, tables, async () => {
+      for (const difference of differences) rows.push(await writeRows(from, to, difference));
     });
-    await adoptReferences(to, tables);
-  }
-  const sequences = await compareSequences(from, to);
-  await moveSequences(to, sequences);
-  await rememberTables(to, pairs);
-  return [...users, ...rows, { kind: 'sequence', added: 0, changed: sequences.length, removed: 0 }];
+    await deleteGoneUsers(to);
+  });
+  await adoptReferences(to, tables);
+  return rows;
+}
+
+export async function readPairs(source: Connected, target: Connected): Promise<readonly Pair[]> {
+  return pairTables(await readTables(source), await readTables(target)).pairs;
 }
 
 /** Refuses to write over rows that no import has brought. */
-async function compareAll(
+export async function compareAll(
   source: Connected,
   target: Connected,
   pairs: readonly Pair[],
@@ -99,19 +113,33 @@ async function rememberTables(target: Connected, pairs: readonly Pair[]): Promis
     on conflict do nothing`);
 }
 
-/** Refuses a target that holds anything else than this import; others that copy wait here. */
+/** The one import that the target may hold is of this source; others that work on it wait here. */
 async function begin(source: Connected, target: Connected): Promise<void> {
   const identity = await identityOf(source);
   const made = await target.query(sql`
     insert into svc_meta.import (source, state) values (${identity}, 'copied') on conflict do nothing returning 1`);
-  const [row] = await target.query<{ source: string; state: string; users: boolean }>(sql`
-    select source, state, exists (select from auth.users) as users from svc_meta.import for update`);
+  const [row] = await target.query<{ users: boolean }>(sql`select exists (select from auth.users) as users`);
   if (made.length > 0 && row?.users === true) {
     throw new Problem('IMP-403', 500, 'The target has users already, who are not of an import', {
       hint: 'Import into a database without users.',
     });
   }
-  if (row?.source !== identity) {
+  await requireOpen(source, target);
+  await setImportState(target, 'copied');
+}
+
+/** Throws unless an import of this source is here and may go on. */
+export async function requireOpen(source: Connected, target: Connected): Promise<void> {
+  const identity = await identityOf(source);
+  const [row] = await target.query<{ source: string; state: string }>(
+    sql`select source, state from svc_meta.import for update`,
+  );
+  if (row === undefined) {
+    throw new Problem('IMP-403', 500, 'Nothing has been copied yet', {
+      hint: 'Run svc import supabase copy.',
+    });
+  }
+  if (row.source !== identity) {
     throw new Problem('IMP-403', 500, 'The target holds the import of another project', {
       hint: 'Import each project into a database of its own.',
     });
@@ -121,7 +149,4 @@ async function begin(source: Connected, target: Connected): Promise<void> {
       hint: 'What the source has besides can no longer be taken over by copying.',
     });
   }
-  await target.query(
-    sql`update svc_meta.import set state = 'copied', changed_at = now() where state <> 'copied'`,
-  );
 }

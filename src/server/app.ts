@@ -135,8 +135,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     });
     if (applyCors(request, reply, options.cors())) return;
     // As an error, so that it is answered in the dialect of the API that was asked.
+    const refusal = health.phase() === 'starting' ? STARTING : health.refusal?.();
     if (PROBES.has(request.url)) done();
-    else if (health.phase() === 'starting') done(STARTING);
+    else if (refusal) done(refusal);
     else if (inFlight.size > maxInFlight() && config.reserved !== true) done(overloaded());
     else done();
   });

@@ -24,6 +24,7 @@ import { DatabaseClock } from '../postgres/database-clock.ts';
 import { listen } from '../postgres/listen.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { newInstanceId, sessionName } from '../postgres/presence.ts';
+import { IMPORT_CHANNEL } from '../provision/import-state.ts';
 import { provision } from '../provision/provision.ts';
 import { assertRequestSession } from '../provision/request-session.ts';
 import { createApp, type App } from './app.ts';
@@ -31,6 +32,7 @@ import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
 import { BudgetWatch } from './health/connection-budget.ts';
 import { ReadinessWatch } from './health/readiness.ts';
+import { ImportWatch } from './import-watch.ts';
 import { LameDuck } from './lame-duck.ts';
 import { createMounts, type DashboardOptions, type Mounts } from './mounts.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
@@ -68,6 +70,8 @@ export type BackendOptions = {
   readonly superseded?: (() => SupersededReport | undefined) | undefined;
   /** By channel: called when it is notified, and after each reconnection, which may have missed a notification. */
   readonly alsoListen?: Readonly<Record<string, () => void>> | undefined;
+  /** Serves also what is imported and not cut over yet. */
+  readonly importPreview?: boolean | undefined;
   /** How many processes of this machine serve the file, and share what is meant for all of them; default 1. */
   readonly processes?: number | undefined;
   /** False where another process listens on the port already: this one does when it is ready. */
@@ -136,6 +140,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   let phase: 'starting' | 'serving' | 'draining' = 'starting';
   let app: App | undefined;
   let mounts: Mounts | undefined;
+  const imports = options.importPreview === true ? undefined : new ImportWatch(owner, log);
   const stopping = new AbortController();
   const degraded = new Degraded();
   const functions = new Functions({
@@ -154,17 +159,19 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     listen: () =>
       listen(
         { address: provisioned.owner.direct, applicationName: sessionName(instance, 'listen') },
-        [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL, ...Object.keys(heard)],
+        [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL, IMPORT_CHANNEL, ...Object.keys(heard)],
         {
           onNotification: (channel) => {
             if (channel === SCHEMA_CHANNEL) served.schemaChanged();
             else if (channel === SIGNING_KEYS_CHANNEL) keysReload.ask();
+            else if (channel === IMPORT_CHANNEL) imports?.heard();
             else heard[channel]?.();
           },
           onReconnect: () => {
             for (const ask of Object.values(heard)) ask();
             served.schemaChanged();
             keysReload.ask();
+            imports?.heard();
           },
         },
         log,
@@ -188,6 +195,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   if (reads) degraded.watch('replica_missing', () => reads.trouble);
   const readiness = new ReadinessWatch({
     phase: () => phase,
+    refusal: () => imports?.refusal,
     primary: databases.probe,
     data: callers,
     owners: { auth: owner, storage: databases.storage },
@@ -259,6 +267,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       mounts: mounts.mounts,
       health: {
         phase: () => phase,
+        refusal: () => imports?.refusal,
         asked: () => lameDuck.asked(),
         readiness: () => readiness.current,
         isInsider: ({ raw }) => clients.isInsider(raw) || isSecret(context.credentials, raw),
@@ -283,6 +292,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     await served.follow(config);
     // After the listener of `follow` is there: a change right after this reading is then heard of.
     await signingKeys.load();
+    await imports?.look();
     phase = 'serving';
     readiness.start();
     budget.start();

@@ -63,7 +63,7 @@ beforeAll(async () => {
     values ('${SESSION}', '${IDS.ben}', now(), now(), 'aal1', now() at time zone 'utc' - interval '1 minute',
       '${SESSION_KEY.toString('base64url')}', 300);
     insert into auth.mfa_amr_claims values ('${SESSION}', now(), now(), 'password', gen_random_uuid());`);
-  world = await startBackendWorld('version: 1');
+  world = await startBackendWorld('version: 1', { importPreview: true });
   // A trigger of the application, which must not fire for users who were made elsewhere.
   await world.owner.query(
     raw(`create table public.seen (id uuid);

@@ -41,6 +41,7 @@ export async function startBackendWorld(
     dev?: boolean;
     dashboard?: DashboardOptions;
     baseUrl?: string;
+    importPreview?: boolean;
     /** Connection string that the backend uses. */
     through?: (url: string) => string;
     /** Written beside svc.yaml, by path. */
@@ -85,6 +86,7 @@ export async function startBackendWorld(
     dev: options.dev ?? false,
     dashboard: options.dashboard,
     baseUrl: options.baseUrl,
+    importPreview: options.importPreview,
     compareSchemaEveryMs: options.compareSchemaEveryMs,
     migrate: async (owner, config) => {
       await options.migrating?.();

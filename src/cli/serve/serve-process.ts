@@ -136,6 +136,7 @@ export async function serveProcess(
       terminal,
     }),
     superseded: () => watch.report,
+    importPreview: options.importPreview,
     alsoListen: rows && { [CONFIG_CHANNEL]: () => rows.ask() },
   });
   log.info({ url: backend.url, config: project.source, dashboard: options.dashboard }, 'serving');

@@ -19,6 +19,7 @@ export type ServeOptions = {
   port?: number;
   host: string;
   migrate?: boolean;
+  importPreview?: boolean;
   strict?: boolean;
   dashboard: DashboardMode | 'off';
   deploySeq?: number;
@@ -45,6 +46,7 @@ export function serveCommand(terminal: Terminal): Command {
       .option('--host <address>', 'listen address', '0.0.0.0')
       .option('--processes <n>', 'processes that share the port: a number, or auto', parseProcesses)
       .option('--migrate', 'apply pending schema changes before serving')
+      .option('--import-preview', 'serve an import before its cut-over, to try an application with it')
       .option('--strict', 'refuse to start with an open table (no rls key)')
       .option(
         '--deploy-seq <number>',

@@ -2,10 +2,13 @@
 // requests and takes writes, the workers of code functions come up, and no shutdown has begun; this is the one for
 // load balancers.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Problem } from '../../problem/problem.ts';
 import type { Phase, Readiness } from './readiness.ts';
 
 export type HealthState = {
   readonly phase: () => Phase;
+  /** What every request is refused with while there is a reason not to serve. */
+  readonly refusal?: () => Problem | undefined;
   /** Without it: ready while it serves. */
   readonly readiness?: () => Readiness;
   /** Told of every question for `/ready`. */

@@ -2,6 +2,7 @@
 // result: however often it is asked for, it costs the database nothing and waits for nobody.
 import type { Degraded, DegradedReason } from '../../lib/degraded.ts';
 import type { DatabaseAnswer } from '../../postgres/pool/connection-pool.ts';
+import type { Problem } from '../../problem/problem.ts';
 import { Check, type CheckState } from './check.ts';
 import type { PrimaryState } from './primary-probe.ts';
 
@@ -16,6 +17,8 @@ export type Phase = 'starting' | 'serving' | 'draining';
 
 export type ReadinessOptions = {
   readonly phase: () => Phase;
+  /** Why no request is served although everything works. */
+  readonly refusal?: () => Problem | undefined;
   readonly primary: { ask(): Promise<PrimaryState> };
   /** The connections of requests. */
   readonly data: {
@@ -113,7 +116,8 @@ export class ReadinessWatch {
     if (this.#data.state === 'bad') return 'database unreachable';
     if (this.#primary.state === 'bad')
       return this.#isReadOnly ? 'database read-only' : 'database unreachable';
-    return functionsHealthy ? undefined : 'function workers do not start';
+    if (!functionsHealthy) return 'function workers do not start';
+    return this.#options.refusal?.()?.message;
   }
 
   #note(status: string): void {

@@ -1,0 +1,116 @@
+// The end of an import: `verify` compares, `cut-over` opens the database for good, `abandon` takes everything out again.
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import { ident, sql } from '../postgres/sql.ts';
+import { Problem } from '../problem/problem.ts';
+import { announceImport, readImportState, setImportState } from '../provision/import-state.ts';
+import { bring, compareAll, readPairs, requireOpen, type CopyOptions } from './copy.ts';
+import { withoutForeignKeys, withoutTriggers } from './quiet-tables.ts';
+import { compareSequences } from './sequences.ts';
+import { inOneTransaction, readSource, type Connected } from './source.ts';
+import { nameOf } from './tables.ts';
+import { stageUsers, usersWithoutTheirFactor, type Secrets } from './users.ts';
+import { countChanges, isChange, type Changes } from './write-users.ts';
+
+/** Everything that is different here; without findings the import counts as ready for the cut-over. */
+export async function verify({ source, target, secrets }: CopyOptions): Promise<readonly string[]> {
+  return await readSource(source, (from) =>
+    inOneTransaction(target, 'read write', async (to) => {
+      await requireOpen(from, to);
+      const findings = await compareSides(from, to, secrets);
+      await setImportState(to, findings.length === 0 ? 'ready' : 'copied');
+      return findings;
+    }),
+  );
+}
+
+async function compareSides(from: Connected, to: Connected, secrets: Secrets): Promise<string[]> {
+  await stageUsers(from, to, secrets);
+  const users = (await countChanges(to)).filter(isChange);
+  const tables = await compareAll(from, to, await readPairs(from, to));
+  const sequences = await compareSequences(from, to);
+  return [
+    ...users.map(
+      ({ kind, added, changed, removed }) =>
+        `${kind}: ${added} are not here yet, ${changed} differ, ${removed} are gone at the source`,
+    ),
+    ...tables.map(({ pair }) => `table ${nameOf(pair)}: rows differ`),
+    ...(sequences.length > 0 ? [`${sequences.length} sequences stand elsewhere`] : []),
+    ...(await strangers(to)),
+  ];
+}
+
+/** Users whom the import has not brought, and brought ones who are not here any more. */
+async function strangers(target: Connected): Promise<string[]> {
+  const [row] = await target.query<{ own: number; lost: number }>(sql`
+    select count(*) filter (where r.id is null)::float8 as own, count(*) filter (where u.id is null)::float8 as lost
+    from auth.users u full join (select id from svc_meta.import_row where kind = 'user') r on r.id = u.id::text`);
+  const { own = 0, lost = 0 } = row ?? {};
+  return [
+    ...(own > 0 ? [`${own} users are here whom the source does not have`] : []),
+    ...(lost > 0 ? [`${lost} users of the source were deleted here`] : []),
+  ];
+}
+
+export type CutOverOptions = CopyOptions & {
+  /** Whether users may lose their second factor because its kind does not move. */
+  readonly dropFactors: boolean;
+};
+
+/** The last copy and the opening are one transaction: nobody is served by half of an import. */
+export async function cutOver({
+  source,
+  target,
+  secrets,
+  dropFactors,
+}: CutOverOptions): Promise<readonly Changes[]> {
+  return await readSource(source, (from) =>
+    inOneTransaction(target, 'read write', async (to) => {
+      await requireOpen(from, to);
+      const exposed = await usersWithoutTheirFactor(from, secrets);
+      if (exposed.length > 0 && !dropFactors) {
+        throw new Problem(
+          'IMP-406',
+          500,
+          `${exposed.length} users have a second factor at the source that does not move: here their password alone would be enough`,
+          {
+            details: `${exposed.slice(0, 20).join(', ')}${exposed.length > 20 ? ' …' : ''}`,
+            hint: 'Say --uncarried-factors drop to accept it, or remove these factors at the source first.',
+          },
+        );
+      }
+      const changes = await bring(from, to, secrets);
+      await setImportState(to, 'cut over');
+      return changes;
+    }),
+  );
+}
+
+/** Takes out what was brought. The tables stay, empty. */
+export async function abandon(target: DatabaseAddress): Promise<void> {
+  await inOneTransaction(target, 'read write', async (to) => {
+    const state = await readImportState(to);
+    if (state === undefined || state === 'cut over') {
+      throw new Problem(
+        'IMP-403',
+        500,
+        state === undefined ? 'There is no import here' : 'The cut-over is done: this database is in use',
+        { hint: state === undefined ? undefined : 'Drop the database if nothing in it is needed.' },
+      );
+    }
+    const tables = await to.query<{ schema: string; name: string }>(sql`
+      select n.nspname as schema, c.relname as name
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      join svc_meta.import_row r on r.kind = 'table' and r.id = n.nspname || '.' || c.relname
+      where c.relkind in ('r', 'p')`);
+    await withoutTriggers(to, [{ schema: 'auth', name: 'users' }, ...tables], async () => {
+      await withoutForeignKeys(to, tables, async () => {
+        for (const { schema, name } of tables) await to.query(sql`delete from ${ident(schema, name)}`);
+      });
+      await to.query(sql`
+        delete from auth.users where id::text in (select id from svc_meta.import_row where kind = 'user')`);
+    });
+    await to.query(sql`delete from svc_meta.import_row`);
+    await to.query(sql`delete from svc_meta.import`);
+    await announceImport(to);
+  });
+}

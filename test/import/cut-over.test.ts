@@ -1,0 +1,127 @@
+// From the first copy to the cut-over, by the command line: nothing is served before, everything after.
+import { createClient } from '@supabase/supabase-js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { raw } from '../../src/postgres/sql.ts';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { runSvc } from '../support/svc-process.ts';
+import { createTypicalProject, IDS, type SupabaseProject } from './supabase-project.ts';
+
+const FILE = `
+version: 1
+tables:
+  visits:
+    fields: [{ name: page, type: text }, { name: at, type: timestamptz }]
+    rls: [{ operations: [select], using: "true" }]
+`;
+
+let project: SupabaseProject;
+let world: BackendWorld;
+
+beforeAll(async () => {
+  project = await createTypicalProject();
+  world = await startBackendWorld(FILE);
+});
+afterAll(async () => {
+  await world?.close();
+  await project?.drop();
+});
+
+const svc = async (...args: string[]) =>
+  await runSvc(['import', 'supabase', ...args], {
+    env: {
+      SVC_DATABASE_URL: world.databaseUrl,
+      SVC_IMPORT_SOURCE_URL: project.url,
+      SVC_SECRET_KEY: world.keys.secret,
+      SVC_PUBLISHABLE_KEY: world.keys.publishable,
+    },
+  });
+
+const get = async (path: string): Promise<{ status: number; text: string }> => {
+  const response = await fetch(`${world.url}${path}`, { headers: { apikey: world.keys.publishable } });
+  return { status: response.status, text: await response.text() };
+};
+
+test('an import can be taken out again, until nothing is left of it', async () => {
+  expect((await svc('verify')).output).toContain('Nothing has been copied yet');
+  expect((await svc('copy')).output).toContain('users: 3 added, 0 changed, 0 removed');
+  expect((await svc('abandon')).code).toBe(2);
+  expect((await svc('abandon', '--yes')).code).toBe(0);
+  const [left] = await world.owner.query(
+    raw(`select (select count(*) from auth.users) + (select count(*) from public.visits)
+      + (select count(*) from svc_meta.import) + (select count(*) from svc_meta.import_row) as left`),
+  );
+  expect(left).toEqual({ left: '0' });
+  await expect.poll(async () => (await get('/rest/v1/visits')).status).toBe(200);
+});
+
+test('nothing is served before the cut-over, and the reason is told', async () => {
+  expect((await svc('copy')).code).toBe(0);
+  await expect.poll(async () => (await get('/rest/v1/visits')).status).toBe(503);
+  expect((await get('/rest/v1/visits')).text).toContain('svc import supabase cut-over');
+  expect((await get('/auth/v1/settings')).status).toBe(503);
+  const ready = await get('/ready');
+  expect(ready.status).toBe(503);
+  expect(ready.text).toContain('import that is not cut over');
+  expect((await get('/live')).status).toBe(200);
+  const second = await startBackendWorldAt(world);
+  expect(second).toBe(503);
+});
+
+/** Of an instance that starts while the import is open. */
+async function startBackendWorldAt({ options }: BackendWorld): Promise<number> {
+  const { startBackend } = await import('../../src/server/backend.ts');
+  const backend = await startBackend(options);
+  const { status } = await fetch(`${backend.url}/rest/v1/visits`, {
+    headers: { apikey: world.keys.publishable },
+  });
+  await backend.stop();
+  return status;
+}
+
+test('verify finds nothing after a copy, and names what differs since', async () => {
+  expect(await svc('verify')).toMatchObject({ code: 0, output: 'Both sides are equal.\n' });
+  const [state] = await world.owner.query(raw('select state from svc_meta.import'));
+  expect(state).toEqual({ state: 'ready' });
+  await project.query(`
+    insert into public.visits values ('late', now());
+    update auth.users set banned_until = 'infinity' where id = '${IDS.ben}'`);
+  await world.owner.query(raw(`insert into auth.users (email) values ('own@example.com')`));
+  const { code, output } = await svc('verify');
+  expect(code).toBe(1);
+  expect(output).toContain('user: 0 are not here yet, 1 differ, 0 are gone');
+  expect(output).toContain('table public.visits: rows differ');
+  expect(output).toContain('1 users are here whom the source does not have');
+  await world.owner.query(raw(`delete from auth.users where email = 'own@example.com'`));
+});
+
+test('a user who would lose the second factor is no oversight', async () => {
+  await project.query(`
+    insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at, phone)
+    values (gen_random_uuid(), '${IDS.ann}', 'phone', 'verified', now(), now(), '491234')`);
+  const refused = await svc('cut-over', '--yes');
+  expect(refused.code).not.toBe(0);
+  expect(refused.output).toContain(`1 users have a second factor`);
+  expect(refused.output).toContain(IDS.ann);
+  expect((await get('/rest/v1/visits')).status).toBe(503);
+});
+
+test('the cut-over takes the last changes over and opens the database', async () => {
+  expect((await svc('cut-over')).code).toBe(2);
+  const { code, output } = await svc('cut-over', '--yes', '--uncarried-factors', 'drop');
+  expect(output).toContain('public.visits: 1001 added, 0 changed, 1000 removed');
+  expect(code).toBe(0);
+  await expect.poll(async () => (await get('/rest/v1/visits')).status).toBe(200);
+  const client = createClient(world.url, world.keys.publishable, { auth: { persistSession: false } });
+  const { data, error } = await client.auth.signInWithPassword({
+    email: 'ann@example.com',
+    password: 'ann-password',
+  });
+  expect(error).toBeNull();
+  expect(data.user?.id).toBe(IDS.ann);
+  await client.auth.stopAutoRefresh();
+  for (const again of [['copy'], ['verify'], ['cut-over', '--yes'], ['abandon', '--yes']]) {
+    const late = await svc(...again);
+    expect(late.output).toContain('The cut-over is done');
+    expect(late.code).not.toBe(0);
+  }
+});
