@@ -197,6 +197,9 @@ export const problems = {
   // Faults.
   unexpectedFailure: (message = 'Internal Server Error', cause?: unknown) =>
     new AuthProblem('unexpected_failure', 500, message, { cause }),
+  /** By a trigger of auth.users; the words are those that users of supabase-js know. */
+  userRefused: (cause: unknown) =>
+    new AuthProblem('unexpected_failure', 500, 'Database error saving new user', { cause }),
   databaseUnavailable: (failure: DatabaseFailure, cause: unknown) =>
     // Of these, only a write that may have been done must not be sent again blindly.
     new AuthProblem(

@@ -1,5 +1,9 @@
 // Triggers of the file: made, compared by the server's own print, kept through changes of what they name, and taken back.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { toModel } from '../../src/migrate/schema/declared.ts';
+import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
+import { configOf } from './config-of.ts';
+import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;
@@ -387,4 +391,76 @@ describe('a function', () => {
       expect.stringMatching(/^MIG-114 .*there is no role authentcated/),
     ]);
   });
+});
+
+describe('pulled', () => {
+  /** Plans a pulled file as if it were the first one. */
+  const stepsOf = async (declared: string): Promise<string[]> => {
+    await world.sql('truncate svc_meta.stamp, svc_meta.object');
+    return (await world.plan(declared)).steps.map((step) => step.sql);
+  };
+
+  test('all that a trigger can say is said, and the file changes nothing', async () => {
+    await world.settle(
+      file(
+        `      - { timing: before, events: [update, insert], of: [title, size], when: "new.title <> ') EXECUTE FUNCTION x('", call: note }
+      - { name: "My Trigger", timing: after, events: [delete, truncate], each: statement, call: note, args: [one, "it's", "a, b", ""] }
+      - { timing: after, events: [update], constraint: { deferrable: deferred }, call: note, enabled: always }
+      - { timing: after, events: [delete], constraint: {}, call: note, enabled: false }
+      - { timing: after, events: [insert], each: statement, new_table: changed, call: count_rows }
+      - { timing: before, events: [update], call: pg_catalog.suppress_redundant_updates_trigger }
+`,
+        `${NOTE}${COUNT}`,
+      ),
+    );
+    const declared = await pulled(world);
+    expect(declared).toContain('{ timing: before, events: [ insert, update ], of: [ title, size ]');
+    expect(declared).toContain('call: pg_catalog.suppress_redundant_updates_trigger');
+    expect(declared).not.toContain('Left alone');
+    expect(await stepsOf(declared)).toEqual([]);
+  });
+
+  test('of the users, with functions whose rights and settings are said', async () => {
+    await world.settle('tables: {}\n');
+    await world.sql(`set role svc_owner;
+      create table public.profiles (id uuid primary key);
+      create function public.handle_new_user() returns trigger language plpgsql security definer set search_path = '' as
+        $$ begin insert into public.profiles (id) values (new.id); return new; end $$;
+      create function public.unsafe() returns trigger language plpgsql security definer as $$ begin return new; end $$;
+      create function public.helper() returns integer language sql set work_mem = '8MB' as 'select 1';
+      revoke all on function public.helper() from public;
+      grant execute on function public.helper() to authenticated;
+      create trigger on_auth_user_created after insert on auth.users for each row execute function public.handle_new_user();
+      create trigger z_unsafe before update of email on auth.users for each row execute function public.unsafe();
+      grant all on public.profiles to service_role; grant select, insert, update, delete on public.profiles to anon, authenticated;
+      reset role`);
+    const declared = await pulled(world);
+    expect(declared).toContain('name: on_auth_user_created');
+    expect(declared).toContain('call: handle_new_user');
+    expect(declared).toContain('call: public.unsafe');
+    expect(declared).toContain('function unsafe(): it is SECURITY DEFINER without a pinned search_path');
+    expect(await stepsOf(declared)).toEqual([]);
+    // Elsewhere, the unsafe one would not be there.
+    const elsewhere = declared.replace(/ *- (?:\{ )?name: z_unsafe[^]*?call: public\.unsafe(?: \})?\n/, '');
+    await world.sql('drop trigger on_auth_user_created on auth.users; drop trigger z_unsafe on auth.users');
+    await world.empty();
+    await world.settle(elsewhere);
+    await world.sql(`insert into auth.users (email) values ('ann@x.org')`);
+    expect(await world.sql('select count(*)::int as n from profiles')).toEqual([{ n: 1 }]);
+  });
+});
+
+test('what is not in the file is listed, what is or was declared is not', async () => {
+  const unmanaged = async (yaml: string): Promise<string[]> => {
+    const model = toModel(configOf(yaml));
+    const found = await world.owner.session((session) => readUnmanagedObjects(session, model, ['public']));
+    return found.filter(({ what }) => what === 'trigger').map(({ name }) => name);
+  };
+  const users = `auth:\n  triggers: [{ timing: after, events: insert, call: note }]\n`;
+  const declared = `${users}${file(AFTER)}`;
+  await world.settle(declared);
+  await world.sql(`create trigger theirs before insert on notes for each row execute function note();
+    create trigger theirs before insert on auth.users for each row execute function note();
+    alter table auth.users disable trigger theirs`);
+  expect(await unmanaged(declared)).toEqual(['theirs of auth.users (disabled)', 'theirs of public.notes']);
 });

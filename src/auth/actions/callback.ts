@@ -129,8 +129,11 @@ async function finish(
       return tokens instanceof Problem ? tokens : { tokens };
     });
   } catch (error) {
-    auth.log.error({ err: error, provider: provider.name }, 'an OAuth sign-in failed');
-    return problems.unexpectedFailure('Error during sign-in with an external provider', error);
+    const cause = error instanceof Problem ? (error.cause ?? error) : error;
+    auth.log.error({ err: cause, provider: provider.name }, 'an OAuth sign-in failed');
+    return error instanceof Problem
+      ? error
+      : problems.unexpectedFailure('Error during sign-in with an external provider', error);
   }
 }
 

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { bodyTooSlow, readBody } from '../../http/body.ts';
 import type { Presented } from '../../identity/credentials.ts';
 import type { Log } from '../../log/log.ts';
-import { databaseFailure } from '../../postgres/pg-error.ts';
+import { databaseFailure, isDatabaseError } from '../../postgres/pg-error.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { Fields, NO_FIELDS, parseFormBody, parseJsonBody } from '../fields.ts';
@@ -126,7 +126,10 @@ function sendProblem(reply: FastifyReply, request: FastifyRequest, problem: Prob
 }
 
 function toProblem(error: unknown, log: Log, request: FastifyRequest): Problem {
-  if (error instanceof Problem) return error;
+  if (error instanceof Problem) {
+    if (isDatabaseError(error.cause)) log.error({ err: error.cause, requestId: request.id }, error.message);
+    return error;
+  }
   if (error instanceof Abort) return error.reason === 'slow-body' ? bodyTooSlow() : problems.requestTimeout();
   // A 4xx of Fastify itself: a URL or header it could not read.
   const status = error instanceof Error && 'statusCode' in error ? error.statusCode : undefined;

@@ -1,7 +1,7 @@
 // The user record: reading it with its identities and factors, writing it, and the object clients see.
 import { randomUUID } from 'node:crypto';
 import { must } from '../../lib/assert.ts';
-import { isDatabaseError } from '../../postgres/pg-error.ts';
+import { databaseFailure, isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { join, raw, sql, type Sql } from '../../postgres/sql.ts';
 import type { JsonObject } from '../fields.ts';
@@ -142,9 +142,19 @@ export async function insertUser(db: Queryable, now: Date, user: NewUser): Promi
 
 /** Losing a race for an address gives the same answer as finding it taken. A trigger may fail at another table. */
 function takenOr(error: unknown): unknown {
-  if (!isDatabaseError(error, 'unique_violation')) return error;
-  if (error.schema !== 'auth' || error.table !== 'users') return error;
+  if (!isDatabaseError(error, 'unique_violation') || error.schema !== 'auth' || error.table !== 'users')
+    return isOfTrigger(error) ? problems.userRefused(error) : error;
   return error.constraint === 'users_phone_key' ? problems.phoneExists() : problems.emailExists();
+}
+
+/** A function that a trigger called says no, by an error that trying again would not change. */
+function isOfTrigger(error: unknown): boolean {
+  return (
+    isDatabaseError(error) &&
+    error.where !== undefined &&
+    databaseFailure(error) === undefined &&
+    !isDatabaseError(error, 'serialization_failure', 'deadlock_detected')
+  );
 }
 
 /** What metadata says about the address of an account. */

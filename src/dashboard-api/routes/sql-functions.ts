@@ -47,13 +47,13 @@ async function listFunctions({ snapshot, owner }: DashboardContext): Promise<Sql
   };
 }
 
-/** Bodies as written in the file, with `${VAR}` unreplaced: values may be secret. */
+/** Bodies as written in the file, with `${VAR}` unreplaced: values may be secret. Null for one in a file of its own. */
 function readBodies({ rpc, source }: Config): Map<string, string | null> {
   const written = BODIES.safeParse(parse(source.text, { merge: true, logLevel: 'silent' })).data?.rpc;
   return new Map(rpc.map(({ name }) => [name, written?.[name]?.body ?? null]));
 }
 
-const BODIES = z.object({ rpc: z.record(z.string(), z.object({ body: z.string() })) });
+const BODIES = z.object({ rpc: z.record(z.string(), z.object({ body: z.string().optional() })) });
 
 async function readCategories(
   owner: Queryable,

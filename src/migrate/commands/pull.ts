@@ -11,10 +11,12 @@ import type {
   LiveTable,
 } from '../schema/live-schema.ts';
 import { rolesOf } from '../diff/policy-match.ts';
-import { POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
+import { API_ROLES, POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
+import { pathOf } from '../schema/function-sql.ts';
 import { toIndex } from './pulled-index.ts';
 import { extensionsKey } from './pulled-extensions.ts';
 import { columnKeys, referenceKeys } from './pulled-columns.ts';
+import { triggersKey } from './declared-triggers.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
 import { pulledTypes } from './pulled-types.ts';
 import { toView } from './pulled-views.ts';
@@ -28,6 +30,16 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
   const names = new Set<string>();
   const tables: [string, Node, string[]][] = [];
   const left: string[] = [];
+  const functions: [string, Node][] = [];
+  for (const group of live.functions.values()) {
+    const [fn] = group;
+    if (!fn || fn.schema !== 'public') continue;
+    const reason = group.length > 1 ? 'it is overloaded' : inexpressible(fn);
+    if (reason === null) functions.push([fn.name, toFunction(fn)]);
+    else left.push(`function ${fn.name}(${fn.identityArguments}): ${reason}`);
+  }
+  const declared = new Set(functions.map(([name]) => `public.${name}`));
+  const isDeclared = (fn: string): boolean => declared.has(fn);
   for (const table of taken) {
     // The file names tables without their schema, so of two with one name only the first can be declared.
     if (names.has(table.name)) {
@@ -36,18 +48,10 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
     }
     names.add(table.name);
     const notes: string[] = [];
-    tables.push([table.name, toTable(table, live, notes), notes]);
+    tables.push([table.name, toTable(table, live, isDeclared, notes), notes]);
   }
   const types = pulledTypes(live.types);
   left.push(...types.left);
-  const functions: [string, Node][] = [];
-  for (const group of live.functions.values()) {
-    const [fn] = group;
-    if (!fn || fn.result === 'trigger' || fn.schema !== 'public') continue;
-    const reason = group.length > 1 ? 'it is overloaded' : inexpressible(fn);
-    if (reason === null) functions.push([fn.name, toFunction(fn)]);
-    else left.push(`function ${fn.name}(${fn.identityArguments}): ${reason}`);
-  }
   const views: [string, Node, string[]][] = [];
   for (const [key, view] of live.views) {
     if (!isTaken(key)) continue;
@@ -59,8 +63,10 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
     const notes: string[] = [];
     views.push([view.name, toView(view, notes), notes]);
   }
+  const ofUsers = triggersKey(live.userTriggers, 'users', isDeclared, strip, left);
   const document = new Document({
     version: 1,
+    ...(Object.keys(ofUsers).length > 0 ? { auth: ofUsers } : {}),
     ...(Object.keys(types.types).length > 0 ? { types: types.types } : {}),
     ...extensionsKey(live.extensions),
     tables: Object.fromEntries(tables.map(([name, node]) => [name, node])),
@@ -94,7 +100,7 @@ function compact(document: Document): void {
   if (!isMap(tables)) return;
   for (const pair of tables.items) {
     if (!isMap(pair.value)) continue;
-    for (const key of ['fields', 'indexes']) {
+    for (const key of ['fields', 'indexes', 'triggers']) {
       const list = pair.value.get(key);
       if (typeof list !== 'object' || list === null || !('items' in list) || !Array.isArray(list.items))
         continue;
@@ -116,7 +122,7 @@ function keepReferences(document: Document): void {
   });
 }
 
-function toTable(table: LiveTable, live: Live, notes: string[]): Node {
+function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boolean, notes: string[]): Node {
   const checks = new Map<string, Node>();
   for (const check of table.checks) placeCheck(table, check, checks, notes);
   const fields = orderedColumns(table).map((column) =>
@@ -144,6 +150,7 @@ function toTable(table: LiveTable, live: Live, notes: string[]): Node {
     ...newUserKey(live.newUsers, `${table.schema}.${table.name}`),
     ...(indexes.length > 0 ? { indexes } : {}),
     ...(table.rowSecurity ? { rls } : {}),
+    ...triggersKey(table.triggers, table.name, isDeclared, strip, notes),
   };
 }
 
@@ -268,11 +275,36 @@ function inexpressible(fn: LiveFunction): string | null {
   if (fn.argumentNames.length !== fn.argumentTypes.length) return 'it has unnamed or OUT arguments';
   if (fn.body === '') return 'its body is parsed SQL';
   if (fn.result.startsWith('TABLE(')) return 'it returns a table of its own';
-  const pinned = fn.settings.join() === 'search_path=public, pg_temp';
-  if (fn.definer !== pinned)
-    return fn.definer ? 'it is SECURITY DEFINER without a pinned search_path' : 'it has settings of its own';
-  if (!fn.definer && fn.settings.length > 0) return 'it has settings of its own';
+  if (fn.definer && !isPinned(fn.settings)) return 'it is SECURITY DEFINER without a pinned search_path';
   return null;
+}
+
+/** Whose path the caller does not decide. */
+function isPinned(settings: readonly string[]): boolean {
+  const path = settings.find((one) => one.startsWith(SEARCH_PATH))?.slice(SEARCH_PATH.length);
+  return path !== undefined && !pathOf(path).includes('$user');
+}
+
+const SEARCH_PATH = 'search_path=';
+/** What a function with the owner's rights has without a word. */
+const USUAL_PATH = `${SEARCH_PATH}public, pg_temp`;
+
+function settingsKey({ definer, settings }: LiveFunction): Node {
+  const said = settings
+    .filter((one) => !(definer && one === USUAL_PATH))
+    .map((one): [string, string] => {
+      const at = one.indexOf('=');
+      const value = one.slice(at + 1);
+      return [one.slice(0, at), value === '""' ? '' : value];
+    });
+  return said.length === 0 ? {} : { settings: Object.fromEntries(said) };
+}
+
+/** Which of the API roles may run it; all of them without a word. */
+function callersKey({ callers, result }: LiveFunction): Node {
+  const roles = callers.includes(PUBLIC) ? API_ROLES : API_ROLES.filter((role) => callers.includes(role));
+  if (roles.length === API_ROLES.length || result === 'trigger') return {};
+  return roles.length === 0 ? { expose: false } : { execute: roles };
 }
 
 const VOLATILITY: Record<string, string> = { v: 'volatile', s: 'stable', i: 'immutable' };
@@ -284,6 +316,8 @@ function toFunction(fn: LiveFunction): Node {
     language: fn.language,
     volatility: VOLATILITY[fn.volatility] ?? 'volatile',
     ...(fn.definer ? { security: 'definer' } : {}),
+    ...settingsKey(fn),
+    ...callersKey(fn),
     ...(fn.argumentNames.length > 0
       ? {
           args: fn.argumentNames.map((name, index) => ({

@@ -53,8 +53,12 @@ export function sameSignature({ normal }: DesiredFunction, live: LiveFunction): 
   );
 }
 
-/** Roles that the file does not name and that are not of the API are left alone. */
-function isGranted({ model }: DesiredFunction, { callers }: LiveFunction): boolean {
+/**
+ * Roles that the file does not name and that are not of the API are left alone. What returns `trigger` nobody can call,
+ * whatever the grants.
+ */
+function isGranted({ model }: DesiredFunction, { callers, result }: LiveFunction): boolean {
+  if (result === 'trigger') return true;
   const wanted = callersOf(model);
   const ours: readonly string[] = [...API_ROLES, PUBLIC];
   return (

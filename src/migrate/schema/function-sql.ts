@@ -38,10 +38,9 @@ export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<strin
 
 function settingSql(name: string, value: string): string {
   const quoted = name.split('.').map(quoteIdent).join('.');
-  const path = pathOf(value);
+  if (name.toLowerCase() !== 'search_path') return `${quoted} to ${quoteLiteral(value)}`;
   // One literal would be one schema.
-  const isPath = name.toLowerCase() === 'search_path' && path.length > 0;
-  return `${quoted} to ${isPath ? path.map(quoteIdent).join(', ') : quoteLiteral(value)}`;
+  return `${quoted} to ${pathOf(value).map(quoteIdent).join(', ') || "''"}`;
 }
 
 /** The schemas of a search path. */
@@ -49,8 +48,8 @@ export function pathOf(value: string): string[] {
   return value
     .split(',')
     .map((schema) => schema.trim())
-    .filter((schema) => schema !== '')
-    .map((schema) => (/^".*"$/.test(schema) ? schema.slice(1, -1).replaceAll('""', '"') : schema));
+    .map((schema) => (/^".*"$/.test(schema) ? schema.slice(1, -1).replaceAll('""', '"') : schema))
+    .filter((schema) => schema !== '');
 }
 
 /** Body quoting that no body can break out of: the tag is made longer until the body does not contain it. */
