@@ -80,7 +80,9 @@ export type EmailTemplate = Declared<Omit<RawTemplate, 'body_file'> & { name: st
 export type OAuthProvider = Declared<RawOAuthProvider & { name: string }>;
 
 /** A type of the database that the file makes. */
-export type DeclaredType = Declared<RawType & { name: string }>;
+export type DeclaredType = Declared<Omit<RawType, 'default'> & { name: string }> & {
+  readonly default: Default | undefined;
+};
 
 export type Table = Declared<
   Omit<RawTable, 'fields' | 'indexes' | 'rls' | 'onNewUser' | 'triggers'> & { name: string }

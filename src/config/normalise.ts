@@ -52,6 +52,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
     types: Object.entries(file.types).map(([name, type]) => ({
       ...type,
       name,
+      default: toDefault(tree, type.default, ['types', name, 'default']),
       position: at(['types', name]),
     })),
     extensions: file.extensions.map((extension, n) => ({ ...extension, position: at(['extensions', n]) })),

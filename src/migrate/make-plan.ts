@@ -52,6 +52,7 @@ import { isAfterMetadata, type Step } from './plan/step.ts';
 import { noteUsersWithoutRow } from './checks/new-users.ts';
 import { type ExtensionFacts, readExtensionFacts } from './checks/extensions.ts';
 import { missingRoles } from './checks/policy-roles.ts';
+import { checkDomains, fixedTypes } from './checks/type-definitions.ts';
 import { beyondServer } from './checks/server-version.ts';
 import {
   type ForeignObject,
@@ -242,6 +243,7 @@ async function compare(
     live.tables,
   );
   refuse(await incompatibleReferences(session, normalised, resolve, source.searchPath));
+  refuse(fixedTypes(normalised, live.types));
   const desired = await adoptStableForms(session, normalised, live, schemas);
 
   const first = diff(desired, live, owned);
@@ -316,6 +318,7 @@ async function assess(
     ],
     inTheWay: [
       ...(await renamed(() => foreignDependants(session, changes, isOnline))),
+      ...(await checkDomains(session, changes, live, { searchPath, renames: renames.steps })),
       ...strangersInTheWay(holding, changes),
       ...(await renamed(() => strangersOfReplacedTypes(session, desired, live.types, owned))),
     ],

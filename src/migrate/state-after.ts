@@ -16,10 +16,12 @@ import {
   isStorageNormalForms,
   isSignature,
   isNormalForms,
+  isTypeForm,
   isViewForm,
   normalFormsOf,
   policyNormalForms,
   sameNormalForms,
+  sameTypeForm,
   triggerNormalForms,
 } from './normalise/normal-forms.ts';
 import { keyOf, type SchemaModel, viewsOf } from './schema/model.ts';
@@ -156,8 +158,13 @@ function typeWrites({ desired, hashes, objects, owned, difference }: StateChange
   const managed = desired.types.flatMap((type): ObjectWrite[] => {
     const key = keyOf(type);
     const hash = hashes.types.get(key) ?? null;
-    const isSame = objects.declared.get(`type ${key}`)?.hash === hash && owned.types.has(key);
-    return isSame ? [] : [managedRow(`type ${key}`, 'type', hash, {})];
+    const former = objects.declared.get(`type ${key}`);
+    const isSame =
+      former?.hash === hash &&
+      owned.types.has(key) &&
+      isTypeForm(former.normalForms) &&
+      sameTypeForm(former.normalForms, type.normal);
+    return isSame ? [] : [managedRow(`type ${key}`, 'type', hash, { canonical: type.normal })];
   });
   const retired = [...retiredTypesAfter({ desired, owned, difference })]
     .filter((key) => !objects.ownership.retiredTypes.has(key))

@@ -45,7 +45,7 @@ function renderSchema(schema: string, config: Declared, catalog: Catalog): strin
     schema === 'public' ? config.rpc.flatMap((fn) => renderFunction(fn, config, catalog)) : [];
   const enums = config.types
     .filter((type) => type.schema === schema)
-    .map((type) => `      ${key(type.name)}: ${unionOf(type.values)};`);
+    .flatMap(({ name, values }) => (values ? [`      ${key(name)}: ${unionOf(values)};`] : []));
   return [
     `  ${key(schema)}: {`,
     member('Tables', tables),

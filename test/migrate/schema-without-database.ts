@@ -105,8 +105,9 @@ export function databaseOf(desired: Desired, rows = 0): Live {
 }
 
 function typeOf({ schema, name, model }: DesiredType, oid: string): LiveType {
-  const { kind, values, comment = null } = model;
-  return { oid, schema, name, kind, values, comment, used: true };
+  const { kind, comment = null } = model;
+  const values = model.kind === 'enum' ? model.values : [];
+  return { oid, schema, name, kind, values, domain: null, attributes: [], comment, used: true };
 }
 
 function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {

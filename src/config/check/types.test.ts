@@ -71,6 +71,30 @@ test.each([
     'types.mood.renamed_values.b: both a and b claim to be sad now. Keep one of the two.',
   ],
   [
+    'types: { mood: {} }',
+    'types.mood: the type mood is nothing yet. Say enum: [values], domain: <type> or composite: { attribute: <type> }.',
+  ],
+  [
+    'types: { mood: { enum: [a], domain: text } }',
+    'types.mood.domain: a type is either an enum or a domain. Declare two types.',
+  ],
+  [
+    'types: { mood: { enum: [a], not_null: true } }',
+    'types.mood.not_null: not_null is for a domain, and mood is an enum. Remove not_null.',
+  ],
+  [
+    'types: { mood: { domain: text, renamed_values: { a: b } } }',
+    'types.mood.renamed_values: renamed_values is for an enum, and mood is a domain. Remove renamed_values.',
+  ],
+  [
+    'types: { mood: { domain: "mood[]" } }',
+    'types.mood.domain: mood cannot be made of itself. Name another type.',
+  ],
+  [
+    'types: { mood: { domain: integer, default: now() } }',
+    'types.mood.default: now() would be taken as text, not called. Write default: { sql: now() }.',
+  ],
+  [
     'types: { mood: { enum: [a], schema: auth } }',
     'types.mood.schema: the schema auth is not yours to declare. Leave schema out for public, or choose another name.',
   ],

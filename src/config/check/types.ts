@@ -4,6 +4,7 @@ import { declaredType } from '../schema/declared-type.ts';
 import type { RawField } from '../schema/tables.ts';
 import type { RawType } from '../schema/types.ts';
 import { type CheckContext, didYouMean } from './context.ts';
+import { checkDefault } from './default.ts';
 import { checkName, checkRenames, checkSchema } from './name.ts';
 import { isOfPostgres } from './type-family.ts';
 
@@ -17,7 +18,8 @@ export function checkTypes(context: CheckContext): void {
     checkName(context, path, name, 'key');
     checkSchema(context, [...path, 'schema'], type.schema);
     checkFree(context, path, name, type);
-    checkValues(context, path, type);
+    checkForm(context, path, type);
+    if (type.values !== undefined) checkValues(context, path, type);
   }
   checkRenames(
     context,
@@ -46,7 +48,55 @@ function checkFree(context: CheckContext, path: KeyPath, name: string, type: Raw
   }
 }
 
-function checkValues(context: CheckContext, path: KeyPath, { values, renamedValues }: RawType): void {
+/** The keys of each kind of type; the first of them makes it one. */
+const KEYS = {
+  enum: ['enum', 'renamed_values'],
+  domain: ['domain', 'check', 'not_null', 'default', 'collate'],
+  composite: ['composite'],
+} as const;
+
+const ONE = { enum: 'an enum', domain: 'a domain', composite: 'a composite type' } as const;
+
+function checkForm(context: CheckContext, path: KeyPath, type: RawType): void {
+  if (context.broken.touches(path)) return;
+  const kinds = [
+    ...(type.values === undefined ? [] : ['enum' as const]),
+    ...(type.domain === undefined ? [] : ['domain' as const]),
+    ...(type.composite === undefined ? [] : ['composite' as const]),
+  ];
+  const [kind, other] = kinds;
+  if (kind === undefined)
+    return context.report({
+      code: 'missing-key',
+      path,
+      message: `the type ${path[1]} is nothing yet`,
+      hint: 'Say enum: [values], domain: <type> or composite: { attribute: <type> }.',
+      part: 'key',
+    });
+  if (other !== undefined)
+    return context.conflict(
+      [...path, other],
+      `a type is either ${ONE[kind]} or ${ONE[other]}`,
+      'Declare two types.',
+      'key',
+    );
+  for (const [home, keys] of Object.entries(KEYS))
+    for (const key of home === kind ? [] : keys)
+      if (context.isWritten([...path, key]))
+        context.conflict(
+          [...path, key],
+          `${key} is for ${ONE[home as keyof typeof KEYS]}, and ${path[1]} is ${ONE[kind]}`,
+          `Remove ${key}.`,
+          'key',
+        );
+  if (type.domain !== undefined) {
+    checkDefault(context, [...path, 'default'], type.domain, type.default);
+    if (declaredType(type.domain, { [String(path[1])]: type }) !== undefined)
+      context.conflict([...path, 'domain'], `${path[1]} cannot be made of itself`, 'Name another type.');
+  }
+}
+
+function checkValues(context: CheckContext, path: KeyPath, { values = [], renamedValues }: RawType): void {
   const seen = new Set<string>();
   for (const [index, value] of values.entries()) {
     const at = [...path, 'enum', index];
@@ -87,6 +137,7 @@ export function checkTypedDefault(context: CheckContext, field: RawField, at: Ke
   const found = declaredType(field.type, context.file.types);
   if (found === undefined || context.broken.touches(['types', found.name])) return;
   const { values } = found.type;
+  if (values === undefined) return;
   const path = [...at, 'default'];
   const isList = Array.isArray(field.default);
   if (isList !== found.isArray && (isList || typeof field.default === 'string')) {

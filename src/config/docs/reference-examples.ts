@@ -97,7 +97,15 @@ types:
   size:
     schema: shop
     renamed_from: format
-    enum: [S, M, L]`,
+    enum: [S, M, L]
+  price:
+    domain: numeric(10,2)
+    check: value >= 0                # or a list
+    not_null: true
+    default: { sql: 1 - 1 }
+  code: { domain: text, collate: C }
+  span:
+    composite: { low: price, high: price }`,
   extensions: `
 extensions:
   - pg_trgm

@@ -31,7 +31,7 @@ export async function countRows(
 /** ` (id 4, 9, 17 …)`: primary keys of the rows; empty without a primary key. */
 export async function sampleKeys(
   session: Queryable,
-  table: DesiredTable,
+  table: { readonly schema: string; readonly name: string },
   live: LiveTable,
   where: string,
 ): Promise<string> {

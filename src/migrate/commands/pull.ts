@@ -50,7 +50,7 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
     const notes: string[] = [];
     tables.push([table.name, toTable(table, live, isDeclared, notes), notes]);
   }
-  const types = pulledTypes(live.types);
+  const types = pulledTypes(live.types, strip);
   left.push(...types.left);
   const views: [string, Node, string[]][] = [];
   for (const [key, view] of live.views) {
@@ -204,6 +204,9 @@ function toField(table: LiveTable, column: LiveColumn, live: Live, checks: Node,
 
 const PLAIN_DEFAULTS = new Set(['now()', 'gen_random_uuid()']);
 
+/** Not a domain of one, whose defaults are printed as they were written. */
+const PLAIN_NUMBER = /^(?:smallint|integer|bigint|numeric|real|double precision)\b/;
+
 function toDefault(column: LiveColumn): unknown {
   const text = column.default ?? '';
   if (
@@ -213,7 +216,7 @@ function toDefault(column: LiveColumn): unknown {
     return text;
   if (text === 'CURRENT_DATE') return 'current_date';
   if (text === 'true' || text === 'false') return text === 'true';
-  if (/^-?\d{1,15}$/.test(text) && column.category === 'N') return Number(text);
+  if (/^-?\d{1,15}$/.test(text) && PLAIN_NUMBER.test(column.type)) return Number(text);
   const quoted = /^'((?:[^'\\]|'')*)'::[\w "]+(?:\(\d+\))?$/.exec(text)?.[1]?.replaceAll("''", "'");
   // Only for text does a quoted literal mean the same with and without its cast.
   if (quoted !== undefined && column.type === 'text' && text.endsWith('::text') && !quoted.includes('${'))

@@ -27,6 +27,6 @@ export function referenceKeys({ onDelete, onUpdate, deferrable }: LiveForeignKey
 }
 
 /** `"C"` is `C` in the file, `public."Nocase"` is `public.Nocase`. */
-function bare(name: string): string {
+export function bare(name: string): string {
   return name.replaceAll(/"((?:[^"]|"")+)"/g, (_, inner: string) => inner.replaceAll('""', '"'));
 }

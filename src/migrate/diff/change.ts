@@ -25,7 +25,8 @@ import type {
   LiveTrigger,
   LiveType,
 } from '../schema/live-schema.ts';
-import type { ExtensionModel } from '../schema/model.ts';
+import type { Attribute, ExtensionModel } from '../schema/model.ts';
+import type { DomainCheck } from '../schema/types.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
 import type { DesiredTrigger } from '../schema/triggers.ts';
 import type { DesiredView, LiveView } from '../schema/views.ts';
@@ -155,6 +156,24 @@ export type TypeDefinitionChange =
       /** In the order in which they are added; each comes before the first that follows and is there. */
       readonly values: ReadonlyArray<{ readonly value: string; readonly before: string | null }>;
     }
+  /** One that nothing uses. */
+  | { readonly kind: 'recreate-type'; readonly type: DesiredType }
+  | {
+      readonly kind: 'add-domain-check' | 'validate-domain-check';
+      readonly type: DesiredType;
+      readonly check: DomainCheck;
+      /** Tables with columns of the domain. */
+      readonly users: readonly LiveTable[];
+    }
+  | { readonly kind: 'drop-domain-check'; readonly type: DesiredType; readonly label: string }
+  | { readonly kind: 'set-domain-default'; readonly type: DesiredType; readonly value: string | null }
+  | {
+      readonly kind: 'set-domain-not-null';
+      readonly type: DesiredType;
+      readonly notNull: boolean;
+      readonly users: readonly LiveTable[];
+    }
+  | { readonly kind: 'add-attribute'; readonly type: DesiredType; readonly attribute: Attribute }
   | { readonly kind: 'comment-type'; readonly type: DesiredType }
   | { readonly kind: 'drop-type'; readonly live: LiveType };
 type SetTrigger = {

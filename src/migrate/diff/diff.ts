@@ -50,7 +50,7 @@ export function diff(
     if (!found) changes.push({ kind: 'create-schema', schema });
     if (!found?.usageGranted) changes.push({ kind: 'grant-schema', schema });
   }
-  changes.push(...diffTypes(desired.types, live.types));
+  changes.push(...diffTypes(desired.types, live));
   const unsettled = unsettledColumns(desired, live);
   for (const table of desired.tables) {
     const key = keyOf(table);

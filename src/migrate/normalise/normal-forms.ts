@@ -2,7 +2,7 @@
 // an unchanged declaration need not be read by the server again.
 import { createHash } from 'node:crypto';
 import type { TypeResolver } from '../schema/column-types.ts';
-import type { DesiredIndex, DesiredPolicy, DesiredTable, Expression } from '../schema/desired.ts';
+import type { DesiredIndex, DesiredPolicy, DesiredTable, Expression, TypeForm } from '../schema/desired.ts';
 import type { LivePolicy, LiveTable, LiveTrigger } from '../schema/live-schema.ts';
 import type {
   BucketModel,
@@ -212,6 +212,18 @@ export function isTriggerNormalForms(value: unknown): value is TriggerNormalForm
 
 export function isViewForm(value: unknown): value is ViewForm {
   return typeof value === 'object' && value !== null && 'definition' in value && 'reads' in value;
+}
+
+export function sameTypeForm(a: TypeForm, b: TypeForm | null): boolean {
+  const parts = (form: TypeForm | null): unknown => {
+    if (form?.kind === 'domain') return [form.base, form.default, form.collation, form.checks];
+    return form?.kind === 'composite' ? form.attributes.map(({ name, type }) => [name, type]) : [];
+  };
+  return a.kind === b?.kind && JSON.stringify(parts(a)) === JSON.stringify(parts(b));
+}
+
+export function isTypeForm(value: unknown): value is TypeForm {
+  return typeof value === 'object' && value !== null && 'kind' in value;
 }
 
 export function isSignature(value: unknown): value is Signature {

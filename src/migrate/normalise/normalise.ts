@@ -2,7 +2,7 @@
 // nothing changed, read through the shadow schema where something did.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { TypeResolver } from '../schema/column-types.ts';
-import type { Desired, DesiredFunction, DesiredTable } from '../schema/desired.ts';
+import type { Desired, DesiredFunction, DesiredTable, DesiredType } from '../schema/desired.ts';
 import { schemasOf } from '../diff/diff.ts';
 import { type DeclaredRow, STORAGE_POLICIES, USER_TRIGGERS } from '../state/managed-objects.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
@@ -21,6 +21,7 @@ import {
   isStorageNormalForms,
   isTriggerNormalForms,
   isViewForm,
+  isTypeForm,
   withNormalForms,
   withPolicyNormalForms,
   withTriggerNormalForms,
@@ -66,7 +67,7 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
     const row = known.get(identity);
     return row?.hash === hash && isForm(row.normalForms);
   };
-  for (const [key, hash] of hashes.types) if (known.get(`type ${key}`)?.hash !== hash) changed.add(key);
+  for (const [key, hash] of hashes.types) if (!isKnown(`type ${key}`, hash, isTypeForm)) changed.add(key);
   for (const [key, hash] of hashes.tables)
     if (!isKnown(`table ${key}`, hash, isNormalForms)) changed.add(key);
   for (const [key, hash] of hashes.functions)
@@ -101,6 +102,7 @@ export async function normalise(
     userTriggers: chosen.has(USERS) ? declared.userTriggers : [],
   };
   const isNothing = [
+    subset.types,
     subset.tables,
     subset.functions,
     subset.views,
@@ -109,13 +111,17 @@ export async function normalise(
   ].every((list) => list.length === 0);
   const all = [...new Set([...schemas, ...schemasOf(declared)])];
   const read = isNothing ? subset : await normaliseInShadow(session, subset, all, live);
+  const types = byKey(read.types);
   const tables = byKey(read.tables);
   const functions = byKey(read.functions);
   const views = byKey(read.views);
   const storage = known.get(STORAGE_POLICIES)?.normalForms;
   const users = known.get(USER_TRIGGERS)?.normalForms;
   return {
-    types: declared.types,
+    types: declared.types.map((type): DesiredType => {
+      const stored = known.get(`type ${keyOf(type)}`)?.normalForms;
+      return types.get(keyOf(type)) ?? (isTypeForm(stored) ? { ...type, normal: stored } : type);
+    }),
     extensions: declared.extensions,
     tables: declared.tables.map((table): DesiredTable => {
       const stored = known.get(`table ${keyOf(table)}`)?.normalForms;

@@ -14,6 +14,7 @@ import {
   viewsOf,
 } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { textOfType } from '../schema/types.ts';
 import { wordsOf } from '../schema/sql-text.ts';
 import { USERS } from '../schema/triggers.ts';
 
@@ -41,7 +42,7 @@ export class RelatedDeclarations {
       ...(model.types ?? []).map((type) => ({
         key: tableKey(type.schema, type.name),
         name: type.name,
-        text: () => '',
+        text: () => textOfType(type),
       })),
       ...model.tables.map((table) => ({
         key: tableKey(table.schema, table.name),

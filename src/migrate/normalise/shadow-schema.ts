@@ -5,18 +5,25 @@ import { randomBytes } from 'node:crypto';
 import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type { Desired, DesiredFunction, DesiredIndex, DesiredTable } from '../schema/desired.ts';
+import type {
+  Desired,
+  DesiredFunction,
+  DesiredIndex,
+  DesiredTable,
+  DesiredType,
+  TypeForm,
+} from '../schema/desired.ts';
 import { createExtensionSql } from '../schema/extension-sql.ts';
 import { createFunctionSql } from '../schema/function-sql.ts';
 import { indexBodySql } from '../schema/index-sql.ts';
-import type { Live, LiveFunction, LiveTable } from '../schema/live-schema.ts';
+import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live-schema.ts';
 import { readLiveInside } from '../schema/read-live.ts';
 import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { generatedSql, typeOf } from '../schema/column-sql.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
 import { plainOrQuoted, wordsOf } from '../schema/sql-text.ts';
-import { createTypeSql } from '../schema/types.ts';
+import { createTypeSql, domainChecks, inOrderOfUse } from '../schema/types.ts';
 import {
   readNormalForms,
   readPolicyNormalForms,
@@ -54,7 +61,10 @@ export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
 export type Shadow = Omit<Desired, 'tables'> & { readonly tables: readonly ShadowTable[] };
 
 /** The shadow as the catalog shows it, with the names of the real schemas put right again. */
-export type ShadowResult = Pick<Live, 'tables' | 'functions' | 'storagePolicies' | 'userTriggers' | 'views'>;
+export type ShadowResult = Pick<
+  Live,
+  'types' | 'tables' | 'functions' | 'storagePolicies' | 'userTriggers' | 'views'
+>;
 
 const STATEMENT_TIMEOUT = '60s';
 
@@ -177,7 +187,11 @@ function buildStatements(
     statements.push({ sql, at: typeof from === 'string' ? from : from.at, piece, retry });
   };
   const createFunction = (fn: DesiredFunction): string => createFunctionSql({ ...fn, body: found(fn.body) });
-  for (const type of shadow.types) add(createTypeSql(type), type.at);
+  const types = inOrderOfUse(shadow.types);
+  for (const type of types) {
+    add(createTypeSql(type), type.at);
+    addDomainChecks(type, false, add);
+  }
   for (const table of shadow.tables) {
     const columns = table.columns.map(
       (column) =>
@@ -187,6 +201,7 @@ function buildStatements(
   }
   addKeys(shadow, add);
   for (const fn of shadow.functions) if (!fn.isOfView) add(createFunction(fn), fn.at, true);
+  for (const type of types) addDomainChecks(type, true, add);
   for (const table of shadow.tables) addGenerated(table, atOnce, add);
   for (const view of namedFirst(shadow.views)) addView(view, add);
   for (const fn of shadow.functions) if (fn.isOfView) add(createFunction(fn), fn.at, true);
@@ -228,6 +243,15 @@ function addKeys({ tables, functions, views }: Shadow, add: Add): void {
 function addView(view: DesiredView, add: Add): void {
   const { query } = view.model;
   add(createViewSql(view, query), { sql: query, written: query, at: `${view.at}.query` }, true);
+}
+
+/** Columns of arrays of the domain, which keep PostgreSQL from adding a check, come between the two calls. */
+function addDomainChecks(type: DesiredType, callsOwn: boolean, add: Add): void {
+  domainChecks(type).forEach((check, n) => {
+    const { expression } = check;
+    const alter = `alter domain ${nameOf(type)} add constraint ${domainCheckName(n)}`;
+    if (check.callsOwn === callsOwn) add(`${alter} check (\n${expression.sql}\n)`, expression);
+  });
 }
 
 /** Their expressions, as the triggers' functions will read them: never run, for there is no row. */
@@ -411,7 +435,7 @@ function cleanNames(
   live: Live,
   schemas: readonly string[],
   token: string,
-): Pick<Live, 'tables' | 'functions'> {
+): Pick<Live, 'types' | 'tables' | 'functions'> {
   const clean = cleaner(schemas, token);
   const maybe = (text: string | null): string | null => (text === null ? null : clean(text));
   const tables = [...live.tables].map(([key, table]): [string, LiveTable] => [
@@ -452,7 +476,21 @@ function cleanNames(
       result: clean(fn.result),
     })),
   ]);
-  return { tables: new Map(tables), functions: new Map(functions) };
+  const types = [...live.types].map(([key, type]): [string, LiveType] => [
+    key,
+    {
+      ...type,
+      domain: type.domain && {
+        ...type.domain,
+        base: clean(type.domain.base),
+        default: maybe(type.domain.default),
+        collation: maybe(type.domain.collation),
+        checks: type.domain.checks.map((check) => ({ ...check, expression: clean(check.expression) })),
+      },
+      attributes: type.attributes.map((one) => ({ ...one, type: clean(one.type) })),
+    },
+  ]);
+  return { types: new Map(types), tables: new Map(tables), functions: new Map(functions) };
 }
 
 function cleanViews(live: Live, schemas: readonly string[], token: string): Live['views'] {
@@ -480,6 +518,10 @@ function indexLabel(table: number, position: number): string {
   return `svc_i_${table}_${position}`;
 }
 
+function domainCheckName(number: number): string {
+  return `svc_d_${number}`;
+}
+
 function policyLabel(index: number): string {
   return `p${index}`;
 }
@@ -494,7 +536,10 @@ export async function normaliseInShadow(
   const tables = desired.tables.map((table) => inLiveOrder(table, live.get(keyOf(table))));
   const result = await readThroughShadow(session, { ...desired, tables }, schemas);
   return {
-    types: desired.types,
+    types: desired.types.map((type) => {
+      const built = result.types.get(keyOf(type));
+      return built ? { ...type, normal: formOf(type, built) } : type;
+    }),
     tables: desired.tables.map((table, number) => {
       const built = result.tables.get(keyOf(table));
       if (!built) return table;
@@ -535,6 +580,15 @@ function withForm(view: DesiredView, views: Live['views']): DesiredView {
   if (!built) return view;
   const { definition, columns, reads } = built;
   return { ...view, normal: { definition, columns, reads } };
+}
+
+function formOf({ model }: DesiredType, { domain, attributes }: LiveType): TypeForm {
+  if (model.kind === 'composite') return { kind: 'composite', attributes };
+  if (model.kind === 'enum' || domain === null) return { kind: 'enum' };
+  const checks = (model.checks ?? []).map(
+    (_text, n) => domain.checks.find(({ label }) => label === domainCheckName(n))?.expression ?? '',
+  );
+  return { kind: 'domain', base: domain.base, default: domain.default, collation: domain.collation, checks };
 }
 
 function withSignature(fn: DesiredFunction, functions: Live['functions']): DesiredFunction {

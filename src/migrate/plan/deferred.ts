@@ -110,6 +110,13 @@ function mustDefer(change: Change, names: Names): boolean {
   switch (change.kind) {
     case 'create-type':
     case 'add-values':
+    case 'recreate-type':
+    case 'add-domain-check':
+    case 'validate-domain-check':
+    case 'drop-domain-check':
+    case 'set-domain-default':
+    case 'set-domain-not-null':
+    case 'add-attribute':
     case 'comment-type':
     case 'create-extension':
     case 'update-extension':

@@ -5,7 +5,7 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Live, LiveType } from '../schema/live-schema.ts';
 import { replacedTypeLabel } from '../schema/label.ts';
 import type { Ownership } from '../schema/managed.ts';
-import { keyOf, nameOf, tableKey, type TypeModel } from '../schema/model.ts';
+import { keyOf, nameOf, tableKey, type EnumModel, type TypeModel } from '../schema/model.ts';
 import { createTypeSql } from '../schema/types.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { type HazardPolicy, isAllowed } from './hazard-policy.ts';
@@ -42,12 +42,13 @@ export class TypeRenames {
         problem(
           'MIG-207',
           model.at,
-          `${model.name} is a type of the database already, and no ${model.kind}: it is a ${found.kind}`,
+          `${model.name} is a type of the database already: the file has it as ${model.kind}, and there it is ${found.kind}`,
           `Choose another name, or rename that one first: alter type ${nameOf(found)} rename to …;`,
         ),
       );
       return;
     }
+    if (model.kind !== 'enum') return;
     const values = this.#renamedValues(model, found);
     const known = new Set(values);
     const removed = values.filter((value) => !model.values.includes(value));
@@ -89,7 +90,7 @@ export class TypeRenames {
   }
 
   /** The values as they will be called. */
-  #renamedValues(model: TypeModel, found: LiveType): string[] {
+  #renamedValues(model: TypeModel & EnumModel, found: LiveType): string[] {
     const values = new Map<string, string>();
     for (const [old, now] of Object.entries(model.renamedValues ?? {})) {
       if (!found.values.includes(old) || found.values.includes(now)) continue;

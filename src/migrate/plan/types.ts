@@ -1,8 +1,10 @@
 // Types of the file as statements.
-import { quoteLiteral } from '../../postgres/sql.ts';
+import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
+import type { DesiredType } from '../schema/desired.ts';
+import type { LiveTable } from '../schema/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
-import { createTypeSql } from '../schema/types.ts';
-import type { Planners } from './step-list.ts';
+import { createTypeSql, type DomainCheck } from '../schema/types.ts';
+import { type Planners, SCAN_ROWS_PER_MS, type StepList } from './step-list.ts';
 
 export const TYPES = {
   'create-type': (steps, { type }) =>
@@ -10,7 +12,67 @@ export const TYPES = {
       identity: type.at,
       sql: createTypeSql(type),
       stage: 'new-types',
-      summary: `type ${type.name}: ${type.model.values.join(', ')}`,
+      summary: describe(type),
+    }),
+  'recreate-type': (steps, { type }) =>
+    steps.add({
+      identity: type.at,
+      sql: `drop type ${nameOf(type)}; ${createTypeSql(type)}`,
+      stage: 'new-types',
+      sign: '~',
+      summary: describe(type),
+      hazards: ['BREAKS_OLD_CODE'],
+    }),
+  'add-domain-check': (steps, { type, check, users }) => {
+    const { label, expression } = check;
+    const add = `alter domain ${nameOf(type)} add constraint ${quoteIdent(label)} check (\n${expression.sql}\n)`;
+    const isSmall = users.every((table) => steps.isSmall(table, SCAN_ROWS_PER_MS));
+    steps.add({
+      identity: type.at,
+      sql: isSmall ? add : `${add} not valid`,
+      // Of a new domain, before columns have arrays of it.
+      stage: check.callsOwn || users.length > 0 ? 'checks' : 'new-types',
+      summary: `type ${type.name} check ${expression.written}`,
+      scans: isSmall && users.length > 0,
+      estimateMs: isSmall ? scanMs(steps, users) : 1,
+      hazards: users.length > 0 ? ['DATA_DEPENDENT'] : [],
+    });
+    if (!isSmall) validate(steps, type, check, users);
+  },
+  'validate-domain-check': (steps, { type, check, users }) => validate(steps, type, check, users),
+  'drop-domain-check': (steps, { type, label }) =>
+    steps.add({
+      identity: type.at,
+      sql: `alter domain ${nameOf(type)} drop constraint ${quoteIdent(label)}`,
+      stage: 'drop-dependants',
+      sign: '-',
+      summary: `type ${type.name} check ${label}`,
+    }),
+  'set-domain-default': (steps, { type, value }) =>
+    steps.add({
+      identity: type.at,
+      sql: `alter domain ${nameOf(type)} ${value === null ? 'drop default' : `set default ${value}`}`,
+      stage: 'new-types',
+      sign: '~',
+      summary: `type ${type.name} ${value === null ? 'without a default' : `default ${value.trim()}`}`,
+    }),
+  'set-domain-not-null': (steps, { type, notNull, users }) =>
+    steps.add({
+      identity: type.at,
+      sql: `alter domain ${nameOf(type)} ${notNull ? 'set' : 'drop'} not null`,
+      stage: notNull ? 'not-null' : 'new-types',
+      sign: '~',
+      summary: `type ${type.name} ${notNull ? 'not null' : 'may be null'}`,
+      scans: notNull && users.length > 0,
+      estimateMs: notNull ? scanMs(steps, users) : 1,
+      hazards: notNull && users.length > 0 ? ['DATA_DEPENDENT'] : [],
+    }),
+  'add-attribute': (steps, { type, attribute }) =>
+    steps.add({
+      identity: type.at,
+      sql: `alter type ${nameOf(type)} add attribute ${quoteIdent(attribute.name)} ${attribute.type} cascade`,
+      stage: 'new-types',
+      summary: `type ${type.name} attribute ${attribute.name} ${attribute.type}`,
     }),
   'add-values': (steps, { type, live, values }) => {
     // Before the renames of this run.
@@ -50,3 +112,38 @@ export const TYPES = {
     });
   },
 } satisfies Partial<Planners>;
+
+function describe({ name, model }: DesiredType): string {
+  switch (model.kind) {
+    case 'enum':
+      return `type ${name}: ${model.values.join(', ')}`;
+    case 'domain':
+      return `type ${name}: domain of ${model.base}`;
+    case 'composite':
+      return `type ${name}: ${model.attributes.map((one) => `${one.name} ${one.type}`).join(', ')}`;
+  }
+}
+
+/** Reads every row of these tables, which holds their writers, but not the readers. */
+function validate(
+  steps: StepList,
+  type: DesiredType,
+  { label, expression }: DomainCheck,
+  users: readonly LiveTable[],
+): void {
+  steps.add({
+    identity: type.at,
+    sql: `alter domain ${nameOf(type)} validate constraint ${quoteIdent(label)}`,
+    lane: 'online',
+    stage: 'checks',
+    sign: '~',
+    summary: `type ${type.name} check ${expression.written}: check rows`,
+    scans: true,
+    estimateMs: scanMs(steps, users),
+    hazards: ['DATA_DEPENDENT', 'NON_TX'],
+  });
+}
+
+function scanMs(steps: StepList, users: readonly LiveTable[]): number {
+  return users.reduce((sum, table) => sum + steps.estimate(table, SCAN_ROWS_PER_MS), 0);
+}

@@ -1,7 +1,6 @@
 // From the configuration to the model, and the position of each declaration in the file.
 import type {
   Config,
-  Default,
   Extension,
   Field,
   Index,
@@ -15,7 +14,6 @@ import type {
 import type { Position } from '../../config/mistakes/mistake.ts';
 import type {
   ColumnModel,
-  DefaultModel,
   ExtensionModel,
   FunctionModel,
   IndexModel,
@@ -26,6 +24,7 @@ import type {
   TriggerModel,
   ViewModel,
 } from './model.ts';
+import { toDefaultModel } from './default-sql.ts';
 import { toTypeModel, typeNamer } from './types.ts';
 
 type Declared = Pick<Config, 'extensions' | 'types' | 'tables' | 'views' | 'storage' | 'rpc'> & {
@@ -41,7 +40,7 @@ export function toModel(config: Declared): SchemaModel {
   const typeName = typeNamer(config.types);
   return {
     ...(config.extensions.length === 0 ? {} : { extensions: config.extensions.map(toExtension) }),
-    ...(config.types.length === 0 ? {} : { types: config.types.map(toTypeModel) }),
+    ...(config.types.length === 0 ? {} : { types: config.types.map((type) => toTypeModel(type, typeName)) }),
     tables: config.tables.map((table) => toTable(table, typeName)),
     functions: config.rpc.map((fn) => toFunction(fn, typeName)),
     buckets: config.storage.map((bucket) => ({
@@ -141,7 +140,7 @@ function toColumn(field: Field, typeName: TypeName, at: string): ColumnModel {
     primaryKey: field.primaryKey,
     required: field.required,
     unique: field.unique,
-    default: field.default === undefined ? null : toDefault(field.default),
+    default: field.default === undefined ? null : toDefaultModel(field.default),
     enum: field.enum ?? null,
     pattern: field.pattern ?? null,
     min: field.min ?? null,
@@ -159,19 +158,6 @@ function toColumn(field: Field, typeName: TypeName, at: string): ColumnModel {
     ...(field.comment === undefined ? {} : { comment: field.comment }),
     at,
   };
-}
-
-function toDefault(value: Default): DefaultModel {
-  switch (value.kind) {
-    case 'scalar':
-      return { kind: 'literal', text: value.text };
-    case 'list':
-      return { kind: 'list', items: value.items, json: value.json };
-    case 'map':
-      return { kind: 'json', text: value.json };
-    case 'sql':
-      return { kind: 'sql', text: value.text };
-  }
 }
 
 function toIndex(index: Index, at: string): IndexModel {
@@ -283,7 +269,7 @@ function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
       name: arg.name,
       type: typeName(arg.type),
       required: arg.required,
-      default: arg.default === undefined ? null : toDefault(arg.default),
+      default: arg.default === undefined ? null : toDefaultModel(arg.default),
     })),
     returns: typeName(fn.returns),
     body: fn.body,

@@ -1,4 +1,5 @@
 // Defaults as SQL: what a value written in the file means for a column or argument of this type.
+import type { Default } from '../../config/config.ts';
 import { quoteLiteral } from '../../postgres/sql.ts';
 import type { DefaultModel } from './model.ts';
 
@@ -10,6 +11,19 @@ const MOMENTS = new Set([
   'date',
 ]);
 const TIMES = new Set(['time', 'timetz', 'time with time zone', 'time without time zone']);
+
+export function toDefaultModel(value: Default): DefaultModel {
+  switch (value.kind) {
+    case 'scalar':
+      return { kind: 'literal', text: value.text };
+    case 'list':
+      return { kind: 'list', items: value.items, json: value.json };
+    case 'map':
+      return { kind: 'json', text: value.json };
+    case 'sql':
+      return { kind: 'sql', text: value.text };
+  }
+}
 
 export function defaultSql(value: DefaultModel, type: string): string {
   switch (value.kind) {

@@ -3,6 +3,7 @@
 import type { CheckRole } from './label.ts';
 import {
   tableKey,
+  type Attribute,
   type ColumnModel,
   type ExtensionModel,
   type FunctionModel,
@@ -40,8 +41,25 @@ export type DesiredType = {
   readonly schema: string;
   readonly name: string;
   readonly model: TypeModel;
+  /** Null until the server has read it. */
+  readonly normal: TypeForm | null;
+  /** Functions of the file, by name. */
+  readonly functions: ReadonlySet<string>;
   readonly at: string;
 };
+
+/** What the server prints of a type. Of an enum that is nothing: its values are what they are. */
+export type TypeForm =
+  | { readonly kind: 'enum' }
+  | {
+      readonly kind: 'domain';
+      readonly base: string;
+      readonly default: string | null;
+      readonly collation: string | null;
+      /** In the order of the declaration. */
+      readonly checks: readonly string[];
+    }
+  | { readonly kind: 'composite'; readonly attributes: readonly Attribute[] };
 
 export type DesiredTable = {
   readonly schema: string;

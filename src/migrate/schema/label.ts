@@ -23,6 +23,10 @@ export function checkLabel(table: string, column: string, role: CheckRole): stri
   return fit(`${table}_${column}`, role);
 }
 
+export function domainCheckLabel(domain: string, text: string): string {
+  return fit(`${domain}_${shortHash(text, 6)}`, 'check');
+}
+
 export function indexLabel(
   table: string,
   columns: readonly string[],

@@ -177,6 +177,16 @@ export function typesQuery(schemas: readonly string[]): Sql {
   return sql`select t.oid::text as oid, n.nspname as schema, t.typname as name,
     case t.typtype when 'e' then 'enum' when 'd' then 'domain' when 'c' then 'composite' else 'range' end as kind,
     array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder) as values,
+    case when t.typtype = 'd' then json_build_object('base', format_type(t.typbasetype, t.typtypmod), 'notNull', t.typnotnull,
+      'default', pg_get_expr(t.typdefaultbin, 0),
+      'collation', (select case when k.collnamespace = 'pg_catalog'::regnamespace then quote_ident(k.collname)
+        else quote_ident(kn.nspname) || '.' || quote_ident(k.collname) end
+        from pg_collation k join pg_namespace kn on kn.oid = k.collnamespace join pg_type b on b.oid = t.typbasetype
+        where k.oid = t.typcollation and b.typcollation <> k.oid),
+      'checks', (select coalesce(json_agg(json_build_object('label', k.conname, 'expression', pg_get_expr(k.conbin, 0), 'validated', k.convalidated)
+        order by k.conname), '[]') from pg_constraint k where k.contypid = t.oid and k.contype = 'c')) end as domain,
+    (select coalesce(json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod)) order by a.attnum), '[]')
+      from pg_attribute a where a.attrelid = t.typrelid and t.typrelid <> 0 and a.attnum > 0 and not a.attisdropped) as attributes,
     obj_description(t.oid, 'pg_type') as comment,
     ${IS_USED_TYPE} as used
   from pg_type t join pg_namespace n on n.oid = t.typnamespace

@@ -1,5 +1,5 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
-import type { IdentityKind } from './model.ts';
+import type { Attribute, IdentityKind } from './model.ts';
 import type { TriggerState } from './triggers.ts';
 import type { LiveView } from './views.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
@@ -37,11 +37,27 @@ export type LiveType = {
   readonly kind: 'enum' | 'domain' | 'composite' | 'range';
   /** Of an enum, in their order. */
   readonly values: readonly string[];
+  readonly domain: LiveDomain | null;
+  /** Of a composite type, in their order. */
+  readonly attributes: readonly Attribute[];
   readonly comment: string | null;
   /** Something else names it. */
   readonly used: boolean;
   /** What it and its values are called until the renames of the run; absent where these do not concern it. */
   readonly former?: { readonly name: string; readonly values: ReadonlyMap<string, string> };
+};
+
+export type LiveDomain = {
+  readonly base: string;
+  readonly notNull: boolean;
+  readonly default: string | null;
+  /** Where it is not that of the base. */
+  readonly collation: string | null;
+  readonly checks: ReadonlyArray<{
+    readonly label: string;
+    readonly expression: string;
+    readonly validated: boolean;
+  }>;
 };
 
 export type LiveTable = {

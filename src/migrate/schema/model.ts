@@ -20,14 +20,30 @@ export type SchemaModel = {
 export type TypeModel = {
   readonly schema: string;
   readonly name: string;
+  readonly comment?: string;
+  readonly renamedFrom?: string;
+  readonly at: string;
+} & (EnumModel | DomainModel | CompositeModel);
+
+export type EnumModel = {
   readonly kind: 'enum';
   readonly values: readonly string[];
   /** New names by old ones. */
   readonly renamedValues?: Readonly<Record<string, string>>;
-  readonly comment?: string;
-  readonly renamedFrom?: string;
-  readonly at: string;
 };
+
+export type DomainModel = {
+  readonly kind: 'domain';
+  readonly base: string;
+  readonly checks?: readonly string[];
+  readonly notNull?: true;
+  readonly default?: DefaultModel;
+  readonly collate?: string;
+};
+
+export type CompositeModel = { readonly kind: 'composite'; readonly attributes: readonly Attribute[] };
+
+export type Attribute = { readonly name: string; readonly type: string };
 
 export type ExtensionModel = {
   readonly name: string;

@@ -51,7 +51,7 @@ export function toDesired(
   const tables = model.tables.filter((table) => only === null || only.has(keyOf(table)));
   const functions = new Set(model.functions.map((fn) => fn.name));
   return {
-    types: (model.types ?? []).map(toDesiredType),
+    types: (model.types ?? []).map((type) => toDesiredType(type, functions)),
     extensions: model.extensions ?? [],
     tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)), functions)),
     functions: model.functions.map((fn) => toDesiredFunction(fn, views)),

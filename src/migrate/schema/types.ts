@@ -2,29 +2,43 @@
 import type { DeclaredType } from '../../config/config.ts';
 import { declaredType } from '../../config/schema/declared-type.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import type { DesiredType } from './desired.ts';
-import { isReplacedType } from './label.ts';
-import { nameOf, type TypeModel } from './model.ts';
-import { plainOrQuoted } from './sql-text.ts';
+import { defaultSql, toDefaultModel } from './default-sql.ts';
+import { expression, type DesiredType, type Expression } from './desired.ts';
+import { qualifiedSql } from './index-sql.ts';
+import { domainCheckLabel, isReplacedType } from './label.ts';
+import { nameOf, type CompositeModel, type DomainModel, type EnumModel, type TypeModel } from './model.ts';
+import { plainOrQuoted, wordsOf } from './sql-text.ts';
 
-export function toTypeModel({
-  name,
-  schema,
-  values,
-  renamedValues,
-  comment,
-  renamedFrom,
-}: DeclaredType): TypeModel {
+export function toTypeModel(type: DeclaredType, typeName: (written: string) => string): TypeModel {
+  const { name, schema, comment, renamedFrom } = type;
   return {
     schema,
     name,
-    kind: 'enum',
-    values,
-    ...(renamedValues === undefined ? {} : { renamedValues }),
     ...(comment === undefined ? {} : { comment }),
     ...(renamedFrom === undefined ? {} : { renamedFrom }),
+    ...toKind(type, typeName),
     at: `types.${name}`,
   };
+}
+
+function toKind(
+  { values = [], renamedValues, domain, checks, notNull, default: value, collate, composite }: DeclaredType,
+  typeName: (written: string) => string,
+): EnumModel | DomainModel | CompositeModel {
+  if (domain !== undefined)
+    return {
+      kind: 'domain',
+      base: typeName(domain),
+      ...(checks === undefined ? {} : { checks }),
+      ...(notNull ? { notNull: true } : {}),
+      ...(value === undefined ? {} : { default: toDefaultModel(value) }),
+      ...(collate === undefined ? {} : { collate }),
+    };
+  if (composite !== undefined) {
+    const attributes = Object.entries(composite).map(([name, type]) => ({ name, type: typeName(type) }));
+    return { kind: 'composite', attributes };
+  }
+  return { kind: 'enum', values, ...(renamedValues === undefined ? {} : { renamedValues }) };
 }
 
 /**
@@ -49,10 +63,77 @@ export function typeNamer(types: readonly DeclaredType[]): (written: string) => 
   };
 }
 
-export function toDesiredType(model: TypeModel): DesiredType {
-  return { schema: model.schema, name: model.name, model, at: model.at };
+export function toDesiredType(model: TypeModel, functions: ReadonlySet<string>): DesiredType {
+  const normal = model.kind === 'enum' ? ({ kind: 'enum' } as const) : null;
+  return { schema: model.schema, name: model.name, model, normal, functions, at: model.at };
 }
 
+/** Without the checks of a domain, which may call functions. */
 export function createTypeSql({ model }: Pick<DesiredType, 'model'>): string {
-  return `create type ${nameOf(model)} as enum (${model.values.map((value) => quoteLiteral(value)).join(', ')})`;
+  const create = (what: string, as: string): string => `create ${what} ${nameOf(model)} as ${as}`;
+  switch (model.kind) {
+    case 'enum':
+      return create('type', `enum (${model.values.map((value) => quoteLiteral(value)).join(', ')})`);
+    case 'composite':
+      return create(
+        'type',
+        `(${model.attributes.map(({ name, type }) => `${quoteIdent(name)} ${type}`).join(', ')})`,
+      );
+    case 'domain': {
+      const collate = model.collate === undefined ? '' : ` collate ${qualifiedSql(model.collate)}`;
+      const value = domainDefaultSql(model);
+      return create(
+        'domain',
+        `${model.base}${collate}${value === null ? '' : ` default ${value}`}${model.notNull ? ' not null' : ''}`,
+      );
+    }
+  }
+}
+
+export function domainDefaultSql(model: DomainModel): string | null {
+  return model.default === undefined ? null : defaultSql(model.default, model.base);
+}
+
+export type DomainCheck = {
+  readonly label: string;
+  readonly expression: Expression;
+  /** It calls a function of the file. */
+  readonly callsOwn: boolean;
+};
+
+/** The checks of a domain; none of other types. */
+export function domainChecks({ model, normal, functions, name, at }: DesiredType): DomainCheck[] {
+  if (model.kind !== 'domain') return [];
+  const { checks = [] } = model;
+  return checks.map((text, n) => ({
+    label: domainCheckLabel(name, text),
+    callsOwn: [...wordsOf(text)].some((word) => functions.has(word)),
+    expression: {
+      ...expression(text, checks.length > 1 ? `${at}.check[${n}]` : `${at}.check`),
+      normal: normal?.kind === 'domain' ? (normal.checks[n] ?? '') : '',
+    },
+  }));
+}
+
+/** Each after those that it names. */
+export function inOrderOfUse<T extends { readonly model: TypeModel }>(types: readonly T[]): T[] {
+  const pending = new Map(types.map((type) => [type.model.name, type]));
+  const ordered: T[] = [];
+  const place = (type: T): void => {
+    pending.delete(type.model.name);
+    for (const word of wordsOf(textOfType(type.model))) {
+      const named = pending.get(word);
+      if (named) place(named);
+    }
+    ordered.push(type);
+  };
+  for (const type of types) if (pending.has(type.model.name)) place(type);
+  return ordered;
+}
+
+/** What may name other declarations. */
+export function textOfType(model: TypeModel): string {
+  if (model.kind === 'enum') return '';
+  if (model.kind === 'composite') return model.attributes.map(({ type }) => type).join('\n;\n');
+  return [model.base, ...(model.checks ?? []), domainDefaultSql(model) ?? ''].join('\n;\n');
 }
