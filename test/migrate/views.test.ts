@@ -208,6 +208,19 @@ describe('what a view reads', () => {
     await world.settle(all('bigint'));
     await world.settle(all('bigint').replace('select id, size', 'select size, id'));
     expect(await columns('sizes')).toEqual(['size', 'id']);
+    await world.settle(todos('{ name: size, type: bigint }'));
+  });
+
+  test('an enum type gains a value that a view uses, and loses one under a view', async () => {
+    const plans = (values: string, condition: string): string =>
+      `types:\n  plan: { enum: [${values}] }\n${file(
+        todos('{ name: plan, type: plan }'),
+        view('plans', `select id, plan from todos where ${condition}`),
+      )}`;
+    await world.settle(plans('free, pro', 'id > 0'));
+    await world.settle(plans('free, pro, team', `plan <> 'team'`));
+    await world.settle(plans('free, team', `plan <> 'team'`));
+    expect(await columns('plans')).toEqual(['id', 'plan']);
   });
 
   test('a renamed column and table', async () => {
@@ -296,10 +309,11 @@ describe('rights', () => {
 describe('pull', () => {
   test('writes views as they are, and the plan of that file is empty', async () => {
     await world.settle(todos(TITLE));
-    await world.sql(`create view as_owner as select id, title from todos;
+    await world.sql(`set role svc_owner; create view as_owner as select id, title from todos;
       create view as_caller with (security_invoker = true, security_barrier = true) as select * from as_owner where id > 0 with local check option;
       comment on view as_caller is 'Theirs';
-      grant select on as_owner to anon, authenticated; grant all on as_owner, as_caller to service_role`);
+      grant select on as_owner to anon, authenticated; grant all on as_owner, as_caller to service_role;
+      reset role`);
     const yaml = await pulled(world);
     expect(yaml).toContain('security: definer');
     const { steps, problems } = await world.plan(yaml);

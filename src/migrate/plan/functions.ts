@@ -43,32 +43,48 @@ export function inOrderOfCalls(changes: readonly Change[]): Change[] {
 }
 
 /**
- * They may call each other in their defaults, so one statement drops them all; those that take or return rows of views
- * go before these.
+ * They may call each other in their defaults, so one statement drops them all. Those that take or return rows of views
+ * which go must go before these, even if the file has them no longer.
  */
 export function dropFormerFunctions(steps: StepList, changes: readonly Change[]): void {
-  const gone = changes.flatMap((change) =>
-    change.kind === 'recreate-function' && change.live ? [{ fn: change.fn, live: change.live }] : [],
+  const ofViews = functionsOfViews(changes);
+  const former = changes.flatMap((change) =>
+    change.kind === 'recreate-function' && change.live ? [change.live] : [],
   );
-  for (const isOfView of [true, false])
-    dropFormer(
-      steps,
-      gone.filter(({ fn }) => fn.isOfView === isOfView),
-      isOfView ? 'drop-functions-of-views' : 'drop-former-functions',
-    );
+  dropFormer(steps, [...ofViews], 'drop-functions-of-views');
+  dropFormer(
+    steps,
+    former.filter((live) => !ofViews.has(live)),
+    'drop-former-functions',
+  );
 }
 
-type Former = { readonly fn: DesiredFunction; readonly live: LiveFunction };
+/** Functions that go, and take or return rows of views that go. */
+export function functionsOfViews(changes: readonly Change[]): ReadonlySet<LiveFunction> {
+  const views = new Set(
+    changes.flatMap((change) =>
+      change.kind === 'recreate-view' || change.kind === 'drop-view' ? [change.live.name] : [],
+    ),
+  );
+  if (views.size === 0) return new Set();
+  return new Set(
+    changes.flatMap((change) => {
+      if ((change.kind !== 'recreate-function' && change.kind !== 'drop-function') || !change.live) return [];
+      const words = wordsOf([change.live.result, ...change.live.argumentTypes].join(' '));
+      return [...words].some((word) => views.has(word)) ? [change.live] : [];
+    }),
+  );
+}
 
-function dropFormer(steps: StepList, gone: readonly Former[], stage: Stage): void {
+function dropFormer(steps: StepList, gone: readonly LiveFunction[], stage: Stage): void {
   const [first] = gone;
   if (!first) return;
   steps.add({
-    identity: first.fn.at,
-    sql: `drop function ${gone.map(({ live }) => `${nameOf(live)}(${live.argumentTypes.join(', ')})`).join(', ')}`,
+    identity: `rpc.${first.name}`,
+    sql: `drop function ${gone.map((live) => `${nameOf(live)}(${live.argumentTypes.join(', ')})`).join(', ')}`,
     stage,
     sign: '-',
-    summary: gone.map(({ live }) => `function ${live.name}(${live.identityArguments})`).join(', '),
+    summary: gone.map((live) => `function ${live.name}(${live.identityArguments})`).join(', '),
     hazards: ['BREAKS_OLD_CODE'],
   });
 }

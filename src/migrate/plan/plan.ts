@@ -7,7 +7,7 @@ import { COLUMN_KINDS } from './column-kinds.ts';
 import { COLUMNS } from './columns.ts';
 import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
 import { EXTENSIONS } from './extensions.ts';
-import { dropFormerFunctions, FUNCTIONS, inOrderOfCalls } from './functions.ts';
+import { dropFormerFunctions, FUNCTIONS, functionsOfViews, inOrderOfCalls } from './functions.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './online-type-change.ts';
 import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
@@ -48,6 +48,8 @@ export function planSteps(
 ): Step[] {
   const steps = new StepList(facts, settings, newKeys(changes, settings));
   const isDeferred = (change: Change): boolean => online.deferred.has(change);
+  const dropped = functionsOfViews(changes);
+  const isDropped = (change: Change): boolean => change.kind === 'drop-function' && dropped.has(change.live);
   const drop = (gone: readonly Change[]): void => {
     dropViews(steps, gone);
     dropFormerFunctions(steps, gone);
@@ -55,7 +57,7 @@ export function planSteps(
   drop(changes.filter((change) => !isDeferred(change)));
   steps.whileDeferred(() => drop(changes.filter(isDeferred)));
   for (const change of inOrderOfCalls(changes)) {
-    if (isMadeOnline(change, online)) continue;
+    if (isMadeOnline(change, online) || isDropped(change)) continue;
     if (isDeferred(change)) steps.whileDeferred(() => planChange(steps, change));
     else planChange(steps, change);
   }

@@ -40,6 +40,7 @@ beforeEach(async () => {
     create table shop.items (id integer primary key);
     create function public.total(a integer) returns integer language sql as 'select a';
     create table public.unrelated (id integer);
+    create view public.notes as select id, note from public.orders;
     reset role;
     insert into orders (note) values ('kept')`);
 });
@@ -53,18 +54,20 @@ tables:
   items:
     schema: shop
     fields: [{ name: id, type: integer, primary_key: true }]
+views:
+  notes: { query: "select note, id from orders" }
 rpc:
   total: { language: sql, volatility: volatile, args: [{ name: a, type: integer, required: true }], returns: { type: integer }, body: select a }
 `;
 
 const owners = (): Promise<Record<string, unknown>[]> =>
   world.sql(`select c.relname as name, c.relowner::regrole::text as owner from pg_class c
-    where c.relname in ('orders', 'orders_id_seq', 'items', 'unrelated') union all
+    where c.relname in ('notes', 'orders', 'orders_id_seq', 'items', 'unrelated') union all
     select proname, proowner::regrole::text from pg_proc where proname = 'total' union all
     select nspname, nspowner::regrole::text from pg_namespace where nspname = 'shop' order by 1`);
 
 const owned = (role: string): Record<string, unknown>[] =>
-  ['items', 'orders', 'orders_id_seq', 'shop', 'total', 'unrelated'].map((name) => ({
+  ['items', 'notes', 'orders', 'orders_id_seq', 'shop', 'total', 'unrelated'].map((name) => ({
     name,
     owner: name === 'unrelated' ? APP : role,
   }));
@@ -116,11 +119,12 @@ test('a connection without the right is refused with the statements, and nothing
     const problems = outcome.kind === 'refused' ? outcome.problems : [];
     expect(problems.map((one) => `${one.code} ${one.place ?? ''}: ${one.message}`)).toEqual([
       expect.stringMatching(/^ADO-301 svc\.yaml:\d+:\d+: schema shop belongs to /),
+      expect.stringMatching(/^ADO-301 svc\.yaml:\d+:\d+: view public\.notes belongs to /),
       expect.stringMatching(/^ADO-301 svc\.yaml:\d+:\d+: table public\.orders belongs to /),
       expect.stringMatching(/^ADO-301 svc\.yaml:\d+:\d+: table shop\.items belongs to /),
       expect.stringMatching(/^ADO-301 svc\.yaml:\d+:\d+: function public\.total\(a integer\) belongs to /),
     ]);
-    expect(problems[1]?.hint).toContain('alter table public.orders owner to svc_owner;');
+    expect(problems[2]?.hint).toContain('alter table public.orders owner to svc_owner;');
     expect(await owners()).toEqual(owned(APP));
     expect(await world.sql('select from svc_meta.object')).toEqual([]);
   } finally {

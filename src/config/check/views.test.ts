@@ -1,0 +1,61 @@
+// Views as the file writes them: names, files, and what is no query.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { loadConfig } from '../load.ts';
+import { renderPath } from '../mistakes/mistake.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'svc-views-'));
+writeFileSync(join(directory, 'ids.sql'), '-- of all\nselect id from t;\n');
+afterAll(() => rmSync(directory, { recursive: true }));
+
+const FILE = `version: 1
+tables:
+  t: { rls: [], fields: [{ name: id, type: integer, primary_key: true }] }
+`;
+
+function mistakesOf(text: string): string[] {
+  const source = { name: 'svc.yaml', directory, text: FILE + text };
+  const loaded = loadConfig(source, { variables: {} });
+  return loaded.ok ? [] : loaded.mistakes.map(({ path, message }) => `${renderPath(path)}: ${message}`);
+}
+
+test('the query stands in the file or in one beside it, with or without its semicolon', () => {
+  const text = `${FILE}views:\n  a: { query: "select id from t ; " }\n  b: { query: { file: ids.sql } }\n`;
+  const loaded = loadConfig({ name: 'svc.yaml', directory, text }, { variables: {} });
+  if (!loaded.ok) throw new Error('the file is not valid');
+  expect(loaded.config.views.map(({ query }) => query)).toEqual([
+    'select id from t',
+    '-- of all\nselect id from t',
+  ]);
+  expect(loaded.files).toEqual(['ids.sql']);
+});
+
+test.each([
+  ['views: { t: { query: select 1 } }', 'views.t: t is a table of this file already'],
+  ['views: { v: { query: { file: no.sql } } }', 'views.v.query.file: there is no file no.sql'],
+  ['views: { v: { query: create view v as select 1 } }', 'views.v.query: this is a CREATE statement'],
+  [
+    'views: { v: { schema: auth, query: select 1 } }',
+    'views.v.schema: the schema auth is not yours to declare',
+  ],
+  [
+    'views: { v: { query: select 1, renamed_from: v } }',
+    'views.v.renamed_from: v cannot be renamed from itself',
+  ],
+  [
+    'views: { v: { query: select 1 } }\nexpose: { relations: [v] }',
+    'expose.relations[0]: v is declared under views: already',
+  ],
+])('%s', (text, message) => {
+  expect(mistakesOf(text)).toEqual([message]);
+});
+
+test('a file that lies elsewhere cannot name another one', () => {
+  const text = `${FILE}views: { v: { query: { file: ids.sql } } }`;
+  const loaded = loadConfig({ name: 's3://b/k', directory: undefined, text }, { variables: {} });
+  expect(loaded.ok ? [] : loaded.mistakes).toMatchObject([
+    { code: 'missing-file', hint: 'Write the query itself.' },
+  ]);
+});
