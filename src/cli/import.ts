@@ -3,6 +3,7 @@ import { Command, Option } from 'commander';
 import { environmentSecrets, Keyring } from '../identity/keyring.ts';
 import { openBoxes } from '../auth/auth-context.ts';
 import { copy, type CopyOptions } from '../import/copy.ts';
+import { copyFiles } from '../import/files.ts';
 import { abandon, cutOver, verify } from '../import/finish.ts';
 import { readSourceKeys } from '../import/encrypted-value.ts';
 import type { Changes } from '../import/write-users.ts';
@@ -14,11 +15,13 @@ import { parseAddress } from '../postgres/address/parse-address.ts';
 import { requireDatabase, requireKeys, type Environment } from './environment.ts';
 import { CommandFailure, EXIT, failure } from './exit.ts';
 import { withOwner } from './migrate/database.ts';
+import { loadProject } from './project.ts';
 import type { Terminal } from './terminal.ts';
 
 type SourceOptions = { from?: string; json?: boolean };
 
 const SOURCE_VARIABLE = 'SVC_IMPORT_SOURCE_URL';
+const API_KEY_VARIABLE = 'SVC_IMPORT_API_KEY';
 /** Where the operator of the source has switched encryption in its database on. */
 const KEYS_VARIABLE = 'SVC_IMPORT_ENCRYPTION_KEYS';
 
@@ -42,6 +45,38 @@ export function importCommand(terminal: Terminal, environment: () => Environment
         terminal.print(changes.map(describeChanges).join('\n'));
       },
     ),
+  );
+  supabase.addCommand(
+    withSource('files', 'copy the files of all declared buckets; repeat it as often as you like')
+      .requiredOption('--api <url>', `address of the project; its secret key is ${API_KEY_VARIABLE}`)
+      .option('-c, --config <file>', 'the configuration file')
+      .action(async (options: SourceOptions & { api: string; config?: string }) => {
+        const project = await loadProject({ ...options, mode: 'production' }, terminal);
+        const env = { ...environment(), ...project.env };
+        const source = sourceAddress(options, env);
+        requireDatabase(env);
+        const key = env[API_KEY_VARIABLE];
+        if (!key)
+          throw failure(
+            EXIT.misuse,
+            `${API_KEY_VARIABLE} is not set`,
+            'Set it to the secret key of the project.',
+          );
+        const api = { url: options.api, key };
+        const { config, directory } = project;
+        const result = await withOwner(env, directory, { ...OWNER, max: 8 }, (owner) =>
+          copyFiles({ source, owner, config, api }),
+        );
+        terminal.print(
+          `files: ${result.copied} copied, ${result.unchanged} unchanged, ${result.removed} removed`,
+        );
+        if (result.missing.length === 0) return;
+        const missing = result.missing.map(({ name, why }) => `  ${name}: ${why}`);
+        throw new CommandFailure(
+          EXIT.problem,
+          [`${missing.length} files are not here:`, ...missing].join('\n'),
+        );
+      }),
   );
   supabase.addCommand(
     withSource('verify', 'compare both sides; ends with 1 when something differs').action(
@@ -75,7 +110,7 @@ export function importCommand(terminal: Terminal, environment: () => Environment
   );
   supabase.addCommand(
     new Command('abandon')
-      .description('delete the users and rows that were imported, before a cut-over')
+      .description('delete the users, rows and files that were imported, before a cut-over')
       .option('--yes', 'really do it')
       .action(async (options: { yes?: boolean }) => {
         requireYes(

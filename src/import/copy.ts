@@ -1,5 +1,6 @@
 // `copy`: takes over whatever differs, in one transaction on either side. An interrupted run leaves nothing behind.
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import type { Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
@@ -129,7 +130,7 @@ async function begin(source: Connected, target: Connected): Promise<void> {
 }
 
 /** Throws unless an import of this source is here and may go on. */
-export async function requireOpen(source: Connected, target: Connected): Promise<void> {
+export async function requireOpen(source: Connected, target: Queryable): Promise<void> {
   const identity = await identityOf(source);
   const [row] = await target.query<{ source: string; state: string }>(
     sql`select source, state from svc_meta.import for update`,

@@ -4,6 +4,7 @@ import { ident, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { announceImport, readImportState, setImportState } from '../provision/import-state.ts';
 import { bring, compareAll, readPairs, requireOpen, type CopyOptions } from './copy.ts';
+import { countFileDifferences } from './files.ts';
 import { withoutForeignKeys, withoutTriggers } from './quiet-tables.ts';
 import { compareSequences } from './sequences.ts';
 import { inOneTransaction, readSource, type Connected } from './source.ts';
@@ -28,6 +29,7 @@ async function compareSides(from: Connected, to: Connected, secrets: Secrets): P
   const users = (await countChanges(to)).filter(isChange);
   const tables = await compareAll(from, to, await readPairs(from, to));
   const sequences = await compareSequences(from, to);
+  const files = await countFileDifferences(from, to);
   return [
     ...users.map(
       ({ kind, added, changed, removed }) =>
@@ -35,6 +37,7 @@ async function compareSides(from: Connected, to: Connected, secrets: Secrets): P
     ),
     ...tables.map(({ pair }) => `table ${nameOf(pair)}: rows differ`),
     ...(sequences.length > 0 ? [`${sequences.length} sequences stand elsewhere`] : []),
+    ...(files > 0 ? [`${files} files are not here yet, or are gone at the source`] : []),
     ...(await strangers(to)),
   ];
 }
@@ -109,6 +112,8 @@ export async function abandon(target: DatabaseAddress): Promise<void> {
       await to.query(sql`
         delete from auth.users where id::text in (select id from svc_meta.import_row where kind = 'user')`);
     });
+    await to.query(sql`
+      delete from storage.objects where id::text in (select id from svc_meta.import_row where kind = 'object')`);
     await to.query(sql`delete from svc_meta.import_row`);
     await to.query(sql`delete from svc_meta.import`);
     await announceImport(to);

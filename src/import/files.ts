@@ -1,0 +1,256 @@
+// Files: read through the storage API of the source, checked, and stored here under their old ids. Each is done by itself,
+// so that a run that was interrupted goes on where it ended.
+import { createHash, randomUUID } from 'node:crypto';
+import type { Config } from '../config/config.ts';
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
+import { sql } from '../postgres/sql.ts';
+import type { Backend } from '../storage/backend/backend.ts';
+import { verifyLocation } from '../storage/backend/location.ts';
+import { syncBuckets } from '../storage/objects/bucket.ts';
+import { abandonVersion, commitAsOwner, reserveVersion } from '../storage/objects/commit.ts';
+import { isObjectPath } from '../storage/objects/object-path.ts';
+import { createBackend } from '../storage/storage.ts';
+import { requireOpen } from './copy.ts';
+import { readSource, type Connected } from './source.ts';
+
+export type FileOptions = {
+  readonly source: DatabaseAddress;
+  readonly owner: OwnerDatabase;
+  readonly config: Config;
+  /** The project's address and its secret key. */
+  readonly api: { readonly url: string; readonly key: string };
+};
+
+export type FileResult = {
+  readonly copied: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  /** What is not here, by name, and why. */
+  readonly missing: ReadonlyArray<{ readonly name: string; readonly why: string }>;
+};
+
+type SourceObject = {
+  readonly id: string;
+  readonly bucket_id: string;
+  readonly name: string;
+  readonly owner_id: string | null;
+  readonly metadata: Readonly<Record<string, unknown>> | null;
+  readonly user_metadata: Record<string, unknown> | null;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly digest: string;
+};
+
+const AT_ONCE = 8;
+const TRIES = 3;
+/** A transfer that takes longer is begun again by the next run. */
+const PENDING_MS = 24 * 60 * 60_000;
+
+export async function copyFiles({ source, owner, config, api }: FileOptions): Promise<FileResult> {
+  const backend = createBackend(config);
+  await verifyLocation(owner, backend);
+  await backend.check();
+  await syncBuckets(owner, config);
+  const objects = await readSource(source, async (from) => {
+    await requireOpen(from, owner);
+    return await readObjects(from, owner);
+  });
+  const known = await readKnown(owner);
+  const gone = goneFrom(objects, known);
+  await forget(owner, gone);
+  const missing: Array<{ name: string; why: string }> = [];
+  const waiting = objects.filter(({ id, digest }) => known.get(id) !== digest);
+  const unchanged = objects.length - waiting.length;
+  let copied = 0;
+  const work = async (): Promise<void> => {
+    for (let next = waiting.pop(); next; next = waiting.pop()) {
+      const why = await copyFile(next, { owner, backend, api });
+      if (why === undefined) copied += 1;
+      else missing.push({ name: `${next.bucket_id}/${next.name}`, why });
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  missing.sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { copied, removed: gone.length, unchanged, missing };
+}
+
+/** Objects of the source that have a bucket here and are not as they were last brought. */
+export async function countFileDifferences(source: Connected, target: Queryable): Promise<number> {
+  const objects = await readObjects(source, target);
+  const known = await readKnown(target);
+  const different = objects.filter(({ id, digest }) => known.get(id) !== digest).length;
+  return different + goneFrom(objects, known).length;
+}
+
+function goneFrom(objects: readonly SourceObject[], known: ReadonlyMap<string, string>): string[] {
+  const there = new Set(objects.map(({ id }) => id));
+  return [...known.keys()].filter((id) => !there.has(id));
+}
+
+async function readObjects(source: Connected, target: Queryable): Promise<SourceObject[]> {
+  const buckets = await target.query<{ id: string }>(sql`select id from storage.buckets`);
+  return await source.query<SourceObject>(sql`
+    select row ->> 'id' as id, row ->> 'bucket_id' as bucket_id, row ->> 'name' as name,
+      coalesce(row ->> 'owner_id', row ->> 'owner') as owner_id, row -> 'metadata' as metadata,
+      row -> 'user_metadata' as user_metadata, row ->> 'created_at' as created_at, row ->> 'updated_at' as updated_at,
+      md5((row - 'last_accessed_at')::text) as digest
+    from (select to_jsonb(o) as row from storage.objects o where bucket_id = any (${buckets.map(({ id }) => id)})) o
+    where row ->> 'archived_at' is null and row ->> 'is_delete_marker' is distinct from 'true'
+    order by 2, 3`);
+}
+
+async function readKnown(target: Queryable): Promise<ReadonlyMap<string, string>> {
+  const rows = await target.query<{ id: string; digest: string }>(sql`
+    select id, encode(digest, 'hex') as digest from svc_meta.import_row where kind = 'object'`);
+  return new Map(rows.map(({ id, digest }) => [id, digest]));
+}
+
+async function forget(owner: OwnerDatabase, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await owner.transaction(async (transaction) => {
+    await transaction.query(sql`delete from storage.objects where id::text = any (${ids})`);
+    await transaction.query(sql`delete from svc_meta.import_row where kind = 'object' and id = any (${ids})`);
+  });
+}
+
+type Sides = { readonly owner: OwnerDatabase; readonly backend: Backend; readonly api: FileOptions['api'] };
+
+/** Undefined when the file is here, else why it is not. */
+async function copyFile(object: SourceObject, sides: Sides): Promise<string | undefined> {
+  if (!isObjectPath(object.name)) return 'its name has characters that are not possible here';
+  if (await isTaken(object, sides.owner)) return 'the target has another file of this name';
+  let why = '';
+  for (let attempt = 0; attempt < TRIES; attempt++) {
+    const outcome = await transfer(object, sides);
+    if (outcome === undefined) return undefined;
+    why = outcome.why;
+    if (outcome.isFinal) break;
+  }
+  return why;
+}
+
+async function isTaken({ id, bucket_id, name }: SourceObject, owner: OwnerDatabase): Promise<boolean> {
+  const row = await owner.maybeOne(sql`
+    select from storage.objects o where bucket_id = ${bucket_id} and name = ${name} and id::text <> ${id}
+      and not exists (select from svc_meta.import_row r where r.kind = 'object' and r.id = o.id::text)`);
+  return row !== undefined;
+}
+
+type Failure = { readonly why: string; readonly isFinal: boolean };
+
+async function transfer(object: SourceObject, { owner, backend, api }: Sides): Promise<Failure | undefined> {
+  const address = { bucket: object.bucket_id, name: object.name };
+  const version = randomUUID();
+  const size = numberOr(object.metadata?.['size'], 0);
+  await reserveVersion(owner, version, address, new Date(Date.now() + PENDING_MS));
+  const refuse = async (failure: Failure): Promise<Failure> => {
+    await abandonVersion(owner, version);
+    return failure;
+  };
+  const body = await download(object, api);
+  if ('why' in body) return await refuse(body);
+  const md5 = createHash('md5');
+  let bytes = 0;
+  let isWhole = false;
+  const incoming = body;
+  async function* counted(): AsyncGenerator<Buffer> {
+    for await (const chunk of incoming) {
+      const buffer = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      md5.update(buffer);
+      bytes += buffer.length;
+      yield buffer;
+    }
+    isWhole = true;
+  }
+  try {
+    await backend.write(version, counted(), size);
+  } catch (error) {
+    const failure = await refuse({ why: 'the transfer broke off', isFinal: false });
+    // All bytes came: it is the store here that failed, and it would with every file.
+    if (isWhole) throw error;
+    return failure;
+  }
+  const eTag = `"${md5.digest('hex')}"`;
+  const difference = differenceOf(object, bytes, eTag);
+  if (difference !== undefined) return await refuse({ why: difference, isFinal: false });
+  await commit(object, { owner, version, bytes, eTag });
+  return undefined;
+}
+
+/** The tag is the MD5 of the bytes unless the upload came in parts. */
+function differenceOf({ metadata }: SourceObject, bytes: number, eTag: string): string | undefined {
+  const size = numberOr(metadata?.['size'], bytes);
+  if (size !== bytes) return `${bytes} bytes came instead of ${size}`;
+  const said = metadata?.['eTag'];
+  if (typeof said === 'string' && /^"[0-9a-f]{32}"$/.test(said) && said !== eTag)
+    return 'other bytes came than the checksum says';
+  return undefined;
+}
+
+async function download(
+  { bucket_id, name }: SourceObject,
+  { url, key }: FileOptions['api'],
+): Promise<AsyncIterable<Uint8Array> | Failure> {
+  const path = [bucket_id, ...name.split('/')].map(encodeURIComponent).join('/');
+  try {
+    const response = await fetch(`${url.replace(/\/+$/, '')}/storage/v1/object/authenticated/${path}`, {
+      // Compressed on the way, other bytes would be counted.
+      headers: { apikey: key, authorization: `Bearer ${key}`, 'accept-encoding': 'identity' },
+    });
+    if (response.ok) return response.body ?? new Blob([]).stream();
+    await response.body?.cancel();
+    const isGone = response.status === 404 || response.status === 400;
+    return {
+      why: isGone ? 'the source does not have its bytes' : `the source answers ${response.status}`,
+      isFinal: response.status < 500 && response.status !== 429,
+    };
+  } catch {
+    return { why: 'the source cannot be reached', isFinal: false };
+  }
+}
+
+type Stored = {
+  readonly owner: OwnerDatabase;
+  readonly version: string;
+  readonly bytes: number;
+  readonly eTag: string;
+};
+
+async function commit(object: SourceObject, { owner, version, bytes, eTag }: Stored): Promise<void> {
+  const { id, bucket_id: bucket, name, metadata } = object;
+  await owner.transaction(async (transaction) => {
+    // It may have had another name, and its name another file.
+    await transaction.query(sql`
+      delete from storage.objects where id::text = ${id} or bucket_id = ${bucket} and name = ${name}`);
+    await commitAsOwner(transaction, {
+      bucket,
+      name,
+      version,
+      ownerId: object.owner_id,
+      userMetadata: object.user_metadata,
+      metadata: {
+        eTag: textOr(metadata?.['eTag'], eTag),
+        size: bytes,
+        mimetype: textOr(metadata?.['mimetype'], 'application/octet-stream'),
+        cacheControl: textOr(metadata?.['cacheControl'], 'max-age=3600'),
+        lastModified: textOr(metadata?.['lastModified'], new Date(object.updated_at).toISOString()),
+        contentLength: bytes,
+        httpStatusCode: 200,
+      },
+    });
+    await transaction.query(sql`
+      update storage.objects set id = ${id}, created_at = ${object.created_at}, updated_at = ${object.updated_at}
+      where bucket_id = ${bucket} and name = ${name}`);
+    await transaction.query(sql`
+      insert into svc_meta.import_row (kind, id, digest) values ('object', ${id}, decode(${object.digest}, 'hex'))
+      on conflict (kind, id) do update set digest = excluded.digest`);
+  });
+}
+
+const textOr = (value: unknown, otherwise: string): string => (typeof value === 'string' ? value : otherwise);
+
+const numberOr = (value: unknown, otherwise: number): number => {
+  const number = Number(value ?? Number.NaN);
+  return Number.isFinite(number) ? number : otherwise;
+};

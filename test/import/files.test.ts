@@ -1,0 +1,157 @@
+// Files of a Supabase project: bytes, types, owners and metadata arrive; what is missing is named, what is there is kept.
+import { createHash } from 'node:crypto';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createClient } from '@supabase/supabase-js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openBoxes } from '../../src/auth/auth-context.ts';
+import { Keyring } from '../../src/identity/keyring.ts';
+import { copy } from '../../src/import/copy.ts';
+import { copyFiles, type FileResult } from '../../src/import/files.ts';
+import { verify } from '../../src/import/finish.ts';
+import { parseAddress } from '../../src/postgres/address/parse-address.ts';
+import { raw } from '../../src/postgres/sql.ts';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { provisionAt } from '../support/provision.ts';
+import { createTypicalProject, IDS, type SupabaseProject } from './supabase-project.ts';
+
+const KEY = 'sb_secret_of_the_source';
+
+let project: SupabaseProject;
+let world: BackendWorld;
+let api: Server;
+/** What the storage API of the source has, by path. */
+const bytes = new Map<string, Buffer>();
+let requests: string[] = [];
+/** Paths whose next answer breaks off in the middle. */
+const breaking = new Set<string>();
+
+beforeAll(async () => {
+  project = await createTypicalProject();
+  api = createServer((request, response) => {
+    const path = decodeURIComponent(request.url ?? '').replace('/storage/v1/object/authenticated/', '');
+    requests.push(path);
+    const body = bytes.get(path);
+    if (request.headers.authorization !== `Bearer ${KEY}` || request.headers['apikey'] !== KEY)
+      response.writeHead(401).end();
+    else if (body === undefined) response.writeHead(400).end('{"statusCode":"404","error":"not_found"}');
+    else if (breaking.delete(path)) {
+      response.writeHead(200, { 'content-length': body.length });
+      response.write(body.subarray(0, 1), () => response.destroy());
+    } else response.writeHead(200, { 'content-length': body.length }).end(body);
+  });
+  await new Promise<void>((resolve) => api.listen(0, '127.0.0.1', resolve));
+  world = await startBackendWorld('version: 1\nstorage: { pictures: { public: true } }', {
+    importPreview: true,
+    files: { 'note.txt': '' },
+  });
+  await addFile('pictures', 'ann/face.png', Buffer.from('not really a picture'));
+  await addFile('pictures', 'a folder/grosses', Buffer.alloc(3_000_000, 'x'));
+  await addFile('pictures', 'lost.png', Buffer.from('lost'));
+  await addFile('pictures', 'empty.txt', Buffer.alloc(0));
+  await addFile('pictures', 'crème.png', Buffer.from('a name that is not possible here'));
+  await addFile('papers', 'secret.pdf', Buffer.from('of a bucket that is not declared'));
+  bytes.delete('pictures/lost.png');
+  const { ownerUrl } = await provisionAt(world.databaseUrl);
+  await copy(await both(ownerUrl));
+});
+afterAll(async () => {
+  await world?.close();
+  await project?.drop();
+  api?.close();
+});
+
+async function both(ownerUrl: string) {
+  const keyring = await Keyring.open(world.owner, { current: world.keys.secret, previous: [] });
+  return {
+    source: parseAddress(project.url),
+    target: parseAddress(ownerUrl),
+    secrets: { sourceKeys: new Map<string, Buffer>(), boxes: openBoxes(keyring) },
+  };
+}
+
+async function addFile(bucket: string, name: string, content: Buffer): Promise<void> {
+  bytes.set(`${bucket}/${name}`, content);
+  const metadata = {
+    eTag: `"${createHash('md5').update(content).digest('hex')}"`,
+    size: content.length,
+    mimetype: 'image/png',
+    cacheControl: 'max-age=60',
+  };
+  await project.query(
+    `insert into storage.objects (bucket_id, name, owner, owner_id, metadata, user_metadata, version, created_at)
+     values ($1, $2, $3::uuid, $3::text, $4, '{"by": "Ann"}', gen_random_uuid(), '2026-01-02T03:04:05.678901Z')
+     on conflict (bucket_id, name) do update set metadata = excluded.metadata, version = excluded.version`,
+    [bucket, name, IDS.ann, JSON.stringify(metadata)],
+  );
+}
+
+async function run(): Promise<FileResult> {
+  requests = [];
+  const { port } = api.address() as AddressInfo;
+  return await copyFiles({
+    source: parseAddress(project.url),
+    owner: world.owner,
+    config: world.options.config,
+    api: { url: `http://127.0.0.1:${port}/`, key: KEY },
+  });
+}
+
+const MISSING = [
+  { name: 'pictures/crème.png', why: 'its name has characters that are not possible here' },
+  { name: 'pictures/lost.png', why: 'the source does not have its bytes' },
+];
+
+test('bytes, ids, owners and metadata arrive, and what does not is named', async () => {
+  breaking.add('pictures/a folder/grosses');
+  expect(await run()).toEqual({ copied: 3, removed: 0, unchanged: 0, missing: MISSING });
+  expect(requests.filter((path) => path.endsWith('grosses'))).toHaveLength(2);
+  const client = createClient(world.url, world.keys.secret);
+  for (const name of ['ann/face.png', 'a folder/grosses', 'empty.txt']) {
+    const { data, error } = await client.storage.from('pictures').download(name);
+    expect(error).toBeNull();
+    expect(Buffer.from(await data!.arrayBuffer()).equals(bytes.get(`pictures/${name}`)!)).toBe(true);
+    expect(data!.type).toBe('image/png');
+  }
+  const query = `select id, name, owner_id, user_metadata, created_at::text, metadata ->> 'eTag' as tag,
+    metadata ->> 'cacheControl' as cache from storage.objects where bucket_id = 'pictures' and name = 'ann/face.png'`;
+  expect(await world.owner.query(raw(query))).toEqual((await project.query(query)).rows);
+});
+
+test('a second run moves nothing; a changed file comes again, a deleted one goes', async () => {
+  expect(await run()).toEqual({ copied: 0, removed: 0, unchanged: 3, missing: MISSING });
+  expect(requests).toEqual(['pictures/lost.png']);
+  await addFile('pictures', 'ann/face.png', Buffer.from('another picture'));
+  await project.query(`delete from storage.objects where name in ('empty.txt', 'crème.png')`);
+  expect(await verify(await both((await provisionAt(world.databaseUrl)).ownerUrl))).toContain(
+    '3 files are not here yet, or are gone at the source',
+  );
+  expect(await run()).toMatchObject({ copied: 1, removed: 1, unchanged: 1 });
+  const client = createClient(world.url, world.keys.secret);
+  const { data } = await client.storage.from('pictures').download('ann/face.png');
+  expect(await data?.text()).toBe('another picture');
+  expect((await client.storage.from('pictures').download('empty.txt')).error).not.toBeNull();
+});
+
+test('bytes that are not what the source says are not taken', async () => {
+  await addFile('pictures', 'damaged.png', Buffer.from('as it was'));
+  bytes.set('pictures/damaged.png', Buffer.from('as it IS.'));
+  expect((await run()).missing).toContainEqual({
+    name: 'pictures/damaged.png',
+    why: 'other bytes came than the checksum says',
+  });
+  const rows = await world.owner.query(raw(`select from storage.objects where name = 'damaged.png'`));
+  expect(rows).toEqual([]);
+});
+
+test('a file that was here before is not written over', async () => {
+  const client = createClient(world.url, world.keys.secret);
+  await client.storage.from('pictures').upload('own.txt', 'mine');
+  await addFile('pictures', 'own.txt', Buffer.from('theirs'));
+  expect((await run()).missing).toContainEqual({
+    name: 'pictures/own.txt',
+    why: 'the target has another file of this name',
+  });
+  const { data } = await client.storage.from('pictures').download('own.txt');
+  expect(await data?.text()).toBe('mine');
+});
