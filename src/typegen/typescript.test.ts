@@ -177,3 +177,64 @@ test('tables, relationships and functions, and nothing that left the file', () =
     "
   `);
 });
+
+test('views have rows of their own, with what can be written through them and what they point to', () => {
+  const view: Relation = {
+    ...todos,
+    name: 'open_todos',
+    kind: 'view',
+    columns: [
+      column('key', 'int8'),
+      column('state', 'text', { enumLabels: ['open', 'done'] }),
+      column('up', 'int8'),
+    ],
+    primaryKey: [],
+    uniqueKeys: [],
+    foreignKeys: [],
+    deletable: false,
+    origins: {
+      key: { schema: 'public', name: 'todos', column: 'id' },
+      up: { schema: 'public', name: 'todos', column: 'parent' },
+    },
+  };
+  const text = `${FILE}views:\n  open_todos: { query: select 1 }\n  hidden: { query: select 1, expose: false }\n`;
+  const loaded = loadConfig({ name: 'svc.yaml', directory: undefined, text }, { variables: {} });
+  if (!loaded.ok) throw new Error('the file is not valid');
+  const relations = new Map([
+    ...catalog.relations,
+    ['public.open_todos', view],
+    ['public.hidden', { ...view, name: 'hidden' }],
+  ]);
+  const types = renderTypes({ config: loaded.config, catalog: { ...catalog, relations } });
+  expect(types.slice(types.indexOf('    Views:'), types.indexOf('    Functions:'))).toMatchInlineSnapshot(`
+    "    Views: {
+          open_todos: {
+            Row: {
+              key: number | null;
+              state: "open" | "done" | null;
+              up: number | null;
+            };
+            Insert: {
+              key?: number | null;
+              state?: "open" | "done" | null;
+              up?: number | null;
+            };
+            Update: {
+              key?: number | null;
+              state?: "open" | "done" | null;
+              up?: number | null;
+            };
+            Relationships: [
+              {
+                foreignKeyName: "todos_parent_fkey";
+                columns: ["up"];
+                isOneToOne: true;
+                referencedRelation: "todos";
+                referencedColumns: ["id"];
+              },
+            ];
+          };
+        };
+    "
+  `);
+});
