@@ -1,4 +1,5 @@
 // Declarations and the database they describe, without PostgreSQL: the normal form of an expression is its own text.
+import { wantedGrants } from '../../src/migrate/schema/grants.ts';
 import { configOf } from './config-of.ts';
 import { labelled } from '../../src/migrate/diff/policies.ts';
 import { trackCall } from '../../src/migrate/diff/references.ts';
@@ -123,6 +124,7 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
     rowSecurity: table.rowSecurity,
     rowSecurityForced: false,
     granted: 'api',
+    grants: wantedGrants(table.model.grants),
     grantedToOthers: false,
     estimatedRows: rows,
     bytes: rows * 100,
@@ -144,6 +146,7 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
           comment: column.model.comment ?? null,
           sequence: serial ? `${table.schema}.${table.name}_${name}_seq` : null,
           sequenceGranted: true,
+          grants: null,
         },
       ]),
     ),

@@ -10,6 +10,7 @@ import { checkIndexes } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, checkSchema } from './name.ts';
 import { checkPolicies } from './policies.ts';
+import { checkGrants } from './grants.ts';
 import { checkOnNewUser, checkOnUpdate } from './row-triggers.ts';
 import { declaredType } from '../schema/declared-type.ts';
 import { checkTableTriggers } from './triggers.ts';
@@ -35,6 +36,7 @@ export function checkTables(context: CheckContext): void {
     checkFields(context, tables, path, table);
     checkIndexes(context, path, table, indexNames);
     checkOnNewUser(context, path, table);
+    checkGrants(context, path, table);
     checkTableTriggers(context, path, table);
     if (table.rls === undefined) reportOpen(context, name);
     else if (Array.isArray(table.rls)) {

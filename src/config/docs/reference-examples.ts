@@ -193,6 +193,9 @@ tables:
       set: { id: id, name: "coalesce(raw_user_meta_data ->> 'name', 'New')" }
     rls:
       - { operations: [select, update], to: authenticated, using: id = auth.uid() }
+    grants:
+      anon: []
+      authenticated: [select, { update: [name] }]
     fields:
       - { name: id, primary_key: true, foreign_key: { references: auth.users.id, on_delete: cascade } }
       - { name: name, type: text, required: true }`,

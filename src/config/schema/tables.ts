@@ -12,6 +12,7 @@ import {
   sqlExpression,
   text,
 } from './kinds.ts';
+import { grants } from './grants.ts';
 import { collate, comment, generated, identity, referenceKeys } from './field-keys.ts';
 import { tableTrigger } from './triggers.ts';
 
@@ -199,6 +200,7 @@ const table = z
           'Row-level security policies. An empty list closes the table; `false` leaves it open on purpose; without the key it is open and warned about',
       })
       .optional(),
+    grants,
     on_new_user: z
       .union([
         z.strictObject({

@@ -48,12 +48,9 @@ function refuseStep(
   policy: PlanSettings & HazardPolicy,
 ): MigrationProblem[] {
   const problems: MigrationProblem[] = [];
-  if (
-    step.hazards.includes('AUTHZ_OPEN') &&
-    step.table !== null &&
-    !isAllowed(policy, 'authz_open', step.identity)
-  )
-    problems.push(openTable(step, live));
+  const isOfTable = step.table !== null || step.identity.startsWith('tables.');
+  if (step.hazards.includes('AUTHZ_OPEN') && isOfTable && !isAllowed(policy, 'authz_open', step.identity))
+    problems.push(step.stage === 'grants' ? widensGrants(step) : openTable(step, live));
   const isLong = step.rewrites && !isSmall(live ?? null, REWRITE_ROWS_PER_MS, policy);
   if (isLong && !isAllowed(policy, 'rewrite', step.identity))
     problems.push(rewritesTable(step, live, reasons));
@@ -87,6 +84,15 @@ function refuseRemoval(
       ),
     ];
   return [...lostKey(change), ...(policy.drop === 'drop' ? lostValues(change, removed, policy) : [])];
+}
+
+function widensGrants(step: Step): MigrationProblem {
+  return problem(
+    'MIG-303',
+    `${step.at}.grants`,
+    `${step.summary}: more than the database gives them now`,
+    `Write under grants what there is (svc migrate pull does), or allow it by name: --allow authz_open=${step.identity}`,
+  );
 }
 
 function openTable(step: Step, live: LiveTable | undefined): MigrationProblem {

@@ -11,6 +11,9 @@ const ALWAYS_THERE: ReadonlySet<string> = new Set([...API_ROLES, PUBLIC]);
 export async function missingRoles(session: Queryable, model: SchemaModel): Promise<MigrationProblem[]> {
   const named = [
     ...policiesOf(model).map(({ to = [], at }) => ({ roles: to, at: `${at}.to` })),
+    ...model.tables.flatMap(({ grants = {}, at }) =>
+      Object.keys(grants).map((role) => ({ roles: [role], at: `${at}.grants.${role}` })),
+    ),
     ...model.functions.map(({ execute = [], at }) => ({ roles: execute, at: `${at}.execute` })),
     ...viewsOf(model).map(({ grants = {}, at }) => ({ roles: Object.keys(grants), at: `${at}.grants` })),
   ].flatMap(({ roles, at }) => roles.filter((role) => !ALWAYS_THERE.has(role)).map((role) => ({ role, at })));

@@ -13,6 +13,7 @@ import type {
 import { rolesOf } from '../diff/policy-match.ts';
 import { API_ROLES, POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
 import { pathOf } from '../schema/function-sql.ts';
+import { pulledGrants } from '../schema/grants.ts';
 import { toIndex } from './pulled-index.ts';
 import { extensionsKey } from './pulled-extensions.ts';
 import { columnKeys, referenceKeys } from './pulled-columns.ts';
@@ -151,7 +152,13 @@ function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boole
     ...(indexes.length > 0 ? { indexes } : {}),
     ...(table.rowSecurity ? { rls } : {}),
     ...triggersKey(table.triggers, table.name, isDeclared, strip, notes),
+    ...grantsKey(table),
   };
+}
+
+function grantsKey(table: LiveTable): Node {
+  const grants = pulledGrants(table);
+  return grants === undefined ? {} : { grants };
 }
 
 // The order of the fields is the order of a composite key.

@@ -42,7 +42,11 @@ export type Change =
     }
   | { readonly kind: 'create-table'; readonly table: DesiredTable }
   | { readonly kind: 'retire-table'; readonly live: LiveTable }
-  | (OnTable & { readonly kind: 'grant-table' })
+  | (OnTable & {
+      readonly kind: 'grant-table';
+      /** What roles could then do that neither the database nor policies let them do now: `update for anon`. */
+      readonly opens: readonly string[];
+    })
   | AddColumnChange
   | TypeChange
   | (OnColumn & { readonly kind: 'set-not-null' | 'drop-not-null' | 'set-default' | 'drop-default' })

@@ -1,7 +1,7 @@
 // Desired against live: what must change. Pure: it reads nothing, and whether a change is safe is decided later.
 import type { Change } from './change.ts';
 import { columnKey, type Desired, type DesiredTable } from '../schema/desired.ts';
-import type { Live, LiveTable } from '../schema/live-schema.ts';
+import type { Live } from '../schema/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import { ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
 import { attributesOf, diffComments } from './attributes.ts';
@@ -15,6 +15,7 @@ import {
   repeatsKey,
 } from './constraints.ts';
 import { diffExtensions } from './extensions.ts';
+import { diffGrants } from './grants.ts';
 import { diffFunctions } from './functions.ts';
 import { diffPolicies, diffStoragePolicies, labelled } from './policies.ts';
 import { diffReferences } from './references.ts';
@@ -149,7 +150,7 @@ function newTable(table: DesiredTable): Change[] {
       replaces: null,
     })),
     ...(table.rowSecurity ? [{ kind: 'enable-rls', ...on } as const] : []),
-    { kind: 'grant-table', ...on },
+    { kind: 'grant-table', ...on, opens: [] },
     ...table.references.map((reference): Change => ({ kind: 'add-reference', ...on, reference })),
     ...table.triggers.map((trigger): Change => ({
       kind: 'set-trigger',
@@ -181,18 +182,9 @@ function diffTable(context: TableDiff): void {
   diffOnUpdate(context);
   diffComments(context);
   diffTriggers(context);
-  const { table, live, changes, claim } = context;
+  const { table, live, changes } = context;
   if (table.rowSecurity && !live.rowSecurity) changes.push({ kind: 'enable-rls', table, live });
   if (!table.rowSecurity && live.rowSecurity) changes.push({ kind: 'disable-rls', table, live });
   if (live.rowSecurityForced) changes.push({ kind: 'unforce-rls', table, live });
-  claim.closed = staysClosed(table, live, context);
-  const attributes = attributesOf(table);
-  if (attributes) claim.attributes = attributes;
-  if (live.granted !== 'api' && !claim.closed) changes.push({ kind: 'grant-table', table, live });
-}
-
-function staysClosed(table: DesiredTable, live: LiveTable, { key, ownership }: TableDiff): boolean {
-  if (table.model.rls !== 'absent' || live.granted !== 'none') return false;
-  const owned = ownership.tables.get(key) ?? ownership.retiredTables.get(key);
-  return owned === undefined || owned.closed === true;
+  diffGrants(context);
 }

@@ -6,6 +6,7 @@ import type { DesiredTable } from '../schema/desired.ts';
 import { referenceTriggerLabels } from '../schema/label.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
+import { grantsSql, wantedGrants } from '../schema/grants.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
 import { grantSequence } from './columns.ts';
@@ -94,16 +95,22 @@ export const ACCESS = {
   },
 } satisfies Partial<Planners>;
 
-function grantTable(steps: StepList, { table, live }: ChangeOf<'grant-table'>): void {
+function grantTable(steps: StepList, { table, live, opens }: ChangeOf<'grant-table'>): void {
   const name = nameOf(table);
+  const { grants: declared } = table.model;
   steps.add({
     ...onTable(table),
     table: null,
-    sql: grantTableSql(name),
+    sql: declared === undefined ? grantTableSql(name) : grantsSql(name, wantedGrants(declared)),
     stage: 'grants',
     sign: live ? '~' : '+',
-    summary: 'grants of the API roles',
-    hazards: live ? ['AUTHZ_CHANGE'] : [],
+    summary:
+      opens.length > 0
+        ? `grants: ${opens.join('; ')}`
+        : declared === undefined
+          ? 'grants of the API roles'
+          : `grants of ${Object.keys(wantedGrants(declared)).join(', ')}`,
+    hazards: !live ? [] : opens.length > 0 ? ['AUTHZ_OPEN'] : ['AUTHZ_CHANGE'],
   });
   for (const column of table.columns) {
     const found = live?.columns.get(column.name);

@@ -12,6 +12,7 @@ import type {
   View,
 } from '../../config/config.ts';
 import type { Position } from '../../config/mistakes/mistake.ts';
+import { toGrants } from './grants.ts';
 import type {
   ColumnModel,
   ExtensionModel,
@@ -116,6 +117,7 @@ function toTable(table: Table, typeName: TypeName): TableModel {
         : table.rls.map((policy, n) => toPolicy(policy, `${at}.rls[${n}]`)),
     columns: table.fields.map((field) => toColumn(field, typeName, `${at}.fields.${field.name}`)),
     indexes: table.indexes.map((index, n) => toIndex(index, `${at}.indexes[${n}]`)),
+    ...(table.grants === undefined ? {} : { grants: toGrants(table.grants) }),
     ...(table.onNewUser === undefined
       ? {}
       : {

@@ -27,12 +27,16 @@ export function relationsQuery(which: Sql): Sql {
         from aclexplode(a.relacl) x left join pg_roles r on r.oid = x.grantee
         where x.grantee = 0 or r.rolname in ('anon', 'authenticated', 'service_role') group by 1) g) as grants,
       (select string_agg(x.privilege_type, ',' order by x.privilege_type) from aclexplode(acldefault('r', a.relowner)) x) as everything,
+      (select coalesce(jsonb_object_agg(g.who, g.privileges), '{}') from (
+        select coalesce(r.rolname, 'public') as who, jsonb_agg(distinct lower(x.privilege_type)) as privileges
+        from aclexplode(a.relacl) x left join pg_roles r on r.oid = x.grantee
+        where x.grantee <> a.relowner and x.privilege_type <> 'MAINTAIN' group by 1) g) as "grantedTo",
       exists (select from aclexplode(a.relacl) x join pg_roles r on r.oid = x.grantee
         where x.grantee <> a.relowner and r.rolname not in ('anon', 'authenticated', 'service_role')) as "grantedToOthers"
     from (select distinct on (access, relowner) access, relowner, relacl from relation) a
   ) select r.oid::text as oid, r.nspname as schema, r.relname as name, r.relkind = 'p' as partitioned, r.relrowsecurity as "rowSecurity",
     r.relforcerowsecurity as "rowSecurityForced", obj_description(r.oid, 'pg_class') as comment,
-    r.reltuples::float8 as "estimatedRows", pg_relation_size(r.oid)::float8 as bytes, s.grants, s.everything, s."grantedToOthers"
+    r.reltuples::float8 as "estimatedRows", pg_relation_size(r.oid)::float8 as bytes, s.grants, s."grantedTo", s.everything, s."grantedToOthers"
   from relation r join spelled s on s.access = r.access and s.relowner = r.relowner`;
 }
 
@@ -44,6 +48,9 @@ export function columnsQuery(which: Sql): Sql {
     case when a.attcollation <> t.typcollation then (select case when k.collnamespace = 'pg_catalog'::regnamespace then quote_ident(k.collname)
       else quote_ident(kn.nspname) || '.' || quote_ident(k.collname) end
       from pg_collation k join pg_namespace kn on kn.oid = k.collnamespace where k.oid = a.attcollation) end as collation,
+    case when a.attacl is not null then (select jsonb_object_agg(g.who, g.privileges) from (
+      select coalesce(r.rolname, 'public') as who, jsonb_agg(distinct lower(x.privilege_type)) as privileges
+      from aclexplode(a.attacl) x left join pg_roles r on r.oid = x.grantee where x.grantee <> c.relowner group by 1) g) end as grants,
     a.attacl is not null and exists (select from aclexplode(a.attacl) x join pg_roles r on r.oid = x.grantee
       where x.grantee <> c.relowner and r.rolname not in ('anon', 'authenticated', 'service_role')) as "grantedToOthers"
   from pg_attribute a join pg_class c on c.oid = a.attrelid and a.attnum > 0 and not a.attisdropped
@@ -201,8 +208,8 @@ export function namespacesQuery(schemas: readonly string[]): Sql {
 
 export type RelationRow = Omit<
   LiveTable,
-  'granted' | 'columns' | 'keys' | 'foreignKeys' | 'checks' | 'indexes' | 'policies' | 'triggers'
-> & { readonly grants: string; readonly everything: string };
+  'granted' | 'grants' | 'columns' | 'keys' | 'foreignKeys' | 'checks' | 'indexes' | 'policies' | 'triggers'
+> & { readonly grants: string; readonly grantedTo: LiveTable['grants']; readonly everything: string };
 
 export type TypeRow = LiveType;
 

@@ -70,6 +70,8 @@ export type LiveTable = {
   readonly rowSecurityForced: boolean;
   /** The three API roles have exactly what they should, and PUBLIC nothing. */
   readonly granted: 'api' | 'none' | 'other';
+  /** By role, its owner left out: `select`, or `all`. Those on columns are with the columns. */
+  readonly grants: Readonly<Record<string, readonly string[]>>;
   /** A role besides the owner and the three API roles has a privilege on it or on one of its columns. */
   readonly grantedToOthers: boolean;
   readonly estimatedRows: number;
@@ -94,6 +96,8 @@ export type LiveColumn = Column<string> & {
   readonly comment: string | null;
   readonly sequence: string | null;
   readonly sequenceGranted: boolean;
+  /** By role; null where nothing is granted on the column by itself. */
+  readonly grants: Readonly<Record<string, readonly string[]>> | null;
 };
 
 export type LiveKey = Key & {

@@ -1,6 +1,7 @@
 // What svc.yaml declares about the database, as plain JSON: every run stores it, and `down` plans from a stored one.
 // Expressions are text as the user wrote it.
 import { quoteIdent } from '../../postgres/sql.ts';
+import type { Grants } from './grants.ts';
 
 export type SchemaModel = {
   /** Absent: none. */
@@ -64,6 +65,8 @@ export type TableModel = {
   readonly rls: 'absent' | 'off' | readonly PolicyModel[];
   readonly columns: readonly ColumnModel[];
   readonly indexes: readonly IndexModel[];
+  /** By role; absent: what the API roles have by default. */
+  readonly grants?: Grants;
   /** What a new user's row here is made of. */
   readonly onNewUser?: NewUserModel;
   readonly comment?: string;

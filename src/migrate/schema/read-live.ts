@@ -171,7 +171,7 @@ async function readNames(
 
 const CALLER_VERBS = 'DELETE,INSERT,SELECT,UPDATE';
 
-function toTable({ grants, everything, ...row }: RelationRow, rows: TableRows): LiveTable {
+function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: TableRows): LiveTable {
   const names = (numbers: readonly number[] | null, relation: string = row.oid): string[] =>
     (numbers ?? []).map((number) => rows.namesOf.get(relation)?.get(number) ?? '');
   const api = `anon:${CALLER_VERBS} authenticated:${CALLER_VERBS} service_role:${everything}`;
@@ -184,6 +184,7 @@ function toTable({ grants, everything, ...row }: RelationRow, rows: TableRows): 
     constraints.filter(({ type }) => types.includes(type));
   return {
     ...row,
+    grants: grantedTo,
     granted: grants === api ? 'api' : grants === '' ? 'none' : 'other',
     grantedToOthers: row.grantedToOthers || columnRows.some((column) => column.grantedToOthers),
     columns: new Map(columns.map((column) => [column.name, column])),
@@ -237,6 +238,7 @@ function toColumn(row: ColumnRow, sequence: SequenceRow | undefined): LiveColumn
     default: serial ? null : row.default,
     serial,
     sequence: sequence?.name ?? null,
+    grants: row.grants,
     sequenceGranted: row.identity !== null || sequence?.granted === SEQUENCE_GRANTS,
   };
 }

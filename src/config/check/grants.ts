@@ -1,0 +1,33 @@
+// `grants:` of a table: roles that can be granted something, and columns that exist.
+import type { KeyPath } from '../mistakes/mistake.ts';
+import type { RawTable } from '../schema/tables.ts';
+import { type CheckContext, didYouMean } from './context.ts';
+
+export function checkGrants(context: CheckContext, path: KeyPath, { grants, fields }: RawTable): void {
+  const names = fields.map((field) => field.name);
+  for (const [role, privileges] of Object.entries(grants ?? {})) {
+    const at = [...path, 'grants', role];
+    if (role === 'public') {
+      context.badValue(
+        at,
+        'public is every role of the database, and svc grants it nothing',
+        'Name the roles: anon, authenticated, or one of your own.',
+        'key',
+      );
+    }
+    privileges.forEach((privilege, index) => {
+      if (typeof privilege === 'string' || context.broken.touches([...path, 'fields'])) return;
+      for (const [what, columns] of Object.entries(privilege)) {
+        (columns ?? []).forEach((column, number) => {
+          if (names.includes(column)) return;
+          context.report({
+            code: 'unknown-reference',
+            path: [...at, index, what, number],
+            message: `the table ${path[1]} has no column ${column}`,
+            hint: () => didYouMean(column, names) ?? `Its columns: ${names.slice(0, 20).join(', ')}.`,
+          });
+        });
+      }
+    });
+  }
+}

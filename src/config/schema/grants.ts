@@ -1,0 +1,24 @@
+// Who may do what with a table at all, before its policies are asked about rows.
+import { z } from 'zod';
+
+/** What a grant may be limited to columns for. */
+const OF_COLUMNS = ['select', 'insert', 'update', 'references'] as const;
+const PRIVILEGES = ['select', 'insert', 'update', 'delete', 'references', 'trigger', 'truncate'] as const;
+
+const columns = z.array(z.string().min(1, 'must not be empty')).min(1, 'must name at least one column');
+
+const privilege = z.union([
+  z.enum([...PRIVILEGES, 'all']),
+  z
+    .partialRecord(z.enum(OF_COLUMNS), columns)
+    .refine((named) => Object.keys(named).length > 0, 'must name a privilege and its columns'),
+]);
+
+export const grants = z
+  .record(z.string().min(1, 'must not be empty'), z.array(privilege))
+  .meta({
+    description:
+      'What roles of the database may do with the table: `select`, `insert`, `update`, `delete`, `references`, `trigger`, `truncate`, `all`, or `{ update: [columns] }`. A role that is named has exactly that. Of those that are not, `anon` and `authenticated` have the first four and `service_role` all; other roles keep what they have',
+    examples: [{ anon: [], authenticated: ['select', { update: ['title'] }] }],
+  })
+  .optional();

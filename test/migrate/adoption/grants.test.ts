@@ -1,0 +1,192 @@
+// What roles may do with a table is part of what the file says, and never becomes more without a word.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import pg from 'pg';
+import { pulled } from '../pulled.ts';
+import { aWorld, type World } from '../world.ts';
+
+/** Roles belong to the cluster. */
+const REPORTING = `svc_test_grantee_${process.pid}`;
+
+let world: World;
+beforeAll(async () => {
+  world = await aWorld();
+  await world.sql(`create role ${REPORTING}`);
+});
+afterAll(async () => {
+  await world.empty();
+  await world.sql(`drop owned by ${REPORTING}; drop role ${REPORTING}`);
+  await world.close();
+});
+beforeEach(() => world.empty());
+
+const file = (grants: string | null, more = 'rls: [{ operations: [all], using: "true" }]'): string => `
+tables:
+  notes:
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: title, type: text }
+      - { name: points, type: integer, default: 0 }
+    ${more}
+    ${grants === null ? '' : `grants: ${grants}`}
+`;
+
+/** Privileges by role, the owner left out. */
+const grants = (): Promise<Record<string, unknown>[]> =>
+  world.sql(`select grantee as role, string_agg(what, ', ' order by what) as may from (
+      select grantee, lower(privilege_type) as what from information_schema.table_privileges where table_name = 'notes'
+      union all
+      select p.grantee, lower(p.privilege_type) || ' ' || p.column_name from information_schema.column_privileges p
+      where p.table_name = 'notes' and not exists (select from information_schema.table_privileges t
+        where t.table_name = 'notes' and t.grantee = p.grantee and t.privilege_type = p.privilege_type)) g
+    where grantee <> 'svc_owner' group by 1 order by 1`);
+
+const FOUR = 'delete, insert, select, update';
+const ALL = 'delete, insert, references, select, trigger, truncate, update';
+const SERVICE = { role: 'service_role', may: ALL };
+
+async function as(role: string, statement: string): Promise<string> {
+  const client = new pg.Client(world.url);
+  await client.connect();
+  try {
+    await client.query(`set role ${role}`);
+    await client.query(statement);
+    return 'done';
+  } catch (error) {
+    return error instanceof pg.DatabaseError ? (error.code ?? '') : String(error);
+  } finally {
+    await client.end();
+  }
+}
+
+test('a new table has what the file grants, and an API role that is not named what it always had', async () => {
+  await world.settle(file(`{ authenticated: [select, { update: [title] }], ${REPORTING}: [select] }`));
+  expect(await grants()).toEqual([
+    { role: 'anon', may: FOUR },
+    { role: 'authenticated', may: 'select, update title' },
+    SERVICE,
+    { role: REPORTING, may: 'select' },
+  ]);
+  await world.sql('insert into notes values (1)');
+  expect(await as('authenticated', `update notes set title = 'x'`)).toBe('done');
+  expect(await as('authenticated', 'update notes set points = 1')).toBe('42501');
+});
+
+test('changed, and taken out again', async () => {
+  await world.settle(file('{ anon: [], authenticated: [select, { update: [title] }] }'));
+  await world.settle(file('{ anon: [], authenticated: [select] }'));
+  expect(await grants()).toEqual([{ role: 'authenticated', may: 'select' }, SERVICE]);
+  const open = file('{ anon: [], authenticated: [select, update] }', 'rls: false');
+  expect(await world.refusal(open)).toHaveLength(1);
+  const silent = file('{ anon: [], authenticated: [select, update] }', '');
+  expect(await world.refusal(silent)).toContainEqual(
+    expect.stringMatching(/^MIG-303 svc\.yaml:\d+:\d+: grants: update for authenticated: more than/),
+  );
+  await world.settle(file(null), { allow: ['authz_open=tables.notes'] });
+  expect(await grants()).toEqual([
+    { role: 'anon', may: FOUR },
+    { role: 'authenticated', may: FOUR },
+    SERVICE,
+  ]);
+});
+
+test('a column renamed keeps its grant, and a new one can have one', async () => {
+  await world.settle(file('{ authenticated: [select, { update: [title] }] }'));
+  const renamed = file('{ authenticated: [select, { update: [headline, body] }] }').replace(
+    '{ name: title, type: text }',
+    '{ name: headline, type: text, renamed_from: title }\n      - { name: body, type: text }',
+  );
+  await world.settle(renamed);
+  expect(await grants()).toContainEqual({
+    role: 'authenticated',
+    may: 'select, update body, update headline',
+  });
+});
+
+test('the type of a column with a grant changes with the grant', async () => {
+  await world.settle(file('{ authenticated: [select, { update: [points] }] }'));
+  await world.settle(
+    file('{ authenticated: [select, { update: [points] }] }').replace(
+      'points, type: integer',
+      'points, type: bigint',
+    ),
+  );
+  expect(await grants()).toContainEqual({ role: 'authenticated', may: 'select, update points' });
+});
+
+test('grants changed by hand are put back', async () => {
+  const declared = file('{ anon: [select], authenticated: [select, { update: [title] }] }');
+  await world.settle(declared);
+  await world.sql('grant delete on notes to anon; grant select on notes to public');
+  expect((await world.plan(declared)).steps).toHaveLength(1);
+  await world.settle(declared);
+  expect(await grants()).toEqual([
+    { role: 'anon', may: 'select' },
+    { role: 'authenticated', may: 'select, update title' },
+    SERVICE,
+  ]);
+});
+
+test('a role that does not exist is refused with its place', async () => {
+  expect(await world.refusal(file('{ autenticated: [select] }'))).toEqual([
+    expect.stringMatching(/^MIG-114 svc\.yaml:\d+:\d+: there is no role autenticated$/),
+  ]);
+});
+
+describe('grants that came with the database', () => {
+  const made = async (...statements: string[]): Promise<void> => {
+    await world.sql(`create table notes (id integer primary key, title text, points integer default 0);
+      alter table notes owner to svc_owner; alter table notes enable row level security;
+      create policy own on notes to anon, authenticated using (true);
+      ${statements.join(';\n')}`);
+  };
+
+  test('are pulled, and apply changes none of them', async () => {
+    await made(
+      'grant select, delete on notes to anon, authenticated; grant update (title), insert (id, title) on notes to authenticated',
+      `grant all on notes to service_role; grant select (id), truncate on notes to ${REPORTING}`,
+    );
+    const before = await grants();
+    const declared = await pulled(world);
+    expect(declared).toContain('grants:');
+    expect((await world.plan(declared)).steps).toEqual([]);
+    await world.settle(declared);
+    expect(await grants()).toEqual(before);
+    await world.empty();
+    await world.settle(declared);
+    expect(await grants()).toEqual(before);
+  });
+
+  test('with which a column is protected are widened only by name', async () => {
+    await made(
+      'grant select, insert, delete on notes to authenticated; grant update (title) on notes to authenticated',
+    );
+    const before = await grants();
+    expect(await world.refusal(file(null))).toEqual([
+      expect.stringMatching(/^MIG-303 .* grants: update for authenticated: more than the database gives/),
+    ]);
+    expect(await grants()).toEqual(before);
+    const plan = await world.plan(file(null), { allow: ['authz_open=tables.notes'] });
+    expect(plan.steps.flatMap((step) => step.hazards)).toContain('AUTHZ_OPEN');
+  });
+
+  test('of a role that the file does not name stay, whatever else changes', async () => {
+    await made(
+      `grant select, update (title) on notes to ${REPORTING}`,
+      'grant select, insert, update, delete on notes to anon, authenticated; grant all on notes to service_role',
+    );
+    await world.settle(file('{ anon: [select] }', 'rls: [{ operations: [select], using: "true" }]'));
+    expect(await grants()).toEqual([
+      { role: 'anon', may: 'select' },
+      { role: 'authenticated', may: FOUR },
+      SERVICE,
+      { role: REPORTING, may: 'select, update title' },
+    ]);
+  });
+
+  test('all of them, as on a Supabase table, are one word', async () => {
+    await made('grant all on notes to anon, authenticated, service_role');
+    const declared = await pulled(world);
+    expect(declared).toMatch(/anon:\s+- all/);
+    expect((await world.plan(declared)).steps).toEqual([]);
+  });
+});
