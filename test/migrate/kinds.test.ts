@@ -81,7 +81,7 @@ describe('removal is retirement', () => {
       const outcome = await world.apply(vector);
       return outcome.kind === 'refused' && outcome.problems.map(({ hint }) => hint);
     };
-    const hint = 'It is a type of an extension: run create extension vector; in the database first.';
+    const hint = 'It is a type of an extension: write extensions: [vector].';
     expect(await hints()).toEqual([hint]);
     await world.settle(fields());
     expect(await hints()).toEqual([hint]);
