@@ -71,7 +71,7 @@ export function stateAfter(run: StateChange): StateAfter {
     ...functionWrites(run),
     ...viewWrites(run),
     ...storageWrites(run, leaving, storageLabels),
-    ...userTriggerWrites(run),
+    ...userTriggerWrites(run, leaving),
     ...extensionWrites(run),
   ];
   const declaredViews = new Set(viewsOf(run.model).map(keyOf));
@@ -111,6 +111,7 @@ export function stateAfter(run: StateChange): StateAfter {
 type Leaving = {
   readonly tables: ReadonlyMap<string, Labels>;
   readonly storage: readonly string[];
+  readonly users: readonly string[];
 };
 type Labels = {
   readonly constraints: string[];
@@ -123,6 +124,7 @@ type Labels = {
 function leavingOf(changes: readonly Change[]): Leaving {
   const tables = new Map<string, Labels>();
   const storage: string[] = [];
+  const users: string[] = [];
   const of = (table: DesiredTable): Labels => {
     const found = tables.get(keyOf(table)) ?? { constraints: [], indexes: [], policies: [], triggers: [] };
     tables.set(keyOf(table), found);
@@ -137,9 +139,10 @@ function leavingOf(changes: readonly Change[]): Leaving {
     if (change.kind === 'drop-index') of(change.table).indexes.push(change.index.label);
     if (change.kind === 'drop-policy') of(change.table).policies.push(change.policy.label);
     if (change.kind === 'drop-trigger') of(change.table).triggers.push(change.trigger.label);
+    if (change.kind === 'drop-user-trigger') users.push(change.trigger.label);
     if (change.kind === 'drop-storage-policy') storage.push(change.policy.label);
   }
-  return { tables, storage };
+  return { tables, storage, users };
 }
 
 /** Tables out of scope keep what they had. */
@@ -323,25 +326,20 @@ function sameFunction(former: unknown, now: Signature | null): boolean {
   return parts(former) === parts(now);
 }
 
-/** Removed ones stay recorded until they are gone, like everything that a long run removes. */
-function userTriggerWrites({
-  desired,
-  hashes,
-  objects,
-  owned,
-  difference,
-  isLong,
-}: StateChange): ObjectWrite[] {
+function userTriggerWrites(
+  { desired, hashes, objects, owned, difference }: StateChange,
+  leaving: Leaving,
+): ObjectWrite[] {
   const canonical = triggerNormalForms(desired.userTriggers);
   const former = objects.declared.get(USER_TRIGGERS);
-  const leaving = isLong ? [...owned.userTriggers] : [];
-  const labels = [...new Set([...difference.userClaims, ...leaving])].sort();
+  const labels = [...difference.userClaims].sort();
   const isSame =
     hashes.users === (former?.hash ?? null) &&
     (former === undefined || JSON.stringify(former.normalForms) === JSON.stringify(canonical)) &&
     labels.join() === [...owned.userTriggers].sort().join();
-  if (isSame) return [];
-  return [managedRow(USER_TRIGGERS, 'user_triggers', hashes.users, { labels, canonical })];
+  if (isSame && leaving.users.length === 0) return [];
+  const definition = { labels, canonical, ...(leaving.users.length > 0 ? { leaving: leaving.users } : {}) };
+  return [managedRow(USER_TRIGGERS, 'user_triggers', hashes.users, definition)];
 }
 
 /** One that left the file stays installed, as something retired. */

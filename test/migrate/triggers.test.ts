@@ -169,6 +169,46 @@ describe('a trigger of a table', () => {
     },
   );
 
+  test('gives way when a column that it names is dropped', async () => {
+    await world.settle(
+      file(
+        `      - { name: watch, timing: after, events: [update], of: [title, size], when: new.size > 1, call: note }\n`,
+      ),
+    );
+    await world.settle(
+      file(
+        '      - { name: watch, timing: after, events: [update], of: title, call: note }\n',
+        NOTE,
+        FIELDS.replace(/ {6}- \{ name: size.*\n/, ''),
+      ),
+      { drop: 'drop' },
+    );
+    await world.sql(`insert into notes values (1, 'a'); update notes set title = 'b'`);
+    expect(await said()).toEqual(['watch UPDATE b']);
+  });
+
+  test.each([{}, { maxWriteBlockMs: 0 }])(
+    'can tell updates that svc makes from others: %o',
+    async (policy) => {
+      const declared = (more: string): string =>
+        file(
+          `      - { name: all, timing: after, events: [update], enabled: always, call: note }
+      - { name: yours, timing: after, events: [update], enabled: always, when: "current_setting('svc.backfill', true) is distinct from 'on'", call: note }\n`,
+          NOTE,
+          `${FIELDS}${more}`,
+        );
+      await world.settle(declared(''));
+      await world.sql(`insert into notes values (1, 'a')`);
+      await world.settle(
+        declared('      - { name: kind, type: text, required: true, backfill: "title" }\n'),
+        policy,
+      );
+      expect(await said()).toEqual(['all UPDATE a']);
+      await world.sql(`update notes set title = 'b'`);
+      expect(await said()).toEqual(['all UPDATE a', 'all UPDATE b', 'yours UPDATE b']);
+    },
+  );
+
   test('follows renames of its table, of a column and of its function', async () => {
     const was = file(
       `      - { timing: after, events: [update], of: title, when: "new.title <> 'x'", call: note }\n`,

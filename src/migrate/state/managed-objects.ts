@@ -70,7 +70,8 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
       for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
         storagePolicies.add(label);
     if (row.kind === 'user_triggers')
-      for (const label of strings(definition['labels'])) userTriggers.add(label);
+      for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
+        userTriggers.add(label);
   }
   return {
     ownership: {
