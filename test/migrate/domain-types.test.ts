@@ -105,6 +105,14 @@ email: { domain: varchar(80), collate: C, check: ["value ~ '@'", is_short(value)
     await world.settle(declared);
   });
 
+  test('with another check by hand is found by the next start', async () => {
+    const declared = file(email(EMAIL), FIELD);
+    await world.settle(declared);
+    await world.sql(`alter domain email add check (value <> '')`);
+    expect((await world.apply(declared)).kind).toBe('applied');
+    expect((await world.apply(declared)).kind).toBe('unchanged');
+  });
+
   test('is renamed with its columns, and dropped with the last', async () => {
     await world.settle(file(email(EMAIL), FIELD));
     await world.settle(
@@ -131,6 +139,12 @@ describe('a composite type', () => {
     expect(await world.sql('select (span).low, (span).high, (span).note from people')).toEqual([
       { low: 1, high: '2.50', note: null },
     ]);
+  });
+
+  test('with another attribute by hand is refused by the next start', async () => {
+    await world.settle(file(span, field));
+    await world.sql('alter type span add attribute odd text');
+    expect(await world.refusal(file(span, field))).toEqual([expect.stringContaining('MIG-207')]);
   });
 
   test('whose attributes are others is refused while columns have it', async () => {

@@ -119,6 +119,25 @@ describe('new values', () => {
     await world.settle(file(more, FIELD));
   });
 
+  test('may be used by a default, a check and a view of the same file', async () => {
+    const views = (value: string): string =>
+      `views:\n  days: { query: "select id, mood from todos where mood <> '${value}'" }\n`;
+    await world.settle(file(MOOD, FIELD) + views('sad'));
+    await world.sql(`insert into todos (id) values (1)`);
+    await world.settle(
+      file(more, FIELD.replace('default: ok', `default: great, check: "mood <> 'awful'"`)) + views('meh'),
+    );
+    await world.sql(`insert into todos (id) values (2), (3); update todos set mood = 'meh' where id = 3`);
+    expect(await world.sql('select id, mood::text from days order by id')).toEqual([
+      { id: 1, mood: 'ok' },
+      { id: 2, mood: 'great' },
+    ]);
+    // And gone again, with the view above the column.
+    await world.sql(`update todos set mood = 'sad'`);
+    await world.settle(file('mood: { enum: [sad, ok] }', FIELD) + views('ok'));
+    expect(await world.sql('select mood::text from days order by id limit 1')).toEqual([{ mood: 'sad' }]);
+  });
+
   test('that somebody else added are told, and taken by a file that has them', async () => {
     await world.settle(file(MOOD, FIELD));
     await world.sql(`alter type mood add value 'great'`);

@@ -103,6 +103,11 @@ export async function readCatalogFingerprint(session: Queryable, model: SchemaMo
       union all select d.oid::int8, d.xmin::text::int8 from pg_attrdef d where d.adrelid in (select oid from tables)
       union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid in (select oid from tables)
       union all select i.indexrelid::int8, i.xmin::text::int8 from pg_index i where i.indrelid in (select oid from tables)
+      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k join pg_type t on t.oid = k.contypid join pg_namespace n on n.oid = t.typnamespace
+        where n.nspname = any (${schemas})
+      union all select a.attrelid::int8 * 1600 + a.attnum, a.xmin::text::int8
+        from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+        where n.nspname = any (${schemas}) and c.relkind = 'c'
       union all select e.oid::int8, e.xmin::text::int8 from pg_extension e
         where e.extname = any (${(model.extensions ?? []).map(({ name }) => name)})
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
