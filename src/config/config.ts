@@ -5,6 +5,7 @@ import type { Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import type { RawOAuthProvider, RawTemplate } from './schema/auth.ts';
 import type { RawCodeFunction, RawSqlFunction } from './schema/functions.ts';
+import type { RawConstraint } from './schema/constraints.ts';
 import type { ForeignKey, QualifiedName } from './schema/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
@@ -85,13 +86,14 @@ export type DeclaredType = Declared<Omit<RawType, 'default'> & { name: string }>
 };
 
 export type Table = Declared<
-  Omit<RawTable, 'fields' | 'indexes' | 'rls' | 'onNewUser' | 'triggers'> & { name: string }
+  Omit<RawTable, 'fields' | 'indexes' | 'constraints' | 'rls' | 'onNewUser' | 'triggers'> & { name: string }
 > & {
   readonly onNewUser: Declared<NonNullable<RawTable['onNewUser']>> | undefined;
   readonly fields: readonly Field[];
   /** Names of the `primary_key` fields, in order. */
   readonly primaryKey: readonly string[];
   readonly indexes: readonly Index[];
+  readonly constraints: readonly Constraint[];
   readonly triggers: readonly TableTrigger[];
   /** `absent`: no `rls` key, the table is open. `off`: `rls: false`, open on purpose. A list turns security on. */
   readonly rls: 'absent' | 'off' | readonly Policy[];
@@ -128,6 +130,8 @@ export type StorageRef = { readonly bucket: string; readonly onDelete: 'cascade'
 export type TableTrigger = Declared<RawTableTrigger>;
 /** Of auth.users. */
 export type UserTrigger = Declared<RawUserTrigger>;
+export type Constraint = Declared<RawConstraint>;
+
 export type Index = Declared<RawIndex>;
 export type Policy = Declared<RawPolicy>;
 

@@ -128,6 +128,10 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
     fields: fields.map((field, index) => toField(tree, field, [...path, 'fields', index], at)),
     primaryKey: fields.filter((field) => field.primaryKey).map((field) => field.name),
     onNewUser: table.onNewUser && { ...table.onNewUser, position: at([...path, 'on_new_user']) },
+    constraints: table.constraints.map((one, number) => ({
+      ...one,
+      position: at([...path, 'constraints', number]),
+    })),
     indexes: indexes.map((index, number) => ({ ...index, position: at([...path, 'indexes', number]) })),
     triggers: triggers.map((trigger, number) => ({
       ...trigger,

@@ -150,7 +150,7 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
         },
       ]),
     ),
-    keys: table.keys.map(({ label, kind, columns }) => ({ label, kind, columns, special: false })),
+    keys: [...table.keys],
     foreignKeys: table.foreignKeys.map((one) => ({
       ...one,
       validated: true,

@@ -220,6 +220,7 @@ function configOf(catalog: Catalog, options: RestWorldOptions): Config {
       name: relation.name,
       renamedFrom: undefined,
       protect: false,
+      constraints: [],
       fields: relation.columns
         .filter((column) => !retired.has(`${relation.name}.${column.name}`))
         .map((column) => ({

@@ -94,11 +94,20 @@ function checkTarget(
     return;
   }
   const index = table.fields.findIndex((field) => field.name === column);
-  if (isUnique(table, column) || context.broken.covers([...fields, index])) return;
+  if (isUnique(table, [column]) || context.broken.covers([...fields, index])) return;
+  if (isOnlyDeferrable(table, [column])) return refuseDeferrable(context, path, references);
   context.conflict(
     path,
     `${context.show(path, references)} is not unique, so nothing can refer to it`,
     `Give ${column} unique: true, or refer to the primary key.`,
+  );
+}
+
+export function refuseDeferrable(context: CheckContext, path: KeyPath, references: string): void {
+  context.conflict(
+    path,
+    `the key of ${context.show(path, references)} is deferrable, so nothing can refer to it`,
+    'Remove deferrable from that key, or refer to another.',
   );
 }
 
@@ -112,17 +121,29 @@ export function namesOf(tables: Tables): string[] {
   return [...tables.keys()].map((whole) => whole.replace(/^public\./, ''));
 }
 
-function isUnique(table: RawTable, column: string): boolean {
-  const key = table.fields.filter((field) => field.primaryKey);
-  if (key.length === 1 && key[0]?.name === column) return true;
-  if (table.fields.some((field) => field.name === column && field.unique)) return true;
-  return table.indexes.some(
-    (index) =>
-      index.unique &&
-      !index.where &&
-      !index.nullsNotDistinct &&
-      index.columns.length === 1 &&
-      index.columns[0] === column,
+/** Whether something can refer to these columns together; their order does not matter. */
+export function isUnique(table: RawTable, columns: readonly string[]): boolean {
+  const isSame = (others: readonly unknown[]): boolean =>
+    others.length === columns.length && others.every((one) => columns.some((column) => column === one));
+  if (isSame(table.fields.filter((field) => field.primaryKey).map((field) => field.name))) return true;
+  if (table.fields.some((field) => field.unique && isSame([field.name]))) return true;
+  return (
+    table.constraints.some(
+      ({ unique, deferrable }) => unique !== undefined && deferrable === undefined && isSame(unique),
+    ) ||
+    table.indexes.some(
+      (index) => index.unique && !index.where && !index.nullsNotDistinct && isSame(index.columns),
+    )
+  );
+}
+
+/** A key that may be checked later: PostgreSQL lets nothing refer to one. */
+export function isOnlyDeferrable({ constraints }: RawTable, columns: readonly string[]): boolean {
+  return constraints.some(
+    ({ unique, deferrable }) =>
+      deferrable !== undefined &&
+      unique?.length === columns.length &&
+      unique.every((column) => columns.includes(column)),
   );
 }
 

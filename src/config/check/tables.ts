@@ -6,6 +6,7 @@ import type { RawField, RawTable } from '../schema/tables.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault, isCall } from './default.ts';
 import { checkFieldKeys } from './field-keys.ts';
+import { checkConstraints } from './constraints.ts';
 import { checkIndexes } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, checkSchema } from './name.ts';
@@ -35,6 +36,7 @@ export function checkTables(context: CheckContext): void {
     checkSchema(context, [...path, 'schema'], table.schema);
     checkFields(context, tables, path, table);
     checkIndexes(context, path, table, indexNames);
+    checkConstraints(context, tables, path, table);
     checkOnNewUser(context, path, table);
     checkGrants(context, path, table);
     checkTableTriggers(context, path, table);

@@ -198,7 +198,23 @@ tables:
       authenticated: [select, { update: [name] }]
     fields:
       - { name: id, primary_key: true, foreign_key: { references: auth.users.id, on_delete: cascade } }
-      - { name: name, type: text, required: true }`,
+      - { name: name, type: text, required: true }
+  parcels:
+    rls: []
+    fields:
+      - { name: id, type: bigint, primary_key: true, identity: always }
+      - { name: product_id, type: uuid }
+      - { name: line, type: integer }
+      - { name: shelf, type: text }
+    constraints:
+      - { unique: [product_id, shelf], nulls_not_distinct: true, deferrable: deferred }
+      - foreign_key: [product_id, line]
+        references: accounting.ledger(product_id, line)
+        on_delete: set_null
+        on_update: cascade
+        on_delete_columns: [line]
+        match: simple
+      - { check: shelf is null or product_id is not null, name: on_a_shelf, not_valid: true }`,
   views: `
 views:
   offers:

@@ -29,6 +29,16 @@ export function toForeignKey(foreignKey: NonNullable<RawField['foreignKey']>): F
   };
 }
 
+/** `table(a, b)` or `schema.table(a, b)`; undefined for anything else. */
+export function toReferenced(
+  written: string,
+): { readonly schema: string; readonly table: string; readonly columns: readonly string[] } | undefined {
+  const [, schema = 'public', table = '', list = ''] =
+    /^\s*(?:([^.()\s]+)\.)?([^.()\s]+)\s*\(([^()]+)\)\s*$/.exec(written) ?? [];
+  const columns = list.split(',').map((column) => column.trim());
+  return table === '' || columns.includes('') ? undefined : { schema, table, columns };
+}
+
 /** A bare name is one of `public`; only the first dot separates, since names may hold dots and schemas rarely do. */
 export function toQualified(written: string): QualifiedName {
   const dot = written.indexOf('.');

@@ -13,6 +13,7 @@ import {
   text,
 } from './kinds.ts';
 import { grants } from './grants.ts';
+import { constraint } from './constraints.ts';
 import { collate, comment, generated, identity, referenceKeys } from './field-keys.ts';
 import { tableTrigger } from './triggers.ts';
 
@@ -193,6 +194,7 @@ const table = z
       .min(1, 'must declare at least one column')
       .meta({ description: 'Columns. None is added by itself' }),
     indexes: list('Indexes beside those of keys', index),
+    constraints: list('Keys and conditions over several columns', constraint),
     rls: z
       .union([z.literal(false), z.array(policy)])
       .meta({

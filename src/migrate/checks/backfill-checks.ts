@@ -40,7 +40,7 @@ export async function checkBackfill(
       const [found] = await checkUnique(session, table, unique, at, rows);
       if (found) problems.push({ ...found, hint: 'Give each row a value of its own with backfill.' });
     }
-    for (const check of table.checks.filter(({ column: on }) => on === column.name)) {
+    for (const check of table.checks.filter(({ columns, notValid }) => known(columns) && !notValid)) {
       const bad = await countWhere(session, rows, `not coalesce((\n${check.expression.sql}\n), true)`);
       if (bad > 0)
         problems.push(

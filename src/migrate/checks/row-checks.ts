@@ -124,11 +124,14 @@ async function checkChange(
       return checkUnique(session, table, uniqueOfIndex(change.index), at);
     }
     case 'add-foreign-key':
-      return change.foreignKey.columns.every((column) => live.columns.has(column))
+      return !change.foreignKey.notValid &&
+        change.foreignKey.columns.every((column) => live.columns.has(column))
         ? checkReferences(session, change, converted)
         : [];
     case 'add-check':
-      return holdsValues([change.check.column]) ? checkExpression(session, change) : [];
+      return !change.check.notValid && holdsValues(change.check.columns)
+        ? checkExpression(session, change)
+        : [];
     default:
       return [];
   }
@@ -267,6 +270,16 @@ async function checkExpression(
   const { bad, all } = await countRows(session, table, violated);
   if (bad === 0) return [];
   const keys = await sampleKeys(session, table, live, violated);
+  const at = check.expression.at;
+  if (check.column === null)
+    return [
+      problem(
+        'MIG-204',
+        at,
+        `${formatCount(bad)} of ${formatCount(all)} rows are against the check ${check.expression.written}${keys}`,
+        `Update these rows first, or write not_valid: true to leave them: select * from ${nameOf(table)} where ${violated.replaceAll('\n', '')};`,
+      ),
+    ];
   const name = quoteIdent(check.column);
   const values = await session.query<{ value: string; times: string }>(
     raw(

@@ -6,6 +6,7 @@ import { problem, type MigrationProblem } from '../problem.ts';
 import { clip, counted, SAMPLES } from './samples.ts';
 import { keySql } from '../schema/index-sql.ts';
 import { nameOf } from '../schema/model.ts';
+import type { Key } from '../schema/relation.ts';
 
 /** Everything that must be unique in the table. */
 export function uniquesOf({ keys, indexes }: DesiredTable): Unique[] {
@@ -24,8 +25,8 @@ export type Unique = {
   readonly nullsNotDistinct: boolean;
 };
 
-export function uniqueOfKey({ columns }: { readonly columns: readonly string[] }): Unique {
-  return { columns, keys: columns.map(quoteIdent), plain: true, where: null, nullsNotDistinct: false };
+export function uniqueOfKey({ columns, nullsNotDistinct }: Key): Unique {
+  return { columns, keys: columns.map(quoteIdent), plain: true, where: null, nullsNotDistinct };
 }
 
 export function uniqueOfIndex({ columns, plain, model, predicate }: DesiredIndex): Unique {

@@ -18,6 +18,14 @@ import { toIndex } from './pulled-index.ts';
 import { extensionsKey } from './pulled-extensions.ts';
 import { columnKeys, referenceKeys } from './pulled-columns.ts';
 import { triggersKey } from './declared-triggers.ts';
+import {
+  isOfTable,
+  pulledCheck,
+  pulledForeignKey,
+  pulledUniques,
+  referenceOf,
+} from './pulled-constraints.ts';
+import { isPlainKey } from '../schema/relation.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
 import { pulledTypes } from './pulled-types.ts';
 import { toView } from './pulled-views.ts';
@@ -101,7 +109,7 @@ function compact(document: Document): void {
   if (!isMap(tables)) return;
   for (const pair of tables.items) {
     if (!isMap(pair.value)) continue;
-    for (const key of ['fields', 'indexes', 'triggers']) {
+    for (const key of ['fields', 'indexes', 'constraints', 'triggers']) {
       const list = pair.value.get(key);
       if (typeof list !== 'object' || list === null || !('items' in list) || !Array.isArray(list.items))
         continue;
@@ -125,14 +133,13 @@ function keepReferences(document: Document): void {
 
 function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boolean, notes: string[]): Node {
   const checks = new Map<string, Node>();
-  for (const check of table.checks) placeCheck(table, check, checks, notes);
+  for (const check of table.checks.filter((one) => !isOfTable(one))) placeCheck(table, check, checks, notes);
   const fields = orderedColumns(table).map((column) =>
-    toField(table, column, live, checks.get(column.name) ?? {}, notes),
+    toField(table, column, live, checks.get(column.name) ?? {}),
   );
-  for (const key of table.keys.filter((one) => one.special)) notes.push(`constraint ${key.label}`);
   const indexes = [
     ...table.keys
-      .filter((key) => key.kind === 'unique' && key.columns.length > 1 && !key.special)
+      .filter((key) => key.kind === 'unique' && key.columns.length > 1 && isPlainKey(key))
       .map((key): Node => ({ columns: key.columns, unique: true })),
     ...table.indexes.flatMap((index): Node[] => {
       const said = toIndex(index, strip);
@@ -140,9 +147,11 @@ function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boole
       return said === null ? [] : [said];
     }),
   ];
-  for (const one of table.foreignKeys) {
-    if (one.columns.length > 1) notes.push(`foreign key ${one.label}`);
-  }
+  const constraints = [
+    ...pulledUniques(table),
+    ...table.foreignKeys.filter((one) => one !== referenceOf(table, one.columns)).map(pulledForeignKey),
+    ...table.checks.filter(isOfTable).map((check) => pulledCheck(check, strip)),
+  ];
   const rls = table.policies.flatMap((policy) => toPolicy(policy, table, notes));
   return {
     ...(table.schema === 'public' ? {} : { schema: table.schema }),
@@ -150,6 +159,7 @@ function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boole
     ...(table.comment === null ? {} : { comment: table.comment }),
     ...newUserKey(live.newUsers, `${table.schema}.${table.name}`),
     ...(indexes.length > 0 ? { indexes } : {}),
+    ...(constraints.length > 0 ? { constraints } : {}),
     ...(table.rowSecurity ? { rls } : {}),
     ...triggersKey(table.triggers, table.name, isDeclared, strip, notes),
     ...grantsKey(table),
@@ -172,19 +182,13 @@ function orderedColumns(table: LiveTable): LiveColumn[] {
 
 const SERIAL: Record<string, string> = { bigint: 'bigserial', integer: 'serial', smallint: 'smallserial' };
 
-function toField(table: LiveTable, column: LiveColumn, live: Live, checks: Node, notes: string[]): Node {
+function toField(table: LiveTable, column: LiveColumn, live: Live, checks: Node): Node {
   const primary = table.keys.find((key) => key.kind === 'primary')?.columns.includes(column.name) ?? false;
   const unique = table.keys.some(
     (key) =>
-      key.kind === 'unique' && !key.special && key.columns.length === 1 && key.columns[0] === column.name,
+      key.kind === 'unique' && isPlainKey(key) && key.columns.length === 1 && key.columns[0] === column.name,
   );
-  const reference = table.foreignKeys.find(
-    (one) => one.columns.length === 1 && one.columns[0] === column.name && !one.matchFull,
-  );
-  const others = table.foreignKeys.filter(
-    (one) => one !== reference && one.columns.length === 1 && one.columns[0] === column.name,
-  );
-  for (const one of others) notes.push(`foreign key ${one.label}: a field has one`);
+  const reference = referenceOf(table, [column.name]);
   const isSerial = column.serial && column.identity === null;
   const type = isSerial ? (SERIAL[column.type] ?? column.type) : column.type;
   const target = reference && live.tables.get(`${reference.targetSchema}.${reference.targetTable}`);

@@ -5,13 +5,13 @@ import type { LiveIndex, LiveKey, LiveTable } from '../schema/live-schema.ts';
 import { isBuiltBeside, isTransient, transientLabel } from '../schema/label.ts';
 import { columnKey } from '../schema/desired.ts';
 import type { ReferenceAction } from '../schema/model.ts';
-import { type ForeignKey, type Key, sameList } from '../schema/relation.ts';
+import { type ForeignKey, isPlainKey, type Key, sameList } from '../schema/relation.ts';
 import { rebuildKey, type TableDiff } from './table-diff.ts';
 
 export function diffKeys({ table, live, key, owned, changes, unmanaged, claim }: TableDiff): void {
   const taken = new Set<string>();
   for (const wanted of table.keys) {
-    const constraint = live.keys.find((one) => !one.special && sameKey(one, wanted));
+    const constraint = live.keys.find((one) => !taken.has(one.label) && sameKey(one, wanted));
     const index = constraint ? undefined : live.indexes.find((one) => isUniqueIndexFor(one, wanted));
     if (index) {
       taken.add(index.label);
@@ -46,17 +46,23 @@ export function keysNotDeclared(table: DesiredTable, live: LiveTable): LiveKey[]
 }
 
 function sameKey(a: Key, b: Key): boolean {
-  return a.kind === b.kind && sameList(a.columns, b.columns);
+  return (
+    a.kind === b.kind &&
+    a.deferrable === b.deferrable &&
+    a.nullsNotDistinct === b.nullsNotDistinct &&
+    sameList(a.columns, b.columns)
+  );
 }
 
-function isUniqueIndexFor(index: LiveIndex, { kind, columns }: Key): boolean {
+function isUniqueIndexFor(index: LiveIndex, key: Key): boolean {
   return (
-    kind === 'unique' &&
+    key.kind === 'unique' &&
+    isPlainKey(key) &&
     index.unique &&
     index.valid &&
     index.plain &&
     index.predicate === null &&
-    sameList(index.columns, columns)
+    sameList(index.columns, key.columns)
   );
 }
 
@@ -66,7 +72,7 @@ export function repeatsKey(index: DesiredIndex, keys: readonly Key[]): boolean {
 }
 
 function isDeclaredAsIndex(index: DesiredIndex, key: LiveKey): boolean {
-  return !key.special && isUniqueOn(index, key);
+  return isUniqueOn(index, key);
 }
 
 function isUniqueOn(index: DesiredIndex, key: Key): boolean {
@@ -75,6 +81,7 @@ function isUniqueOn(index: DesiredIndex, key: Key): boolean {
     index.unique &&
     index.predicate === null &&
     key.kind === 'unique' &&
+    isPlainKey(key) &&
     sameList(index.columns, key.columns)
   );
 }
@@ -98,7 +105,7 @@ export function diffChecks({ table, live, key, owned, rebuild, changes, unmanage
     claim.constraints.push(match && !again ? match.label : wanted.label);
     if (found === undefined || again) {
       changes.push({ kind: 'add-check', table, live, check: wanted, replaces: found ?? null });
-    } else if (!found.validated) {
+    } else if (!found.validated && !wanted.notValid) {
       changes.push({ kind: 'validate-check', table, live, check: found });
     }
   }
@@ -162,7 +169,8 @@ export function diffForeignKeys(context: TableDiff): void {
     claim.constraints.push(match && !again ? match.label : wanted.label);
     if (match && again) changes.push({ kind: 'drop-foreign-key', table, live, foreignKey: match });
     if (!match || again) changes.push({ kind: 'add-foreign-key', table, live, foreignKey: wanted });
-    else if (!match.validated) changes.push({ kind: 'validate-foreign-key', table, live, foreignKey: match });
+    else if (!match.validated && !wanted.notValid)
+      changes.push({ kind: 'validate-foreign-key', table, live, foreignKey: match });
   }
   for (const found of live.foreignKeys) {
     if (taken.has(found.label)) continue;

@@ -124,6 +124,7 @@ function textOf(table: TableModel): string {
       index.where,
       ...index.columns.map((part) => (typeof part === 'string' ? null : (part.expression ?? null))),
     ]),
+    ...(table.constraints ?? []).map((one) => (one.kind === 'check' ? one.sql : null)),
     ...table.columns.flatMap((column) => [column.onUpdate ?? null, column.generated?.sql ?? null]),
     ...(table.onNewUser ? [...Object.values(table.onNewUser.set), table.onNewUser.when] : []),
     ...(table.triggers ?? []).flatMap(textsOfTrigger),

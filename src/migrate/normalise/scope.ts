@@ -29,6 +29,10 @@ export function scopeOf(
       const refers = foreignKey && changed.has(tableKey(foreignKey.schema, foreignKey.table));
       if (refers || renamedFrom !== null) scope.add(keyOf(table));
     }
+    for (const one of table.constraints ?? []) {
+      const refers = one.kind === 'foreign_key' && changed.has(tableKey(one.target.schema, one.target.table));
+      if (refers) scope.add(keyOf(table));
+    }
     if (table.renamedFrom === null) continue;
     scope.add(keyOf(table)).add(tableKey(table.schema, table.renamedFrom));
   }

@@ -4,7 +4,7 @@ import { quoteIdent } from '../../postgres/sql.ts';
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { describeIndex, indexBodySql } from '../schema/index-sql.ts';
-import { describeForeignKey, foreignKeySql } from '../schema/foreign-key-sql.ts';
+import { deferrableSql, describeForeignKey, foreignKeySql } from '../schema/foreign-key-sql.ts';
 import { transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf, tableKey } from '../schema/model.ts';
 import {
@@ -39,11 +39,13 @@ export const CONSTRAINTS = {
 function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): void {
   const words = key.kind === 'primary' ? 'primary key' : 'unique';
   const columns = key.columns.map(quoteIdent).join(', ');
-  const summary = `${words} (${key.columns.join(', ')})`;
+  const nulls = key.nullsNotDistinct ? ' nulls not distinct' : '';
+  const deferrable = deferrableSql(key.deferrable);
+  const summary = `${words} (${key.columns.join(', ')})${nulls}${deferrable}`;
   const label = quoteIdent(key.label);
   const base = { identity: key.at, table: live ? keyOf(table) : null, summary, stage: 'keys' } as const;
   if (steps.isSmall(live, BUILD_ROWS_PER_MS)) {
-    const constraint = `constraint ${label} ${words} (${columns})`;
+    const constraint = `constraint ${label} ${words}${nulls} (${columns})${deferrable}`;
     steps.add({
       ...base,
       sql: `alter table ${nameOf(table)} add ${constraint}`,
@@ -55,7 +57,7 @@ function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): voi
   }
   steps.add({
     ...base,
-    sql: `create unique index concurrently ${label} on ${nameOf(table)} (${columns})`,
+    sql: `create unique index concurrently ${label} on ${nameOf(table)} (${columns})${nulls}`,
     lane: 'concurrent',
     summary: `${summary}: build index`,
     lock: 'ShareUpdateExclusive',
@@ -65,7 +67,7 @@ function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): voi
   });
   steps.add({
     ...base,
-    sql: `alter table ${nameOf(table)} add constraint ${label} ${words} using index ${label}`,
+    sql: `alter table ${nameOf(table)} add constraint ${label} ${words} using index ${label}${deferrable}`,
     lane: 'concurrent',
     hazards: ['NON_TX'],
   });
@@ -74,7 +76,7 @@ function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): voi
 function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
   const { table, live, check, replaces } = change;
   const { at } = check.expression;
-  const what = `${check.role} of ${check.column}`;
+  const what = `${check.role} of ${check.column ?? table.name}`;
   if (replaces) {
     steps.add({
       identity: at,
@@ -85,7 +87,7 @@ function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
       summary: `${what} (replaced)`,
     });
   }
-  const small = steps.isSmall(live, SCAN_ROWS_PER_MS);
+  const small = !check.notValid && steps.isSmall(live, SCAN_ROWS_PER_MS);
   const constraint = `constraint ${quoteIdent(check.label)} check (\n${check.expression.sql}\n)`;
   steps.add({
     identity: at,
@@ -98,13 +100,13 @@ function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
     estimateMs: small ? steps.estimate(live, SCAN_ROWS_PER_MS) : 1,
     hazards: live ? ['DATA_DEPENDENT'] : [],
   });
-  if (!small) validate(steps, change, check.label, what, at);
+  if (!small && !check.notValid) validate(steps, change, check.label, what, at);
 }
 
 function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): void {
   const { table, live, foreignKey } = change;
   const { at, targetSchema, targetTable, targetColumns } = foreignKey;
-  const small = steps.isSmall(live, SCAN_ROWS_PER_MS);
+  const small = !foreignKey.notValid && steps.isSmall(live, SCAN_ROWS_PER_MS);
   const keyLane = steps.laneOfKey(tableKey(targetSchema, targetTable), targetColumns);
   const isLate = keyLane === 'concurrent';
   const what = describeForeignKey(foreignKey);
@@ -122,7 +124,7 @@ function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): vo
     estimateMs: small ? steps.estimate(live, SCAN_ROWS_PER_MS) : 1,
     hazards: isLate ? [...hazards, 'NON_TX'] : hazards,
   });
-  if (!small) {
+  if (!small && !foreignKey.notValid) {
     const lane = isLate ? 'concurrent' : 'online';
     validate(steps, change, foreignKey.label, `foreign key ${foreignKey.columns.join(', ')}`, at, lane);
   }

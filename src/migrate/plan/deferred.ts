@@ -146,7 +146,7 @@ function mustDefer(change: Change, names: Names): boolean {
       return change.foreignKey.columns.some(isOn) || isTargetDeferred(change, names);
     case 'add-check':
       return (
-        isOn(change.check.column) ||
+        change.check.columns.some(isOn) ||
         says(change.check.expression, change.replaces?.expression) ||
         isTaken(change.table, change.check.label, names)
       );

@@ -8,6 +8,7 @@ import { type Dropped, droppedBy } from '../diff/dropped.ts';
 import type { LiveTable } from '../schema/live-schema.ts';
 import { isTransient, REFERENCE_PREFIX } from '../schema/label.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
+import { isPlainKey } from '../schema/relation.ts';
 import { alterColumn } from './step-list.ts';
 
 export type ColumnFacts = {
@@ -152,7 +153,7 @@ function isHandled(
         );
         return isRetired || isDropped('foreign key');
       }
-      return isDropped('key') || live.keys.some((key) => key.label === label && !key.special && !one.odd);
+      return isDropped('key') || live.keys.some((key) => key.label === label && isPlainKey(key) && !one.odd);
     default:
       return false;
   }

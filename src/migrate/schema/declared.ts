@@ -25,6 +25,7 @@ import type {
   TriggerModel,
   ViewModel,
 } from './model.ts';
+import { toConstraint } from './constraints.ts';
 import { toDefaultModel } from './default-sql.ts';
 import { toTypeModel, typeNamer } from './types.ts';
 
@@ -67,6 +68,7 @@ export function locator(config: SchemaConfig): Locate {
     if (table.onNewUser) places.set(`${at}.on_new_user`, table.onNewUser.position);
     for (const field of table.fields) places.set(`${at}.fields.${field.name}`, field.position);
     table.triggers.forEach((trigger, n) => places.set(`${at}.triggers[${n}]`, trigger.position));
+    table.constraints.forEach((one, n) => places.set(`${at}.constraints[${n}]`, one.position));
     table.indexes.forEach((index, n) => places.set(`${at}.indexes[${n}]`, index.position));
     if (typeof table.rls !== 'string') {
       table.rls.forEach((policy, n) => places.set(`${at}.rls[${n}]`, policy.position));
@@ -128,6 +130,9 @@ function toTable(table: Table, typeName: TypeName): TableModel {
           },
         }),
     ...(table.comment === undefined ? {} : { comment: table.comment }),
+    ...(table.constraints.length === 0
+      ? {}
+      : { constraints: table.constraints.map((one, n) => toConstraint(one, `${at}.constraints[${n}]`)) }),
     ...(table.triggers.length === 0
       ? {}
       : { triggers: table.triggers.map((trigger, n) => toTrigger(trigger, `${at}.triggers[${n}]`)) }),

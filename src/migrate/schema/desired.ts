@@ -93,9 +93,19 @@ export type DesiredColumn = Column<Expression> & {
 
 export type DesiredKey = Key & { readonly at: string };
 
-export type DesiredForeignKey = ForeignKey & { readonly at: string };
+export type DesiredForeignKey = ForeignKey & {
+  /** Rows that were there before are never checked. */
+  readonly notValid: boolean;
+  readonly at: string;
+};
 
-export type DesiredCheck = Check<Expression> & { readonly role: CheckRole; readonly column: string };
+export type DesiredCheck = Check<Expression> & {
+  readonly role: CheckRole;
+  /** Null: of the table. */
+  readonly column: string | null;
+  /** Rows that were there before are never checked. */
+  readonly notValid: boolean;
+};
 
 export type DesiredIndex = Index<Expression> & {
   readonly model: IndexModel;

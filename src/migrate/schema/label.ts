@@ -23,8 +23,9 @@ export function checkLabel(table: string, column: string, role: CheckRole): stri
   return fit(`${table}_${column}`, role);
 }
 
-export function domainCheckLabel(domain: string, text: string): string {
-  return fit(`${domain}_${shortHash(text, 6)}`, 'check');
+/** Of a check of a table or a domain that has no name. */
+export function namelessCheckLabel(of: string, text: string): string {
+  return fit(`${of}_${shortHash(text, 6)}`, 'check');
 }
 
 export function indexLabel(

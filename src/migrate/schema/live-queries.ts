@@ -82,6 +82,7 @@ export function sequencesQuery(which: Sql): Sql {
 export function constraintsQuery(which: Sql): Sql {
   return sql`select k.conrelid::text as relation, k.conname as label, k.contype as type, k.conkey::int[] as columns, k.convalidated as validated,
     k.condeferrable as deferrable, k.condeferred as deferred, (to_jsonb(k) -> 'confdelsetcols') as "onDeleteColumns", k.confdeltype as "onDelete", k.confupdtype as "onUpdate", k.confmatchtype as match,
+    coalesce((select i.indnullsnotdistinct from pg_index i where i.indexrelid = k.conindid and k.contype = 'u'), false) as "nullsNotDistinct",
     case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as expression,
     tn.nspname as "targetSchema", tc.relname as "targetTable", k.confrelid::text as target, k.confkey::int[] as "targetColumns",
     coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true) and not exists (select from pg_trigger t
@@ -227,6 +228,7 @@ export type ConstraintRow = OfRelation & {
   readonly enforced: boolean;
   readonly deferrable: boolean;
   readonly deferred: boolean;
+  readonly nullsNotDistinct: boolean;
   readonly onDelete: string;
   readonly onDeleteColumns: number[] | null;
   readonly onUpdate: string;

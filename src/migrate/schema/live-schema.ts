@@ -100,10 +100,7 @@ export type LiveColumn = Column<string> & {
   readonly grants: Readonly<Record<string, readonly string[]>> | null;
 };
 
-export type LiveKey = Key & {
-  /** Deferrable, or with other attributes the file cannot express. */
-  readonly special: boolean;
-};
+export type LiveKey = Key;
 
 export type LiveForeignKey = ForeignKey & {
   readonly validated: boolean;

@@ -67,6 +67,8 @@ export type TableModel = {
   readonly indexes: readonly IndexModel[];
   /** By role; absent: what the API roles have by default. */
   readonly grants?: Grants;
+  /** Absent: none. */
+  readonly constraints?: readonly ConstraintModel[];
   /** What a new user's row here is made of. */
   readonly onNewUser?: NewUserModel;
   readonly comment?: string;
@@ -140,6 +142,32 @@ export type DefaultModel =
   | { readonly kind: 'list'; readonly items: readonly string[]; readonly json: string }
   | { readonly kind: 'json'; readonly text: string }
   | { readonly kind: 'sql'; readonly text: string };
+
+/** What is not said is absent. */
+export type ConstraintModel = { readonly name?: string; readonly at: string } & (
+  | {
+      readonly kind: 'unique';
+      readonly columns: readonly string[];
+      readonly nullsNotDistinct?: true;
+      readonly deferrable?: Deferrable;
+    }
+  | {
+      readonly kind: 'foreign_key';
+      readonly columns: readonly string[];
+      readonly target: {
+        readonly schema: string;
+        readonly table: string;
+        readonly columns: readonly string[];
+      };
+      readonly onDelete: ReferenceAction;
+      readonly onUpdate?: ReferenceAction;
+      readonly onDeleteColumns?: readonly string[];
+      readonly deferrable?: Deferrable;
+      readonly matchFull?: true;
+      readonly notValid?: true;
+    }
+  | { readonly kind: 'check'; readonly sql: string; readonly notValid?: true }
+);
 
 export type ReferenceAction = 'cascade' | 'restrict' | 'set_null' | 'set_default' | 'no_action';
 

@@ -192,7 +192,8 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
       label: key.label,
       kind: key.type === 'p' ? 'primary' : 'unique',
       columns: names(key.columns),
-      special: key.deferrable,
+      deferrable: deferrableOf(key),
+      nullsNotDistinct: key.nullsNotDistinct,
     })),
     foreignKeys: ofType('f').map((key) =>
       toForeignKey(
@@ -251,6 +252,11 @@ const ACTIONS: Record<string, LiveForeignKey['onDelete']> = {
   d: 'set_default',
 };
 
+function deferrableOf({ deferrable, deferred }: ConstraintRow): LiveForeignKey['deferrable'] {
+  if (!deferrable) return null;
+  return deferred ? 'deferred' : 'immediate';
+}
+
 function toForeignKey(
   row: ConstraintRow,
   columns: string[],
@@ -266,7 +272,7 @@ function toForeignKey(
     onDelete: ACTIONS[row.onDelete] ?? 'no_action',
     onUpdate: ACTIONS[row.onUpdate] ?? 'no_action',
     onDeleteColumns,
-    deferrable: row.deferrable ? (row.deferred ? 'deferred' : 'immediate') : null,
+    deferrable: deferrableOf(row),
     matchFull: row.match === 'f',
     validated: row.validated,
     enforced: row.enforced,

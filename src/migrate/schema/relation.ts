@@ -21,7 +21,15 @@ export type Key = {
   readonly label: string;
   readonly kind: 'primary' | 'unique';
   readonly columns: readonly string[];
+  readonly deferrable: Deferrable | null;
+  /** Two nulls are equal. */
+  readonly nullsNotDistinct: boolean;
 };
+
+/** A btree on the columns alone: what a unique index does as well, and what a foreign key can refer to. */
+export function isPlainKey({ deferrable, nullsNotDistinct }: Key): boolean {
+  return deferrable === null && !nullsNotDistinct;
+}
 
 export type ForeignKey = {
   readonly label: string;

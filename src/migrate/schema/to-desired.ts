@@ -12,6 +12,7 @@ import {
   type DesiredKey,
   type DesiredTable,
 } from './desired.ts';
+import { checksOf, foreignKeysOf, uniquesOf } from './constraints.ts';
 import { toDesiredFunction } from './function-sql.ts';
 import {
   checkLabel,
@@ -81,9 +82,12 @@ function toTable(
     name: table.name,
     model: table,
     columns,
-    keys: toKeys(table),
-    foreignKeys: table.columns.flatMap((column) => toForeignKey(table, column)),
-    checks: table.columns.flatMap((column) => toChecks(table, column, typeOf.get(column.name) ?? '')),
+    keys: [...toKeys(table), ...uniquesOf(table)],
+    foreignKeys: [...table.columns.flatMap((column) => toForeignKey(table, column)), ...foreignKeysOf(table)],
+    checks: [
+      ...table.columns.flatMap((column) => toChecks(table, column, typeOf.get(column.name) ?? '')),
+      ...checksOf(table),
+    ],
     indexes: table.indexes.map((index) => toIndex(table, index)),
     policies: typeof table.rls === 'string' ? [] : table.rls.flatMap((policy) => toPolicies(policy, inRing)),
     references: table.columns.flatMap((column) =>
@@ -122,16 +126,19 @@ function toColumn(column: ColumnModel, resolve: TypeResolver, functions: Readonl
   };
 }
 
+const PLAIN = { deferrable: null, nullsNotDistinct: false } as const;
+
 function toKeys(table: TableModel): DesiredKey[] {
   const primary = table.columns.filter((column) => column.primaryKey).map((column) => column.name);
   const unique = table.columns
     .filter((column) => column.unique)
     .map(({ name, at }): DesiredKey => {
       const label = uniqueLabel(table.name, [name]);
-      return { kind: 'unique', columns: [name], label, at: `${at}.unique` };
+      return { kind: 'unique', columns: [name], label, ...PLAIN, at: `${at}.unique` };
     });
   if (primary.length === 0) return unique;
-  return [{ kind: 'primary', columns: primary, label: primaryKeyLabel(table.name), at: table.at }, ...unique];
+  const label = primaryKeyLabel(table.name);
+  return [{ kind: 'primary', columns: primary, label, ...PLAIN, at: table.at }, ...unique];
 }
 
 function toIndex(table: TableModel, index: IndexModel): DesiredIndex {
@@ -168,6 +175,7 @@ function toForeignKey(table: TableModel, column: ColumnModel): DesiredForeignKey
       onDeleteColumns: null,
       deferrable: target.deferrable ?? null,
       matchFull: false,
+      notValid: false,
       label: foreignKeyLabel(table.name, [column.name]),
       at: `${column.at}.foreign_key`,
     },
@@ -184,6 +192,7 @@ function toChecks(table: TableModel, column: ColumnModel, type: string): Desired
       columns: [column.name],
       label: checkLabel(table.name, column.name, role),
       expression: { sql, written, at: `${column.at}.${key}`, normal: '' },
+      notValid: false,
     });
   };
   if (column.enum !== null) {

@@ -5,7 +5,7 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { defaultSql, toDefaultModel } from './default-sql.ts';
 import { expression, type DesiredType, type Expression } from './desired.ts';
 import { qualifiedSql } from './index-sql.ts';
-import { domainCheckLabel, isReplacedType } from './label.ts';
+import { namelessCheckLabel, isReplacedType } from './label.ts';
 import { nameOf, type CompositeModel, type DomainModel, type EnumModel, type TypeModel } from './model.ts';
 import { plainOrQuoted, wordsOf } from './sql-text.ts';
 
@@ -106,7 +106,7 @@ export function domainChecks({ model, normal, functions, name, at }: DesiredType
   if (model.kind !== 'domain') return [];
   const { checks = [] } = model;
   return checks.map((text, n) => ({
-    label: domainCheckLabel(name, text),
+    label: namelessCheckLabel(name, text),
     callsOwn: [...wordsOf(text)].some((word) => functions.has(word)),
     expression: {
       ...expression(text, checks.length > 1 ? `${at}.check[${n}]` : `${at}.check`),
