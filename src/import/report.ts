@@ -218,7 +218,11 @@ async function filesReport(source: Connected, target: TargetFacts | undefined): 
   for (const { id, objects, bytes } of buckets ?? []) {
     const line = { what: `files of bucket ${id} (${bytes} bytes)`, count: objects };
     if (target?.buckets.includes(id)) moves.push(line);
-    else stays.push({ ...line, why: `the target has no such bucket: declare storage.${id} in svc.yaml` });
+    else
+      stays.push({
+        ...line,
+        why: `the target has no such bucket: declare storage.${id} in svc.yaml, and svc makes it when it starts`,
+      });
   }
   if (buckets === undefined) stays.push({ what: 'storage.buckets', why: UNREADABLE });
   return { moves, stays, decide: [] };

@@ -77,10 +77,13 @@ export async function readSource<T>(
 
 /** Tells two databases apart, whatever name or pooler they are reached by. */
 export async function identityOf(source: Queryable): Promise<string> {
-  const [row] = await source.query<{ identity: string }>(sql`
-    select (select system_identifier from pg_control_system()) || '/' || oid as identity
-    from pg_database where datname = current_database()`);
-  return row?.identity ?? '';
+  const server = await ifReadable(source, () =>
+    source.query<{ id: string }>(raw('select system_identifier::text as id from pg_control_system()')),
+  );
+  const [database] = await source.query<{ oid: number }>(
+    sql`select oid from pg_database where datname = current_database()`,
+  );
+  return `${server?.[0]?.id ?? ''}/${database?.oid}`;
 }
 
 /** What `work` answers, or undefined where the role may not read it. */
