@@ -11,6 +11,7 @@ import { renderPath, inOrder, type Mistake } from './mistakes/mistake.ts';
 import { normalise } from './normalise.ts';
 import type { SvcFile } from './schema/schema.ts';
 import { readTree } from './read/read-tree.ts';
+import type { Tree } from './read/tree.ts';
 import { BrokenPaths, usablePart, withoutMissingTwins } from './check/usable-part.ts';
 import { validate } from './check/validate.ts';
 
@@ -31,13 +32,9 @@ export type Loaded =
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
 export function loadConfig(source: Source, options: LoadOptions): Loaded {
-  const read = readDocument(source.text);
+  const read = readText(source.text, options.variables);
   if (!read.ok) return read;
-  const tree = readTree(read.document, options.variables);
-  // With the structure in doubt, every other check would be guessing.
-  if (tree.mistakes.some((mistake) => mistake.code === 'yaml'))
-    return { ok: false, mistakes: inOrder(tree.mistakes) };
-
+  const { tree } = read;
   const validated = validate(tree);
   // A value that could not be substituted is one mistake, not also a missing or a wrong one.
   const known = new Set(tree.mistakes.map((mistake) => renderPath(mistake.path)));
@@ -63,6 +60,19 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
     warnings: inOrder(all),
     files: [...bodyFiles.keys(), ...seedFiles(validated.file)],
   };
+}
+
+/** The document ends here: beside its tree it would be a third of the memory. */
+function readText(
+  text: string,
+  variables: Variables,
+): { readonly ok: true; readonly tree: Tree } | Extract<Loaded, { ok: false }> {
+  const read = readDocument(text);
+  if (!read.ok) return read;
+  const tree = readTree(read.document, variables);
+  // With the structure in doubt, every other check would be guessing.
+  const isInDoubt = tree.mistakes.some((mistake) => mistake.code === 'yaml');
+  return isInDoubt ? { ok: false, mistakes: inOrder(tree.mistakes) } : { ok: true, tree };
 }
 
 function seedFiles({ seed }: SvcFile): string[] {

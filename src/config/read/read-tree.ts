@@ -23,7 +23,7 @@ import {
 } from '../schema/known-keys.ts';
 import { readPlain, toValue, type ScalarText } from '../schema/scalar.ts';
 import { DEEPEST, type SvcDocument } from './document.ts';
-import { interpolate, type Variables } from './interpolate.ts';
+import { interpolate, type Interpolation, type Variables } from './interpolate.ts';
 import { positionOf, type Place, type Span, type Tree } from './tree.ts';
 
 /** Values that aliases may add to what is written out; more than any file repeats by hand. */
@@ -59,7 +59,8 @@ class TreeReader {
     if (mayHaveAliases) this.#resolveAliases(contents);
     const { value, place } = this.#read(contents, { schema: rootSchema(), path: [], key: undefined });
     return {
-      document: this.#document,
+      // Its nodes are not needed any more, and there are many of them.
+      document: { text: this.#document.text, lines: this.#document.lines },
       value,
       root: { ...place, value: FIRST_CHARACTER },
       mistakes: this.#mistakes,
@@ -138,7 +139,7 @@ class TreeReader {
   #readMap(node: YAMLMap, { schema, path, key }: Context): Read {
     const value: Record<string, unknown> = {};
     const children = new Map<string, Place>();
-    for (const [name, entry] of this.#entries(node, path, new Set())) {
+    for (const [name, entry] of this.#entries(node, path)) {
       const child: Context = {
         schema: childSchema(schema, name),
         path: [...path, name],
@@ -168,7 +169,7 @@ class TreeReader {
   }
 
   /** The pairs of a map by their key as written; merged ones stand behind its own. */
-  #entries(node: YAMLMap, path: KeyPath, merging: Set<YAMLMap>): Map<string, Entry> {
+  #entries(node: YAMLMap, path: KeyPath, merging?: Set<YAMLMap>): Map<string, Entry> {
     const entries = new Map<string, Entry>();
     const merged: unknown[] = [];
     for (const pair of node.items) {
@@ -205,7 +206,7 @@ class TreeReader {
         });
       } else entries.set(name, { key, node: pair.value });
     }
-    for (const source of merged) this.#merge(entries, source, path, merging);
+    for (const source of merged) this.#merge(entries, source, path, merging ?? new Set());
     return entries;
   }
 
@@ -249,7 +250,7 @@ class TreeReader {
           sql: isSql(schema),
           functionEnv: path[0] === 'functions' && path[2] === 'env',
         })
-      : { text: source, substituted: false, used: new Map<string, string>(), failures: [] };
+      : { ...AS_WRITTEN, text: source };
     for (const { reference, ...failure } of interpolated.failures) {
       const { offset, length } = spanOf(node);
       const within = Math.max(0, this.#document.text.slice(offset, offset + length).indexOf(reference));
@@ -293,6 +294,7 @@ class TreeReader {
   }
 }
 
+const AS_WRITTEN: Omit<Interpolation, 'text'> = { substituted: false, used: new Map(), failures: [] };
 const FIRST_CHARACTER: Span = { offset: 0, length: 1 };
 const NO_CHILDREN: ReadonlyMap<string, Place> = new Map();
 

@@ -53,7 +53,7 @@ describe('a local file', () => {
     });
     writeFileSync(join(directory, 'latin1.yaml'), Buffer.from([0x61, 0x3a, 0x20, 0xfc]));
     await expect(readSource('latin1.yaml', directory)).rejects.toThrow(/not UTF-8/);
-    writeFileSync(join(directory, 'huge.yaml'), Buffer.alloc(3 * 1024 * 1024, 0x20));
+    writeFileSync(join(directory, 'huge.yaml'), Buffer.alloc(9 * 1024 * 1024, 0x20));
     await expect(readSource('huge.yaml', directory)).rejects.toThrow(/far too large/);
   });
 });
@@ -105,7 +105,7 @@ describe('a remote file', () => {
   test('ends in an error when the server says no, says too much, or says nothing', async () => {
     answer = (_request, response) => response.writeHead(404).end();
     await expect(readSource(`${origin}/x`, '/')).rejects.toThrow(/answered 404/);
-    answer = (_request, response) => response.end(Buffer.alloc(3 * 1024 * 1024, 0x20));
+    answer = (_request, response) => response.end(Buffer.alloc(9 * 1024 * 1024, 0x20));
     await expect(readSource(`${origin}/x`, '/')).rejects.toThrow(/far too large/);
     answer = () => undefined;
     await expect(readSource(`${origin}/x`, '/', { timeoutMs: 50 })).rejects.toThrow(/no answer within 0.05/);

@@ -22,7 +22,7 @@ export type Source = {
 const DEFAULT_NAMES = ['svc.yaml', 'svc.yml'];
 const FETCH_TIMEOUT_MS = 15_000;
 /** Above the limit in document.ts, whose error message is clearer. */
-const MOST_BYTES = 2 * 1024 * 1024;
+const MOST_BYTES = 8 * 1024 * 1024;
 
 export type ReadOptions = {
   /** How long a remote file may take. */

@@ -24,7 +24,7 @@ export type Place = {
 };
 
 export type Tree = {
-  readonly document: SvcDocument;
+  readonly document: Pick<SvcDocument, 'text' | 'lines'>;
   /** Plain objects, lists and scalars. What could not be substituted is left out. */
   readonly value: unknown;
   readonly root: Place;
@@ -45,7 +45,9 @@ export function locate(tree: Tree, path: KeyPath, part: 'value' | 'key' = 'value
 }
 
 export function placeAt(tree: Tree, path: KeyPath): Place | undefined {
-  return path.reduce<Place | undefined>((place, step) => place?.children.get(String(step)), tree.root);
+  let place: Place | undefined = tree.root;
+  for (const step of path) place = place?.children.get(String(step));
+  return place;
 }
 
 export function positionOf({ document }: Pick<Tree, 'document'>, { offset }: Span): Position {

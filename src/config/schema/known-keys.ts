@@ -26,7 +26,19 @@ export function childSchema(node: SchemaNode, part: string | number): SchemaNode
  * What a scalar is meant to be. `written` is text that is taken as it is written even where YAML reads a number or
  * a truth value in it: `using: true`, `enum: [1, 2]`.
  */
-export function expectsScalar(node: SchemaNode): 'number' | 'boolean' | 'text' | 'written' | 'any' {
+export function expectsScalar(node: SchemaNode): ExpectedScalar {
+  if (node === undefined) return 'any';
+  const expected = expectations.get(node) ?? readExpectation(node);
+  expectations.set(node, expected);
+  return expected;
+}
+
+type ExpectedScalar = 'number' | 'boolean' | 'text' | 'written' | 'any';
+
+/** Asked for each scalar of a file. */
+const expectations = new WeakMap<object, ExpectedScalar>();
+
+function readExpectation(node: SchemaNode): ExpectedScalar {
   const types = scalarTypes(node);
   if (types.length > 1 && types.includes('string')) return 'written';
   if (types.includes('integer') || types.includes('number')) return 'number';
