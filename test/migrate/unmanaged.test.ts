@@ -103,6 +103,7 @@ test('what stands by itself is listed, with what callers can reach of it', async
     create function touch() returns trigger language plpgsql as 'begin return new; end'; revoke all on function touch() from public;
     create trigger touch before update on notes for each row execute function touch();
     create trigger other before update on scratch for each row execute function touch();
+    create sequence numbers; create statistics related on id, size from notes;
     create rule quiet as on delete to notes do instead nothing`);
   expect(await list()).toEqual([
     'function public.half(a integer) open',
@@ -110,6 +111,8 @@ test('what stands by itself is listed, with what callers can reach of it', async
     'materialized view public.sizes',
     'procedure public.nothing()',
     'rule quiet of public.notes',
+    'sequence public.numbers',
+    'statistics public.related',
     'table public.leaky open',
     'table public.scratch',
     'trigger touch of public.notes',

@@ -1,5 +1,6 @@
-// Tables, types, views, functions, triggers and rules in the managed schemas that no file ever declared: listed by `status` and
-// `drift`, never touched. The diff finds undeclared parts of declared tables.
+// Tables, types, views, functions, triggers, rules, extended statistics and sequences of no column in the managed schemas
+// that no file ever declared: listed by `status` and `drift`, never touched. The diff finds undeclared parts of declared
+// tables.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
@@ -66,6 +67,15 @@ export async function readUnmanagedObjects(
     union all
     select 'trigger', t.tgname || ' of auth.users' || case t.tgenabled when 'D' then ' (disabled)' else '' end, false
     from pg_trigger t where t.tgrelid = to_regclass('auth.users') and not t.tgisinternal and t.tgname !~ '^~?svc_' and t.tgname <> all (${userTriggers})
+    union all
+    select 'sequence', s.name || '.' || c.relname,
+      s.open and (has_sequence_privilege('anon', c.oid, 'usage') or has_sequence_privilege('authenticated', c.oid, 'usage'))
+    from pg_class c join schema s on s.oid = c.relnamespace
+    where c.relkind = 'S' and not exists (select from pg_depend d
+      where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i', 'e'))
+    union all
+    select 'statistics', s.name || '.' || t.stxname, false
+    from pg_statistic_ext t join schema s on s.oid = t.stxnamespace
     union all
     select 'rule', r.rulename || ' of ' || s.name || '.' || c.relname, false
     from pg_rewrite r join pg_class c on c.oid = r.ev_class join schema s on s.oid = c.relnamespace
