@@ -178,6 +178,8 @@ function diffTable(context: TableDiff): void {
   diffForeignKeys(context);
   diffIndexes(context);
   diffPolicies(context);
+  const attributes = attributesOf(context.table);
+  if (attributes) context.claim.attributes = attributes;
   diffReferences(context);
   diffOnUpdate(context);
   diffComments(context);
