@@ -16,7 +16,7 @@ export async function refuseForeignSchemas(db: Queryable): Promise<void> {
     500,
     `${FOREIGN_SCHEMAS}: this database already has the ${found.length === 1 ? 'schema' : 'schemas'} ${names} of another product, and svc needs ${found.length === 1 ? 'it' : 'them'} for itself. Nothing was changed.`,
     {
-      hint: 'Point SVC_DATABASE_URL to a database of its own. svc migrate pull reads this one as a file for it without changing it; docs/adoption.md says how to move a project in.',
+      hint: 'Point SVC_DATABASE_URL to a database of its own. svc migrate pull reads this one as a file for it without changing it; docs/adoption.md says how to move in, and svc import supabase takes over a Supabase project.',
     },
   );
 }

@@ -123,6 +123,7 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
     partitioned: false,
     rowSecurity: table.rowSecurity,
     rowSecurityForced: false,
+    exclusions: [],
     granted: 'api',
     grants: wantedGrants(table.model.grants),
     grantedToOthers: false,

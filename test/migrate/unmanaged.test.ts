@@ -104,8 +104,10 @@ test('what stands by itself is listed, with what callers can reach of it', async
     create trigger touch before update on notes for each row execute function touch();
     create trigger other before update on scratch for each row execute function touch();
     create sequence numbers; create statistics related on id, size from notes;
+    alter table notes add constraint one_size exclude using btree (size with =);
     create rule quiet as on delete to notes do instead nothing`);
   expect(await list()).toEqual([
+    'exclusion constraint one_size of public.notes',
     'function public.half(a integer) open',
     'function public.touch()',
     'materialized view public.sizes',

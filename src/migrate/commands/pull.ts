@@ -152,6 +152,7 @@ function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boole
     ...table.foreignKeys.filter((one) => one !== referenceOf(table, one.columns)).map(pulledForeignKey),
     ...table.checks.filter(isOfTable).map((check) => pulledCheck(check, strip)),
   ];
+  notes.push(...table.exclusions.map((label) => `exclusion constraint ${label}`));
   const rls = table.policies.flatMap((policy) => toPolicy(policy, table, notes));
   return {
     ...(table.schema === 'public' ? {} : { schema: table.schema }),

@@ -89,7 +89,7 @@ export function constraintsQuery(which: Sql): Sql {
       where k.contype = 'f' and t.tgconstraint = k.oid and t.tgenabled in ('D', 'R')) as enforced
   from pg_constraint k join pg_class c on c.oid = k.conrelid join pg_namespace n on n.oid = c.relnamespace
   left join pg_class tc on tc.oid = k.confrelid left join pg_namespace tn on tn.oid = tc.relnamespace
-  where ${which} and ${ONLY_TABLES} and k.contype in ('p', 'u', 'f', 'c') and k.conparentid = 0 order by k.conrelid, k.conname`;
+  where ${which} and ${ONLY_TABLES} and k.contype in ('p', 'u', 'f', 'c', 'x') and k.conparentid = 0 order by k.conrelid, k.conname`;
 }
 
 /** Column names of tables that only foreign keys refer to. */

@@ -81,6 +81,8 @@ export type LiveTable = {
   readonly keys: readonly LiveKey[];
   readonly foreignKeys: readonly LiveForeignKey[];
   readonly checks: readonly LiveCheck[];
+  /** Names of exclusion constraints, which the file cannot say. */
+  readonly exclusions: readonly string[];
   readonly indexes: readonly LiveIndex[];
   readonly policies: readonly LivePolicy[];
   /** All but those that a type change needs. */

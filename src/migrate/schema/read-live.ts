@@ -210,6 +210,7 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
       validated,
       enforced,
     })),
+    exclusions: ofType('x').map(({ label }) => label),
     // Expressions have no number.
     indexes: (rows.indexes.get(row.oid) ?? []).map((index) => ({
       ...index,

@@ -1,5 +1,5 @@
-// Tables, types, views, functions, triggers, rules, extended statistics and sequences of no column in the managed schemas
-// that no file ever declared: listed by `status` and `drift`, never touched. The diff finds undeclared parts of declared
+// Tables, types, views, functions, triggers, rules, exclusion constraints, extended statistics and sequences of no column
+// in the managed schemas that no file ever declared: listed by `status` and `drift`, never touched. The diff finds undeclared parts of declared
 // tables.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
@@ -67,6 +67,10 @@ export async function readUnmanagedObjects(
     union all
     select 'trigger', t.tgname || ' of auth.users' || case t.tgenabled when 'D' then ' (disabled)' else '' end, false
     from pg_trigger t where t.tgrelid = to_regclass('auth.users') and not t.tgisinternal and t.tgname !~ '^~?svc_' and t.tgname <> all (${userTriggers})
+    union all
+    select 'exclusion constraint', k.conname || ' of ' || s.name || '.' || c.relname, false
+    from pg_constraint k join pg_class c on c.oid = k.conrelid join schema s on s.oid = c.relnamespace
+    where k.contype = 'x' and k.conparentid = 0 and s.name || '.' || c.relname = any (${tables})
     union all
     select 'sequence', s.name || '.' || c.relname,
       s.open and (has_sequence_privilege('anon', c.oid, 'usage') or has_sequence_privilege('authenticated', c.oid, 'usage'))
