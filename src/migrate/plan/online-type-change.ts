@@ -61,9 +61,7 @@ export async function chooseOnline(
     const proof = transientLabel('ng', identity);
     const large = { ...change, live };
     const facts = await readColumnFacts(session, large, changes, { column: shadowColumn, proof }, mayQuiet);
-    // The new column would have none of the grants of the old one.
-    if (change.liveColumn.grants !== null) inTheWay.set(column.at, ['a grant names the column']);
-    else if (facts.inTheWay.length > 0) inTheWay.set(column.at, facts.inTheWay);
+    if (facts.inTheWay.length > 0) inTheWay.set(column.at, facts.inTheWay);
     else columns.set(column.at, { change: large, shadowColumn, proof, facts });
   }
   const wanted = new Set([...columns.values()].map((one) => one.shadowColumn));
