@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
 import { silentLog } from '../../src/log/log.ts';
-import { readLive } from '../../src/migrate/schema/read-live.ts';
+import { readLive } from '../../src/migrate/schema/live/read-live.ts';
 import { planModel } from '../../src/migrate/commands/plan.ts';
 import { migrateModel, type MigrateOptions } from '../../src/migrate/migrate.ts';
 import type { SchemaModel } from '../../src/migrate/schema/model.ts';

@@ -12,7 +12,7 @@ import { normalise } from './normalise.ts';
 import type { SvcFile } from './schema/schema.ts';
 import { readTree } from './read/read-tree.ts';
 import type { Tree } from './read/tree.ts';
-import { BrokenPaths, usablePart, withoutMissingTwins } from './check/usable-part.ts';
+import { BrokenPaths, usablePart, withoutMissingTwins } from './check/tables/usable-part.ts';
 import { validate } from './check/validate.ts';
 
 export type LoadOptions = {

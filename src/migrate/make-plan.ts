@@ -28,18 +28,18 @@ import {
   readManagedSchemas,
 } from './state/applied-state.ts';
 import { type DeclaredRow, type ManagedObjects, readObjects } from './state/managed-objects.ts';
-import { readLive } from './schema/read-live.ts';
+import { readLive } from './schema/live/read-live.ts';
 import { renameHints, renamedByHand } from './diff/rename-hints.ts';
-import { EXTENSIONS_SCHEMA } from './schema/extension-sql.ts';
+import { EXTENSIONS_SCHEMA } from './schema/sql/extension-sql.ts';
 import { keyOf, type SchemaModel } from './schema/model.ts';
 import { RelatedDeclarations } from './normalise/related.ts';
-import { chooseOnline, type OnlineTypeChanges, readMayQuiet } from './plan/online-type-change.ts';
+import { chooseOnline, type OnlineTypeChanges, readMayQuiet } from './plan/types/online-type-change.ts';
 import { dryRun } from './checks/dry-run.ts';
 import type { Ownership } from './schema/managed.ts';
 import { planSteps } from './plan/plan.ts';
 import { readStrangers, tablesInRings } from './schema/policy-rings.ts';
 import { checkRows } from './checks/row-checks.ts';
-import { strangersOfReplacedTypes } from './plan/type-dependants.ts';
+import { strangersOfReplacedTypes } from './plan/types/type-dependants.ts';
 import { type MigrationProblem, MigrationRefused } from './problem.ts';
 import { planRenames, type Renames, underNewNames } from './plan/rename.ts';
 import { countRemoved } from './plan/removal.ts';

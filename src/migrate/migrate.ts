@@ -25,7 +25,7 @@ import {
 import { settleObjects, writeObjects } from './state/managed-objects.ts';
 import { type Fence, isSeqNews, readFence, readNewestSeq } from './state/fence.ts';
 import { finishRun, recordSteps, startRun } from './state/runs.ts';
-import { readLive } from './schema/read-live.ts';
+import { readLive } from './schema/live/read-live.ts';
 import type { SchemaModel } from './schema/model.ts';
 import { makePlan, type MigrationPlan } from './make-plan.ts';
 import type { OwnershipTaker } from './checks/ownership.ts';

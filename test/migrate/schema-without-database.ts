@@ -23,7 +23,7 @@ import type {
   LiveTable,
   LiveTrigger,
   LiveType,
-} from '../../src/migrate/schema/live-schema.ts';
+} from '../../src/migrate/schema/live/live-schema.ts';
 import type { Ownership } from '../../src/migrate/schema/managed.ts';
 import { keyOf } from '../../src/migrate/schema/model.ts';
 import { toDesired } from '../../src/migrate/schema/to-desired.ts';

@@ -3,7 +3,7 @@
 import type { Mistake } from '../mistakes/mistake.ts';
 import type { SvcFile } from '../schema/schema.ts';
 import type { Tree } from '../read/tree.ts';
-import type { BrokenPaths } from './usable-part.ts';
+import type { BrokenPaths } from './tables/usable-part.ts';
 import { CheckContext, type CheckOptions } from './context.ts';
 import { checkExposed } from './expose.ts';
 import { checkExtensions } from './extensions.ts';
@@ -11,9 +11,9 @@ import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
 import { checkSeeds } from './seed.ts';
 import { checkSettings } from './settings.ts';
 import { checkBuckets } from './storage.ts';
-import { checkTables } from './tables.ts';
+import { checkTables } from './tables/tables.ts';
 import { checkTypes } from './types.ts';
-import { checkUserTriggers } from './triggers.ts';
+import { checkUserTriggers } from './tables/triggers.ts';
 import { checkViews } from './views.ts';
 
 export function check(

@@ -5,7 +5,7 @@ import type { SvcFile } from '../schema/schema.ts';
 import { closest } from '../../lib/closest-word.ts';
 import type { ScalarText } from '../schema/scalar.ts';
 import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
-import type { BrokenPaths } from './usable-part.ts';
+import type { BrokenPaths } from './tables/usable-part.ts';
 
 export type CheckOptions = {
   /** Directory of the file; undefined for a remote one, whose neighbours cannot be looked at. */

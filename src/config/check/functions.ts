@@ -6,7 +6,7 @@ import type { KeyPath } from '../mistakes/mistake.ts';
 import { mentionsServiceClient } from './service-client.ts';
 import { isServed, type RawSqlFunction, returnsTrigger } from '../schema/functions.ts';
 import { type CheckContext, didYouMean } from './context.ts';
-import { checkDefault } from './default.ts';
+import { checkDefault } from './tables/default.ts';
 import { checkName, checkRenames } from './name.ts';
 import { checkBodyFile, checkReferencedFile } from './referenced-file.ts';
 

@@ -1,7 +1,7 @@
 // Buckets: names the storage API can carry.
 import { RESERVED_BUCKETS } from '../schema/names.ts';
 import type { CheckContext } from './context.ts';
-import { checkPolicies } from './policies.ts';
+import { checkPolicies } from './tables/policies.ts';
 
 export function checkBuckets(context: CheckContext): void {
   for (const [name, bucket] of Object.entries(context.file.storage)) {

@@ -4,9 +4,9 @@ import { declaredType } from '../schema/declared-type.ts';
 import type { RawField } from '../schema/tables.ts';
 import type { RawType } from '../schema/types.ts';
 import { type CheckContext, didYouMean } from './context.ts';
-import { checkDefault } from './default.ts';
+import { checkDefault } from './tables/default.ts';
 import { checkName, checkRenames, checkSchema } from './name.ts';
-import { isOfPostgres } from './type-family.ts';
+import { isOfPostgres } from './tables/type-family.ts';
 
 /** PostgreSQL keeps no longer value of an enum. */
 const LONGEST_VALUE_BYTES = 63;

@@ -4,7 +4,7 @@ import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { counted, countWhere } from './samples.ts';
 import { checkUnique, uniquesOf } from './unique-check.ts';

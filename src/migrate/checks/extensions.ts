@@ -2,7 +2,7 @@
 import { closest } from '../../lib/closest-word.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
-import { createExtensionSql, EXTENSIONS_SCHEMA } from '../schema/extension-sql.ts';
+import { createExtensionSql, EXTENSIONS_SCHEMA } from '../schema/sql/extension-sql.ts';
 import type { ExtensionModel, SchemaModel } from '../schema/model.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 

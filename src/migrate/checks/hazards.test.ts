@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { databaseOf, declared, ownedAfter } from '../../../test/migrate/schema-without-database.ts';
 import { diff } from '../diff/diff.ts';
 import type { HazardPolicy } from '../plan/hazard-policy.ts';
-import type { OnlineTypeChanges } from '../plan/online-type-change.ts';
+import type { OnlineTypeChanges } from '../plan/types/online-type-change.ts';
 import { planSteps } from '../plan/plan.ts';
 import type { PlanSettings } from '../plan/step-list.ts';
 import { renderProblem } from '../problem.ts';

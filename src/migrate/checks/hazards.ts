@@ -1,7 +1,7 @@
 // Refuses the hazards that the policy of a run does not allow. One refusal stops the whole plan before its first
 // statement.
 import type { Change } from '../diff/change.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import { estimateRows, isSmall, type PlanSettings, REWRITE_ROWS_PER_MS } from '../plan/step-list.ts';
 import { problem, type MigrationProblem } from '../problem.ts';

@@ -5,7 +5,7 @@ import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-dat
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Change, RemakeChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import {

@@ -2,7 +2,7 @@
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredTable } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 
 export const SAMPLES = 3;

@@ -1,8 +1,8 @@
 // Expressions that are not exactly one expression, which must not even be sent to the server. Needs no database.
-import { pathOf } from '../schema/function-sql.ts';
+import { pathOf } from '../schema/sql/function-sql.ts';
 import { keyOf, type PolicyModel, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
-import { expressionFault } from '../schema/sql-text.ts';
+import { expressionFault } from '../schema/sql/sql-text.ts';
 
 /** `changed`: tables, functions and views to check; policies of buckets always are. */
 export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): MigrationProblem[] {

@@ -6,10 +6,10 @@ import { groupBy } from '../../lib/group-by.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
 import type { DesiredCheck, DesiredTable } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import { conversionByText } from '../schema/types.ts';
-import { wordsOf } from '../schema/sql-text.ts';
+import { wordsOf } from '../schema/sql/sql-text.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import {
   clip,

@@ -5,7 +5,7 @@ import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Change } from '../diff/change.ts';
 import { canFollow } from '../diff/types.ts';
 import type { Desired, DesiredType } from '../schema/desired.ts';
-import type { Live } from '../schema/live-schema.ts';
+import type { Live } from '../schema/live/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import type { Step } from '../plan/step.ts';
 import { problem, type MigrationProblem } from '../problem.ts';

@@ -4,7 +4,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { clip, counted, SAMPLES } from './samples.ts';
-import { keySql } from '../schema/index-sql.ts';
+import { keySql } from '../schema/sql/index-sql.ts';
 import { nameOf } from '../schema/model.ts';
 import type { Key } from '../schema/relation.ts';
 

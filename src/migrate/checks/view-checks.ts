@@ -8,7 +8,7 @@ import type { HazardPolicy } from '../plan/hazard-policy.ts';
 import { isAllowed } from '../plan/hazard-policy.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import type { Desired } from '../schema/desired.ts';
-import type { Live } from '../schema/live-schema.ts';
+import type { Live } from '../schema/live/live-schema.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { isOpen, type ViewForm } from '../schema/views.ts';

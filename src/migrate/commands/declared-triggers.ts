@@ -1,5 +1,5 @@
 // Triggers as entries of `triggers`, read from the server's print of them.
-import type { LiveTrigger } from '../schema/live-schema.ts';
+import type { LiveTrigger } from '../schema/live/live-schema.ts';
 import { triggerLabel } from '../schema/label.ts';
 
 type Node = Record<string, unknown>;

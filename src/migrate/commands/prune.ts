@@ -4,7 +4,7 @@ import { inTransaction, type Queryable } from '../../postgres/owner-database.ts'
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { announceSchema } from '../state/applied-state.ts';
-import { IS_USED_TYPE } from '../schema/live-queries.ts';
+import { IS_USED_TYPE } from '../schema/live/live-queries.ts';
 import { nameOf, tableKey, type SchemaModel } from '../schema/model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
 import { formatCount } from '../checks/samples.ts';

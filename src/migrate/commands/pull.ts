@@ -9,10 +9,10 @@ import type {
   LiveFunction,
   LivePolicy,
   LiveTable,
-} from '../schema/live-schema.ts';
+} from '../schema/live/live-schema.ts';
 import { rolesOf } from '../diff/policy-match.ts';
-import { API_ROLES, POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
-import { pathOf } from '../schema/function-sql.ts';
+import { API_ROLES, POLICY_ROLES, PUBLIC } from '../schema/live/live-schema.ts';
+import { pathOf } from '../schema/sql/function-sql.ts';
 import { pulledGrants } from '../schema/grants.ts';
 import { toIndex } from './pulled-index.ts';
 import { extensionsKey } from './pulled-extensions.ts';
@@ -29,7 +29,7 @@ import { isPlainKey } from '../schema/relation.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
 import { pulledTypes } from './pulled-types.ts';
 import { toView } from './pulled-views.ts';
-import { unwrapCallerHelpers } from '../schema/sql-text.ts';
+import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
 
 type Node = Record<string, unknown>;
 

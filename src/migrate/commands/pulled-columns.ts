@@ -1,5 +1,5 @@
 // What a field says beyond type, key and default, and what a foreign key does, as the file writes them.
-import type { LiveColumn, LiveForeignKey } from '../schema/live-schema.ts';
+import type { LiveColumn, LiveForeignKey } from '../schema/live/live-schema.ts';
 
 type Node = Record<string, unknown>;
 

@@ -1,5 +1,5 @@
 // Constraints that no field can say, as entries of `constraints:`.
-import type { LiveCheck, LiveForeignKey, LiveKey, LiveTable } from '../schema/live-schema.ts';
+import type { LiveCheck, LiveForeignKey, LiveKey, LiveTable } from '../schema/live/live-schema.ts';
 import { isPlainKey } from '../schema/relation.ts';
 import { referenceKeys } from './pulled-columns.ts';
 

@@ -1,6 +1,6 @@
 // Comments and collations: what the file says is compared, and what it said before is taken back. Others stay as found.
 import type { DesiredColumn } from '../schema/desired.ts';
-import type { LiveColumn } from '../schema/live-schema.ts';
+import type { LiveColumn } from '../schema/live/live-schema.ts';
 import type { OwnedTable } from '../schema/managed.ts';
 import type { TableDiff } from './table-diff.ts';
 

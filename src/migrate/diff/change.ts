@@ -24,7 +24,7 @@ import type {
   LiveTable,
   LiveTrigger,
   LiveType,
-} from '../schema/live-schema.ts';
+} from '../schema/live/live-schema.ts';
 import type { Attribute, ExtensionModel } from '../schema/model.ts';
 import type { DomainCheck } from '../schema/types.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';

@@ -2,7 +2,7 @@
 import type { Change, OnColumn } from './change.ts';
 import { collationDiffers } from './attributes.ts';
 import type { DesiredColumn } from '../schema/desired.ts';
-import type { LiveColumn } from '../schema/live-schema.ts';
+import type { LiveColumn } from '../schema/live/live-schema.ts';
 import { isTransient } from '../schema/label.ts';
 import { conversionByText } from '../schema/types.ts';
 import { rebuildKey, type TableDiff } from './table-diff.ts';

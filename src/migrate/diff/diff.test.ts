@@ -7,7 +7,7 @@ import {
   ownedAfter,
   withTable,
 } from '../../../test/migrate/schema-without-database.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
 import type { Ownership } from '../schema/managed.ts';
 import type { Change } from './change.ts';
 import { diff, type Difference } from './diff.ts';

@@ -1,7 +1,7 @@
 // Desired against live: what must change. Pure: it reads nothing, and whether a change is safe is decided later.
 import type { Change } from './change.ts';
 import { columnKey, type Desired, type DesiredTable } from '../schema/desired.ts';
-import type { Live } from '../schema/live-schema.ts';
+import type { Live } from '../schema/live/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import { ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
 import { attributesOf, diffComments } from './attributes.ts';

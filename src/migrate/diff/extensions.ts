@@ -1,6 +1,6 @@
 // Extensions: those that are missing, and those of another version than the file asks for. One that is in another schema
 // is taken as it is.
-import type { LiveExtension } from '../schema/live-schema.ts';
+import type { LiveExtension } from '../schema/live/live-schema.ts';
 import type { ExtensionModel } from '../schema/model.ts';
 import type { Change } from './change.ts';
 

@@ -1,7 +1,7 @@
 // Policies of tables and of buckets: which are kept, made anew, or left alone.
 import type { Change } from './change.ts';
 import type { DesiredPolicy, DesiredStoragePolicy } from '../schema/desired.ts';
-import type { LivePolicy } from '../schema/live-schema.ts';
+import type { LivePolicy } from '../schema/live/live-schema.ts';
 import { policyLabel, STORAGE_POLICY_PREFIX, storagePolicyLabel } from '../schema/label.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';

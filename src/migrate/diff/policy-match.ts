@@ -1,9 +1,9 @@
 // Which policy of the database a declared one is. What they allow is compared, not how they are labelled or split by
 // command.
 import type { DesiredPolicy } from '../schema/desired.ts';
-import { type LivePolicy, POLICY_ROLES, PUBLIC } from '../schema/live-schema.ts';
+import { type LivePolicy, POLICY_ROLES, PUBLIC } from '../schema/live/live-schema.ts';
 import type { Command, Policy } from '../schema/relation.ts';
-import { unwrapCallerHelpers } from '../schema/sql-text.ts';
+import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
 
 export type PolicyMatch = {
   /** PUBLIC is the callers and those that bypass row-level security: no other role may touch the table. */

@@ -1,7 +1,7 @@
 // Renames that nobody declared. Only ever hints, because a removal keeps the data.
 import type { Change } from './change.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
-import type { Live } from '../schema/live-schema.ts';
+import type { Live } from '../schema/live/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { type MigrationProblem, problem } from '../problem.ts';

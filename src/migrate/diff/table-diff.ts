@@ -1,7 +1,7 @@
 // What the comparison of one table works with and what it fills in.
 import type { Change } from './change.ts';
 import type { DesiredTable } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
 
 /** Something the database has on a managed table that the file does not declare and the engine did not make. */

@@ -1,6 +1,6 @@
 // Triggers by their names, which decide in which order they run. One that the file does not declare is left alone, unless
 // an earlier file did.
-import type { LiveTrigger } from '../schema/live-schema.ts';
+import type { LiveTrigger } from '../schema/live/live-schema.ts';
 import { type DesiredTrigger, USERS } from '../schema/triggers.ts';
 import type { Ownership } from '../schema/managed.ts';
 import type { Change } from './change.ts';

@@ -2,11 +2,11 @@
 // `plan/type-renames.ts`. What a domain or a composite type cannot do while columns have it is refused.
 import type { TypeDefinitionChange } from './change.ts';
 import type { DesiredType } from '../schema/desired.ts';
-import type { Live, LiveTable, LiveType } from '../schema/live-schema.ts';
+import type { Live, LiveTable, LiveType } from '../schema/live/live-schema.ts';
 import { isReplacedType } from '../schema/label.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { keyOf } from '../schema/model.ts';
-import { plainOrQuoted } from '../schema/sql-text.ts';
+import { plainOrQuoted } from '../schema/sql/sql-text.ts';
 import { domainChecks, domainDefaultSql, inOrderOfUse } from '../schema/types.ts';
 
 export function diffTypes(

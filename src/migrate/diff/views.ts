@@ -1,5 +1,5 @@
 // Views. CREATE OR REPLACE can only append columns; a view with others is dropped and made again, with what reads it.
-import type { Live } from '../schema/live-schema.ts';
+import type { Live } from '../schema/live/live-schema.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { keyOf } from '../schema/model.ts';
 import {

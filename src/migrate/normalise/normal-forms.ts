@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { TypeResolver } from '../schema/column-types.ts';
 import type { DesiredIndex, DesiredPolicy, DesiredTable, Expression, TypeForm } from '../schema/desired.ts';
-import type { LivePolicy, LiveTable, LiveTrigger } from '../schema/live-schema.ts';
+import type { LivePolicy, LiveTable, LiveTrigger } from '../schema/live/live-schema.ts';
 import type {
   BucketModel,
   FunctionModel,

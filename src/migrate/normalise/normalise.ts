@@ -5,7 +5,7 @@ import type { TypeResolver } from '../schema/column-types.ts';
 import type { Desired, DesiredFunction, DesiredTable, DesiredType } from '../schema/desired.ts';
 import { schemasOf } from '../diff/diff.ts';
 import { type DeclaredRow, STORAGE_POLICIES, USER_TRIGGERS } from '../state/managed-objects.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { USERS } from '../schema/triggers.ts';

@@ -15,7 +15,7 @@ import {
 } from '../schema/model.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { textOfType } from '../schema/types.ts';
-import { wordsOf } from '../schema/sql-text.ts';
+import { wordsOf } from '../schema/sql/sql-text.ts';
 import { USERS } from '../schema/triggers.ts';
 
 /** `name` is null for the policies of the buckets and the triggers of the users: nothing can name them. */

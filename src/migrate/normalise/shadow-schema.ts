@@ -13,16 +13,16 @@ import type {
   DesiredType,
   TypeForm,
 } from '../schema/desired.ts';
-import { createExtensionSql } from '../schema/extension-sql.ts';
-import { createFunctionSql } from '../schema/function-sql.ts';
-import { indexBodySql } from '../schema/index-sql.ts';
-import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live-schema.ts';
-import { readLiveInside } from '../schema/read-live.ts';
+import { createExtensionSql } from '../schema/sql/extension-sql.ts';
+import { createFunctionSql } from '../schema/sql/function-sql.ts';
+import { indexBodySql } from '../schema/sql/index-sql.ts';
+import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live/live-schema.ts';
+import { readLiveInside } from '../schema/live/read-live.ts';
 import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
-import { generatedSql, typeOf } from '../schema/column-sql.ts';
+import { generatedSql, typeOf } from '../schema/sql/column-sql.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
-import { plainOrQuoted, wordsOf } from '../schema/sql-text.ts';
+import { plainOrQuoted, wordsOf } from '../schema/sql/sql-text.ts';
 import { createTypeSql, domainChecks, inOrderOfUse } from '../schema/types.ts';
 import {
   readNormalForms,

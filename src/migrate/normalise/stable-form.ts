@@ -7,11 +7,11 @@ import { schemasOf } from '../diff/diff.ts';
 import { normalFormsOf, withNormalForms } from './normal-forms.ts';
 import type { Piece } from './shadow-errors.ts';
 import { readThroughShadow, type ShadowResult, type ShadowTable } from './shadow-schema.ts';
-import type { Live, LiveTable } from '../schema/live-schema.ts';
+import type { Live, LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import { MigrationRefused } from '../problem.ts';
 import type { Check, Column } from '../schema/relation.ts';
-import { wordsOf } from '../schema/sql-text.ts';
+import { wordsOf } from '../schema/sql/sql-text.ts';
 
 /** Takes the live text as the normal form of a declaration whose second print equals the live one's. */
 export async function adoptStableForms(

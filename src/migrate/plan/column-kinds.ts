@@ -1,6 +1,6 @@
 // Identity, generated columns and comments as statements.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import { definitionOf, identitySql } from '../schema/column-sql.ts';
+import { definitionOf, identitySql } from '../schema/sql/column-sql.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import {
   alterColumn,

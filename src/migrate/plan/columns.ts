@@ -3,7 +3,7 @@
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { AddColumnChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
-import { definitionOf, typeOf } from '../schema/column-sql.ts';
+import { definitionOf, typeOf } from '../schema/sql/column-sql.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import {

@@ -2,9 +2,9 @@
 // write; only the last, short step takes a strong lock.
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
-import { describeIndex, indexBodySql } from '../schema/index-sql.ts';
-import { deferrableSql, describeForeignKey, foreignKeySql } from '../schema/foreign-key-sql.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
+import { describeIndex, indexBodySql } from '../schema/sql/index-sql.ts';
+import { deferrableSql, describeForeignKey, foreignKeySql } from '../schema/sql/foreign-key-sql.ts';
 import { transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf, tableKey } from '../schema/model.ts';
 import {

@@ -2,9 +2,9 @@
 // whatever names something deferred. Names are compared as words; deferring too much only delays.
 import type { Change } from '../diff/change.ts';
 import type { DesiredFunction, DesiredTable, Expression } from '../schema/desired.ts';
-import type { LiveIndex } from '../schema/live-schema.ts';
+import type { LiveIndex } from '../schema/live/live-schema.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
-import { wordsOf } from '../schema/sql-text.ts';
+import { wordsOf } from '../schema/sql/sql-text.ts';
 import { type ChangeOf, columnsKey } from './step-list.ts';
 
 /** `online`: the columns whose type changes online, as `schema.table.column`. */

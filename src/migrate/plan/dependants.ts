@@ -5,7 +5,7 @@ import type { Change, DropRetiredChange } from '../diff/change.ts';
 import type { Desired } from '../schema/desired.ts';
 import { droppedKeys } from '../diff/dropped.ts';
 import { type Rebuild, rebuildKey } from '../diff/table-diff.ts';
-import { NOT_PLAIN_INDEX } from '../schema/live-queries.ts';
+import { NOT_PLAIN_INDEX } from '../schema/live/live-queries.ts';
 import { keyOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';

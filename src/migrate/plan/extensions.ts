@@ -1,6 +1,6 @@
 // Extensions as statements.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import { createExtensionSql } from '../schema/extension-sql.ts';
+import { createExtensionSql } from '../schema/sql/extension-sql.ts';
 import type { Planners } from './step-list.ts';
 
 export const EXTENSIONS = {

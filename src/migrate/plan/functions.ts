@@ -3,10 +3,10 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import { callersOf } from '../diff/functions.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
-import { createFunctionSql } from '../schema/function-sql.ts';
-import { API_ROLES, type LiveFunction } from '../schema/live-schema.ts';
+import { createFunctionSql } from '../schema/sql/function-sql.ts';
+import { API_ROLES, type LiveFunction } from '../schema/live/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
-import { wordsOf } from '../schema/sql-text.ts';
+import { wordsOf } from '../schema/sql/sql-text.ts';
 import type { Stage } from './step.ts';
 import type { ChangeOf, Planners, StepList } from './step-list.ts';
 

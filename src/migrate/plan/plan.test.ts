@@ -8,7 +8,7 @@ import {
 } from '../../../test/migrate/schema-without-database.ts';
 import type { Change } from '../diff/change.ts';
 import { diff } from '../diff/diff.ts';
-import type { OnlineTypeChanges } from './online-type-change.ts';
+import type { OnlineTypeChanges } from './types/online-type-change.ts';
 import { planSteps } from './plan.ts';
 import { StepList, type TableFacts } from './step-list.ts';
 import { LANES, STAGES, type Lane, type Stage, type Step } from './step.ts';

@@ -8,7 +8,7 @@ import { COLUMNS } from './columns.ts';
 import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
 import { EXTENSIONS } from './extensions.ts';
 import { dropFormerFunctions, FUNCTIONS, functionsOfViews, inOrderOfCalls } from './functions.ts';
-import { planOnlineTypeChanges, type OnlineTypeChanges } from './online-type-change.ts';
+import { planOnlineTypeChanges, type OnlineTypeChanges } from './types/online-type-change.ts';
 import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
 import { TRIGGERS } from './triggers.ts';
@@ -24,7 +24,7 @@ import {
   type TableFacts,
 } from './step-list.ts';
 import type { Step } from './step.ts';
-import { TYPES } from './types.ts';
+import { TYPES } from './types/types.ts';
 
 const PLANNERS: Planners = {
   ...TYPES,

@@ -2,7 +2,7 @@
 // the new names as the server prints them. Labels made from an old name are renamed, too.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type { Live, LiveTable, LiveTrigger } from '../schema/live-schema.ts';
+import type { Live, LiveTable, LiveTrigger } from '../schema/live/live-schema.ts';
 import {
   checkLabel,
   foreignKeyLabel,
@@ -11,7 +11,7 @@ import {
   sequenceLabel,
   uniqueLabel,
 } from '../schema/label.ts';
-import { readLiveInside } from '../schema/read-live.ts';
+import { readLiveInside } from '../schema/live/read-live.ts';
 import {
   keyOf,
   nameOf,
@@ -29,7 +29,7 @@ import type { Step } from './step.ts';
 import { stepOf } from './step-list.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
 import type { HazardPolicy } from './hazard-policy.ts';
-import { TypeRenames } from './type-renames.ts';
+import { TypeRenames } from './types/type-renames.ts';
 
 export type Renames = {
   readonly steps: readonly Step[];

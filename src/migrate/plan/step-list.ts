@@ -2,7 +2,7 @@
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { LANES, STAGES, type Lane, type Step } from './step.ts';
 

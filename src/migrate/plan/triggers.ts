@@ -1,6 +1,6 @@
 // Declared triggers as statements. What is no constraint trigger is replaced where it stands: at no time is it missing.
 import { quoteIdent } from '../../postgres/sql.ts';
-import type { LiveTrigger } from '../schema/live-schema.ts';
+import type { LiveTrigger } from '../schema/live/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import {
   createTriggerSql,

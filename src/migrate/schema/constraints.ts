@@ -4,7 +4,7 @@ import { toReferenced } from '../../config/schema/reference.ts';
 import { expression, type DesiredCheck, type DesiredForeignKey, type DesiredKey } from './desired.ts';
 import { foreignKeyLabel, namelessCheckLabel, uniqueLabel } from './label.ts';
 import type { ConstraintModel, TableModel } from './model.ts';
-import { wordsOf } from './sql-text.ts';
+import { wordsOf } from './sql/sql-text.ts';
 
 export function toConstraint(constraint: Constraint, at: string): ConstraintModel {
   const { unique, foreignKey, references = '', check = '', name, deferrable } = constraint;

@@ -26,7 +26,7 @@ import type {
   ViewModel,
 } from './model.ts';
 import { toConstraint } from './constraints.ts';
-import { toDefaultModel } from './default-sql.ts';
+import { toDefaultModel } from './sql/default-sql.ts';
 import { toTypeModel, typeNamer } from './types.ts';
 
 type Declared = Pick<Config, 'extensions' | 'types' | 'tables' | 'views' | 'storage' | 'rpc'> & {

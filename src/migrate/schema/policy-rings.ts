@@ -6,7 +6,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { keyOf, type PolicyModel, type SchemaModel, tableKey } from './model.ts';
 import { ownedOf, type Ownership } from './managed.ts';
-import { relationsIn } from './sql-text.ts';
+import { relationsIn } from './sql/sql-text.ts';
 
 /** The one table that the policies of all buckets are on. */
 export const STORAGE_OBJECTS = 'storage.objects';

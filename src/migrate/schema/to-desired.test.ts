@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { configOf } from '../../../test/migrate/config-of.ts';
 import { outsideReferences, typeResolver } from './column-types.ts';
 import { toModel } from './declared.ts';
-import { defaultSql } from './default-sql.ts';
+import { defaultSql } from './sql/default-sql.ts';
 import type { Desired, DesiredTable } from './desired.ts';
 import { toDesired } from './to-desired.ts';
 

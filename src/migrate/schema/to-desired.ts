@@ -1,7 +1,7 @@
 // From the model to the desired schema.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { isSerial, type TypeResolver } from './column-types.ts';
-import { defaultSql, isArray } from './default-sql.ts';
+import { defaultSql, isArray } from './sql/default-sql.ts';
 import {
   expression,
   type Desired,
@@ -13,7 +13,7 @@ import {
   type DesiredTable,
 } from './desired.ts';
 import { checksOf, foreignKeysOf, uniquesOf } from './constraints.ts';
-import { toDesiredFunction } from './function-sql.ts';
+import { toDesiredFunction } from './sql/function-sql.ts';
 import {
   checkLabel,
   foreignKeyLabel,
@@ -22,7 +22,7 @@ import {
   uniqueLabel,
   type CheckRole,
 } from './label.ts';
-import { columnsOf, indexBodySql, isPlainIndex, qualifiedSql } from './index-sql.ts';
+import { columnsOf, indexBodySql, isPlainIndex, qualifiedSql } from './sql/index-sql.ts';
 import {
   keyOf,
   type ColumnModel,
@@ -32,10 +32,10 @@ import {
   viewsOf,
 } from './model.ts';
 import { STORAGE_OBJECTS } from './policy-rings.ts';
-import { wordsOf } from './sql-text.ts';
+import { wordsOf } from './sql/sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
 import { triggersOf, userTriggersOf } from './triggers.ts';
-import { toPolicies, toStoragePolicies } from './policy-sql.ts';
+import { toPolicies, toStoragePolicies } from './sql/policy-sql.ts';
 import { toDesiredType } from './types.ts';
 
 /**

@@ -2,12 +2,12 @@
 import type { DeclaredType } from '../../config/config.ts';
 import { declaredType } from '../../config/schema/declared-type.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import { defaultSql, toDefaultModel } from './default-sql.ts';
+import { defaultSql, toDefaultModel } from './sql/default-sql.ts';
 import { expression, type DesiredType, type Expression } from './desired.ts';
-import { qualifiedSql } from './index-sql.ts';
+import { qualifiedSql } from './sql/index-sql.ts';
 import { namelessCheckLabel, isReplacedType } from './label.ts';
 import { nameOf, type CompositeModel, type DomainModel, type EnumModel, type TypeModel } from './model.ts';
-import { plainOrQuoted, wordsOf } from './sql-text.ts';
+import { plainOrQuoted, wordsOf } from './sql/sql-text.ts';
 
 export function toTypeModel(type: DeclaredType, typeName: (written: string) => string): TypeModel {
   const { name, schema, comment, renamedFrom } = type;

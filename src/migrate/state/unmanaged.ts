@@ -4,7 +4,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
-import { OWN_TYPES } from '../schema/live-queries.ts';
+import { OWN_TYPES } from '../schema/live/live-queries.ts';
 import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { triggersOf, userTriggersOf } from '../schema/triggers.ts';
 

@@ -1,7 +1,7 @@
 // Defaults as SQL: what a value written in the file means for a column or argument of this type.
-import type { Default } from '../../config/config.ts';
-import { quoteLiteral } from '../../postgres/sql.ts';
-import type { DefaultModel } from './model.ts';
+import type { Default } from '../../../config/config.ts';
+import { quoteLiteral } from '../../../postgres/sql.ts';
+import type { DefaultModel } from '../model.ts';
 
 const MOMENTS = new Set([
   'timestamp',

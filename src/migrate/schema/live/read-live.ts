@@ -1,9 +1,9 @@
 // Reads the live schema in a fixed number of queries. Printed texts depend on session settings, which are pinned first:
 // sessions with other time zones or search paths must print the same.
-import { groupBy } from '../../lib/group-by.ts';
-import { raw, sql, type Sql } from '../../postgres/sql.ts';
-import { isDatabaseError } from '../../postgres/pg-error.ts';
-import type { Queryable } from '../../postgres/owner-database.ts';
+import { groupBy } from '../../../lib/group-by.ts';
+import { raw, sql, type Sql } from '../../../postgres/sql.ts';
+import { isDatabaseError } from '../../../postgres/pg-error.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
 import {
   API_ROLES,
   type Live,
@@ -38,9 +38,9 @@ import {
   type TriggerRow,
   type TypeRow,
 } from './live-queries.ts';
-import { NEW_USER_PREFIX } from './label.ts';
+import { NEW_USER_PREFIX } from '../label.ts';
 import { readViews } from './live-views.ts';
-import { keyOf } from './model.ts';
+import { keyOf } from '../model.ts';
 
 const PINS: ReadonlyArray<readonly [string, string]> = [
   ['search_path', 'pg_catalog'],

@@ -1,14 +1,14 @@
 // A type change of a large table without a long lock: a shadow column of the new type, a trigger that keeps it up to date,
 // a backfill in batches, indexes built concurrently, and one short transaction, the cutover, that puts it in place of the
 // old column. Everything before the cutover is found again in the catalog, so a new start continues there.
-import { groupBy } from '../../lib/group-by.ts';
-import type { Queryable } from '../../postgres/owner-database.ts';
-import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
-import type { Change, TypeChange } from '../diff/change.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
-import { typeOf } from '../schema/column-sql.ts';
-import { isTransient, transientLabel } from '../schema/label.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
+import { groupBy } from '../../../lib/group-by.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { quoteIdent, quoteLiteral, raw } from '../../../postgres/sql.ts';
+import type { Change, TypeChange } from '../../diff/change.ts';
+import type { LiveTable } from '../../schema/live/live-schema.ts';
+import { typeOf } from '../../schema/sql/column-sql.ts';
+import { isTransient, transientLabel } from '../../schema/label.ts';
+import { keyOf, nameOf } from '../../schema/model.ts';
 import { copyTrigger, isPlain, readColumnFacts, type ColumnFacts } from './type-change.ts';
 import {
   BUILD_ROWS_PER_MS,
@@ -19,9 +19,9 @@ import {
   type PlanSettings,
   type StepList,
   usingOf,
-} from './step-list.ts';
-import { type HazardPolicy, isAllowed } from './hazard-policy.ts';
-import { deferredChanges } from './deferred.ts';
+} from '../step-list.ts';
+import { type HazardPolicy, isAllowed } from '../hazard-policy.ts';
+import { deferredChanges } from '../deferred.ts';
 
 export type OnlineTypeChange = {
   readonly change: TypeChange & { readonly live: LiveTable };

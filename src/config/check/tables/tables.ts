@@ -1,22 +1,22 @@
 // Tables: names, columns, indexes, and whether anybody may read them.
-import type { KeyPath } from '../mistakes/mistake.ts';
-import { compareDecimals, type Decimal } from '../schema/decimal.ts';
-import { toDecimal } from '../schema/scalar.ts';
-import type { RawField, RawTable } from '../schema/tables.ts';
-import { type CheckContext, didYouMean } from './context.ts';
+import type { KeyPath } from '../../mistakes/mistake.ts';
+import { compareDecimals, type Decimal } from '../../schema/decimal.ts';
+import { toDecimal } from '../../schema/scalar.ts';
+import type { RawField, RawTable } from '../../schema/tables.ts';
+import { type CheckContext, didYouMean } from '../context.ts';
 import { checkDefault, isCall } from './default.ts';
 import { checkFieldKeys } from './field-keys.ts';
 import { checkConstraints } from './constraints.ts';
 import { checkIndexes } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
-import { checkName, checkRenames, checkSchema } from './name.ts';
+import { checkName, checkRenames, checkSchema } from '../name.ts';
 import { checkPolicies } from './policies.ts';
 import { checkGrants } from './grants.ts';
 import { checkOnNewUser, checkOnUpdate } from './row-triggers.ts';
-import { declaredType } from '../schema/declared-type.ts';
+import { declaredType } from '../../schema/declared-type.ts';
 import { checkTableTriggers } from './triggers.ts';
 import { familyOf, foreignType } from './type-family.ts';
-import { checkTypedDefault } from './types.ts';
+import { checkTypedDefault } from '../types.ts';
 
 /** PostgreSQL has columns of these names in every table. */
 const SYSTEM_COLUMNS: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']);

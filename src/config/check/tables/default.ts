@@ -1,8 +1,8 @@
 // Defaults: which words are calls, and which values cannot fit the column's type whatever the server thinks.
-import type { KeyPath } from '../mistakes/mistake.ts';
-import { toDecimal } from '../schema/scalar.ts';
-import type { CheckContext } from './context.ts';
-import { didYouMean } from './context.ts';
+import type { KeyPath } from '../../mistakes/mistake.ts';
+import { toDecimal } from '../../schema/scalar.ts';
+import type { CheckContext } from '../context.ts';
+import { didYouMean } from '../context.ts';
 import { familyOf, isZoned, type TypeFamily } from './type-family.ts';
 
 /** Words that stand for a call in columns of a family of types; in other columns they are text. */

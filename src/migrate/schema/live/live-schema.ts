@@ -1,8 +1,8 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
-import type { Attribute, IdentityKind } from './model.ts';
-import type { TriggerState } from './triggers.ts';
-import type { LiveView } from './views.ts';
-import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
+import type { Attribute, IdentityKind } from '../model.ts';
+import type { TriggerState } from '../triggers.ts';
+import type { LiveView } from '../views.ts';
+import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from '../relation.ts';
 
 export type Live = {
   /** Those that are no tables, and of no extension. */

@@ -1,6 +1,6 @@
 // The catalog queries behind the live schema and the shapes of their rows. What many objects share, such as an access
 // list or a set of roles, is spelled out once for all of them: per object it would take most of the time.
-import { raw, sql, type Sql } from '../../postgres/sql.ts';
+import { raw, sql, type Sql } from '../../../postgres/sql.ts';
 import {
   API_ROLES,
   type LiveColumn,

@@ -1,7 +1,7 @@
 // Reads the views of the database.
-import type { Queryable } from '../../postgres/owner-database.ts';
-import { sql, type Sql } from '../../postgres/sql.ts';
-import type { LiveView } from './views.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { sql, type Sql } from '../../../postgres/sql.ts';
+import type { LiveView } from '../views.ts';
 
 /** `which`: a condition on `c` (pg_class) and `n` (its pg_namespace). */
 export async function readViews(session: Queryable, which: Sql): Promise<LiveView[]> {

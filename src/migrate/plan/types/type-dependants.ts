@@ -1,12 +1,12 @@
 // What uses a type that steps aside for another one and is not the file's to change: it would keep the old type.
-import type { Queryable } from '../../postgres/owner-database.ts';
-import { sql } from '../../postgres/sql.ts';
-import { type Desired } from '../schema/desired.ts';
-import { isReplacedType } from '../schema/label.ts';
-import type { Live } from '../schema/live-schema.ts';
-import type { Ownership } from '../schema/managed.ts';
-import { keyOf } from '../schema/model.ts';
-import { problem, type MigrationProblem } from '../problem.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { sql } from '../../../postgres/sql.ts';
+import { type Desired } from '../../schema/desired.ts';
+import { isReplacedType } from '../../schema/label.ts';
+import type { Live } from '../../schema/live/live-schema.ts';
+import type { Ownership } from '../../schema/managed.ts';
+import { keyOf } from '../../schema/model.ts';
+import { problem, type MigrationProblem } from '../../problem.ts';
 
 export async function strangersOfReplacedTypes(
   session: Queryable,

@@ -1,6 +1,6 @@
 // Reads SQL text as tokens: enough to see that an expression stays inside its parentheses, to find names in it, and to
 // wrap the caller helpers. Its meaning is left to the server.
-import { quoteIdent } from '../../postgres/sql.ts';
+import { quoteIdent } from '../../../postgres/sql.ts';
 
 export type Token = {
   readonly kind: 'word' | 'quoted' | 'string' | 'number' | 'comment' | 'space' | 'symbol';

@@ -1,7 +1,7 @@
 // `grants:` of a table: roles that can be granted something, and columns that exist.
-import type { KeyPath } from '../mistakes/mistake.ts';
-import type { RawTable } from '../schema/tables.ts';
-import { type CheckContext, didYouMean } from './context.ts';
+import type { KeyPath } from '../../mistakes/mistake.ts';
+import type { RawTable } from '../../schema/tables.ts';
+import { type CheckContext, didYouMean } from '../context.ts';
 
 export function checkGrants(context: CheckContext, path: KeyPath, { grants, fields }: RawTable): void {
   const names = fields.map((field) => field.name);

@@ -1,8 +1,8 @@
 // SQL functions as statements.
-import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
+import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
 import { defaultSql } from './default-sql.ts';
-import type { DesiredFunction } from './desired.ts';
-import { type FunctionModel, nameOf } from './model.ts';
+import type { DesiredFunction } from '../desired.ts';
+import { type FunctionModel, nameOf } from '../model.ts';
 import { wordsOf } from './sql-text.ts';
 
 /** `views`: names of the views of the file. */

@@ -1,7 +1,7 @@
 // A column as CREATE TABLE and ADD COLUMN take it.
-import type { DesiredColumn } from './desired.ts';
-import type { IdentityKind } from './model.ts';
-import type { Generated } from './relation.ts';
+import type { DesiredColumn } from '../desired.ts';
+import type { IdentityKind } from '../model.ts';
+import type { Generated } from '../relation.ts';
 
 /** Its type, with the collation. */
 export function typeOf({ typeSql, collateSql }: Pick<DesiredColumn, 'typeSql' | 'collateSql'>): string {

@@ -1,7 +1,7 @@
 // The text of a foreign key, for the database and for people.
-import { quoteIdent } from '../../postgres/sql.ts';
-import { nameOf, type Deferrable } from './model.ts';
-import type { ForeignKey } from './relation.ts';
+import { quoteIdent } from '../../../postgres/sql.ts';
+import { nameOf, type Deferrable } from '../model.ts';
+import type { ForeignKey } from '../relation.ts';
 
 /** `foreign key ("a") references "public"."b" ("id") on delete cascade …` */
 export function foreignKeySql(key: ForeignKey): string {

@@ -1,9 +1,9 @@
 // Policies as the file means them: one clause per command, caller helpers evaluated once, buckets apart.
-import { quoteLiteral } from '../../postgres/sql.ts';
-import { expression, type DesiredPolicy, type DesiredStoragePolicy, type Expression } from './desired.ts';
-import type { PolicyModel } from './model.ts';
-import { POLICY_ROLES } from './live-schema.ts';
-import type { Command } from './relation.ts';
+import { quoteLiteral } from '../../../postgres/sql.ts';
+import { expression, type DesiredPolicy, type DesiredStoragePolicy, type Expression } from '../desired.ts';
+import type { PolicyModel } from '../model.ts';
+import { POLICY_ROLES } from '../live/live-schema.ts';
+import type { Command } from '../relation.ts';
 import { holdsSubSelect, wrapCallerHelpers } from './sql-text.ts';
 
 const ALL_OPERATIONS = 4;

@@ -1,10 +1,10 @@
 // Types of the file as statements.
-import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import type { DesiredType } from '../schema/desired.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
-import { nameOf } from '../schema/model.ts';
-import { createTypeSql, type DomainCheck } from '../schema/types.ts';
-import { type Planners, SCAN_ROWS_PER_MS, type StepList } from './step-list.ts';
+import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
+import type { DesiredType } from '../../schema/desired.ts';
+import type { LiveTable } from '../../schema/live/live-schema.ts';
+import { nameOf } from '../../schema/model.ts';
+import { createTypeSql, type DomainCheck } from '../../schema/types.ts';
+import { type Planners, SCAN_ROWS_PER_MS, type StepList } from '../step-list.ts';
 
 export const TYPES = {
   'create-type': (steps, { type }) =>

@@ -1,16 +1,16 @@
 // What happens to a type before anything is compared: renames of types and of enum values, and a new type in place of an
 // enum that loses values or gets another order. PostgreSQL can do neither of these two to a type that is in use: the old
 // one steps aside under another name, and every column that has it becomes a change of type.
-import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import type { Live, LiveType } from '../schema/live-schema.ts';
-import { replacedTypeLabel } from '../schema/label.ts';
-import type { Ownership } from '../schema/managed.ts';
-import { keyOf, nameOf, tableKey, type EnumModel, type TypeModel } from '../schema/model.ts';
-import { createTypeSql } from '../schema/types.ts';
-import { problem, type MigrationProblem } from '../problem.ts';
-import { type HazardPolicy, isAllowed } from './hazard-policy.ts';
-import { stepOf } from './step-list.ts';
-import type { Step } from './step.ts';
+import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
+import type { Live, LiveType } from '../../schema/live/live-schema.ts';
+import { replacedTypeLabel } from '../../schema/label.ts';
+import type { Ownership } from '../../schema/managed.ts';
+import { keyOf, nameOf, tableKey, type EnumModel, type TypeModel } from '../../schema/model.ts';
+import { createTypeSql } from '../../schema/types.ts';
+import { problem, type MigrationProblem } from '../../problem.ts';
+import { type HazardPolicy, isAllowed } from '../hazard-policy.ts';
+import { stepOf } from '../step-list.ts';
+import type { Step } from '../step.ts';
 
 type FormerNames = NonNullable<LiveType['former']>;
 

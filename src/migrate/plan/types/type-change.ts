@@ -1,15 +1,15 @@
 // What the catalog says about a column whose type is to change online: what would be lost with the old column, what the
 // new one must be given again, and how far an earlier run got.
-import type { Queryable } from '../../postgres/owner-database.ts';
-import { ON_UPDATE } from '../schema/row-triggers.ts';
-import { quoteIdent, quoteLiteral, sql } from '../../postgres/sql.ts';
-import type { Change, TypeChange } from '../diff/change.ts';
-import { type Dropped, droppedBy } from '../diff/dropped.ts';
-import type { LiveTable } from '../schema/live-schema.ts';
-import { isTransient, REFERENCE_PREFIX } from '../schema/label.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
-import { isPlainKey } from '../schema/relation.ts';
-import { alterColumn } from './step-list.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { ON_UPDATE } from '../../schema/row-triggers.ts';
+import { quoteIdent, quoteLiteral, sql } from '../../../postgres/sql.ts';
+import type { Change, TypeChange } from '../../diff/change.ts';
+import { type Dropped, droppedBy } from '../../diff/dropped.ts';
+import type { LiveTable } from '../../schema/live/live-schema.ts';
+import { isTransient, REFERENCE_PREFIX } from '../../schema/label.ts';
+import { keyOf, nameOf } from '../../schema/model.ts';
+import { isPlainKey } from '../../schema/relation.ts';
+import { alterColumn } from '../step-list.ts';
 
 export type ColumnFacts = {
   /** What the new column could not get back; empty when the change can be made online. */

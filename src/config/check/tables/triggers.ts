@@ -1,10 +1,10 @@
 // Triggers of tables and of the users: functions and columns that exist, and moments that go together.
-import type { KeyPath } from '../mistakes/mistake.ts';
-import { returnsTrigger } from '../schema/functions.ts';
-import type { RawTable } from '../schema/tables.ts';
-import type { RawTableTrigger, RawUserTrigger } from '../schema/triggers.ts';
-import { type CheckContext, didYouMean } from './context.ts';
-import { checkName } from './name.ts';
+import type { KeyPath } from '../../mistakes/mistake.ts';
+import { returnsTrigger } from '../../schema/functions.ts';
+import type { RawTable } from '../../schema/tables.ts';
+import type { RawTableTrigger, RawUserTrigger } from '../../schema/triggers.ts';
+import { type CheckContext, didYouMean } from '../context.ts';
+import { checkName } from '../name.ts';
 
 type RawTrigger = RawUserTrigger | RawTableTrigger;
 

@@ -1,9 +1,9 @@
 // The part of a file with mistakes that fits the schema, so that the checks over several keys can run on it. What
 // was taken out is remembered, so that no check reports it again.
-import { renderPath, type KeyPath, type Mistake } from '../mistakes/mistake.ts';
-import { svcSchema, type SvcFile } from '../schema/schema.ts';
-import { placeAt, type Tree } from '../read/tree.ts';
-import { leafIssues, valueAt } from './validate.ts';
+import { renderPath, type KeyPath, type Mistake } from '../../mistakes/mistake.ts';
+import { svcSchema, type SvcFile } from '../../schema/schema.ts';
+import { placeAt, type Tree } from '../../read/tree.ts';
+import { leafIssues, valueAt } from '../validate.ts';
 
 export type UsablePart = {
   readonly file: SvcFile;

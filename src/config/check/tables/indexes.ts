@@ -1,9 +1,9 @@
 // Indexes: their columns must exist, and none may be there twice.
-import type { KeyPath } from '../mistakes/mistake.ts';
-import type { RawTable } from '../schema/tables.ts';
-import type { CheckContext } from './context.ts';
+import type { KeyPath } from '../../mistakes/mistake.ts';
+import type { RawTable } from '../../schema/tables.ts';
+import type { CheckContext } from '../context.ts';
 import { checkIndexParts, plainColumns } from './index-parts.ts';
-import { checkName } from './name.ts';
+import { checkName } from '../name.ts';
 
 /** PostgreSQL's INDEX_MAX_KEYS. */
 const MOST_INDEX_COLUMNS = 32;

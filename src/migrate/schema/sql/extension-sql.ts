@@ -1,6 +1,6 @@
 // The text that makes an extension, for the database and for the shadow schema whose tables use its types.
-import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import type { ExtensionModel } from './model.ts';
+import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
+import type { ExtensionModel } from '../model.ts';
 
 /** Where extensions are unless the file says otherwise. */
 export const EXTENSIONS_SCHEMA = 'extensions';

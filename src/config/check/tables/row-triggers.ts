@@ -1,7 +1,7 @@
 // What each update and each new user gives a row: columns that exist, and none left out that would refuse the row.
-import type { KeyPath } from '../mistakes/mistake.ts';
-import type { RawField, RawTable } from '../schema/tables.ts';
-import { type CheckContext, didYouMean } from './context.ts';
+import type { KeyPath } from '../../mistakes/mistake.ts';
+import type { RawField, RawTable } from '../../schema/tables.ts';
+import { type CheckContext, didYouMean } from '../context.ts';
 import { familyOf } from './type-family.ts';
 
 export function checkOnUpdate(context: CheckContext, field: RawField, at: KeyPath): void {
