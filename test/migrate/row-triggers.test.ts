@@ -50,6 +50,27 @@ describe('on_update', () => {
     expect(await rows()).toEqual([{ id: 1, version: 3, stamped: true }]);
   });
 
+  test('beside generated columns, which a trigger before the update does not know', async () => {
+    const [server] = await world.sql(`select current_setting('server_version_num')::int >= 180000 as virtual`);
+    const generated = [
+      '{ name: shout, type: text, generated: "upper(title)" }',
+      ...(server?.['virtual'] === true
+        ? ['{ name: whisper, type: text, generated: { sql: "lower(title)", virtual: true } }']
+        : []),
+    ];
+    await world.settle(file(counted));
+    for (const fields of [[counted], [counted, ...generated]]) {
+      await world.settle(file(...fields));
+      expect((await world.plan(file(...fields))).steps).toEqual([]);
+      await world.sql(`delete from notes; insert into notes (id, title) values (1, 'a')`);
+      await world.sql(`update notes set title = 'a'`);
+      expect(await world.sql('select version from notes')).toEqual([{ version: 1 }]);
+      await world.sql(`update notes set title = 'b'`);
+      expect(await world.sql('select version from notes')).toEqual([{ version: 2 }]);
+    }
+    expect(await world.sql('select shout from notes')).toEqual([{ shout: 'B' }]);
+  });
+
   test.each([{}, LARGE])('is silent while migrations change rows: %o', async (policy) => {
     await world.settle(file(stamped, counted));
     await world.sql(`insert into notes (id, title) values (1, 'a')`);

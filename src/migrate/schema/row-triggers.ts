@@ -42,16 +42,21 @@ export function onUpdateOf(table: TableModel): RowTrigger | null {
   );
   // What pg_catalog has is found anyway, and setting a search path costs time for each row.
   const needsPath = values.some((one) => !isConstantTime(one.expression.sql));
+  // A trigger before the update does not know the new values of generated columns, and its condition may not name them.
+  const generated = table.columns.filter((column) => column.generated !== undefined);
+  const unknown = generated.map(({ name }) => `  new.${quoteIdent(name)} := old.${quoteIdent(name)};\n`);
+  const isUnchanged = unknown.length > 0 ? '  if not old.* *<> new.* then return new; end if;\n' : '';
+  // By bytes: not every type has an equality.
+  const hasChanged = unknown.length > 0 ? '' : 'old.* *<> new.* and ';
   return {
     label: ON_UPDATE,
     fn: `svc_meta.on_update_${shortHash(keyOf(table), 8)}`,
     attributes: needsPath
       ? 'returns trigger language plpgsql set search_path = public, extensions'
       : 'returns trigger language plpgsql',
-    body: `begin\n${assignments.join('')}  return new;\nend`,
+    body: `begin\n${unknown.join('')}${isUnchanged}${assignments.join('')}  return new;\nend`,
     comment: JSON.stringify(Object.fromEntries(values.map((one) => [one.column, one.expression.written]))),
-    // By bytes: not every type has an equality.
-    head: `before update on ${nameOf(table)} for each row when (old.* *<> new.* and current_setting('${BACKFILL_SETTING}', true) is distinct from 'on')`,
+    head: `before update on ${nameOf(table)} for each row when (${hasChanged}current_setting('${BACKFILL_SETTING}', true) is distinct from 'on')`,
     values,
     at: table.at,
   };
