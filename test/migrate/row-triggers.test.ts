@@ -51,7 +51,9 @@ describe('on_update', () => {
   });
 
   test('beside generated columns, which a trigger before the update does not know', async () => {
-    const [server] = await world.sql(`select current_setting('server_version_num')::int >= 180000 as virtual`);
+    const [server] = await world.sql(
+      `select current_setting('server_version_num')::int >= 180000 as virtual`,
+    );
     const generated = [
       '{ name: shout, type: text, generated: "upper(title)" }',
       ...(server?.['virtual'] === true
