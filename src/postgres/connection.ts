@@ -101,8 +101,12 @@ export async function openWire(
   const { client, stream, place, isStandIn, state } = session;
   stream.removeAllListeners('data');
   const bytes = unencrypted?.socket === stream ? unencrypted : plainStream(stream);
+  const wire = new Wire(bytes, onNotice, state);
+  // Said to `pg` before the wire could hear it: a write that was sent now would end without a word.
+  const lost = session.lost();
+  if (lost) wire.destroy(lost);
   return {
-    wire: new Wire(bytes, onNotice, state),
+    wire,
     target: describeTarget(place.target),
     isStandIn,
     cancel: (onSeen) => void sendCancel(settings.address, session, internalsOf(client)).then(onSeen),

@@ -1,4 +1,5 @@
 import { appendFileSync } from 'node:fs';
+import { stripVTControlCharacters } from 'node:util';
 import type { Reporter, TestModule } from 'vitest/node';
 
 /** What one run adds to the file of SVC_TEST_TALLY, as a line of JSON. */
@@ -6,7 +7,7 @@ export type Tally = {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** One line for each failure: its place, and the first line of its error. */
+  /** One line for each failure: its test, the first line of its error, and where in the file it came from. */
   readonly failures: readonly string[];
 };
 
@@ -17,18 +18,18 @@ export type Tally = {
 export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: ReadonlyArray<TestModule>, unhandledErrors: ReadonlyArray<unknown>): void {
     const count = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
-    const failures = unhandledErrors.map((error) => `not handled: ${firstLine(error)}`);
+    const failures = unhandledErrors.map((error) => `not handled: ${summary(error)}`);
     for (const module of modules) {
       // A module that failed to load has no tests to count, yet it is a failure.
       if (module.errors().length > 0) count.failed += 1;
-      failures.push(...module.errors().map((error) => `${module.relativeModuleId}: ${firstLine(error)}`));
+      failures.push(...module.errors().map((error) => `${module.relativeModuleId}: ${summary(error)}`));
       for (const test of module.children.allTests()) {
         const { state, errors } = test.result();
         if (state === 'passed') count.passed += 1;
         else if (state === 'failed') count.failed += 1;
         else count.skipped += 1;
         if (state === 'failed') {
-          failures.push(`${module.relativeModuleId} > ${test.fullName}: ${firstLine(errors[0])}`);
+          failures.push(`${module.relativeModuleId} > ${test.fullName}: ${summary(errors[0])}`);
         }
       }
     }
@@ -44,8 +45,17 @@ export default class ClosingLineReporter implements Reporter {
 
 const LONGEST = 200;
 
-function firstLine(error: unknown): string {
-  const { message } = (error ?? {}) as { readonly message?: unknown };
-  const text = typeof message === 'string' ? message : 'an error without a message';
-  return (text.split('\n')[0] ?? '').slice(0, LONGEST);
+function summary(error: unknown): string {
+  const { message, stack } = (error ?? {}) as { readonly message?: unknown; readonly stack?: unknown };
+  const [first = '', ...rest] = (typeof message === 'string' ? message : 'an error without a message').split(
+    '\n',
+  );
+  // What a browser test waited for stands below the first line.
+  const awaited = rest
+    .map((line) => stripVTControlCharacters(line).trim())
+    .find((line) => line.startsWith('- waiting for'));
+  const place = typeof stack === 'string' ? /[\w.-]+\.test\.ts:\d+/.exec(stack)?.[0] : undefined;
+  return [first.slice(0, LONGEST), awaited?.slice(2, LONGEST), place && `(${place})`]
+    .filter(Boolean)
+    .join(' ');
 }

@@ -12,6 +12,7 @@ import { startFreshCluster, type FreshCluster } from '../../../test/support/fres
 import { startStandby, type Standby } from '../../../test/support/standby.ts';
 import { parseAddress } from '../address/parse-address.ts';
 import { openSession, openWire } from '../connection.ts';
+import { NeverSent } from '../pg-error.ts';
 import { NoHost } from './host-failure.ts';
 
 let primary: FreshCluster;
@@ -247,6 +248,52 @@ describe.skipIf(withoutOpenssl !== undefined)('TLS', () => {
     }
   });
 });
+
+test('a session that the server ends right after the login is lost before anything is sent on it', async () => {
+  const proxy = await startEndingProxy(Number(new URL(primary.url).port));
+  try {
+    const url = new URL(primary.url);
+    url.port = String(proxy.port);
+    const opened = await openWire({
+      address: parseAddress(`${url.href}?sslmode=disable`, { env: {} }),
+      applicationName: 'test',
+    });
+    expect(opened.wire.usable).toBe(false);
+    await expect(opened.wire.run([{ text: 'select 1', values: [] }])).rejects.toBeInstanceOf(NeverSent);
+  } finally {
+    await proxy.close();
+  }
+});
+
+const READY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
+const ENDED = Buffer.from(
+  'SFATAL\0VFATAL\0C57P01\0Mterminating connection\0RProcessInterrupts\0\0',
+  'latin1',
+);
+
+/** Passes a login on, and says with its end that the session is over. */
+async function startEndingProxy(to: number): Promise<{ readonly port: number; close(): Promise<void> }> {
+  const head = Buffer.from([0x45, 0, 0, 0, 4 + ENDED.length]);
+  const server: Server = createServer((client) => {
+    const upstream = connect(to, '127.0.0.1');
+    client.on('error', () => {}).pipe(upstream);
+    upstream
+      .on('error', () => {})
+      .on('data', (bytes: Buffer) => {
+        if (!bytes.subarray(-READY.length).equals(READY)) client.write(bytes);
+        else client.end(Buffer.concat([bytes, head, ENDED]), () => upstream.destroy());
+      });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
 
 const SSL_REQUEST = 80_877_103;
 const CANCEL_REQUEST = 80_877_102;

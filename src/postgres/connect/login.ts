@@ -27,6 +27,8 @@ export type LoggedIn = {
   readonly isEncrypted: boolean;
   /** What the server says of itself, where it (or a pooler before it) does. */
   readonly parameters: ReadonlyMap<string, string>;
+  /** What the server or the network ended it with, while no statement was under way to report it. */
+  readonly lost: () => Error | undefined;
 };
 
 /** By libpq's table, in the order in which they are tried. A socket in a folder is never encrypted. */
@@ -97,8 +99,8 @@ async function authenticate(
   const client = new pg.Client(config);
   // `pg` would take an empty one from PGOPTIONS.
   internalsOf(client).connectionParameters.options = options === '' ? undefined : options;
-  // A lost connection also rejects the statement under way, which reports it.
-  client.on('error', () => {});
+  let lost: Error | undefined;
+  client.on('error', (error) => (lost ??= error));
   const parameters = new Map<string, string>();
   const { connection } = internalsOf(client);
   connection.on('parameterStatus', ({ parameterName, parameterValue }: ParameterStatus) =>
@@ -122,7 +124,7 @@ async function authenticate(
     stream.destroy();
     throw unbound();
   }
-  return { client, place, stream, isEncrypted, parameters };
+  return { client, place, stream, isEncrypted, parameters, lost: () => lost };
 }
 
 type ParameterStatus = { readonly parameterName: string; readonly parameterValue: string };

@@ -35,6 +35,7 @@ export async function countRows(source: RowSource, signal: AbortSignal): Promise
     headers: { ...readHeaders(table), prefer: `count=${exact ? 'exact' : 'estimated'}` },
     signal,
   });
+  await response.arrayBuffer();
   const total = Number(/\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1] ?? 0);
   return { total, exact };
 }
@@ -103,12 +104,14 @@ export async function addRow(
   source: RowSource,
   members: ReadonlyArray<readonly [name: string, json: string]>,
 ): Promise<void> {
-  await request(pathOf(source, new URLSearchParams()), {
+  const response = await request(pathOf(source, new URLSearchParams()), {
     method: 'POST',
     // Whoever may write a row need not be allowed to see it.
     headers: { ...writeHeaders(source.table), prefer: 'return=minimal' },
     body: jsonObject(members),
   });
+  // A body that nobody reads, even an empty one, is a request that the browser cancels.
+  await response.arrayBuffer();
 }
 
 const DELETED_AT_ONCE = 50;
