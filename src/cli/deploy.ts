@@ -51,12 +51,7 @@ async function deploy(options: { config?: string; to?: string }, terminal: Termi
   }
   const client = new DeployClient(to, token);
   const main = resolve(source);
-  const archive = await archiveSources(
-    config,
-    directory,
-    files.filter((file) => resolve(file) !== main),
-    await makeStamp(directory),
-  );
+  const archive = await archiveSources(config, directory, files, await makeStamp(directory));
   try {
     let projectId = config.project.cloudProjectId;
     if (projectId === undefined) {

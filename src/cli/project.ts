@@ -5,6 +5,7 @@ import { loadConfig, type Loaded } from '../config/load.ts';
 import type { Mistake } from '../config/mistakes/mistake.ts';
 import { renderMistakes } from '../config/mistakes/report.ts';
 import { brokenLines, readModeVariables, type Mode } from '../config/read/env-file.ts';
+import { textsOf } from '../config/read/read-parts.ts';
 import { readSource, type Source } from '../config/read/source.ts';
 import type { Environment } from './environment.ts';
 import { CommandFailure, EXIT, failure } from './exit.ts';
@@ -19,8 +20,10 @@ export type Project = {
   readonly env: Environment;
   /** Variables that the file refers to and nobody has set, where that is no mistake. */
   readonly unset: readonly Mistake[];
-  /** Absolute paths whose change means a reload. */
+  /** Absolute paths of what texts of the file stand in. */
   readonly files: readonly string[];
+  /** Absolute paths whose change means a reload: the file, those that it includes and those above. */
+  readonly watched: readonly string[];
 };
 
 export type ProjectOptions = {
@@ -52,7 +55,12 @@ export function acceptProject(
   for (const line of brokenLines(source.directory, options.mode)) {
     terminal.printError(`warning: ${line} sets nothing\n  → A line of an environment file is NAME=value.\n`);
   }
-  const report = { file: source.name, text: source.text, color: terminal.color };
+  const report = {
+    file: source.name,
+    text: source.text,
+    included: loaded.included.texts,
+    color: terminal.color,
+  };
   if (!loaded.ok) {
     const errors = loaded.mistakes.filter((mistake) => mistake.severity === 'error').length;
     const total = `${errors} ${errors === 1 ? 'mistake' : 'mistakes'} in ${source.name}`;
@@ -70,10 +78,14 @@ export function acceptProject(
     directory,
     env,
     unset,
-    files:
+    files: source.directory === undefined ? [] : loaded.files.map((file) => resolve(directory, file)),
+    watched:
       source.directory === undefined
         ? []
-        : [resolve(source.name), ...loaded.files.map((file) => resolve(directory, file))],
+        : [
+            source.name,
+            ...[...loaded.files, ...loaded.included.watched].map((file) => resolve(directory, file)),
+          ].map((file) => resolve(file)),
   };
 }
 
@@ -104,7 +116,7 @@ export async function readProject(options: ProjectOptions): Promise<ReadProject>
   const { strict } = options;
   const loaded = loadConfig(source, { variables: env, strict });
   if (loaded.ok || options.unsetVariables !== 'warn') return { source, env, loaded, unset: [] };
-  return { source, env, ...withGuesses(source, env, loaded.mistakes, strict) };
+  return { source, env, ...withGuesses(source, env, loaded, strict) };
 }
 
 const TEXT_STAND_IN = 'set-where-it-runs';
@@ -124,10 +136,10 @@ const STAND_INS = [
 function withGuesses(
   source: Source,
   env: Environment,
-  mistakes: readonly Mistake[],
+  { mistakes, included }: Extract<Loaded, { ok: false }>,
   strict: boolean | undefined,
 ): Pick<ReadProject, 'loaded' | 'unset'> {
-  const refused = { loaded: { ok: false, mistakes }, unset: [] } as const;
+  const refused = { loaded: { ok: false, mistakes, included }, unset: [] } as const;
   const missing = mistakes.filter(({ code }) => code === 'missing-variable');
   if (missing.length === 0) return refused;
   const unset = missing.map((one) => ({ ...one, severity: 'warning' as const }));
@@ -152,12 +164,12 @@ function withGuesses(
   const unsetKeys = new Set(missing.map(keyOf));
   const others = best.mistakes.filter((one) => !unsetKeys.has(keyOf(one)));
   if (!others.some(({ severity }) => severity === 'error')) return refused;
-  return { loaded: { ok: false, mistakes: [...unset, ...others] }, unset: [] };
+  return { loaded: { ok: false, mistakes: [...unset, ...others], included }, unset: [] };
 }
 
 /** Names of variables that have no default in the file. */
-function referencesIn({ text }: Source): string[] {
-  return [...new Set([...text.matchAll(/\$\{([A-Za-z_]\w*)\}/g)].map(([, name]) => name ?? ''))];
+function referencesIn(source: Source): string[] {
+  return [...new Set([...textsOf(source).matchAll(/\$\{([A-Za-z_]\w*)\}/g)].map(([, name]) => name ?? ''))];
 }
 
 function keyOf({ path }: Mistake): string {

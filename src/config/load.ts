@@ -1,13 +1,14 @@
 // svc.yaml → Config, or every mistake in it at once. Each stage hands on a value with a name:
-// text → document → tree (values and places) → checked file → Config.
+// text → parts (a document each) → tree (values and places of all) → checked file → Config.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { check } from './check/check.ts';
 import type { Config } from './config.ts';
 import type { Source } from './read/source.ts';
-import { readDocument } from './read/document.ts';
+import { mergedText } from './read/merged-text.ts';
+import { readParts, type Part } from './read/read-parts.ts';
 import type { Variables } from './read/interpolate.ts';
-import { renderPath, inOrder, type Mistake } from './mistakes/mistake.ts';
+import { inOrder, renderPath, type Mistake } from './mistakes/mistake.ts';
 import { normalise } from './normalise.ts';
 import type { SvcFile } from './schema/schema.ts';
 import { readTree } from './read/read-tree.ts';
@@ -27,14 +28,23 @@ export type Loaded =
       readonly ok: true;
       readonly config: Config;
       readonly warnings: readonly Mistake[];
+      /** What texts of the file stand in, relative to its directory. */
       readonly files: readonly string[];
+      readonly included: Included;
     }
-  | { readonly ok: false; readonly mistakes: readonly Mistake[] };
+  | { readonly ok: false; readonly mistakes: readonly Mistake[]; readonly included: Included };
+
+export type Included = {
+  /** Texts of the files that svc.yaml includes, by their names in messages. */
+  readonly texts: ReadonlyMap<string, string>;
+  /** Those files, and the folders in which a new one may become one, relative to its directory. */
+  readonly watched: readonly string[];
+};
 
 export function loadConfig(source: Source, options: LoadOptions): Loaded {
-  const read = readText(source.text, options.variables);
+  const read = readText(source, options.variables);
   if (!read.ok) return read;
-  const { tree } = read;
+  const { tree, parts, included } = read;
   const validated = validate(tree);
   // A value that could not be substituted is one mistake, not also a missing or a wrong one.
   const known = new Set(tree.mistakes.map((mistake) => renderPath(mistake.path)));
@@ -49,30 +59,61 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
       : usablePart(tree, left);
   const { directory } = source;
   const cross = part ? check(tree, part, { directory, strict: options.strict ?? false }) : [];
-  const all = [...tree.mistakes, ...shape, ...cross];
+  const all = [...read.mistakes, ...tree.mistakes, ...shape, ...cross];
   if (!validated.file || all.some((mistake) => mistake.severity === 'error'))
-    return { ok: false, mistakes: inOrder(all) };
+    return { ok: false, mistakes: inOrder(all), included };
 
   const bodyFiles = readBodyFiles(validated.file, directory);
   return {
     ok: true,
-    config: normalise(tree, validated.file, { source, bodyFiles }),
+    config: normalise(tree, validated.file, { source: asOne(source, parts), bodyFiles }),
     warnings: inOrder(all),
     files: [...bodyFiles.keys(), ...seedFiles(validated.file)],
+    included,
   };
 }
 
-/** The document ends here: beside its tree it would be a third of the memory. */
-function readText(
-  text: string,
-  variables: Variables,
-): { readonly ok: true; readonly tree: Tree } | Extract<Loaded, { ok: false }> {
-  const read = readDocument(text);
-  if (!read.ok) return read;
-  const tree = readTree(read.document, variables);
+/** The text is made when somebody asks: a start does not. */
+function asOne(source: Source, parts: readonly Part[]): Source {
+  if (parts.length === 1) return source;
+  const texts = parts.map(({ document }) => document.text);
+  let whole: string | undefined;
+  return {
+    name: source.name,
+    directory: source.directory,
+    dataDirectory: source.dataDirectory,
+    modifiedAt: source.modifiedAt,
+    parts: parts.slice(1).map(({ path }) => path),
+    get text() {
+      return (whole ??= mergedText(texts));
+    },
+  };
+}
+
+type ReadText = {
+  readonly ok: true;
+  readonly tree: Tree;
+  readonly parts: readonly Part[];
+  readonly mistakes: readonly Mistake[];
+  readonly included: Included;
+};
+
+function readText(source: Source, variables: Variables): ReadText | Extract<Loaded, { ok: false }> {
+  const { parts, mistakes, watched } = readParts(source);
+  const others = parts.slice(1);
+  const included: Included = {
+    texts: new Map(others.map(({ name, document }) => [name, document.text])),
+    watched: [...others.map(({ path }) => path), ...watched],
+  };
+  // What an unread file declares, the others refer to.
+  if (mistakes.some(({ severity }) => severity === 'error'))
+    return { ok: false, mistakes: inOrder(mistakes), included };
+  const tree = readTree(parts, variables);
   // With the structure in doubt, every other check would be guessing.
   const isInDoubt = tree.mistakes.some((mistake) => mistake.code === 'yaml');
-  return isInDoubt ? { ok: false, mistakes: inOrder(tree.mistakes) } : { ok: true, tree };
+  return isInDoubt
+    ? { ok: false, mistakes: inOrder(tree.mistakes), included }
+    : { ok: true, tree, parts, mistakes, included };
 }
 
 function seedFiles({ seed }: SvcFile): string[] {

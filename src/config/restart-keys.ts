@@ -24,6 +24,7 @@ const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
 /** Read anew for each request, or applied by the migration and the workers of a reload. */
 const AT_RELOAD: readonly string[] = [
   'version',
+  'include',
   'project',
   'server.max_body_size',
   'server.max_response_size',

@@ -1,11 +1,12 @@
-// svc.yaml on disk: read together with a version (a hash of its bytes), and replaced as a whole if it still has the
-// version that the change was made against.
+// svc.yaml on disk and the files that it includes: read together with a version (a hash of their texts), and replaced
+// each as a whole if they still have the version that the change was made against.
 import { createHash, randomBytes } from 'node:crypto';
 import { constants, readFileSync, renameSync } from 'node:fs';
 import { access, open, readFile, realpath, stat, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
 import { codeOf } from '../lib/error-code.ts';
+import { textsOfParts, type Texts } from '../config/edit/edit-parts.ts';
 import { decodeSource, type Source } from '../config/read/source.ts';
 import { Problem } from '../problem/problem.ts';
 import { fileChanged } from './problem.ts';
@@ -21,8 +22,15 @@ export function pathOf({ name, directory }: Source): string | undefined {
 export async function readConfigFile(source: Source): Promise<ReadFile> {
   const path = pathOf(source);
   if (path === undefined) return { source, version: versionOf(Buffer.from(source.text)) };
-  const bytes = await readBytes(path, source.name);
-  return { source: { ...source, text: decodeSource(source.name, bytes) }, version: versionOf(bytes) };
+  return withVersion(source, await readBytes(path, source.name));
+}
+
+/** `bytes`: of svc.yaml itself. */
+function withVersion({ name, directory, dataDirectory }: Source, bytes: Uint8Array): ReadFile {
+  const source: Source = { name, directory, dataDirectory, text: decodeSource(name, bytes) };
+  const texts = textsOfParts(source);
+  if (texts.size === 1) return { source, version: versionOf(bytes) };
+  return { source, version: versionOf(Buffer.from(JSON.stringify([...texts]))) };
 }
 
 export async function isWritable(source: Source): Promise<boolean> {
@@ -39,35 +47,21 @@ export async function isWritable(source: Source): Promise<boolean> {
   }
 }
 
-/** Atomic: a reader or a crash sees the old file or the new one. Returns the new version. */
-export async function replaceConfigFile(source: Source, text: string, version: string): Promise<string> {
+/**
+ * Each file is replaced atomically: a reader or a crash sees the old one or the new one. Returns the new version.
+ * `texts`: by path relative to the directory of svc.yaml, which is the empty path.
+ */
+export async function replaceConfigFiles(source: Source, texts: Texts, version: string): Promise<string> {
   const path = pathOf(source);
   if (path === undefined) throw notEditable(source.name);
-  const bytes = Buffer.from(text);
+  const drafts: Draft[] = [];
   try {
-    // A symbolic link stays one: its target is replaced.
-    const target = await realpath(path);
-    const { mode } = await stat(target);
-    const draft = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}.tmp`);
-    try {
-      const handle = await open(draft, 'wx', 0o600);
-      try {
-        await handle.writeFile(bytes);
-        await handle.chmod(mode & 0o7777);
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
-      // Nothing is awaited between check and rename, so no other save of this process can come in between.
-      if (versionOf(readFileSync(target)) !== version) throw fileChanged(source.name);
-      renameSync(draft, target);
-    } catch (error) {
-      await unlink(draft).catch(() => {
-        // It was not created, or is renamed already.
-      });
-      throw error;
-    }
-    return versionOf(bytes);
+    for (const [part, text] of texts)
+      drafts.push(await draftOf(part === '' ? path : join(dirname(path), part), text));
+    // Nothing is awaited between check and rename, so no other save of this process can come in between.
+    if (withVersion(source, readFileSync(path)).version !== version) throw fileChanged(source.name);
+    for (const { draft, target } of drafts) renameSync(draft, target);
+    return withVersion(source, readFileSync(path)).version;
   } catch (cause) {
     if (cause instanceof Problem) throw cause;
     throw new Problem('file_not_writable', 409, `${source.name} cannot be written`, {
@@ -75,7 +69,34 @@ export async function replaceConfigFile(source: Source, text: string, version: s
       details: codeOf(cause),
       hint: 'The service must be able to write to the folder of the file. In a container, mount the folder instead of the file.',
     });
+  } finally {
+    for (const { draft } of drafts) {
+      await unlink(draft).catch(() => {
+        // It is renamed already.
+      });
+    }
   }
+}
+
+type Draft = { readonly draft: string; readonly target: string };
+
+async function draftOf(path: string, text: string): Promise<Draft> {
+  // A symbolic link stays one: its target is replaced.
+  const target = await realpath(path);
+  const { mode } = await stat(target);
+  const draft = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}.tmp`);
+  const handle = await open(draft, 'wx', 0o600);
+  try {
+    await handle.writeFile(Buffer.from(text));
+    await handle.chmod(mode & 0o7777);
+    await handle.sync();
+  } catch (error) {
+    await unlink(draft);
+    throw error;
+  } finally {
+    await handle.close();
+  }
+  return { draft, target };
 }
 
 async function readBytes(path: string, name: string): Promise<Buffer> {

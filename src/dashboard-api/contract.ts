@@ -356,6 +356,8 @@ export type FunctionSaved = FunctionSource & LoadOutcome;
 export type ConfigFile = {
   name: string;
   text: string;
+  /** Files that it includes, relative to its directory. Forms change them, the text of the page does not. */
+  includes: string[];
   version: string;
   /** False for a remote or read-only file, and if there are other instances with files of their own. */
   editable: boolean;
@@ -377,9 +379,9 @@ export type ConfigEditRequest =
 
 /** `POST /config/plan` {ConfigChange}: what the change would do, without doing it. */
 export type ConfigPlan = {
-  /** The changed file. */
+  /** svc.yaml after the change. */
   text: string;
-  /** A line diff. */
+  /** A line diff; that of an included file begins with a line of its name. */
   diff: Array<{ sign: ' ' | '+' | '-'; text: string; line: number }>;
   warnings: FileMistake[];
   steps: PlanStep[];
@@ -402,6 +404,8 @@ export type ConfigApplied = {
 
 export type FileMistake = {
   path: string;
+  /** The included file in which it stands; null for svc.yaml itself. */
+  file: string | null;
   line: number | null;
   column: number | null;
   message: string;

@@ -38,7 +38,7 @@ export function readSources(entry: SeedEntry, directory: string, configName: str
     if (file === undefined) {
       const inline = table.rows.map(({ values, position }) => ({
         values,
-        place: `${configName}:${position.line}`,
+        place: `${position.file ?? configName}:${position.line}`,
       }));
       hash.update(JSON.stringify([table.schema, table.table, inline.map(({ values }) => [...values])]));
       return { ...table, rows: inline };

@@ -116,6 +116,7 @@ describe('reading and planning', () => {
       expect([answer.status, answer.json.code]).toEqual([422, 'config_refused']);
       expect(answer.json.mistakes).toContainEqual({
         path: 'server.port',
+        file: null,
         line: expect.any(Number) as number,
         column: expect.any(Number) as number,
         message: 'expected a number, found "${SVC_NUMBER}"',

@@ -9,7 +9,7 @@ import type { LineMark } from '../parts/code-mirror.tsx';
 import { CopyBlock } from '../parts/copy.tsx';
 import { Page as Frame } from '../parts/page.tsx';
 import { PlanReview } from '../parts/plan-review.tsx';
-import { Failure, Loaded } from '../parts/states.tsx';
+import { Failure, Loaded, placeOf } from '../parts/states.tsx';
 import { useMayWrite } from '../session.ts';
 
 export function Page() {
@@ -141,6 +141,12 @@ function Editor({ file }: { file: ConfigFile }) {
         {...(mayWrite && isChanged && !isStale ? { onSave: review } : {})}
         marks={check.error instanceof ApiProblem ? marksOf(check.error.mistakes) : NO_MARKS}
       />
+      {file.includes.length > 0 && (
+        <Text size="sm" c="dimmed">
+          It includes {file.includes.join(', ')}: forms of the other pages change these where an entry stands
+          in them, this page changes {name} only.
+        </Text>
+      )}
       {kept !== undefined && (
         <Stack gap="xs">
           <Group justify="space-between">
@@ -177,7 +183,9 @@ function isFileChanged(error: unknown): boolean {
 const NO_MARKS: readonly LineMark[] = [];
 
 function marksOf(mistakes: readonly FileMistake[]): LineMark[] {
-  return mistakes.flatMap(({ line, message }) => (line === null ? [] : [{ line, message }]));
+  return mistakes.flatMap(({ file, line, message }) =>
+    line === null || file !== null ? [] : [{ line, message }],
+  );
 }
 
 function Mistakes({ error }: { error: unknown }) {
@@ -192,7 +200,7 @@ function Mistakes({ error }: { error: unknown }) {
       <List size="sm">
         {mistakes.map((mistake) => (
           <List.Item key={`${mistake.path} ${mistake.line} ${mistake.message}`}>
-            {mistake.line !== null && <b>line {mistake.line}: </b>}
+            <b>{placeOf(mistake)}</b>
             {mistake.message}
             {mistake.hint !== null && (
               <Text size="xs" c="dimmed">

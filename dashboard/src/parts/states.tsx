@@ -3,6 +3,7 @@ import { Alert, Button, Center, Code, List, Skeleton, Stack, Text } from '@manti
 import { IconAlertTriangle } from '@tabler/icons-react';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import type { FileMistake } from '../../../src/dashboard-api/contract.ts';
 import { ApiProblem } from '../api.ts';
 
 /** `Loaded` shows a query: skeleton, failure with a way to try again, or its content. */
@@ -57,7 +58,7 @@ export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => vo
           <List size="sm">
             {problem.mistakes.map((mistake) => (
               <List.Item key={`${mistake.path} ${mistake.line} ${mistake.message}`}>
-                {mistake.line !== null && <>line {mistake.line}: </>}
+                {placeOf(mistake)}
                 {mistake.path !== '' && <Code>{mistake.path}</Code>} {mistake.message}
                 {mistake.hint !== null && (
                   <Text size="xs" c="dimmed">
@@ -80,4 +81,10 @@ export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => vo
 
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** `line 3: `, or `tables/todos.yaml:3: ` for an included file; empty where there is no line. */
+export function placeOf({ file, line }: FileMistake): string {
+  if (line === null) return '';
+  return file === null ? `line ${line}: ` : `${file}:${line}: `;
 }

@@ -30,6 +30,11 @@ export function configCommand(terminal: Terminal): Command {
   const config = new Command('config').description(
     'the configuration that instances share in the database (svc serve --config database)',
   );
+  config
+    .command('print')
+    .argument('[file]', 'the configuration file')
+    .description('the file and all that it includes as one, as written: ${VAR} stays')
+    .action((file: string | undefined) => print(file, terminal));
   pushOptions(config.command('push'))
     .argument('[file]', 'the configuration file')
     .description('check a file, apply it to the database and have every instance serve it')
@@ -68,6 +73,14 @@ function pushOptions(command: Command): Command {
     .option('--base <id>', 'refuse unless this one is still the applied one')
     .option('--strict', 'refuse an open table (no rls key)')
     .option('--allow <hazard...>', 'accept a hazard: authz_open=<name>, data_loss=<name>, rewrite=<name>');
+}
+
+async function print(file: string | undefined, terminal: Terminal): Promise<void> {
+  const { config } = await loadProject(
+    { config: file, mode: 'production', unsetVariables: 'warn' },
+    terminal,
+  );
+  terminal.print(config.source.text.trimEnd());
 }
 
 async function push(file: string | undefined, options: PushOptions, terminal: Terminal): Promise<void> {

@@ -147,7 +147,7 @@ function followChanges(
       const next = await load();
       await backend.reload(next.config);
       await onLoaded(backend, next);
-      changes.add(next.files);
+      changes.add(next.watched);
       terminal.print(`${terminal.style('green', '✓')} ${next.source} reloaded`);
     } catch (error) {
       terminal.printError(explain(error).report);

@@ -14,10 +14,14 @@ export type ProjectChanges = {
   close(): Promise<void>;
 };
 
-export function watchProject({ files, directory }: Project): ProjectChanges {
-  const variables = [join(directory, '.env'), join(directory, '.development.env')];
-  const watcher = watch([...files, ...variables], {
+export function watchProject({ watched, directory }: Project): ProjectChanges {
+  const named = new Set([...watched, join(directory, '.env'), join(directory, '.development.env')]);
+  const watcher = watch([...named], {
     ignoreInitial: true,
+    // In folders only what `include` may take up: a folder may be that of the project, with all its packages.
+    ignored: (path, stats) =>
+      !named.has(path) &&
+      (FOREIGN.test(path.slice(directory.length)) || (stats?.isFile() === true && !/\.ya?ml$/.test(path))),
     // Editors write in several steps: wait until the file is whole.
     awaitWriteFinish: { stabilityThreshold: 60, pollInterval: 20 },
   });
@@ -42,10 +46,16 @@ export function watchProject({ files, directory }: Project): ProjectChanges {
       take = onChange;
       next();
     },
-    add: (more) => void watcher.add([...more]),
+    add(more) {
+      for (const path of more) named.add(path);
+      watcher.add([...more]);
+    },
     async close() {
       await watcher.close();
       await queue.idle();
     },
   };
 }
+
+/** Folders that hold no part of a configuration. */
+const FOREIGN = /[\\/](?:node_modules|dist|\.[^\\/]+)(?:[\\/]|$)/;

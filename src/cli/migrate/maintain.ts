@@ -1,7 +1,10 @@
 // `prune` and `rename`: dropping what was retired, and renaming in the file.
 import { writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { policyOf } from '../../migrate/apply/policy.ts';
-import { renameInFile } from '../../migrate/commands/edit-file.ts';
+import { textsOfParts } from '../../config/edit/edit-parts.ts';
+import { readSource } from '../../config/read/source.ts';
+import { renameInFiles } from '../../migrate/commands/edit-file.ts';
 import { prune } from '../../migrate/commands/prune.ts';
 import { toModel } from '../../migrate/schema/declared.ts';
 import { failure } from '../exit.ts';
@@ -44,8 +47,11 @@ export async function rename(
   const { source } = config;
   if (source.directory === undefined)
     throw failure(MIGRATE_EXIT.invalid, 'a remote file cannot be edited here');
-  await writeFile(source.name, renameInFile(source.text, path, name));
+  const written = await readSource(source.name, process.cwd());
+  const changed = renameInFiles(textsOfParts(written), path, name);
+  const fileOf = (part: string): string => (part === '' ? source.name : join(dirname(source.name), part));
+  for (const [part, text] of changed) await writeFile(fileOf(part), text);
   terminal.print(
-    `${source.name}: ${path} is now ${name}, with renamed_from. Expressions that name it are yours to change; svc validate and svc migrate plan find them.`,
+    `${[...changed.keys()].map(fileOf).join(', ')}: ${path} is now ${name}, with renamed_from. Expressions that name it are yours to change; svc validate and svc migrate plan find them.`,
   );
 }

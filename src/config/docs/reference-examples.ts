@@ -3,6 +3,8 @@
 
 export const EXAMPLES: Readonly<Record<string, string>> = {
   version: `version: 1`,
+  include: `
+include: [tables/*.yaml, webhooks.yaml]`,
   project: `
 project:
   name: Shop

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { editConfigText, editText as editOnly, type ConfigEdit } from './edit.ts';
+import { editConfig } from './edit-parts.ts';
+import { editText as editOnly, type ConfigEdit } from './edit.ts';
 
 const FILE = `# The file of a person who cares.
 version: 1   # always
@@ -39,9 +40,9 @@ function edit(...edits: ConfigEdit[]): string {
 }
 
 function editText(text: string, ...edits: ConfigEdit[]): string {
-  const edited = editConfigText({ name: 'svc.yaml', directory: undefined, text }, edits, { variables: {} });
+  const edited = editConfig({ name: 'svc.yaml', directory: undefined, text }, edits, { variables: {} });
   if (!edited.ok) throw new Error(edited.mistakes.map((mistake) => mistake.message).join('; '));
-  return edited.text;
+  return edited.texts.get('') ?? text;
 }
 
 /** Lines that went (-) and came (+), in order. */
@@ -213,7 +214,7 @@ test('several edits follow each other', () => {
 });
 
 test('an edit that breaks the file is refused with its mistake', () => {
-  const edited = editConfigText(
+  const edited = editConfig(
     { name: 'svc.yaml', directory: undefined, text: FILE },
     [{ kind: 'set', path: ['tables', 'todos', 'fields', 1, 'name'], value: 'done' }],
     { variables: {} },

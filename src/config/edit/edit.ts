@@ -14,9 +14,7 @@ import {
   type Node,
 } from 'yaml';
 import { Problem } from '../../problem/problem.ts';
-import { loadConfig, type LoadOptions } from '../load.ts';
-import { renderPath, type KeyPath, type Mistake } from '../mistakes/mistake.ts';
-import type { Source } from '../read/source.ts';
+import { renderPath, type KeyPath } from '../mistakes/mistake.ts';
 import { cut, type Change, type Found } from './cut.ts';
 
 export type ConfigEdit =
@@ -36,18 +34,7 @@ export type ConfigEdit =
   /** Gives the entry at the path another name. */
   | { readonly kind: 'rename'; readonly path: KeyPath; readonly name: string };
 
-export type Edited =
-  | { readonly ok: true; readonly text: string }
-  | { readonly ok: false; readonly mistakes: readonly Mistake[] };
-
-/** The text with all edits applied, in order; or the mistakes that the file would then have. */
-export function editConfigText(source: Source, edits: readonly ConfigEdit[], options: LoadOptions): Edited {
-  const text = editText(source.text, edits);
-  const loaded = loadConfig({ ...source, text }, options);
-  return loaded.ok ? { ok: true, text } : { ok: false, mistakes: loaded.mistakes };
-}
-
-/** The same without checking what the file then says: for keys that svc itself writes. */
+/** The text with all edits applied, in order. What it then says is not checked. */
 export function editText(text: string, edits: readonly ConfigEdit[]): string {
   return edits.reduce(applyEdit, text);
 }

@@ -1,7 +1,7 @@
 // A mistake in the file: what, where, what was expected, what to do. All of them are collected before any is shown.
 
-/** Where something stands in the file; both count from 1. */
-export type Position = { readonly line: number; readonly column: number };
+/** Where something stands; both count from 1. `file`: as messages name it, where it is not svc.yaml itself. */
+export type Position = { readonly line: number; readonly column: number; readonly file?: string };
 
 export type Severity = 'error' | 'warning';
 
@@ -92,6 +92,8 @@ export function inOrder(mistakes: readonly Mistake[]): readonly Mistake[] {
   ];
 }
 
-export function byPosition(a: Mistake, b: Mistake): number {
-  return a.position.line - b.position.line || a.position.column - b.position.column;
+/** svc.yaml comes first. */
+export function byPosition({ position: a }: Mistake, { position: b }: Mistake): number {
+  if (a.file !== b.file) return (a.file ?? '') < (b.file ?? '') ? -1 : 1;
+  return a.line - b.line || a.column - b.column;
 }

@@ -5,6 +5,8 @@ import { byPosition, renderPath, type Mistake } from './mistake.ts';
 export type ReportOptions = {
   readonly file: string;
   readonly text: string;
+  /** Texts of the files that it includes, by name. */
+  readonly included?: ReadonlyMap<string, string> | undefined;
   readonly color?: boolean | undefined;
 };
 
@@ -13,10 +15,17 @@ const LONGEST_LINE = 160;
 const LONGEST_CONTEXT = 2000;
 
 export function renderMistakes(mistakes: readonly Mistake[], options: ReportOptions): string {
-  const lines = options.text.split('\n');
+  const linesOf = (file: string | undefined): readonly string[] =>
+    (file === undefined ? options.text : (options.included?.get(file) ?? '')).split('\n');
+  const files = new Map(
+    [...new Set(mistakes.map(({ position }) => position.file))].map((file) => [file, linesOf(file)]),
+  );
   return [...mistakes]
     .sort(byPosition)
-    .map((mistake) => renderMistake(mistake, lines[mistake.position.line - 1] ?? '', options))
+    .map((mistake) => {
+      const { file, line } = mistake.position;
+      return renderMistake(mistake, files.get(file)?.[line - 1] ?? '', options);
+    })
     .join('\n\n');
 }
 
@@ -50,10 +59,10 @@ function renderMistake(mistake: Mistake, line: string, { file, color }: ReportOp
   const paint = (style: 'red' | 'yellow' | 'bold' | 'dim', text: string): string =>
     color ? styleText(style, text, { validateStream: false }) : text;
   const tone = mistake.severity === 'error' ? 'red' : 'yellow';
-  const { line: lineNumber, column } = mistake.position;
+  const { line: lineNumber, column, file: name = file } = mistake.position;
   const path = renderPath(mistake.path);
   const gutter = String(lineNumber);
-  const head = `${file}:${lineNumber}:${column} ${paint(tone, mistake.severity)} ${path === '' ? '' : paint('bold', path)}`;
+  const head = `${name}:${lineNumber}:${column} ${paint(tone, mistake.severity)} ${path === '' ? '' : paint('bold', path)}`;
   // A very long line is cut around the fault.
   const from = Math.max(0, column - 1 - LONGEST_LINE / 2);
   const shown = withoutSecrets(line, mistake)

@@ -6,7 +6,7 @@ import { readEverydayYaml } from './everyday-yaml.ts';
 import { makeMistake, positionIn, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
 
 /** Far more than anybody writes by hand. */
-const MOST_BYTES = 5 * 1024 * 1024;
+export const MOST_BYTES = 5 * 1024 * 1024;
 /** Far deeper than the schema, and shallow enough for recursive functions not to overflow the stack. */
 export const DEEPEST = 100;
 

@@ -30,7 +30,10 @@ function shapeOf(text: string, { key, value, scalar, isList, children }: Place):
 function treeOf(text: string, read: typeof readDocument): string {
   const found = read(text);
   if (!found.ok) return JSON.stringify(found.mistakes, null, 1);
-  const { value, root, mistakes, substitutions } = readTree(found.document, VARIABLES);
+  const { value, root, mistakes, substitutions } = readTree(
+    [{ name: 'svc.yaml', document: found.document }],
+    VARIABLES,
+  );
   return JSON.stringify([value, shapeOf(text, root), mistakes, [...substitutions]], null, 1);
 }
 

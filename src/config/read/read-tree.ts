@@ -1,4 +1,4 @@
-// YAML document → tree, with variables substituted. Aliases are expanded here and counted, so that a few bytes
+// YAML documents → one tree, with variables substituted. Aliases are expanded here and counted, so that a few bytes
 // cannot become a gigabyte; merge keys (`<<`) work.
 import {
   isAlias,
@@ -12,7 +12,13 @@ import {
   type Scalar,
   type YAMLMap,
 } from 'yaml';
-import { makeMistake, type KeyPath, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
+import {
+  makeMistake,
+  renderPath,
+  type KeyPath,
+  type Mistake,
+  type MistakeText,
+} from '../mistakes/mistake.ts';
 import {
   childSchema,
   expectsScalar,
@@ -24,24 +30,46 @@ import {
 import { readPlain, toValue, type ScalarText } from '../schema/scalar.ts';
 import { DEEPEST, type SvcDocument } from './document.ts';
 import { interpolate, type Interpolation, type Variables } from './interpolate.ts';
-import { positionOf, type Place, type Span, type Tree } from './tree.ts';
+import { mergeParts, type Read } from './merge-parts.ts';
+import type { Place, Span, Tree } from './tree.ts';
+import { WholeText, type PartDocument } from './whole-text.ts';
 
 /** Values that aliases may add to what is written out; more than any file repeats by hand. */
 const MOST_REPEATED = 50_000;
 
-export function readTree(document: SvcDocument, variables: Variables): Tree {
-  return new TreeReader(document, variables).read();
+export function readTree(parts: readonly PartDocument[], variables: Variables): Tree {
+  const whole = new WholeText(parts);
+  const found = { mistakes: [], substitutions: new Map<string, string>() };
+  const [first = EMPTY, ...others] = parts.map(({ document }, index) =>
+    new TreeReader({ document, whole, base: whole.baseOf(index) }, variables, found).read(),
+  );
+  const { value, place } = mergeParts(first, others, (path, before, again) => {
+    const { file = parts[0]?.name, line } = whole.positionAt((before.key ?? before.value).offset);
+    addMistake(whole, found.mistakes, again.key ?? again.value, {
+      code: 'duplicate',
+      path,
+      message: `${renderPath(path)} stands in two files; ${file}:${line} has it first`,
+      hint: 'Remove it from one of the two: files are put together, and none wins over another.',
+    });
+  });
+  // The documents are not needed any more, and have many nodes.
+  return { whole, value, root: { ...place, value: FIRST_CHARACTER }, ...found };
 }
 
-type Read = { readonly value: unknown; readonly place: Place };
+type Found = { readonly mistakes: Mistake[]; readonly substitutions: Map<string, string> };
+type Text = { readonly document: SvcDocument; readonly whole: WholeText; readonly base: number };
+
+function addMistake(whole: WholeText, mistakes: Mistake[], span: Span, mistake: MistakeText): void {
+  mistakes.push(makeMistake({ text: whole.text, position: whole.positionAt(span.offset), ...span }, mistake));
+}
+
 type Entry = { readonly key: Scalar; readonly node: unknown };
 type Context = { readonly schema: SchemaNode; readonly path: KeyPath; readonly key: Span | undefined };
 
 class TreeReader {
-  readonly #document: SvcDocument;
+  readonly #text: Text;
   readonly #variables: Variables;
-  readonly #mistakes: Mistake[] = [];
-  readonly #substitutions = new Map<string, string>();
+  readonly #found: Found;
   readonly #targets = new Map<Alias, Node>();
   /** Collections around the node being read: one that comes again inside of itself has no end. */
   readonly #around = new Set<unknown>();
@@ -49,23 +77,16 @@ class TreeReader {
   #expanding = 0;
   #repeated = 0;
 
-  constructor(document: SvcDocument, variables: Variables) {
-    this.#document = document;
+  constructor(text: Text, variables: Variables, found: Found) {
+    this.#text = text;
     this.#variables = variables;
+    this.#found = found;
   }
 
-  read(): Tree {
-    const { contents, mayHaveAliases } = this.#document;
+  read(): Read {
+    const { contents, mayHaveAliases } = this.#text.document;
     if (mayHaveAliases) this.#resolveAliases(contents);
-    const { value, place } = this.#read(contents, { schema: rootSchema(), path: [], key: undefined });
-    return {
-      // Its nodes are not needed any more, and there are many of them.
-      document: { text: this.#document.text, lines: this.#document.lines },
-      value,
-      root: { ...place, value: FIRST_CHARACTER },
-      mistakes: this.#mistakes,
-      substitutions: this.#substitutions,
-    };
+    return this.#read(contents, { schema: rootSchema(), path: [], key: undefined });
   }
 
   /** An alias means the last anchor of its name before it. One walk, because asking each alias is a walk each. */
@@ -143,14 +164,17 @@ class TreeReader {
       const child: Context = {
         schema: childSchema(schema, name),
         path: [...path, name],
-        key: spanOf(entry.key),
+        key: this.#spanOf(entry.key),
       };
       const read = this.#read(entry.node, child);
       children.set(name, read.place);
       const isAbsent = read.value === undefined || (read.value === null && isOptionalContainer(child.schema));
       if (!isAbsent) value[name] = read.value;
     }
-    return { value, place: { key, value: valueSpan(node, key), scalar: undefined, isList: false, children } };
+    return {
+      value,
+      place: { key, value: this.#valueSpan(node, key), scalar: undefined, isList: false, children },
+    };
   }
 
   #readList(items: readonly unknown[], node: Node, { schema, path, key }: Context): Read {
@@ -165,7 +189,10 @@ class TreeReader {
       children.set(String(index), read.place);
       value.push(read.value);
     });
-    return { value, place: { key, value: valueSpan(node, key), scalar: undefined, isList: true, children } };
+    return {
+      value,
+      place: { key, value: this.#valueSpan(node, key), scalar: undefined, isList: true, children },
+    };
   }
 
   /** The pairs of a map by their key as written; merged ones stand behind its own. */
@@ -197,7 +224,7 @@ class TreeReader {
           hint: 'Choose another name.',
         });
       } else if (first) {
-        const { line } = this.#document.lines.linePos(spanOf(first.key).offset);
+        const { line } = this.#text.whole.positionAt(this.#spanOf(first.key).offset);
         this.#report(key, {
           code: 'duplicate',
           path: [...path, name],
@@ -243,7 +270,7 @@ class TreeReader {
         message: `tags such as ${node.tag.replace('tag:yaml.org,2002:', '!!')} mean nothing here`,
         hint: 'Remove it.',
       });
-      return absent({ schema, path, key }, spanOf(node));
+      return absent({ schema, path, key }, this.#spanOf(node));
     }
     const interpolated = source.includes('${')
       ? interpolate(source, this.#variables, {
@@ -252,12 +279,12 @@ class TreeReader {
         })
       : { ...AS_WRITTEN, text: source };
     for (const { reference, ...failure } of interpolated.failures) {
-      const { offset, length } = spanOf(node);
-      const within = Math.max(0, this.#document.text.slice(offset, offset + length).indexOf(reference));
+      const { offset, length } = this.#spanOf(node);
+      const within = Math.max(0, this.#text.whole.text.slice(offset, offset + length).indexOf(reference));
       this.#add({ offset: offset + within, length: reference.length }, { ...failure, path });
     }
     const { text, substituted } = interpolated;
-    for (const [value, reference] of interpolated.used) this.#substitutions.set(value, reference);
+    for (const [value, reference] of interpolated.used) this.#found.substitutions.set(value, reference);
     // Inside { } YAML demands quotes around a reference, so a quoted one may still stand for a number.
     const reread = substituted
       ? expected === 'number' || expected === 'boolean' || (expected === 'any' && !quoted)
@@ -271,7 +298,7 @@ class TreeReader {
       written: source,
       substituted,
     };
-    const span = spanOf(node);
+    const span = this.#spanOf(node);
     const place: Place = {
       key,
       // Nothing is written: point at the key.
@@ -284,18 +311,31 @@ class TreeReader {
   }
 
   #report(node: unknown, mistake: MistakeText): void {
-    this.#add(isNode(node) ? spanOf(node) : FIRST_CHARACTER, mistake);
+    this.#add(isNode(node) ? this.#spanOf(node) : { ...FIRST_CHARACTER, offset: this.#text.base }, mistake);
   }
 
   #add(span: Span, mistake: MistakeText): void {
-    const document = this.#document;
-    const position = positionOf({ document }, span);
-    this.#mistakes.push(makeMistake({ text: document.text, position, ...span }, mistake));
+    addMistake(this.#text.whole, this.#found.mistakes, span, mistake);
+  }
+
+  #spanOf(node: Node): Span {
+    const [start = 0, end = start] = node.range ?? [];
+    return { offset: this.#text.base + start, length: end - start };
+  }
+
+  /** A block begins on the next line: its key says better what is meant. */
+  #valueSpan(node: Node, key: Span | undefined): Span {
+    const isBlock = (isMap(node) || isSeq(node)) && !node.flow;
+    return isBlock && key ? key : this.#spanOf(node);
   }
 }
 
 const AS_WRITTEN: Omit<Interpolation, 'text'> = { substituted: false, used: new Map(), failures: [] };
 const FIRST_CHARACTER: Span = { offset: 0, length: 1 };
+const EMPTY: Read = {
+  value: undefined,
+  place: { key: undefined, value: FIRST_CHARACTER, scalar: undefined, isList: false, children: new Map() },
+};
 const NO_CHILDREN: ReadonlyMap<string, Place> = new Map();
 
 function absent({ key }: Context, span: Span = key ?? FIRST_CHARACTER): Read {
@@ -303,15 +343,4 @@ function absent({ key }: Context, span: Span = key ?? FIRST_CHARACTER): Read {
     value: undefined,
     place: { key, value: span, scalar: undefined, isList: false, children: NO_CHILDREN },
   };
-}
-
-function spanOf(node: Node): Span {
-  const [start = 0, end = start] = node.range ?? [];
-  return { offset: start, length: end - start };
-}
-
-/** A block begins on the next line: its key says better what is meant. */
-function valueSpan(node: Node, key: Span | undefined): Span {
-  const isBlock = (isMap(node) || isSeq(node)) && !node.flow;
-  return isBlock && key ? key : spanOf(node);
 }

@@ -13,8 +13,15 @@ export type Source = {
   readonly directory: string | undefined;
   /** Where relative directories of data start from, if not from `directory`. */
   readonly dataDirectory?: string | undefined;
-  /** The file as written, `${VAR}` references unsubstituted: this is what the migration history keeps. */
+  /**
+   * The file as written, `${VAR}` references unsubstituted. Of a configuration that was loaded from several files: all
+   * of them as one. This is what the migration history keeps.
+   */
   readonly text: string;
+  /** Once loaded: the files that it includes, relative to `directory`. */
+  readonly parts?: readonly string[] | undefined;
+  /** Texts that are to stand in the files that it includes, by their paths: edits that are judged before they are written. */
+  readonly drafts?: ReadonlyMap<string, string> | undefined;
   /** Of a remote file: when it was last changed, if its server says so. */
   readonly modifiedAt?: Date | undefined;
 };

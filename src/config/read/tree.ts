@@ -9,7 +9,7 @@ import {
   type Position,
 } from '../mistakes/mistake.ts';
 import type { ScalarText } from '../schema/scalar.ts';
-import type { SvcDocument } from './document.ts';
+import type { WholeText } from './whole-text.ts';
 
 export type Span = { readonly offset: number; readonly length: number };
 
@@ -24,7 +24,7 @@ export type Place = {
 };
 
 export type Tree = {
-  readonly document: Pick<SvcDocument, 'text' | 'lines'>;
+  readonly whole: WholeText;
   /** Plain objects, lists and scalars. What could not be substituted is left out. */
   readonly value: unknown;
   readonly root: Place;
@@ -50,13 +50,12 @@ export function placeAt(tree: Tree, path: KeyPath): Place | undefined {
   return place;
 }
 
-export function positionOf({ document }: Pick<Tree, 'document'>, { offset }: Span): Position {
-  const { line, col } = document.lines.linePos(Math.min(offset, document.text.length));
-  return { line: Math.max(1, line), column: Math.max(1, col) };
+export function positionOf({ whole }: Pick<Tree, 'whole'>, { offset }: Span): Position {
+  return whole.positionAt(offset);
 }
 
 export function mistakeAt(tree: Tree, span: Span, mistake: MistakeText): Mistake {
-  const place = { text: tree.document.text, position: positionOf(tree, span), ...span };
+  const place = { text: tree.whole.text, position: positionOf(tree, span), ...span };
   const { message, hint } = mistake;
   // A message may quote a name from another place of the file: what a variable stands for must not be in it.
   const mask = secretMask(tree.substitutions);

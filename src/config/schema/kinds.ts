@@ -161,3 +161,16 @@ export function named<T extends z.ZodType>(
     .optional()
     .transform((found) => found ?? {});
 }
+
+/** A list, or its only entry. */
+export function oneOrMore<T extends z.ZodType<string>>(
+  item: T,
+  what: string,
+): z.ZodPipe<
+  z.ZodUnion<readonly [T, z.ZodArray<T>]>,
+  z.ZodTransform<z.output<T>[], z.output<T> | z.output<T>[]>
+> {
+  return z
+    .union([item, z.array(item).min(1, `must name at least one ${what}`)])
+    .transform((given) => (Array.isArray(given) ? given : [given]));
+}

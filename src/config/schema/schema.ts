@@ -5,7 +5,7 @@ import { auth } from './auth.ts';
 import { extensions } from './extensions.ts';
 import { expose, functions, functionsBundle, rpc } from './functions.ts';
 import { seed } from './seed.ts';
-import { database, migrations, project, providers, server } from './settings.ts';
+import { database, include, migrations, project, providers, server } from './settings.ts';
 import { storage, tables } from './tables.ts';
 import { types } from './types.ts';
 import { views } from './views.ts';
@@ -13,6 +13,7 @@ import { views } from './views.ts';
 export const svcSchema = z
   .strictObject({
     version: z.literal(1).meta({ description: 'Version of this file format' }),
+    include,
     project,
     database,
     server,

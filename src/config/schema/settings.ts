@@ -1,6 +1,18 @@
 // Settings of the service itself. What a section becomes here is what the rest of the program reads.
 import { z } from 'zod';
-import { choice, count, duration, flag, list, secret, section, size, text, timer } from './kinds.ts';
+import {
+  choice,
+  count,
+  duration,
+  flag,
+  list,
+  oneOrMore,
+  secret,
+  section,
+  size,
+  text,
+  timer,
+} from './kinds.ts';
 
 export const project = section('About the project', {
   name: text('Display name').optional(),
@@ -9,6 +21,14 @@ export const project = section('About the project', {
     project_id: text('Written by `svc deploy`; not for editing by hand').optional(),
   }),
 }).transform(({ name, description, cloud }) => ({ name, description, cloudProjectId: cloud.project_id }));
+
+export const include = oneOrMore(z.string().min(1, 'must not be empty'), 'file')
+  .meta({
+    description:
+      'Files that belong to this one, as paths or patterns relative to svc.yaml: maps are put together by their keys',
+    examples: [['tables/*.yaml', 'auth.yaml']],
+  })
+  .optional();
 
 /** Places in the queue for each connection. */
 const QUEUE_FOR_EACH = 50;

@@ -1,6 +1,6 @@
 // Triggers: of a table, and of the users, which are no table of the file.
 import { z } from 'zod';
-import { asWritten, choice, sqlExpression, text } from './kinds.ts';
+import { asWritten, choice, sqlExpression, text, oneOrMore } from './kinds.ts';
 
 const EVENTS = ['insert', 'update', 'delete', 'truncate'] as const;
 
@@ -43,18 +43,6 @@ const shape = {
 };
 
 /** A list of one may be written without brackets. */
-function oneOrMore<T extends z.ZodType<string>>(
-  item: T,
-  what: string,
-): z.ZodPipe<
-  z.ZodUnion<readonly [T, z.ZodArray<T>]>,
-  z.ZodTransform<z.output<T>[], z.output<T> | z.output<T>[]>
-> {
-  return z
-    .union([item, z.array(item).min(1, `must name at least one ${what}`)])
-    .transform((given) => (Array.isArray(given) ? given : [given]));
-}
-
 export const tableTrigger = z
   .strictObject({
     ...shape,

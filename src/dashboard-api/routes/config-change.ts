@@ -4,9 +4,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Config } from '../../config/config.ts';
 import type { Source } from '../../config/read/source.ts';
-import { editConfigText, type ConfigEdit } from '../../config/edit/edit.ts';
+import type { ConfigEdit } from '../../config/edit/edit.ts';
+import { editConfig, replaceTexts, textsOfParts, type Texts } from '../../config/edit/edit-parts.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
-import { loadConfig, type LoadOptions } from '../../config/load.ts';
+import type { LoadOptions } from '../../config/load.ts';
 import { renderPath, type Mistake } from '../../config/mistakes/mistake.ts';
 import { keysForRestart } from '../../config/restart-keys.ts';
 import { diffLines } from '../../lib/line-diff.ts';
@@ -22,7 +23,7 @@ import {
   notEditable,
   pathOf,
   readConfigFile,
-  replaceConfigFile,
+  replaceConfigFiles,
   type ReadFile,
 } from '../config-file.ts';
 import type {
@@ -84,7 +85,8 @@ async function showFile(context: DashboardContext): Promise<ConfigFile> {
   const shared = context.following?.shared;
   const editable = shared !== undefined || (instances === 1 && (await isWritable(source)));
   const states = shared ? await shared.status(version) : null;
-  return { name: source.name, text: source.text, version, editable, instances, shared: states };
+  const includes = [...textsOfParts(source).keys()].filter((path) => path !== '');
+  return { name: source.name, text: source.text, includes, version, editable, instances, shared: states };
 }
 
 async function planChange(
@@ -96,10 +98,10 @@ async function planChange(
   const { source } = await readVersion(context, change);
   const checked = checkChange(context, source, change);
   if (!checked.ok) return sendRefusal(reply, checked.refusal);
-  const { text, warnings } = checked;
+  const { texts, warnings } = checked;
   return {
-    text,
-    diff: diffLines(source.text, text),
+    text: mainText(source, checked),
+    diff: diffOf(source, texts),
     warnings: warnings.map(toFileMistake),
     ...(await planOf(context, checked)),
   };
@@ -122,19 +124,37 @@ async function applyChange(
   const { problems } = await planOf(context, checked);
   if (problems.length > 0) return sendRefusal(reply, planRefused(problems));
   if (shared) return await saveShared(context, shared, former, checked, reply);
-  const version = await replaceConfigFile(source, checked.text, former.version);
-  context.log.info({ file: source.name }, 'the dashboard changed the configuration');
-  return { version, text: checked.text, pending: await loadChange(context, checked.config) };
+  const version = await replaceConfigFiles(source, checked.texts, former.version);
+  context.log.info(
+    { file: source.name, parts: [...checked.texts.keys()] },
+    'the dashboard changed the configuration',
+  );
+  return { version, text: mainText(source, checked), pending: await loadChange(context, checked.config) };
+}
+
+function mainText(source: Source, { texts }: CheckedChange): string {
+  return texts.get('') ?? source.text;
+}
+
+/** One file behind the other, each with its name where there are several. */
+function diffOf(source: Source, texts: Texts): ConfigPlan['diff'] {
+  const former = textsOfParts(source);
+  return [...texts].flatMap(([path, text]) => {
+    const lines = diffLines(former.get(path) ?? '', text);
+    return path === '' || lines.length === 0 ? lines : [{ sign: ' ', text: `# ${path}`, line: 0 }, ...lines];
+  });
 }
 
 /** For all instances at once. */
 async function saveShared(
   context: DashboardContext,
   shared: SharedFile,
-  { version: base }: ReadFile,
-  { text, config }: CheckedChange,
+  { version: base, source }: ReadFile,
+  checked: CheckedChange,
   reply: FastifyReply,
 ): Promise<ConfigApplied | FastifyReply> {
+  const { config } = checked;
+  const text = mainText(source, checked);
   const saved = await shared.save(text, config, base, context.log).catch(async (error: unknown) => {
     const current = await shared.read();
     if (error instanceof Problem && error.code === 'config_conflict' && current)
@@ -158,12 +178,17 @@ async function readVersion(context: DashboardContext, change: Change): Promise<R
   const current = await context.following?.shared?.read();
   if (!current) throw fileChanged(former.source.name);
   const wanted = checkChange(context, former.source, change);
-  throw sharedFileChanged(current, change.version, wanted.ok ? wanted.text : current.text);
+  throw sharedFileChanged(
+    current,
+    change.version,
+    wanted.ok ? mainText(former.source, wanted) : current.text,
+  );
 }
 
 type CheckedChange = {
   readonly ok: true;
-  readonly text: string;
+  /** What changes, by file. */
+  readonly texts: Texts;
   readonly config: Config;
   readonly warnings: readonly Mistake[];
 };
@@ -176,12 +201,9 @@ function checkChange(
   const options = loadOptions(context, source);
   const edited =
     'text' in change
-      ? { ok: true as const, text: change.text }
-      : editConfigText(source, change.edits, options);
-  if (!edited.ok) return { ok: false, refusal: configRefused(edited.mistakes) };
-  const loaded = loadConfig({ ...source, text: edited.text }, options);
-  if (!loaded.ok) return { ok: false, refusal: configRefused(loaded.mistakes) };
-  return { ok: true, text: edited.text, config: loaded.config, warnings: loaded.warnings };
+      ? replaceTexts(source, new Map([['', change.text]]), options)
+      : editConfig(source, change.edits, options);
+  return edited.ok ? edited : { ok: false, refusal: configRefused(edited.mistakes) };
 }
 
 function loadOptions({ following, dev, env }: DashboardContext, { directory }: Source): LoadOptions {
@@ -192,12 +214,12 @@ function loadOptions({ following, dev, env }: DashboardContext, { directory }: S
 
 async function planOf(
   context: DashboardContext,
-  { text, config }: CheckedChange,
+  { config }: CheckedChange,
 ): Promise<Pick<ConfigPlan, 'steps' | 'problems' | 'hints'>> {
   const functions = await functionProblem(context, config);
   if (functions) return { steps: [], problems: [functions], hints: [] };
   const planned = await planMigration(migrateOptions(context, config));
-  const mask = valueMask(text, loadOptions(context, config.source).variables);
+  const mask = valueMask(config.source.text, loadOptions(context, config.source).variables);
   const toMasked = (one: MigrationProblem): PlanProblem => {
     const { hint, ...rest } = toProblem(one);
     return { ...rest, message: mask(one.message), hint: hint === null ? null : mask(hint) };
@@ -273,7 +295,7 @@ function configRefused(mistakes: readonly Mistake[]): ApiError {
 
 function planRefused(problems: readonly PlanProblem[]): ApiError {
   const mistakes = problems.map(({ at: path, message, hint }) => {
-    return { path, line: null, column: null, message, hint };
+    return { path, file: null, line: null, column: null, message, hint };
   });
   return refusal('plan_refused', 'The database cannot follow this change', mistakes);
 }
@@ -283,8 +305,8 @@ function refusal(code: string, message: string, mistakes: FileMistake[]): ApiErr
 }
 
 function toFileMistake({ path, position, message, hint }: Mistake): FileMistake {
-  const { line, column } = position;
-  return { path: renderPath(path), line, column, message, hint: hint ?? null };
+  const { file = null, line, column } = position;
+  return { path: renderPath(path), file, line, column, message, hint: hint ?? null };
 }
 
 function toProblem({ code, at, message, hint }: MigrationProblem): PlanProblem {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { renameInFile } from './edit-file.ts';
+import { renameInFiles } from './edit-file.ts';
 
 const FILE = `# everything
 tables:
@@ -19,6 +19,10 @@ tables:
         foreign_key: { references: lists.id, on_delete: cascade } # whose
   "odd.name": { fields: [{ name: id, type: uuid }] }
 `;
+
+function renameInFile(text: string, path: string, name: string): string {
+  return renameInFiles(new Map([['', text]]), path, name).get('') ?? text;
+}
 
 test('a table: its name, the old one at its head, and what refers to it', () => {
   expect(renameInFile(FILE, 'lists', 'folders')).toBe(
@@ -61,4 +65,25 @@ test('a second rename replaces what the first one wrote', () => {
 
 test.each(['nope', 'lists.nope', 'nope.title'])('%s is not there, and that is said', (path) => {
   expect(() => renameInFile(FILE, path, 'x')).toThrow(`${path} is not in the file`);
+});
+
+test('in several files, each change is made where the entry stands', () => {
+  const texts = new Map([
+    ['', 'version: 1\ninclude: [a.yaml, b.yaml]\n'],
+    ['a.yaml', '# Lists\ntables:\n  lists:\n    fields: [{ name: id, type: bigint, primary_key: true }]\n'],
+    [
+      'b.yaml',
+      'tables:\n  todos:\n    fields:\n      - { name: list_id, foreign_key: { references: lists.id } } # of\n',
+    ],
+  ]);
+  expect([...renameInFiles(texts, 'lists', 'folders')]).toEqual([
+    [
+      'a.yaml',
+      '# Lists\ntables:\n  folders:\n    renamed_from: lists\n    fields: [{ name: id, type: bigint, primary_key: true }]\n',
+    ],
+    [
+      'b.yaml',
+      'tables:\n  todos:\n    fields:\n      - { name: list_id, foreign_key: { references: folders.id } } # of\n',
+    ],
+  ]);
 });

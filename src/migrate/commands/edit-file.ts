@@ -1,16 +1,19 @@
 // A rename as edits of svc.yaml: the name, `renamed_from`, and the keys that refer to the table or column. Expressions
 // that name it are left to their author.
 import { isMap, isScalar, isSeq, parseDocument, type YAMLMap } from 'yaml';
-import { editText, type ConfigEdit } from '../../config/edit/edit.ts';
+import type { ConfigEdit } from '../../config/edit/edit.ts';
+import { editParts, type Texts } from '../../config/edit/edit-parts.ts';
+import { mergedText } from '../../config/read/merged-text.ts';
 import { Problem } from '../../problem/problem.ts';
 
-/** `todos.title` → `headline`, or `todos` → `tasks`. */
-export function renameInFile(text: string, path: string, name: string): string {
-  const tables = parseDocument(text).get('tables');
+/** `todos.title` → `headline`, or `todos` → `tasks`. The texts that change. */
+export function renameInFiles(texts: Texts, path: string, name: string): Texts {
+  const written = [...texts.values()];
+  const tables = parseDocument(written.length === 1 ? (written[0] ?? '') : mergedText(written)).get('tables');
   if (!isMap(tables)) throw notFound(path);
   const [table, column] = splitPath(tables, path);
-  return editText(
-    text,
+  return editParts(
+    texts,
     column === undefined ? tableEdits(tables, table, name) : columnEdits(tables, table, column, name),
   );
 }

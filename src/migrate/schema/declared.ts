@@ -84,7 +84,7 @@ export function locator(config: SchemaConfig): Locate {
   return (path) => {
     for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('.'), 0))) {
       const position = places.get(at);
-      if (position) return `${config.source.name}:${position.line}:${position.column}`;
+      if (position) return `${position.file ?? config.source.name}:${position.line}:${position.column}`;
     }
     return null;
   };

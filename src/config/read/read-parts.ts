@@ -1,0 +1,221 @@
+// svc.yaml and the files that its `include` names, each read by itself. Paths start from the directory of svc.yaml, in
+// whichever file they stand, and stay in it.
+import { readFileSync, realpathSync, statSync } from 'node:fs';
+import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
+import { globSync, isDynamicPattern } from 'tinyglobby';
+import { isScalar, isSeq, type YAMLMap } from 'yaml';
+import { formatBytes } from '../../lib/bytes.ts';
+import { makeMistake, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
+import { MOST_BYTES, readDocument } from './document.ts';
+import { decodeSource, type Source } from './source.ts';
+import type { PartDocument } from './whole-text.ts';
+
+const MOST_FILES = 200;
+const DEEPEST = 5;
+
+export type Part = PartDocument & {
+  /** Relative to the directory of svc.yaml, with slashes; empty for svc.yaml itself, which comes first. */
+  readonly path: string;
+};
+
+export type ReadParts = {
+  /** In the order in which they are put together. */
+  readonly parts: readonly Part[];
+  readonly mistakes: readonly Mistake[];
+  /** Relative paths beside those of the parts: files that say nothing yet, folders in which a new one may become a part. */
+  readonly watched: readonly string[];
+};
+
+export function readParts(source: Source): ReadParts {
+  return new PartReader(source).read();
+}
+
+/** The texts of all files, for those who look for references in them. Files that cannot be read have none. */
+export function textsOf(source: Source): string {
+  return readParts(source)
+    .parts.map(({ document }) => document.text)
+    .join('\n');
+}
+
+type Wanted = { readonly pattern: string; readonly node: unknown };
+
+class PartReader {
+  readonly #source: Source;
+  readonly #parts: Part[] = [];
+  readonly #mistakes: Mistake[] = [];
+  readonly #watched = new Set<string>();
+  #bytes = 0;
+
+  constructor(source: Source) {
+    this.#source = source;
+  }
+
+  read(): ReadParts {
+    this.#add('', this.#source.text, []);
+    return { parts: this.#parts, mistakes: this.#mistakes, watched: [...this.#watched] };
+  }
+
+  /** `around`: the files on the way to this one. */
+  #add(path: string, text: string, around: readonly string[]): void {
+    if (path !== '' && isBlank(text)) {
+      this.#watched.add(path);
+      return;
+    }
+    const name = this.#nameOf(path);
+    const read = readDocument(text);
+    if (!read.ok) {
+      for (const { position, ...mistake } of read.mistakes)
+        this.#mistakes.push({ ...mistake, position: path === '' ? position : { ...position, file: name } });
+      return;
+    }
+    const part: Part = { path, name, document: read.document };
+    this.#parts.push(part);
+    this.#bytes += Buffer.byteLength(text);
+    for (const wanted of includesOf(read.document.contents)) this.#include(part, wanted, [...around, path]);
+  }
+
+  #include(from: Part, wanted: Wanted, around: readonly string[]): void {
+    const found = this.#resolve(from, wanted, around);
+    for (const path of found) {
+      if (this.#parts.some((part) => part.path === path)) continue;
+      if (around.length > DEEPEST)
+        return this.#report(
+          from,
+          wanted,
+          'too-large',
+          `files include files more than ${DEEPEST} levels deep`,
+        );
+      if (this.#parts.length > MOST_FILES)
+        return this.#report(from, wanted, 'too-large', `these are more than ${MOST_FILES} files`);
+      const text = this.#textOf(from, wanted, path);
+      if (text === undefined) continue;
+      if (this.#bytes + Buffer.byteLength(text) > MOST_BYTES) {
+        const message = `with ${path} the files are larger than ${formatBytes(MOST_BYTES)} together`;
+        return this.#report(from, wanted, 'too-large', message);
+      }
+      this.#add(path, text, around);
+    }
+  }
+
+  /** Relative paths, in order. */
+  #resolve(from: Part, wanted: Wanted, around: readonly string[]): readonly string[] {
+    const { pattern } = wanted;
+    const { directory } = this.#source;
+    const refuse = (code: 'bad-value' | 'missing-file' | 'conflict', message: string, hint: string): [] => {
+      this.#report(from, wanted, code, message, hint);
+      return [];
+    };
+    if (directory === undefined)
+      return refuse(
+        'missing-file',
+        'a configuration that is read from elsewhere has no files beside it',
+        'Put them together first: `svc config print` writes one file.',
+      );
+    if (/^\w+:\/\//.test(pattern))
+      return refuse('bad-value', `${pattern} is a URL`, 'Only files of the project can be included.');
+    const path = normalize(pattern).split(sep).join('/');
+    if (isAbsolute(pattern) || path === '..' || path.startsWith('../'))
+      return refuse(
+        'bad-value',
+        `${pattern} is outside the directory of svc.yaml`,
+        'Paths start from the directory of svc.yaml and stay in it.',
+      );
+    if (isDynamicPattern(pattern)) {
+      const matching = globSync(path, {
+        cwd: directory,
+        expandDirectories: false,
+        followSymbolicLinks: false,
+      });
+      this.#watched.add(stemOf(path));
+      const others = matching.filter((one) => !this.#isAround(one, around)).sort();
+      if (others.length > 0) return others;
+      this.#report(from, wanted, 'missing-file', `no file is called like ${pattern}`, undefined, 'warning');
+      return [];
+    }
+    if (this.#isAround(path, around)) {
+      const way = [...around.slice(1), path].join(' → ');
+      return refuse('conflict', `${path} includes itself: ${way}`, 'Remove one of the lines.');
+    }
+    return [path];
+  }
+
+  #isAround(path: string, around: readonly string[]): boolean {
+    return around.includes(path) || path === basename(this.#source.name);
+  }
+
+  #textOf(from: Part, wanted: Wanted, path: string): string | undefined {
+    const { directory = '.', drafts } = this.#source;
+    const draft = drafts?.get(path);
+    if (draft !== undefined) return draft;
+    const whole = join(directory, path);
+    const refuse = (message: string, hint: string): undefined =>
+      void this.#report(from, wanted, 'missing-file', message, hint);
+    const stats = statSync(whole, { throwIfNoEntry: false });
+    if (!stats)
+      return refuse(
+        `there is no file ${path}`,
+        `Create it, or correct the path: it starts from ${directory}.`,
+      );
+    if (!stats.isFile()) return refuse(`${path} is not a file`, `For all files of a folder: ${path}/*.yaml`);
+    const inside = relative(realpathSync(directory), realpathSync(whole));
+    if (isAbsolute(inside) || inside.startsWith('..'))
+      return refuse(
+        `${path} leads outside the directory of svc.yaml`,
+        'Replace the link by the file itself.',
+      );
+    try {
+      return decodeSource(this.#nameOf(path), readFileSync(whole));
+    } catch (cause) {
+      return refuse(
+        cause instanceof Error ? cause.message : String(cause),
+        'Check the file and who may read it.',
+      );
+    }
+  }
+
+  #nameOf(path: string): string {
+    const { name } = this.#source;
+    return path === '' ? name : join(dirname(name), path);
+  }
+
+  #report(
+    { path, name, document }: Part,
+    { node }: Wanted,
+    code: MistakeText['code'],
+    message: string,
+    hint?: string,
+    severity?: MistakeText['severity'],
+  ): void {
+    const [offset, end] = rangeOf(node);
+    const { line, col } = document.lines.linePos(offset);
+    const position = { line, column: col, ...(path === '' ? {} : { file: name }) };
+    const place = { text: document.text, position, offset, length: end - offset };
+    this.#mistakes.push(makeMistake(place, { code, path: ['include'], message, hint, severity }));
+  }
+}
+
+/** What is no text is reported by the schema. */
+function includesOf(contents: YAMLMap): Wanted[] {
+  const pair = contents.items.find(({ key }) => isScalar(key) && key.value === 'include');
+  const nodes: readonly unknown[] = isSeq(pair?.value) ? pair.value.items : [pair?.value];
+  return nodes.flatMap((node) =>
+    isScalar(node) && typeof node.value === 'string' ? [{ pattern: node.value, node }] : [],
+  );
+}
+
+function rangeOf(node: unknown): readonly [number, number] {
+  const [start = 0, end = start] = isScalar(node) ? (node.range ?? []) : [];
+  return [start, end];
+}
+
+/** The folder that all files of a pattern are in. */
+function stemOf(pattern: string): string {
+  const steps = pattern.split('/');
+  const fixed = steps.findIndex((step) => isDynamicPattern(step));
+  return steps.slice(0, fixed === -1 ? steps.length - 1 : fixed).join('/') || '.';
+}
+
+/** Nothing but comments. */
+function isBlank(text: string): boolean {
+  return text.split('\n').every((line) => /^\s*(?:#|$)/.test(line));
+}
