@@ -90,7 +90,9 @@ beforeAll(async () => {
   port = await freePort();
   write({
     'svc.yaml':
-      '# my backend\nversion: 1\nproject: { name: demo }\nfunctions:\n  hello: { runtime: node, file: functions/hello.js, env: { PLACE: "${SVC_ENV_PLACE}" } }\nstorage: { files: { public: true } }\n',
+      '# my backend\nversion: 1\nproject: { name: demo }\nfunctions:\n  hello: { runtime: node, file: functions/hello.js, env: { PLACE: "${SVC_ENV_PLACE}" } }\ninclude: parts/*.yaml\n',
+    // What is uploaded is one file.
+    'parts/storage.yaml': 'storage: { files: { public: true } }\n',
     'functions/hello.js': "export default async (req, ctx) => ({ body: 'one ' + ctx.env.PLACE });",
     'functions/package.json': '{"type":"module"}',
     'functions/package-lock.json': '{"lockfileVersion":3,"requires":true,"packages":{"":{}}}',

@@ -24,7 +24,8 @@ on the first line and run \`svc schema > svc.schema.json\`, and your editor comp
 - **Paths** start from the directory of the file and stay in it.
 - Anchors and merge keys (\`&name\`, \`*name\`, \`<<\`) work.
 - A key with nothing behind it (\`tables:\`) counts as absent, except \`rls:\`.
-- A mistake is reported with line, column and a suggestion; all of them at once. The file may be 1MB long.
+- A mistake is reported with line, column and a suggestion; all of them at once. The file may be 5MB long, with all that it includes.
+- **Several files**: \`include: [tables/*.yaml, auth.yaml]\`. Each of them has the grammar of this file (\`version\` may be left out; \`svc schema --part\` prints its JSON Schema) and may include others. Maps are put together by their keys, and the lists \`extensions\` and \`seed\` one behind the other, this file first, then the others by path. The same entry in two files is a mistake, even where both say the same. Paths start from the directory of \`svc.yaml\` in all of them; 200 files and five levels are the most, and links and addresses lead nowhere. Mistakes, \`svc migrate rename\` and the forms of the dashboard name and change the file where an entry stands. \`svc dev\` watches all of them and the folders of patterns; the migration history, \`svc deploy\` and \`svc config push\` take them as one file, which \`svc config print\` shows. Variants of the file for development or staging are not there: use references.
 `;
 
 export function renderReferencePage(): string {

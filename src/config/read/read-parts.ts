@@ -148,8 +148,9 @@ class PartReader {
     const draft = drafts?.get(path);
     if (draft !== undefined) return draft;
     const whole = join(directory, path);
-    const refuse = (message: string, hint: string): undefined =>
-      void this.#report(from, wanted, 'missing-file', message, hint);
+    const refuse = (message: string, hint: string): undefined => {
+      this.#report(from, wanted, 'missing-file', message, hint);
+    };
     const stats = statSync(whole, { throwIfNoEntry: false });
     if (!stats)
       return refuse(

@@ -1,0 +1,79 @@
+// A configuration in several files, changed through the dashboard: each edit is written where its entry stands.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { configRoutes } from '../../src/dashboard-api/routes/config-change.ts';
+import type { ConfigApplied, ConfigFile, ConfigPlan } from '../../src/dashboard-api/contract.ts';
+import { startRoutesWorld, type RoutesWorld } from '../support/dashboard-routes-world.ts';
+
+const MAIN = `version: 1\ninclude: tables/*.yaml # one each\n`;
+const TODOS = `# What is to be done.
+tables:
+  todos:
+    rls: []
+    fields:
+      - { name: id, type: bigint, primary_key: true }
+      - { name: title, type: text }   # in one line
+`;
+const ADD_FIELD = {
+  kind: 'append',
+  path: ['tables', 'todos', 'fields'],
+  value: { name: 'done', type: 'boolean' },
+} as const;
+
+let world: RoutesWorld;
+
+beforeAll(async () => {
+  world = await startRoutesWorld({
+    yaml: MAIN,
+    files: { 'tables/todos.yaml': TODOS },
+    routes: [configRoutes],
+    dev: true,
+  });
+});
+afterAll(async () => await world.close());
+
+const part = (): string => join(dirname(world.file), 'tables/todos.yaml');
+const read = async (): Promise<ConfigFile> => (await world.call('GET', '/config')).json as ConfigFile;
+
+test('the page shows svc.yaml and names what it includes', async () => {
+  expect(await read()).toMatchObject({ text: MAIN, includes: ['tables/todos.yaml'], editable: true });
+});
+
+test('an edit of an included table is planned and written in its file, comments kept; svc.yaml stays', async () => {
+  const { version } = await read();
+  const plan = (await world.call('POST', '/config/plan', { version, edits: [ADD_FIELD] })).json as ConfigPlan;
+  expect(plan.diff[0]).toMatchObject({ text: '# tables/todos.yaml' });
+  expect(plan.diff.filter(({ sign }) => sign !== ' ')).toEqual([
+    { sign: '+', text: '      - { name: done, type: boolean }', line: 8 },
+  ]);
+  const applied = (await world.call('POST', '/config/apply', { version, edits: [ADD_FIELD] }))
+    .json as ConfigApplied;
+  expect(applied.version).not.toBe(version);
+  expect(readFileSync(part(), 'utf8')).toBe(`${TODOS}      - { name: done, type: boolean }\n`);
+  expect(readFileSync(world.file, 'utf8')).toBe(MAIN);
+  expect((await read()).version).toBe(applied.version);
+});
+
+test('an entry that is nowhere yet goes into svc.yaml', async () => {
+  const { version } = await read();
+  const edits = [{ kind: 'set', path: ['project', 'name'], value: 'Lists' }];
+  await world.call('POST', '/config/apply', { version, edits });
+  expect(readFileSync(world.file, 'utf8')).toContain('name: Lists');
+});
+
+test('a mistake names the included file and its line', async () => {
+  const { version } = await read();
+  const wrong = [{ kind: 'set', path: ['tables', 'todos', 'fields', 1, 'requird'], value: true }];
+  const refused = await world.call('POST', '/config/plan', { version, edits: wrong });
+  expect(refused.json.mistakes).toMatchObject([{ file: 'tables/todos.yaml', line: 7 }]);
+});
+
+test('a change against an included file that somebody else has changed meanwhile is refused', async () => {
+  const { version } = await read();
+  const now = readFileSync(part(), 'utf8').replace('# What', '# All that');
+  writeFileSync(part(), now);
+  const answer = await world.call('POST', '/config/apply', { version, edits: [ADD_FIELD] });
+  expect([answer.status, answer.json.code]).toEqual([409, 'file_changed']);
+  expect(readFileSync(part(), 'utf8')).toBe(now);
+});
