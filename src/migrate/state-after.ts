@@ -321,6 +321,7 @@ function sameFunction(former: unknown, now: Signature | null): boolean {
       one.argumentNames,
       one.defaults,
       one.result,
+      one.outputs ?? [],
       one.settings,
     ]);
   return parts(former) === parts(now);

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { mentionsServiceClient } from './service-client.ts';
-import { isServed, type RawSqlFunction, returnsTrigger } from '../schema/functions.ts';
+import { isOutput, isServed, type RawSqlFunction, returnsTrigger } from '../schema/functions.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './tables/default.ts';
 import { checkName, checkRenames } from './name.ts';
@@ -28,6 +28,7 @@ export function checkSqlFunctions(context: CheckContext): void {
     if (context.isFull) return;
     const path = ['rpc', name];
     checkName(context, path, name, 'key');
+    if (!checkReturns(context, path, fn)) continue;
     checkArguments(context, path, fn);
     checkBody(context, path, fn);
     checkServed(context, path, fn);
@@ -136,22 +137,68 @@ function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction
   const seen = new Set<string>();
   args.forEach((arg, index) => {
     const at: KeyPath = [...path, 'args', index];
-    checkName(context, [...at, 'name'], arg.name);
-    if (seen.has(arg.name)) {
-      context.reportTwice([...at, 'name'], `the argument ${arg.name} is declared twice`);
+    const { name } = arg;
+    if (name === undefined) checkUnnamed(context, at, fn);
+    else {
+      checkName(context, [...at, 'name'], name);
+      if (seen.has(name)) context.reportTwice([...at, 'name'], `the argument ${name} is declared twice`);
+      seen.add(name);
     }
-    seen.add(arg.name);
+    if (arg.mode === 'out' && (arg.required || arg.default !== undefined)) {
+      const key = arg.required ? 'required' : 'default';
+      context.conflict([...at, key], 'nobody passes an argument with the mode out', `Remove ${key}.`, 'key');
+    }
+    if (arg.mode === 'variadic' && args.slice(index + 1).some(({ mode }) => mode !== 'out')) {
+      context.conflict([...at, 'mode'], 'a variadic argument takes all that follow', 'Put it last.');
+    }
     checkDefault(context, [...at, 'default'], arg.type, arg.default);
     if (arg.required && arg.default !== undefined && arg.default !== null) {
       context.report({
         code: 'conflict',
         path: [...at, 'default'],
-        message: `the argument ${arg.name} is required, so its default is never used`,
+        message: `the argument ${name ?? index + 1} is required, so its default is never used`,
         severity: 'warning',
         hint: 'Remove one of the two.',
       });
     }
   });
+}
+
+/** What the API calls by name has names. */
+function checkUnnamed(context: CheckContext, at: KeyPath, fn: RawSqlFunction): void {
+  const [only, ...more] = fn.args.filter(({ mode }) => mode !== 'out');
+  if (!isServed(fn) || (more.length === 0 && /^(jsonb?|text|bytea)$/i.test(only?.type ?? ''))) return;
+  context.report({
+    code: 'missing-key',
+    path: [...at, 'name'],
+    message: '"name" is missing',
+    hint: 'Callers pass arguments by name. Only a single argument of type json, jsonb, text or bytea may do without, or those of a function with expose: false.',
+    part: 'key',
+  });
+}
+
+/** False where it has no result, by which all else would be judged. */
+function checkReturns(context: CheckContext, path: KeyPath, { args, returns }: RawSqlFunction): boolean {
+  const outputs = args.filter(isOutput);
+  if (returns === '' && outputs.length === 0) {
+    context.report({
+      code: 'missing-key',
+      path: [...path, 'returns'],
+      message: '"returns" is missing',
+      hint: 'For example returns: { type: integer }, or { type: void }.',
+      part: 'key',
+    });
+    return false;
+  }
+  if (outputs.length > 1 && !/^$|^(setof\s+)?record$/i.test(returns.trim())) {
+    context.conflict(
+      [...path, 'returns'],
+      'the arguments with the mode out or inout are the result',
+      'Remove returns, or write returns: { type: setof record } for many rows.',
+      'key',
+    );
+  }
+  return true;
 }
 
 function checkResult(context: CheckContext, path: KeyPath, type: string, tables: ReadonlySet<string>): void {

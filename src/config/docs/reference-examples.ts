@@ -256,6 +256,16 @@ rpc:
     returns: { type: setof products }
     body: select * from products where headline ilike '%' || words || '%' limit most
     renamed_from: find_products
+  sales_of:
+    language: sql
+    volatility: stable
+    strict: true               # null without a shop
+    parallel: safe
+    cost: 500
+    rows: 30
+    args: [{ name: shop, type: bigint, required: true, mode: in }]
+    returns: { table: [{ name: day, type: date }, { name: total, type: numeric }] }
+    body: select day, sum(amount) from sales where shop_id = shop group by day
   note_change:
     returns: { type: trigger }
     security: definer

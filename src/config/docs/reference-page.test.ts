@@ -110,6 +110,7 @@ test('the examples become the configuration they describe', () => {
           { name: 'most', default: { text: '10' } },
         ],
       },
+      { name: 'sales_of', returns: 'table("day" date, "total" numeric)', strict: true, rows: 30 },
       { name: 'note_change', expose: false, settings: { search_path: '' }, body: 'begin return new; end' },
       { name: 'may_sell', expose: false, execute: ['authenticated'] },
     ],

@@ -2,6 +2,10 @@
 import { z } from 'zod';
 import { anyDefault, asWritten, choice, flag, list, named, section, sqlBody, text, timer } from './kinds.ts';
 
+const MODES = ['in', 'out', 'inout', 'variadic'] as const;
+
+const column = z.strictObject({ name: text('Column name'), type: text('PostgreSQL type') });
+
 const sqlFunction = z
   .strictObject({
     description: text('Shown in the API description').optional(),
@@ -19,8 +23,18 @@ const sqlFunction = z
     args: list(
       'Arguments, called by name',
       z.strictObject({
-        name: text('Argument name'),
+        name: text(
+          'Argument name; may be left out where nobody calls by name: with `expose: false`, or for a single argument of type `json`, `jsonb`, `text` or `bytea`, which is the body of the request',
+        ).optional(),
         type: text('PostgreSQL type'),
+        mode: z
+          .enum(MODES)
+          .meta({
+            description:
+              '`out` and `inout` are columns of the result, `variadic` takes any number of values as an array',
+            default: 'in',
+          })
+          .optional(),
         required: flag('A call without it is answered 400'),
         default: anyDefault,
       }),
@@ -33,9 +47,37 @@ const sqlFunction = z
           'setof todos',
           'void',
           'trigger',
-        ),
+        ).optional(),
+        table: z
+          .array(column)
+          .min(1, 'must name at least one column')
+          .meta({ description: 'Columns of the rows that it returns, instead of `type`' })
+          .optional(),
       })
-      .meta({ description: 'Result' }),
+      .refine(({ type, table }) => (type === undefined) !== (table === undefined), 'has either type or table')
+      .meta({ description: 'Result; absent where arguments with the mode `out` or `inout` are the result' })
+      .optional(),
+    strict: z
+      .boolean()
+      .meta({
+        description: 'Null for any argument is null as the result, without running it',
+        default: false,
+      })
+      .optional(),
+    parallel: z
+      .enum(['unsafe', 'restricted', 'safe'])
+      .meta({ description: 'Whether parallel plans may run it', default: 'unsafe' })
+      .optional(),
+    cost: z
+      .number()
+      .positive('must be positive')
+      .meta({ description: 'What a call costs the planner, in units of `cpu_operator_cost`', default: 100 })
+      .optional(),
+    rows: z
+      .number()
+      .positive('must be positive')
+      .meta({ description: 'Rows that the planner expects of a set', default: 1000 })
+      .optional(),
     body: sqlBody('Function body: what stands between the dollar quotes').optional(),
     body_file: text(
       'File with the body, relative to svc.yaml; instead of `body`',
@@ -73,8 +115,23 @@ const sqlFunction = z
     bodyFile: body_file,
     authRequired: auth_required,
     renamedFrom: renamed_from,
-    returns: returns.type,
+    returns: resultOf(returns),
   }));
+
+/** As SQL writes it; empty where the arguments say it. */
+function resultOf(
+  returns: {
+    readonly type?: string | undefined;
+    readonly table?: ReadonlyArray<z.infer<typeof column>> | undefined;
+  } = {},
+): string {
+  const { type = '', table } = returns;
+  return table ? `table(${table.map((one) => `${quoteIdent(one.name)} ${one.type}`).join(', ')})` : type;
+}
+
+function quoteIdent(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
 
 const codeFunction = z
   .strictObject({
@@ -151,3 +208,8 @@ export function returnsTrigger(returns: string): boolean {
 }
 
 export type RawCodeFunction = z.infer<typeof codeFunction>;
+
+/** It is a column of the result, and not only an argument. */
+export function isOutput({ mode = 'in' }: { readonly mode?: (typeof MODES)[number] | undefined }): boolean {
+  return mode === 'out' || mode === 'inout';
+}

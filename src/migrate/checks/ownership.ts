@@ -41,7 +41,7 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
       schema,
       name,
       at,
-      args: args.map(({ type }) => type.toLowerCase()),
+      args: args.filter(({ mode }) => mode !== 'out').map(({ type }) => type.toLowerCase()),
     })),
   ];
   return session.query<ForeignObject>(sql`

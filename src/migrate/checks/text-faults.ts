@@ -52,7 +52,7 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
   for (const view of viewsOf(model)) if (changed.has(keyOf(view))) check(view.query, `${view.at}.query`);
   for (const fn of model.functions) {
     if (!changed.has(keyOf(fn))) continue;
-    check(fn.returns, `${fn.at}.returns`);
+    if (fn.returns !== '') check(fn.returns, `${fn.at}.returns`);
     const path = pathOf(fn.settings?.['search_path'] ?? '');
     if (fn.definer && path.includes('$user')) {
       problems.push(

@@ -11,8 +11,8 @@ import type {
   LiveTable,
 } from '../schema/live/live-schema.ts';
 import { rolesOf } from '../diff/policy-match.ts';
-import { API_ROLES, POLICY_ROLES, PUBLIC } from '../schema/live/live-schema.ts';
-import { pathOf } from '../schema/sql/function-sql.ts';
+import { POLICY_ROLES, PUBLIC } from '../schema/live/live-schema.ts';
+import { inexpressible, toFunction } from './pulled-functions.ts';
 import { pulledGrants } from '../schema/grants.ts';
 import { toIndex } from './pulled-index.ts';
 import { extensionsKey } from './pulled-extensions.ts';
@@ -283,86 +283,6 @@ function toPolicy(policy: LivePolicy, table: LiveTable, notes: string[]): Node[]
       ...(policy.check === null ? {} : { with_check: strip(unwrapCallerHelpers(policy.check)) }),
     },
   ];
-}
-
-function inexpressible(fn: LiveFunction): string | null {
-  if (fn.language !== 'sql' && fn.language !== 'plpgsql') return `its language is ${fn.language}`;
-  if (fn.argumentNames.length !== fn.argumentTypes.length) return 'it has unnamed or OUT arguments';
-  if (fn.body === '') return 'its body is parsed SQL';
-  if (fn.result.startsWith('TABLE(')) return 'it returns a table of its own';
-  if (fn.definer && !isPinned(fn.settings)) return 'it is SECURITY DEFINER without a pinned search_path';
-  return null;
-}
-
-/** Whose path the caller does not decide. */
-function isPinned(settings: readonly string[]): boolean {
-  const path = settings.find((one) => one.startsWith(SEARCH_PATH))?.slice(SEARCH_PATH.length);
-  return path !== undefined && !pathOf(path).includes('$user');
-}
-
-const SEARCH_PATH = 'search_path=';
-/** What a function with the owner's rights has without a word. */
-const USUAL_PATH = `${SEARCH_PATH}public, pg_temp`;
-
-function settingsKey({ definer, settings }: LiveFunction): Node {
-  const said = settings
-    .filter((one) => !(definer && one === USUAL_PATH))
-    .map((one): [string, string] => {
-      const at = one.indexOf('=');
-      const value = one.slice(at + 1);
-      return [one.slice(0, at), value === '""' ? '' : value];
-    });
-  return said.length === 0 ? {} : { settings: Object.fromEntries(said) };
-}
-
-/** Which of the API roles may run it; all of them without a word. */
-function callersKey({ callers, result }: LiveFunction): Node {
-  const roles = callers.includes(PUBLIC) ? API_ROLES : API_ROLES.filter((role) => callers.includes(role));
-  if (roles.length === API_ROLES.length || result === 'trigger') return {};
-  return roles.length === 0 ? { expose: false } : { execute: roles };
-}
-
-const VOLATILITY: Record<string, string> = { v: 'volatile', s: 'stable', i: 'immutable' };
-
-function toFunction(fn: LiveFunction): Node {
-  const first = fn.argumentTypes.length - fn.defaults;
-  const defaults = defaultTexts(fn);
-  return {
-    language: fn.language,
-    volatility: VOLATILITY[fn.volatility] ?? 'volatile',
-    ...(fn.definer ? { security: 'definer' } : {}),
-    ...settingsKey(fn),
-    ...callersKey(fn),
-    ...(fn.argumentNames.length > 0
-      ? {
-          args: fn.argumentNames.map((name, index) => ({
-            name,
-            type: fn.argumentTypes[index] ?? '',
-            ...(index < first ? { required: true } : { default: { sql: defaults[index] ?? 'null' } }),
-          })),
-        }
-      : {}),
-    returns: {
-      type: fn.result.startsWith('SETOF ') ? `setof ${fn.result.slice('SETOF '.length)}` : fn.result,
-    },
-    body: fn.body,
-  };
-}
-
-// Splits the printed argument list by the known names, and each argument at ` DEFAULT `.
-function defaultTexts(fn: LiveFunction): (string | undefined)[] {
-  let rest = fn.arguments;
-  return fn.argumentNames.map((_name, index) => {
-    const next = fn.argumentNames[index + 1];
-    const end =
-      next === undefined
-        ? rest.length
-        : rest.indexOf(`, ${/^[a-z_][a-z0-9_]*$/.test(next) ? next : `"${next.replaceAll('"', '""')}"`} `);
-    const own = rest.slice(0, end === -1 ? rest.length : end);
-    rest = rest.slice(own.length + 2);
-    const at = own.indexOf(' DEFAULT ');
-    return at === -1 ? undefined : own.slice(at + ' DEFAULT '.length);
-  });
 }
 
 /** Without the outermost pair of parentheses, when it really is one pair. */

@@ -3,7 +3,7 @@ import type { Change } from './change.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
 import { API_ROLES, type Live, type LiveFunction, PUBLIC } from '../schema/live/live-schema.ts';
 import type { Ownership } from '../schema/managed.ts';
-import { keyOf } from '../schema/model.ts';
+import { keyOf, USUAL_COST, USUAL_ROWS } from '../schema/model.ts';
 import { sameList } from '../schema/relation.ts';
 import { type Rebuild, rebuildKey, type Unmanaged } from './table-diff.ts';
 
@@ -49,6 +49,7 @@ export function sameSignature({ normal }: DesiredFunction, live: LiveFunction): 
     sameList(normal.argumentTypes, live.argumentTypes) &&
     sameList(normal.argumentNames, live.argumentNames) &&
     normal.result === live.result &&
+    sameList(normal.outputs ?? [], live.outputs ?? []) &&
     normal.defaults >= live.defaults
   );
 }
@@ -72,6 +73,7 @@ export function callersOf({ execute }: DesiredFunction['model']): readonly strin
 }
 
 const VOLATILITY: Record<string, string> = { v: 'volatile', s: 'stable', i: 'immutable' };
+export const PARALLEL: Readonly<Record<string, string>> = { u: 'unsafe', r: 'restricted', s: 'safe' };
 const DEFINER_SETTINGS = ['search_path=public, pg_temp'];
 
 function sameFunction({ model, normal, body }: DesiredFunction, live: LiveFunction): boolean {
@@ -81,6 +83,10 @@ function sameFunction({ model, normal, body }: DesiredFunction, live: LiveFuncti
     model.language === live.language &&
     model.volatility === VOLATILITY[live.volatility] &&
     model.definer === live.definer &&
+    (model.strict ?? false) === live.strict &&
+    (model.parallel ?? 'unsafe') === PARALLEL[live.parallel] &&
+    (model.cost ?? USUAL_COST) === live.cost &&
+    (live.rows === 0 || (model.rows ?? USUAL_ROWS) === live.rows) &&
     sameList(
       (normal.settings ?? (model.definer ? DEFINER_SETTINGS : [])).toSorted(),
       live.settings.toSorted(),

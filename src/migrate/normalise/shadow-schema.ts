@@ -474,6 +474,7 @@ function cleanNames(
       arguments: clean(fn.arguments),
       argumentTypes: fn.argumentTypes.map(clean),
       result: clean(fn.result),
+      outputs: fn.outputs?.map(clean),
     })),
   ]);
   const types = [...live.types].map(([key, type]): [string, LiveType] => [
@@ -594,10 +595,18 @@ function formOf({ model }: DesiredType, { domain, attributes }: LiveType): TypeF
 function withSignature(fn: DesiredFunction, functions: Live['functions']): DesiredFunction {
   const found = functions.get(keyOf(fn))?.[0];
   if (!found) return fn;
-  const { argumentTypes, argumentNames, defaults, result } = found;
+  const { argumentTypes, argumentNames, defaults, result, outputs } = found;
   const settings = fn.model.settings ? { settings: found.settings } : {};
   return {
     ...fn,
-    normal: { arguments: found.arguments, argumentTypes, argumentNames, defaults, result, ...settings },
+    normal: {
+      arguments: found.arguments,
+      argumentTypes,
+      argumentNames,
+      defaults,
+      result,
+      ...(outputs ? { outputs } : {}),
+      ...settings,
+    },
   };
 }

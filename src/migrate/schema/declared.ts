@@ -13,17 +13,19 @@ import type {
 } from '../../config/config.ts';
 import type { Position } from '../../config/mistakes/mistake.ts';
 import { toGrants } from './grants.ts';
-import type {
-  ColumnModel,
-  ExtensionModel,
-  FunctionModel,
-  IndexModel,
-  IndexPart,
-  PolicyModel,
-  SchemaModel,
-  TableModel,
-  TriggerModel,
-  ViewModel,
+import {
+  type ColumnModel,
+  type ExtensionModel,
+  type FunctionModel,
+  type IndexModel,
+  type IndexPart,
+  type PolicyModel,
+  type SchemaModel,
+  type TableModel,
+  type TriggerModel,
+  type ViewModel,
+  USUAL_COST,
+  USUAL_ROWS,
 } from './model.ts';
 import { toConstraint } from './constraints.ts';
 import { toDefaultModel } from './sql/default-sql.ts';
@@ -273,12 +275,17 @@ function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
     volatility: fn.volatility,
     definer: fn.security === 'definer',
     args: fn.args.map((arg) => ({
-      name: arg.name,
+      name: arg.name ?? '',
       type: typeName(arg.type),
+      ...(arg.mode === undefined || arg.mode === 'in' ? {} : { mode: arg.mode }),
       required: arg.required,
       default: arg.default === undefined ? null : toDefaultModel(arg.default),
     })),
     returns: typeName(fn.returns),
+    ...(fn.strict === true ? { strict: true } : {}),
+    ...(fn.parallel === undefined || fn.parallel === 'unsafe' ? {} : { parallel: fn.parallel }),
+    ...(fn.cost === undefined || fn.cost === USUAL_COST ? {} : { cost: fn.cost }),
+    ...(fn.rows === undefined || fn.rows === USUAL_ROWS ? {} : { rows: fn.rows }),
     body: fn.body,
     ...(execute === undefined ? {} : { execute }),
     ...(fn.settings === undefined ? {} : { settings: fn.settings }),

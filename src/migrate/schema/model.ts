@@ -233,7 +233,12 @@ export type FunctionModel = {
   readonly volatility: 'volatile' | 'stable' | 'immutable';
   readonly definer: boolean;
   readonly args: readonly ArgumentModel[];
+  /** As SQL writes it; empty where the arguments say it. */
   readonly returns: string;
+  readonly strict?: boolean;
+  readonly parallel?: 'restricted' | 'safe';
+  readonly cost?: number;
+  readonly rows?: number;
   readonly body: string;
   /** Roles that may run it, sorted. Absent: the three API roles. */
   readonly execute?: readonly string[];
@@ -241,8 +246,15 @@ export type FunctionModel = {
   readonly at: string;
 };
 
+/** What PostgreSQL takes without a word; rows only of what returns a set. */
+export const USUAL_COST = 100;
+export const USUAL_ROWS = 1000;
+
 export type ArgumentModel = {
+  /** Empty where it has none. */
   readonly name: string;
+  /** Absent: `in`. */
+  readonly mode?: 'out' | 'inout' | 'variadic';
   readonly type: string;
   readonly required: boolean;
   readonly default: DefaultModel | null;

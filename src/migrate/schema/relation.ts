@@ -83,6 +83,8 @@ export type Signature = {
   /** How many of the last arguments have a default. */
   readonly defaults: number;
   readonly result: string;
+  /** Mode and type of what is returned as columns. Absent: nothing is. */
+  readonly outputs?: readonly string[] | undefined;
   /** As `pg_proc.proconfig` has them, where the file says settings. */
   readonly settings?: readonly string[];
 };

@@ -162,6 +162,12 @@ export function functionsQuery(schemas: readonly string[]): Sql {
   pg_get_function_identity_arguments(p.oid) as "identityArguments",
   (select coalesce(array_agg(format_type(u.type, null) order by u.position), '{}') from unnest(p.proargtypes::oid[]) with ordinality as u(type, position)) as "argumentTypes",
   coalesce(p.proargnames, '{}') as "argumentNames", p.pronargdefaults as defaults, pg_get_function_result(p.oid) as result,
+  (select coalesce(json_agg(json_build_object('name', coalesce(p.proargnames[a.n], ''), 'mode', coalesce(p.proargmodes[a.n], 'i'),
+      'type', format_type(a.type, null), 'default', pg_get_function_arg_default(p.oid, a.n::int)) order by a.n), '[]')
+    from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as a(type, n)) as parameters,
+  (select array_agg(p.proargmodes[a.n]::text || ' ' || format_type(a.type, null) order by a.n)
+    from unnest(p.proallargtypes) with ordinality as a(type, n) where p.proargmodes[a.n] in ('o', 'b', 't')) as outputs,
+  p.proisstrict as strict, p.proparallel as parallel, p.procost as cost, p.prorows as rows, p.prosqlbody is not null as atomic,
   l.lanname as language, p.provolatile as volatility, p.prosecdef as definer, coalesce(p.proconfig, '{}') as settings, p.prosrc as body,
   (select coalesce(array_agg(distinct coalesce(r.rolname::text, 'public')), '{}')
    from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x left join pg_roles r on r.oid = x.grantee

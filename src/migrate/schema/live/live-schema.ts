@@ -138,10 +138,24 @@ export type LiveFunction = Signature & {
   readonly name: string;
   readonly identityArguments: string;
   readonly language: string;
+  /** All arguments, in order; modes as in `pg_proc.proargmodes`. */
+  readonly parameters: ReadonlyArray<{
+    readonly name: string;
+    readonly mode: string;
+    readonly type: string;
+    readonly default: string | null;
+  }>;
   readonly volatility: string;
+  readonly strict: boolean;
+  /** `u`, `r` or `s`. */
+  readonly parallel: string;
+  readonly cost: number;
+  readonly rows: number;
   readonly definer: boolean;
   readonly settings: readonly string[];
   readonly body: string;
+  /** `BEGIN ATOMIC`: the body was parsed when it was made. */
+  readonly atomic: boolean;
   /** Roles that may run it besides its owner, `public` among them. */
   readonly callers: readonly string[];
 };

@@ -9,11 +9,19 @@ import { wordsOf } from './sql-text.ts';
 export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<string>): DesiredFunction {
   let defaulted = false;
   const args = model.args.map((arg) => {
-    const text = arg.default === null ? (arg.required ? null : 'null') : defaultSql(arg.default, arg.type);
+    const name = arg.name === '' ? '' : `${quoteIdent(arg.name)} `;
+    const written = `${arg.mode === undefined ? '' : `${arg.mode} `}${name}${arg.type}`;
+    if (arg.mode === 'out') return written;
+    const text =
+      arg.default === null
+        ? arg.required || arg.mode === 'variadic'
+          ? null
+          : 'null'
+        : defaultSql(arg.default, arg.type);
     // The server wants a default on every argument after the first with one; the API checks required ones.
     const value = text ?? (defaulted ? 'null' : null);
     defaulted ||= value !== null;
-    return `${quoteIdent(arg.name)} ${arg.type}${value === null ? '' : ` default ${value}`}`;
+    return `${written}${value === null ? '' : ` default ${value}`}`;
   });
   const settings: Record<string, string> = {
     ...(model.definer ? { search_path: 'public, pg_temp' } : {}),
@@ -23,7 +31,16 @@ export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<strin
     model.definer ? 'security definer' : 'security invoker',
     ...Object.entries(settings).map(([name, value]) => `set ${settingSql(name, value)}`),
   ].join(' ');
-  const head = `(${args.join(', ')}) returns ${model.returns} language ${model.language} ${model.volatility} ${security}`;
+  const head = [
+    `(${args.join(', ')})`,
+    ...(model.returns === '' ? [] : [`returns ${model.returns}`]),
+    `language ${model.language} ${model.volatility}`,
+    ...(model.strict ? ['strict'] : []),
+    ...(model.parallel ? [`parallel ${model.parallel}`] : []),
+    ...(model.cost === undefined ? [] : [`cost ${model.cost}`]),
+    ...(model.rows === undefined ? [] : [`rows ${model.rows}`]),
+    security,
+  ].join(' ');
   return {
     schema: model.schema,
     name: model.name,

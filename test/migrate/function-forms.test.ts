@@ -1,0 +1,144 @@
+// The forms that functions have: arguments that are results, any number of them, without names; rows of their own; and what
+// the planner is told. Declared, compared, changed, pulled, and called as the data API calls them.
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { pulled } from './pulled.ts';
+import { aWorld, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await aWorld();
+});
+afterAll(() => world.close());
+beforeEach(async () => {
+  await world.empty();
+});
+
+const FORMS = `
+types:
+  span: { composite: { low: integer, high: integer } }
+tables:
+  sales:
+    rls: []
+    fields: [{ name: id, type: bigint, primary_key: true }, { name: amount, type: numeric }]
+rpc:
+  halves:
+    language: sql
+    volatility: immutable
+    strict: true
+    parallel: safe
+    cost: 7
+    args: [{ name: n, type: integer, required: true }, { name: low, type: integer, mode: out }, { name: high, type: integer, mode: out }]
+    body: select n / 2, n - n / 2
+  twice:
+    args: [{ name: n, type: integer, mode: inout, required: true }]
+    body: begin n := n * 2; end
+  totals:
+    language: sql
+    rows: 12
+    args: [{ name: most, type: integer, default: 10 }]
+    returns: { table: [{ name: number, type: bigint }, { name: "the total", type: numeric }] }
+    body: select id, amount from sales order by id limit most
+  pairs:
+    language: sql
+    args: [{ name: a, type: integer, mode: out }, { name: b, type: text, mode: out }]
+    returns: { type: setof record }
+    body: values (1, 'x'), (2, 'y')
+  longest:
+    language: sql
+    args: [{ name: words, type: "text[]", mode: variadic, required: true }]
+    returns: { type: text }
+    body: select w from unnest(words) w order by length(w) desc limit 1
+  take:
+    language: sql
+    args: [{ type: jsonb, required: true }]
+    returns: { type: text }
+    body: select $1 ->> 'name'
+  sum_of:
+    language: sql
+    expose: false
+    execute: [authenticated]
+    args: [{ type: integer, required: true }, { type: integer, default: 1 }]
+    returns: { type: integer }
+    body: select $1 + $2
+  span_of:
+    language: sql
+    args: [{ name: low, type: integer, required: true }]
+    returns: { type: span }
+    body: select row(low, low + 1)::span
+`;
+
+const CATALOG = `select p.proname, pg_get_functiondef(p.oid) as text, p.proacl::text from pg_proc p
+  where p.pronamespace = 'public'::regnamespace order by 1, 2`;
+
+test('every form is made, and then there is nothing left to do', async () => {
+  await world.settle(FORMS);
+  const [row] = await world.sql(
+    `select (halves(9)).low, (halves(9)).high, twice(4), longest('a', 'ccc', 'bb'), take('{"name": "ann"}'), sum_of(2)`,
+  );
+  expect(row).toEqual({ low: 4, high: 5, twice: 8, longest: 'ccc', take: 'ann', sum_of: 3 });
+  expect(await world.sql('select * from pairs()')).toEqual([
+    { a: 1, b: 'x' },
+    { a: 2, b: 'y' },
+  ]);
+  const [facts] = await world.sql(
+    `select proisstrict, proparallel, procost from pg_proc where proname = 'halves'`,
+  );
+  expect(facts).toEqual({ proisstrict: true, proparallel: 's', procost: 7 });
+});
+
+test('a pulled file has them all, plans nothing there, and builds the same in an empty database', async () => {
+  await world.settle(FORMS);
+  const before = await world.sql(CATALOG);
+  const text = await pulled(world);
+  expect(text).not.toContain('left alone');
+  expect((await world.plan(text)).steps).toEqual([]);
+  await world.empty();
+  await world.settle(text);
+  expect(await world.sql(CATALOG)).toEqual(before);
+});
+
+test('functions that others wrote are taken as they are', async () => {
+  await world.sql(`set local role svc_owner;
+    create function public.stats(out rows bigint, out "at" timestamptz) language sql stable as 'select 1::bigint, now()';
+    create function public.many(n int, variadic "of" int[] default '{}') returns setof int language sql rows 5 as 'select unnest("of") limit n';
+    create function public.area(float8, float8) returns float8 language sql immutable strict parallel safe cost 1 as 'select $1 * $2';
+    create function public.list(q text, lim int default 5) returns table (id int, label text) language plpgsql as 'begin return query select 1, q; end';
+    grant execute on all functions in schema public to anon, authenticated, service_role;
+    reset role`);
+  const before = await world.sql(CATALOG);
+  const text = await pulled(world);
+  expect((await world.plan(text)).steps.filter(({ sql }) => !/^(grant|revoke)/.test(sql))).toEqual([]);
+  await world.empty();
+  await world.settle(text);
+  const texts = (rows: Record<string, unknown>[]): unknown[] => rows.map((one) => one['text']);
+  expect(texts(await world.sql(CATALOG))).toEqual(texts(before));
+});
+
+test('other columns of the result, and other modes, make the function anew; what the planner is told does not', async () => {
+  await world.settle(FORMS);
+  const oid = async (name: string): Promise<unknown> =>
+    (await world.sql(`select oid from pg_proc where proname = '${name}'`))[0]?.['oid'];
+  const [halves, totals] = [await oid('halves'), await oid('totals')];
+  await world.settle(
+    FORMS.replace('cost: 7', 'cost: 8')
+      .replace('rows: 12', '')
+      .replace('{ name: number, type: bigint }', '{ name: number, type: text }')
+      .replace('select id, amount from', 'select id::text, amount from')
+      .replace('{ name: b, type: text, mode: out }', '{ name: b, type: bigint, mode: out }')
+      .replace(`values (1, 'x'), (2, 'y')`, 'values (1, 5::bigint)'),
+  );
+  expect(await oid('halves')).toBe(halves);
+  expect(await oid('totals')).not.toBe(totals);
+  expect(await world.sql('select * from pairs()')).toEqual([{ a: 1, b: '5' }]);
+});
+
+test('what was made by hand of a declared function is put right', async () => {
+  await world.settle(FORMS);
+  await world.sql('alter function halves(int) called on null input cost 100 parallel unsafe');
+  const plan = await world.plan(FORMS);
+  expect(plan.steps.map(({ at }) => at)).toContain('rpc.halves');
+  await world.settle(FORMS);
+  expect((await world.sql(`select proisstrict from pg_proc where proname = 'halves'`))[0]).toEqual({
+    proisstrict: true,
+  });
+});
