@@ -64,6 +64,8 @@ export type Column = {
   /** Labels when the column's type is an enum or an array of one. */
   readonly enumLabels: readonly string[] | null;
   readonly comment: string | null;
+  /** Roles that may read this column and not the whole relation. Absent: none. */
+  readonly readableBy?: readonly string[] | null;
 };
 
 export type ForeignKey = {

@@ -68,6 +68,8 @@ const RELATIONS = `(
         'identity', a.attidentity,
         'generated', a.attgenerated,
         'comment', col_description(c.oid, a.attnum),
+        'readableBy', (select json_agg(r.rolname) from aclexplode(a.attacl) x join pg_roles r on r.oid = x.grantee
+          where x.privilege_type = 'SELECT' and not has_table_privilege(r.oid, c.oid, 'select')),
         'enumLabels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid in (base.oid, base.typelem))
       ) order by a.attnum)
       from pg_attribute a

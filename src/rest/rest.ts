@@ -7,7 +7,7 @@ import { noRoomForAnswer } from '../problem/overloaded.ts';
 import { Abort, type Problem } from '../problem/problem.ts';
 import { options } from './actions/options.ts';
 import { serve } from './pipeline.ts';
-import { exposed } from './plan/exposed.ts';
+import { exposed, readableColumns } from './plan/exposed.ts';
 import { PlanCache } from './plan/plan-cache.ts';
 import { badToken, noApiKey, unknownApiKey } from './problem.ts';
 import { readRequest } from './request/api-request.ts';
@@ -91,7 +91,14 @@ function fail(
     const given = request.scope.answer?.isStopped === true ? noRoomForAnswer() : error;
     const cause = reason === undefined ? given : new Abort(reason);
     const isAnonymous = caller === undefined || (caller.user === null && caller.role === 'anon');
-    const problem = toProblem(cause, isAnonymous);
+    const isReading = request.method === 'GET' || request.method === 'HEAD';
+    const problem = toProblem(cause, {
+      isAnonymous,
+      readableColumns:
+        caller && isReading
+          ? (name) => readableColumns(exposed(context.snapshot()), name, caller.role)
+          : undefined,
+    });
     if (problem) sendProblem(reply, problem);
     else sendFault(reply, error, request.scope.id, context.log);
   } catch (unsayable) {

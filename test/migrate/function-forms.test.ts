@@ -48,11 +48,6 @@ rpc:
     args: [{ name: words, type: "text[]", mode: variadic, required: true }]
     returns: { type: text }
     body: select w from unnest(words) w order by length(w) desc limit 1
-  take:
-    language: sql
-    args: [{ type: jsonb, required: true }]
-    returns: { type: text }
-    body: select $1 ->> 'name'
   sum_of:
     language: sql
     expose: false
@@ -73,9 +68,9 @@ const CATALOG = `select p.proname, pg_get_functiondef(p.oid) as text, p.proacl::
 test('every form is made, and then there is nothing left to do', async () => {
   await world.settle(FORMS);
   const [row] = await world.sql(
-    `select (halves(9)).low, (halves(9)).high, twice(4), longest('a', 'ccc', 'bb'), take('{"name": "ann"}'), sum_of(2)`,
+    `select (halves(9)).low, (halves(9)).high, twice(4), longest('a', 'ccc', 'bb'), sum_of(2)`,
   );
-  expect(row).toEqual({ low: 4, high: 5, twice: 8, longest: 'ccc', take: 'ann', sum_of: 3 });
+  expect(row).toEqual({ low: 4, high: 5, twice: 8, longest: 'ccc', sum_of: 3 });
   expect(await world.sql('select * from pairs()')).toEqual([
     { a: 1, b: 'x' },
     { a: 2, b: 'y' },

@@ -164,15 +164,14 @@ function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction
   });
 }
 
-/** What the API calls by name has names. */
+/** The API calls by name. */
 function checkUnnamed(context: CheckContext, at: KeyPath, fn: RawSqlFunction): void {
-  const [only, ...more] = fn.args.filter(({ mode }) => mode !== 'out');
-  if (!isServed(fn) || (more.length === 0 && /^(jsonb?|text|bytea)$/i.test(only?.type ?? ''))) return;
+  if (!isServed(fn)) return;
   context.report({
     code: 'missing-key',
     path: [...at, 'name'],
     message: '"name" is missing',
-    hint: 'Callers pass arguments by name. Only a single argument of type json, jsonb, text or bytea may do without, or those of a function with expose: false.',
+    hint: 'Callers pass arguments by name. Only a function with expose: false may do without.',
     part: 'key',
   });
 }

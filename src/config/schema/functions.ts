@@ -24,7 +24,7 @@ const sqlFunction = z
       'Arguments, called by name',
       z.strictObject({
         name: text(
-          'Argument name; may be left out where nobody calls by name: with `expose: false`, or for a single argument of type `json`, `jsonb`, `text` or `bytea`, which is the body of the request',
+          'Argument name; may be left out with `expose: false`: the API passes arguments by name',
         ).optional(),
         type: text('PostgreSQL type'),
         mode: z

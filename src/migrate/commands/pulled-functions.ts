@@ -61,7 +61,10 @@ export function toFunction(fn: LiveFunction): Node {
     ...(fn.definer ? { security: 'definer' } : {}),
     ...settingsKey(fn),
     // What has no name cannot be passed by name.
-    ...callersKey(fn, args.some(({ name, mode }) => name === '' && mode !== 'o') && !takesBody(fn)),
+    ...callersKey(
+      fn,
+      args.some(({ name, mode }) => name === '' && mode !== 'o'),
+    ),
     ...(args.length > 0 ? { args: args.map(toArgument) } : {}),
     ...(returns === undefined ? {} : { returns }),
     body: fn.body,
@@ -86,9 +89,4 @@ function returnsKey(fn: LiveFunction, columns: LiveFunction['parameters']): Node
   const isSet = fn.result.startsWith('SETOF ');
   if (!isSet && fn.outputs) return undefined;
   return { type: isSet ? `setof ${fn.result.slice('SETOF '.length)}` : fn.result };
-}
-
-/** The body of a request is its only argument. */
-function takesBody({ argumentTypes: [only, ...more] }: LiveFunction): boolean {
-  return more.length === 0 && ['json', 'jsonb', 'text', 'bytea'].includes(only ?? '');
 }

@@ -100,3 +100,11 @@ export function findRelation(exposed: Exposed, schema: string, name: string): Ex
 export function findRoutine(exposed: Exposed, schema: string, name: string): ExposedRoutine | undefined {
   return exposed.routines.get(relationKey(schema, name));
 }
+
+/** Columns that a role may read of a relation that it may not read as a whole; none where there are no such grants. */
+export function readableColumns({ relations }: Exposed, name: string, role: string): readonly string[] {
+  const relation = [...relations.values()].find((one) => one.name === name);
+  return (relation?.columns ?? [])
+    .filter(({ readableBy }) => readableBy?.includes(role) === true)
+    .map((column) => column.name);
+}

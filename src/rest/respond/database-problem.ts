@@ -6,8 +6,14 @@ import { badRaise, notSingular, putMismatch, tooManyAffected } from '../problem.
 import { CHECK_PREFIX } from '../sql/render-result.ts';
 import { isHeader } from './respond.ts';
 
-/** `isAnonymous`: no user token and no secret key, so a missing privilege is a 401, which asks for signing in. */
-export function fromDatabase(error: DatabaseError, isAnonymous: boolean): Problem {
+export type Asker = {
+  /** No user token and no secret key, so a missing privilege is a 401, which asks for signing in. */
+  readonly isAnonymous: boolean;
+  /** What of a relation the caller may read, where that is not all of it. */
+  readonly readableColumns?: ((relation: string) => readonly string[]) | undefined;
+};
+
+export function fromDatabase(error: DatabaseError, { isAnonymous, readableColumns }: Asker): Problem {
   const { code } = error;
   const check = fromCheck(error);
   if (check) return check;
@@ -18,10 +24,22 @@ export function fromDatabase(error: DatabaseError, isAnonymous: boolean): Proble
   if (status === 503) headers['retry-after'] = '1';
   return new Problem(code, status, error.message, {
     details: error.detail,
-    hint: error.hint ?? hintFor(code, status),
+    hint: error.hint ?? columnsHint(error, readableColumns) ?? hintFor(code, status),
     headers,
     cause: error,
   });
+}
+
+/** `*` asks for all columns, and one that may not be read refuses them all. */
+function columnsHint(
+  { code, message }: DatabaseError,
+  readableColumns: Asker['readableColumns'],
+): string | undefined {
+  const relation = /^permission denied for (?:table|view|materialized view) (.+)$/.exec(message)?.[1];
+  if (code !== '42501' || relation === undefined) return undefined;
+  const columns = readableColumns?.(relation) ?? [];
+  if (columns.length === 0) return undefined;
+  return `Of ${relation} this caller may read ${columns.join(', ')}: name the columns in select.`;
 }
 
 const CHECK = new RegExp(`"${CHECK_PREFIX}([a-z-]+):(\\d+)"`);

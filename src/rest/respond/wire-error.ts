@@ -14,13 +14,13 @@ import { RowRefused, RowTooLarge } from '../../postgres/wire/wire.ts';
 import { noRoomForAnswer } from '../../problem/overloaded.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
 import { badBody, AmbiguousEmbed, givenUp, requestDeadline, responseTooLarge } from '../problem.ts';
-import { fromDatabase } from './database-problem.ts';
+import { fromDatabase, type Asker } from './database-problem.ts';
 
 const FALLBACK_HINT = 'See the documentation of the data API for what this code means.';
 
-export function toProblem(error: unknown, isAnonymous: boolean): Problem | undefined {
+export function toProblem(error: unknown, asker: Asker): Problem | undefined {
   if (error instanceof Problem) return own(error);
-  if (isDatabaseError(error)) return fromDatabase(error, isAnonymous);
+  if (isDatabaseError(error)) return fromDatabase(error, asker);
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
   if (error instanceof RowRefused) return own(noRoomForAnswer());
   if (error instanceof Abort) return fromAbort(error);
