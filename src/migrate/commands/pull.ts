@@ -2,14 +2,7 @@
 // unmanaged. Reads only.
 import { isTransient } from '../schema/label.ts';
 import { Document, isMap, visit, type YAMLMap } from 'yaml';
-import type {
-  Live,
-  LiveCheck,
-  LiveColumn,
-  LiveFunction,
-  LivePolicy,
-  LiveTable,
-} from '../schema/live/live-schema.ts';
+import type { Live, LiveCheck, LiveColumn, LivePolicy, LiveTable } from '../schema/live/live-schema.ts';
 import { rolesOf } from '../diff/policy-match.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/live/live-schema.ts';
 import { inexpressible, toFunction } from './pulled-functions.ts';
