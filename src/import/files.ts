@@ -197,6 +197,8 @@ async function download(
     const response = await fetch(`${url.replace(/\/+$/, '')}/storage/v1/object/authenticated/${path}`, {
       // Compressed on the way, other bytes would be counted.
       headers: { apikey: key, authorization: `Bearer ${key}`, 'accept-encoding': 'identity' },
+      // Followed, it would take the secret key to wherever it leads.
+      redirect: 'manual',
     });
     if (response.ok) return response.body ?? new Blob([]).stream();
     await response.body?.cancel();

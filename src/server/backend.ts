@@ -247,6 +247,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     budget.close();
     clock.close();
     keysReload.close();
+    imports?.close();
     await served.close();
     const windowMs = served.config?.server.timeouts.shutdownMs ?? 0;
     if (app) await drain(app, functions, { windowMs, replaced, log });

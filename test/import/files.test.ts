@@ -25,6 +25,8 @@ const bytes = new Map<string, Buffer>();
 let requests: string[] = [];
 /** Paths whose next answer breaks off in the middle. */
 const breaking = new Set<string>();
+/** Paths that the source answers with another address. */
+const moved = new Set<string>();
 
 beforeAll(async () => {
   project = await createTypicalProject();
@@ -32,7 +34,9 @@ beforeAll(async () => {
     const path = decodeURIComponent(request.url ?? '').replace('/storage/v1/object/authenticated/', '');
     requests.push(path);
     const body = bytes.get(path);
-    if (request.headers.authorization !== `Bearer ${KEY}` || request.headers['apikey'] !== KEY)
+    if (moved.has(path))
+      response.writeHead(302, { location: `http://localhost:${portOf(api)}/elsewhere` }).end();
+    else if (request.headers.authorization !== `Bearer ${KEY}` || request.headers['apikey'] !== KEY)
       response.writeHead(401).end();
     else if (body === undefined) response.writeHead(400).end('{"statusCode":"404","error":"not_found"}');
     else if (breaking.delete(path)) {
@@ -70,6 +74,8 @@ async function both(ownerUrl: string) {
   };
 }
 
+const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+
 async function addFile(bucket: string, name: string, content: Buffer): Promise<void> {
   bytes.set(`${bucket}/${name}`, content);
   const metadata = {
@@ -88,12 +94,11 @@ async function addFile(bucket: string, name: string, content: Buffer): Promise<v
 
 async function run(): Promise<FileResult> {
   requests = [];
-  const { port } = api.address() as AddressInfo;
   return await copyFiles({
     source: parseAddress(project.url),
     owner: world.owner,
     config: world.options.config,
-    api: { url: `http://127.0.0.1:${port}/`, key: KEY },
+    api: { url: `http://127.0.0.1:${portOf(api)}/`, key: KEY },
   });
 }
 
@@ -154,4 +159,14 @@ test('a file that was here before is not written over', async () => {
   });
   const { data } = await client.storage.from('pictures').download('own.txt');
   expect(await data?.text()).toBe('mine');
+});
+
+test('the secret key of the source goes to no other address', async () => {
+  await addFile('pictures', 'moved.png', Buffer.from('moved'));
+  moved.add('pictures/moved.png');
+  expect((await run()).missing).toContainEqual({
+    name: 'pictures/moved.png',
+    why: 'the source answers 302',
+  });
+  expect(requests).not.toContain('/elsewhere');
 });
