@@ -166,6 +166,7 @@ const NAMES: Readonly<Record<string, string>> = {
   factor: 'second factors',
   session: 'sessions',
   method: 'how sessions were opened',
+  token: 'refresh tokens of the older form',
   sequence: 'sequences',
 };
 

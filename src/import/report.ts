@@ -2,6 +2,7 @@
 // has to decide. Only reads.
 import { raw, sql, ident } from '../postgres/sql.ts';
 import { ifReadable, type Connected } from './source.ts';
+import { OPEN_SESSION } from './users.ts';
 import { nameOf, pairTables, readTables, type Table } from './tables.ts';
 
 export type Line = {
@@ -129,18 +130,18 @@ async function usersReport(source: Connected): Promise<Report> {
     else add('moves', 'totp factors', count);
   }
   const sessions = await ifReadable(source, () =>
-    source.query<{ keyed: number; opaque: number }>(
+    source.query<{ open: number; other: number }>(
       raw(`
-      select count(*) filter (where to_jsonb(s) ->> 'refresh_token_hmac_key' is not null)::float8 as keyed,
-        count(*) filter (where to_jsonb(s) ->> 'refresh_token_hmac_key' is null)::float8 as opaque
+      select count(*) filter (where ${OPEN_SESSION})::float8 as open,
+        count(*) filter (where not (${OPEN_SESSION}))::float8 as other
       from auth.sessions s where not_after is null or not_after > now()`),
     ),
   );
-  add('moves', 'sessions, whose refresh tokens keep working', sessions?.[0]?.keyed ?? 0);
+  add('moves', 'sessions, whose refresh tokens keep working', sessions?.[0]?.open ?? 0);
   add(
     'stays',
-    'sessions with refresh tokens of the older form',
-    sessions?.[0]?.opaque ?? 0,
+    'sessions of OAuth clients, or without a refresh token that is valid',
+    sessions?.[0]?.other ?? 0,
     'these users sign in again',
   );
   for (const [table, why] of ROWS_OF_AUTH)

@@ -1,7 +1,8 @@
 // Users with all that belongs to them: read at the source, put into the form of this product, and staged for the
 // comparison with what an earlier run has brought.
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { Secret } from 'otpauth';
+import { hashImportedToken, IMPORTED_COUNTER } from '../auth/sessions/imported-token.ts';
 import { checkImportedHash } from '../auth/users/imported-hash.ts';
 import type { SecretBox } from '../lib/secret-box.ts';
 import { raw, sql } from '../postgres/sql.ts';
@@ -13,7 +14,7 @@ export type Secrets = {
   readonly boxes: { readonly sessionKey: SecretBox; readonly totpSecret: SecretBox };
 };
 
-export const USER_KINDS = ['user', 'password', 'identity', 'factor', 'session', 'method'] as const;
+export const USER_KINDS = ['user', 'password', 'identity', 'factor', 'session', 'method', 'token'] as const;
 export type UserKind = (typeof USER_KINDS)[number];
 
 /** A row of the source as JSON. */
@@ -35,8 +36,18 @@ type Context = Secrets & {
 };
 
 const BATCH = 2_000;
+const SESSION_KEY_BYTES = 32;
 /** For what has no time of its own. */
 const UNKNOWN_TIME = '1970-01-01T00:00:00+00:00';
+
+/** Of the older form, as sessions `s` without a key have them. */
+const TOKENS_OF_SESSION = `from auth.refresh_tokens r
+  where r.session_id = s.id and to_jsonb(s) ->> 'refresh_token_hmac_key' is null
+    and r.revoked is not true and r.token ~ '^[a-z0-9]{12}$'`;
+
+/** Sessions `s` that a client can go on with. */
+export const OPEN_SESSION = `to_jsonb(s) ->> 'oauth_client_id' is null and (s.not_after is null or s.not_after > now())
+  and (to_jsonb(s) ->> 'refresh_token_hmac_key' is not null or exists (select ${TOKENS_OF_SESSION}))`;
 
 /** Through JSON, because older projects lack some of the columns. */
 const READINGS: Readonly<Record<UserKind, Reading>> = {
@@ -63,19 +74,29 @@ const READINGS: Readonly<Record<UserKind, Reading>> = {
     convert: convertFactor,
   },
   session: {
-    query: `select to_jsonb(s) as row from auth.sessions s
-      where to_jsonb(s) ->> 'refresh_token_hmac_key' is not null and to_jsonb(s) ->> 'oauth_client_id' is null
-        and (not_after is null or not_after > now())`,
+    query: `select to_jsonb(s) || jsonb_build_object('token_made_at', (select max(r.created_at) ${TOKENS_OF_SESSION})) as row
+      from auth.sessions s where ${OPEN_SESSION}`,
     convert: convertSession,
   },
   method: {
     query: `select to_jsonb(a) as row from auth.mfa_amr_claims a join auth.sessions s on s.id = a.session_id
-      where to_jsonb(s) ->> 'refresh_token_hmac_key' is not null and to_jsonb(s) ->> 'oauth_client_id' is null
-        and (not_after is null or not_after > now())`,
+      where ${OPEN_SESSION}`,
     convert: (row, { leftSessions }) =>
       leftSessions.has(row['session_id'])
         ? undefined
         : { row: { ...pick(row, ['id', 'session_id', 'authentication_method']), ...times(row) } },
+  },
+  token: {
+    query: `select to_jsonb(r) as row from auth.sessions s, lateral (select r.* ${TOKENS_OF_SESSION}) r
+      where ${OPEN_SESSION}`,
+    convert: (row) => ({
+      row: {
+        ...pick(row, ['id', 'user_id', 'session_id']),
+        ...times(row),
+        token: hashImportedToken(String(row['token'])),
+        revoked: false,
+      },
+    }),
   },
 };
 
@@ -135,23 +156,25 @@ function convertFactor(row: SourceRow, { sourceKeys, boxes }: Context): Converte
 }
 
 function convertSession(row: SourceRow, { sourceKeys, boxes, leftSessions }: Context): Converted | undefined {
-  const text = openValue(String(row['refresh_token_hmac_key']), row.id, sourceKeys);
-  if (text === undefined) {
+  const stored = textOrNull(row['refresh_token_hmac_key']);
+  const text = stored === null ? undefined : openValue(stored, row.id, sourceKeys);
+  if (stored !== null && text === undefined) {
     leftSessions.add(row.id);
     return undefined;
   }
+  // Without a key of its own, a session gets one for the tokens that follow the imported one.
+  const key = text === undefined ? randomBytes(SESSION_KEY_BYTES) : Buffer.from(text, 'base64url');
   return {
     row: {
-      ...pick(row, ['id', 'user_id', 'factor_id', 'not_after', 'refreshed_at', 'ip', 'tag']),
+      ...pick(row, ['id', 'user_id', 'factor_id', 'not_after', 'ip', 'tag']),
       ...times(row),
       aal: row['aal'] ?? 'aal1',
       user_agent: textOrNull(row['user_agent'])?.slice(0, 512) ?? null,
-      refresh_token_counter: row['refresh_token_counter'] ?? 0,
-      refresh_token_hmac_key: digestOf(text).toString('hex'),
+      refreshed_at: row['refreshed_at'] ?? row['token_made_at'] ?? null,
+      refresh_token_counter: text === undefined ? IMPORTED_COUNTER : (row['refresh_token_counter'] ?? 0),
+      refresh_token_hmac_key: text === undefined ? null : digestOf(text).toString('hex'),
     },
-    sealed: {
-      refresh_token_hmac_key: toBytea(boxes.sessionKey.seal(Buffer.from(text, 'base64url'), row.id)),
-    },
+    sealed: { refresh_token_hmac_key: toBytea(boxes.sessionKey.seal(key, row.id)) },
   };
 }
 

@@ -48,6 +48,11 @@ const DESTINATIONS: Readonly<Record<Exclude<UserKind, 'password'>, Destination>>
     isLeaf: true,
     columns: 'id session_id authentication_method created_at updated_at'.split(' '),
   },
+  token: {
+    table: 'refresh_tokens',
+    isLeaf: true,
+    columns: 'id user_id session_id token revoked created_at updated_at'.split(' '),
+  },
 };
 
 const KINDS = USER_KINDS.map((kind) => `'${kind}'`).join(', ');

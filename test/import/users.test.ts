@@ -16,6 +16,7 @@ import { provisionAt } from '../support/provision.ts';
 import { addUser, createTypicalProject, IDS, TOTP_SECRET, type SupabaseProject } from './supabase-project.ts';
 
 const SESSION = '11111111-0000-4000-8000-000000000001';
+const OLD_SESSION = '11111111-0000-4000-8000-000000000002';
 const FACTOR = '22222222-0000-4000-8000-000000000001';
 const id = (last: string): string => `00000000-0000-4000-8000-0000000000${last}`;
 const KEY = randomBytes(32);
@@ -62,7 +63,12 @@ beforeAll(async () => {
     insert into auth.sessions (id, user_id, created_at, updated_at, aal, refreshed_at, refresh_token_hmac_key, refresh_token_counter)
     values ('${SESSION}', '${IDS.ben}', now(), now(), 'aal1', now() at time zone 'utc' - interval '1 minute',
       '${SESSION_KEY.toString('base64url')}', 300);
-    insert into auth.mfa_amr_claims values ('${SESSION}', now(), now(), 'password', gen_random_uuid());`);
+    insert into auth.sessions (id, user_id, created_at, updated_at) values ('${OLD_SESSION}', '${IDS.ben}', '2024-01-01', now());
+    insert into auth.refresh_tokens (token, user_id, session_id, revoked, created_at, updated_at) values
+      ('revoked00000', '${IDS.ben}', '${OLD_SESSION}', true, '2024-01-01', now()),
+      ('current00000', '${IDS.ben}', '${OLD_SESSION}', false, now(), now());
+    insert into auth.mfa_amr_claims values ('${SESSION}', now(), now(), 'password', gen_random_uuid()),
+      ('${OLD_SESSION}', now(), now(), 'password', gen_random_uuid());`);
   world = await startBackendWorld('version: 1', { importPreview: true });
   // A trigger of the application, which must not fire for users who were made elsewhere.
   await world.owner.query(
@@ -168,6 +174,26 @@ test('a session that was open there goes on here', async () => {
   expect(data.session?.refresh_token).toBe(refreshToken(SESSION, 301, SESSION_KEY));
   const forged = refreshToken(SESSION, 301, randomBytes(32));
   expect((await client().auth.refreshSession({ refresh_token: forged })).error).not.toBeNull();
+});
+
+test('a refresh token of the older form is exchanged once', async () => {
+  const refresh = async (token: string) => await client().auth.refreshSession({ refresh_token: token });
+  const read = raw(`select refreshed_at from auth.sessions where id = '${OLD_SESSION}'`);
+  expect((await refresh('revoked00000')).error?.code).toBe('refresh_token_not_found');
+  const [first, second] = await Promise.all([refresh('current00000'), refresh('current00000')]);
+  expect(first.error).toBeNull();
+  expect(first.data.user?.id).toBe(IDS.ben);
+  expect(second.data.session?.refresh_token).toBe(first.data.session?.refresh_token);
+  expect((await refresh(first.data.session!.refresh_token)).error).toBeNull();
+  expect(await world.owner.query(raw(`select from auth.refresh_tokens where token like '%0000'`))).toEqual(
+    [],
+  );
+
+  await world.owner.query(
+    raw(`update auth.sessions set refreshed_at = now() - interval '11 seconds' where id = '${OLD_SESSION}'`),
+  );
+  expect((await refresh('current00000')).error?.code).toBe('refresh_token_already_used');
+  expect(await world.owner.query(read)).toEqual([]);
 });
 
 test('values arrive exactly, and the trigger of the application did not fire', async () => {

@@ -34,7 +34,7 @@ test('every changed character is noticed', () => {
 test.each([
   ['', 'malformed'],
   ['short', 'malformed'],
-  ['abcdefghijk1', 'legacy'],
+  ['abcdefghijk1', 'opaque'],
   ['ABCDEFGHIJK1', 'malformed'],
   ['a'.repeat(60), 'malformed'],
   ['a'.repeat(500), 'malformed'],

@@ -13,8 +13,8 @@ export type RefreshToken = {
 
 export type RefreshTokenText =
   | { readonly kind: 'token'; readonly token: RefreshToken }
-  /** The opaque form of the hosted original: well-formed, but never issued here. */
-  | { readonly kind: 'legacy' }
+  /** The older form of the hosted original: never issued here, but perhaps imported. */
+  | { readonly kind: 'opaque'; readonly text: string }
   | { readonly kind: 'malformed' };
 
 const VERSION = 0;
@@ -36,7 +36,8 @@ export function makeRefreshToken(sessionId: string, counter: number, key: Buffer
 
 export function parseRefreshToken(text: string): RefreshTokenText {
   if (text.length < 12) return { kind: 'malformed' };
-  if (text.length === 12) return { kind: /^[a-z0-9]{12}$/.test(text) ? 'legacy' : 'malformed' };
+  if (text.length === 12)
+    return /^[a-z0-9]{12}$/.test(text) ? { kind: 'opaque', text } : { kind: 'malformed' };
   if (text.length > 128 || !/^[\w-]+$/.test(text)) return { kind: 'malformed' };
   const bytes = Buffer.from(text, 'base64url');
   // A token has one spelling: unused trailing bits are refused.

@@ -5,6 +5,7 @@ import type { SignedIn } from '../../access.ts';
 import { auditInsert, recordAudit } from '../../audit.ts';
 import { problems } from '../../problem.ts';
 import { BUCKETS } from '../../rate-limit.ts';
+import { findImportedToken, IMPORTED_COUNTER } from '../../sessions/imported-token.ts';
 import {
   isSignedBy,
   judgeRefresh,
@@ -31,8 +32,7 @@ export async function tokenByRefresh(request: AuthRequest): Promise<Answer> {
   // The limit by address is wide: an office or a server that renders pages shares one address, and a 429 here can sign
   // people out.
   await request.auth.limiter.byAddress(BUCKETS.refreshAddress, request);
-  if (parsed.kind === 'legacy') throw problems.refreshTokenNotFound();
-  const { token } = parsed;
+  const token = parsed.kind === 'opaque' ? await importedToken(request, parsed.text) : ownToken(parsed.token);
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const answer = await refreshOnce(request, token, round === 0);
     if (answer) return answer;
@@ -40,17 +40,39 @@ export async function tokenByRefresh(request: AuthRequest): Promise<Answer> {
   throw problems.conflict('Too many concurrent token refresh requests on the same session or refresh token');
 }
 
+type Presented = {
+  readonly sessionId: string;
+  readonly counter: number;
+  /** By how much it raises the counter. */
+  readonly step: number;
+  readonly isGenuine: (key: Buffer) => boolean;
+};
+
+const ownToken = (token: RefreshToken): Presented => ({
+  sessionId: token.sessionId,
+  counter: token.counter,
+  step: 1,
+  isGenuine: (key) => isSignedBy(token, key),
+});
+
+/** It is left two behind: a token of ours that trails by one may come at any time, this one only right after. */
+async function importedToken({ auth }: AuthRequest, text: string): Promise<Presented> {
+  const sessionId = await findImportedToken(auth.db, text);
+  if (sessionId === undefined) throw problems.refreshTokenNotFound();
+  return { sessionId, counter: IMPORTED_COUNTER, step: 2, isGenuine: () => true };
+}
+
 /** Undefined when the session changed between the read and the write: the caller tries again. */
 async function refreshOnce(
   request: AuthRequest,
-  token: RefreshToken,
+  token: Presented,
   isFirst: boolean,
 ): Promise<Answer | undefined> {
   const { auth, now, settings } = request;
   const found = await loadSessionAndUser(auth.db, { sessionId: token.sessionId });
   const session = found?.session;
   const key = session ? openSessionKey(auth, session) : undefined;
-  if (!found || !session || !key || !isSignedBy(token, key)) throw problems.refreshTokenNotFound();
+  if (!found || !session || !key || !token.isGenuine(key)) throw problems.refreshTokenNotFound();
   // Only after the signature is checked: knowing a session's id must not be enough to use up its limit.
   if (isFirst) await auth.limiter.byKey(BUCKETS.refreshSession, session.id, request);
   const { user } = found;
@@ -66,7 +88,9 @@ async function refreshOnce(
   };
   switch (judgeRefresh(token.counter, stored, sinceLast, { reuseIntervalMs: REUSE_INTERVAL_MS })) {
     case 'rotate':
-      return (await rotate(request, { session, user })) ? await answer(stored.counter + 1) : undefined;
+      return (await rotate(request, { session, user }, token.step))
+        ? await answer(stored.counter + token.step)
+        : undefined;
     case 'repeat':
       return await answer(stored.counter);
     case 'below-floor':
@@ -80,12 +104,12 @@ async function refreshOnce(
 }
 
 /** True when this request raised the counter. A statement that waited for another one re-checks its conditions. */
-async function rotate(request: AuthRequest, { session, user }: SignedIn): Promise<boolean> {
+async function rotate(request: AuthRequest, { session, user }: SignedIn, step: number): Promise<boolean> {
   const { auth, now } = request;
   const audit = auditInsert(request, 'token_refreshed', user, undefined, sql`exists (select from rotated)`);
   const statement = sql`
     with rotated as (
-      update auth.sessions s set refresh_token_counter = s.refresh_token_counter + 1, refreshed_at = ${now},
+      update auth.sessions s set refresh_token_counter = s.refresh_token_counter + ${step}, refreshed_at = ${now},
         updated_at = ${now}, user_agent = coalesce(${clipUserAgent(request)}, s.user_agent), ip = ${request.client.address}
       where s.id = ${session.id} and s.refresh_token_counter = ${session.refresh_token_counter} and s.aal = ${session.aal}
       returning s.id
