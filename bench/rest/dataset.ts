@@ -40,6 +40,9 @@ grant usage on all sequences in schema public to anon, authenticated, service_ro
 analyze;
 `;
 
+/** Back to the data above, whatever was inserted or updated: or who measures second would read more, and older, rows. */
+export const RESTORE = [`delete from posts where title = 'New post'`, 'vacuum analyze posts'];
+
 export type Workload = {
   readonly id: string;
   readonly title: string;

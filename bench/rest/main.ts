@@ -19,7 +19,7 @@ import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-post
 import { silentLog } from '../../src/log/log.ts';
 import { startPostgrest } from '../../test/support/postgrest.ts';
 import { KEYS } from '../../test/support/rest-world.ts';
-import { USER_ID, WORKLOADS, type Workload } from './dataset.ts';
+import { RESTORE, USER_ID, WORKLOADS, type Workload } from './dataset.ts';
 import { runLoad, writeScript, type Load } from './load.ts';
 import { cpuOf, cpuOfFamily, memoryOf, parentOf } from './processes.ts';
 
@@ -30,6 +30,7 @@ type Target = {
   readonly basePath: string;
   readonly pid: number;
   readonly headers: Readonly<Record<string, string>>;
+  readonly databaseUrl: string;
 };
 
 const { values } = parseArgs({
@@ -62,13 +63,7 @@ try {
   const databaseUrl = await createDatabase(postgres.url, 'bench');
   print(`PostgreSQL ${await describePostgres(databaseUrl)}`);
   const ours = await startOurs(databaseUrl, HERE);
-  const before =
-    values.before === undefined
-      ? undefined
-      : await startOurs(
-          await createDatabase(postgres.url, 'bench_before'),
-          pathToFileURL(join(values.before, 'bench/rest', '/')),
-        );
+  const before = values.before === undefined ? undefined : await startBefore(values.before);
   const floor = await startFloor(ours.authenticatorUrl);
   const theirs = await startPostgrest(ours.authenticatorUrl, {
     PGRST_DB_POOL: '20',
@@ -79,8 +74,15 @@ try {
     const authorization = `Bearer ${ours.token}`;
     const targets: readonly Target[] = [
       svcTarget('svc', ours),
-      { name: 'postgrest', url: theirs.url, basePath: '', pid: theirs.pid, headers: { authorization } },
-      { name: 'floor', url: floor.url, basePath: '', pid: floor.pid, headers: {} },
+      {
+        name: 'postgrest',
+        url: theirs.url,
+        basePath: '',
+        pid: theirs.pid,
+        headers: { authorization },
+        databaseUrl,
+      },
+      { name: 'floor', url: floor.url, basePath: '', pid: floor.pid, headers: {}, databaseUrl },
       ...(before ? [svcTarget('before', before)] : []),
     ];
     await compareAnswers(targets.slice(0, 2));
@@ -96,9 +98,14 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-function svcTarget(name: string, { url, pid, token }: Ours): Target {
+function svcTarget(name: string, { url, pid, token, databaseUrl }: Ours): Target {
   const headers = { authorization: `Bearer ${token}`, apikey: KEYS.publishable };
-  return { name, url, basePath: '/rest/v1', pid, headers };
+  return { name, url, basePath: '/rest/v1', pid, headers, databaseUrl };
+}
+
+async function startBefore(checkout: string): Promise<Ours> {
+  const databaseUrl = await createDatabase(postgres.url, 'bench_before');
+  return await startOurs(databaseUrl, pathToFileURL(join(checkout, 'bench/rest', '/')));
 }
 
 async function measure(targets: readonly Target[], connections: number): Promise<void> {
@@ -158,12 +165,21 @@ async function sample(
   const server = cpuOf(target.pid);
   const database = cpuOfFamily(postgres.pid);
   const load = await runLoad(target.url, script, connections, seconds);
-  return {
+  const taken = {
     ...load,
     serverUs: ((cpuOf(target.pid) - server) * 1000) / load.requests,
     postgresUs: ((cpuOfFamily(postgres.pid) - database) * 1000) / load.requests,
     memoryMb: memoryOf(target.pid),
   };
+  if (workload.method !== 'GET') await restore(target.databaseUrl);
+  return taken;
+}
+
+async function restore(databaseUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  for (const statement of RESTORE) await client.query(statement);
+  await client.end();
 }
 
 /** The sample in the middle by throughput. */
@@ -239,13 +255,22 @@ async function describePostgres(url: string): Promise<string> {
 }
 
 type Child = { readonly url: string; readonly pid: number; stop(): Promise<void> };
-type Ours = Child & { readonly authenticatorUrl: string; readonly token: string };
+type Ours = Child & {
+  readonly authenticatorUrl: string;
+  readonly token: string;
+  readonly databaseUrl: string;
+};
 
 /** `folderUrl`: the folder of a checkout's `bench/rest`. */
 async function startOurs(databaseUrl: string, folderUrl: URL): Promise<Ours> {
   const flags = values.node.split(' ').filter((flag) => flag !== '');
   if (values.profile) flags.push('--cpu-prof', `--cpu-prof-dir=${values.profile}`);
-  return await startChild<Ours>(new URL('server.ts', folderUrl), { BENCH_DATABASE_URL: databaseUrl }, flags);
+  const child = await startChild<Omit<Ours, 'databaseUrl'>>(
+    new URL('server.ts', folderUrl),
+    { BENCH_DATABASE_URL: databaseUrl },
+    flags,
+  );
+  return { ...child, databaseUrl };
 }
 
 async function startFloor(authenticatorUrl: string): Promise<Child> {
