@@ -12,8 +12,8 @@ import type {
   DesiredPolicy,
   DesiredTable,
   DesiredType,
-  Expression,
 } from '../../src/migrate/schema/desired.ts';
+import type { Expression } from '../../src/migrate/schema/expression.ts';
 import { referenceTriggerLabels, storagePolicyLabel } from '../../src/migrate/schema/label.ts';
 import { callOf, type RowTrigger } from '../../src/migrate/schema/row-triggers.ts';
 import type {

@@ -28,7 +28,7 @@ import { FollowedRows } from '../config/rows.ts';
 import { migrator } from '../migrator.ts';
 import { acceptProject, loadProject, type Project, type ReadProject } from '../project.ts';
 import { untilStopped } from '../signals.ts';
-import type { ServeOptions } from './serve.ts';
+import type { ServeOptions } from './serve-options.ts';
 import type { Terminal } from '../terminal.ts';
 
 export type ServeStart = {

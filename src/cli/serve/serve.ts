@@ -1,7 +1,6 @@
 // `svc serve`: the same file in production. Refuses to start without keys; changes the database only with
 // `--migrate`. Only the options are here: what serves is loaded when it is needed.
 import { Command, Option } from 'commander';
-import type { DashboardMode } from '../../dashboard-api/contract.ts';
 import { ParentLink } from '../../supervisor/parent-link.ts';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
@@ -9,26 +8,10 @@ import { IN_DATABASE } from '../config/in-database.ts';
 import { parseDeploySeq, parsePort, parseProcesses, processCount, type Environment } from '../environment.ts';
 import { readProject, type ReadProject } from '../project.ts';
 import type { Terminal } from '../terminal.ts';
+import type { ServeOptions } from './serve-options.ts';
 
 /** `database.pool.max` where nobody has written it. */
 const DEFAULT_POOL = 20;
-
-export type ServeOptions = {
-  config?: string;
-  initialConfig?: string;
-  port?: number;
-  host: string;
-  migrate?: boolean;
-  importPreview?: boolean;
-  strict?: boolean;
-  dashboard: DashboardMode | 'off';
-  deploySeq?: number;
-  allowRollback?: boolean;
-  superseded: 'serve' | 'refuse';
-  untilStdinEnds?: boolean;
-  dataDirectory?: string;
-  processes?: number | 'auto';
-};
 
 export function serveCommand(terminal: Terminal): Command {
   return (

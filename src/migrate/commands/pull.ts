@@ -4,7 +4,7 @@ import { isTransient } from '../schema/label.ts';
 import { Document, isMap, visit, type YAMLMap } from 'yaml';
 import type { Live, LiveCheck, LiveColumn, LivePolicy, LiveTable } from '../schema/live/live-schema.ts';
 import { rolesOf } from '../diff/policy-match.ts';
-import { POLICY_ROLES, PUBLIC } from '../schema/live/live-schema.ts';
+import { POLICY_ROLES, PUBLIC } from '../schema/roles.ts';
 import { inexpressible, toFunction } from './pulled-functions.ts';
 import { pulledGrants } from '../schema/grants.ts';
 import { toIndex } from './pulled-index.ts';

@@ -1,6 +1,7 @@
 // Functions of a database as entries under `rpc`.
 import { PARALLEL } from '../diff/functions.ts';
-import { API_ROLES, type LiveFunction, PUBLIC } from '../schema/live/live-schema.ts';
+import type { LiveFunction } from '../schema/live/live-schema.ts';
+import { API_ROLES, PUBLIC } from '../schema/roles.ts';
 import { USUAL_COST, USUAL_ROWS } from '../schema/model.ts';
 import { pathOf } from '../schema/sql/function-sql.ts';
 

@@ -1,7 +1,8 @@
 // SQL functions. CREATE OR REPLACE cannot change a signature; one with another signature is dropped and made again.
 import type { Change } from './change.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
-import { API_ROLES, type Live, type LiveFunction, PUBLIC } from '../schema/live/live-schema.ts';
+import type { Live, LiveFunction } from '../schema/live/live-schema.ts';
+import { API_ROLES, PUBLIC } from '../schema/roles.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { keyOf, USUAL_COST, USUAL_ROWS } from '../schema/model.ts';
 import { sameList } from '../schema/relation.ts';

@@ -1,7 +1,8 @@
 // Which policy of the database a declared one is. What they allow is compared, not how they are labelled or split by
 // command.
 import type { DesiredPolicy } from '../schema/desired.ts';
-import { type LivePolicy, POLICY_ROLES, PUBLIC } from '../schema/live/live-schema.ts';
+import type { LivePolicy } from '../schema/live/live-schema.ts';
+import { POLICY_ROLES, PUBLIC } from '../schema/roles.ts';
 import type { Command, Policy } from '../schema/relation.ts';
 import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
 

@@ -2,7 +2,8 @@
 // an unchanged declaration need not be read by the server again.
 import { createHash } from 'node:crypto';
 import type { TypeResolver } from '../schema/column-types.ts';
-import type { DesiredIndex, DesiredPolicy, DesiredTable, Expression, TypeForm } from '../schema/desired.ts';
+import type { DesiredIndex, DesiredPolicy, DesiredTable, TypeForm } from '../schema/desired.ts';
+import type { Expression } from '../schema/expression.ts';
 import type { LivePolicy, LiveTable, LiveTrigger } from '../schema/live/live-schema.ts';
 import type {
   BucketModel,

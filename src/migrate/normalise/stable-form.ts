@@ -1,7 +1,8 @@
 // The stable form: a few expressions change once more when their print is read and printed again, for example after a
 // dump and restore. Where first prints differ, equal second prints decide.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { Desired, DesiredTable, Expression } from '../schema/desired.ts';
+import type { Desired, DesiredTable } from '../schema/desired.ts';
+import type { Expression } from '../schema/expression.ts';
 import { sameSignature } from '../diff/functions.ts';
 import { schemasOf } from '../diff/diff.ts';
 import { normalFormsOf, withNormalForms } from './normal-forms.ts';

@@ -4,7 +4,7 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { trackCall } from '../diff/references.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import { referenceTriggerLabels } from '../schema/label.ts';
-import { POLICY_ROLES, PUBLIC } from '../schema/live/live-schema.ts';
+import { POLICY_ROLES, PUBLIC } from '../schema/roles.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { grantsSql, wantedGrants } from '../schema/grants.ts';
 import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';

@@ -1,7 +1,8 @@
 // Which changes must wait for the cutover of a type change that is made online: whatever depends on the column, and
 // whatever names something deferred. Names are compared as words; deferring too much only delays.
 import type { Change } from '../diff/change.ts';
-import type { DesiredFunction, DesiredTable, Expression } from '../schema/desired.ts';
+import type { DesiredFunction, DesiredTable } from '../schema/desired.ts';
+import type { Expression } from '../schema/expression.ts';
 import type { LiveIndex } from '../schema/live/live-schema.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';

@@ -1,7 +1,8 @@
 // Constraints of a table, from the configuration to the desired schema.
 import type { Constraint } from '../../config/config.ts';
 import { toReferenced } from '../../config/schema/reference.ts';
-import { expression, type DesiredCheck, type DesiredForeignKey, type DesiredKey } from './desired.ts';
+import type { DesiredCheck, DesiredForeignKey, DesiredKey } from './desired.ts';
+import { expression } from './expression.ts';
 import { foreignKeyLabel, namelessCheckLabel, uniqueLabel } from './label.ts';
 import type { ConstraintModel, TableModel } from './model.ts';
 import { wordsOf } from './sql/sql-text.ts';

@@ -1,5 +1,6 @@
 // The model as SQL: what every declaration means, beside the text as written and its place in the file. Normal forms
 // are empty until the server has read them (`normalise`).
+import type { Expression } from './expression.ts';
 import type { CheckRole } from './label.ts';
 import {
   tableKey,
@@ -15,14 +16,6 @@ import type { NewUserTrigger, RowTrigger } from './row-triggers.ts';
 import type { DesiredTrigger } from './triggers.ts';
 import type { DesiredView } from './views.ts';
 import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
-
-export type Expression = {
-  readonly sql: string;
-  readonly written: string;
-  readonly at: string;
-  /** The normal form: the server's print. Empty until the server has read it. */
-  readonly normal: string;
-};
 
 export type Desired = {
   readonly types: readonly DesiredType[];
@@ -136,8 +129,4 @@ export type DesiredFunction = {
 
 export function columnKey(schema: string, table: string, column: string): string {
   return `${tableKey(schema, table)}.${column}`;
-}
-
-export function expression(text: string, at: string): Expression {
-  return { sql: text, written: text, at, normal: '' };
 }

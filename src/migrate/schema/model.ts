@@ -1,7 +1,6 @@
 // What svc.yaml declares about the database, as plain JSON: every run stores it, and `down` plans from a stored one.
 // Expressions are text as the user wrote it.
 import { quoteIdent } from '../../postgres/sql.ts';
-import type { Grants } from './grants.ts';
 
 export type SchemaModel = {
   /** Absent: none. */
@@ -55,6 +54,9 @@ export type ExtensionModel = {
   readonly cascade: boolean;
   readonly at: string;
 };
+
+/** By role: `select`, `all`, and `update title` for one column. Sorted, each once, none that another covers. */
+export type Grants = Readonly<Record<string, readonly string[]>>;
 
 export type TableModel = {
   readonly schema: string;

@@ -1,7 +1,7 @@
 // The two triggers that the file asks for without naming one: columns that follow each update of their row, and a row for
 // each new user. Both functions are in svc_meta, one a table; their comments say what the file said, for `pull`.
 import { quoteIdent } from '../../postgres/sql.ts';
-import { expression, type Expression } from './desired.ts';
+import { expression, type Expression } from './expression.ts';
 import { newUserLabel, shortHash } from './label.ts';
 import { keyOf, nameOf, type SchemaModel, type TableModel } from './model.ts';
 import { isConstantTime } from './sql/sql-text.ts';

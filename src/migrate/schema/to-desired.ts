@@ -2,16 +2,16 @@
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { isSerial, type TypeResolver } from './column-types.ts';
 import { defaultSql, isArray } from './sql/default-sql.ts';
-import {
-  expression,
-  type Desired,
-  type DesiredCheck,
-  type DesiredColumn,
-  type DesiredForeignKey,
-  type DesiredIndex,
-  type DesiredKey,
-  type DesiredTable,
+import type {
+  Desired,
+  DesiredCheck,
+  DesiredColumn,
+  DesiredForeignKey,
+  DesiredIndex,
+  DesiredKey,
+  DesiredTable,
 } from './desired.ts';
+import { expression } from './expression.ts';
 import { checksOf, foreignKeysOf, uniquesOf } from './constraints.ts';
 import { toDesiredFunction } from './sql/function-sql.ts';
 import {

@@ -1,6 +1,6 @@
 // Triggers that the file declares, of tables and of auth.users, as statements.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import { expression, type Expression } from './desired.ts';
+import { expression, type Expression } from './expression.ts';
 import { triggerLabel } from './label.ts';
 import { nameOf, type SchemaModel, type TableModel, type TriggerModel } from './model.ts';
 

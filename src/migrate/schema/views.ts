@@ -1,7 +1,7 @@
 // Views as the file declares them and as the database has them. A view is always made from the server's print of its
 // query, never from the text of the file: `select *` would show retired columns too.
 import { quoteIdent } from '../../postgres/sql.ts';
-import { API_ROLES } from './live/live-schema.ts';
+import { API_ROLES } from './roles.ts';
 import { keyOf, nameOf, type ViewModel } from './model.ts';
 import { wordsOf } from './sql/sql-text.ts';
 

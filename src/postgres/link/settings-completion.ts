@@ -1,6 +1,6 @@
 // Batches on a session that lacks its parameters carry them in their settings statement. They end with the transaction,
 // so nothing stays on a session that somebody else gets next.
-import type { WireStatement } from '../wire/wire.ts';
+import type { WireStatement } from '../wire/statement.ts';
 import { setConfig, type SessionParameters } from './session-parameters.ts';
 
 export class SettingsCompletion {

@@ -12,7 +12,9 @@ import type { Sharer } from './sharer.ts';
 import { replayCheck, replayError } from '../replicas/replay-check.ts';
 import { type Sql, type SqlValue } from '../sql.ts';
 import { statementName } from '../statement-name.ts';
-import type { WireResult, WireStatement, WireValue } from '../wire/wire.ts';
+import type { WireResult } from '../wire/wire.ts';
+import type { WireValue } from '../wire/frames.ts';
+import type { WireStatement } from '../wire/statement.ts';
 
 export type { Cancellable } from './job.ts';
 

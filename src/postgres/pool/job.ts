@@ -1,6 +1,7 @@
 // What the pool runs: a batch of statements for one or more callers. Which connection it runs on is decided by the pool.
 import { Abort } from '../../problem/problem.ts';
-import type { OnSettled, WireStatement } from '../wire/wire.ts';
+import type { OnSettled } from '../wire/wire.ts';
+import type { WireStatement } from '../wire/statement.ts';
 import type { LatencyEstimate } from './latency-estimate.ts';
 import type { Origin, Sharer } from './sharer.ts';
 

@@ -2,7 +2,7 @@
 // connections are busy: a page that becomes popular. It costs ordinary reads nothing, because only what waits is looked
 // up (docs/decisions/0037). Only a job that has not been started can be shared: its snapshot is then newer than every
 // question it answers.
-import type { WireStatement } from '../wire/wire.ts';
+import type { WireStatement } from '../wire/statement.ts';
 import type { Job } from './job.ts';
 
 type Entry = { readonly job: Job; readonly until: number };

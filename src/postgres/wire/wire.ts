@@ -6,32 +6,9 @@ import type { ByteStream } from './byte-stream.ts';
 import type { LinkState } from '../link/measure-link.ts';
 import { SettingsCompletion } from '../link/settings-completion.ts';
 import { ConnectionLost, isDatabaseError, NeverSent } from '../pg-error.ts';
-import { FrameReader, FrameWriter, type WireValue } from './frames.ts';
+import { FrameReader, FrameWriter } from './frames.ts';
 import { readColumns, readError, readRow } from './messages.ts';
-
-export type { WireValue } from './frames.ts';
-
-/** One Parse/Bind/Execute. With a name it is prepared once per connection and reused. */
-export type WireStatement = {
-  readonly text: string;
-  /** Text-format parameters. */
-  readonly values: readonly WireValue[];
-  readonly name?: string | undefined;
-  /** Ask for column names too; not needed where the caller knows the shape of the row. */
-  readonly describe?: boolean | undefined;
-  /** Takes each DataRow as it arrives instead of collecting them. */
-  readonly onRow?: OnRow | undefined;
-  /** Makes the settings of its batch: one place for all of them. */
-  readonly isSettings?: boolean | undefined;
-  /** What an error of the server means when this statement fails with it. */
-  readonly asError?: ((error: Error) => Error) | undefined;
-  /** A row with more bytes is skipped, and the batch fails with `RowTooLarge`. */
-  readonly maxRowBytes?: number | undefined;
-  /** Asked before memory is taken for a large row. When false the row is skipped, and the batch fails with `RowRefused`. */
-  readonly admitRow?: ((bytes: number) => boolean) | undefined;
-  /** An explicit COMMIT, which takes effect before its own CommandComplete. */
-  readonly commits?: boolean | undefined;
-};
+import type { WireStatement } from './statement.ts';
 
 export type SendOptions = {
   /** No statement is prepared. */
@@ -58,9 +35,6 @@ export class RowRefused extends Error {
 
 /** Rows up to this size are taken without asking. */
 const SMALL_ROW_BYTES = 64 * 1024;
-
-/** The body of a DataRow message, from `start` to before `end`; the bytes are only valid during the call. */
-export type OnRow = (bytes: Buffer, start: number, end: number) => void;
 
 /** Called once, with either the results or the error. */
 export type OnSettled = (error: Error | undefined, results: WireResult[]) => void;

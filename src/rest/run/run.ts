@@ -1,13 +1,10 @@
 // Runs the statements of a request: as its caller, in one transaction and one round trip.
 import { SMALL_BYTES } from '../../http/answer-budget.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
-import {
-  RowRefused,
-  type OnRow,
-  type WireResult,
-  type WireStatement,
-  type WireValue,
-} from '../../postgres/wire/wire.ts';
+import { RowRefused, type WireResult } from '../../postgres/wire/wire.ts';
+import type { OnRow } from '../../postgres/wire/statement.ts';
+import type { WireValue } from '../../postgres/wire/frames.ts';
+import type { WireStatement } from '../../postgres/wire/statement.ts';
 import { noRoomForAnswer } from '../../problem/overloaded.ts';
 import type { Exchange } from '../exchange.ts';
 import { invalidJson, responseTooLarge } from '../problem.ts';

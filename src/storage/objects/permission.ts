@@ -2,7 +2,7 @@
 // The real write is the owner's and applies only to the exact row state (xmin) that the dry run saw.
 import { toWire, type CallerPool, type CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { raw, sql, type Sql } from '../../postgres/sql.ts';
-import type { WireStatement } from '../../postgres/wire/wire.ts';
+import type { WireStatement } from '../../postgres/wire/statement.ts';
 import { firstColumn, type UserMetadata } from './object.ts';
 import type { Address } from './object-path.ts';
 

@@ -1,15 +1,8 @@
 // The catalog queries behind the live schema and the shapes of their rows. What many objects share, such as an access
 // list or a set of roles, is spelled out once for all of them: per object it would take most of the time.
 import { raw, sql, type Sql } from '../../../postgres/sql.ts';
-import {
-  API_ROLES,
-  type LiveColumn,
-  type LiveIndex,
-  type LivePolicy,
-  type LiveTable,
-  type LiveTrigger,
-  type LiveType,
-} from './live-schema.ts';
+import type { LiveColumn, LiveIndex, LivePolicy, LiveTable, LiveTrigger, LiveType } from './live-schema.ts';
+import { API_ROLES } from '../roles.ts';
 
 const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`);

@@ -4,15 +4,15 @@ import { groupBy } from '../../../lib/group-by.ts';
 import { raw, sql, type Sql } from '../../../postgres/sql.ts';
 import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import type { Queryable } from '../../../postgres/owner-database.ts';
-import {
-  API_ROLES,
-  type Live,
-  type LiveColumn,
-  type LiveExtension,
-  type LiveForeignKey,
-  type LiveFunction,
-  type LiveTable,
+import type {
+  Live,
+  LiveColumn,
+  LiveExtension,
+  LiveForeignKey,
+  LiveFunction,
+  LiveTable,
 } from './live-schema.ts';
+import { API_ROLES } from '../roles.ts';
 import {
   columnNamesQuery,
   columnsQuery,

@@ -1,8 +1,9 @@
 // Policies as the file means them: one clause per command, caller helpers evaluated once, buckets apart.
 import { quoteLiteral } from '../../../postgres/sql.ts';
-import { expression, type DesiredPolicy, type DesiredStoragePolicy, type Expression } from '../desired.ts';
+import type { DesiredPolicy, DesiredStoragePolicy } from '../desired.ts';
+import { expression, type Expression } from '../expression.ts';
 import type { PolicyModel } from '../model.ts';
-import { POLICY_ROLES } from '../live/live-schema.ts';
+import { POLICY_ROLES } from '../roles.ts';
 import type { Command } from '../relation.ts';
 import { holdsSubSelect, wrapCallerHelpers } from './sql-text.ts';
 

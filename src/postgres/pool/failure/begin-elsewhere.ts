@@ -1,6 +1,6 @@
 // A connection for one caller, on which something was begun: elsewhere when the connection fails that beginning.
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { WireStatement } from '../../wire/wire.ts';
+import type { WireStatement } from '../../wire/statement.ts';
 import type { ConnectionPool } from '../connection-pool.ts';
 import { abortOf, type Cancellable } from '../job.ts';
 import type { PooledConnection } from '../pooled-connection.ts';
