@@ -82,6 +82,16 @@ describe('files are put together', () => {
     expect(loaded.included.watched).toEqual([...(loaded.config.source.parts ?? []), 'tables']);
   });
 
+  test('a pattern over all folders leaves those of packages and hidden ones out', () => {
+    const loaded = load({
+      'svc.yaml': `version: 1\ninclude: '**/*.yaml'`,
+      'a/b/c.yaml': `tables:\n${table('c')}`,
+      'node_modules/x/y.yaml': 'nonsense: 1',
+      '.github/z.yaml': 'nonsense: 1',
+    });
+    expect(loaded.ok ? loaded.config.source.parts : loaded.mistakes).toEqual(['a/b/c.yaml']);
+  });
+
   test('the whole as one text says the same, with anchors written out and references kept', () => {
     const files = {
       'svc.yaml': `version: 1\ninclude: part.yaml # the rest\nproject: { name: "\${NAME}" }\ntables:\n${table('a')}`,

@@ -123,6 +123,7 @@ class PartReader {
     if (isDynamicPattern(pattern)) {
       const matching = globSync(path, {
         cwd: directory,
+        ignore: '**/node_modules/**',
         expandDirectories: false,
         followSymbolicLinks: false,
       });
