@@ -1,4 +1,5 @@
 // `svc import supabase`: moves a Supabase project into the database of SVC_DATABASE_URL, stage by stage.
+import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { environmentSecrets, Keyring } from '../identity/keyring.ts';
 import { openBoxes } from '../auth/auth-context.ts';
@@ -178,6 +179,13 @@ function sourceAddress({ from }: SourceOptions, env: Environment): DatabaseAddre
       EXIT.misuse,
       'Which project is meant?',
       `Put its connection string into ${SOURCE_VARIABLE}: Supabase shows it under Connect → Session pooler.`,
+    );
+  }
+  if (existsSync(text)) {
+    throw failure(
+      EXIT.misuse,
+      `${text} is a file; an import reads a running database`,
+      'Restore it into a PostgreSQL of its own and name that. It needs the schemas auth and storage with their rows, which supabase db dump leaves out: pg_dump "$SVC_IMPORT_SOURCE_URL" writes them too.',
     );
   }
   if (from !== undefined && /:\/\/[^/@]*:[^/@]+@|password\s*=/.test(from)) {

@@ -31,7 +31,7 @@ export async function copy({ source, target, secrets }: CopyOptions): Promise<re
 
 /** Without what PostgreSQL shows of a row. */
 function refused(error: Error): Problem {
-  const message = error.message.replace(/: ".*/s, '');
+  const message = error.message.replace(/: ".*/s, '').replace(/^value ".*" (is|too) /s, 'a value $1 ');
   return new Problem('IMP-405', 500, `The target refuses a row of the source: ${message}`, {
     hint: 'Mend the row at the source, or the rule in svc.yaml. Nothing of this run was written.',
   });

@@ -109,6 +109,13 @@ test('a table that the role may not read is named, and counts are of what is the
   }
 });
 
+test('a dump file is refused with the command that makes a complete one', async () => {
+  const { code, output } = await report({}, '--from', import.meta.filename);
+  expect(code).toBe(2);
+  expect(output).toContain('is a file; an import reads a running database');
+  expect(output).toContain('supabase db dump leaves out: pg_dump');
+});
+
 test('a password in an argument and a database that is no project are refused', async () => {
   const withPassword = await report({}, '--from', 'postgres://me:hush@127.0.0.1/x');
   expect(withPassword.code).toBe(2);

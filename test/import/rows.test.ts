@@ -200,4 +200,18 @@ test('rows that no import has brought are not written over', async () => {
   await onTarget('create table public.own (id int primary key); insert into public.own values (2)');
   await expect(run()).rejects.toThrow('The table public.own of the target has rows already');
   expect(await onTarget('select id from public.own')).toEqual([{ id: 2 }]);
+  await project.query('drop table public.own');
+  await onTarget('drop table public.own');
+});
+
+test('a value that does not fit is not shown', async () => {
+  await project.query(
+    'create table public.narrow (id bigint primary key); insert into public.narrow values (98765)',
+  );
+  await onTarget('create table public.narrow (id smallint primary key)');
+  await expect(run()).rejects.toThrow(
+    /refuses a row of the source: a value is out of range for type smallint$/,
+  );
+  await onTarget('drop table public.narrow');
+  await project.query('drop table public.narrow');
 });
