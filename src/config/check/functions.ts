@@ -4,7 +4,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { mentionsServiceClient } from './service-client.ts';
-import { isOutput, isServed, type RawSqlFunction, returnsTrigger } from '../schema/functions.ts';
+import {
+  isOutput,
+  isServed,
+  type RawSqlFunction,
+  returnsTrigger,
+  WHOLE_BODY_TYPES,
+} from '../schema/functions.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './tables/default.ts';
 import { checkName, checkRenames } from './name.ts';
@@ -166,12 +172,14 @@ function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction
 
 /** The API calls by name. */
 function checkUnnamed(context: CheckContext, at: KeyPath, fn: RawSqlFunction): void {
-  if (!isServed(fn)) return;
+  const [only, ...more] = fn.args;
+  const isWholeBody = more.length === 0 && WHOLE_BODY_TYPES.includes(only?.type.toLowerCase() ?? '');
+  if (!isServed(fn) || (isWholeBody && (only?.mode ?? 'in') === 'in')) return;
   context.report({
     code: 'missing-key',
     path: [...at, 'name'],
     message: '"name" is missing',
-    hint: 'Callers pass arguments by name. Only a function with expose: false may do without.',
+    hint: 'Callers pass arguments by name. A function with expose: false may do without, and one whose single argument is json, jsonb, text or bytea: the body of the call.',
     part: 'key',
   });
 }

@@ -24,7 +24,7 @@ const sqlFunction = z
       'Arguments, called by name',
       z.strictObject({
         name: text(
-          'Argument name; may be left out with `expose: false`: the API passes arguments by name',
+          'Argument name. May be left out with `expose: false`, since the API passes arguments by name, and of a single argument of type `json`, `jsonb`, `text` or `bytea`, which is the whole body of a call',
         ).optional(),
         type: text('PostgreSQL type'),
         mode: z
@@ -208,6 +208,9 @@ export function returnsTrigger(returns: string): boolean {
 }
 
 export type RawCodeFunction = z.infer<typeof codeFunction>;
+
+/** Of the only argument, without a name, of a function that is called with a body that is one value. */
+export const WHOLE_BODY_TYPES: readonly string[] = ['json', 'jsonb', 'text', 'bytea'];
 
 /** It is a column of the result, and not only an argument. */
 export function isOutput({ mode = 'in' }: { readonly mode?: (typeof MODES)[number] | undefined }): boolean {

@@ -1,4 +1,5 @@
 // Functions of a database as entries under `rpc`.
+import { WHOLE_BODY_TYPES } from '../../config/schema/functions.ts';
 import { PARALLEL } from '../diff/functions.ts';
 import type { LiveFunction } from '../schema/live/live-schema.ts';
 import { API_ROLES, PUBLIC } from '../schema/roles.ts';
@@ -45,6 +46,10 @@ function callersKey({ callers, result }: LiveFunction, isHidden: boolean): Node 
   return { ...hidden, ...(isUsual || roles.length === 0 ? {} : { execute: roles }) };
 }
 
+function takesWholeBody({ parameters: [only, ...more] }: LiveFunction): boolean {
+  return only?.mode === 'i' && more.length === 0 && WHOLE_BODY_TYPES.includes(only.type);
+}
+
 const VOLATILITY: Record<string, string> = { v: 'volatile', s: 'stable', i: 'immutable' };
 
 /** Under `rpc`, by its name. */
@@ -62,10 +67,7 @@ export function toFunction(fn: LiveFunction): Node {
     ...(fn.definer ? { security: 'definer' } : {}),
     ...settingsKey(fn),
     // What has no name cannot be passed by name.
-    ...callersKey(
-      fn,
-      args.some(({ name, mode }) => name === '' && mode !== 'o'),
-    ),
+    ...callersKey(fn, args.some(({ name, mode }) => name === '' && mode !== 'o') && !takesWholeBody(fn)),
     ...(args.length > 0 ? { args: args.map(toArgument) } : {}),
     ...(returns === undefined ? {} : { returns }),
     body: fn.body,

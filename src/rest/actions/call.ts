@@ -9,11 +9,12 @@ import {
   planCallByGet,
   planCallByPost,
   planSingleObject,
+  wholeBodyArgument,
 } from '../plan/plan-call.ts';
 import { planRead } from '../plan/plan-read.ts';
 import { badBody, loginRequired, maxAffectedOnSingle, methodNotForRoutine } from '../problem.ts';
 import { readBytes } from '../request/body-bytes.ts';
-import { bodyFormat, EMPTY_OBJECT, readPayload, type Payload } from '../request/body.ts';
+import { bodyFormat, EMPTY_OBJECT, readPayload, type Payload, wholeBody } from '../request/body.ts';
 import { negotiateRows } from '../request/media-type.ts';
 import { pageCounts, toPage } from '../request/page.ts';
 import { affectedLimit, appliedHeader, checkStrict } from '../request/preferences.ts';
@@ -130,9 +131,11 @@ function planCall(
   return { call, query };
 }
 
-async function receive({ request, body, context }: Exchange): Promise<Payload> {
+async function receive({ request, exposed, body, context }: Exchange): Promise<Payload> {
   const { headers, preferences } = request;
   const bytes = await readBytes(body, headers, context.snapshot().config.server.maxBodyBytes);
+  const whole = wholeBodyArgument(findRoutine(exposed, request.schema, request.resource.name));
+  if (whole) return { ...EMPTY_OBJECT, bytes: wholeBody(bytes, whole.baseType, headers['content-type']) };
   if (bytes.length === 0) return EMPTY_OBJECT;
   const format = bodyFormat(headers['content-type']);
   // A single json parameter takes any JSON, which PostgreSQL checks.

@@ -5,6 +5,7 @@ import { badArguments, routineNotFound } from '../problem.ts';
 import type { Payload } from '../request/body.ts';
 import { fieldText, isScalar } from '../request/json-keys.ts';
 import { BODY, FIELD, type At, type Condition, type Parameter, type Query } from '../request/query.ts';
+import { WHOLE_BODY_TYPES } from '../../config/schema/functions.ts';
 import { findRoutine, type Exposed } from './exposed.ts';
 import type { ExposedRoutine } from './relation.ts';
 import type { CallPlan, PlannedArgument } from './plan.ts';
@@ -58,6 +59,8 @@ export function planCallByPost(
 ): CallPlan {
   const routine = findRoutine(exposed, schema, name);
   if (!routine) throw notFound(exposed, schema, name, keys, true);
+  const whole = wholeBodyArgument(routine);
+  if (whole) return { routine, arguments: [{ ...toArgument(whole), slots: [BODY] }], fromBody: false };
   checkNames(routine, keys, () => '');
   const given = routine.args.filter((arg) => keys.includes(arg.name));
   const fromBody = needsRecord(routine, payload);
@@ -66,6 +69,13 @@ export function planCallByPost(
     fromBody,
     arguments: given.map((arg, index) => ({ ...toArgument(arg), slots: [FIELD - index] })),
   };
+}
+
+/** The only argument of a function that takes the body as one value: it has no name. */
+export function wholeBodyArgument(routine: ExposedRoutine | undefined): RoutineArg | undefined {
+  const [only, ...more] = routine?.args ?? [];
+  const isWhole = only?.name === '' && more.length === 0 && WHOLE_BODY_TYPES.includes(only.baseType);
+  return isWhole ? only : undefined;
 }
 
 /** `Prefer: params=single-object`: the body as it is, for the only JSON parameter. */

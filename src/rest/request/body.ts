@@ -35,6 +35,27 @@ export function readPayload(bytes: Buffer, format: BodyFormat): Payload {
   return { ...body, bytes: json };
 }
 
+/** The body as the text of one value; PostgreSQL checks JSON. */
+export function wholeBody(bytes: Buffer, baseType: string, contentType: string | undefined): Buffer {
+  const wanted = WHOLE_BODIES.get(baseType);
+  const type = (contentType ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
+  if (wanted !== undefined && type !== wanted)
+    throw badBody(`Content-Type not acceptable: ${type}`, `The body is one ${baseType}: send ${wanted}.`);
+  if (wanted === undefined) {
+    if (bodyFormat(contentType) === 'json') return bytes.length === 0 ? EMPTY_OBJECT.bytes : bytes;
+    throw badBody(
+      `Content-Type not acceptable: ${type}`,
+      'The body is one JSON value: send application/json.',
+    );
+  }
+  return baseType === 'bytea' ? Buffer.from(`\\x${bytes.toString('hex')}`) : Buffer.from(text(bytes));
+}
+
+const WHOLE_BODIES: ReadonlyMap<string, string> = new Map([
+  ['text', 'text/plain'],
+  ['bytea', 'application/octet-stream'],
+]);
+
 /** Drops the byte order mark that spreadsheets write, and refuses bytes that are not UTF-8 instead of storing U+FFFD. */
 function text(bytes: Buffer): string {
   try {

@@ -90,7 +90,7 @@ function renderArgument(
   if (record !== undefined) return `${prefix}${name} := ${quoteIdent(record)}.${name}`;
   const [first, ...more] = argument.slots.map((slot) => parts.param(slot));
   if (argument.variadic) return `${prefix}${name} := ARRAY[${[first, ...more].join(', ')}]::${type}`;
-  return `${name} := ${first}::${type}`;
+  return argument.name === '' ? `${first}::${type}` : `${name} := ${first}::${type}`;
 }
 
 function renderRecord(call: CallPlan, record: string, parts: StatementParts): string {
