@@ -4,6 +4,7 @@
 import type { Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import type { RawOAuthProvider, RawTemplate } from './schema/auth.ts';
+import type { RawDataStep } from './schema/data-steps.ts';
 import type { RawCodeFunction, RawSqlFunction } from './schema/functions.ts';
 import type { RawConstraint } from './schema/constraints.ts';
 import type { ForeignKey, QualifiedName } from './schema/reference.ts';
@@ -45,9 +46,19 @@ export type Config = {
   };
   readonly functionsBundle: string | undefined;
   readonly seed: readonly SeedEntry[];
-  readonly migrations: Immutable<SvcFile['migrations']>;
+  readonly migrations: Immutable<Omit<SvcFile['migrations'], 'steps'>> & {
+    readonly steps: readonly DataStep[];
+  };
   readonly source: Source;
 };
+
+export type DataStep = Declared<
+  Omit<RawDataStep, 'run' | 'sql'> & {
+    /** Absent: it is written in svc.yaml itself. */
+    readonly file: string | undefined;
+    readonly sql: string;
+  }
+>;
 
 export type Extension = Declared<{
   readonly name: string;

@@ -137,5 +137,8 @@ function readBodyFiles(file: SvcFile, directory: string | undefined): Map<string
   for (const { query } of Object.values(file.views)) {
     if (typeof query !== 'string') bodies.set(query.file, readFileSync(join(directory, query.file), 'utf8'));
   }
+  for (const { run } of file.migrations.steps) {
+    if (run !== undefined) bodies.set(run, readFileSync(join(directory, run), 'utf8'));
+  }
   return bodies;
 }

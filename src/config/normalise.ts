@@ -82,7 +82,15 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
     },
     functionsBundle: file.functions_bundle,
     seed: file.seed.map((entry, index) => toSeed(tree, entry, ['seed', index], { file, at })),
-    migrations,
+    migrations: {
+      ...migrations,
+      steps: migrations.steps.map(({ run, sql, ...step }, n) => ({
+        ...step,
+        file: run,
+        sql: sql ?? (run === undefined ? '' : must(bodyFiles.get(run), 'the file of a step')),
+        position: at(['migrations', 'steps', n]),
+      })),
+    },
     source,
   };
 }

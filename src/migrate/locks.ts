@@ -36,6 +36,13 @@ export class MigrationLock {
     while (!(await tryLock(session, this.#lock))) await pause();
   }
 
+  /** After work of another session, to which it was moved. */
+  async renew(session: Queryable): Promise<void> {
+    if (this.#session !== null) return;
+    while (!(await tryLock(session, this.#lock))) await pause();
+    this.#session = session;
+  }
+
   async release(): Promise<void> {
     const session = this.#session;
     this.#session = null;

@@ -32,6 +32,7 @@ import type { OwnershipTaker } from './checks/ownership.ts';
 import { MigrationRefused, placed, type MigrationProblem } from './problem.ts';
 import { MigrationLock, pause } from './locks.ts';
 import { isAfterMetadata } from './plan/step.ts';
+import { rollOut } from './rollout.ts';
 import { type Superseded, supersededFile } from './state/superseded.ts';
 
 export type MigrationOutcome =
@@ -162,7 +163,7 @@ async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOu
       background = await MigrationLock.try(session, 'migrateBackground');
     }
     try {
-      return await planAndApply(session, work, background, fence);
+      return await applyInParts(session, work, background, fence);
     } finally {
       await background.release();
     }
@@ -171,6 +172,56 @@ async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOu
       // The session is gone, and its locks with it.
     });
   }
+}
+
+/** Data steps run between the parts; a file without them is one part. */
+async function applyInParts(
+  session: Queryable,
+  work: Work,
+  background: MigrationLock,
+  fence: Fence,
+): Promise<MigrationOutcome> {
+  const { model, options } = work;
+  let applied: Extract<MigrationOutcome, { kind: 'applied' }> | null = null;
+  return rollOut<MigrationOutcome>(session, model, {
+    log: options.log,
+    refused: (problems) => refused(work, null, problems, true),
+    async prepare(part) {
+      const outcome = await planAndApply(session, partOf(work, part), background, fence);
+      if (outcome.kind === 'refused') return { ...outcome, schemaHash: work.schemaHash };
+      if (outcome.kind !== 'applied') return null;
+      applied = outcome;
+      const late = await outcome.background;
+      if (late.length > 0) return refused(work, outcome.plan, late, true);
+      await background.renew(session);
+      return null;
+    },
+    async finish(record) {
+      const whole = {
+        ...work,
+        options: {
+          ...options,
+          record: async (transaction: Queryable) => {
+            await record(transaction);
+            await options.record?.(transaction);
+          },
+        },
+      };
+      const outcome = await planAndApply(session, whole, background, fence);
+      return outcome.kind === 'unchanged' && applied ? { ...applied, schemaHash: work.schemaHash } : outcome;
+    },
+  });
+}
+
+/** A run of its own, which is neither a file to go back to nor the deployment with this number. */
+function partOf(work: Work, model: SchemaModel): Work {
+  return {
+    ...work,
+    model,
+    schemaHash: hashModel(model),
+    policy: { ...work.policy, kind: 'expand', deploySeq: null },
+    options: { ...work.options, record: undefined },
+  };
 }
 
 async function planAndApply(

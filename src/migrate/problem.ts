@@ -25,6 +25,9 @@ export type MigrationCode =
   | 'MIG-402'
   | 'MIG-501'
   | 'MIG-502'
+  | 'MIG-601'
+  | 'MIG-602'
+  | 'MIG-603'
   | 'ADO-301';
 
 /** Background work did not come to its end, mostly because its connection was lost; it is continued. */

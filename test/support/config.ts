@@ -77,6 +77,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
       lockBudgetMs: 1_000,
       bootBudgetMs: 1_000,
       maxWriteBlockMs: 1_000,
+      steps: [],
       ...migrations,
     },
     source: { name: 'svc.yaml', directory: undefined, text: '' },

@@ -22,7 +22,7 @@ export async function plan(options: PlanOptions, terminal: Terminal): Promise<vo
   await withDatabase(options, terminal, async (opened) => {
     const { config } = opened.project;
     const policy = policyFrom(options, opened.project);
-    const { plan: made, superseded } = await planFile(opened, policy, 'incremental');
+    const { plan: made, superseded, dataSteps } = await planFile(opened, policy, 'incremental');
     const locate = locator(config);
     const artifact = `${JSON.stringify(toArtifact(made, locate), null, 2)}\n`;
     if (options.out) await writeFile(options.out, artifact);
@@ -35,7 +35,7 @@ export async function plan(options: PlanOptions, terminal: Terminal): Promise<vo
         terminal.print(`${superseded.code} ${describeSuperseded(superseded)}\n  → ${remedyFor(superseded)}`);
     }
     if (made.problems.length > 0) throw new CommandFailure(exitCodeOf(made.problems), '');
-    if (options.check && made.steps.length + made.foreign.length > 0)
+    if (options.check && made.steps.length + made.foreign.length + dataSteps.length > 0)
       throw new CommandFailure(MIGRATE_EXIT.pending, '');
   });
 }

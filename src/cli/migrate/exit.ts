@@ -23,8 +23,8 @@ export function refusal(problems: readonly MigrationProblem[], begun = false): C
 export function exitCodeOf(problems: readonly MigrationProblem[]): number {
   const codes = problems.map((one) => one.code);
   if (codes.includes('ADO-301') || codes.includes('MIG-118')) return MIGRATE_EXIT.unreachable;
-  if (codes.includes('MIG-101') || codes.includes('MIG-207')) return MIGRATE_EXIT.invalid;
-  if (codes.some((code) => code.startsWith('MIG-20'))) return MIGRATE_EXIT.data;
+  if (codes.some((code) => ['MIG-101', 'MIG-207', 'MIG-603'].includes(code))) return MIGRATE_EXIT.invalid;
+  if (codes.some((code) => code.startsWith('MIG-20') || code === 'MIG-601')) return MIGRATE_EXIT.data;
   if (codes.includes('MIG-401') || codes.includes('MIG-402')) return MIGRATE_EXIT.busy;
   return MIGRATE_EXIT.refused;
 }

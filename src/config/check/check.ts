@@ -5,6 +5,7 @@ import type { SvcFile } from '../schema/schema.ts';
 import type { Tree } from '../read/tree.ts';
 import type { BrokenPaths } from './tables/usable-part.ts';
 import { CheckContext, type CheckOptions } from './context.ts';
+import { checkDataSteps } from './data-steps.ts';
 import { checkExposed } from './expose.ts';
 import { checkExtensions } from './extensions.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
@@ -33,5 +34,6 @@ export function check(
   checkCodeFunctions(context);
   checkExposed(context);
   checkSeeds(context);
+  checkDataSteps(context);
   return context.mistakes;
 }

@@ -319,5 +319,11 @@ migrations:
   lock_timeout: 300ms
   lock_budget: 60s
   boot_budget: 60s
-  max_write_block: 100ms`,
+  max_write_block: 100ms
+  steps:
+    - name: split-names
+      run: steps/split-names.sql
+      after: expand
+      on_empty: skip
+      timeout: 5m`,
 };

@@ -18,6 +18,8 @@ writeFileSync(join(directory, 'mails', 'recovery.html'), '<p>Forgotten?</p>');
 mkdirSync(join(directory, 'seed', 'photos'), { recursive: true });
 writeFileSync(join(directory, 'seed', 'hours.csv'), 'day\n2026-01-01\n');
 writeFileSync(join(directory, 'seed', 'admin.sql'), 'select 1');
+mkdirSync(join(directory, 'steps'));
+writeFileSync(join(directory, 'steps', 'split-names.sql'), 'select 1');
 mkdirSync(join(directory, 'tables'));
 writeFileSync(join(directory, 'tables', 'ratings.yaml'), 'tables: {}');
 writeFileSync(join(directory, 'webhooks.yaml'), '# none yet');

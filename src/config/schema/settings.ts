@@ -13,6 +13,7 @@ import {
   text,
   timer,
 } from './kinds.ts';
+import { dataSteps } from './data-steps.ts';
 
 export const project = section('About the project', {
   name: text('Display name').optional(),
@@ -247,8 +248,10 @@ export const migrations = section('How schema changes are applied', {
     '60s',
   ),
   max_write_block: timer('Steps that would block writes longer run online instead', '100ms'),
-}).transform(({ drop, prune_after, lock_timeout, lock_budget, boot_budget, max_write_block }) => ({
+  steps: dataSteps,
+}).transform(({ drop, prune_after, lock_timeout, lock_budget, boot_budget, max_write_block, steps }) => ({
   drop,
+  steps,
   pruneAfterMs: prune_after,
   lockTimeoutMs: lock_timeout,
   lockBudgetMs: lock_budget,

@@ -21,7 +21,7 @@ export const SERVE_POLICY: Partial<MigrationPolicy> = {};
 export const DEV_POLICY: Partial<MigrationPolicy> = { allowRollback: true, direct: true };
 
 export function policyOf(
-  file: Config['migrations'] = migrations.parse({}),
+  file: Omit<Config['migrations'], 'steps'> = migrations.parse({}),
   overrides: Partial<MigrationPolicy> = {},
 ): MigrationPolicy {
   return {

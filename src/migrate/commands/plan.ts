@@ -6,6 +6,7 @@ import { MigrationRefused, placed, type MigrationProblem } from '../problem.ts';
 import { locator, toModel, type Locate } from '../schema/declared.ts';
 import type { SchemaModel } from '../schema/model.ts';
 import { type AppliedState, hashModel, isInSync, readAppliedState } from '../state/applied-state.ts';
+import { noteSteps, planRollout } from '../rollout.ts';
 import { readFence } from '../state/fence.ts';
 import { type Superseded, supersededFile } from '../state/superseded.ts';
 import { stepLine } from './render.ts';
@@ -16,6 +17,8 @@ export type Planned =
       readonly plan: MigrationPlan;
       readonly superseded: Superseded | undefined;
       readonly state: AppliedState | null;
+      /** Names of the data steps that are still to run. */
+      readonly dataSteps: readonly string[];
     }
   | { readonly kind: 'refused'; readonly problems: readonly MigrationProblem[] };
 
@@ -36,12 +39,21 @@ export async function planModel(
     const schemaHash = hashModel(model);
     const fence = await readFence(session, schemaHash);
     try {
-      const plan = await makePlan(session, model, state, policy, mode, options.ownership);
+      const rollout = await planRollout(session, model);
+      const part = rollout.expanded ?? model;
+      const plan = await makePlan(session, part, state, policy, mode, options.ownership);
       return {
         kind: 'planned',
         state,
         superseded: supersededFile(fence, schemaHash, policy),
-        plan: { ...plan, problems: placed(plan.problems, locate), hints: placed(plan.hints, locate) },
+        dataSteps: rollout.pending.map(({ name }) => name),
+        plan: {
+          ...plan,
+          schemaHash,
+          notes: [...plan.notes, ...noteSteps(rollout)],
+          problems: placed(plan.problems, locate),
+          hints: placed(plan.hints, locate),
+        },
       };
     } catch (error) {
       if (error instanceof MigrationRefused)
@@ -73,10 +85,11 @@ export async function checkPending(options: MigrateOptions): Promise<PendingChec
   const { steps, problems } = planned.plan;
   if (planned.superseded)
     return { kind: 'superseded', superseded: planned.superseded, words: steps.map(stepLine) };
-  if (steps.length === 0 && problems.length === 0) return { kind: 'in-sync' };
+  const waiting = planned.dataSteps.map((name) => `~ migrations.steps.${name}: run it once`);
+  if (steps.length + waiting.length === 0 && problems.length === 0) return { kind: 'in-sync' };
   return {
     kind: 'pending',
-    words: steps.map(stepLine),
+    words: [...steps.map(stepLine), ...waiting],
     problems,
   };
 }

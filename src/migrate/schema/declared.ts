@@ -1,6 +1,7 @@
 // From the configuration to the model, and the position of each declaration in the file.
 import type {
   Config,
+  DataStep,
   Extension,
   Field,
   Index,
@@ -15,6 +16,7 @@ import type { Position } from '../../config/mistakes/mistake.ts';
 import { toGrants } from './grants.ts';
 import {
   type ColumnModel,
+  type DataStepModel,
   type ExtensionModel,
   type FunctionModel,
   type IndexModel,
@@ -33,6 +35,7 @@ import { toTypeModel, typeNamer } from './types.ts';
 
 type Declared = Pick<Config, 'extensions' | 'types' | 'tables' | 'views' | 'storage' | 'rpc'> & {
   readonly auth: Pick<Config['auth'], 'triggers'>;
+  readonly migrations?: Pick<Config['migrations'], 'steps'>;
 };
 
 export type SchemaConfig = Declared & Pick<Config, 'source'>;
@@ -58,6 +61,7 @@ export function toModel(config: Declared): SchemaModel {
           userTriggers: config.auth.triggers.map((trigger, n) => toTrigger(trigger, `auth.triggers[${n}]`)),
         }),
     ...(config.views.length === 0 ? {} : { views: config.views.map(toView) }),
+    ...(stepsOf(config).length === 0 ? {} : { dataSteps: stepsOf(config).map(toDataStep) }),
   };
 }
 
@@ -81,6 +85,7 @@ export function locator(config: SchemaConfig): Locate {
     bucket.rls.forEach((policy, n) => places.set(`storage.${bucket.name}.rls[${n}]`, policy.position));
   }
   config.auth.triggers.forEach((trigger, n) => places.set(`auth.triggers[${n}]`, trigger.position));
+  for (const step of stepsOf(config)) places.set(dataStepPath(step), step.position);
   for (const view of config.views) places.set(`views.${view.name}`, view.position);
   for (const fn of config.rpc) places.set(`rpc.${fn.name}`, fn.position);
   return (path) => {
@@ -90,6 +95,19 @@ export function locator(config: SchemaConfig): Locate {
     }
     return null;
   };
+}
+
+function stepsOf({ migrations }: Pick<Declared, 'migrations'>): readonly DataStep[] {
+  return migrations?.steps ?? [];
+}
+
+function dataStepPath({ name }: DataStep): string {
+  return `migrations.steps.${name}`;
+}
+
+function toDataStep(step: DataStep): DataStepModel {
+  const { name, sql, file = null, after, onEmpty, timeoutMs } = step;
+  return { name, sql, file, after, onEmpty, timeoutMs, at: dataStepPath(step) };
 }
 
 function extensionPath({ name }: Extension): string {

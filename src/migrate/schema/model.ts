@@ -14,6 +14,19 @@ export type SchemaModel = {
   readonly userTriggers?: readonly TriggerModel[];
   /** Absent: none. */
   readonly views?: readonly ViewModel[];
+  /** Absent: none. */
+  readonly dataSteps?: readonly DataStepModel[];
+};
+
+export type DataStepModel = {
+  readonly name: string;
+  readonly sql: string;
+  /** Null: it is written in svc.yaml itself. */
+  readonly file: string | null;
+  readonly after: 'start' | 'expand' | 'contract';
+  readonly onEmpty: 'skip' | 'run';
+  readonly timeoutMs: number;
+  readonly at: string;
 };
 
 /** What is not said is absent. */

@@ -40,7 +40,7 @@ export async function readRun(
     packed: Buffer | null;
   }>(sql`
     select id::text as id, schema_hash as "schemaHash", model, model_gzip as packed from svc_meta.run
-    where status = 'done' and (${id}::bigint is null or id = ${id}::bigint)
+    where status = 'done' and (kind <> 'expand' or id = ${id}::bigint) and (${id}::bigint is null or id = ${id}::bigint)
       and (${id}::bigint is not null or ${otherThan}::text is null or schema_hash <> ${otherThan})
     order by id desc limit 1`);
   if (!row) return null;

@@ -15,7 +15,8 @@ function packModel(model: SchemaModel): Buffer {
   return gzipSync(JSON.stringify(model), { level: 1 });
 }
 
-export type RunKind = 'apply' | 'down';
+/** `expand`: prepares the data steps of a file, which is not applied before they are done. */
+export type RunKind = 'apply' | 'down' | 'expand';
 
 export async function startRun(
   session: Queryable,

@@ -74,3 +74,18 @@ alter table svc_meta.run alter column model drop not null, add column model_gzip
 alter table svc_meta.run alter column model_gzip set storage external;
 `,
 };
+
+/** Which data steps a database has seen; runs that prepare one are no file to go back to. */
+export const dataStepLedger: ProvisionStep = {
+  id: 'migrate-4',
+  sql: `
+create table svc_meta.data_step (
+  name text primary key,
+  hash text not null,
+  state text not null check (state in ('done', 'skipped')),
+  finished_at timestamptz not null default now()
+);
+revoke all on svc_meta.data_step from public, anon, authenticated, service_role;
+alter table svc_meta.run drop constraint run_kind_check;
+`,
+};

@@ -3,7 +3,7 @@ import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
 import { sharedConfig } from './config.ts';
 import { dashboardSessions } from './dashboard.ts';
 import { imports } from './import.ts';
-import { migrationState, openObjectKinds, packedRunModel } from './migrate.ts';
+import { dataStepLedger, migrationState, openObjectKinds, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { seeds } from './seed.ts';
 import { referencedObjects, storageSchema } from './storage.ts';
@@ -21,4 +21,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   sharedConfig,
   openObjectKinds,
   imports,
+  dataStepLedger,
 ];

@@ -1,0 +1,21 @@
+// `migrations.steps`: SQL of the project that fills or corrects rows once, between changes of the schema.
+import { z } from 'zod';
+import { choice, list, sqlBody, text, timer } from './kinds.ts';
+
+const dataStep = z
+  .strictObject({
+    name: text('Under this name the database remembers that it ran; never used again', 'split-names'),
+    run: text('SQL file, relative to svc.yaml; or `sql`', 'steps/split-names.sql').optional(),
+    sql: sqlBody('The statements themselves, instead of `run`').optional(),
+    after: choice(
+      'When it runs: `expand` after what the file adds and before what it requires or removes, `start` before any change, `contract` after all of them',
+      ['expand', 'start', 'contract'],
+    ),
+    on_empty: choice('Whether it runs on a database that this file builds from nothing', ['skip', 'run']),
+    timeout: timer('Deadline of the step, which is one transaction', '5m'),
+  })
+  .transform(({ on_empty: onEmpty, timeout: timeoutMs, ...same }) => ({ ...same, onEmpty, timeoutMs }));
+
+export const dataSteps = list('SQL that changes rows, each once in a database, in this order', dataStep);
+
+export type RawDataStep = z.infer<typeof dataStep>;

@@ -1,0 +1,84 @@
+// A file without what it requires or removes: what the steps between the two halves of a deployment work on.
+import {
+  type ColumnModel,
+  type ConstraintModel,
+  type IndexModel,
+  keyOf,
+  type SchemaModel,
+  type TableModel,
+  tableKey,
+} from './model.ts';
+
+/** What `before` had and `model` has not stays; what `model` asks of rows that are there is not asked yet. */
+export function expandModel(model: SchemaModel, before: SchemaModel): SchemaModel {
+  const former = new Map(before.tables.map((table) => [keyOf(table), table]));
+  const types = [...(model.types ?? []), ...gone(before.types ?? [], model.types ?? [])];
+  return {
+    ...model,
+    ...(types.length === 0 ? {} : { types }),
+    tables: [
+      ...model.tables.map((table) => expandTable(table, formerOf(table, former))),
+      ...gone(before.tables, model.tables),
+    ],
+    functions: [...model.functions, ...gone(before.functions, model.functions)],
+  };
+}
+
+type Renamed = { readonly schema: string; readonly name: string; readonly renamedFrom?: string | null };
+
+function gone<T extends Renamed>(before: readonly T[], now: readonly T[]): T[] {
+  const names = new Set(
+    now.flatMap((one) => [keyOf(one), ...(one.renamedFrom ? [tableKey(one.schema, one.renamedFrom)] : [])]),
+  );
+  return before.filter((one) => !names.has(keyOf(one)));
+}
+
+function formerOf(table: TableModel, former: ReadonlyMap<string, TableModel>): TableModel | undefined {
+  const { schema, renamedFrom } = table;
+  return (
+    former.get(keyOf(table)) ?? (renamedFrom === null ? undefined : former.get(tableKey(schema, renamedFrom)))
+  );
+}
+
+function expandTable(table: TableModel, former: TableModel | undefined): TableModel {
+  if (!former) return table;
+  const formerColumn = ({ name, renamedFrom }: ColumnModel): ColumnModel | undefined =>
+    former.columns.find((one) => one.name === name) ?? former.columns.find((one) => one.name === renamedFrom);
+  const kept = new Set(table.columns.map(formerColumn));
+  const hasKey = table.columns.some((column) => column.primaryKey);
+  const removed = former.columns
+    .filter((column) => !kept.has(column))
+    // Rows of new instances do not have it.
+    .map((column) =>
+      column.primaryKey && !hasKey ? column : { ...column, primaryKey: false, required: false },
+    );
+  const { constraints = [] } = table;
+  const asked = new Set((former.constraints ?? []).map(withoutPlace));
+  return {
+    ...table,
+    columns: [...table.columns.map((column) => expandColumn(column, formerColumn(column))), ...removed],
+    indexes: table.indexes.filter((index) => !index.unique || isAmong(index, former.indexes)),
+    ...(constraints.length === 0
+      ? {}
+      : { constraints: constraints.filter((one) => asked.has(withoutPlace(one))) }),
+  };
+}
+
+function expandColumn(column: ColumnModel, former: ColumnModel | undefined): ColumnModel {
+  if (former)
+    return {
+      ...column,
+      required: column.required && (former.required || former.primaryKey || column.backfill !== null),
+      unique: column.unique && former.unique,
+    };
+  const fills = column.default ?? column.backfill ?? column.identity ?? column.generated ?? null;
+  return { ...column, required: column.required && fills !== null, unique: false };
+}
+
+function isAmong(index: IndexModel, others: readonly IndexModel[]): boolean {
+  return others.some((other) => withoutPlace(other) === withoutPlace(index));
+}
+
+function withoutPlace(one: IndexModel | ConstraintModel): string {
+  return JSON.stringify({ ...one, at: '' });
+}

@@ -1,0 +1,58 @@
+// `svc_meta.data_step`: which data steps this database has seen, and with which text.
+import { createHash } from 'node:crypto';
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { raw, sql } from '../../postgres/sql.ts';
+import { type DataStepModel, nameOf, type SchemaModel } from '../schema/model.ts';
+
+/** Hash of its text by name. */
+export type DataStepLedger = ReadonlyMap<string, string>;
+
+export function hashDataStep(step: DataStepModel): string {
+  return createHash('sha256').update(step.sql).digest('hex');
+}
+
+export async function readDataSteps(session: Queryable): Promise<DataStepLedger> {
+  const rows = await session.query<{ name: string; hash: string }>(
+    raw('select name, hash from svc_meta.data_step'),
+  );
+  return new Map(rows.map(({ name, hash }) => [name, hash]));
+}
+
+export async function recordDataStep(
+  session: Queryable,
+  step: DataStepModel,
+  state: 'done' | 'skipped',
+): Promise<void> {
+  await session.query(sql`
+    insert into svc_meta.data_step (name, hash, state) values (${step.name}, ${hashDataStep(step)}, ${state})`);
+}
+
+/** No file was applied to it, and none of the tables is there. */
+export async function isBuiltFromNothing(session: Queryable, model: SchemaModel): Promise<boolean> {
+  const names = model.tables.map((table) => nameOf(table));
+  const [row] = await session.query<{ fresh: boolean }>(sql`
+    select not exists (select from svc_meta.run where status = 'done')
+      and not exists (select from unnest(${names}::text[]) as t (name) where to_regclass(t.name) is not null) as fresh`);
+  return row?.fresh ?? false;
+}
+
+export type StagedSteps = {
+  readonly pending: readonly DataStepModel[];
+  /** Done with another text than the file has now. */
+  readonly edited: readonly DataStepModel[];
+};
+
+export function stageSteps(model: SchemaModel, ledger: DataStepLedger): StagedSteps {
+  const steps = model.dataSteps ?? [];
+  return {
+    pending: steps.filter(({ name }) => !ledger.has(name)),
+    edited: steps.filter((step) => ledger.has(step.name) && ledger.get(step.name) !== hashDataStep(step)),
+  };
+}
+
+/** The model whose hash says that these steps are still to run. */
+export function withoutSteps(model: SchemaModel, pending: readonly DataStepModel[]): SchemaModel {
+  const { dataSteps = [], ...rest } = model;
+  const left = dataSteps.filter((step) => !pending.includes(step));
+  return left.length === 0 ? rest : { ...rest, dataSteps: left };
+}
