@@ -1108,3 +1108,21 @@ test.each(['0.0.0.0/0', '::/0'])(
     expect(strict.ok).toBe(false);
   },
 );
+
+describe('data steps', () => {
+  const mistakes = (...steps: object[]): string[] => {
+    const text = `version: 1\nmigrations: { steps: ${JSON.stringify(steps)} }\n`;
+    const loaded = loadConfig({ name: 'svc.yaml', directory: tmpdir(), text }, { variables: {} });
+    return loaded.ok ? [] : loaded.mistakes.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  };
+
+  test('have a name of their own and one SQL text', () => {
+    expect(mistakes({ name: 'fill', sql: 'select 1' })).toEqual([]);
+    expect(mistakes({ name: 'Fill it', sql: 'select 1' })[0]).toContain('is not a name of a step');
+    expect(mistakes({ name: 'a', sql: 'select 1' }, { name: 'a', sql: 'select 2' })[0]).toContain('twice');
+    expect(mistakes({ name: 'a' })[0]).toContain('"run" is missing');
+    expect(mistakes({ name: 'a', run: 'a.sql', sql: 'select 1' })[0]).toContain('either run or sql');
+    expect(mistakes({ name: 'a', run: 'steps/a.ts' })[0]).toContain('is not an SQL file');
+    expect(mistakes({ name: 'a', run: 'steps/not-there.sql' })[0]).toContain('there is no file');
+  });
+});

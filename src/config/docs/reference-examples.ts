@@ -325,5 +325,6 @@ migrations:
       run: steps/split-names.sql
       after: expand
       on_empty: skip
-      timeout: 5m`,
+      timeout: 5m
+    - { name: shout, sql: update todos set title = upper(title), after: contract }`,
 };
