@@ -165,6 +165,7 @@ const MIGRATE_STAGES = [
   'apply',
   'state-after.ts',
   'make-plan.ts',
+  'rollout.ts',
   'migrate.ts',
   'commands',
 ];
