@@ -462,6 +462,22 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /Remove returns/,
     ],
     [
+      'a procedure with a result',
+      'version: 1\nrpc: { f: { kind: procedure, language: sql, body: select 1, returns: { type: int } } }',
+      'rpc.f.returns',
+      '2:61',
+      /a procedure has no returns/,
+      /inout/,
+    ],
+    [
+      'a procedure that is served',
+      'version: 1\nrpc: { f: { kind: procedure, language: sql, body: select 1, expose: true } }',
+      'rpc.f.expose',
+      '2:61',
+      /a procedure has no expose/,
+      /CALL/,
+    ],
+    [
       'an argument without a name that the API would call by name',
       'version: 1\nrpc: { f: { language: sql, body: select 1, returns: { type: int }, args: [{ type: int }] } }',
       'rpc.f.args[0].name',

@@ -217,6 +217,7 @@ function functionOf(fn: DesiredFunction, oid: string): LiveFunction {
     schema: fn.schema,
     name: fn.name,
     identityArguments: signature.arguments,
+    isProcedure: fn.model.kind === 'procedure',
     language: fn.model.language,
     parameters: [],
     strict: fn.model.strict ?? false,

@@ -13,6 +13,7 @@ rpc:
   letters: { language: sql, args: [{ type: text, required: true }], returns: { type: integer }, body: "select length($1)" }
   bytes: { language: sql, args: [{ type: bytea, required: true }], returns: { type: integer }, body: "select length($1)" }
   inner: { language: sql, expose: false, execute: [anon], args: [{ type: integer, required: true }], returns: { type: integer }, body: "select $1" }
+  work: { kind: procedure, language: sql, body: select 1 }
 `;
 
 let world: BackendWorld;
@@ -50,7 +51,7 @@ test('an argument without a name is the whole body', async () => {
 });
 
 test('what is not served is not there for any key', async () => {
-  for (const name of ['inner']) {
+  for (const name of ['inner', 'work']) {
     for (const key of [world.keys.publishable, world.keys.secret]) {
       const response = await fetch(`${world.url}/rest/v1/rpc/${name}`, {
         method: 'POST',

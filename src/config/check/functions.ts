@@ -34,7 +34,8 @@ export function checkSqlFunctions(context: CheckContext): void {
     if (context.isFull) return;
     const path = ['rpc', name];
     checkName(context, path, name, 'key');
-    if (!checkReturns(context, path, fn)) continue;
+    if (fn.kind === 'procedure') checkProcedure(context, path, fn);
+    else if (!checkReturns(context, path, fn)) continue;
     checkArguments(context, path, fn);
     checkBody(context, path, fn);
     checkServed(context, path, fn);
@@ -182,6 +183,22 @@ function checkUnnamed(context: CheckContext, at: KeyPath, fn: RawSqlFunction): v
     hint: 'Callers pass arguments by name. A function with expose: false may do without, and one whose single argument is json, jsonb, text or bytea: the body of the call.',
     part: 'key',
   });
+}
+
+/** What a procedure has no word for in SQL. */
+function checkProcedure(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
+  const excluded: ReadonlyArray<readonly [key: string, isSaid: boolean, hint: string]> = [
+    ['returns', fn.returns !== '', 'Remove returns; a procedure gives values back in inout arguments.'],
+    ['expose', fn.expose === true, 'Remove expose: a procedure is called from SQL, with CALL.'],
+    ['volatility', fn.volatility !== 'volatile', 'Remove volatility.'],
+    ['strict', fn.strict === true, 'Remove strict.'],
+    ['parallel', (fn.parallel ?? 'unsafe') !== 'unsafe', 'Remove parallel.'],
+    ['cost', fn.cost !== undefined, 'Remove cost.'],
+    ['rows', fn.rows !== undefined, 'Remove rows.'],
+  ];
+  for (const [key, isSaid, hint] of excluded) {
+    if (isSaid) context.conflict([...path, key], `a procedure has no ${key}`, hint, 'key');
+  }
 }
 
 /** False where it has no result, by which all else would be judged. */

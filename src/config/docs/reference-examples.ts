@@ -266,6 +266,9 @@ rpc:
     args: [{ name: shop, type: bigint, required: true, mode: in }]
     returns: { table: [{ name: day, type: date }, { name: total, type: numeric }] }
     body: select day, sum(amount) from sales where shop_id = shop group by day
+  clean_up:
+    kind: procedure            # in SQL: call clean_up()
+    body: begin delete from products where headline = ''; commit; end
   note_change:
     returns: { type: trigger }
     security: definer

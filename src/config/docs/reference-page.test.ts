@@ -113,6 +113,7 @@ test('the examples become the configuration they describe', () => {
         ],
       },
       { name: 'sales_of', returns: 'table("day" date, "total" numeric)', strict: true, rows: 30 },
+      { name: 'clean_up', kind: 'procedure', expose: false, returns: '' },
       { name: 'note_change', expose: false, settings: { search_path: '' }, body: 'begin return new; end' },
       { name: 'may_sell', expose: false, execute: ['authenticated'] },
     ],

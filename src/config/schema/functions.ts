@@ -20,6 +20,13 @@ const sqlFunction = z
       'invoker',
       'definer',
     ]),
+    kind: z
+      .enum(['function', 'procedure'])
+      .meta({
+        description: 'A procedure is called from SQL, with CALL: it has no result and is never served',
+        default: 'function',
+      })
+      .optional(),
     args: list(
       'Arguments, called by name',
       z.strictObject({
@@ -198,9 +205,13 @@ export const functionsBundle = z
 
 export type RawSqlFunction = z.infer<typeof sqlFunction>;
 
-/** Nobody but PostgreSQL can call what returns `trigger`. */
-export function isServed({ expose, returns }: Pick<RawSqlFunction, 'expose' | 'returns'>): boolean {
-  return returnsTrigger(returns) ? false : (expose ?? true);
+/** Nobody but PostgreSQL can call what returns `trigger`, and procedures are called from SQL. */
+export function isServed({
+  kind,
+  expose,
+  returns,
+}: Pick<RawSqlFunction, 'kind' | 'expose' | 'returns'>): boolean {
+  return returnsTrigger(returns) || kind === 'procedure' ? false : (expose ?? true);
 }
 
 export function returnsTrigger(returns: string): boolean {

@@ -53,12 +53,12 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
       where (w.kind = 'table' and c.relkind in ('r', 'p')) or (w.kind = 'view' and c.relkind = 'v')
       union select r.at, i.inhrelid from relation r join pg_inherits i on i.inhparent = r.oid
     ), routine as (
-      select w.at, p.oid, p.pronamespace, p.proname, p.proowner, count(*) over same as overloads,
+      select w.at, p.oid, p.prokind, p.pronamespace, p.proname, p.proowner, count(*) over same as overloads,
         own.is, bool_or(own.is) over same as is_known, p.pronargs = jsonb_array_length(w.args) as is_long_enough
       from wanted w join pg_namespace n on n.nspname = w.schema join pg_proc p on p.pronamespace = n.oid and p.proname = w.name
       cross join lateral (select w.args = (select coalesce(jsonb_agg(format_type(a.type, null) order by a.position), '[]')
         from unnest(p.proargtypes::oid[]) with ordinality as a(type, position)) as is) own
-      where w.kind = 'function' and p.prokind = 'f'
+      where w.kind = 'function' and p.prokind in ('f', 'p')
       window same as (partition by w.at)
     ), object as (
       select 1 as rank, w.at, 'schema' as what, format('%I', n.nspname) as name, n.nspowner as owner, 'pg_namespace'::regclass as class, n.oid
@@ -67,7 +67,7 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
       select 2, r.at, case c.relkind when 'v' then 'view' else 'table' end, format('%I.%I', n.nspname, c.relname), c.relowner, 'pg_class'::regclass, c.oid
       from relation r join pg_class c on c.oid = r.oid join pg_namespace n on n.oid = c.relnamespace
       union all
-      select 3, p.at, 'function', format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)), p.proowner, 'pg_proc'::regclass, p.oid
+      select 3, p.at, case p.prokind when 'p' then 'procedure' else 'function' end, format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)), p.proowner, 'pg_proc'::regclass, p.oid
       from routine p join pg_namespace n on n.oid = p.pronamespace
       where p.overloads = 1 or p.is or (not p.is_known and p.is_long_enough)
     )

@@ -59,15 +59,18 @@ export function toFunction(fn: LiveFunction): Node {
   const returns = returnsKey(fn, columns);
   return {
     language: fn.language,
-    volatility: VOLATILITY[fn.volatility] ?? 'volatile',
+    ...(fn.isProcedure ? { kind: 'procedure' } : { volatility: VOLATILITY[fn.volatility] ?? 'volatile' }),
     ...(fn.strict ? { strict: true } : {}),
     ...(fn.parallel === 'u' ? {} : { parallel: PARALLEL[fn.parallel] }),
     ...(fn.cost === USUAL_COST ? {} : { cost: fn.cost }),
     ...(fn.rows === 0 || fn.rows === USUAL_ROWS ? {} : { rows: fn.rows }),
     ...(fn.definer ? { security: 'definer' } : {}),
     ...settingsKey(fn),
-    // What has no name cannot be passed by name.
-    ...callersKey(fn, args.some(({ name, mode }) => name === '' && mode !== 'o') && !takesWholeBody(fn)),
+    // What has no name cannot be passed by name, and a procedure is called from SQL.
+    ...callersKey(
+      fn,
+      fn.isProcedure || (args.some(({ name, mode }) => name === '' && mode !== 'o') && !takesWholeBody(fn)),
+    ),
     ...(args.length > 0 ? { args: args.map(toArgument) } : {}),
     ...(returns === undefined ? {} : { returns }),
     body: fn.body,
@@ -90,6 +93,6 @@ function toArgument({ name, mode, type, default: value }: LiveFunction['paramete
 function returnsKey(fn: LiveFunction, columns: LiveFunction['parameters']): Node | undefined {
   if (columns.length > 0) return { table: columns.map(({ name, type }) => ({ name, type })) };
   const isSet = fn.result.startsWith('SETOF ');
-  if (!isSet && fn.outputs) return undefined;
+  if (fn.isProcedure || (!isSet && fn.outputs)) return undefined;
   return { type: isSet ? `setof ${fn.result.slice('SETOF '.length)}` : fn.result };
 }

@@ -154,9 +154,9 @@ async function inShadow<T>(
 async function hideFunctions(session: Queryable, token: string, functions: readonly string[]): Promise<void> {
   if (functions.length === 0) return;
   const old = await session.query<{ hide: string }>(sql`
-    select format('alter function %s rename to %I', p.oid::regprocedure, 'svc_hidden_' || p.oid) as hide
+    select format('alter routine %s rename to %I', p.oid::regprocedure, 'svc_hidden_' || p.oid) as hide
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-    where starts_with(n.nspname, ${token}) and p.prokind = 'f' and p.proname = any (${[...functions]})`);
+    where starts_with(n.nspname, ${token}) and p.prokind in ('f', 'p') and p.proname = any (${[...functions]})`);
   if (old.length > 0) await session.query(raw(old.map((row) => row.hide).join(';\n')));
 }
 

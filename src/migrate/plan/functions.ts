@@ -3,7 +3,7 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import { callersOf } from '../diff/functions.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
-import { createFunctionSql } from '../schema/sql/function-sql.ts';
+import { createFunctionSql, routineWord } from '../schema/sql/function-sql.ts';
 import type { LiveFunction } from '../schema/live/live-schema.ts';
 import { API_ROLES } from '../schema/roles.ts';
 import { nameOf } from '../schema/model.ts';
@@ -82,10 +82,12 @@ function dropFormer(steps: StepList, gone: readonly LiveFunction[], stage: Stage
   if (!first) return;
   steps.add({
     identity: `rpc.${first.name}`,
-    sql: `drop function ${gone.map((live) => `${nameOf(live)}(${live.argumentTypes.join(', ')})`).join(', ')}`,
+    sql: `drop ${gone.some((live) => live.isProcedure) ? 'routine' : 'function'} ${gone.map((live) => `${nameOf(live)}(${live.argumentTypes.join(', ')})`).join(', ')}`,
     stage,
     sign: '-',
-    summary: gone.map((live) => `function ${live.name}(${live.identityArguments})`).join(', '),
+    summary: gone
+      .map((live) => `${live.isProcedure ? 'procedure' : 'function'} ${live.name}(${live.identityArguments})`)
+      .join(', '),
     hazards: ['BREAKS_OLD_CODE'],
   });
 }
@@ -97,7 +99,7 @@ function createFunction(steps: StepList, { fn, kind }: CreateFunction): void {
     sql: create,
     stage: fn.isOfView ? 'functions-of-views' : 'functions',
     sign: kind === 'create-function' ? '+' : '~',
-    summary: `function ${fn.name}${fn.head.slice(0, fn.head.indexOf(' language '))}`,
+    summary: `${routineWord(fn.model)} ${fn.name}${fn.head.slice(0, fn.head.indexOf(' language '))}`,
   });
   if (kind !== 'replace-function') grantFunction(steps, fn);
   steps.add({
@@ -106,7 +108,7 @@ function createFunction(steps: StepList, { fn, kind }: CreateFunction): void {
     sql: `set local check_function_bodies = on; ${create}`,
     stage: 'function-bodies',
     sign: '~',
-    summary: `function ${fn.name}: body checked`,
+    summary: `${routineWord(fn.model)} ${fn.name}: body checked`,
   });
 }
 
@@ -116,28 +118,30 @@ function grantFunction(steps: StepList, fn: DesiredFunction): void {
   const name = `${nameOf(fn)}${args}`;
   const callers = callersOf(fn.model);
   const others = ['public', ...API_ROLES.filter((role) => !callers.includes(role))];
-  const revoke = `revoke all on function ${name} from ${others.join(', ')}`;
+  const routine = `${routineWord(fn.model)} ${name}`;
+  const revoke = `revoke all on ${routine} from ${others.join(', ')}`;
   steps.add({
     identity: fn.at,
     sql:
       callers.length === 0
         ? revoke
-        : `${revoke}; grant execute on function ${name} to ${callers.map(quoteIdent).join(', ')}`,
+        : `${revoke}; grant execute on ${routine} to ${callers.map(quoteIdent).join(', ')}`,
     stage: 'grants',
-    summary: `function ${fn.name}: grants`,
+    summary: `${routineWord(fn.model)} ${fn.name}: grants`,
   });
 }
 
 function dropFunction(steps: StepList, { live }: ChangeOf<'drop-function'>): void {
-  const name = `${quoteIdent(live.schema)}.${quoteIdent(live.name)}(${live.argumentTypes.join(', ')})`;
+  const word = live.isProcedure ? 'procedure' : 'function';
+  const name = `${word} ${quoteIdent(live.schema)}.${quoteIdent(live.name)}(${live.argumentTypes.join(', ')})`;
   // Something the engine does not manage may depend on it: then it is only taken from the API.
-  const body = `begin drop function ${name}; exception when dependent_objects_still_exist then revoke all on function ${name} from public, anon, authenticated, service_role; end`;
+  const body = `begin drop ${name}; exception when dependent_objects_still_exist then revoke all on ${name} from public, anon, authenticated, service_role; end`;
   steps.add({
     identity: `rpc.${live.name}`,
     sql: `do ${quoteLiteral(body)}`,
     stage: 'drop-functions',
     sign: '-',
-    summary: `function ${live.name}(${live.identityArguments})`,
+    summary: `${word} ${live.name}(${live.identityArguments})`,
     hazards: ['BREAKS_OLD_CODE'],
   });
 }

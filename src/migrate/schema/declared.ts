@@ -300,6 +300,7 @@ function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
       default: arg.default === undefined ? null : toDefaultModel(arg.default),
     })),
     returns: typeName(fn.returns),
+    ...(fn.kind === 'procedure' ? { kind: fn.kind } : {}),
     ...(fn.strict === true ? { strict: true } : {}),
     ...(fn.parallel === undefined || fn.parallel === 'unsafe' ? {} : { parallel: fn.parallel }),
     ...(fn.cost === undefined || fn.cost === USUAL_COST ? {} : { cost: fn.cost }),

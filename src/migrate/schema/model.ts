@@ -250,6 +250,7 @@ export type FunctionModel = {
   readonly args: readonly ArgumentModel[];
   /** As SQL writes it; empty where the arguments say it. */
   readonly returns: string;
+  readonly kind?: 'procedure';
   readonly strict?: boolean;
   readonly parallel?: 'restricted' | 'safe';
   readonly cost?: number;

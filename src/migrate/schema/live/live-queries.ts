@@ -154,7 +154,7 @@ export function functionsQuery(schemas: readonly string[]): Sql {
   return sql`select p.oid::text as oid, n.nspname as schema, p.proname as name, pg_get_function_arguments(p.oid) as arguments,
   pg_get_function_identity_arguments(p.oid) as "identityArguments",
   (select coalesce(array_agg(format_type(u.type, null) order by u.position), '{}') from unnest(p.proargtypes::oid[]) with ordinality as u(type, position)) as "argumentTypes",
-  coalesce(p.proargnames, '{}') as "argumentNames", p.pronargdefaults as defaults, pg_get_function_result(p.oid) as result,
+  coalesce(p.proargnames, '{}') as "argumentNames", p.pronargdefaults as defaults, coalesce(pg_get_function_result(p.oid), '') as result, p.prokind = 'p' as "isProcedure",
   (select coalesce(json_agg(json_build_object('name', coalesce(p.proargnames[a.n], ''), 'mode', coalesce(p.proargmodes[a.n], 'i'),
       'type', format_type(a.type, null), 'default', pg_get_function_arg_default(p.oid, a.n::int)) order by a.n), '[]')
     from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as a(type, n)) as parameters,
@@ -166,7 +166,7 @@ export function functionsQuery(schemas: readonly string[]): Sql {
    from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x left join pg_roles r on r.oid = x.grantee
    where x.grantee <> p.proowner) as callers
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_language l on l.oid = p.prolang
-  where n.nspname = any (${[...schemas]}) and p.prokind = 'f'
+  where n.nspname = any (${[...schemas]}) and p.prokind in ('f', 'p')
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e') order by p.proname, p.oid`;
 }
 

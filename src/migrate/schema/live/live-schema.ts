@@ -137,6 +137,7 @@ export type LiveFunction = Signature & {
   readonly schema: string;
   readonly name: string;
   readonly identityArguments: string;
+  readonly isProcedure: boolean;
   readonly language: string;
   /** All arguments, in order; modes as in `pg_proc.proargmodes`. */
   readonly parameters: ReadonlyArray<{

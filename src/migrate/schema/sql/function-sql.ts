@@ -34,7 +34,7 @@ export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<strin
   const head = [
     `(${args.join(', ')})`,
     ...(model.returns === '' ? [] : [`returns ${model.returns}`]),
-    `language ${model.language} ${model.volatility}`,
+    `language ${model.language}${model.kind === 'procedure' ? '' : ` ${model.volatility}`}`,
     ...(model.strict ? ['strict'] : []),
     ...(model.parallel ? [`parallel ${model.parallel}`] : []),
     ...(model.cost === undefined ? [] : [`cost ${model.cost}`]),
@@ -77,6 +77,10 @@ export function bodyLiteral(body: string): string {
   return `${tag}${body}${tag}`;
 }
 
+export function routineWord({ kind }: Pick<FunctionModel, 'kind'>): 'function' | 'procedure' {
+  return kind ?? 'function';
+}
+
 export function createFunctionSql(fn: DesiredFunction): string {
-  return `create or replace function ${nameOf(fn)}${fn.head} as ${bodyLiteral(fn.body)}`;
+  return `create or replace ${routineWord(fn.model)} ${nameOf(fn)}${fn.head} as ${bodyLiteral(fn.body)}`;
 }
