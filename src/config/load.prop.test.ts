@@ -13,6 +13,7 @@ const FILE = Object.values(EXAMPLES)
   .join('\n')
   .replace(/^include: .*$/m, '')
   .replaceAll('body_file:', 'body:')
+  .replace('run: steps/split-names.sql', 'sql: select 1')
   .replace('{ file: sql/sales_by_day.sql }', 'select 1 as n');
 const VARIABLES = Object.fromEntries(
   [...FILE.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => [name, `of-${name}`]),
@@ -42,7 +43,7 @@ function expectSound(text: string): void {
 }
 
 // Hundreds of loads each; a busy machine needs its time.
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000 });
 
 const KNOWN_KEYS =
   'version server port auth oauth google tables t fields name type rls operations using default sql enum min foreign_key references storage rpc returns body args functions file runtime env indexes columns providers email'.split(
