@@ -63,15 +63,16 @@ function byName(a: unknown, b: unknown): number {
 describe('files are put together', () => {
   test('maps by their keys, patterns in the order of paths, files that include others', () => {
     const loaded = load({
-      'svc.yaml': `version: 1\ninclude: [tables/*.yaml, rest.yaml]\nproject: { name: "\${NAME}" }\ntables:\n${table('a')}`,
+      'svc.yaml': `version: 1\ninclude: [tables/*.yaml, rest.yaml]\nproject: { name: "\${NAME}" }\nmigrations: { lock_timeout: 1s, steps: [{ name: a, sql: select 1 }] }\ntables:\n${table('a')}`,
       'tables/c.yaml': `tables:\n${table('c')}`,
       'tables/b.yaml': `tables:\n${table('b')}`,
       'rest.yaml': `include: deep/more.yaml\nextensions: [pg_trgm]`,
-      'deep/more.yaml': `version: 1\nextensions: [citext]\ntables:\n${table('d')}`,
+      'deep/more.yaml': `version: 1\nextensions: [citext]\nmigrations: { steps: [{ name: b, sql: select 2 }] }\ntables:\n${table('d')}`,
     });
     if (!loaded.ok) throw new Error(loaded.mistakes[0]?.message);
     expect(loaded.config.tables.map(({ name }) => name)).toEqual(['a', 'b', 'c', 'd']);
     expect(loaded.config.extensions.map(({ name }) => name)).toEqual(['pg_trgm', 'citext']);
+    expect(loaded.config.migrations.steps.map(({ name }) => name)).toEqual(['a', 'b']);
     expect(loaded.config.project.name).toBe('Shop');
     expect(loaded.config.source.parts).toEqual([
       'tables/b.yaml',

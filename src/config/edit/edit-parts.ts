@@ -63,11 +63,11 @@ function ownerOf(texts: Texts, path: KeyPath): string {
       if (child === undefined || child === null) break;
       node = child;
       depth += 1;
-      if (depth === 1 && isSeq(node)) lists += 1;
+      if (isSeq(node) && typeof path[depth] === 'number') lists += 1;
     }
     if (depth > furthest) [owner, furthest] = [file, depth];
   }
-  if (lists > 1 && path.length > 1)
+  if (lists > 1)
     throw new Problem('config_not_editable', 409, `${renderPath(path)} cannot be edited here`, {
       hint: 'This list stands in several files: change it by hand.',
     });

@@ -1,6 +1,6 @@
-// Several files → one tree: maps by their keys, the lists of the top level one behind the other. Anything else that stands
+// Several files → one tree: maps by their keys, a few lists one behind the other. Anything else that stands
 // in two files is a mistake, even where both say the same: nobody could tell which one counts.
-import type { KeyPath } from '../mistakes/mistake.ts';
+import { renderPath, type KeyPath } from '../mistakes/mistake.ts';
 import type { Place } from './tree.ts';
 
 /** A value, and where everything in it stands. */
@@ -10,7 +10,7 @@ export type Read = { readonly value: unknown; readonly place: Place };
 export type OnTwice = (path: KeyPath, first: Place, second: Place) => void;
 
 /** Lists that are put together, in the order of the files. */
-const LISTS: ReadonlySet<string> = new Set(['extensions', 'seed']);
+const LISTS: ReadonlySet<string> = new Set(['extensions', 'seed', 'migrations.steps']);
 /** Of each file for itself. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['version', 'include']);
 
@@ -51,8 +51,7 @@ function mergeMaps(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): 
 
 function merge(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): Read {
   if (isMap(first) && isMap(second)) return mergeMaps(first, second, path, onTwice);
-  const [name] = path;
-  if (path.length === 1 && LISTS.has(String(name)) && first.place.isList && second.place.isList) {
+  if (LISTS.has(renderPath(path)) && first.place.isList && second.place.isList) {
     const values = [...toList(first.value), ...toList(second.value)];
     const places = [...first.place.children.values(), ...second.place.children.values()];
     const children = new Map(places.map((place, index) => [String(index), place]));
