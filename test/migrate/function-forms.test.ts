@@ -55,6 +55,11 @@ rpc:
     args: [{ type: integer, required: true }, { type: integer, default: 1 }]
     returns: { type: integer }
     body: select $1 + $2
+  got:
+    language: sql
+    args: [{ type: jsonb, required: true }]
+    returns: { type: jsonb }
+    body: select $1
   span_of:
     language: sql
     args: [{ name: low, type: integer, required: true }]
@@ -86,6 +91,8 @@ test('a pulled file has them all, plans nothing there, and builds the same in an
   const before = await world.sql(CATALOG);
   const text = await pulled(world);
   expect(text).not.toContain('left alone');
+  // Of those without a name only the one that is a whole body is served.
+  expect(text.match(/expose: false/g)).toHaveLength(1);
   expect((await world.plan(text)).steps).toEqual([]);
   await world.empty();
   await world.settle(text);

@@ -10,6 +10,7 @@ rpc:
   numbers: { language: sql, volatility: stable, args: [{ name: most, type: integer, default: 3 }], returns: { table: [{ name: n, type: integer }, { name: word, type: text }] }, body: "select g, g::text from generate_series(1, most) g" }
   joined: { language: sql, args: [{ name: words, type: "text[]", mode: variadic }], returns: { type: text }, body: "select array_to_string(words, '-')" }
   whole: { language: sql, args: [{ type: jsonb, required: true }], returns: { type: jsonb }, body: "select jsonb_build_object('got', $1)" }
+  steady: { language: sql, volatility: stable, args: [{ type: jsonb, required: true }], returns: { type: jsonb }, body: "select $1" }
   letters: { language: sql, args: [{ type: text, required: true }], returns: { type: integer }, body: "select length($1)" }
   bytes: { language: sql, args: [{ type: bytea, required: true }], returns: { type: integer }, body: "select length($1)" }
   inner: { language: sql, expose: false, execute: [anon], args: [{ type: integer, required: true }], returns: { type: integer }, body: "select $1" }
@@ -48,6 +49,16 @@ test('an argument without a name is the whole body', async () => {
   expect(await post('letters', 'text/plain', 'größe')).toEqual([200, 5]);
   expect(await post('bytes', 'application/octet-stream', new Uint8Array([0, 255, 10]))).toEqual([200, 3]);
   expect(await post('letters', 'application/json', '"x"')).toMatchObject([400, { code: 'PGRST102' }]);
+});
+
+test('a body that is missing or broken, and a call by GET, are answered', async () => {
+  expect(await post('letters', 'text/plain', '')).toEqual([200, 0]);
+  expect(await post('whole', 'application/json', '')).toEqual([200, { got: {} }]);
+  expect(await post('whole', 'application/json', '{')).toMatchObject([400, { code: 'PGRST102' }]);
+  const response = await fetch(`${world.url}/rest/v1/rpc/steady?a=1`, {
+    headers: { apikey: world.keys.publishable },
+  });
+  expect([response.status, await response.json()]).toMatchObject([400, { code: 'PGRST202' }]);
 });
 
 test('what is not served is not there for any key', async () => {

@@ -162,3 +162,19 @@ test('partitions go with their table, and what was pulled plans empty after', as
   ).toEqual([{ owner: 'svc_owner' }, { owner: 'svc_owner' }]);
   expect(await svc('migrate', 'plan', '--check')).toMatchObject({ code: 0 });
 });
+
+test('a procedure is taken too, with arguments that it gives back', async () => {
+  await world.sql(`set role ${APP};
+    create procedure public.tally(n integer, out sum integer) language plpgsql as 'begin sum := n; end';
+    reset role`);
+  const tally =
+    '  tally: { kind: procedure, args: [{ name: n, type: integer, required: true }, { name: sum, type: integer, mode: out }], body: begin sum := n; end }\n';
+  await writeFile(join(folder, 'svc.yaml'), `version: 1${FILE}${tally}`);
+  const applied = await svc('migrate', 'apply');
+  expect(applied.out).toMatch(/~ procedure public\.tally\(.*\): taken from/);
+  expect(applied.code).toBe(0);
+  expect(
+    await world.sql(`select proowner::regrole::text as owner from pg_proc where proname = 'tally'`),
+  ).toEqual([{ owner: 'svc_owner' }]);
+  expect(await svc('migrate', 'plan', '--check')).toMatchObject({ code: 0 });
+});
