@@ -23,7 +23,8 @@ export function readConninfo(untrimmed: string): Values {
   if (other !== undefined) throw new UnreadableAddress(`starts with ${other}:`, LOOKS_LIKE);
   // Without a scheme the first name would be most of a URL, with the password in it.
   if (!/^\s*\w+\s*=/.test(text)) throw new UnreadableAddress('is no address', LOOKS_LIKE);
-  return readPairs(text);
+  // Which of the spaces at its end are part of a value it knows itself.
+  return readPairs(untrimmed);
 }
 
 const LOOKS_LIKE =

@@ -43,6 +43,8 @@ test.each<[string, Record<string, unknown>]>([
     { ...base, at: 'a:5432 b:5432', password: String.raw`it's \ two words` },
   ],
   [String.raw`user=u password=a\ b`, { ...base, password: 'a b' }],
+  // The last space is part of the name, the newline is not.
+  ['user=u host=h dbname=d\\ \n', { ...base, at: 'h:5432', database: 'd ' }],
   ["user=u password='' dbname=''", base],
   ['user=x user=u', base],
 ])('%s', (text, fields) => {
