@@ -106,7 +106,11 @@ export type RoutineResult =
   /** OUT parameters or TABLE(...). */
   | {
       readonly kind: 'columns';
-      readonly columns: ReadonlyArray<{ readonly name: string; readonly type: string }>;
+      readonly columns: ReadonlyArray<{
+        readonly name: string;
+        readonly type: string;
+        readonly baseType: string;
+      }>;
     }
   /** `record` without a column list. */
   | { readonly kind: 'record' };

@@ -271,9 +271,15 @@ function toRoutine(row: RoutineRow): Routine {
   };
 }
 
-function toResult(row: RoutineRow, outputs: ReadonlyArray<{ name: string; type: string }>): RoutineResult {
+function toResult(
+  row: RoutineRow,
+  outputs: ReadonlyArray<Pick<RoutineArg, 'name' | 'type' | 'baseType'>>,
+): RoutineResult {
   if (outputs.length > 0) {
-    return { kind: 'columns', columns: outputs.map(({ name, type }) => ({ name, type })) };
+    return {
+      kind: 'columns',
+      columns: outputs.map(({ name, type, baseType }) => ({ name, type, baseType })),
+    };
   }
   if (row.returnBaseType === 'void') return { kind: 'void' };
   if (row.returnBaseType === 'record') return { kind: 'record' };

@@ -206,7 +206,9 @@ function returnType(routine: Routine, config: Declared): string {
     case 'record':
       return many('Record<string, unknown>');
     case 'columns':
-      return many(`{ ${returns.columns.map((column) => `${key(column.name)}: unknown`).join('; ')} }`);
+      return many(
+        `{ ${returns.columns.map((column) => `${key(column.name)}: ${scalarType(column.baseType)}`).join('; ')} }`,
+      );
     case 'composite': {
       if (returns.relation === null) return many('Record<string, unknown>');
       const dot = returns.relation.indexOf('.');

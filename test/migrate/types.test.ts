@@ -58,6 +58,10 @@ rpc:
     returns: { type: setof todos }
     body: select * from todos limit most
   quoted: { language: sql, volatility: stable, returns: { type: 'setof "quo""te"' }, body: 'select * from "quo""te"' }
+  counts:
+    language: sql
+    returns: { table: [{ name: label, type: text }, { name: n, type: integer }] }
+    body: select title, 1 from todos
   total: { language: sql, volatility: stable, returns: { type: bigint }, body: select count(*) from todos }
 `;
 
@@ -93,6 +97,7 @@ await client.from('quo"te').select('"due date"');
 const rows = await client.rpc('open_todos', { most: 3 });
 const first: string | undefined = rows.data?.[0]?.title;
 const total: number | null = (await client.rpc('total')).data;
+const counted: number | undefined = (await client.rpc('counts')).data?.[0]?.n;
 const quoted = await client.rpc('quoted');
 const due: string | null | undefined = quoted.data?.[0]?.['due date'];
 // @ts-expect-error no such function
@@ -103,7 +108,7 @@ await client.from('todos').insert({ title: 'x', mood, moods: [mood] });
 // @ts-expect-error no such value
 await client.from('todos').insert({ title: 'x', mood: 'great' });
 const insert: TablesInsert<'users'> = { mail: 'a@example.test' };
-void [mail, first, total, due, row, insert];
+void [mail, first, total, counted, due, row, insert];
 `;
 
 test('the types compile with a supabase-js client', { timeout: 120_000 }, async () => {

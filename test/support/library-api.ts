@@ -137,8 +137,8 @@ const ROUTINES: readonly ExposedRoutine[] = [
     returns: {
       kind: 'columns',
       columns: [
-        { name: 'label', type: 'text' },
-        { name: 'n', type: 'bigint' },
+        { name: 'label', type: 'text', baseType: 'text' },
+        { name: 'n', type: 'bigint', baseType: 'int8' },
       ],
     },
     isSetOf: true,
