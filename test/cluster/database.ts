@@ -77,9 +77,25 @@ export async function settled(synchronous = false): Promise<DatabaseMachine> {
       const leader = all.find(({ role }) => role === 'leader')?.name;
       const following = all.some(({ role }) => role === 'sync_standby') === synchronous;
       if (!fine || leader === undefined || !following) return undefined;
-      return (await patroni(leader, '/primary'))?.ok ? leader : undefined;
+      return (await isFollowed(leader)) ? leader : undefined;
     },
   );
+}
+
+/**
+ * What Patroni tells about a machine may be from before it ended, and a primary that was killed and started again is
+ * its primary before it takes writes: this is what PostgreSQL itself says.
+ */
+async function isFollowed(leader: DatabaseMachine): Promise<boolean> {
+  const [answer] = await query<{ fine: boolean }>(
+    'postgres',
+    `select not pg_is_in_recovery() and 2 = (
+       select count(*) from pg_stat_replication where state = 'streaming'
+     ) as fine`,
+    [],
+    leader,
+  ).catch(() => []);
+  return answer?.fine === true;
 }
 
 export async function setSynchronous(on: boolean): Promise<DatabaseMachine> {
@@ -187,17 +203,7 @@ export async function restoreCluster(): Promise<void> {
   if (config?.synchronous_mode === true) {
     await patroni(leader, '/config', { method: 'PATCH', body: '{"synchronous_mode": false}' }, 5_000);
   }
-  const settledAt = await settled();
-  // What Patroni tells about a machine that was just started may be from before it ended.
-  for (const machine of DATABASE_MACHINES) {
-    await until(`${machine} to take connections`, 60_000, async () =>
-      query('postgres', 'select 1', [], machine).then(
-        () => true,
-        () => false,
-      ),
-    );
-  }
-  moveName((await primary()) ?? settledAt);
+  moveName(await settled());
 }
 
 /** Patroni's port opens a moment after its process is there. */
