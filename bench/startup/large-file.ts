@@ -42,6 +42,7 @@ try {
     for (const checkout of checkouts) {
       const config = configOf(checkout);
       note(checkout, 'validate', await run(checkout, ['validate', '--config', config]));
+      note(checkout, 'start, file not served yet', await start(checkout));
       note(checkout, 'start, nothing changed', await start(checkout));
       writeFileSync(config, svcFile(tables, round));
       note(checkout, 'plan, one table changed', await run(checkout, ['migrate', 'plan', '--config', config]));
@@ -151,7 +152,7 @@ function pause(): Promise<void> {
 }
 
 function note(checkout: string, what: string, figures: Figures): void {
-  const key = `${what.padEnd(26)}${checkout}`;
+  const key = `${what.padEnd(28)}${checkout}`;
   measured.set(key, [...(measured.get(key) ?? []), figures]);
 }
 

@@ -7,8 +7,7 @@ import { checkPending } from '../migrate/commands/plan.ts';
 import { stepLine } from '../migrate/commands/render.ts';
 import { migrate } from '../migrate/migrate.ts';
 import { finishBackground } from '../migrate/commands/finish-background.ts';
-import { toModel } from '../migrate/schema/declared.ts';
-import { hashModel } from '../migrate/state/applied-state.ts';
+import { digestConfig } from '../migrate/state/config-digest.ts';
 import { supersededReport, type Superseded } from '../migrate/state/superseded.ts';
 import { readSuperseded, SupersededWatch } from '../migrate/commands/superseded-watch.ts';
 import { renderProblems } from '../migrate/problem.ts';
@@ -48,7 +47,7 @@ export function migrator(options: MigratorOptions): Migrator {
       const pending = await checkPending(migration);
       if (pending.kind === 'superseded') return reportSuperseded(pending.superseded, pending.words);
       watch.clear();
-      if (pending.kind === 'in-sync') served = hashModel(toModel(config));
+      if (pending.kind === 'in-sync') served = digestConfig(config).hash;
       if (pending.kind === 'pending') {
         log.warn(
           { pending: pending.words, problems: renderProblems(pending.problems) },

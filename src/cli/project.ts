@@ -1,12 +1,15 @@
 // The project a command works on: file read, variables gathered, mistakes shown. Every command reads it here.
 import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
+import { loadOrKept } from '../config/kept/kept-config.ts';
 import { loadConfig, type Loaded } from '../config/load.ts';
 import type { Mistake } from '../config/mistakes/mistake.ts';
 import { renderMistakes } from '../config/mistakes/report.ts';
 import { brokenLines, readModeVariables, type Mode } from '../config/read/env-file.ts';
 import { textsOf } from '../config/read/read-parts.ts';
 import { readSource, type Source } from '../config/read/source.ts';
+import type { ModelDigest } from '../migrate/state/applied-state.ts';
+import { digestConfig, rememberDigest } from '../migrate/state/config-digest.ts';
 import type { Environment } from './environment.ts';
 import { CommandFailure, EXIT, failure } from './exit.ts';
 import type { Terminal } from './terminal.ts';
@@ -24,6 +27,8 @@ export type Project = {
   readonly files: readonly string[];
   /** Absolute paths whose change means a reload: the file, those that it includes and those above. */
   readonly watched: readonly string[];
+  /** Keeps what was read for the next start, where the options ask for that. */
+  readonly keep: () => void;
 };
 
 export type ProjectOptions = {
@@ -38,6 +43,8 @@ export type ProjectOptions = {
   readonly standIns?: RegExp | undefined;
   /** Whether a variable that the file refers to and nobody has set is a mistake; it is by default. */
   readonly unsetVariables?: 'warn' | undefined;
+  /** Whether what an earlier process has kept of the same file may be taken. */
+  readonly mayBeKept?: boolean | undefined;
   /** How the command ends when the file has mistakes. */
   readonly mistakesExit?: number | undefined;
 };
@@ -48,7 +55,7 @@ export async function loadProject(options: ProjectOptions, terminal: Terminal): 
 
 /** Shows what is wrong in a file that was read, and throws for mistakes. */
 export function acceptProject(
-  { source, env, loaded, unset }: ReadProject,
+  { source, env, loaded, unset, keep }: ReadProject,
   options: Pick<ProjectOptions, 'mode' | 'mistakesExit'>,
   terminal: Terminal,
 ): Project {
@@ -78,6 +85,7 @@ export function acceptProject(
     directory,
     env,
     unset,
+    keep,
     files: source.directory === undefined ? [] : loaded.files.map((file) => resolve(directory, file)),
     watched:
       source.directory === undefined
@@ -101,6 +109,7 @@ export type ReadProject = {
   readonly loaded: Loaded;
   /** Warnings about variables that nobody has set. */
   readonly unset: readonly Mistake[];
+  readonly keep: Project['keep'];
 };
 
 /** The same without a word about mistakes. */
@@ -114,9 +123,16 @@ export async function readProject(options: ProjectOptions): Promise<ReadProject>
   for (const name of options.standIns ? referencesIn(source) : [])
     if (options.standIns?.test(name)) env[name] ??= TEXT_STAND_IN;
   const { strict } = options;
-  const loaded = loadConfig(source, { variables: env, strict });
-  if (loaded.ok || options.unsetVariables !== 'warn') return { source, env, loaded, unset: [] };
-  return { source, env, ...withGuesses(source, env, loaded, strict) };
+  const secret = options.mayBeKept === true ? env['SVC_SECRET_KEY'] : undefined;
+  const { loaded, extra, keep } = loadOrKept<ModelDigest>(source, { variables: env, strict, secret });
+  if (loaded.ok && extra) rememberDigest(loaded.config, extra);
+  if (loaded.ok || options.unsetVariables !== 'warn') {
+    const keepIt = (): void => {
+      if (loaded.ok) keep?.(digestConfig(loaded.config));
+    };
+    return { source, env, loaded, unset: [], keep: keepIt };
+  }
+  return { source, env, ...withGuesses(source, env, loaded, strict), keep: () => {} };
 }
 
 const TEXT_STAND_IN = 'set-where-it-runs';

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { check } from './check/check.ts';
 import type { Config } from './config.ts';
+import { LookedAt, type Seen } from './read/looked-at.ts';
 import type { Source } from './read/source.ts';
 import { mergedText } from './read/merged-text.ts';
 import { readParts, type Part } from './read/read-parts.ts';
@@ -31,6 +32,8 @@ export type Loaded =
       /** What texts of the file stand in, relative to its directory. */
       readonly files: readonly string[];
       readonly included: Included;
+      /** What it was made from, beside the text of svc.yaml. */
+      readonly seen: Seen;
     }
   | { readonly ok: false; readonly mistakes: readonly Mistake[]; readonly included: Included };
 
@@ -42,7 +45,8 @@ export type Included = {
 };
 
 export function loadConfig(source: Source, options: LoadOptions): Loaded {
-  const read = readText(source, options.variables);
+  const lookedAt = new LookedAt(source.directory);
+  const read = readText(source, options.variables, lookedAt);
   if (!read.ok) return read;
   const { tree, parts, included } = read;
   const validated = validate(tree);
@@ -58,7 +62,7 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
       ? { file: validated.file, broken: new BrokenPaths() }
       : usablePart(tree, left);
   const { directory } = source;
-  const cross = part ? check(tree, part, { directory, strict: options.strict ?? false }) : [];
+  const cross = part ? check(tree, part, { directory, strict: options.strict ?? false, lookedAt }) : [];
   const all = [...read.mistakes, ...tree.mistakes, ...shape, ...cross];
   if (!validated.file || all.some((mistake) => mistake.severity === 'error'))
     return { ok: false, mistakes: inOrder(all), included };
@@ -70,20 +74,31 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
     warnings: inOrder(all),
     files: [...bodyFiles.keys(), ...seedFiles(validated.file)],
     included,
+    seen: lookedAt.seen,
   };
 }
 
-/** The text is made when somebody asks: a start does not. */
 function asOne(source: Source, parts: readonly Part[]): Source {
-  if (parts.length === 1) return source;
-  const texts = parts.map(({ document }) => document.text);
+  return withTexts(
+    source,
+    parts.slice(1).map(({ path, document }) => ({ path, text: document.text })),
+  );
+}
+
+/** The same with the files that it includes. Its text is made when somebody asks: a start does not. */
+export function withTexts(
+  source: Source,
+  others: ReadonlyArray<{ readonly path: string; readonly text: string }>,
+): Source {
+  if (others.length === 0) return source;
+  const texts = [source.text, ...others.map(({ text }) => text)];
   let whole: string | undefined;
   return {
     name: source.name,
     directory: source.directory,
     dataDirectory: source.dataDirectory,
     modifiedAt: source.modifiedAt,
-    parts: parts.slice(1).map(({ path }) => path),
+    parts: others.map(({ path }) => path),
     get text() {
       return (whole ??= mergedText(texts));
     },
@@ -98,8 +113,13 @@ type ReadText = {
   readonly included: Included;
 };
 
-function readText(source: Source, variables: Variables): ReadText | Extract<Loaded, { ok: false }> {
-  const { parts, mistakes, watched } = readParts(source);
+function readText(
+  source: Source,
+  variables: Variables,
+  lookedAt: LookedAt,
+): ReadText | Extract<Loaded, { ok: false }> {
+  const { parts, mistakes, watched } = readParts(source, lookedAt);
+  for (const { document } of parts) lookedAt.variables(document.text, variables);
   const others = parts.slice(1);
   const included: Included = {
     texts: new Map(others.map(({ name, document }) => [name, document.text])),

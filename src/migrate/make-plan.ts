@@ -22,6 +22,7 @@ import type { HazardPolicy } from './plan/hazard-policy.ts';
 import { type StateAfter, stateAfter } from './state-after.ts';
 import {
   type AppliedState,
+  digestModel,
   ENGINE_VERSION,
   hashModel,
   readCatalogFingerprint,
@@ -164,9 +165,9 @@ async function readSource(
 ): Promise<Source> {
   const objects = await readObjects(session);
   const owned = objects.ownership;
-  const schemas = await readManagedSchemas(session, model);
+  const schemas = await readManagedSchemas(session, digestModel(model));
   const { searchPath, serverVersion } = await readServer(session);
-  const catalogFingerprint = await readCatalogFingerprint(session, model);
+  const catalogFingerprint = await readCatalogFingerprint(session, digestModel(model));
   const resolve = typeResolver(model, await readOutsideTypes(session, model));
   const inRings = tablesInRings(model, await readStrangers(session, model, schemas, owned));
   const hashes = hashDeclarations(model, resolve, inRings);

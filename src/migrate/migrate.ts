@@ -15,13 +15,16 @@ import { locator, toModel, type Locate, type SchemaConfig } from './schema/decla
 import {
   announceSchema,
   type AppliedState,
+  digestModel,
   hashModel,
   isInSync,
   markUnverified,
+  type ModelDigest,
   readAppliedState,
   readCatalogFingerprint,
   writeAppliedState,
 } from './state/applied-state.ts';
+import { knownDigest, rememberDigest } from './state/config-digest.ts';
 import { settleObjects, writeObjects } from './state/managed-objects.ts';
 import { type Fence, isSeqNews, readFence, readNewestSeq } from './state/fence.ts';
 import { finishRun, recordSteps, startRun } from './state/runs.ts';
@@ -85,7 +88,19 @@ type Work = {
 };
 
 export async function migrate(options: MigrateOptions): Promise<MigrationOutcome> {
-  return migrateModel(toModel(options.config), locator(options.config), options);
+  const { config, owner, record } = options;
+  const known = knownDigest(config);
+  const policy = policyOf(config.migrations, options.policy);
+  if (known && record === undefined) {
+    const done = await owner.session(async (session) => {
+      await refusePooler(session);
+      return isDone(session, known, policy);
+    });
+    if (done) return { kind: 'unchanged', schemaHash: known.hash, plan: null };
+  }
+  const model = toModel(config);
+  rememberDigest(config, digestModel(model));
+  return migrateModel(model, locator(config), options);
 }
 
 /** The same for a model that is not that of the file: `down` takes one from the history. */
@@ -100,15 +115,15 @@ export async function migrateModel(
   const work: Work = { model, locate, options, policy, schemaHash };
   const done = await owner.session(async (session) => {
     await refusePooler(session);
-    return options.record === undefined && (await isDone(session, work));
+    return options.record === undefined && (await isDone(session, digestModel(model), policy));
   });
   if (done) return { kind: 'unchanged', schemaHash, plan: null };
   return owner.session((session) => migrateAlone(session, work));
 }
 
 /** The database follows this file, and the history knows the number of this deployment. */
-async function isDone(session: Queryable, { model, policy }: Work): Promise<boolean> {
-  if (!(await isInSync(session, model))) return false;
+async function isDone(session: Queryable, digest: ModelDigest, policy: MigrationPolicy): Promise<boolean> {
+  if (!(await isInSync(session, digest))) return false;
   if (policy.deploySeq === null) return true;
   return !isSeqNews({ newestSeq: await readNewestSeq(session) }, policy.deploySeq);
 }
@@ -139,12 +154,13 @@ async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOu
   if (!lock) work.options.log.info('another instance is migrating; waiting for it');
   while (!lock) {
     await pause();
-    if (work.options.record === undefined && (await isDone(session, work))) return unchanged;
+    if (work.options.record === undefined && (await isDone(session, digestModel(model), policy)))
+      return unchanged;
     lock = await MigrationLock.try(session, 'migrate');
   }
   try {
     const fence = await readFence(session, schemaHash);
-    if (await isInSync(session, model)) {
+    if (await isInSync(session, digestModel(model))) {
       if (isSeqNews(fence, policy.deploySeq)) await recordRun(session, work, schemaHash);
       await recordAlone(session, work);
       return unchanged;
@@ -361,7 +377,7 @@ async function apply(
     }
     const isComplete = background === null || (await background.firstDoneWithin(policy.bootBudgetMs));
     // Read before the verification: what somebody changes meanwhile is then found by the next start.
-    const catalogFingerprint = await readCatalogFingerprint(session, model);
+    const catalogFingerprint = await readCatalogFingerprint(session, digestModel(model));
     if (isComplete) await verify(session, plan);
     await finishRun(session, runId, 'done', null);
     await recordState(session, work, plan, catalogFingerprint, isComplete);
@@ -391,7 +407,7 @@ async function completeRecord(session: Queryable, work: Work, plan: MigrationPla
   const state = await readAppliedState(session);
   // A newer file may have been applied meanwhile; its record is not ours to write.
   if (state?.schemaHash !== work.schemaHash) return;
-  const catalogFingerprint = await readCatalogFingerprint(session, work.model);
+  const catalogFingerprint = await readCatalogFingerprint(session, digestModel(work.model));
   await verify(session, plan);
   await recordState(session, work, plan, catalogFingerprint, true);
   await announceSchema(session);

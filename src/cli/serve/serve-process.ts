@@ -58,7 +58,9 @@ export async function serveProcess(
     options.config === IN_DATABASE ? await openRows(options, name, givenUp.signal, terminal) : undefined;
   const load = (quiet = false): Promise<Project> => {
     const heard = quiet ? { ...terminal, printError: () => {} } : terminal;
-    return rows ? rows.project(heard) : loadProject({ ...options, mode: 'production' }, heard);
+    return rows
+      ? rows.project(heard)
+      : loadProject({ ...options, mode: 'production', mayBeKept: true }, heard);
   };
   const project = read ? acceptProject(read, { mode: 'production' }, terminal) : await load(parent?.quiet);
   const { env, config } = project;
@@ -81,6 +83,7 @@ export async function serveProcess(
       const next = await load(quiet);
       await running?.reload(next.config);
       log.info({ config: next.source }, 'reloaded');
+      next.keep();
     });
   const recentLines = parent ?? new RecentLines();
   const dashboard =
@@ -140,6 +143,8 @@ export async function serveProcess(
     alsoListen: rows && { [CONFIG_CHANNEL]: () => rows.ask() },
   });
   log.info({ url: backend.url, config: project.source, dashboard: options.dashboard }, 'serving');
+  // Of several processes, one.
+  if (parent?.first !== false) project.keep();
   freeStartupMemory();
   running = backend;
   rows?.follow(

@@ -84,7 +84,7 @@ async function howToStart(
     const processes = processCount(options.processes, env, NOTHING_WRITTEN);
     return processes === 1 ? {} : { supervised: toSupervise(options, env, processes) };
   }
-  const read = await readProject({ ...options, mode: 'production' });
+  const read = await readProject({ ...options, mode: 'production', mayBeKept: true });
   const { env, loaded } = read;
   const processes = loaded.ok ? processCount(options.processes, env, loaded.config) : 1;
   return processes === 1 ? { read } : { supervised: toSupervise(options, env, processes) };

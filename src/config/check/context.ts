@@ -1,4 +1,5 @@
 // What every cross-check is given, and how it reports.
+import type { LookedAt } from '../read/looked-at.ts';
 import type { KeyPath, Mistake, MistakeCode, Severity } from '../mistakes/mistake.ts';
 import { MOST_MISTAKES } from '../mistakes/mistake.ts';
 import type { SvcFile } from '../schema/schema.ts';
@@ -12,6 +13,8 @@ export type CheckOptions = {
   readonly directory: string | undefined;
   /** An open table is an error. */
   readonly strict: boolean;
+  /** Is told of the files and folders that a check looks at. */
+  readonly lookedAt?: LookedAt | undefined;
 };
 
 export type Finding = {

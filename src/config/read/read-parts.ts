@@ -2,9 +2,10 @@
 // whichever file they stand, and stay in it.
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
-import { globSync, isDynamicPattern } from 'tinyglobby';
+import { isDynamicPattern } from 'tinyglobby';
 import { isScalar, isSeq, type YAMLMap } from 'yaml';
 import { formatBytes } from '../../lib/bytes.ts';
+import { LookedAt, matching } from './looked-at.ts';
 import { makeMistake, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
 import { MOST_BYTES, readDocument } from './document.ts';
 import { decodeSource, type Source } from './source.ts';
@@ -26,8 +27,8 @@ export type ReadParts = {
   readonly watched: readonly string[];
 };
 
-export function readParts(source: Source): ReadParts {
-  return new PartReader(source).read();
+export function readParts(source: Source, lookedAt = new LookedAt(undefined)): ReadParts {
+  return new PartReader(source, lookedAt).read();
 }
 
 /** The texts of all files, for those who look for references in them. Files that cannot be read have none. */
@@ -41,13 +42,15 @@ type Wanted = { readonly pattern: string; readonly node: unknown };
 
 class PartReader {
   readonly #source: Source;
+  readonly #lookedAt: LookedAt;
   readonly #parts: Part[] = [];
   readonly #mistakes: Mistake[] = [];
   readonly #watched = new Set<string>();
   #bytes = 0;
 
-  constructor(source: Source) {
+  constructor(source: Source, lookedAt: LookedAt) {
     this.#source = source;
+    this.#lookedAt = lookedAt;
   }
 
   read(): ReadParts {
@@ -121,14 +124,10 @@ class PartReader {
         'Paths start from the directory of svc.yaml and stay in it.',
       );
     if (isDynamicPattern(pattern)) {
-      const matching = globSync(path, {
-        cwd: directory,
-        ignore: '**/node_modules/**',
-        expandDirectories: false,
-        followSymbolicLinks: false,
-      });
+      const found = matching(path, directory);
+      this.#lookedAt.pattern(path, found);
       this.#watched.add(stemOf(path));
-      const others = matching.filter((one) => !this.#isAround(one, around)).sort();
+      const others = found.filter((one) => !this.#isAround(one, around));
       if (others.length > 0) return others;
       this.#report(from, wanted, 'missing-file', `no file is called like ${pattern}`, undefined, 'warning');
       return [];
@@ -148,6 +147,7 @@ class PartReader {
     const { directory = '.', drafts } = this.#source;
     const draft = drafts?.get(path);
     if (draft !== undefined) return draft;
+    this.#lookedAt.path(path);
     const whole = join(directory, path);
     const refuse = (message: string, hint: string): undefined => {
       this.#report(from, wanted, 'missing-file', message, hint);

@@ -4,7 +4,7 @@ import { type DatabaseError, isDatabaseError } from '../../postgres/pg-error.ts'
 import { literal, raw } from '../../postgres/sql.ts';
 import { MigrationRefused, problem } from '../problem.ts';
 import type { DataStepModel, SchemaModel } from '../schema/model.ts';
-import { readCatalogFingerprint } from '../state/applied-state.ts';
+import { digestModel, readCatalogFingerprint } from '../state/applied-state.ts';
 import { recordDataStep } from '../state/data-steps.ts';
 
 export async function runDataStep(
@@ -21,9 +21,9 @@ export async function runDataStep(
   };
   try {
     await inTransaction(session, settings, async () => {
-      const before = await readCatalogFingerprint(session, model);
+      const before = await readCatalogFingerprint(session, digestModel(model));
       await session.query(raw(asOneStatement(step.sql)));
-      if ((await readCatalogFingerprint(session, model)) !== before)
+      if ((await readCatalogFingerprint(session, digestModel(model))) !== before)
         throw notForSteps(step, 'it changes the schema');
       await recordDataStep(session, step, 'done');
     });

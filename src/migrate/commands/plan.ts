@@ -6,6 +6,7 @@ import { MigrationRefused, placed, type MigrationProblem } from '../problem.ts';
 import { locator, toModel, type Locate } from '../schema/declared.ts';
 import type { SchemaModel } from '../schema/model.ts';
 import { type AppliedState, hashModel, isInSync, readAppliedState } from '../state/applied-state.ts';
+import { digestConfig } from '../state/config-digest.ts';
 import { noteSteps, planRollout } from '../rollout.ts';
 import { readFence } from '../state/fence.ts';
 import { type Superseded, supersededFile } from '../state/superseded.ts';
@@ -78,9 +79,9 @@ export type PendingCheck =
     };
 
 export async function checkPending(options: MigrateOptions): Promise<PendingCheck> {
-  const model = toModel(options.config);
-  if (await options.owner.session((session) => isInSync(session, model))) return { kind: 'in-sync' };
-  const planned = await planModel(model, locator(options.config), options, 'incremental');
+  const digest = digestConfig(options.config);
+  if (await options.owner.session((session) => isInSync(session, digest))) return { kind: 'in-sync' };
+  const planned = await planModel(toModel(options.config), locator(options.config), options, 'incremental');
   if (planned.kind === 'refused') return { kind: 'pending', words: [], problems: planned.problems };
   const { steps, problems } = planned.plan;
   if (planned.superseded)

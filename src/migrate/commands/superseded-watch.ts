@@ -2,8 +2,8 @@
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { policyOf, type MigrationPolicy } from '../apply/policy.ts';
-import { toModel, type SchemaConfig } from '../schema/declared.ts';
-import { hashModel } from '../state/applied-state.ts';
+import type { SchemaConfig } from '../schema/declared.ts';
+import { digestConfig } from '../state/config-digest.ts';
 import { readFence } from '../state/fence.ts';
 import { supersededFile, type supersededReport, type Superseded } from '../state/superseded.ts';
 
@@ -62,7 +62,7 @@ export async function readSuperseded(
   config: SchemaConfig,
   policy: Partial<MigrationPolicy>,
 ): Promise<Superseded | undefined> {
-  const schemaHash = hashModel(toModel(config));
+  const schemaHash = digestConfig(config).hash;
   const fence = await owner.session((session) => readFence(session, schemaHash));
   return supersededFile(fence, schemaHash, policyOf(undefined, policy));
 }

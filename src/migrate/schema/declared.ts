@@ -66,6 +66,18 @@ export function toModel(config: Declared): SchemaModel {
 }
 
 export function locator(config: SchemaConfig): Locate {
+  let places: ReadonlyMap<string, Position> | undefined;
+  return (path) => {
+    places ??= placesOf(config);
+    for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('.'), 0))) {
+      const position = places.get(at);
+      if (position) return `${position.file ?? config.source.name}:${position.line}:${position.column}`;
+    }
+    return null;
+  };
+}
+
+function placesOf(config: SchemaConfig): ReadonlyMap<string, Position> {
   const places = new Map<string, Position>(config.types.map((type) => [`types.${type.name}`, type.position]));
   for (const extension of config.extensions) places.set(extensionPath(extension), extension.position);
   for (const table of config.tables) {
@@ -88,13 +100,7 @@ export function locator(config: SchemaConfig): Locate {
   for (const step of stepsOf(config)) places.set(dataStepPath(step), step.position);
   for (const view of config.views) places.set(`views.${view.name}`, view.position);
   for (const fn of config.rpc) places.set(`rpc.${fn.name}`, fn.position);
-  return (path) => {
-    for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('.'), 0))) {
-      const position = places.get(at);
-      if (position) return `${position.file ?? config.source.name}:${position.line}:${position.column}`;
-    }
-    return null;
-  };
+  return places;
 }
 
 function stepsOf({ migrations }: Pick<Declared, 'migrations'>): readonly DataStep[] {

@@ -21,13 +21,30 @@ export type AppliedState = {
   readonly appliedAt: Date;
 };
 
-const hashes = new WeakMap<SchemaModel, string>();
+/** What the cheap check of a start asks of a model. */
+export type ModelDigest = {
+  readonly hash: string;
+  readonly schemas: readonly string[];
+  readonly extensions: readonly string[];
+};
+
+const digests = new WeakMap<SchemaModel, ModelDigest>();
 
 /** Models are immutable, so each is serialised for its hash only once. */
-export function hashModel(model: SchemaModel): string {
-  const found = hashes.get(model) ?? createHash('sha256').update(JSON.stringify(model)).digest('hex');
-  hashes.set(model, found);
+export function digestModel(model: SchemaModel): ModelDigest {
+  const found = digests.get(model) ?? {
+    hash: createHash('sha256').update(JSON.stringify(model)).digest('hex'),
+    schemas: [
+      ...new Set([...(model.types ?? []), ...model.tables, ...viewsOf(model)].map(({ schema }) => schema)),
+    ],
+    extensions: (model.extensions ?? []).map(({ name }) => name),
+  };
+  digests.set(model, found);
   return found;
+}
+
+export function hashModel(model: SchemaModel): string {
+  return digestModel(model).hash;
 }
 
 export async function readAppliedState(session: Queryable): Promise<AppliedState | null> {
@@ -60,36 +77,36 @@ export async function markUnverified(session: Queryable): Promise<void> {
 }
 
 /** The cheap check of a start: same file, same versions, same catalog, nothing left over. */
-export async function isInSync(session: Queryable, model: SchemaModel): Promise<boolean> {
+export async function isInSync(session: Queryable, digest: ModelDigest): Promise<boolean> {
   const state = await readAppliedState(session);
-  if (!state?.complete || state.schemaHash !== hashModel(model) || state.engineVersion !== ENGINE_VERSION)
+  if (!state?.complete || state.schemaHash !== digest.hash || state.engineVersion !== ENGINE_VERSION)
     return false;
   const [server] = await session.query<{ version: number }>(
     raw(`select current_setting('server_version_num')::int as version`),
   );
   if (server?.version !== state.serverVersion) return false;
-  return (await readCatalogFingerprint(session, model)) === state.catalogFingerprint;
+  return (await readCatalogFingerprint(session, digest)) === state.catalogFingerprint;
 }
 
 /** The schemas of the model, and those of everything that is or was managed. */
-export async function readManagedSchemas(session: Queryable, model: SchemaModel): Promise<string[]> {
+export async function readManagedSchemas(
+  session: Queryable,
+  { schemas }: Pick<ModelDigest, 'schemas'>,
+): Promise<string[]> {
   const rows = await session.query<{ schema: string }>(
     raw(
       `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type', 'view')`,
     ),
   );
-  const schemas = [...(model.types ?? []), ...model.tables, ...viewsOf(model), ...rows].map(
-    ({ schema }) => schema,
-  );
-  return [...new Set(['public', ...schemas])];
+  return [...new Set(['public', ...schemas, ...rows.map(({ schema }) => schema)])];
 }
 
 /**
  * One number over the row versions of everything the engine compares. Data, statistics, vacuum and rolled-back
  * DDL leave it alone; any real change of structure, grants, policies or functions changes it.
  */
-export async function readCatalogFingerprint(session: Queryable, model: SchemaModel): Promise<string> {
-  const schemas = await readManagedSchemas(session, model);
+export async function readCatalogFingerprint(session: Queryable, digest: ModelDigest): Promise<string> {
+  const schemas = await readManagedSchemas(session, digest);
   const [row] = await session.query<{ fingerprint: string }>(sql`
     with managed as materialized (
       select c.oid, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -109,7 +126,7 @@ export async function readCatalogFingerprint(session: Queryable, model: SchemaMo
         from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
         where n.nspname = any (${schemas}) and c.relkind = 'c'
       union all select e.oid::int8, e.xmin::text::int8 from pg_extension e
-        where e.extname = any (${(model.extensions ?? []).map(({ name }) => name)})
+        where e.extname = any (${digest.extensions})
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
         where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from tables)
       union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid in (select oid from tables)

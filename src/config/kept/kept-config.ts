@@ -1,0 +1,147 @@
+// A large configuration that was read is kept beside its file, so that the next start of the same file need not read it
+// again. It decides who sees which row and holds what variables stood for. So it is sealed with the secret key of
+// the API: nobody without that key can write or read one. And it counts for nothing unless everything that it was made
+// from is as it was: the text, the files beside it, the variables, the options, and svc itself.
+import { createHash, type Hash } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { deserialize, serialize } from 'node:v8';
+import { secretBox, type SecretBox } from '../../lib/secret-box.ts';
+import type { Config } from '../config.ts';
+import { loadConfig, withTexts, type Loaded, type LoadOptions } from '../load.ts';
+import type { Mistake } from '../mistakes/mistake.ts';
+import type { Source } from '../read/source.ts';
+import { isAsSeen, type Seen } from '../read/looked-at.ts';
+import { programFingerprint } from './program.ts';
+
+/** Files below this size are read in less time than it takes to notice. */
+export const LEAST_KEPT_BYTES = 64 * 1024;
+
+export type KeepOptions = LoadOptions & {
+  /** The secret key of the API. Without it nothing is kept. */
+  readonly secret: string | undefined;
+};
+
+export type MaybeKept<Extra> = {
+  readonly loaded: Loaded;
+  /** What was kept with it; undefined where the file has been read. */
+  readonly extra: Extra | undefined;
+  /**
+   * Keeps what was read, and something that follows from it, for the next time. Undefined where it is kept already, or
+   * not worth it.
+   */
+  readonly keep: ((extra: Extra) => void) | undefined;
+};
+
+type Kept<Extra> = {
+  readonly config: Omit<Config, 'source'>;
+  readonly warnings: readonly Mistake[];
+  readonly files: readonly string[];
+  readonly watched: readonly string[];
+  /** Of the included files, with the names of messages and their paths. */
+  readonly parts: ReadonlyArray<{ readonly name: string; readonly path: string; readonly text: string }>;
+  readonly seen: Seen;
+  readonly extra: Extra;
+};
+
+/** Takes the plain data of `Extra` along, as it follows from the configuration. */
+export function loadOrKept<Extra>(source: Source, { secret, ...options }: KeepOptions): MaybeKept<Extra> {
+  const { directory } = source;
+  const isWorthIt =
+    secret !== undefined &&
+    directory !== undefined &&
+    source.drafts === undefined &&
+    source.text.length >= LEAST_KEPT_BYTES;
+  if (!isWorthIt) return { loaded: loadConfig(source, options), extra: undefined, keep: undefined };
+  const place = placeOf(directory, source, options);
+  const box = secretBox(secret, 'kept configuration');
+  const context = contextOf(source, options);
+  const kept = readKept<Extra>(place, box, context);
+  if (kept && isAsSeen(kept.seen, options.variables))
+    return { loaded: toLoaded(source, kept), extra: kept.extra, keep: undefined };
+  const loaded = loadConfig(source, options);
+  if (!loaded.ok) return { loaded, extra: undefined, keep: undefined };
+  return {
+    loaded,
+    extra: undefined,
+    keep(extra) {
+      // What has changed since it was read is news for the next start.
+      if (!isAsSeen(loaded.seen, options.variables)) return;
+      writeKept(place, box.seal(serialize({ ...toKept(loaded), extra } satisfies Kept<Extra>), context));
+    },
+  };
+}
+
+/** Written anew for every text: what was kept for another one is of no use any more. */
+function placeOf(directory: string, { name }: Source, { strict }: LoadOptions): string {
+  const which = createHash('sha256')
+    .update(`${basename(name)}\0${strict === true}`)
+    .digest('hex');
+  return join(directory, '.svc', 'kept', which.slice(0, 16));
+}
+
+/** Everything that is known before the file is read. */
+function contextOf({ name, directory = '', text }: Source, { strict }: LoadOptions): string {
+  const hash = createHash('sha256');
+  for (const part of [programFingerprint(), name, directory, String(strict === true), text]) add(hash, part);
+  return hash.digest('base64');
+}
+
+function add(hash: Hash, part: string): void {
+  hash.update(`${Buffer.byteLength(part)} `).update(part);
+}
+
+function readKept<Extra>(place: string, box: SecretBox, context: string): Kept<Extra> | undefined {
+  try {
+    const opened = box.open(readFileSync(place), context);
+    // What opens was sealed by this very program for this very text.
+    return opened && (deserialize(opened) as Kept<Extra>);
+  } catch {
+    // Absent above all. Whatever it is, the file itself is there to be read.
+    return undefined;
+  }
+}
+
+function writeKept(place: string, sealed: Buffer): void {
+  const written = `${place}.${process.pid}`;
+  try {
+    mkdirSync(join(place, '..'), { recursive: true, mode: 0o700 });
+    writeFileSync(written, sealed, { mode: 0o600 });
+    renameSync(written, place);
+  } catch {
+    // A directory that may not be written to, most often. The next start reads the file.
+    removeQuietly(written);
+  }
+}
+
+function removeQuietly(path: string): void {
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // It is not there.
+  }
+}
+
+function toKept({
+  config,
+  warnings,
+  files,
+  included,
+  seen,
+}: Extract<Loaded, { ok: true }>): Omit<Kept<unknown>, 'extra'> {
+  const { source, ...rest } = config;
+  const paths = source.parts ?? [];
+  const parts = [...included.texts].map(([name, text], n) => ({ name, text, path: paths[n] ?? '' }));
+  return { config: rest, warnings, files, watched: included.watched, parts, seen };
+}
+
+function toLoaded(source: Source, { config, warnings, files, watched, parts, seen }: Kept<unknown>): Loaded {
+  return {
+    ok: true,
+    config: { ...config, source: withTexts(source, parts) },
+    warnings,
+    files,
+    included: { texts: new Map(parts.map(({ name, text }) => [name, text])), watched },
+    seen,
+  };
+}
