@@ -47,44 +47,78 @@ const HAS_EXTENSIONS = `exists (select from pg_extension e where e.extnamespace 
 
 const SERVER_VERSION = `current_setting('server_version_num')::int as server_version`;
 
+// Joined as sets: a subquery for each column would take most of a start with a thousand tables.
 // Partitions (relispartition) are parts of their parent, not resources.
 const RELATIONS = `(
+  with exposed as materialized (
+    select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.reltuples
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = any (wanted.schemas)
+      and c.relkind in ${RELATION_KINDS_SQL}
+      and not c.relispartition
+  ), enums as materialized (
+    select enumtypid, json_agg(enumlabel order by enumsortorder) as labels from pg_enum group by enumtypid
+  ), columns as materialized (
+    select a.attrelid, json_agg(json_build_object(
+      'name', a.attname,
+      'type', format_type(a.atttypid, a.atttypmod),
+      'baseType', base.typname,
+      'category', base.typcategory,
+      'notNull', a.attnotnull,
+      'default', pg_get_expr(d.adbin, d.adrelid),
+      'identity', a.attidentity,
+      'generated', a.attgenerated,
+      'comment', note.description,
+      'readableBy', case when a.attacl is not null then (
+        select json_agg(r.rolname) from aclexplode(a.attacl) x join pg_roles r on r.oid = x.grantee
+        where x.privilege_type = 'SELECT' and not has_table_privilege(r.oid, a.attrelid, 'select')) end,
+      'enumLabels', coalesce(own.labels, items.labels)
+    ) order by a.attnum) as list
+    from pg_attribute a
+    join exposed on exposed.oid = a.attrelid
+    join pg_type t on t.oid = a.atttypid
+    join pg_type base on base.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
+    left join enums own on own.enumtypid = base.oid
+    left join enums items on items.enumtypid = base.typelem
+    left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+    left join pg_description note
+      on note.classoid = 'pg_class'::regclass and note.objoid = a.attrelid and note.objsubid = a.attnum
+    where a.attnum > 0 and not a.attisdropped
+    group by a.attrelid
+  ), keys as materialized (
+    select k.conrelid, json_agg(json_build_object('type', k.contype, 'columns', ${columnNames('k.conrelid', 'k.conkey')})
+      order by k.contype, k.conname) as list
+    from pg_constraint k
+    join exposed on exposed.oid = k.conrelid
+    where k.contype in ('p', 'u')
+    group by k.conrelid
+  ), foreign_keys as materialized (
+    select k.conrelid, json_agg(json_build_object(
+      'constraint', k.conname,
+      'columns', ${columnNames('k.conrelid', 'k.conkey')},
+      'targetSchema', tn.nspname,
+      'targetName', tc.relname,
+      'targetColumns', ${columnNames('k.confrelid', 'k.confkey')}
+    ) order by k.conname) as list
+    from pg_constraint k
+    join exposed on exposed.oid = k.conrelid
+    join pg_class tc on tc.oid = k.confrelid
+    join pg_namespace tn on tn.oid = tc.relnamespace
+    where k.contype = 'f' and k.conparentid = 0
+    group by k.conrelid
+  )
   select json_agg(json_build_object(
-    'schema', n.nspname,
+    'schema', c.nspname,
     'name', c.relname,
     'kind', c.relkind,
     'comment', obj_description(c.oid, 'pg_class'),
     'rowSecurity', c.relrowsecurity,
     'estimatedRows', c.reltuples,
     'updatability', pg_relation_is_updatable(c.oid, true),
-    'columns', (
-      select json_agg(json_build_object(
-        'name', a.attname,
-        'type', format_type(a.atttypid, a.atttypmod),
-        'baseType', base.typname,
-        'category', base.typcategory,
-        'notNull', a.attnotnull,
-        'default', pg_get_expr(d.adbin, d.adrelid),
-        'identity', a.attidentity,
-        'generated', a.attgenerated,
-        'comment', col_description(c.oid, a.attnum),
-        'readableBy', (select json_agg(r.rolname) from aclexplode(a.attacl) x join pg_roles r on r.oid = x.grantee
-          where x.privilege_type = 'SELECT' and not has_table_privilege(r.oid, c.oid, 'select')),
-        'enumLabels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid in (base.oid, base.typelem))
-      ) order by a.attnum)
-      from pg_attribute a
-      join pg_type t on t.oid = a.atttypid
-      join pg_type base on base.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
-      left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-    ),
-    'keys', (
-      select json_agg(json_build_object('type', k.contype, 'columns', ${columnNames('k.conrelid', 'k.conkey')})
-        order by k.contype, k.conname)
-      from pg_constraint k
-      where k.conrelid = c.oid and k.contype in ('p', 'u')
-    ),
-    'origins', (
+    'columns', columns.list,
+    'keys', keys.list,
+    'origins', case when c.relkind in ('v', 'm') then (
       select json_object_agg(a.attname, json_build_object('schema', bn.nspname, 'name', bc.relname, 'column', ba.attname))
       from (
         select distinct on (m[1]::int) m[1]::int as number, m[2]::oid as origin, m[3]::int as position
@@ -93,7 +127,7 @@ const RELATIONS = `(
           ':resno (\\d+) :resname \\S+ :ressortgroupref \\d+ :resorigtbl (\\d+) :resorigcol (\\d+)', 'g'
         ) with ordinality as found(m, place)
         -- Inner selects have numbers of their own, and the branches of a union different origins.
-        where c.relkind in ('v', 'm') and r.ev_class = c.oid and r.rulename = '_RETURN'
+        where r.ev_class = c.oid and r.rulename = '_RETURN'
           and r.ev_action::text not like '%{SUBLINK%' and r.ev_action::text not like '%:setOperations {%'
         order by m[1]::int, place desc
       ) as target
@@ -101,26 +135,13 @@ const RELATIONS = `(
       join pg_class bc on bc.oid = target.origin
       join pg_namespace bn on bn.oid = bc.relnamespace
       join pg_attribute ba on ba.attrelid = target.origin and ba.attnum = target.position
-    ),
-    'foreignKeys', (
-      select json_agg(json_build_object(
-        'constraint', k.conname,
-        'columns', ${columnNames('k.conrelid', 'k.conkey')},
-        'targetSchema', tn.nspname,
-        'targetName', tc.relname,
-        'targetColumns', ${columnNames('k.confrelid', 'k.confkey')}
-      ) order by k.conname)
-      from pg_constraint k
-      join pg_class tc on tc.oid = k.confrelid
-      join pg_namespace tn on tn.oid = tc.relnamespace
-      where k.conrelid = c.oid and k.contype = 'f' and k.conparentid = 0
-    )
-  ) order by n.nspname, c.relname)
-  from pg_class c
-  join pg_namespace n on n.oid = c.relnamespace
-  where n.nspname = any (wanted.schemas)
-    and c.relkind in ${RELATION_KINDS_SQL}
-    and not c.relispartition
+    ) end,
+    'foreignKeys', foreign_keys.list
+  ) order by c.nspname, c.relname)
+  from exposed c
+  left join columns on columns.attrelid = c.oid
+  left join keys on keys.conrelid = c.oid
+  left join foreign_keys on foreign_keys.conrelid = c.oid
 ) as relations`;
 
 const ROUTINES = `(
@@ -158,6 +179,24 @@ const ROUTINES = `(
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
 ) as routines`;
 
+/**
+ * Writing expressions out takes longer than everything else here, and few name a setting: as a constant, whose bytes the
+ * stored form has in decimal, or in a call of a function for settings.
+ */
+function mayName(expression: string): string {
+  const bytes = (text: string): string => `' ${[...Buffer.from(text)].join(' ')} '`;
+  const call = (name: string): string =>
+    `(select ':funcid ' || 'pg_catalog.${name}'::regprocedure::oid || ' ')`;
+  const parts = [
+    bytes('request.'),
+    bytes('response.'),
+    call('current_setting(text)'),
+    call('current_setting(text,boolean)'),
+    call('set_config(text,text,boolean)'),
+  ];
+  return `(${parts.map((part) => `strpos(${expression}::text, ${part}) > 0`).join(' or ')})`;
+}
+
 // Names of settings in any SQL text that may run on behalf of a request. A name built at run time cannot be found, so a
 // call whose setting is no plain constant counts for all of them, and so does `'request.'` or `'response.'` alone.
 const USED_SETTINGS = `(
@@ -165,10 +204,10 @@ const USED_SETTINGS = `(
     select prosrc as body from pg_proc p join pg_namespace n on n.oid = p.pronamespace
       where n.nspname not in ('pg_catalog', 'information_schema')
     union all select pg_get_function_sqlbody(p.oid) from pg_proc p where p.prosqlbody is not null
-    union all select pg_get_expr(polqual, polrelid) from pg_policy
-    union all select pg_get_expr(polwithcheck, polrelid) from pg_policy
-    union all select pg_get_expr(adbin, adrelid) from pg_attrdef
-    union all select pg_get_constraintdef(oid) from pg_constraint where contype = 'c'
+    union all select pg_get_expr(polqual, polrelid) from pg_policy where ${mayName('polqual')}
+    union all select pg_get_expr(polwithcheck, polrelid) from pg_policy where ${mayName('polwithcheck')}
+    union all select pg_get_expr(adbin, adrelid) from pg_attrdef where ${mayName('adbin')}
+    union all select pg_get_constraintdef(oid) from pg_constraint where contype = 'c' and ${mayName('conbin')}
     union all select definition from pg_views where schemaname not in ('pg_catalog', 'information_schema')
   ), mentions as (
     select case when m[2] is null then null else m[1] || '.' || m[2] end as name

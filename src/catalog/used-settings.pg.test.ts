@@ -38,7 +38,7 @@ const ALL = [
   'response.status',
 ];
 
-test.each<[string, string[]]>([
+const EXPRESSIONS: readonly [string, string[]][] = [
   ['null', []],
   ["current_setting('app.tenant', true)", []],
   ["current_setting('request.jwt.claims', true)", []],
@@ -49,11 +49,30 @@ test.each<[string, string[]]>([
   ["current_setting(concat('req', 'uest.headers'), true)", ALL],
   ["CURRENT_SETTING ( lower('REQUEST.HEADERS'), true)", ALL],
   ["set_config(reverse('sutats.esnopser'), '201', true)", ALL],
-])('%s', async (expression, expected) => {
+];
+
+test.each(EXPRESSIONS)('%s', async (expression, expected) => {
   for (const body of [`as $body$ select ${expression} $body$`, `return ${expression}`]) {
     await owner.query(raw(`create or replace function public.uses() returns text language sql ${body}`));
     const { usedSettings } = await introspect(owner, ['public']);
     expect([...usedSettings].sort(), body).toEqual(expected);
     await owner.query(raw('drop function public.uses()'));
+  }
+});
+
+test.each(EXPRESSIONS)('in a policy, a default, a check and a view: %s', async (expression, expected) => {
+  const text = `coalesce(${expression}, '')`;
+  for (const [where, use] of [
+    ['using', `create policy uses on public.things for select using (${text} <> 'x')`],
+    ['check of a policy', `create policy uses on public.things for insert with check (${text} <> 'x')`],
+    ['default', `alter table public.things alter column name set default ${text}`],
+    ['check', `alter table public.things add constraint uses check (name <> ${text})`],
+    ['view', `create view public.seen as select name from public.things where name <> ${text}`],
+  ] as const) {
+    await owner.query(raw('create table public.things (name text)'));
+    await owner.query(raw(use));
+    const { usedSettings } = await introspect(owner, ['public']);
+    expect([...usedSettings].sort(), where).toEqual(expected);
+    await owner.query(raw('drop table public.things cascade'));
   }
 });
