@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { environmentSecrets, Keyring } from '../identity/keyring.ts';
 import { openBoxes } from '../auth/auth-context.ts';
+import { listChanges, type Changed } from '../import/changes.ts';
 import { copy, type CopyOptions } from '../import/copy.ts';
 import { copyFiles } from '../import/files.ts';
 import { abandon, cutOver, verify } from '../import/finish.ts';
@@ -124,6 +125,16 @@ export function importCommand(terminal: Terminal, environment: () => Environment
         terminal.print('What was imported is deleted; the tables are empty.');
       }),
   );
+  supabase.addCommand(
+    withSource('changes', 'after the cut-over: what was inserted, updated and deleted here since')
+      .option('--out <directory>', 'write the rows there as CSV, for a way back')
+      .action(async (options: SourceOptions & { out?: string }) => {
+        const changed = await onBoth(options, environment(), (both) =>
+          listChanges({ ...both, out: options.out }),
+        );
+        terminal.print(describeChanged(changed, options.out));
+      }),
+  );
   return new Command('import').description('move a project of another product here').addCommand(supabase);
 }
 
@@ -158,6 +169,20 @@ function describeChanges({ kind, added, changed, removed }: Changes): string {
   const name = NAMES[kind] ?? kind;
   if (added + changed + removed === 0) return `${name}: nothing new`;
   return `${name}: ${added} added, ${changed} changed, ${removed} removed`;
+}
+
+function describeChanged(changed: readonly Changed[], out: string | undefined): string {
+  if (changed.length === 0) return 'Nothing has changed here since the cut-over.';
+  const lines = changed.map(
+    ({ table, inserted, updated, deleted }) =>
+      `${table}: ${inserted} inserted, ${updated} updated, ${deleted} deleted`,
+  );
+  if (out === undefined) return [...lines, '--out <directory> writes the rows themselves.'].join('\n');
+  const secrets = changed.some(({ table }) => table === 'auth.users');
+  return [
+    ...lines,
+    `The rows are in ${out}${secrets ? ', with hashes of passwords: keep it to yourself' : ''}.`,
+  ].join('\n');
 }
 
 const NAMES: Readonly<Record<string, string>> = {

@@ -2,9 +2,9 @@
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
-import { sql } from '../postgres/sql.ts';
+import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
-import { setImportState } from '../provision/import-state.ts';
+import { setImportState, type ImportState } from '../provision/import-state.ts';
 import { adoptReferences, withoutForeignKeys, withoutTriggers } from './quiet-tables.ts';
 import { compareRows, writeRows, type Difference } from './rows.ts';
 import { compareSequences, moveSequences } from './sequences.ts';
@@ -131,9 +131,21 @@ async function begin(source: Connected, target: Connected): Promise<void> {
 
 /** Throws unless an import of this source is here and may go on. */
 export async function requireOpen(source: Connected, target: Queryable): Promise<void> {
+  if ((await requireImport(source, target, raw('for update'))) !== 'cut over') return;
+  throw new Problem('IMP-403', 500, 'The cut-over is done: this database has its own users and rows now', {
+    hint: 'What the source has besides can no longer be taken over by copying. svc import supabase changes lists what differs.',
+  });
+}
+
+/** The state of the import of this source; throws when there is none. */
+export async function requireImport(
+  source: Connected,
+  target: Queryable,
+  lock: Sql = raw(''),
+): Promise<ImportState> {
   const identity = await identityOf(source);
-  const [row] = await target.query<{ source: string; state: string }>(
-    sql`select source, state from svc_meta.import for update`,
+  const [row] = await target.query<{ source: string; state: ImportState }>(
+    sql`select source, state from svc_meta.import ${lock}`,
   );
   if (row === undefined) {
     throw new Problem('IMP-403', 500, 'Nothing has been copied yet', {
@@ -145,9 +157,5 @@ export async function requireOpen(source: Connected, target: Queryable): Promise
       hint: 'Import each project into a database of its own.',
     });
   }
-  if (row.state === 'cut over') {
-    throw new Problem('IMP-403', 500, 'The cut-over is done: this database has its own users and rows now', {
-      hint: 'What the source has besides can no longer be taken over by copying.',
-    });
-  }
+  return row.state;
 }

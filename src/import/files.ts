@@ -42,6 +42,25 @@ type SourceObject = {
   readonly digest: string;
 };
 
+/** That a way back needs; both sides have them. */
+export const FILE_COLUMNS = [
+  'id',
+  'bucket_id',
+  'name',
+  'owner_id',
+  'metadata',
+  'user_metadata',
+  'created_at',
+  'updated_at',
+];
+
+/** Through JSON, because older projects lack some of the columns. */
+export const LIVE_FILES = `
+  select row ->> 'id', row ->> 'bucket_id', row ->> 'name', coalesce(row ->> 'owner_id', row ->> 'owner'),
+    row -> 'metadata' ->> 'eTag', row -> 'metadata' ->> 'size'
+  from (select to_jsonb(o) as row from storage.objects o) o
+  where row ->> 'archived_at' is null and row ->> 'is_delete_marker' is distinct from 'true'`;
+
 const AT_ONCE = 8;
 const TRIES = 3;
 /** A transfer that takes longer is begun again by the next run. */

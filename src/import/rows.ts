@@ -66,19 +66,65 @@ export async function writeRows(
     const added = await copyInto(source, target, { pair, parts, into: tableOf(pair) });
     return { kind, added, changed: 0, removed: 0 };
   }
-  const table = tableOf(pair);
-  const columns = listOf(pair.columns);
-  const stage = ident('pg_temp', 'import_rows_stage');
-  await target.query(sql`create temporary table import_rows_stage on commit drop as
-    select ${columns} from ${table} with no data`);
-  await copyInto(source, target, { pair, parts, into: stage });
-  await target.query(sql`analyze ${stage}`);
+  await stageRows(source, target, { pair, parts });
   const counts =
     pair.key.length === 0
-      ? await replaceAll(target, pair, stage)
-      : await replaceDifferent(target, pair, { parts, stage });
-  await target.query(sql`drop table ${stage}`);
+      ? await replaceAll(target, pair, STAGE)
+      : await replaceDifferent(target, pair, { parts, stage: STAGE });
+  await target.query(sql`drop table ${STAGE}`);
   return { kind, ...counts };
+}
+
+const STAGE = ident('pg_temp', 'import_rows_stage');
+
+/** The source's rows of the parts that differ, beside the ones here. */
+async function stageRows(
+  source: Connected,
+  target: Connected,
+  { pair, parts }: Omit<Difference, 'isEmptyHere'>,
+): Promise<void> {
+  await target.query(sql`create temporary table import_rows_stage on commit drop as
+    select ${listOf(pair.columns)} from ${tableOf(pair)} with no data`);
+  await copyInto(source, target, { pair, parts, into: STAGE });
+  await target.query(sql`analyze ${STAGE}`);
+}
+
+/** Hands out queries for what the target has more, other and less than the source. They hold while `work` runs. */
+export async function differingRows(
+  source: Connected,
+  target: Connected,
+  { pair, parts }: Difference,
+  work: (rows: { readonly inserted: Sql; readonly updated: Sql; readonly deleted: Sql }) => Promise<void>,
+): Promise<void> {
+  await stageRows(source, target, { pair, parts });
+  const here = sql`${tableOf(pair)} t where ${inParts(pair, parts)}`;
+  const columns = listOf(pair.columns);
+  if (pair.key.length > 0) {
+    const sameKey = sql`${asText('s', pair.key)} = ${asText('t', pair.key)}`;
+    const differs = sql`${asText('s', pair.columns)} <> ${asText('t', pair.columns)}`;
+    await work({
+      inserted: sql`select ${columns} from ${here} and not exists (select from ${STAGE} s where ${sameKey})`,
+      updated: sql`select ${columns} from ${here} and exists (select from ${STAGE} s where ${sameKey} and ${differs})`,
+      deleted: sql`select ${listOf(pair.key)} from ${STAGE} s
+        where not exists (select from ${tableOf(pair)} t where ${sameKey})`,
+    });
+  } else {
+    // Equal rows are told apart by counting them.
+    const counted = (of: Sql, name: string): Sql => sql`
+      (select *, ${asText(name, pair.columns)} as import_row,
+        row_number() over (partition by ${asText(name, pair.columns)}) as import_number from ${of})`;
+    const mine = counted(here, 't');
+    const theirs = counted(sql`${STAGE} s`, 's');
+    const without = (one: Sql, other: Sql): Sql => sql`
+      select ${columns} from ${one} a where not exists (
+        select from ${other} b where a.import_row = b.import_row and a.import_number = b.import_number)`;
+    await work({
+      inserted: without(mine, theirs),
+      updated: sql`select ${columns} from ${STAGE} where false`,
+      deleted: without(theirs, mine),
+    });
+  }
+  await target.query(sql`drop table ${STAGE}`);
 }
 
 type CopyOrder = { readonly pair: Pair; readonly parts: Parts | undefined; readonly into: Sql };
@@ -162,4 +208,4 @@ const inParts = (pair: Pair, parts: Parts | undefined): Sql =>
     : sql`${partOf(pair, parts.mask)} in (${raw(parts.numbers.join(', '))})`;
 
 /** COPY takes no parameters, and these statements have none. */
-const textOf = (statement: Sql): string => statement.compile().text;
+export const textOf = (statement: Sql): string => statement.compile().text;

@@ -23,7 +23,14 @@ const SAME_TEXT = `
   set local idle_in_transaction_session_timeout = 0;
   set local search_path = pg_catalog`;
 
-type Access = 'read only' | 'read write';
+/** `snapshot`: one picture of the database, and temporary tables beside it. */
+type Access = 'read only' | 'read write' | 'snapshot';
+
+const BEGIN: Readonly<Record<Access, string>> = {
+  'read only': 'begin isolation level repeatable read read only',
+  'read write': 'begin isolation level read committed',
+  snapshot: 'begin isolation level repeatable read',
+};
 
 /** Works in one transaction, which is rolled back when `work` throws, and always when it only reads. */
 export async function inOneTransaction<T>(
@@ -40,14 +47,10 @@ export async function inOneTransaction<T>(
       (await client.query<R>(statement.compile())).rows,
   };
   try {
-    await client.query(
-      access === 'read only'
-        ? 'begin isolation level repeatable read read only'
-        : 'begin isolation level read committed',
-    );
+    await client.query(BEGIN[access]);
     await client.query(SAME_TEXT);
     const result = await work(database);
-    await client.query(access === 'read only' ? 'rollback' : 'commit');
+    await client.query(access === 'read write' ? 'commit' : 'rollback');
     return result;
   } finally {
     await endClient(client);

@@ -1,7 +1,7 @@
 // COPY from one database to another, as fast as the slower of them. The methods of both ends are those that `pg` calls
 // on a query.
 import type pg from 'pg';
-import type { Duplex } from 'node:stream';
+import type { Duplex, Writable } from 'node:stream';
 import { internalsOf } from './pg-internals.ts';
 
 /** Answers how many rows arrived. Each side's statement fails when the other's does. */
@@ -24,6 +24,27 @@ export async function copyBetween(
   }
   sink.end();
   return await sink.done;
+}
+
+/** `COPY … TO STDOUT` into a stream, which stays open; without one the rows are only counted. Answers how many came. */
+export async function copyOut(
+  { client, statement }: { readonly client: pg.ClientBase; readonly statement: string },
+  into?: Writable,
+): Promise<number> {
+  const source = internalsOf(client).connection.stream;
+  const rows = new CopyOut(statement, {
+    write(chunk) {
+      if (into === undefined || into.write(chunk) || into.destroyed || source.isPaused()) return;
+      source.pause();
+      const resume = (): void => {
+        into.off('drain', resume).off('close', resume);
+        source.resume();
+      };
+      into.on('drain', resume).on('close', resume);
+    },
+  });
+  client.query(rows);
+  return await rows.done;
 }
 
 type Connection = pg.Connection & {
@@ -103,18 +124,21 @@ class CopyIn implements pg.Submittable {
   }
 }
 
+type Sink = { write(chunk: Buffer): void };
+
 /** `COPY … TO STDOUT`. */
 class CopyOut implements pg.Submittable {
   readonly #text: string;
-  readonly #sink: CopyIn;
-  readonly #done = Promise.withResolvers<void>();
+  readonly #sink: Sink;
+  readonly #done = Promise.withResolvers<number>();
+  #rows = 0;
 
-  constructor(text: string, sink: CopyIn) {
+  constructor(text: string, sink: Sink) {
     this.#text = text;
     this.#sink = sink;
   }
 
-  get done(): Promise<void> {
+  get done(): Promise<number> {
     return this.#done.promise;
   }
 
@@ -126,10 +150,12 @@ class CopyOut implements pg.Submittable {
     this.#sink.write(chunk);
   }
 
-  handleCommandComplete(): void {}
+  handleCommandComplete({ text }: { readonly text: string }): void {
+    this.#rows = Number(text.split(' ')[1] ?? 0);
+  }
 
   handleReadyForQuery(): void {
-    this.#done.resolve();
+    this.#done.resolve(this.#rows);
   }
 
   handleError(error: Error): void {

@@ -1,4 +1,7 @@
 // From the first copy to the cut-over, by the command line: nothing is served before, everything after.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createClient } from '@supabase/supabase-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { raw } from '../../src/postgres/sql.ts';
@@ -12,6 +15,9 @@ tables:
   visits:
     fields: [{ name: page, type: text }, { name: at, type: timestamptz }]
     rls: [{ operations: [select], using: "true" }]
+  notes:
+    fields: [{ name: id, type: bigint, primary_key: true }, { name: text, type: text }]
+    rls: []
 `;
 
 let project: SupabaseProject;
@@ -19,6 +25,9 @@ let world: BackendWorld;
 
 beforeAll(async () => {
   project = await createTypicalProject();
+  await project.query(`
+    create table public.notes (id bigint primary key, text text);
+    insert into public.notes values (1, 'first'), (2, 'with "quotes", and commas'), (3, 'third')`);
   world = await startBackendWorld(FILE);
 });
 afterAll(async () => {
@@ -105,6 +114,12 @@ test('a user who would lose the second factor is no oversight', async () => {
   expect((await get('/rest/v1/visits')).status).toBe(503);
 });
 
+test('what changed since the cut-over can be asked only after it', async () => {
+  const { code, output } = await svc('changes');
+  expect(code).not.toBe(0);
+  expect(output).toContain('The cut-over is not done');
+});
+
 test('the cut-over takes the last changes over and opens the database', async () => {
   expect((await svc('cut-over')).code).toBe(2);
   const { code, output } = await svc('cut-over', '--yes', '--uncarried-factors', 'drop');
@@ -123,5 +138,50 @@ test('the cut-over takes the last changes over and opens the database', async ()
     const late = await svc(...again);
     expect(late.output).toContain('The cut-over is done');
     expect(late.code).not.toBe(0);
+  }
+});
+
+test('after the cut-over, changes lists rows inserted, updated and deleted since, and takes none for one', async () => {
+  const out = mkdtempSync(join(tmpdir(), 'svc-changes-'));
+  const read = (name: string): string => readFileSync(join(out, name), 'utf8');
+  try {
+    // The sign-in above has hashed a password anew.
+    expect((await svc('changes')).output.split('\n')[0]).toBe('auth.users: 0 inserted, 1 updated, 0 deleted');
+    await world.owner.query(
+      raw(`insert into public.notes values (4, 'new here');
+        update public.notes set text = 'other' where id = 2; delete from public.notes where id = 3;
+        insert into public.visits select 'late', at from public.visits where page = 'late';
+        insert into auth.users (email) values ('since@example.com');
+        delete from auth.users where id = '${IDS.cat}'`),
+    );
+    const { code, output } = await svc('changes', '--out', out);
+    expect(output).toBe(
+      `auth.users: 1 inserted, 1 updated, 1 deleted
+public.notes: 1 inserted, 1 updated, 1 deleted
+public.visits: 1 inserted, 0 updated, 0 deleted
+The rows are in ${out}, with hashes of passwords: keep it to yourself.
+`,
+    );
+    expect(code).toBe(0);
+    expect(readdirSync(out).sort()).toEqual([
+      'auth.users.deleted.csv',
+      'auth.users.inserted.csv',
+      'auth.users.updated.csv',
+      'public.notes.deleted.csv',
+      'public.notes.inserted.csv',
+      'public.notes.updated.csv',
+      'public.visits.inserted.csv',
+    ]);
+    expect(read('public.notes.inserted.csv')).toBe('id,text\n4,new here\n');
+    expect(read('public.notes.updated.csv')).toBe('id,text\n2,other\n');
+    expect(read('public.notes.deleted.csv')).toBe('id\n3\n');
+    expect(read('auth.users.deleted.csv')).toBe(`id,email\n${IDS.cat},\n`);
+    expect(read('auth.users.updated.csv')).toContain('ann@example.com');
+    expect(statSync(join(out, 'auth.users.updated.csv')).mode & 0o077).toBe(0);
+    const again = await svc('changes', '--out', out);
+    expect(again.code).not.toBe(0);
+    expect(again.output).toContain('has files already');
+  } finally {
+    rmSync(out, { recursive: true });
   }
 });

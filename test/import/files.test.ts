@@ -6,9 +6,10 @@ import { createClient } from '@supabase/supabase-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openBoxes } from '../../src/auth/auth-context.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
+import { listChanges } from '../../src/import/changes.ts';
 import { copy } from '../../src/import/copy.ts';
 import { copyFiles, type FileResult } from '../../src/import/files.ts';
-import { verify } from '../../src/import/finish.ts';
+import { cutOver, verify } from '../../src/import/finish.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 import { raw } from '../../src/postgres/sql.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
@@ -169,4 +170,17 @@ test('the secret key of the source goes to no other address', async () => {
     why: 'the source answers 302',
   });
   expect(requests).not.toContain('/elsewhere');
+});
+
+test('after the cut-over, changes knows files that were uploaded, replaced and deleted here', async () => {
+  const options = { ...(await both((await provisionAt(world.databaseUrl)).ownerUrl)), out: undefined };
+  await cutOver({ ...options, dropFactors: false });
+  const files = async () => (await listChanges(options)).find(({ table }) => table === 'storage.objects');
+  // own.txt and moved.png are at the source too; own.txt here is another file.
+  expect(await files()).toMatchObject({ inserted: 1, updated: 0, deleted: 0 });
+  const bucket = createClient(world.url, world.keys.secret).storage.from('pictures');
+  await bucket.upload('since.txt', 'new');
+  await bucket.upload('ann/face.png', 'replaced', { upsert: true });
+  await bucket.remove(['a folder/grosses']);
+  expect(await files()).toMatchObject({ inserted: 2, updated: 1, deleted: 1 });
 });
