@@ -112,6 +112,7 @@ test('advisory locks are taken in one place, where each has its number', () => {
  * makes sure of. Anywhere else a pooler may lend the session to somebody else next (docs/decisions/0085).
  */
 const OWN_SESSIONS: ReadonlySet<string> = new Set([
+  'import/changes.ts',
   'import/rows.ts',
   'import/users.ts',
   'migrate/apply/background.ts',
