@@ -2,9 +2,10 @@
 // sub-commands manage the keys that sign access tokens. Those live in the database, so a change reaches every running
 // instance by itself.
 import { readFile } from 'node:fs/promises';
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { generateApiKeys } from '../identity/api-key.ts';
 import { isDatabaseRole } from '../identity/claims.ts';
+import { KeyAliases } from '../identity/key-aliases.ts';
 import { environmentSecrets, Keyring, type KeyringSecrets } from '../identity/keyring.ts';
 import { SigningKeys, STANDBY_MINUTES } from '../identity/signing-keys.ts';
 import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
@@ -82,7 +83,66 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
         terminal.print(`Key ${kid} is accepted for ${roles.join(' and ')} until you revoke it.`);
       });
     });
-  return [rotate, list, revoke, importKey, resetCommand(terminal, environment)];
+  return [
+    rotate,
+    list,
+    revoke,
+    importKey,
+    aliasCommand(terminal, environment),
+    resetCommand(terminal, environment),
+  ];
+}
+
+const ALIAS_DAYS = 90;
+const MOST_ALIAS_DAYS = 366;
+
+/** `svc keys alias`: publishable keys of a former product, for clients that are not replaced yet. */
+function aliasCommand(terminal: Terminal, environment: () => Environment): Command {
+  const alias = new Command('alias').description(
+    'accept the publishable key of a former product beside the own one, for a while',
+  );
+  const withAliases = async (work: (aliases: KeyAliases) => Promise<void>): Promise<void> =>
+    await withDatabase(environment(), (db) => work(new KeyAliases(db)));
+  alias
+    .command('add')
+    .description(
+      'accept the anon key or sb_publishable_ key of a Supabase project; repeated, it moves the end',
+    )
+    .requiredOption('--key-file <path>', 'file with the key')
+    .option('--days <number>', 'how long', parseDays, ALIAS_DAYS)
+    .action(async ({ keyFile, days }: { keyFile: string; days: number }) => {
+      const key = (await readFile(keyFile, 'utf8')).trim();
+      await withAliases(async (aliases) => {
+        const { id, accept_until: until } = await aliases.add(key, days);
+        terminal.print(`Alias ${id} is accepted as the publishable key until ${until.toISOString()}.`);
+      });
+    });
+  alias
+    .command('list', { isDefault: true })
+    .description('show the aliases, and when each was used for the last time')
+    .action(async () => {
+      await withAliases(async (aliases) => {
+        for (const { id, accept_until: until, is_over: isOver, last_used_on: day } of await aliases.list()) {
+          const used = day === null ? 'never used' : `last used on ${day}`;
+          terminal.print(`${id}  ${isOver ? 'ended' : 'accepted until'} ${until.toISOString()}, ${used}`);
+        }
+      });
+    });
+  alias
+    .command('remove')
+    .description('end an alias at once')
+    .argument('<id>')
+    .action(async (id: string) => {
+      await withAliases(async (aliases) => await aliases.remove(id));
+      terminal.print(`Alias ${id} is removed.`);
+    });
+  return alias;
+}
+
+function parseDays(text: string): number {
+  const days = Number(text);
+  if (/^\d+$/.test(text) && days >= 1 && days <= MOST_ALIAS_DAYS) return days;
+  throw new InvalidArgumentError(`expected a number from 1 to ${MOST_ALIAS_DAYS}.`);
 }
 
 /** `svc keys reset`: for when the secret that sealed the keyring is lost. */

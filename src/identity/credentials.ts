@@ -22,6 +22,9 @@ export type CredentialHeaders = {
   readonly authorization?: string | undefined;
 };
 
+type Aliases = { accepts(text: string): boolean };
+
+const NO_ALIASES: Aliases = { accepts: () => false };
 const NONE: Credential = { kind: 'none' };
 const EMPTY_BEARER: Credential = {
   kind: 'other',
@@ -36,10 +39,13 @@ const OF_KEY: Readonly<Record<KeyMatch, Credential>> = {
 export class CredentialReader {
   readonly #match: (candidate: string) => KeyMatch;
   readonly #verifier: TokenVerifier;
+  readonly #aliases: Aliases;
 
-  constructor(keys: ApiKeys, verifier: TokenVerifier) {
+  /** `aliases`: keys of a former product that stand for the publishable one. */
+  constructor(keys: ApiKeys, verifier: TokenVerifier, aliases: Aliases = NO_ALIASES) {
     this.#match = keyMatcher(keys);
     this.#verifier = verifier;
+    this.#aliases = aliases;
   }
 
   /** `queryKey` is the `apikey` of the query string, for links that cannot carry headers. */
@@ -67,6 +73,8 @@ export class CredentialReader {
     if (value === undefined) return NONE;
     if (value === '') return EMPTY_BEARER;
     if (looksLikeKey(value)) return OF_KEY[this.#match(value)];
+    // Before tokens: an old key may be one, of a product whose tokens are accepted.
+    if (this.#aliases.accepts(value)) return OF_KEY.publishable;
     const verification = this.#verifier.remembered(value);
     return verification && toCredential(value, verification);
   }

@@ -12,6 +12,7 @@ import type { FeatureContext, Snapshot } from '../http/feature.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
 import { CredentialReader } from '../identity/credentials.ts';
 import { environmentSecrets, Keyring } from '../identity/keyring.ts';
+import { KeyAliases } from '../identity/key-aliases.ts';
 import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
@@ -135,7 +136,10 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     processes,
   );
   const { owner, callers, reads } = databases;
-  const { clock, keyring, signingKeys, verifier, keysReload } = await openIdentity(databases, options);
+  const { clock, keyring, signingKeys, keyAliases, verifier, keysReload } = await openIdentity(
+    databases,
+    options,
+  );
 
   let phase: 'starting' | 'serving' | 'draining' = 'starting';
   let app: App | undefined;
@@ -212,7 +216,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     callers,
     reads,
     owner,
-    credentials: new CredentialReader(options.keys, verifier),
+    credentials: new CredentialReader(options.keys, verifier, keyAliases),
     signingKeys,
     keyring,
     env: options.env,
@@ -293,6 +297,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     await served.follow(config);
     // After the listener of `follow` is there: a change right after this reading is then heard of.
     await signingKeys.load();
+    await keyAliases.load();
     await imports?.look();
     phase = 'serving';
     readiness.start();
@@ -339,6 +344,7 @@ type Identity = {
   readonly clock: DatabaseClock;
   readonly keyring: Keyring;
   readonly signingKeys: SigningKeys;
+  readonly keyAliases: KeyAliases;
   readonly verifier: TokenVerifier;
   readonly keysReload: RetryUntilDone;
 };
@@ -354,15 +360,22 @@ async function openIdentity(databases: Databases, options: BackendOptions): Prom
   const verifier: TokenVerifier = new TokenVerifier(signingKeys, () =>
     Math.floor(clock.now().getTime() / 1000),
   );
+  const keyAliases = new KeyAliases(databases.owner, {
+    now: () => clock.now().getTime(),
+    onChange: () => verifier.forget(),
+  });
   const keysReload = new RetryUntilDone(
-    () => signingKeys.reload(),
+    async () => {
+      await signingKeys.reload();
+      await keyAliases.load();
+    },
     (error) =>
       log.error(
         { err: error, job: 'signing keys' },
         'could not read the signing keys again; trying until it succeeds',
       ),
   );
-  return { clock, keyring, signingKeys, verifier, keysReload };
+  return { clock, keyring, signingKeys, keyAliases, verifier, keysReload };
 }
 
 /** In development a lost secret costs test accounts; in production it must not sign everybody out unasked. */

@@ -24,3 +24,17 @@ create table svc_meta.import_row (
 revoke all on svc_meta.import, svc_meta.import_row from public, anon, authenticated, service_role;
 `,
 };
+
+export const keyAliases: ProvisionStep = {
+  id: 'import-2',
+  sql: `
+-- Publishable keys of a former product that are still accepted; SHA-256 of each.
+create table svc_meta.key_alias (
+  digest bytea primary key,
+  accept_until timestamptz not null,
+  last_used_on date
+);
+
+revoke all on svc_meta.key_alias from public, anon, authenticated, service_role;
+`,
+};

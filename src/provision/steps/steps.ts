@@ -2,7 +2,7 @@
 import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
 import { sharedConfig } from './config.ts';
 import { dashboardSessions } from './dashboard.ts';
-import { imports } from './import.ts';
+import { imports, keyAliases } from './import.ts';
 import { dataStepLedger, migrationState, openObjectKinds, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { seeds } from './seed.ts';
@@ -22,4 +22,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   openObjectKinds,
   imports,
   dataStepLedger,
+  keyAliases,
 ];
