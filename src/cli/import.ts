@@ -9,6 +9,7 @@ import { copyFiles } from '../import/files.ts';
 import { abandon, cutOver, verify } from '../import/finish.ts';
 import { readSourceKeys } from '../import/encrypted-value.ts';
 import type { Changes } from '../import/write-users.ts';
+import { prepare } from '../import/prepare.ts';
 import { makeReport, readTargetFacts, type Line, type Report } from '../import/report.ts';
 import { inOneTransaction, readSource } from '../import/source.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
@@ -17,6 +18,7 @@ import { parseAddress } from '../postgres/address/parse-address.ts';
 import { requireDatabase, requireKeys, type Environment } from './environment.ts';
 import { CommandFailure, EXIT, failure } from './exit.ts';
 import { withOwner } from './migrate/database.ts';
+import { givePulled } from './migrate/pull.ts';
 import { loadProject } from './project.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -39,6 +41,17 @@ export function importCommand(terminal: Terminal, environment: () => Environment
         terminal.print(options.json ? JSON.stringify(report, undefined, 2) : describeReport(report));
       }),
     { isDefault: true },
+  );
+  supabase.addCommand(
+    withSource(
+      'prepare',
+      'tables, policies, functions and buckets of the source as svc.yaml; changes nothing there',
+    )
+      .option('--out <file>', 'where to write it; otherwise it is printed')
+      .option('--force', 'write over a file that says something else')
+      .action(async (options: SourceOptions & { out?: string; force?: true }) => {
+        await givePulled(await prepare(sourceAddress(options, environment())), options, terminal);
+      }),
   );
   supabase.addCommand(
     withSource('copy', 'take over what differs from the source; repeat it as often as you like').action(

@@ -235,7 +235,7 @@ const OTHERS: ReadonlyArray<readonly [relation: string, query: string, why: stri
     'pg_policies',
     `select 'policy on storage.' || tablename || ': ' || policyname as what from pg_policies
       where schemaname = 'storage' order by 1`,
-    'write it under storage.<bucket>.rls in svc.yaml',
+    'svc import supabase prepare writes it under storage.<bucket>.rls',
   ],
   [
     'pg_trigger',

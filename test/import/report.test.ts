@@ -1,5 +1,5 @@
 // The report of an import: it says what moves and what does not, and touches neither side.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -72,7 +72,7 @@ test('the report names what moves and what does not; source and target stay as t
   expect(stays).toContain('public.items.price: the target has no such column');
   expect(stays).toContain('public.lists: the target has no such table: declare it in svc.yaml');
   expect(stays).toContain('files of bucket pictures (0 bytes): the target has no such bucket');
-  expect(stays).toContain('policy on storage.objects: own folder: write it under storage.<bucket>.rls');
+  expect(stays).toContain('policy on storage.objects: own folder: svc import supabase prepare writes it');
 });
 
 test('a table that the role may not read is named, and counts are of what is there now', async () => {
@@ -126,4 +126,29 @@ test('a password in an argument and a database that is no project are refused', 
   expect(output).toContain('is no Supabase project');
   const nothing = await report({});
   expect(nothing.output).toContain('Put its connection string into SVC_IMPORT_SOURCE_URL');
+});
+
+test('prepare writes a svc.yaml that svc reads, once, and leaves the source as it is', async () => {
+  const before = await pictureOf(project.url);
+  const prepare = async (...args: string[]) =>
+    await runSvc(['import', 'supabase', 'prepare', ...args], {
+      cwd: directory,
+      env: { ...process.env, SVC_IMPORT_SOURCE_URL: project.url },
+    });
+  const printed = await prepare();
+  expect(printed.output).toContain('storage:\n  papers:');
+  expect(printed.output).toContain('references: auth.users.id');
+  expect(printed.code).toBe(0);
+  const written = await prepare('--out', 'pulled.yaml');
+  expect(written.output).toContain('wrote pulled.yaml');
+  const { code, output } = await runSvc(['validate', '-c', 'pulled.yaml'], { cwd: directory });
+  // No caller reaches these tables at the source.
+  expect(output).not.toContain('no rls key');
+  expect(output).toContain('4 tables, 2 buckets');
+  expect(code).toBe(0);
+  appendFileSync(join(directory, 'pulled.yaml'), '# my own\n');
+  expect((await prepare('--out', 'pulled.yaml')).output).toContain(
+    'is there already and says something else',
+  );
+  expect(await pictureOf(project.url)).toBe(before);
 });

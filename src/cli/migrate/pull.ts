@@ -37,12 +37,21 @@ export async function pull(options: PullOptions, terminal: Terminal): Promise<vo
     if (absent.length > 0)
       throw failure(EXIT.problem, `there is no schema ${absent.join(', ')} in this database`);
     const text = renderPulled(live, taking(options.table));
-    if (options.out === undefined) terminal.print(text.trimEnd());
-    else await write(options.out, text, options, terminal);
-    checkPulled(text, options.out ?? 'svc.yaml');
+    await givePulled(text, options, terminal);
   } finally {
     await owner.close();
   }
+}
+
+/** Prints the file, or writes it where nothing else is. */
+export async function givePulled(
+  text: string,
+  options: Pick<PullOptions, 'out' | 'force'>,
+  terminal: Terminal,
+): Promise<void> {
+  if (options.out === undefined) terminal.print(text.trimEnd());
+  else await write(options.out, text, options, terminal);
+  checkPulled(text, options.out ?? 'svc.yaml');
 }
 
 /** Which tables a glob takes, by `schema.name` or by name. */
@@ -52,7 +61,12 @@ function taking(glob: string | undefined): (key: string) => boolean {
   return (key) => pattern.test(key) || pattern.test(key.slice(key.indexOf('.') + 1));
 }
 
-async function write(file: string, text: string, { force }: PullOptions, terminal: Terminal): Promise<void> {
+async function write(
+  file: string,
+  text: string,
+  { force }: Pick<PullOptions, 'force'>,
+  terminal: Terminal,
+): Promise<void> {
   const before = await ifExists(readFile(file, 'utf8')).catch(cannot('read', file));
   if (before !== undefined && before !== text && force !== true) {
     for (const { sign, text: line } of diffLines(before, text)) terminal.print(`${sign} ${line}`);

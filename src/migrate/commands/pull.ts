@@ -26,12 +26,19 @@ import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
 
 type Node = Record<string, unknown>;
 
+/** What the file has beside the schema, and what is said to be left alone. */
+export type Beside = { readonly storage: Node; readonly left: readonly string[] };
+
 /** `isTaken`: which tables and views, by `schema.name`. */
-export function renderPulled(live: Live, isTaken: (key: string) => boolean): string {
+export function renderPulled(
+  live: Live,
+  isTaken: (key: string) => boolean,
+  beside: Beside = { storage: {}, left: [] },
+): string {
   const taken = [...live.tables].filter(([key]) => isTaken(key)).map(([, table]) => table);
   const names = new Set<string>();
   const tables: [string, Node, string[]][] = [];
-  const left: string[] = [];
+  const left: string[] = [...beside.left];
   const functions: [string, Node][] = [];
   for (const group of live.functions.values()) {
     const [fn] = group;
@@ -71,6 +78,7 @@ export function renderPulled(live: Live, isTaken: (key: string) => boolean): str
     ...(Object.keys(ofUsers).length > 0 ? { auth: ofUsers } : {}),
     ...(Object.keys(types.types).length > 0 ? { types: types.types } : {}),
     ...extensionsKey(live.extensions),
+    ...(Object.keys(beside.storage).length > 0 ? { storage: beside.storage } : {}),
     tables: Object.fromEntries(tables.map(([name, node]) => [name, node])),
     ...(views.length > 0 ? { views: Object.fromEntries(views.map(([name, node]) => [name, node])) } : {}),
     ...(functions.length > 0 ? { rpc: Object.fromEntries(functions) } : {}),
@@ -146,7 +154,7 @@ function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boole
     ...table.checks.filter(isOfTable).map((check) => pulledCheck(check, strip)),
   ];
   notes.push(...table.exclusions.map((label) => `exclusion constraint ${label}`));
-  const rls = table.policies.flatMap((policy) => toPolicy(policy, table, notes));
+  const rls = table.policies.flatMap((policy) => pulledPolicy(policy, table, notes));
   return {
     ...(table.schema === 'public' ? {} : { schema: table.schema }),
     fields,
@@ -259,7 +267,12 @@ function recognise(expression: string, column: LiveColumn | undefined): Node | n
   return values.length > 1 && !list.includes('${') ? { enum: values } : null;
 }
 
-function toPolicy(policy: LivePolicy, table: LiveTable, notes: string[]): Node[] {
+/** None for a policy that means nothing here, which is named in `notes`. */
+export function pulledPolicy(
+  policy: LivePolicy,
+  table: Pick<LiveTable, 'grantedToOthers'>,
+  notes: string[],
+): Node[] {
   const roles = rolesOf(policy);
   if (roles === 'service_role') {
     notes.push(`policy ${policy.label}: it is for service_role, which passes every policy`);
