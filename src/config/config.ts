@@ -147,7 +147,9 @@ export type Index = Declared<RawIndex>;
 export type Policy = Declared<RawPolicy>;
 
 /** The query is inline, or read from a file, without the semicolon that may end it. */
-export type View = Declared<Omit<RawView, 'query'> & { name: string; query: string }>;
+export type View = Declared<Omit<RawView, 'query' | 'indexes'> & { name: string; query: string }> & {
+  readonly indexes: readonly Index[];
+};
 
 export type Bucket = Declared<Omit<RawBucket, 'rls'> & { name: string }> & {
   readonly rls: readonly Policy[];

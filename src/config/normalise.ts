@@ -157,6 +157,10 @@ function toView(name: string, view: RawView, files: ReadonlyMap<string, string>,
     ...view,
     name,
     query: text.replace(/(?:\s*;)?\s*$/, ''),
+    indexes: view.indexes.map((index, number) => ({
+      ...index,
+      position: at(['views', name, 'indexes', number]),
+    })),
     position: at(['views', name]),
   };
 }

@@ -38,6 +38,7 @@ import { chooseOnline, type OnlineTypeChanges, readMayQuiet } from './plan/types
 import { dryRun } from './checks/dry-run.ts';
 import type { Ownership } from './schema/managed.ts';
 import { planSteps } from './plan/plan.ts';
+import { type LongFillings, longFillings, swappedViews } from './plan/materialized.ts';
 import { readStrangers, tablesInRings } from './schema/policy-rings.ts';
 import { checkRows } from './checks/row-checks.ts';
 import { strangersOfReplacedTypes } from './plan/types/type-dependants.ts';
@@ -261,6 +262,7 @@ async function compare(
 
 type Assessment = {
   readonly online: OnlineTypeChanges;
+  readonly fillings: LongFillings;
   readonly facts: TableFacts;
   /** Rows and values that removals would drop, by identity. */
   readonly removed: ReadonlyMap<string, number>;
@@ -285,10 +287,17 @@ async function assess(
   const tried = await dryRun(session, changes, searchPath, renames.steps, extensions.missing);
   const begunBackfills = findBegunBackfills(desired, owned);
   const mayQuiet = await readMayQuiet(session);
+  const fillings = longFillings(changes, desired, live, options);
+  const swapped = swappedViews(fillings);
   const online = await renamed(() =>
-    chooseOnline(session, changes, live.tables, tried.rewriting, options, mayQuiet),
+    chooseOnline(session, changes, live.tables, tried.rewriting, options, mayQuiet, swapped),
   );
-  const views = await checkViews(session, model, { desired, live, owned, recorded, changes }, options);
+  const views = await checkViews(
+    session,
+    model,
+    { desired, live, owned, recorded, changes, fillings },
+    options,
+  );
   const rowFacts = await readRowFacts(session, changes, prelude);
   const drops = options.drop === 'drop';
   const removed = drops ? await renamed(() => countRemoved(session, changes)) : new Map<string, number>();
@@ -299,6 +308,7 @@ async function assess(
   );
   return {
     online,
+    fillings,
     facts: {
       ...rowFacts,
       rewriting: tried.rewriting,
@@ -329,12 +339,12 @@ async function assess(
 function assemble(
   source: Source,
   { scope, renames, desired, difference, changes }: Comparison,
-  { online, facts, removed, problems, hints, notes, inTheWay }: Assessment,
+  { online, fillings, facts, removed, problems, hints, notes, inTheWay }: Assessment,
   options: PlanOptions,
 ): OwnPlan {
   const { model, state, objects, hashes } = source;
   const { owned } = renames;
-  const steps = [...renames.steps, ...planSteps(changes, facts, online, options)];
+  const steps = [...renames.steps, ...planSteps(changes, facts, online, options, fillings)];
   const refused = [
     ...problems,
     ...refuseHazards(steps, changes, online.inTheWay, removed, options),

@@ -165,3 +165,23 @@ test('pull writes a file that plans empty, types follow the schema', { timeout: 
     out: expect.stringContaining('up to date'),
   });
 });
+
+test(
+  'svc refresh fills materialized views, and says which readers waited',
+  { timeout: 120_000 },
+  async () => {
+    await world.empty();
+    await file(`${FIRST}views:
+  titles: { query: 'select distinct title from todos', materialized: true, indexes: [{ columns: [title], unique: true }] }
+  counted: { query: 'select count(*) as n from titles', materialized: true }
+`);
+    expect(await svc('migrate', 'apply')).toMatchObject({ code: 0 });
+    await world.sql(`insert into todos (title) values ('a'), ('b'), ('b')`);
+    const { code, out } = await svc('refresh');
+    expect(code).toBe(0);
+    expect(out).toMatch(/^refreshed titles in \d+ ms\nrefreshed counted in \d+ ms; its readers waited/m);
+    expect(await world.sql('select n::int from counted')).toEqual([{ n: 2 }]);
+    expect(await svc('migrate', '--check')).toMatchObject({ code: 0 });
+    expect((await svc('refresh', 'title')).out).toContain('Did you mean titles?');
+  },
+);

@@ -3,6 +3,7 @@ import type { RawView } from '../schema/views.ts';
 import type { CheckContext } from './context.ts';
 import { checkName, checkRenames, isReservedSchema } from './name.ts';
 import { checkReferencedFile } from './referenced-file.ts';
+import { checkIndexParts } from './tables/index-parts.ts';
 
 export function checkViews(context: CheckContext): void {
   const { tables, views } = context.file;
@@ -29,11 +30,54 @@ export function checkViews(context: CheckContext): void {
       });
     }
     checkQuery(context, name, view);
+    checkMaterialized(context, name, view);
   }
   checkRenames(
     context,
     entries.map(([name, view]) => ({ path: ['views', name], name, from: view.renamedFrom })),
   );
+}
+
+/** Its rows are stored: nothing of what a query does at each reading is left. */
+function checkMaterialized(context: CheckContext, name: string, view: RawView): void {
+  const path = ['views', name];
+  if (!view.materialized) {
+    if (view.indexes.length > 0)
+      context.conflict(
+        [...path, 'indexes'],
+        'only a materialized view has rows that can be indexed',
+        'Add materialized: true, or index the tables that it reads.',
+        'key',
+      );
+    return;
+  }
+  for (const key of ['security', 'barrier', 'check_option'])
+    if (context.isWritten([...path, key]))
+      context.conflict(
+        [...path, key],
+        `${key} does not belong to a materialized view, which is filled with the rights of the owner`,
+        `Remove ${key}.`,
+        'key',
+      );
+  for (const [role, privileges] of Object.entries(view.grants ?? {}))
+    privileges.forEach((privilege, number) => {
+      if (privilege === 'select') return;
+      context.badValue(
+        [...path, 'grants', role, number],
+        `nobody can ${privilege} rows of a materialized view`,
+        'Grant select.',
+      );
+    });
+  const labels = new Set<string>();
+  view.indexes.forEach((index, number) => {
+    const at = [...path, 'indexes', number];
+    checkIndexParts(context, at, index, { tableName: name, columns: null });
+    if (index.name === undefined) return;
+    checkName(context, [...at, 'name'], index.name);
+    if (labels.has(index.name))
+      context.reportTwice([...at, 'name'], `an index of this view is called ${index.name} already`);
+    labels.add(index.name);
+  });
 }
 
 function checkQuery(context: CheckContext, name: string, { query }: RawView): void {

@@ -230,7 +230,15 @@ views:
     security: definer          # past row-level security, so only service_role reads it
     barrier: true
     expose: false
-    renamed_from: daily_sales`,
+    renamed_from: daily_sales
+  best_sellers:
+    query: select product_id, count(*) as sold from accounting.ledger group by product_id
+    materialized: true         # its rows are as of the last svc refresh
+    indexes:
+      - { columns: [product_id], unique: true }
+      - { columns: [{ column: sold, order: desc }], where: sold > 0 }
+    expose: true
+    grants: { authenticated: [select] }`,
   storage: `
 storage:
   photos:

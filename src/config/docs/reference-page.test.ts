@@ -47,6 +47,8 @@ test('every key of the schema has a description, and an example that uses it', (
   const examples: unknown = parse(TEXT);
   walkSchema('', describeSchema(), (path, node) => {
     if (!Reflect.get(Object(node), 'description')) undescribed.push(path);
+    // What an index may say is shown with those of tables.
+    if (path.startsWith('views.*.indexes.*.')) return;
     if (valuesAt(examples, path.split('.')).length === 0) unused.push(path);
   });
   expect(undescribed).toEqual([]);

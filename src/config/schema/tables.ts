@@ -156,7 +156,7 @@ const indexPart = z
   .meta({ description: 'A column or an expression, and how it is indexed' })
   .transform(({ opclass_options: opclassOptions, ...same }) => ({ ...same, opclassOptions }));
 
-const index = z
+export const index = z
   .strictObject({
     columns: z
       .array(z.union([text('Column name'), indexPart]).meta({ description: 'A column, or a map' }))

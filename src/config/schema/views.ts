@@ -1,6 +1,7 @@
 // Views: queries under a name.
 import { z } from 'zod';
-import { choice, flag, named, sqlBody, text } from './kinds.ts';
+import { choice, flag, list, named, sqlBody, text } from './kinds.ts';
+import { index } from './tables.ts';
 
 const PRIVILEGES = ['select', 'insert', 'update', 'delete'] as const;
 
@@ -25,13 +26,23 @@ const view = z
       .enum(['local', 'cascaded'])
       .meta({ description: 'Rows written through the view must be rows of the view' })
       .optional(),
+    materialized: flag(
+      'Its rows are stored, and are as of the last `svc refresh`. Policies do not bind who reads them, so nobody but `service_role` may, unless `expose` and `grants` say so',
+    ),
+    indexes: list(
+      'With `materialized`: its indexes. With a unique one over columns alone, readers do not wait for a refresh',
+      index,
+    ),
     comment: text('Comment in the database, shown in the API description').optional(),
-    expose: flag('Served at /rest/v1/<name>', true),
+    expose: z
+      .boolean()
+      .meta({ description: 'Served at /rest/v1/<name>: unless said, where it is not `materialized`' })
+      .optional(),
     grants: z
       .record(z.string().min(1, 'must not be empty'), z.array(z.enum(PRIVILEGES)))
       .meta({
         description:
-          'Privileges by role; a role that is named has exactly these. Absent, `anon` and `authenticated` may select (nothing where `security: definer` has `expose: false`), and `service_role` has all four',
+          'Privileges by role; a role that is named has exactly these. Absent, `anon` and `authenticated` may select (nothing where it is `materialized`, or where `security: definer` has `expose: false`), and `service_role` has all four',
         examples: [{ anon: [], authenticated: ['select', 'insert', 'update', 'delete'] }],
       })
       .optional(),
@@ -39,6 +50,7 @@ const view = z
   })
   .transform(({ check_option: checkOption, renamed_from: renamedFrom, ...same }) => ({
     ...same,
+    expose: same.expose ?? !same.materialized,
     checkOption,
     renamedFrom,
   }));

@@ -34,6 +34,7 @@ function refusals(before: string, after: string, given: Given = {}): string[] {
     columns: new Map(),
     inTheWay: new Map((given.rewriting ?? []).map((column) => [column, given.inTheWay ?? []])),
     deferred: new Set(),
+    swapped: new Set(),
     leftovers: [],
   };
   const facts = {

@@ -1,7 +1,8 @@
 // Finds values that occur more than once where they may not.
+import type { DesiredIndex } from '../schema/indexes.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
+import type { DesiredTable } from '../schema/desired.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { clip, counted, SAMPLES } from './samples.ts';
 import { keySql } from '../schema/sql/index-sql.ts';

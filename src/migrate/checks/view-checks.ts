@@ -6,6 +6,7 @@ import type { Change } from '../diff/change.ts';
 import { isOpenView, reachOf } from '../diff/views.ts';
 import type { HazardPolicy } from '../plan/hazard-policy.ts';
 import { isAllowed } from '../plan/hazard-policy.ts';
+import type { LongFillings } from '../plan/materialized.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import type { Desired } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
@@ -31,12 +32,14 @@ export async function checkViews(
     owned,
     recorded,
     changes,
+    fillings,
   }: {
     readonly recorded: ReadonlyMap<string, DeclaredRow>;
     readonly desired: Desired;
     readonly live: Live;
     readonly owned: Ownership;
     readonly changes: readonly Change[];
+    readonly fillings: LongFillings;
   },
   policy: HazardPolicy,
 ): Promise<ViewFindings> {
@@ -51,7 +54,9 @@ export async function checkViews(
     problems: [
       ...readsWhatLeft(model, desired, recorded, owned),
       ...changes.flatMap((change) => inTheWayOf(change, live)),
+      ...blocksReaders(fillings, policy),
       ...opened
+        .filter(({ isStored }) => !isStored)
         .filter(({ key, at, isNew }) => isNew && touched.has(key) && !isAllowed(policy, 'authz_open', at))
         .map(({ at, tables }) =>
           problem(
@@ -62,12 +67,14 @@ export async function checkViews(
           ),
         ),
     ],
-    hints: opened.map(({ at, tables }) =>
+    hints: opened.map(({ at, tables, isStored }) =>
       problem(
         'MIG-303',
-        `${at}.security`,
+        isStored ? `${at}.grants` : `${at}.security`,
         `callers see rows of ${tables.join(', ')} through this view past row-level security`,
-        'Policies bind the callers of a view only with security: invoker.',
+        isStored
+          ? 'No policy binds the rows of a materialized view: every role that it is granted to sees all of them.'
+          : 'Policies bind the callers of a view only with security: invoker.',
       ),
     ),
   };
@@ -102,6 +109,23 @@ function readsWhatLeft(
   );
 }
 
+/** What it reads changes under it: it is filled anew in the transaction of that change. */
+function blocksReaders(fillings: LongFillings, policy: HazardPolicy): MigrationProblem[] {
+  return [...fillings].flatMap(([change, ms]) => {
+    if (change.kind !== 'recreate-view' || !change.isForced) return [];
+    const { at, name } = change.view;
+    if (isAllowed(policy, 'rewrite', at)) return [];
+    return [
+      problem(
+        'MIG-301',
+        at,
+        `what the materialized view ${name} reads changes under it, and filling it again would hold its readers for about ${Math.ceil(ms / 1_000)} s`,
+        `Run it in a quiet hour with --allow rewrite=${at}`,
+      ),
+    ];
+  });
+}
+
 function inTheWayOf(change: Change, live: Live): MigrationProblem[] {
   if (change.kind === 'create-view' && live.tables.has(keyOf(change.view))) {
     const { name, at } = change.view;
@@ -129,6 +153,8 @@ type Opened = {
   readonly key: string;
   readonly at: string;
   readonly tables: readonly string[];
+  /** A materialized view: the file names who reads it. */
+  readonly isStored: boolean;
   /** It was not so before. */
   readonly isNew: boolean;
 };
@@ -142,7 +168,11 @@ async function findOpened(
   const wanted = new Map(
     desired.views.map((view) => [
       keyOf(view),
-      { definer: view.model.definer, reads: view.normal?.reads ?? [] },
+      {
+        definer: view.model.definer,
+        materialized: view.model.materialized ?? false,
+        reads: view.normal?.reads ?? [],
+      },
     ]),
   );
   const definers = [...wanted.values(), ...live.views.values()].filter(({ definer }) => definer);
@@ -156,7 +186,8 @@ async function findOpened(
     const found = live.views.get(key);
     const wasOpen = found !== undefined && isOpen(new Map(Object.entries(found.grants)));
     const before = wasOpen ? reachOf(key, live.views, isSecured) : new Set<string>();
-    return [{ key, at: view.at, tables, isNew: tables.some((table) => !before.has(table)) }];
+    const isStored = view.model.materialized === true;
+    return [{ key, at: view.at, tables, isStored, isNew: tables.some((table) => !before.has(table)) }];
   });
 }
 

@@ -63,14 +63,14 @@ export function renderPulled(
   left.push(...types.left);
   const views: [string, Node, string[]][] = [];
   for (const [key, view] of live.views) {
-    if (!isTaken(key)) continue;
+    if (!isTaken(key) || isTransient(view.name)) continue;
     if (names.has(view.name)) {
       left.push(`view ${key}: another schema has a table or view of this name`);
       continue;
     }
     names.add(view.name);
     const notes: string[] = [];
-    views.push([view.name, toView(view, notes), notes]);
+    views.push([view.name, toView(view, strip, notes), notes]);
   }
   const ofUsers = triggersKey(live.userTriggers, 'users', isDeclared, strip, left);
   const document = new Document({

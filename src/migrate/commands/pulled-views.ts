@@ -1,25 +1,33 @@
 // Views of a database as the file says them: with the rights they have, never more and never less.
 import { API_ROLES } from '../schema/roles.ts';
 import { sameList } from '../schema/relation.ts';
+import { toIndex } from './pulled-index.ts';
 import { grantsOf, type LiveView, PUBLIC_GRANTEE } from '../schema/views.ts';
 
 type Node = Record<string, unknown>;
 
 /** `notes`: what the file cannot say. */
-export function toView(view: LiveView, notes: string[]): Node {
+export function toView(view: LiveView, strip: (text: string) => string, notes: string[]): Node {
   const grants = new Map(API_ROLES.map((role) => [role, privilegesOf(view, role)]));
   const exposed = ['anon', 'authenticated'].some((role) => privilegesOf(view, role).length > 0);
-  const usual = grantsOf({ definer: view.definer, exposed });
+  const usual = grantsOf({ definer: view.definer, exposed, materialized: view.materialized });
+  const indexes = view.indexes.flatMap((index) => {
+    const said = toIndex(index, strip);
+    if (said === null) notes.push(`index ${index.label}: ${index.definition}`);
+    return said === null ? [] : [said];
+  });
   const other = [...grants].filter(([role, found]) => !sameList(found, usual.get(role) ?? []));
   notes.push(...view.attached);
   return {
     ...(view.schema === 'public' ? {} : { schema: view.schema }),
     query: view.definition.trim(),
-    ...(view.definer ? { security: 'definer' } : {}),
+    ...(view.materialized ? { materialized: true } : {}),
+    ...(indexes.length === 0 ? {} : { indexes }),
+    ...(view.definer && !view.materialized ? { security: 'definer' } : {}),
     ...(view.barrier ? { barrier: true } : {}),
     ...(view.checkOption === null ? {} : { check_option: view.checkOption }),
     ...(view.comment === null ? {} : { comment: view.comment }),
-    ...(exposed ? {} : { expose: false }),
+    ...(exposed === !view.materialized ? {} : { expose: exposed }),
     ...(other.length === 0
       ? {}
       : {

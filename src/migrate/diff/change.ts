@@ -1,11 +1,11 @@
 // One difference between the file and the database, as a person would name it. A change says what must become true; the
 // plan decides which statements do it, and under which locks.
+import type { DesiredIndex, LiveIndex } from '../schema/indexes.ts';
 import type {
   DesiredCheck,
   DesiredColumn,
   DesiredForeignKey,
   DesiredFunction,
-  DesiredIndex,
   DesiredKey,
   DesiredPolicy,
   DesiredReference,
@@ -18,7 +18,6 @@ import type {
   LiveExtension,
   LiveForeignKey,
   LiveFunction,
-  LiveIndex,
   LiveKey,
   LivePolicy,
   LiveTable,
@@ -121,9 +120,35 @@ export type Change =
       readonly live: null;
     }
   | {
-      readonly kind: 'replace-view' | 'recreate-view' | 'grant-view' | 'comment-view';
+      readonly kind: 'replace-view' | 'refresh-view' | 'grant-view' | 'comment-view';
       readonly view: DesiredView;
       readonly live: LiveView;
+    }
+  | {
+      readonly kind: 'recreate-view';
+      readonly view: DesiredView;
+      readonly live: LiveView;
+      /** What it reads changes, so it cannot stay until another one takes its place. */
+      readonly isForced: boolean;
+    }
+  | {
+      readonly kind: 'add-view-index';
+      readonly view: DesiredView;
+      readonly live: LiveView;
+      readonly index: DesiredIndex;
+    }
+  | {
+      readonly kind: 'drop-view-index';
+      readonly view: DesiredView;
+      readonly live: LiveView;
+      readonly index: LiveIndex;
+    }
+  | {
+      readonly kind: 'rename-view-index';
+      readonly view: DesiredView;
+      readonly live: LiveView;
+      readonly index: LiveIndex;
+      readonly label: string;
     }
   | { readonly kind: 'drop-view'; readonly live: LiveView }
   | DropRetiredChange

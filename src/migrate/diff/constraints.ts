@@ -1,7 +1,8 @@
 // Keys, checks, foreign keys and indexes, matched by what they say and only then by label: a respelled or renamed one
 // is no difference.
-import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
-import type { LiveIndex, LiveKey, LiveTable } from '../schema/live/live-schema.ts';
+import type { DesiredIndex, LiveIndex } from '../schema/indexes.ts';
+import type { DesiredTable } from '../schema/desired.ts';
+import type { LiveKey, LiveTable } from '../schema/live/live-schema.ts';
 import { isBuiltBeside, isTransient, transientLabel } from '../schema/label.ts';
 import { columnKey } from '../schema/desired.ts';
 import type { ReferenceAction } from '../schema/model.ts';

@@ -27,6 +27,8 @@ export function droppedBy(change: Change): Dropped | null {
       return { kind: 'default', table, label: change.column.name };
     case 'drop-index':
       return { kind: 'index', table, label: change.index.label };
+    case 'drop-view-index':
+      return { kind: 'index', table: keyOf(change.live), label: change.index.label };
     case 'drop-key':
       return { kind: 'key', table, label: change.key.label };
     case 'drop-foreign-key':

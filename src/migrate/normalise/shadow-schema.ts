@@ -1,18 +1,12 @@
 // Has the server read every declared expression and print it back, so that equality is the server's judgement and
 // never a comparison of the user's text. The declared tables are built, empty, under their true names in a transaction
 // that cannot commit; the real schemas have another name meanwhile, which no other session sees.
+import type { DesiredIndex } from '../schema/indexes.ts';
 import { randomBytes } from 'node:crypto';
 import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type {
-  Desired,
-  DesiredFunction,
-  DesiredIndex,
-  DesiredTable,
-  DesiredType,
-  TypeForm,
-} from '../schema/desired.ts';
+import type { Desired, DesiredFunction, DesiredTable, DesiredType, TypeForm } from '../schema/desired.ts';
 import { createExtensionSql } from '../schema/sql/extension-sql.ts';
 import { createFunctionSql } from '../schema/sql/function-sql.ts';
 import { indexBodySql } from '../schema/sql/index-sql.ts';
@@ -64,7 +58,10 @@ export type Shadow = Omit<Desired, 'tables'> & { readonly tables: readonly Shado
 export type ShadowResult = Pick<
   Live,
   'types' | 'tables' | 'functions' | 'storagePolicies' | 'userTriggers' | 'views'
->;
+> & {
+  /** Prints of the indexes of materialized views, by their labels here. */
+  readonly viewIndexes: ReadonlyMap<string, string>;
+};
 
 const STATEMENT_TIMEOUT = '60s';
 
@@ -206,6 +203,7 @@ function buildStatements(
   for (const view of namedFirst(shadow.views)) addView(view, add);
   for (const fn of shadow.functions) if (fn.isOfView) add(createFunction(fn), fn.at, true);
   shadow.tables.forEach((table, number) => addExpressions(table, number, add));
+  shadow.views.forEach((view, number) => addViewIndexes(view, number, copySchema(token), add));
   if (shadow.storagePolicies.length > 0) {
     const copy = `${copySchema(token)}.objects`;
     add(`create table ${copy} (like storage.objects)`, 'storage');
@@ -327,14 +325,10 @@ ${expression.sql}
 )`;
     add(`alter table ${name} add ${constraint}`, expression);
   }
-  table.indexes.forEach(({ columns, plain, unique, predicate, model, at }, position) => {
+  table.indexes.forEach((index, position) => {
+    const { columns, plain, predicate } = index;
     const label = indexLabel(number, position);
-    if (!plain) {
-      const where = predicate === null ? '' : ` where (\n${predicate.sql}\n)`;
-      const create = `create ${unique ? 'unique ' : ''}index ${label} on ${name} ${indexBodySql(model)}${where}`;
-      add(create, pieceOf(model) ?? predicate ?? at);
-      return;
-    }
+    if (!plain) return addIndex(index, label, name, add);
     if (predicate === null) return;
     const on = `${name} (${columns.map(quoteIdent).join(', ')})`;
     add(
@@ -345,6 +339,25 @@ ${predicate.sql}
     );
   });
   table.policies.forEach((policy, index) => addPolicy(name, policy, index, add));
+}
+
+function addIndex(
+  { unique, predicate, model, at }: ShadowTable['indexes'][number],
+  label: string,
+  name: string,
+  add: Add,
+): void {
+  const where = predicate === null ? '' : ` where (\n${predicate.sql}\n)`;
+  const create = `create ${unique ? 'unique ' : ''}index ${label} on ${name} ${indexBodySql(model)}${where}`;
+  add(create, pieceOf(model) ?? predicate ?? at);
+}
+
+/** A materialized view is a plain one here, which has the same print; a table of its columns has the indexes. */
+function addViewIndexes(view: DesiredView, number: number, schema: string, add: Add): void {
+  if (view.indexes.length === 0) return;
+  const copy = `${schema}.${rowsOfView(number)}`;
+  add(`create table ${copy} as select * from ${nameOf(view)} with no data`, view.at);
+  view.indexes.forEach((index, position) => addIndex(index, viewIndexLabel(number, position), copy, add));
 }
 
 /** The first expression: the one that the server most likely complains about. */
@@ -415,6 +428,11 @@ async function readResult(
   const users = cleaned.tables.get(tableKey(copy, 'users'));
   return {
     ...cleaned,
+    viewIndexes: new Map(
+      [...cleaned.tables.values()]
+        .filter(({ schema }) => schema === copy)
+        .flatMap(({ indexes }) => indexes.map(({ label, definition }) => [label, definition] as const)),
+    ),
     storagePolicies: storage?.policies ?? [],
     userTriggers: (users?.triggers ?? []).map((trigger) => ({
       ...trigger,
@@ -519,6 +537,14 @@ function indexLabel(table: number, position: number): string {
   return `svc_i_${table}_${position}`;
 }
 
+function rowsOfView(number: number): string {
+  return `view_${number}`;
+}
+
+function viewIndexLabel(view: number, position: number): string {
+  return `svc_v_${view}_${position}`;
+}
+
 function domainCheckName(number: number): string {
   return `svc_d_${number}`;
 }
@@ -552,7 +578,7 @@ export async function normaliseInShadow(
     }),
     extensions: desired.extensions,
     functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
-    views: desired.views.map((view) => withForm(view, result.views)),
+    views: desired.views.map((view, number) => withForm(view, number, result)),
     newUsers: desired.newUsers,
     userTriggers: withTriggerNormalForms(
       desired.userTriggers,
@@ -576,11 +602,14 @@ function inLiveOrder(table: DesiredTable, live: LiveTable | undefined): DesiredT
   return { ...table, columns: table.columns.toSorted((a, b) => rank(a) - rank(b)) };
 }
 
-function withForm(view: DesiredView, views: Live['views']): DesiredView {
+function withForm(view: DesiredView, number: number, { views, viewIndexes }: ShadowResult): DesiredView {
   const built = views.get(keyOf(view));
   if (!built) return view;
   const { definition, columns, reads } = built;
-  return { ...view, normal: { definition, columns, reads } };
+  const indexes = view.indexes.map(
+    (_index, position) => viewIndexes.get(viewIndexLabel(number, position)) ?? '',
+  );
+  return { ...view, normal: { definition, columns, reads, ...(indexes.length === 0 ? {} : { indexes }) } };
 }
 
 function formOf({ model }: DesiredType, { domain, attributes }: LiveType): TypeForm {

@@ -1,7 +1,8 @@
 // Keys, checks, foreign keys and indexes as statements. On a large table they are built and validated while others
 // write; only the last, short step takes a strong lock.
+import type { DesiredIndex } from '../schema/indexes.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
-import type { DesiredIndex, DesiredTable } from '../schema/desired.ts';
+import type { DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import { describeIndex, indexBodySql } from '../schema/sql/index-sql.ts';
 import { deferrableSql, describeForeignKey, foreignKeySql } from '../schema/sql/foreign-key-sql.ts';

@@ -1,20 +1,24 @@
 // Which changes must wait for the cutover of a type change that is made online: whatever depends on the column, and
 // whatever names something deferred. Names are compared as words; deferring too much only delays.
+import type { LiveIndex } from '../schema/indexes.ts';
 import type { Change } from '../diff/change.ts';
 import type { DesiredFunction, DesiredTable } from '../schema/desired.ts';
 import type { Expression } from '../schema/expression.ts';
-import type { LiveIndex } from '../schema/live/live-schema.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';
 import { type ChangeOf, columnsKey } from './step-list.ts';
 
-/** `online`: the columns whose type changes online, as `schema.table.column`. */
+/**
+ * `online`: the columns whose type changes online, as `schema.table.column`. `swapped`: materialized views that take the
+ * place of others.
+ */
 export function deferredChanges(
   changes: readonly Change[],
   online: ReadonlySet<string>,
+  swapped: ReadonlySet<Change> = new Set(),
 ): ReadonlySet<Change> {
-  const deferred = new Set<Change>();
-  if (online.size === 0) return deferred;
+  const deferred = new Set<Change>(swapped);
+  if (online.size + swapped.size === 0) return deferred;
   const columns = withReferences(changes, online);
   const typeChanges = changes.flatMap((change) =>
     change.kind === 'change-type' && columns.has(columnKeyOf(change.table, change.column.name))
@@ -33,6 +37,7 @@ export function deferredChanges(
     keyed: new Set(),
     storage: false,
   };
+  for (const change of swapped) remember(change, names);
   // Deferring one change may defer what names it.
   for (let before = -1; before !== deferred.size;) {
     before = deferred.size;
@@ -213,6 +218,10 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'create-view':
     case 'replace-view':
     case 'recreate-view':
+    case 'refresh-view':
+    case 'add-view-index':
+    case 'drop-view-index':
+    case 'rename-view-index':
     case 'grant-view':
     case 'comment-view':
       return (

@@ -97,7 +97,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           union all select 'pg_proc'::regclass, d.objid, 0 from pg_class v
             join pg_type y on y.oid = v.reltype or y.typelem = v.reltype
             join pg_depend d on d.refclassid = 'pg_type'::regclass and d.refobjid = y.oid and d.classid = 'pg_proc'::regclass
-            where b.class = 'pg_class'::regclass and b.part is null and v.oid = b.object and v.relkind = 'v'
+            where b.class = 'pg_class'::regclass and b.part is null and v.oid = b.object and v.relkind in ('v', 'm')
         ) g
     ), above as (
       select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at,
@@ -105,13 +105,14 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid)
       where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass)
         and not exists (select from pg_rewrite own where d.classid = 'pg_rewrite'::regclass and own.oid = d.objid and own.ev_class = b.object)
+        and not (b.part is null and exists (select from pg_index own where d.classid = 'pg_class'::regclass and own.indexrelid = d.objid and own.indrelid = b.object))
         -- What a column takes along when it goes: its expression, its sequence, its NOT NULL.
         and not (b.goes and (exists (select from pg_attrdef o where d.classid = 'pg_attrdef'::regclass and o.oid = d.objid and o.adrelid = b.object and o.adnum = b.part)
           or exists (select from pg_class s where d.classid = 'pg_class'::regclass and s.oid = d.objid and s.relkind = 'S')
           or exists (select from pg_constraint o where d.classid = 'pg_constraint'::regclass and o.oid = d.objid and o.contype = 'n')))
       group by 1, 2
       union select d.classid, d.objid, 0, b.at, true, false
-      from below b join pg_class v on b.class = 'pg_class'::regclass and b.part is null and v.oid = b.object and v.relkind = 'v'
+      from below b join pg_class v on b.class = 'pg_class'::regclass and b.part is null and v.oid = b.object and v.relkind in ('v', 'm')
       join pg_type y on y.oid = v.reltype or y.typelem = v.reltype
       join pg_depend d on d.refclassid = 'pg_type'::regclass and d.refobjid = y.oid and d.classid = 'pg_proc'::regclass
     ), named as (
@@ -138,7 +139,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       left join pg_class ic on ic.oid = i.indexrelid
       left join pg_trigger g on a.classid = 'pg_trigger'::regclass and g.oid = a.objid
       left join pg_rewrite r on a.classid = 'pg_rewrite'::regclass and r.oid = a.objid
-      left join pg_class v on v.oid = r.ev_class and v.relkind = 'v' and r.rulename = '_RETURN'
+      left join pg_class v on v.oid = r.ev_class and v.relkind in ('v', 'm') and r.rulename = '_RETURN'
     )
     select distinct m.at, m.called, m.goes, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
       case when m.kind = 'function' then m.objid::text else m.label end as label, m.what
@@ -269,7 +270,7 @@ export async function foreignDependants(
   for (const change of changes) {
     if (change.kind !== 'change-type' || !change.live) continue;
     const rows = await session.query<{ what: string; trigger: string | null; view: string | null }>(sql`
-      select distinct t.tgname as trigger, case when v.relkind = 'v' and r.rulename = '_RETURN' then vn.nspname || '.' || v.relname end as view, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+      select distinct t.tgname as trigger, case when v.relkind in ('v', 'm') and r.rulename = '_RETURN' then vn.nspname || '.' || v.relname end as view, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
         when f.oid is not null then pg_describe_object('pg_class'::regclass, f.adrelid, f.adnum)
         else pg_describe_object(d.classid, d.objid, d.objsubid) end as what
       from pg_depend d left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid

@@ -32,6 +32,7 @@ const NOTHING_ONLINE: OnlineTypeChanges = {
   columns: new Map(),
   inTheWay: new Map(),
   deferred: new Set(),
+  swapped: new Set(),
   leftovers: [],
 };
 

@@ -12,7 +12,8 @@ import { planOnlineTypeChanges, type OnlineTypeChanges } from './types/online-ty
 import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
 import { TRIGGERS } from './triggers.ts';
-import { dropViews, VIEWS } from './views.ts';
+import { type LongFillings, MATERIALIZED } from './materialized.ts';
+import { createView, dropViews, VIEWS } from './views.ts';
 import {
   BUILD_ROWS_PER_MS,
   columnsKey,
@@ -37,6 +38,7 @@ const PLANNERS: Planners = {
   ...ROW_TRIGGERS,
   ...TRIGGERS,
   ...VIEWS,
+  ...MATERIALIZED,
   ...REMOVALS,
 };
 
@@ -45,6 +47,7 @@ export function planSteps(
   facts: TableFacts,
   online: OnlineTypeChanges,
   settings: PlanSettings,
+  fillings: LongFillings = new Map(),
 ): Step[] {
   const steps = new StepList(facts, settings, newKeys(changes, settings));
   const isDeferred = (change: Change): boolean => online.deferred.has(change);
@@ -58,8 +61,14 @@ export function planSteps(
   steps.whileDeferred(() => drop(changes.filter(isDeferred)));
   for (const change of inOrderOfCalls(changes)) {
     if (isMadeOnline(change, online) || isDropped(change)) continue;
-    if (isDeferred(change)) steps.whileDeferred(() => planChange(steps, change));
-    else planChange(steps, change);
+    const plan = (): void => {
+      const ms = fillings.get(change) ?? null;
+      if (change.kind === 'create-view' || change.kind === 'recreate-view')
+        createView(steps, change, { ms, isSwapped: online.swapped.has(change) });
+      else planChange(steps, change);
+    };
+    if (isDeferred(change)) steps.whileDeferred(plan);
+    else plan();
   }
   planOnlineTypeChanges(steps, online);
   return steps.ordered();

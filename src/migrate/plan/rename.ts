@@ -314,7 +314,7 @@ class RenamePlan {
     const old = this.#live.views.get(oldKey);
     if (!old) return;
     this.#add(
-      `alter view ${nameOf(old)} rename to ${quoteIdent(name)}`,
+      `alter ${old.materialized ? 'materialized ' : ''}view ${nameOf(old)} rename to ${quoteIdent(name)}`,
       at,
       `view ${renamedFrom} → ${name}`,
       null,

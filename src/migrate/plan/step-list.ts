@@ -117,6 +117,11 @@ export class StepList {
     return live ? estimateRows(live) / rate : 0;
   }
 
+  /** Whether writers may be held for this long, in milliseconds. */
+  isBrief(ms: number): boolean {
+    return this.#settings.direct || ms <= this.#settings.maxWriteBlockMs;
+  }
+
   isSmall(live: LiveTable | null, rate: number): boolean {
     return isSmall(live, rate, this.#settings);
   }

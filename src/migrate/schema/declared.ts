@@ -98,7 +98,10 @@ function placesOf(config: SchemaConfig): ReadonlyMap<string, Position> {
   }
   config.auth.triggers.forEach((trigger, n) => places.set(`auth.triggers[${n}]`, trigger.position));
   for (const step of stepsOf(config)) places.set(dataStepPath(step), step.position);
-  for (const view of config.views) places.set(`views.${view.name}`, view.position);
+  for (const view of config.views) {
+    places.set(`views.${view.name}`, view.position);
+    view.indexes.forEach((index, n) => places.set(`views.${view.name}.indexes[${n}]`, index.position));
+  }
   for (const fn of config.rpc) places.set(`rpc.${fn.name}`, fn.position);
   return places;
 }
@@ -271,8 +274,12 @@ function toView(view: View): ViewModel {
     name: view.name,
     renamedFrom: view.renamedFrom ?? null,
     query: view.query,
-    definer: view.security === 'definer',
+    definer: view.security === 'definer' || view.materialized,
     exposed: view.expose,
+    ...(view.materialized ? { materialized: true } : {}),
+    ...(view.indexes.length === 0
+      ? {}
+      : { indexes: view.indexes.map((index, n) => toIndex(index, `views.${view.name}.indexes[${n}]`)) }),
     ...(view.barrier ? { barrier: true } : {}),
     ...(view.checkOption === undefined ? {} : { checkOption: view.checkOption }),
     ...(view.comment === undefined ? {} : { comment: view.comment }),

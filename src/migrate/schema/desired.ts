@@ -1,5 +1,6 @@
 // The model as SQL: what every declaration means, beside the text as written and its place in the file. Normal forms
 // are empty until the server has read them (`normalise`).
+import type { DesiredIndex } from './indexes.ts';
 import type { Expression } from './expression.ts';
 import type { CheckRole } from './label.ts';
 import {
@@ -8,14 +9,13 @@ import {
   type ColumnModel,
   type ExtensionModel,
   type FunctionModel,
-  type IndexModel,
   type TableModel,
   type TypeModel,
 } from './model.ts';
 import type { NewUserTrigger, RowTrigger } from './row-triggers.ts';
 import type { DesiredTrigger } from './triggers.ts';
 import type { DesiredView } from './views.ts';
-import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from './relation.ts';
+import type { Check, Column, ForeignKey, Key, Policy, Signature } from './relation.ts';
 
 export type Desired = {
   readonly types: readonly DesiredType[];
@@ -98,13 +98,6 @@ export type DesiredCheck = Check<Expression> & {
   readonly column: string | null;
   /** Rows that were there before are never checked. */
   readonly notValid: boolean;
-};
-
-export type DesiredIndex = Index<Expression> & {
-  readonly model: IndexModel;
-  /** Of one that is not plain: the normal form, see `LiveIndex`. */
-  readonly definition: string | null;
-  readonly at: string;
 };
 
 export type DesiredPolicy = Policy<Expression> & { readonly name: string | null; readonly at: string };

@@ -281,8 +281,12 @@ export type ViewModel = {
   readonly name: string;
   readonly renamedFrom: string | null;
   readonly query: string;
+  /** It reads with the rights of its owner, as every materialized one does. */
   readonly definer: boolean;
   readonly exposed: boolean;
+  readonly materialized?: true;
+  /** Absent: none. */
+  readonly indexes?: readonly IndexModel[];
   readonly barrier?: true;
   readonly checkOption?: 'local' | 'cascaded';
   readonly comment?: string;

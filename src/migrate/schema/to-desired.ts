@@ -1,4 +1,5 @@
 // From the model to the desired schema.
+import type { DesiredIndex } from './indexes.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { isSerial, type TypeResolver } from './column-types.ts';
 import { defaultSql, isArray } from './sql/default-sql.ts';
@@ -7,7 +8,6 @@ import type {
   DesiredCheck,
   DesiredColumn,
   DesiredForeignKey,
-  DesiredIndex,
   DesiredKey,
   DesiredTable,
 } from './desired.ts';
@@ -63,7 +63,14 @@ export function toDesired(
     ),
     views: viewsOf(model)
       .filter((view) => only === null || only.has(keyOf(view)))
-      .map((view) => ({ schema: view.schema, name: view.name, model: view, at: view.at, normal: null })),
+      .map((view) => ({
+        schema: view.schema,
+        name: view.name,
+        model: view,
+        indexes: (view.indexes ?? []).map((index) => toIndex({ name: view.name, columns: [] }, index)),
+        at: view.at,
+        normal: null,
+      })),
     newUsers: newUsersOf(model),
     userTriggers: userTriggersOf(model),
   };
@@ -141,7 +148,7 @@ function toKeys(table: TableModel): DesiredKey[] {
   return [{ kind: 'primary', columns: primary, label, ...PLAIN, at: table.at }, ...unique];
 }
 
-function toIndex(table: TableModel, index: IndexModel): DesiredIndex {
+function toIndex(table: Pick<TableModel, 'name' | 'columns'>, index: IndexModel): DesiredIndex {
   const plain = isPlainIndex(index);
   const columns = columnsOf(
     index,

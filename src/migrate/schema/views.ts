@@ -1,14 +1,18 @@
 // Views as the file declares them and as the database has them. A view is always made from the server's print of its
 // query, never from the text of the file: `select *` would show retired columns too.
+import type { DesiredIndex, LiveIndex } from './indexes.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
+import { transientLabel } from './label.ts';
 import { API_ROLES } from './roles.ts';
 import { keyOf, nameOf, type ViewModel } from './model.ts';
+import { indexBodySql } from './sql/index-sql.ts';
 import { wordsOf } from './sql/sql-text.ts';
 
 export type DesiredView = {
   readonly schema: string;
   readonly name: string;
   readonly model: ViewModel;
+  readonly indexes: readonly DesiredIndex[];
   readonly at: string;
   /** Null until the server has read it. */
   readonly normal: ViewForm | null;
@@ -20,16 +24,23 @@ export type ViewForm = {
   readonly columns: readonly ViewColumn[];
   /** Tables and views, as `schema.name`. */
   readonly reads: readonly string[];
+  /** The prints of its indexes from USING on, in the order of the declaration; absent without any. */
+  readonly indexes?: readonly string[];
 };
 
 export type ViewColumn = { readonly name: string; readonly type: string; readonly collation: string | null };
 
-export type LiveView = ViewForm & {
+export type LiveView = Omit<ViewForm, 'indexes'> & {
   readonly oid: string;
   readonly schema: string;
   readonly name: string;
   /** Without `security_invoker`: it reads with its owner's rights. */
   readonly definer: boolean;
+  readonly materialized: boolean;
+  /** False: it has no rows yet, and reading it is an error. */
+  readonly populated: boolean;
+  readonly bytes: number;
+  readonly indexes: readonly LiveIndex[];
   readonly barrier: boolean;
   readonly checkOption: 'local' | 'cascaded' | null;
   readonly comment: string | null;
@@ -46,13 +57,18 @@ const EVERYTHING = ['DELETE', 'INSERT', 'SELECT', 'UPDATE'];
 /** By role, sorted and in capitals, as `LiveView.grants` are: of the roles that the file has a say about. */
 export function grantsOf({
   definer,
+  materialized,
   exposed,
   grants,
-}: Pick<ViewModel, 'definer' | 'exposed' | 'grants'>): Map<string, readonly string[]> {
+}: Pick<ViewModel, 'definer' | 'exposed' | 'grants'> & { readonly materialized?: boolean }): Map<
+  string,
+  readonly string[]
+> {
   // What only the owner's rights protect is for those that the file names.
-  const callers = definer && !exposed ? [] : ['SELECT'];
+  const callers = materialized || (definer && !exposed) ? [] : ['SELECT'];
+  const everything = materialized ? ['SELECT'] : EVERYTHING;
   return new Map([
-    ...API_ROLES.map((role) => [role, role === 'service_role' ? EVERYTHING : callers] as const),
+    ...API_ROLES.map((role) => [role, role === 'service_role' ? everything : callers] as const),
     ...Object.entries(grants ?? {}).map(
       ([role, privileges]) => [role, privileges.map((one) => one.toUpperCase()).sort()] as const,
     ),
@@ -78,8 +94,35 @@ export function createViewSql(view: DesiredView, query: string, replace = false)
   return `create ${replace ? 'or replace ' : ''}view ${nameOf(view)} with (${options.join(', ')}) as\n${query}\n`;
 }
 
+/** Under `name`, without its indexes. */
+export function createMaterializedSql(view: DesiredView, name: string, withData: boolean): string {
+  const query = view.normal?.definition ?? '';
+  return `create materialized view ${nameOf({ schema: view.schema, name })} as\n${query}\nwith ${withData ? '' : 'no '}data`;
+}
+
+/** `on`: the name of the view; `label`: that of the index. */
+export function createViewIndexSql(
+  view: DesiredView,
+  index: DesiredIndex,
+  on: string,
+  label: string,
+): string {
+  const where = index.predicate === null ? '' : ` where (\n${index.predicate.sql}\n)`;
+  const target = nameOf({ schema: view.schema, name: on });
+  return `create ${index.unique ? 'unique ' : ''}index ${quoteIdent(label)} on ${target} ${indexBodySql(index.model)}${where}`;
+}
+
+/** The name of the one that is filled beside the view whose name it gets, and of its indexes. */
+export function besideOf(view: Pick<DesiredView, 'schema' | 'name'>): string {
+  return transientLabel('n', `view ${keyOf(view)}`);
+}
+
+export function indexBeside(view: Pick<DesiredView, 'schema' | 'name'>, label: string): string {
+  return transientLabel('i', `view ${keyOf(view)} ${label}`);
+}
+
 /** CREATE OR REPLACE can only append columns. */
-export function isReplaceable(view: ViewForm, live: ViewForm): boolean {
+export function isReplaceable(view: Pick<ViewForm, 'columns'>, live: Pick<ViewForm, 'columns'>): boolean {
   return live.columns.every((column, n) => {
     const wanted = view.columns[n];
     return (
@@ -102,13 +145,11 @@ export function readFirst(views: readonly DesiredView[]): DesiredView[] {
   return inOrder(views, ({ normal }) => (normal?.reads ?? []).flatMap((key) => byKey.get(key) ?? []));
 }
 
-function inOrder(
-  views: readonly DesiredView[],
-  needsOf: (view: DesiredView) => readonly DesiredView[],
-): DesiredView[] {
-  const ordered = new Set<DesiredView>();
-  const begun = new Set<DesiredView>();
-  const place = (view: DesiredView): void => {
+/** Each after those that it needs. */
+export function inOrder<V>(views: readonly V[], needsOf: (view: V) => readonly V[]): V[] {
+  const ordered = new Set<V>();
+  const begun = new Set<V>();
+  const place = (view: V): void => {
     if (begun.has(view)) return;
     begun.add(view);
     needsOf(view).forEach(place);

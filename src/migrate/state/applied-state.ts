@@ -111,6 +111,7 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
     with managed as materialized (
       select c.oid, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = any (${schemas}) and c.relkind in ('r', 'p', 'i', 'S', 'v')
+        and not exists (select from pg_index i join pg_class m on m.oid = i.indrelid and m.relkind = 'm' where i.indexrelid = c.oid)
       union all select c.oid, c.relkind from pg_class c where c.oid = to_regclass('storage.objects')
     ), tables as materialized (
       select oid from managed where relkind in ('r', 'p', 'v')
@@ -142,6 +143,13 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
       union all select r.oid::int8, r.xmin::text::int8 from pg_rewrite r where r.ev_class in (select oid from managed where relkind = 'v')
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
         where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from managed where relkind = 'v')
+      -- A refresh leaves other versions of these rows behind, and changes nothing.
+      union all select c.oid::int8, hashtextextended(concat_ws(' ', c.relname, c.relnamespace, c.relowner, c.relispopulated, c.relacl, r.oid,
+          (select string_agg(concat_ws(' ', x.relname, x.relam, x.reloptions, i.indisunique, i.indisvalid, i.indkey, i.indclass, i.indoption, i.indcollation, i.indexprs, i.indpred), ';' order by x.oid)
+            from pg_index i join pg_class x on x.oid = i.indexrelid where i.indrelid = c.oid),
+          (select string_agg(concat(d.objsubid, d.description), ';' order by d.objsubid) from pg_description d where d.classoid = 'pg_class'::regclass and d.objoid = c.oid)), 0)
+        from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_rewrite r on r.ev_class = c.oid
+        where n.nspname = any (${schemas}) and c.relkind = 'm'
       union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.nspname = any (${schemas})
     )
     select count(*) || ':' || coalesce(sum(hashint8extended(id, version)), 0) as fingerprint from rows`);

@@ -5,15 +5,16 @@ import { type CheckContext, didYouMean } from '../context.ts';
 
 type Part = Exclude<RawIndex['columns'][number], string>;
 
+/** `columns`: null where only the server knows them. */
 export function checkIndexParts(
   context: CheckContext,
   at: KeyPath,
   index: RawIndex,
-  { tableName, columns }: { tableName: string; columns: ReadonlySet<string> },
+  { tableName, columns }: { tableName: string; columns: ReadonlySet<string> | null },
 ): void {
   const listed = new Set<string>();
   const checkColumn = (path: KeyPath, column: string): void => {
-    if (columns.has(column)) return;
+    if (columns === null || columns.has(column)) return;
     if (context.broken.touches(['tables', tableName, 'fields'])) return;
     context.report({
       code: 'unknown-reference',
@@ -29,7 +30,8 @@ export function checkIndexParts(
     const path = [...at, 'columns', position];
     if (typeof part !== 'string') return checkPart(context, path, part, checkColumn);
     checkColumn(path, part);
-    if (columns.has(part) && listed.has(part)) context.reportTwice(path, `the index has ${part} twice`);
+    if ((columns === null || columns.has(part)) && listed.has(part))
+      context.reportTwice(path, `the index has ${part} twice`);
     listed.add(part);
   });
   index.include?.forEach((column, position) => checkColumn([...at, 'include', position], column));

@@ -38,6 +38,8 @@ export type OnlineTypeChanges = {
   /** Type changes that cannot be made online, and why. */
   readonly inTheWay: ReadonlyMap<string, readonly string[]>;
   readonly deferred: ReadonlySet<Change>;
+  /** Materialized views that take the place of others in the cutover. */
+  readonly swapped: ReadonlySet<Change>;
   /** Shadow columns that no type change of this file needs any more. */
   readonly leftovers: ReadonlyArray<{ readonly live: LiveTable; readonly column: string }>;
 };
@@ -49,6 +51,7 @@ export async function chooseOnline(
   rewriting: ReadonlySet<string>,
   settings: PlanSettings & HazardPolicy,
   mayQuiet: boolean,
+  swapped: ReadonlySet<Change>,
 ): Promise<OnlineTypeChanges> {
   const columns = new Map<string, OnlineTypeChange>();
   const inTheWay = new Map<string, readonly string[]>();
@@ -71,7 +74,9 @@ export async function chooseOnline(
     deferred: deferredChanges(
       changes,
       new Set([...columns.values()].map(({ change }) => `${keyOf(change.table)}.${change.column.name}`)),
+      swapped,
     ),
+    swapped,
     leftovers: [...tables.values()].flatMap((live) =>
       [...live.columns.keys()]
         .filter((column) => isTransient(column) && !wanted.has(column))

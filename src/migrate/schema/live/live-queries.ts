@@ -1,10 +1,14 @@
 // The catalog queries behind the live schema and the shapes of their rows. What many objects share, such as an access
 // list or a set of roles, is spelled out once for all of them: per object it would take most of the time.
+import type { LiveIndex } from '../indexes.ts';
 import { raw, sql, type Sql } from '../../../postgres/sql.ts';
-import type { LiveColumn, LiveIndex, LivePolicy, LiveTable, LiveTrigger, LiveType } from './live-schema.ts';
+import type { LiveColumn, LivePolicy, LiveTable, LiveTrigger, LiveType } from './live-schema.ts';
 import { API_ROLES } from '../roles.ts';
 
 const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
+  and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`);
+
+export const ONLY_MATERIALIZED = raw(`c.relkind = 'm'
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`);
 
 // `which`: a condition on `c` (pg_class) and `n` (its pg_namespace).
@@ -99,7 +103,7 @@ export const NOT_PLAIN_INDEX = raw(`(i.indexprs is not null or i.indnatts <> i.i
   or exists (select from unnest(i.indkey::int2[], i.indcollation::oid[]) as k(number, coll)
     join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number where a.attcollation <> k.coll and k.coll <> 0))`);
 
-export function indexesQuery(which: Sql): Sql {
+export function indexesQuery(which: Sql, kinds: Sql = ONLY_TABLES): Sql {
   return sql`select i.indrelid::text as relation, ic.relname as label, i.indkey::int2[]::int[] as columns, i.indisunique as unique,
     pg_get_expr(i.indpred, i.indrelid) as predicate, i.indisvalid and i.indisready and i.indislive as valid, not special.is as plain,
     right(pg_get_indexdef(i.indexrelid), -length(format('CREATE %sINDEX %I ON %s%I.%I ', case when i.indisunique then 'UNIQUE ' end,
@@ -108,7 +112,7 @@ export function indexesQuery(which: Sql): Sql {
   from pg_index i join pg_class ic on ic.oid = i.indexrelid
   cross join lateral (select ${NOT_PLAIN_INDEX} as is) special
   join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
-  where ${which} and ${ONLY_TABLES}
+  where ${which} and ${kinds}
     and not exists (select from pg_constraint k where k.conrelid = i.indrelid and k.conindid = i.indexrelid and k.contype in ('p', 'u', 'x')) order by ic.relname`;
 }
 

@@ -1,8 +1,9 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
+import type { LiveIndex } from '../indexes.ts';
 import type { Attribute, IdentityKind } from '../model.ts';
 import type { TriggerState } from '../triggers.ts';
 import type { LiveView } from '../views.ts';
-import type { Check, Column, ForeignKey, Index, Key, Policy, Signature } from '../relation.ts';
+import type { Check, Column, ForeignKey, Key, Policy, Signature } from '../relation.ts';
 
 export type Live = {
   /** Those that are no tables, and of no extension. */
@@ -111,14 +112,6 @@ export type LiveForeignKey = ForeignKey & {
 };
 
 export type LiveCheck = Check<string> & { readonly validated: boolean; readonly enforced: boolean };
-
-export type LiveIndex = Index<string> & {
-  readonly valid: boolean;
-  /** The print of CREATE INDEX from USING on. */
-  readonly definition: string;
-  /** Of one that is not plain: the print of each column and expression, without what follows it. */
-  readonly keys: readonly string[] | null;
-};
 
 export type LivePolicy = Policy<string> & { readonly label: string };
 

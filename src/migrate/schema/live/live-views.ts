@@ -1,18 +1,21 @@
-// Reads the views of the database.
+// Reads the views of the database, materialized ones among them.
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { sql, type Sql } from '../../../postgres/sql.ts';
+import { groupBy } from '../../../lib/group-by.ts';
 import type { LiveView } from '../views.ts';
+import { type IndexRow, ONLY_MATERIALIZED, indexesQuery } from './live-queries.ts';
 
 /** `which`: a condition on `c` (pg_class) and `n` (its pg_namespace). */
 export async function readViews(session: Queryable, which: Sql): Promise<LiveView[]> {
-  const rows = await session.query<LiveView>(sql`
+  const rows = await session.query<Omit<LiveView, 'indexes'>>(sql`
     with found as materialized (
-      select c.oid, n.nspname, c.relname, c.reloptions, c.relacl, c.relowner
+      select c.oid, n.nspname, c.relname, c.relkind, c.relispopulated, c.reloptions, c.relacl, c.relowner
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where ${which} and c.relkind = 'v'
+      where ${which} and c.relkind in ('v', 'm')
         and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
     )
     select c.oid::text as oid, c.nspname as schema, c.relname as name, pg_get_viewdef(c.oid) as definition,
+      c.relkind = 'm' as materialized, c.relispopulated as populated, pg_relation_size(c.oid)::float8 as bytes,
       not coalesce((select o.option_value::boolean from pg_options_to_table(c.reloptions) o where o.option_name = 'security_invoker'), false) as definer,
       coalesce((select o.option_value::boolean from pg_options_to_table(c.reloptions) o where o.option_name = 'security_barrier'), false) as barrier,
       (select o.option_value from pg_options_to_table(c.reloptions) o where o.option_name = 'check_option') as "checkOption",
@@ -35,5 +38,18 @@ export async function readViews(session: Queryable, which: Sql): Promise<LiveVie
         select 'trigger ' || t.tgname as what from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal
         union all select 'rule ' || r.rulename from pg_rewrite r where r.ev_class = c.oid and r.rulename <> '_RETURN') x), '[]') as attached
     from found c`);
-  return rows.map((row) => ({ ...row, definition: row.definition.trim().replace(/;$/, '') }));
+  const materialized = rows.some((row) => row.materialized);
+  const indexes = groupBy(
+    materialized ? await session.query<IndexRow>(indexesQuery(which, ONLY_MATERIALIZED)) : [],
+    (row) => row.relation,
+  );
+  return rows.map((row) => ({
+    ...row,
+    definition: row.definition.trim().replace(/;$/, ''),
+    // Nothing can be dropped from a view: the numbers of its columns are their places.
+    indexes: (indexes.get(row.oid) ?? []).map((index) => ({
+      ...index,
+      columns: index.columns.flatMap((number) => row.columns[number - 1]?.name ?? []),
+    })),
+  }));
 }
