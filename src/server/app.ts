@@ -25,6 +25,7 @@ import { Deadlines, type Timeouts } from './request-path/deadlines.ts';
 import { corsHeaders, earlyRefusal } from './request-path/early-refusal.ts';
 import { InFlight } from './request-path/in-flight.ts';
 import { dropRest } from './request-path/rest-of-request.ts';
+import { asksForSocket, onUpgrade, type UpgradeOptions } from './upgrade.ts';
 
 export type AppOptions = {
   readonly log: Log;
@@ -40,6 +41,8 @@ export type AppOptions = {
   readonly maxInFlight?: () => number;
   /** Most bytes of answers that are built and not yet taken; default: any number. */
   readonly responseBudget?: () => number;
+  /** Where sockets are opened; none when absent. */
+  readonly sockets?: Pick<UpgradeOptions, 'path' | 'accept' | 'format'>;
   /** Answers end their connections: the process takes no more of them. */
   readonly endsConnections?: () => boolean;
 };
@@ -78,6 +81,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     http: {
       maxHeaderSize: 64 * 1024,
       connectionsCheckingInterval: CHECK_CONNECTIONS_MS,
+      shouldUpgradeCallback: (request) =>
+        options.sockets !== undefined && asksForSocket(request, options.sockets.path),
     },
     // Longer than the 60 s of common balancers, so that none sends a request on a connection that just ends.
     keepAliveTimeout: 75_000,
@@ -106,6 +111,10 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
     clientErrorHandler: early.onClientError,
   });
+  if (options.sockets) {
+    const refusal = (): Problem | undefined => (health.phase() === 'serving' ? health.refusal?.() : STARTING);
+    server.server.on('upgrade', onUpgrade({ ...options.sockets, refusal, clients, nextId, log }));
+  }
   // Every method reaches its feature, which knows the ones it has; without a body to be read by its type.
   for (const method of METHODS) {
     if (method !== 'CONNECT' && (method === 'QUERY' || !server.supportedMethods.includes(method))) {
@@ -188,7 +197,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       404,
       `No such path: ${loggedUrl(request.url).split('?')[0] ?? ''}`,
       {
-        hint: 'The APIs are under /rest/v1, /auth/v1, /storage/v1 and /functions/v1.',
+        hint: 'The APIs are under /rest/v1, /auth/v1, /storage/v1, /functions/v1 and /realtime/v1.',
       },
     );
     sendProblem(request, reply, problem);

@@ -13,6 +13,7 @@ import type { ApiKeys } from '../identity/api-key.ts';
 import { CredentialReader } from '../identity/credentials.ts';
 import { environmentSecrets, Keyring } from '../identity/keyring.ts';
 import { KeyAliases } from '../identity/key-aliases.ts';
+import { SESSIONS_CHANNEL } from '../identity/session-ends.ts';
 import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
@@ -28,6 +29,8 @@ import { newInstanceId, sessionName } from '../postgres/presence.ts';
 import { IMPORT_CHANNEL } from '../provision/import-state.ts';
 import { provision } from '../provision/provision.ts';
 import { assertRequestSession } from '../provision/request-session.ts';
+import { realtimeFormat } from '../realtime/problem.ts';
+import { Realtime, SOCKET_PATH } from '../realtime/realtime.ts';
 import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
@@ -153,6 +156,9 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     mode: options.dev ? 'development' : 'production',
     processes,
   });
+  const realtime = new Realtime({
+    direct: { address: provisioned.owner.direct, applicationName: sessionName(instance, 'realtime') },
+  });
   const served = new ServedConfig({
     databases,
     functions,
@@ -163,12 +169,13 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     listen: () =>
       listen(
         { address: provisioned.owner.direct, applicationName: sessionName(instance, 'listen') },
-        [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL, IMPORT_CHANNEL, ...Object.keys(heard)],
+        [SCHEMA_CHANNEL, SIGNING_KEYS_CHANNEL, IMPORT_CHANNEL, SESSIONS_CHANNEL, ...Object.keys(heard)],
         {
           onNotification: (channel) => {
             if (channel === SCHEMA_CHANNEL) served.schemaChanged();
             else if (channel === SIGNING_KEYS_CHANNEL) keysReload.ask();
             else if (channel === IMPORT_CHANNEL) imports?.heard();
+            else if (channel === SESSIONS_CHANNEL) realtime.sessionsEnded();
             else heard[channel]?.();
           },
           onReconnect: () => {
@@ -176,6 +183,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
             served.schemaChanged();
             keysReload.ask();
             imports?.heard();
+            realtime.sessionsEnded();
           },
         },
         log,
@@ -254,7 +262,8 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     imports?.close();
     await served.close();
     const windowMs = served.config?.server.timeouts.shutdownMs ?? 0;
-    if (app) await drain(app, functions, { windowMs, replaced, log });
+    if (app) await drain(app, { functions, realtime, windowMs, replaced, dev: options.dev, log });
+    await realtime.close();
     // Whatever still runs a statement now is past the shutdown window.
     await databases.close();
   };
@@ -263,6 +272,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     mounts = createMounts({
       ...options,
       functions,
+      realtime,
       storageOwner: databases.storage,
       sessions: databases.migration,
     });
@@ -278,6 +288,12 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
         isInsider: ({ raw }) => clients.isInsider(raw) || isSecret(context.credentials, raw),
         details: () => ({ instance, link: databases.link.description, connections: budget.budget }),
         superseded: () => options.superseded?.() !== undefined,
+        realtime: () => realtime.state,
+      },
+      sockets: {
+        path: `/realtime/v1${SOCKET_PATH}`,
+        accept: async (...upgrade) => await realtime.upgrade(...upgrade),
+        format: realtimeFormat,
       },
       cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
       timeouts: () => current().server.timeouts,
@@ -414,12 +430,21 @@ function loopbackUrl(app: App, port: number): string {
   return `http://localhost:${address?.port ?? port}`;
 }
 
-type DrainOptions = { readonly windowMs: number; readonly replaced: boolean; readonly log: Log };
+type DrainOptions = {
+  readonly functions: Functions;
+  readonly realtime: Realtime;
+  readonly windowMs: number;
+  readonly replaced: boolean;
+  readonly dev: boolean;
+  readonly log: Log;
+};
+
+/** Sockets are closed over some seconds, so that their clients do not all come back in one. */
+const CLOSE_SOCKETS_WITHIN_MS = 10_000;
 
 async function drain(
   app: App,
-  functions: Functions,
-  { windowMs, replaced, log }: DrainOptions,
+  { functions, realtime, windowMs, replaced, dev, log }: DrainOptions,
 ): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<void>((resolve) => {
@@ -430,13 +455,14 @@ async function drain(
       resolve();
     }, windowMs);
   });
+  const sockets = realtime.drain(dev ? 0 : Math.min(CLOSE_SOCKETS_WITHIN_MS, windowMs / 2));
   // Connections that were busy when the close began become idle one by one.
   const sweep = setInterval(() => app.server.server.closeIdleConnections(), 50);
   // Handlers of code functions may call this server while they end; of several, another one answers.
   const ended = replaced
     ? app.server.close().then(() => functions.drain())
     : functions.drain().then(() => app.server.close());
-  await Promise.race([ended, deadline]);
+  await Promise.race([Promise.all([ended, sockets]), deadline]);
   await functions.stop();
   clearInterval(sweep);
   clearTimeout(timer);

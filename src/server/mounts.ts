@@ -8,6 +8,8 @@ import type { Functions } from '../functions/functions.ts';
 import { functionsFormat } from '../functions/problem.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
+import { realtimeFormat } from '../realtime/problem.ts';
+import type { Realtime } from '../realtime/realtime.ts';
 import { restFormat } from '../rest/respond/wire-error.ts';
 import { rest } from '../rest/rest.ts';
 import { storageFormat } from '../storage/problem.ts';
@@ -21,6 +23,7 @@ export type DashboardOptions = Omit<DashboardSettings, 'keys' | 'functions'>;
 export type MountOptions = {
   readonly keys: ApiKeys;
   readonly functions: Functions;
+  readonly realtime: Realtime;
   readonly dashboard?: DashboardOptions | undefined;
   /** Storage keeps its books on connections of its own: a lock on the tables of auth must not stop public files. */
   readonly storageOwner: OwnerDatabase;
@@ -34,7 +37,14 @@ export type Mounts = {
   readonly verifyStorage: (config: Config) => Promise<void>;
 };
 
-export function createMounts({ keys, functions, dashboard, storageOwner, sessions }: MountOptions): Mounts {
+export function createMounts({
+  keys,
+  functions,
+  realtime,
+  dashboard,
+  storageOwner,
+  sessions,
+}: MountOptions): Mounts {
   const storage = createStorage({ urlKey: deriveUrlKey(keys.secret), sessions });
   const mounts: readonly Mount[] = [
     { prefix: '/rest/v1', feature: rest, format: restFormat },
@@ -45,6 +55,7 @@ export function createMounts({ keys, functions, dashboard, storageOwner, session
       format: storageFormat,
     },
     { prefix: '/functions/v1', feature: functions.feature, format: functionsFormat },
+    { prefix: '/realtime/v1', feature: realtime.feature, format: realtimeFormat },
     ...(dashboard
       ? [{ prefix: '/dashboard', feature: createDashboard({ ...dashboard, keys, functions }) }]
       : []),

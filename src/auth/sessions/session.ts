@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Problem } from '../../problem/problem.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
+import { announceSessionEnds } from '../../identity/session-ends.ts';
 import { signToken } from '../../identity/token.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { auditInsert, type Origin } from '../audit.ts';
@@ -245,6 +246,7 @@ export async function endSessions(db: Queryable, userId: string, which: SessionS
   const condition =
     which === 'all' ? raw('true') : 'only' in which ? sql`id = ${which.only}` : sql`id <> ${which.allBut}`;
   await db.query(sql`delete from auth.sessions where user_id = ${userId} and ${condition}`);
+  await announceSessionEnds(db);
 }
 
 /** Whether a session can no longer be refreshed: it reached its end, or was not refreshed for too long. */

@@ -15,6 +15,8 @@ export type HealthState = {
   readonly asked?: () => void;
   /** The database follows a newer file than this instance: it serves, and says so. */
   readonly superseded?: () => boolean;
+  /** How changes of tables reach sockets. They do not decide whether requests are served. */
+  readonly realtime?: () => string;
   /** Whether reasons and names may be shown: they tell of the inside of a network. */
   readonly isInsider?: (request: FastifyRequest) => boolean;
   /** What only insiders see beside the reasons. */
@@ -41,6 +43,7 @@ export function registerHealth(app: FastifyInstance, state: HealthState): void {
       since,
       checks,
       ...(state.superseded?.() === true && { schema: 'superseded' }),
+      ...(state.realtime && { realtime: state.realtime() }),
       ...(state.isInsider?.(request) === true && { reasons, degraded, ...state.details?.() }),
     });
   });

@@ -1,5 +1,6 @@
 // /admin/users: managing accounts with the secret key. Sends no mail and has no rate limits.
 import { randomUUID } from 'node:crypto';
+import { announceSessionEnds } from '../../../identity/session-ends.ts';
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import { sql } from '../../../postgres/sql.ts';
@@ -166,6 +167,7 @@ async function change(
     await voidAllTokens(db, user.id);
   } else if (isNewEmail) await voidAllTokens(db, user.id);
   if (banDuration !== undefined) {
+    await announceSessionEnds(db);
     const action = bannedUntil === null ? 'user_unbanned' : 'user_banned';
     await recordAudit(db, request, action, ADMIN_ACTOR, { user_id: user.id });
   }
@@ -182,6 +184,7 @@ export async function deleteUser(request: AuthRequest): Promise<Answer> {
       if (user.deleted_at) return;
       await softDelete(db, user, now);
     } else await hardDelete(db, id);
+    await announceSessionEnds(db);
     await recordAdmin(db, request, 'user_deleted', user);
   });
   return EMPTY;

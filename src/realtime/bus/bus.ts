@@ -1,0 +1,45 @@
+// How instances talk to each other about rooms. PostgreSQL is the only one there is; another would be a file beside
+// notify-bus.ts. At most once; what one instance sends about one topic arrives in order.
+import type { Meta, PresenceChange } from '../hub/presence.ts';
+import type { Broadcast, RoomName } from '../hub/room.ts';
+
+export type Outgoing =
+  | { readonly kind: 'broadcast'; readonly room: RoomName; readonly broadcast: Broadcast }
+  | { readonly kind: 'presence'; readonly room: RoomName; readonly change: PresenceChange };
+
+export type RoomState = { readonly room: RoomName; readonly metas: readonly Meta[] };
+
+/** `from` names the instance, and another one after each of its starts. */
+export type BusMessage = { readonly from: string } & (
+  | Outgoing
+  /** Everybody who is present at that instance. */
+  | { readonly kind: 'state'; readonly rooms: readonly RoomState[] }
+);
+
+export interface Bus {
+  publish(message: Outgoing): void;
+  onMessage(receive: (message: BusMessage) => void): void;
+  /** An instance has ended, or was silent for too long: whoever was present there has left. */
+  onPeerGone(forget: (instance: string) => void): void;
+  /** Messages of others may have been missed. */
+  onLost(lost: () => void): void;
+  /** What a newcomer is told. */
+  state(read: () => readonly RoomState[]): void;
+  /** Resolves when everything that others send from now on is heard. */
+  start(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Of an instance that is the only one. */
+export function localBus(): Bus {
+  const nothing = (): void => {};
+  return {
+    publish: nothing,
+    onMessage: nothing,
+    onPeerGone: nothing,
+    onLost: nothing,
+    state: nothing,
+    start: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+}

@@ -1,0 +1,70 @@
+// What channels know of row changes.
+import type { FeatureContext } from '../../http/feature.ts';
+import type { Caller } from '../../identity/caller.ts';
+import type { ConnectionSettings } from '../../postgres/connection.ts';
+
+/** As the client asked for it; `id` is ours. */
+export type ChangeBinding = {
+  /** Not 0, unique on the socket. */
+  readonly id: number;
+  /** `*`, `INSERT`, … in any case; anything else is `*`. */
+  readonly event: string;
+  /** Absent: public; `*`: all. */
+  readonly schema: string | undefined;
+  readonly table: string | undefined;
+  readonly filter: string | undefined;
+  readonly select: readonly string[] | undefined;
+};
+
+export type ChangesRequest = {
+  /** For the log. */
+  readonly channel: string;
+  readonly bindings: readonly ChangeBinding[];
+  readonly caller: Caller;
+  /** Payload of one `postgres_changes` message, JSON text; in the order of commits. */
+  readonly deliver: (payload: string) => void;
+  /** Text of a `system` message. */
+  readonly tell: (status: 'ok' | 'error', message: string) => void;
+  /** A gap: the subscription is closed already, and the client has to join again. */
+  readonly lost: () => void;
+};
+
+export type ChangesSubscription = {
+  /** With the next change. */
+  changeCaller(caller: Caller): Promise<void>;
+  close(): void;
+};
+
+export type StoredMessage = {
+  readonly id: string;
+  readonly topic: string;
+  readonly event: string;
+  readonly private: boolean;
+  /** JSON text. */
+  readonly payload: string | undefined;
+  readonly binary: Uint8Array | undefined;
+};
+
+export type Changes = {
+  /**
+   * Resolves when changes are coming, or when they never will, which `tell` then says. Throws `JoinRefused` when the
+   * database cannot be read yet.
+   */
+  subscribe(request: ChangesRequest): Promise<ChangesSubscription>;
+  readonly state: 'live' | 'connecting' | 'triggers' | 'degraded' | 'off';
+  /** Rows of `realtime.messages`, once they are visible, in the order of commits. */
+  onStoredMessage(listener: (message: StoredMessage) => void): void;
+  close(): Promise<void>;
+};
+
+export function createChanges(_context: FeatureContext, _direct: ConnectionSettings): Changes {
+  return {
+    subscribe(request) {
+      request.tell('error', 'Unable to subscribe to changes: they are not served yet');
+      return Promise.resolve({ changeCaller: () => Promise.resolve(), close() {} });
+    },
+    state: 'off',
+    onStoredMessage() {},
+    close: () => Promise.resolve(),
+  };
+}

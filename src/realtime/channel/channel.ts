@@ -1,0 +1,507 @@
+// One channel of one socket: joining → joined → closed. What it receives is worked on one after another, so that
+// broadcasts leave in the order in which they came, also where the first has to ask the database for its right.
+import type { Caller } from '../../identity/caller.ts';
+import type { ChangesSubscription } from '../changes/changes.ts';
+import {
+  fitsBinaryHead,
+  isObject,
+  writeText,
+  type BroadcastContent,
+  type ClientMessage,
+} from '../gateway/message.ts';
+import type { Version } from '../gateway/message.ts';
+import type { Writer } from '../gateway/writer.ts';
+import { nextRef } from '../hub/presence.ts';
+import type { Broadcast, Member, Room, RoomName } from '../hub/room.ts';
+import {
+  cannotReplay,
+  JoinRefused,
+  mayNotRead,
+  privateOnly,
+  SYSTEM,
+  topicRequired,
+  topicTooLong,
+} from '../problem.ts';
+import type { Services } from '../services.ts';
+import { MOST_REPLAYED, readJoin, type JoinRequest } from './join-request.ts';
+import { callerOf, endOf } from './token.ts';
+
+/** The socket, as its channels see it. */
+export type Host = {
+  readonly version: Version;
+  readonly writer: Writer;
+  /** Of the key that the socket was opened with. */
+  readonly caller: Caller;
+  /** `x-…` headers of the upgrade, for policies. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** One more broadcast is within the limit of the socket. */
+  takeMessage(): boolean;
+  takePresence(): boolean;
+  /** A number for a binding, unique on the socket and never 0. */
+  nextBindingId(): number;
+  /** How long the answer to a refused join waits, in milliseconds. */
+  refusalDelay(): number;
+  forget(channel: Channel): void;
+};
+
+type Rights = { readonly broadcast: boolean; readonly presence: boolean };
+
+const ALL: Rights = { broadcast: true, presence: true };
+/** More than anybody sends while the database answers one question. */
+const MOST_WAITING = 500;
+/** The difference between clocks that the end of a token allows for: the client does not come back by itself. */
+const GRACE_MS = 30_000;
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const REPLICATION_READY_WITHIN_MS = 60_000;
+
+export class Channel implements Member {
+  readonly #services: Services;
+  readonly #host: Host;
+  /** With `realtime:`. */
+  readonly topic: string;
+  readonly joinRef: string | null;
+  readonly #request: JoinRequest;
+  readonly name: RoomName;
+  #state: 'joining' | 'joined' | 'closed' = 'joining';
+  #caller: Caller;
+  #rights: Rights = ALL;
+  /** Asked at the first use. */
+  readonly #mayWrite = new Map<'broadcast' | 'presence', boolean>();
+  #room: Room | undefined;
+  #subscription: ChangesSubscription | undefined;
+  #knowsPresence = false;
+  readonly #presenceKey: string;
+  /** Of stored broadcasts that it has had. */
+  readonly #replayed = new Set<string>();
+  #isWorking = false;
+  readonly #waiting: ClientMessage[] = [];
+  /** What comes before the join is answered. */
+  #held: Array<() => void> | undefined = [];
+  #expiry: NodeJS.Timeout | undefined;
+
+  constructor(services: Services, host: Host, message: ClientMessage) {
+    this.#services = services;
+    this.#host = host;
+    this.topic = message.topic;
+    this.joinRef = message.joinRef ?? message.ref;
+    this.#request = readJoin(message.payload);
+    this.name = { topic: message.topic.replace(/^realtime:/, ''), isPrivate: this.#request.private };
+    this.#caller = host.caller;
+    this.#presenceKey = this.#request.presence.key || nextRef();
+  }
+
+  get version(): Version {
+    return this.#host.version;
+  }
+
+  get writer(): Writer {
+    return this.#host.writer;
+  }
+
+  get hearsBroadcasts(): boolean {
+    return this.#rights.broadcast;
+  }
+
+  get hearsPresence(): boolean {
+    return this.#rights.presence && (!this.name.isPrivate || this.#knowsPresence);
+  }
+
+  get isJoined(): boolean {
+    return this.#state === 'joined';
+  }
+
+  get hasChanges(): boolean {
+    return this.#request.changes.length > 0;
+  }
+
+  get caller(): Caller {
+    return this.#caller;
+  }
+
+  /** Answers `ref`. Never throws. */
+  async join(ref: string | null, admit: () => void): Promise<void> {
+    this.#isWorking = true;
+    try {
+      admit();
+      await this.#admit();
+      if (this.#state !== 'joining') return;
+      await this.#enter(ref);
+    } catch (error) {
+      await this.#refuse(ref, error);
+    } finally {
+      this.#workOn();
+    }
+  }
+
+  /** Throws `JoinRefused`. */
+  async #admit(): Promise<void> {
+    const { topic, isPrivate } = this.name;
+    if (topic === '') throw topicRequired();
+    if (!fitsBinaryHead(this.topic)) throw topicTooLong();
+    const { replay } = this.#request.broadcast;
+    if (replay?.isBroken === true)
+      throw cannotReplay('`since` is milliseconds since 1970, `limit` a number from 1 to 25');
+    if (replay && !isPrivate) throw cannotReplay('Only private channels keep messages');
+    if (!isPrivate && this.#services.settings().privateOnly) throw privateOnly();
+    this.#caller = await callerOf(this.#request.token, this.#host.caller, this.#services.context.credentials);
+    await this.#services.sessions.assertAlive(this.#caller);
+    if (isPrivate) {
+      this.#rights = await this.#services.rights.mayRead(topic, this.#caller, this.#host.headers);
+      if (!this.#rights.broadcast && !this.#rights.presence) throw mayNotRead(topic);
+    }
+  }
+
+  async #enter(ref: string | null): Promise<void> {
+    const { changes, broadcast, presence } = this.#request;
+    const bindings = changes.map((binding) => ({ ...binding, id: this.#host.nextBindingId() }));
+    if (bindings.length > 0) {
+      const subscription = await this.#services.changes.subscribe({
+        channel: this.name.topic,
+        bindings,
+        caller: this.#caller,
+        deliver: (payload) => this.#whenAnswered(() => this.#push('postgres_changes', payload)),
+        tell: (status, message) =>
+          this.#whenAnswered(() => this.#system('postgres_changes', status, message)),
+        lost: () => this.fail(),
+      });
+      if (this.#state !== 'joining') {
+        subscription.close();
+        return;
+      }
+      this.#subscription = subscription;
+    }
+    // What is sent from here on is heard; what was stored before is read after it, so that nothing lies between.
+    this.#room = this.#services.hub.enter(this.name, this);
+    const stored = await this.#readStored();
+    if (this.#state !== 'joining') return;
+    this.#state = 'joined';
+    this.#watchExpiry();
+    const echoes = bindings.map(({ id, echo }) => ({ ...echo, id }));
+    this.#reply(ref, 'ok', JSON.stringify({ postgres_changes: echoes }));
+    for (const message of stored) {
+      this.#replayed.add(message.id);
+      this.#room.replay(this, message.broadcast);
+    }
+    if (presence.enabled && this.#rights.presence) this.#sendPresence();
+    if (broadcast.replicationReady) this.#tellReplicationReady();
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const send of held) send();
+  }
+
+  async #readStored(): Promise<ReadonlyArray<{ id: string; broadcast: Broadcast }>> {
+    const { replay } = this.#request.broadcast;
+    if (replay?.since === undefined || !this.#rights.broadcast) return [];
+    const limit = Math.min(replay.limit ?? MOST_REPLAYED, MOST_REPLAYED);
+    const stored = await this.#services.replay(this.#caller, this.name.topic, new Date(replay.since), limit);
+    return stored.map((message) => ({
+      id: message.id,
+      broadcast: {
+        event: message.event,
+        content: message.content,
+        meta: JSON.stringify({ id: message.id, replayed: true }),
+      },
+    }));
+  }
+
+  /** It has had the stored message with this id already. */
+  hasHad(id: string): boolean {
+    return this.#replayed.has(id);
+  }
+
+  async #refuse(ref: string | null, error: unknown): Promise<void> {
+    if (this.#state === 'closed') return;
+    const { reason } = this.#services.refusalOf(error);
+    // Clients ask again for ever.
+    await new Promise((resolve) => setTimeout(resolve, this.#host.refusalDelay()));
+    if (this.#state !== 'joining') return;
+    this.#reply(ref, 'error', JSON.stringify({ reason }));
+    this.#end();
+  }
+
+  receive(message: ClientMessage): void {
+    if (this.#state === 'closed') return;
+    if (message.event === 'phx_leave' && this.#state === 'joining') {
+      this.#leave(message);
+    } else if (this.#isWorking) {
+      if (this.#waiting.length >= MOST_WAITING) this.close('error', SYSTEM.tooManyMessages);
+      else this.#waiting.push(message);
+    } else this.#work(message);
+  }
+
+  #work(message: ClientMessage): void {
+    const pending = this.#handle(message);
+    if (!pending) return;
+    this.#isWorking = true;
+    pending.then(
+      () => this.#workOn(),
+      (error: unknown) => {
+        const { reason } = this.#services.refusalOf(error);
+        if (this.#answers(message)) this.#reply(message.ref, 'error', JSON.stringify({ reason }));
+        this.#workOn();
+      },
+    );
+  }
+
+  #workOn(): void {
+    this.#isWorking = false;
+    while (!this.#isWorking && this.#state !== 'closed') {
+      const next = this.#waiting.shift();
+      if (!next) return;
+      this.#work(next);
+    }
+  }
+
+  #answers(message: ClientMessage): boolean {
+    return message.event !== 'broadcast' || this.#request.broadcast.ack;
+  }
+
+  /** What no channel knows is not answered. */
+  #handle(message: ClientMessage): Promise<void> | undefined {
+    switch (message.event) {
+      case 'broadcast':
+        return this.#broadcast(message);
+      case 'presence':
+        return this.#presence(message);
+      case 'access_token':
+        return this.#refresh(message.payload['access_token']);
+      case 'phx_leave':
+        this.#leave(message);
+        return undefined;
+      default:
+        return undefined;
+    }
+  }
+
+  #broadcast(message: ClientMessage): Promise<void> | undefined {
+    const { ack, self } = this.#request.broadcast;
+    if (!this.#host.takeMessage()) {
+      this.close('error', SYSTEM.tooManyMessages);
+      return undefined;
+    }
+    const read = readBroadcast(message, this.#services.settings().limits.payload);
+    if (typeof read === 'string') {
+      if (ack) this.#reply(message.ref, 'error', JSON.stringify({ reason: read }));
+      return undefined;
+    }
+    const send = (isAllowed: boolean): void => {
+      if (this.#state !== 'joined') return;
+      if (isAllowed) this.#services.hub.broadcast(this.name, read, self ? undefined : this);
+      if (!ack) return;
+      if (isAllowed) this.#reply(message.ref, 'ok', '{}');
+      else this.#reply(message.ref, 'error', '{"reason":"Unauthorized"}');
+    };
+    return this.#ifAllowed('broadcast', send);
+  }
+
+  #presence(message: ClientMessage): Promise<void> | undefined {
+    if (!this.#host.takePresence()) {
+      this.close('error', SYSTEM.tooManyPresence);
+      return undefined;
+    }
+    const { event, payload } = message.payload;
+    const action = typeof event === 'string' ? event.toLowerCase() : '';
+    if (action === 'untrack') {
+      if (this.#room) this.#services.hub.untrack(this.#room, this);
+      this.#reply(message.ref, 'ok', '{}');
+      return undefined;
+    }
+    if (action !== 'track' || !isObject(payload ?? {})) {
+      this.#reply(message.ref, 'error', '{"reason":"A payload of presence is an object"}');
+      return undefined;
+    }
+    const text = JSON.stringify(payload ?? {});
+    if (Buffer.byteLength(text) > this.#services.settings().limits.payload) {
+      this.close('error', SYSTEM.presenceTooLarge);
+      return undefined;
+    }
+    return this.#ifAllowed('presence', (isAllowed) => {
+      if (this.#state !== 'joined' || !this.#room) return;
+      if (!isAllowed) {
+        this.#reply(message.ref, 'error', '{"reason":"Unauthorized"}');
+        return;
+      }
+      this.#reply(message.ref, 'ok', '{}');
+      // Whoever tracks without having asked for presence would get differences to a state that it does not know.
+      if (!this.#knowsPresence && this.#rights.presence) this.#sendPresence();
+      this.#services.hub.track(this.#room, this, this.#presenceKey, text);
+    });
+  }
+
+  /** At once where no policy has to be asked. */
+  #ifAllowed(
+    extension: 'broadcast' | 'presence',
+    then: (isAllowed: boolean) => void,
+  ): Promise<void> | undefined {
+    const known = this.name.isPrivate ? this.#mayWrite.get(extension) : true;
+    if (known !== undefined) {
+      then(known);
+      return undefined;
+    }
+    const caller = this.#caller;
+    return this.#services.rights
+      .mayWrite(this.name.topic, extension, caller, this.#host.headers)
+      .then((isAllowed) => {
+        if (caller === this.#caller) this.#mayWrite.set(extension, isAllowed);
+        then(isAllowed);
+      });
+  }
+
+  /** A new token of the same socket. It is not answered. */
+  async #refresh(token: unknown): Promise<void> {
+    if (typeof token !== 'string' || token === '' || token === this.#caller.token) return;
+    let caller: Caller;
+    try {
+      caller = await callerOf(token, this.#host.caller, this.#services.context.credentials);
+      // A key says nothing about a user: clients send theirs when they have no session yet.
+      if (caller.user === null) return;
+      await this.#services.sessions.assertAlive(caller);
+    } catch (error) {
+      if (!(error instanceof JoinRefused)) throw error;
+      this.close('error', error.reason);
+      return;
+    }
+    await this.actFor(caller);
+  }
+
+  /** From now on. Closes when it may no longer read. */
+  async actFor(caller: Caller): Promise<void> {
+    if (this.#state === 'closed') return;
+    this.#caller = caller;
+    this.#mayWrite.clear();
+    this.#watchExpiry();
+    if (!(await this.checkRights())) return;
+    await this.#subscription?.changeCaller(caller);
+  }
+
+  /** The user has signed out somewhere, was banned or deleted: what is left is the key of the socket. */
+  async sessionEnded(): Promise<void> {
+    await this.actFor(this.#host.caller).catch(() => this.fail());
+  }
+
+  /** Asks again what policies say. False when the channel had to be closed. */
+  async checkRights(): Promise<boolean> {
+    if (!this.name.isPrivate) return this.#state === 'joined';
+    const { topic } = this.name;
+    const caller = this.#caller;
+    const rights = await this.#services.rights.mayRead(topic, caller, this.#host.headers);
+    if (this.#state !== 'joined' || caller !== this.#caller) return false;
+    const before = this.#rights;
+    const hasLost = (before.broadcast && !rights.broadcast) || (before.presence && !rights.presence);
+    this.#rights = rights;
+    this.#mayWrite.clear();
+    if (hasLost) this.close('error', SYSTEM.mayNoLongerRead(topic));
+    return !hasLost;
+  }
+
+  #watchExpiry(): void {
+    clearTimeout(this.#expiry);
+    const end = endOf(this.#caller);
+    if (end === undefined) return;
+    const left = end + GRACE_MS - this.#services.context.now().getTime();
+    this.#expiry = setTimeout(
+      () => {
+        const late = Math.round((this.#services.context.now().getTime() - end) / 1000);
+        if (left > LONGEST_TIMER_MS) this.#watchExpiry();
+        else this.close('error', SYSTEM.expired(late));
+      },
+      Math.min(Math.max(left, 0), LONGEST_TIMER_MS),
+    );
+    this.#expiry.unref();
+  }
+
+  #leave(message: ClientMessage): void {
+    this.#reply(message.ref, 'ok', '{}');
+    this.close();
+  }
+
+  /** For good: the client does not join again by itself. */
+  close(status?: 'ok' | 'error', why?: string): void {
+    if (this.#state === 'closed') return;
+    if (status !== undefined && why !== undefined) this.#system('system', status, why);
+    this.#end();
+    this.#sendFrame('phx_close', '{}', this.joinRef);
+  }
+
+  /** A fault: the client joins again in a second. */
+  fail(): void {
+    if (this.#state === 'closed') return;
+    this.#end();
+    this.#sendFrame('phx_error', '{}', this.joinRef);
+  }
+
+  /** Without a word: the socket has ended, or another channel takes its place. */
+  end(): void {
+    if (this.#state !== 'closed') this.#end();
+  }
+
+  #end(): void {
+    this.#state = 'closed';
+    this.#waiting.length = 0;
+    this.#held = undefined;
+    clearTimeout(this.#expiry);
+    this.#subscription?.close();
+    if (this.#room) this.#services.hub.leave(this.#room, this);
+    this.#host.forget(this);
+  }
+
+  /** The socket is told everything again after it was too slow. */
+  caughtUp(): void {
+    if (this.#state === 'joined' && this.#knowsPresence) this.#sendPresence();
+  }
+
+  tellSkipping(): void {
+    if (this.#state === 'joined') this.#system('system', 'error', SYSTEM.skipping);
+  }
+
+  tellDraining(): void {
+    if (this.#state === 'joined') this.#system('system', 'ok', SYSTEM.draining);
+  }
+
+  #sendPresence(): void {
+    this.#knowsPresence = true;
+    this.#room?.sendState(this);
+  }
+
+  #tellReplicationReady(): void {
+    void this.#services.whenLive(REPLICATION_READY_WITHIN_MS).then((isLive) => {
+      if (this.#state !== 'joined') return;
+      if (isLive) this.#system('system', 'ok', SYSTEM.replicationReady);
+      else this.close('error', SYSTEM.replicationLate);
+    });
+  }
+
+  #whenAnswered(send: () => void): void {
+    if (this.#held) this.#held.push(send);
+    else if (this.#state === 'joined') send();
+  }
+
+  #system(extension: 'system' | 'postgres_changes', status: 'ok' | 'error', message: string): void {
+    this.#push('system', JSON.stringify({ channel: this.name.topic, extension, status, message }));
+  }
+
+  #reply(ref: string | null, status: 'ok' | 'error', response: string): void {
+    this.#sendFrame('phx_reply', `{"status":"${status}","response":${response}}`, ref);
+  }
+
+  #push(event: string, payload: string): void {
+    this.#sendFrame(event, payload, null);
+  }
+
+  #sendFrame(event: string, payload: string, ref: string | null): void {
+    const message = { joinRef: this.joinRef, ref, topic: this.topic, event, payload };
+    this.#host.writer.send(writeText(message, this.#host.version));
+  }
+}
+
+/** Text says why it is none. */
+function readBroadcast(message: ClientMessage, mostBytes: number): Broadcast | string {
+  const { binary, payload } = message;
+  const event = binary ? binary.event : payload['event'];
+  if (typeof event !== 'string') return 'A broadcast names its `event`';
+  if (!fitsBinaryHead(event)) return 'The name of an event has at most 255 bytes';
+  const content: BroadcastContent = binary?.content ?? { json: JSON.stringify(payload['payload'] ?? {}) };
+  const bytes = 'json' in content ? Buffer.byteLength(content.json) : content.bytes.length;
+  if (bytes > mostBytes) return `The payload is larger than ${mostBytes} bytes`;
+  return { event, content };
+}

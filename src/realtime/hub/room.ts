@@ -1,0 +1,138 @@
+// A topic and everyone who has joined it at this instance. A private and a public channel of one name are two rooms:
+// nothing crosses from one to the other.
+import { toFrame } from '../gateway/frame.ts';
+import { writeBinaryBroadcast, writeText, type BroadcastContent, type Version } from '../gateway/message.ts';
+import type { Writer } from '../gateway/writer.ts';
+import { changeText, Presence, stateText, type Meta, type PresenceChange } from './presence.ts';
+
+export type RoomName = {
+  /** Without `realtime:`. */
+  readonly topic: string;
+  readonly isPrivate: boolean;
+};
+
+export type Member = {
+  readonly version: Version;
+  readonly writer: Writer;
+  /** Of a private channel, whether policies let it; of a public one always. */
+  readonly hearsBroadcasts: boolean;
+  readonly hearsPresence: boolean;
+  /** It was sent the stored broadcast with this id before. */
+  hasHad(id: string): boolean;
+};
+
+export type Broadcast = {
+  readonly event: string;
+  readonly content: BroadcastContent;
+  /** The text of a JSON object. */
+  readonly meta?: string | undefined;
+  /** Of one that the database keeps. */
+  readonly id?: string | undefined;
+};
+
+export class Room {
+  readonly name: RoomName;
+  readonly members = new Set<Member>();
+  /** Of this instance's members. */
+  readonly present = new Presence<Member>();
+  /** By instance, then by ref. */
+  readonly #elsewhere = new Map<string, Map<string, Meta>>();
+  readonly #topic: string;
+
+  constructor(name: RoomName) {
+    this.name = name;
+    this.#topic = `realtime:${name.topic}`;
+  }
+
+  get isEmpty(): boolean {
+    return this.members.size === 0;
+  }
+
+  /** To everybody here but `sender`. Returns how many it was written to. */
+  broadcast(broadcast: Broadcast, sender?: Member): number {
+    const frameFor = this.#framesOf(broadcast);
+    let count = 0;
+    for (const member of this.members) {
+      if (member === sender || !member.hearsBroadcasts) continue;
+      if (broadcast.id !== undefined && member.hasHad(broadcast.id)) continue;
+      const frame = frameFor(member.version);
+      if (!frame) continue;
+      member.writer.writeOrSkip(frame);
+      count += 1;
+    }
+    return count;
+  }
+
+  /** To one of them, whatever waits for it. */
+  replay(member: Member, broadcast: Broadcast): void {
+    const frame = this.#framesOf(broadcast)(member.version);
+    if (frame) member.writer.write(frame);
+  }
+
+  tellPresence(change: PresenceChange): void {
+    let frames: Partial<Record<Version, Buffer>> | undefined;
+    for (const member of this.members) {
+      if (!member.hearsPresence) continue;
+      frames ??= {};
+      const frame = (frames[member.version] ??= this.#frame(
+        'presence_diff',
+        changeText(change),
+        member.version,
+      ));
+      member.writer.writeOrSkip(frame);
+    }
+  }
+
+  sendState(member: Member): void {
+    member.writer.write(this.#frame('presence_state', this.stateText(), member.version));
+  }
+
+  stateText(): string {
+    return stateText(this.everybody());
+  }
+
+  *everybody(): Iterable<Meta> {
+    yield* this.present.metas();
+    for (const metas of this.#elsewhere.values()) yield* metas.values();
+  }
+
+  /** What another instance tells of its members. */
+  changeElsewhere(instance: string, { joins, leaves }: PresenceChange): void {
+    const metas = this.#elsewhere.get(instance) ?? new Map<string, Meta>();
+    const left = leaves.filter(({ ref }) => metas.delete(ref));
+    const joined = joins.filter(({ ref }) => !metas.has(ref));
+    for (const meta of joined) metas.set(meta.ref, meta);
+    if (metas.size > 0) this.#elsewhere.set(instance, metas);
+    else this.#elsewhere.delete(instance);
+    if (left.length + joined.length > 0) this.tellPresence({ joins: joined, leaves: left });
+  }
+
+  /** All that another instance has: whatever was known of it and is not among them has left. */
+  replaceElsewhere(instance: string, metas: readonly Meta[]): void {
+    const refs = new Set(metas.map(({ ref }) => ref));
+    const leaves = [...(this.#elsewhere.get(instance)?.values() ?? [])].filter(({ ref }) => !refs.has(ref));
+    this.changeElsewhere(instance, { joins: metas, leaves });
+  }
+
+  /** Here or elsewhere. */
+  get hasPresent(): boolean {
+    return this.present.size > 0 || this.#elsewhere.size > 0;
+  }
+
+  #framesOf({ event, content, meta }: Broadcast): (version: Version) => Buffer | undefined {
+    const frames: Partial<Record<Version, Buffer>> = {};
+    if ('bytes' in content) {
+      return (version) =>
+        version === 1
+          ? undefined
+          : (frames[2] ??= toFrame(writeBinaryBroadcast(this.#topic, event, content.bytes, meta)));
+    }
+    const more = meta === undefined ? '' : `,"meta":${meta}`;
+    const payload = `{"type":"broadcast","event":${JSON.stringify(event)},"payload":${content.json}${more}}`;
+    return (version) => (frames[version] ??= this.#frame('broadcast', payload, version));
+  }
+
+  #frame(event: string, payload: string, version: Version): Buffer {
+    return toFrame(writeText({ topic: this.#topic, event, payload }, version));
+  }
+}

@@ -1,0 +1,209 @@
+// Realtime as a feature of the server: channels over sockets, broadcasts over HTTP. Composition only.
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Feature, FeatureContext } from '../http/feature.ts';
+import { databaseFailure } from '../postgres/pg-error.ts';
+import type { ConnectionSettings } from '../postgres/connection.ts';
+import { Problem } from '../problem/problem.ts';
+import { createChannelRights } from './access/channel-rights.ts';
+import { SessionWatch } from './access/session-watch.ts';
+import type { Bus } from './bus/bus.ts';
+import { NotifyBus } from './bus/notify-bus.ts';
+import { createChanges, type Changes, type StoredMessage } from './changes/changes.ts';
+import type { Channel } from './channel/channel.ts';
+import { Rate } from './channel/rate.ts';
+import { CLOSE } from './gateway/connection.ts';
+import { Gateway } from './gateway/gateway.ts';
+import { Hub } from './hub/hub.ts';
+import { registerBroadcast } from './http/broadcast.ts';
+import { databaseRefusal, JoinRefused, realtimeFormat, switchedOff } from './problem.ts';
+import type { Services, Stored } from './services.ts';
+import { replay } from './stored/replay.ts';
+
+/** Where sockets are opened, below the prefix of the feature. */
+export const SOCKET_PATH = '/websocket';
+
+export type RealtimeOptions = {
+  /** Past any pooler: what listens, and what reads the changes. */
+  readonly direct: ConnectionSettings;
+};
+
+/** A new snapshot is noticed within that time. */
+const CHECK_RIGHTS_EVERY_MS = 5_000;
+
+/** What `/ready` shows. */
+export type RealtimeState = Changes['state'];
+
+/** Answers instead of the switch to the protocol of sockets. */
+export type Refuse = (problem: Problem) => void;
+
+export class Realtime {
+  readonly #options: RealtimeOptions;
+  #parts: Parts | undefined;
+
+  constructor(options: RealtimeOptions) {
+    this.#options = options;
+  }
+
+  readonly feature: Feature = (context) => {
+    const parts = createParts(context, this.#options);
+    this.#parts = parts;
+    context.whenServing?.(() => void parts.start());
+    return async (app) => {
+      app.addHook('onRequest', (_request, _reply, done) => {
+        done(parts.services.settings().enabled ? undefined : switchedOff());
+      });
+      app.setErrorHandler((error, request, reply) => {
+        const problem = error instanceof Problem ? error : undefined;
+        if (!problem) throw error;
+        const { status, headers, body } = realtimeFormat(problem, request.id);
+        request.scope.errorCode = problem.code;
+        void reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
+      });
+      registerBroadcast(app, parts.services);
+    };
+  };
+
+  get state(): RealtimeState {
+    return this.#parts?.services.changes.state ?? 'off';
+  }
+
+  async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, refuse: Refuse): Promise<void> {
+    await this.#parts?.gateway.upgrade(request, socket, head, refuse);
+  }
+
+  /** Some sessions have ended. */
+  sessionsEnded(): void {
+    void this.#parts?.services.sessions.sweep();
+  }
+
+  /** Closes all sockets within that time. */
+  async drain(withinMs: number): Promise<void> {
+    await this.#parts?.gateway.drain(withinMs);
+  }
+
+  async close(): Promise<void> {
+    await this.#parts?.close();
+  }
+}
+
+type Parts = {
+  readonly services: Services;
+  readonly gateway: Gateway;
+  readonly start: () => Promise<void>;
+  readonly close: () => Promise<void>;
+};
+
+function createParts(context: FeatureContext, { direct }: RealtimeOptions): Parts {
+  const bus: Bus = new NotifyBus({ context, listener: direct });
+  const hub = new Hub(bus);
+  const changes = createChanges(context, direct);
+  const sessions = new SessionWatch(
+    context,
+    () => sessionsOf(gateway),
+    (ended) => {
+      for (const channel of channelsOf(gateway)) {
+        const id = channel.caller.user?.sessionId ?? undefined;
+        if (id !== undefined && ended.has(id)) void channel.sessionEnded();
+      }
+    },
+  );
+  const services: Services = {
+    context,
+    settings: () => ({
+      enabled: true,
+      privateOnly: false,
+      retentionMs: 1,
+      limits: {
+        connections: 10000,
+        channels: 100,
+        joins: 100,
+        messages: 20,
+        presence: 20,
+        payload: 3e6,
+        change: 1e6,
+      },
+    }),
+    hub,
+    changes,
+    rights: createChannelRights(context),
+    sessions,
+    joins: new Rate(),
+    replay: async (caller, topic, since, limit) =>
+      (await replay(context, caller, topic, since, limit)).map(toStored),
+    whenLive: async (withinMs) => await untilLive(changes, withinMs),
+    refusalOf: (error) => refusalOf(context, error),
+  };
+  const gateway = new Gateway(services);
+  bus.onLost(() => {
+    for (const channel of channelsOf(gateway)) channel.fail();
+  });
+  changes.onStoredMessage((message) => {
+    const { id, event, content } = toStored(message);
+    const broadcast = { event, content, meta: JSON.stringify({ id }), id };
+    hub.deliver({ topic: message.topic, isPrivate: message.private }, broadcast);
+  });
+  let version: number | undefined;
+  /** With another file or schema policies may say something else. */
+  const checkRights = async (): Promise<void> => {
+    const now = context.snapshot().version;
+    const hasChanged = version !== undefined && version !== now;
+    version = now;
+    if (!services.settings().enabled) gateway.closeAll(CLOSE.restart, 'Realtime was switched off');
+    if (!hasChanged) return;
+    for (const channel of channelsOf(gateway)) {
+      if (channel.name.isPrivate) await channel.checkRights().catch(() => channel.fail());
+    }
+  };
+  let watch: NodeJS.Timeout | undefined;
+  return {
+    services,
+    gateway,
+    async start() {
+      watch = setInterval(() => void checkRights(), CHECK_RIGHTS_EVERY_MS).unref();
+      sessions.start();
+      await bus.start();
+      gateway.open();
+    },
+    async close() {
+      clearInterval(watch);
+      gateway.close();
+      sessions.close();
+      await Promise.all([bus.close(), changes.close()]);
+    },
+  };
+}
+
+function* channelsOf(gateway: Gateway): Generator<Channel> {
+  for (const connection of gateway.connections) yield* connection.channels;
+}
+
+function* sessionsOf(gateway: Gateway): Generator<string> {
+  for (const { caller } of channelsOf(gateway)) {
+    const id = caller.user?.sessionId ?? undefined;
+    if (id !== undefined) yield id;
+  }
+}
+
+function toStored({ id, event, payload, binary }: StoredMessage): Stored {
+  return { id, event, content: binary ? { bytes: binary } : { json: payload ?? '{}' } };
+}
+
+const LOOK_EVERY_MS = 200;
+
+async function untilLive(changes: Changes, withinMs: number): Promise<boolean> {
+  const deadline = performance.now() + withinMs;
+  while (changes.state !== 'live' && changes.state !== 'triggers') {
+    if (performance.now() > deadline) return false;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS).unref());
+  }
+  return true;
+}
+
+function refusalOf({ log }: FeatureContext, error: unknown): JoinRefused {
+  if (error instanceof JoinRefused) return error;
+  const failure = databaseFailure(error);
+  if (failure) return databaseRefusal(failure.message);
+  log.error({ err: error }, 'fault in a realtime channel');
+  return new JoinRefused('UnknownError', 'Unknown Error on Channel');
+}

@@ -1,0 +1,46 @@
+// What the channels of all sockets share.
+
+import type { FeatureContext } from '../http/feature.ts';
+import type { Caller } from '../identity/caller.ts';
+import type { ChannelRights } from './access/channel-rights.ts';
+import type { Changes } from './changes/changes.ts';
+import type { Rate } from './channel/rate.ts';
+import type { Hub } from './hub/hub.ts';
+import type { BroadcastContent } from './gateway/message.ts';
+import type { JoinRefused } from './problem.ts';
+import type { SessionWatch } from './access/session-watch.ts';
+
+export type RealtimeSettings = {
+  enabled: boolean;
+  privateOnly: boolean;
+  retentionMs: number;
+  limits: {
+    connections: number;
+    channels: number;
+    joins: number;
+    messages: number;
+    presence: number;
+    payload: number;
+    change: number;
+  };
+};
+
+export type Stored = { readonly id: string; readonly event: string; readonly content: BroadcastContent };
+
+export type Services = {
+  readonly context: FeatureContext;
+  /** Of the file as it is now. */
+  readonly settings: () => RealtimeSettings;
+  readonly hub: Hub;
+  readonly changes: Changes;
+  readonly rights: ChannelRights;
+  readonly sessions: SessionWatch;
+  /** Joins of all sockets. */
+  readonly joins: Rate;
+  /** The newest `limit` stored broadcasts of a private topic that the caller may read, oldest first. */
+  readonly replay: (caller: Caller, topic: string, since: Date, limit: number) => Promise<readonly Stored[]>;
+  /** False when changes do not come within that time, in milliseconds. */
+  readonly whenLive: (withinMs: number) => Promise<boolean>;
+  /** What a client is told of an error. Logs what is a fault. */
+  readonly refusalOf: (error: unknown) => JoinRefused;
+};
