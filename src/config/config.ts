@@ -12,7 +12,8 @@ import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawS3Store } from './schema/settings.ts';
 import type { RawType } from './schema/types.ts';
-import type { RawBucket, RawField, RawIndex, RawPolicy, RawTable } from './schema/tables.ts';
+import type { RawPolicy } from './schema/policies.ts';
+import type { RawBucket, RawField, RawIndex, RawTable } from './schema/tables.ts';
 import type { RawTableTrigger, RawUserTrigger } from './schema/triggers.ts';
 import type { RawView } from './schema/views.ts';
 
@@ -37,6 +38,7 @@ export type Config = {
   readonly tables: readonly Table[];
   readonly views: readonly View[];
   readonly storage: readonly Bucket[];
+  readonly realtime: RealtimeConfig;
   readonly rpc: readonly SqlFunction[];
   readonly functions: readonly CodeFunction[];
   /** Objects of the database that are served without being managed. */
@@ -152,6 +154,11 @@ export type View = Declared<Omit<RawView, 'query' | 'indexes'> & { name: string;
 };
 
 export type Bucket = Declared<Omit<RawBucket, 'rls'> & { name: string }> & {
+  readonly rls: readonly Policy[];
+};
+
+export type RealtimeConfig = Immutable<Omit<SvcFile['realtime'], 'rls'>> & {
+  /** `select` receives, `insert` sends. */
   readonly rls: readonly Policy[];
 };
 

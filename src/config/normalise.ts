@@ -23,7 +23,8 @@ import { toForeignKey, toQualified } from './schema/reference.ts';
 import { isServed, type RawSqlFunction } from './schema/functions.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
-import type { RawField, RawPolicy, RawTable } from './schema/tables.ts';
+import type { RawPolicy } from './schema/policies.ts';
+import type { RawField, RawTable } from './schema/tables.ts';
 import type { RawView } from './schema/views.ts';
 
 export type NormaliseOptions = {
@@ -64,6 +65,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       rls: toPolicies(bucket.rls, ['storage', name, 'rls'], at),
       position: at(['storage', name]),
     })),
+    realtime: { ...file.realtime, rls: toPolicies(file.realtime.rls, ['realtime', 'rls'], at) },
     rpc: Object.entries(file.rpc).map(([name, fn]) => toSqlFunction(tree, name, fn, { bodyFiles, at })),
     functions: Object.entries(file.functions).map(([name, fn]) => ({
       ...fn,

@@ -17,6 +17,8 @@ const LOCKS = {
   authMaintenance: 20,
   /** Search for stored bytes that no row knows. */
   storageOrphans: 30,
+  /** Partitions of stored broadcasts. */
+  realtimeMaintenance: 40,
 } as const;
 
 export type AdvisoryLock = keyof typeof LOCKS;

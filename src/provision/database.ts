@@ -7,7 +7,7 @@ import type { Self } from './roles.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
 
 type Found = {
-  /** Owner by schema, of the four that the product needs. */
+  /** Owner by schema, of the five that the product needs. */
   schemas: Readonly<Record<string, string>>;
   may_create: boolean;
   step_table: string | null;
@@ -19,7 +19,7 @@ export async function databaseChanges(db: Queryable, self: Self): Promise<string
   const database = ident(self.database).compile().text;
   return [
     ...(found.may_create ? [] : [`grant create, temporary on database ${database} to svc_owner`]),
-    ...['auth', 'storage', 'svc_meta', 'public']
+    ...['auth', 'storage', 'realtime', 'svc_meta', 'public']
       .filter((schema) => found.schemas[schema] === undefined)
       .map((schema) => `create schema if not exists ${schema} authorization svc_owner`),
     // Migrations run as svc_owner and make their tables here.
@@ -36,7 +36,7 @@ async function look(db: Queryable): Promise<Found> {
   const [found] = await db.query<Found>(sql`
     select coalesce((
         select json_object_agg(nspname, nspowner::regrole::text) from pg_namespace
-        where nspname in ('auth', 'storage', 'svc_meta', 'public')), '{}') as schemas,
+        where nspname in ('auth', 'storage', 'realtime', 'svc_meta', 'public')), '{}') as schemas,
       has_database_privilege('svc_owner', current_database(), 'create')
         and has_database_privilege('svc_owner', current_database(), 'temporary') as may_create,
       (select relowner::regrole::text from pg_class
@@ -101,6 +101,27 @@ export async function grantQuietBackfills(db: Queryable): Promise<void> {
   } catch (error) {
     // Parameters belong to the cluster, and a project in another database may be granting the same right now.
     if (!isDatabaseError(error, 'insufficient_privilege') && !isRace(error)) throw error;
+  }
+}
+
+/**
+ * Lets svc_owner read the write-ahead log. Where the administrator may not grant this, changes come from triggers and the
+ * log says what to do. Role and parameters belong to the cluster; managed services have a role for it.
+ */
+export async function grantReplication(db: Queryable): Promise<void> {
+  const [row] = await db.query<{ may_replicate: boolean; rds: boolean | null }>(sql`
+    select r.rolreplication as may_replicate,
+      (select pg_has_role(r.oid, g.oid, 'member') from pg_roles g where g.rolname = 'rds_replication') as rds
+    from pg_roles r where r.rolname = 'svc_owner'`);
+  if (!row || row.may_replicate || row.rds === true) return;
+  const attempts = ['alter role svc_owner replication', 'grant rds_replication to svc_owner'];
+  for (const attempt of row.rds === false ? attempts : attempts.slice(0, 1)) {
+    try {
+      await db.query(raw(attempt));
+      return;
+    } catch (error) {
+      if (!isDatabaseError(error, 'insufficient_privilege') && !isRace(error)) throw error;
+    }
   }
 }
 

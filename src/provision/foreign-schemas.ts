@@ -6,7 +6,7 @@ import { sql } from '../postgres/sql.ts';
 
 const FOREIGN_SCHEMAS = 'ADO-302';
 
-/** Throws ADO-302 where `auth` or `storage` holds something that is not svc's. */
+/** Throws ADO-302 where `auth`, `storage` or `realtime` holds something that is not svc's. */
 export async function refuseForeignSchemas(db: Queryable): Promise<void> {
   const found = await readForeignSchemas(db);
   if (found.length === 0) return;
@@ -23,12 +23,12 @@ export async function refuseForeignSchemas(db: Queryable): Promise<void> {
 
 type ForeignSchema = { readonly name: string; readonly owner: string };
 
-/** Once `svc_meta.object` is there, both schemas are svc's. What is not of svc_owner before that is not. */
+/** Once `svc_meta.object` is there, all three schemas are svc's. What is not of svc_owner before that is not. */
 async function readForeignSchemas(db: Queryable): Promise<ForeignSchema[]> {
   return db.query<ForeignSchema>(sql`
     select n.nspname as name, n.nspowner::regrole::text as owner
     from pg_namespace n
-    where n.nspname in ('auth', 'storage')
+    where n.nspname in ('auth', 'storage', 'realtime')
       and not exists (select from pg_class c join pg_namespace m on m.oid = c.relnamespace where m.nspname = 'svc_meta' and c.relname = 'object')
       and exists (
         select from (

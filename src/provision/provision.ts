@@ -12,7 +12,13 @@ import { DatabaseLink } from '../postgres/link/database-link.ts';
 import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { assertDirect } from './assert-direct.ts';
-import { applySteps, databaseChanges, grantQuietBackfills, pendingSteps } from './database.ts';
+import {
+  applySteps,
+  databaseChanges,
+  grantQuietBackfills,
+  grantReplication,
+  pendingSteps,
+} from './database.ts';
 import { refuseForeignSchemas } from './foreign-schemas.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
 import { reachDatabase, type Patience } from './reach-database.ts';
@@ -69,10 +75,12 @@ async function provisionAt(
     assertDirect(addresses, state);
     await refuseForeignSchemas(db);
     const self = await checkRights(db);
+    const applied = (await isReady(db, self, address)) ? [] : await prepare(db, self, address, log);
+    await grantReplication(db);
     return {
       owner: roleAddresses(addresses, 'svc_owner'),
       authenticator: roleAddresses(addresses, 'authenticator'),
-      applied: (await isReady(db, self, address)) ? [] : await prepare(db, self, address, log),
+      applied,
     };
   } finally {
     // The lock ends with its session.

@@ -5,7 +5,7 @@ import type { Feature, FeatureContext } from '../http/feature.ts';
 import { databaseFailure } from '../postgres/pg-error.ts';
 import type { ConnectionSettings } from '../postgres/connection.ts';
 import { Problem } from '../problem/problem.ts';
-import { createChannelRights } from './access/channel-rights.ts';
+import { ChannelRights } from './access/channel-rights.ts';
 import { SessionWatch } from './access/session-watch.ts';
 import type { Bus } from './bus/bus.ts';
 import { NotifyBus } from './bus/notify-bus.ts';
@@ -18,6 +18,7 @@ import { Hub } from './hub/hub.ts';
 import { registerBroadcast } from './http/broadcast.ts';
 import { databaseRefusal, JoinRefused, realtimeFormat, switchedOff } from './problem.ts';
 import type { Services, Stored } from './services.ts';
+import { startMaintenance, type Maintenance } from './stored/maintenance.ts';
 import { replay } from './stored/replay.ts';
 
 /** Where sockets are opened, below the prefix of the feature. */
@@ -110,27 +111,13 @@ function createParts(context: FeatureContext, { direct }: RealtimeOptions): Part
   );
   const services: Services = {
     context,
-    settings: () => ({
-      enabled: true,
-      privateOnly: false,
-      retentionMs: 1,
-      limits: {
-        connections: 10000,
-        channels: 100,
-        joins: 100,
-        messages: 20,
-        presence: 20,
-        payload: 3e6,
-        change: 1e6,
-      },
-    }),
+    settings: () => context.snapshot().config.realtime,
     hub,
     changes,
-    rights: createChannelRights(context),
+    rights: new ChannelRights(context),
     sessions,
     joins: new Rate(),
-    replay: async (caller, topic, since, limit) =>
-      (await replay(context, caller, topic, since, limit)).map(toStored),
+    replay: async (...asked) => await replay(context, ...asked),
     whenLive: async (withinMs) => await untilLive(changes, withinMs),
     refusalOf: (error) => refusalOf(context, error),
   };
@@ -156,17 +143,20 @@ function createParts(context: FeatureContext, { direct }: RealtimeOptions): Part
     }
   };
   let watch: NodeJS.Timeout | undefined;
+  let maintenance: Maintenance | undefined;
   return {
     services,
     gateway,
     async start() {
       watch = setInterval(() => void checkRights(), CHECK_RIGHTS_EVERY_MS).unref();
       sessions.start();
+      maintenance = startMaintenance(context);
       await bus.start();
       gateway.open();
     },
     async close() {
       clearInterval(watch);
+      maintenance?.close();
       gateway.close();
       sessions.close();
       await Promise.all([bus.close(), changes.close()]);

@@ -1,4 +1,5 @@
 // What the channels of all sockets share.
+import type { Config } from '../config/config.ts';
 
 import type { FeatureContext } from '../http/feature.ts';
 import type { Caller } from '../identity/caller.ts';
@@ -10,20 +11,7 @@ import type { BroadcastContent } from './gateway/message.ts';
 import type { JoinRefused } from './problem.ts';
 import type { SessionWatch } from './access/session-watch.ts';
 
-export type RealtimeSettings = {
-  enabled: boolean;
-  privateOnly: boolean;
-  retentionMs: number;
-  limits: {
-    connections: number;
-    channels: number;
-    joins: number;
-    messages: number;
-    presence: number;
-    payload: number;
-    change: number;
-  };
-};
+export type RealtimeSettings = Config['realtime'];
 
 export type Stored = { readonly id: string; readonly event: string; readonly content: BroadcastContent };
 

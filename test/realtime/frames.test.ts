@@ -1,5 +1,5 @@
 // What no library sends: frames by hand, in both versions of the protocol.
-import WebSocket from 'ws';
+import { WebSocket } from 'ws';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 import { RawSocket, userBroadcast } from './raw-socket.ts';

@@ -1,6 +1,6 @@
 // A client that says exactly what a test wants: frames as they are, in both versions.
 import { once } from 'node:events';
-import WebSocket from 'ws';
+import { WebSocket } from 'ws';
 import { expect } from 'vitest';
 
 export type Frame = {
@@ -105,7 +105,13 @@ export function userBroadcast(
   topic: string,
   event: string,
   payload: Uint8Array,
-  { joinRef = '', ref = '', encoding = 1, meta = '', text = 'utf8' as BufferEncoding } = {},
+  {
+    joinRef = '',
+    ref = '',
+    encoding = 1,
+    meta = '',
+    text = 'utf8',
+  }: { joinRef?: string; ref?: string; encoding?: 0 | 1; meta?: string; text?: BufferEncoding } = {},
 ): Buffer {
   const parts = [joinRef, ref, topic, event, meta].map((part) => Buffer.from(part, text));
   return Buffer.concat([Buffer.from([3, ...parts.map((part) => part.length), encoding]), ...parts, payload]);

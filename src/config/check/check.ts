@@ -9,6 +9,7 @@ import { checkDataSteps } from './data-steps.ts';
 import { checkExposed } from './expose.ts';
 import { checkExtensions } from './extensions.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
+import { checkRealtime } from './realtime.ts';
 import { checkSeeds } from './seed.ts';
 import { checkSettings } from './settings.ts';
 import { checkBuckets } from './storage.ts';
@@ -29,6 +30,7 @@ export function check(
   checkTables(context);
   checkViews(context);
   checkBuckets(context);
+  checkRealtime(context);
   checkSqlFunctions(context);
   checkUserTriggers(context);
   checkCodeFunctions(context);

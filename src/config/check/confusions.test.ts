@@ -77,7 +77,7 @@ test.each([
   ['triggers', 'triggers: {}', /tables\.<name>\.triggers/],
   ['fixtures', 'fixtures: {}', /under seed/],
   ['cron', 'cron: {}', /no scheduler/],
-  ['realtime', 'realtime: {}', /no realtime service/],
+  ['channels', 'channels: {}', /belong to realtime/],
 ])('%s', (_what, text, message) => {
   expect(said(text)).toMatch(message);
 });

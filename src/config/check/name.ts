@@ -5,7 +5,13 @@ import type { CheckContext } from './context.ts';
 /** PostgreSQL truncates longer names silently (NAMEDATALEN - 1). */
 const LONGEST_NAME_BYTES = 63;
 
-const RESERVED_SCHEMAS: ReadonlySet<string> = new Set(['auth', 'storage', 'svc_meta', 'information_schema']);
+const RESERVED_SCHEMAS: ReadonlySet<string> = new Set([
+  'auth',
+  'storage',
+  'realtime',
+  'svc_meta',
+  'information_schema',
+]);
 
 /** Schemas of the product and of PostgreSQL itself. */
 export function isReservedSchema(schema: string): boolean {

@@ -203,6 +203,7 @@ tables:
       - { name: name, type: text, required: true }
   parcels:
     rls: []
+    realtime: { events: [insert, update, delete], old: full, deletes: none }
     fields:
       - { name: id, type: bigint, primary_key: true, identity: always }
       - { name: product_id, type: uuid }
@@ -250,6 +251,29 @@ storage:
         to: [authenticated]
         using: owner_id = auth.uid()::text
         with_check: owner_id = auth.uid()::text`,
+  realtime: `
+realtime:
+  enabled: true
+  private_only: true
+  source: auto
+  retention: 7d
+  rls:
+    - name: room members
+      operations: [select, insert]
+      to: [authenticated]
+      check: realtime.topic() = 'room:' || (select auth.uid()::text)
+    - operations: [insert]
+      type: restrictive
+      with_check: extension = 'broadcast' or not auth.is_anonymous()
+    - { operations: [select], using: topic = 'news' }
+  limits:
+    connections: 5000
+    channels: 50
+    joins: 200
+    messages: 30
+    presence: 20
+    payload: 1MB
+    change: 1MB`,
   rpc: `
 rpc:
   search_products:

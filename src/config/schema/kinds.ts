@@ -75,7 +75,7 @@ export const timer = (description: string, absent: string): Measure =>
   duration(description, absent, { most: LONGEST_TIMER_MS });
 
 /** `5MB`, as bytes. */
-export const size = (description: string, absent: string): Measure =>
+export const size = (description: string, absent: string, most?: string): Measure =>
   z
     .string()
     .regex(/^\d+(\.\d+)?\s*([KMGTkmgt]?[Bb])?$/, {
@@ -86,6 +86,7 @@ export const size = (description: string, absent: string): Measure =>
     .transform((written) => parseBytes(written) ?? NaN)
     .refine((bytes) => bytes > 0, 'must be more than nothing')
     .refine((bytes) => Number.isSafeInteger(bytes), 'is more than any store holds')
+    .refine((bytes) => most === undefined || bytes <= (parseBytes(most) ?? NaN), `must be at most ${most}`)
     .prefault(absent)
     .meta({ description });
 

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { auth } from './auth.ts';
 import { extensions } from './extensions.ts';
 import { expose, functions, functionsBundle, rpc } from './functions.ts';
+import { realtime } from './realtime.ts';
 import { seed } from './seed.ts';
 import { database, include, migrations, project, providers, server } from './settings.ts';
 import { storage, tables } from './tables.ts';
@@ -24,6 +25,7 @@ export const svcSchema = z
     tables,
     views,
     storage,
+    realtime,
     rpc,
     functions,
     expose,

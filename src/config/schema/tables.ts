@@ -1,61 +1,12 @@
 // Tables and buckets, with the row-level security policies that both have.
 import { z } from 'zod';
-import {
-  anyDefault,
-  asWritten,
-  bound,
-  choice,
-  flag,
-  list,
-  named,
-  size,
-  sqlExpression,
-  text,
-} from './kinds.ts';
+import { anyDefault, asWritten, bound, flag, list, named, size, sqlExpression, text } from './kinds.ts';
 import { grants } from './grants.ts';
 import { constraint } from './constraints.ts';
 import { collate, comment, generated, identity, referenceKeys } from './field-keys.ts';
+import { policies, policy } from './policies.ts';
+import { tableRealtime } from './realtime.ts';
 import { tableTrigger } from './triggers.ts';
-
-export const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
-export type Operation = (typeof OPERATIONS)[number];
-
-const roleName = z.string().min(1, 'must not be empty');
-
-const policy = z
-  .strictObject({
-    name: text(
-      'Label of the policy in the database; made from table, number and operation when absent',
-    ).optional(),
-    operations: z
-      .array(z.enum([...OPERATIONS, 'all']))
-      .min(1, 'must name at least one operation')
-      .meta({
-        description: 'What the policy is about; `all` stands for the four',
-        examples: [['select', 'update']],
-      })
-      .transform((named) => (named.includes('all') ? OPERATIONS : named.filter((one) => one !== 'all'))),
-    to: z
-      .union([roleName, z.array(roleName).min(1, 'must name at least one role')])
-      .meta({
-        description:
-          'Roles of the database that the policy is for; absent, the callers: `anon` and `authenticated`. `public` is every role',
-        examples: [['authenticated'], 'reporting'],
-      })
-      .transform((named) => (typeof named === 'string' ? [named] : named))
-      .optional(),
-    type: choice('Permissive policies are joined by OR; every restrictive one must hold as well', [
-      'permissive',
-      'restrictive',
-    ]),
-    using: sqlExpression('SQL condition on rows that are seen or affected').optional(),
-    with_check: sqlExpression('SQL condition on rows as they are written').optional(),
-    check: sqlExpression(
-      'Stands for `using` (select, delete), `with_check` (insert) or both (update) where those are absent',
-    ).optional(),
-  })
-  .meta({ description: 'One row-level security policy' })
-  .transform(({ with_check: withCheck, ...same }) => ({ ...same, withCheck }));
 
 const foreignKey = z
   .strictObject({
@@ -218,6 +169,7 @@ const table = z
       })
       .optional(),
     comment,
+    realtime: tableRealtime,
     triggers: z.array(tableTrigger).meta({ description: 'Triggers, in the order of their names' }).optional(),
     renamed_from: text('Earlier name of the table; its data is kept').optional(),
     protect: flag('Never pruned and never rewritten, whatever is allowed elsewhere'),
@@ -237,7 +189,7 @@ const bucket = z
       z.string().regex(/^[\w.+-]+\/(\*|[\w.+-]+)$/, 'is not a MIME type such as image/png or image/*'),
       [['image/*', 'application/pdf']],
     ),
-    rls: list('Policies on the bucket’s objects; without any, only the secret key has access', policy),
+    rls: policies('Policies on the bucket’s objects; without any, only the secret key has access'),
   })
   .transform(({ max_size: maxSizeBytes, ...same }) => ({ ...same, maxSizeBytes }));
 
@@ -249,6 +201,5 @@ export const storage = named(
 
 export type RawTable = z.infer<typeof table>;
 export type RawField = z.infer<typeof field>;
-export type RawPolicy = z.infer<typeof policy>;
 export type RawBucket = z.infer<typeof bucket>;
 export type RawIndex = z.infer<typeof index>;

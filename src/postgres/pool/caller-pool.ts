@@ -46,6 +46,8 @@ export type RunOptions = {
   readonly replayed?: string | undefined;
   /** Execute, check deferred constraints, then roll back. */
   readonly rollback?: boolean | undefined;
+  /** Run in the same transaction before it acts for the caller, with the few rights of `authenticator`. */
+  readonly before?: readonly WireStatement[] | undefined;
   readonly cancellable?: Cancellable | undefined;
 };
 
@@ -88,12 +90,13 @@ export class CallerPool {
       readOnly = false,
       repeatable = false,
       rollback = false,
+      before = [],
       replayed,
       onRestart,
       cancellable,
     }: RunOptions = {},
   ): Promise<WireResult[]> {
-    const batch = rollback ? [BEGIN] : [];
+    const batch: WireStatement[] = rollback ? [BEGIN, ...before] : [...before];
     batch.push(this.#settings(caller, readOnly, replayed));
     let latency: LatencyEstimate | undefined;
     let collects = true;
@@ -121,7 +124,7 @@ export class CallerPool {
         settle: (error, results) => {
           if (!readOnly) this.#onWrite?.(caller, cancellable);
           if (error) reject(rollback ? undone(error) : readOnly ? error : writeError(error));
-          else resolve(rollback ? results.slice(2, -2) : results.slice(1));
+          else resolve(rollback ? results.slice(2 + before.length, -2) : results.slice(1 + before.length));
         },
       });
     });

@@ -5,6 +5,7 @@ import { dashboardSessions } from './dashboard.ts';
 import { imports, keyAliases } from './import.ts';
 import { dataStepLedger, migrationState, openObjectKinds, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
+import { realtimeSchema } from './realtime.ts';
 import { seeds } from './seed.ts';
 import { referencedObjects, storageSchema } from './storage.ts';
 
@@ -23,4 +24,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   imports,
   dataStepLedger,
   keyAliases,
+  realtimeSchema,
 ];

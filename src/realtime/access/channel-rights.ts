@@ -1,21 +1,127 @@
+// What policies on `realtime.messages` let a caller do in a private channel: found out by doing it, in a transaction that
+// is rolled back. Rows for it go to a partition that is never logged and never decoded.
+import { randomUUID } from 'node:crypto';
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
-export type ChannelRights = {
-  mayRead(
+import { Cache } from '../../lib/cache.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
+import { toWire } from '../../postgres/pool/caller-pool.ts';
+import { sql } from '../../postgres/sql.ts';
+import { PROBE_TIME } from '../../provision/steps/realtime.ts';
+
+export type Extension = 'broadcast' | 'presence';
+export type ReadRights = { readonly [Key in Extension]: boolean };
+/** `x-…` headers of the request that opened the socket. */
+export type PolicyHeaders = Readonly<Record<string, string>>;
+
+const MOST_REMEMBERED = 10_000;
+const EVERYTHING: ReadRights = { broadcast: true, presence: true };
+
+export class ChannelRights {
+  readonly #context: FeatureContext;
+  /** By what is asked and who asks; what is asked again meanwhile waits for the same answer. */
+  readonly #reads = new Cache<string, Promise<ReadRights>>(MOST_REMEMBERED);
+  readonly #writes = new Cache<string, Promise<boolean>>(MOST_REMEMBERED);
+  #version = 0;
+
+  constructor(context: FeatureContext) {
+    this.#context = context;
+  }
+
+  /** Both extensions at once. `topic` without `realtime:`. */
+  async mayRead(topic: string, caller: Caller, headers: PolicyHeaders): Promise<ReadRights> {
+    if (caller.role === 'service_role') return EVERYTHING;
+    return await this.#remember(this.#reads, keyOf(topic, caller, headers), () =>
+      this.#probeRead(topic, caller, headers),
+    );
+  }
+
+  async mayWrite(
     topic: string,
+    extension: Extension,
     caller: Caller,
-    headers: Readonly<Record<string, string>>,
-  ): Promise<{ readonly broadcast: boolean; readonly presence: boolean }>;
-  mayWrite(
+    headers: PolicyHeaders,
+  ): Promise<boolean> {
+    if (caller.role === 'service_role') return true;
+    return await this.#remember(this.#writes, `${extension} ${keyOf(topic, caller, headers)}`, () =>
+      this.#probeWrite(topic, extension, caller, headers),
+    );
+  }
+
+  /** With another file or schema, policies may say something else. What failed is asked again. */
+  async #remember<T>(cache: Cache<string, Promise<T>>, key: string, ask: () => Promise<T>): Promise<T> {
+    const { version } = this.#context.snapshot();
+    if (version !== this.#version) {
+      this.#version = version;
+      this.#reads.clear();
+      this.#writes.clear();
+    }
+    const known = cache.get(key);
+    if (known) return await known;
+    const asked = ask();
+    cache.set(key, asked);
+    try {
+      return await asked;
+    } catch (error) {
+      cache.delete(key);
+      throw error;
+    }
+  }
+
+  async #probeRead(topic: string, caller: Caller, headers: PolicyHeaders): Promise<ReadRights> {
+    const broadcast = randomUUID();
+    const presence = randomUUID();
+    const [seen] = await this.#context.callers.run(
+      withSettings(caller, topic, headers),
+      [
+        toWire(
+          sql`select id from realtime.messages
+            where inserted_at = ${PROBE_TIME}::timestamptz and id in (${broadcast}::uuid, ${presence}::uuid)`,
+        ),
+      ],
+      {
+        before: [toWire(sql`select realtime.begin_probe(${topic}, ${broadcast}::uuid, ${presence}::uuid)`)],
+        rollback: true,
+      },
+    );
+    const ids = new Set(seen?.rows.map(([id]) => id?.toString()));
+    return { broadcast: ids.has(broadcast), presence: ids.has(presence) };
+  }
+
+  async #probeWrite(
     topic: string,
-    extension: 'broadcast' | 'presence',
+    extension: Extension,
     caller: Caller,
-    headers: Readonly<Record<string, string>>,
-  ): Promise<boolean>;
-};
-export function createChannelRights(_context: FeatureContext): ChannelRights {
+    headers: PolicyHeaders,
+  ): Promise<boolean> {
+    try {
+      await this.#context.callers.run(
+        withSettings(caller, topic, headers),
+        [
+          toWire(sql`insert into realtime.messages (topic, extension, event, private, inserted_at)
+            values (${topic}, ${extension}, 'probe', true, ${PROBE_TIME}::timestamptz)`),
+        ],
+        { rollback: true },
+      );
+      return true;
+    } catch (error) {
+      if (isDatabaseError(error, 'insufficient_privilege')) return false;
+      throw error;
+    }
+  }
+}
+
+function keyOf(topic: string, { role, claims }: Caller, headers: PolicyHeaders): string {
+  return JSON.stringify([topic, role, claims, headers]);
+}
+
+/** The caller as policies see him: besides his claims they may ask for the topic and for headers. */
+export function withSettings(caller: Caller, topic: string, headers: PolicyHeaders = {}): Caller {
   return {
-    mayRead: async (_t, c) => ({ broadcast: c.role === 'service_role', presence: c.role === 'service_role' }),
-    mayWrite: async (_t, _e, c) => c.role === 'service_role',
+    ...caller,
+    extra: [
+      ['realtime.topic', topic],
+      ['request.headers', JSON.stringify(headers)],
+    ],
   };
 }

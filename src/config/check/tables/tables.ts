@@ -12,6 +12,7 @@ import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './forei
 import { checkName, checkRenames, checkSchema } from '../name.ts';
 import { checkPolicies } from './policies.ts';
 import { checkGrants } from './grants.ts';
+import { checkPublished } from '../realtime.ts';
 import { checkOnNewUser, checkOnUpdate } from './row-triggers.ts';
 import { declaredType } from '../../schema/declared-type.ts';
 import { checkTableTriggers } from './triggers.ts';
@@ -40,6 +41,7 @@ export function checkTables(context: CheckContext): void {
     checkOnNewUser(context, path, table);
     checkGrants(context, path, table);
     checkTableTriggers(context, path, table);
+    checkPublished(context, path, table);
     if (table.rls === undefined) reportOpen(context, name);
     else if (Array.isArray(table.rls)) {
       const columns = new Map(table.fields.map(({ name: column, type }) => [column, type]));

@@ -1,0 +1,60 @@
+// Partitions of `realtime.messages`: made ahead, dropped by age. And what the bus and the probes leave behind. One instance
+// of all does it.
+import type { FeatureContext } from '../../http/feature.ts';
+import { tryTransactionLock } from '../../postgres/advisory-lock.ts';
+import { ident, raw, sql } from '../../postgres/sql.ts';
+
+const EVERY_MS = 10 * 60_000;
+const DAYS_AHEAD = 7;
+/** Dropping a partition waits for nobody: it is tried again next time. */
+const LOCK_TIMEOUT_MS = 300;
+/** Rolled back rows stay in the file until it is cut off. */
+const MOST_PROBE_BYTES = 64 * 1024 * 1024;
+
+export type Maintenance = { close(): void };
+
+export function startMaintenance(context: FeatureContext): Maintenance {
+  const run = (): void => {
+    maintain(context).catch((error: unknown) =>
+      context.log.warn({ err: error, job: 'realtime messages' }, 'could not look after stored messages'),
+    );
+  };
+  run();
+  const timer = setInterval(run, EVERY_MS).unref();
+  return { close: () => clearInterval(timer) };
+}
+
+export async function maintain({ owner, snapshot, now, log }: FeatureContext): Promise<void> {
+  const { retentionMs } = snapshot().config.realtime;
+  const oldest = new Date(now().getTime() - retentionMs);
+  const isOurs = await owner.transaction(async (db) => {
+    if (!(await tryTransactionLock(db, 'realtimeMaintenance'))) return false;
+    await db.query(sql`select realtime.ensure_partitions(${DAYS_AHEAD}::integer)`);
+    await db.query(sql`delete from realtime.overflow where at < now() - interval '1 minute'`);
+    await db.query(sql`delete from realtime.messages_default where inserted_at < ${oldest}`);
+    return true;
+  });
+  if (!isOurs) return;
+  const [probe] = await owner.query<{ bytes: string }>(
+    sql`select pg_relation_size('realtime.messages_probe') as bytes`,
+  );
+  const outdated = await owner.query<{ name: string }>(sql`
+    select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'realtime.messages'::regclass and c.relname ~ '^messages_\\d{4}_\\d{2}_\\d{2}$'
+      and to_date(substr(c.relname, 10), 'YYYY_MM_DD') + 1 <= ${oldest}::date
+      and to_date(substr(c.relname, 10), 'YYYY_MM_DD') < current_date`);
+  const statements = [
+    ...outdated.map(({ name }) => sql`drop table if exists ${ident('realtime', name)}`),
+    ...(Number(probe?.bytes ?? 0) > MOST_PROBE_BYTES ? [raw('truncate realtime.messages_probe')] : []),
+  ];
+  for (const statement of statements) {
+    try {
+      await owner.transaction(async (db) => {
+        await db.query(raw(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`));
+        await db.query(statement);
+      });
+    } catch (error) {
+      log.debug({ err: error }, 'a partition of stored messages is in use; trying again later');
+    }
+  }
+}

@@ -1,0 +1,221 @@
+// Private channels: policies on realtime.messages decide, at the first use, after a new token and after a new file.
+import { createClient, type RealtimeChannel, type SupabaseClient } from '@supabase/supabase-js';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { SCHEMA_CHANNEL } from '../../src/migrate/state/applied-state.ts';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { RawSocket } from './raw-socket.ts';
+
+const YAML = `
+version: 1
+project: { name: rooms }
+tables:
+  members:
+    rls:
+      - { operations: [select], using: user_id = auth.uid() }
+    fields:
+      - { name: room, type: text, primary_key: true }
+      - { name: user_id, type: uuid, primary_key: true }
+      - { name: writes, type: boolean, required: true, default: true }
+`;
+
+/** As the migration engine makes them of realtime.rls. */
+const POLICIES = `
+create policy members_read on realtime.messages for select to authenticated
+  using (exists (select from public.members m where m.user_id = auth.uid() and 'room:' || m.room = realtime.topic()));
+create policy members_write on realtime.messages for insert to authenticated
+  with check (exists (select from public.members m where m.user_id = auth.uid() and m.writes and 'room:' || m.room = realtime.topic()));
+`;
+
+let world: BackendWorld;
+let admin: pg.Client;
+const ann = { id: '00000000-0000-4000-8000-00000000000a', token: '' };
+const ben = { id: '00000000-0000-4000-8000-00000000000b', token: '' };
+const clients: SupabaseClient[] = [];
+const sockets: RawSocket[] = [];
+
+beforeAll(async () => {
+  world = await startBackendWorld(YAML);
+  admin = new pg.Client({ connectionString: world.databaseUrl });
+  await admin.connect();
+  await admin.query(POLICIES);
+  await admin.query(
+    `insert into members values ('red', $1, true), ('red', $2, false), ('blue', $2, true), ('left', $1, true)`,
+    [ann.id, ben.id],
+  );
+  for (const user of [ann, ben]) user.token = await world.token({ role: 'authenticated', sub: user.id });
+});
+
+afterAll(async () => {
+  for (const client of clients) await client.removeAllChannels();
+  for (const socket of sockets) socket.close();
+  await admin.end();
+  await world.close();
+});
+
+function clientOf(user: { token: string }): SupabaseClient {
+  const client = createClient(world.url, world.keys.publishable, {
+    accessToken: () => Promise.resolve(user.token),
+  });
+  clients.push(client);
+  return client;
+}
+
+async function subscribed(channel: RealtimeChannel): Promise<string> {
+  return await new Promise((resolve) => {
+    channel.subscribe((status, error) => {
+      if (status !== 'CLOSED') resolve(error ? `${status}: ${error.message}` : status);
+    });
+  });
+}
+
+async function open(): Promise<RawSocket> {
+  const socket = await RawSocket.open(world.url, world.keys.publishable);
+  sockets.push(socket);
+  return socket;
+}
+
+const PRIVATE = { private: true, broadcast: { ack: true } };
+
+test('a member receives, whoever is none is refused with the reason', async () => {
+  const [a, b] = [clientOf(ann), clientOf(ben)];
+  await Promise.all([a.realtime.setAuth(), b.realtime.setAuth()]);
+  const heard: unknown[] = [];
+  const inBlue = b.channel('room:blue', { config: PRIVATE });
+  inBlue.on('broadcast', { event: 'x' }, ({ payload }) => heard.push(payload));
+  expect(await subscribed(inBlue)).toBe('SUBSCRIBED');
+  expect(await subscribed(a.channel('room:blue', { config: PRIVATE }))).toMatch(
+    /You do not have permissions to read from this Channel topic: room:blue/,
+  );
+  const service = createClient(world.url, world.keys.secret);
+  clients.push(service);
+  const all = service.channel('room:blue', { config: PRIVATE });
+  expect(await subscribed(all)).toBe('SUBSCRIBED');
+  expect(await all.send({ type: 'broadcast', event: 'x', payload: { n: 1 } })).toBe('ok');
+  await expect.poll(() => heard).toEqual([{ n: 1 }]);
+});
+
+test('who may only read cannot send, and is told when he asked', async () => {
+  const [reader, writer] = await Promise.all([open(), open()]);
+  const joinRef = await reader.join('room:red', PRIVATE, ben.token);
+  const writerRef = await writer.join('room:red', PRIVATE, ann.token);
+  const denied = reader.push('realtime:room:red', 'broadcast', { event: 'x', payload: {} }, joinRef);
+  expect(await reader.reply(denied)).toEqual({ status: 'error', response: { reason: 'Unauthorized' } });
+  const sent = writer.push('realtime:room:red', 'broadcast', { event: 'y', payload: { n: 2 } }, writerRef);
+  expect(await writer.reply(sent)).toMatchObject({ status: 'ok' });
+  const { payload } = await reader.frame((frame) => frame.event === 'broadcast');
+  expect(payload).toMatchObject({ event: 'y' });
+  expect(writer.of('broadcast')).toHaveLength(0);
+});
+
+test('what is sent before a right is known keeps its order', async () => {
+  const [reader, writer] = await Promise.all([open(), open()]);
+  await reader.join('room:red', PRIVATE, ben.token);
+  const joinRef = await writer.join('room:red', { private: true }, ann.token);
+  for (let n = 0; n < 20; n++) {
+    writer.push('realtime:room:red', 'broadcast', { event: 'n', payload: { n } }, joinRef);
+  }
+  await expect.poll(() => reader.of('broadcast').length).toBe(20);
+  expect(reader.of('broadcast').map(({ payload }) => payload['payload'])).toEqual(
+    Array.from({ length: 20 }, (_, n) => ({ n })),
+  );
+});
+
+test('private and public channels of one name do not hear each other', async () => {
+  const [member, stranger] = await Promise.all([open(), open()]);
+  const joinRef = await member.join('room:red', PRIVATE, ann.token);
+  await stranger.join('room:red', { broadcast: { ack: true } });
+  const sent = member.push('realtime:room:red', 'broadcast', { event: 'x', payload: {} }, joinRef);
+  await member.reply(sent);
+  await stranger.settle();
+  expect(stranger.of('broadcast')).toHaveLength(0);
+});
+
+test('presence needs its rights too', async () => {
+  const socket = await open();
+  const joinRef = await socket.join('room:red', { private: true, presence: { enabled: true } }, ben.token);
+  await socket.frame((frame) => frame.event === 'presence_state');
+  const track = socket.push('realtime:room:red', 'presence', { event: 'track', payload: { a: 1 } }, joinRef);
+  expect(await socket.reply(track)).toEqual({ status: 'error', response: { reason: 'Unauthorized' } });
+});
+
+test('a token of somebody else changes what may be heard; losing the right ends the channel', async () => {
+  const socket = await open();
+  const joinRef = await socket.join('room:left', { private: true }, ann.token);
+  socket.push('realtime:room:left', 'access_token', { access_token: ben.token }, joinRef);
+  const told = await socket.frame((frame) => frame.event === 'system');
+  expect(told.payload).toMatchObject({
+    status: 'error',
+    message: 'You no longer have permission to read from this Channel topic: room:left',
+  });
+  await socket.frame((frame) => frame.event === 'phx_close' && frame.joinRef === joinRef);
+});
+
+test('a member who is removed hears nothing more once policies are asked again', async () => {
+  const socket = await open();
+  const joinRef = await socket.join('room:left', { private: true }, ann.token);
+  await admin.query(`delete from members where room = 'left'`);
+  // Any change of the schema makes all instances look again.
+  await admin.query(`comment on table members is 'fewer'`);
+  await admin.query(`select pg_notify($1, '')`, [SCHEMA_CHANNEL]);
+  await socket.frame((frame) => frame.event === 'phx_close' && frame.joinRef === joinRef);
+});
+
+test('stored messages are replayed, oldest first, and do not come again', async () => {
+  const since = Date.now() - 1_000;
+  for (const n of [1, 2, 3]) {
+    await admin.query(`select realtime.send(jsonb_build_object('n', $1::int), 'stored', 'room:blue')`, [n]);
+  }
+  const socket = await open();
+  await socket.join('room:blue', { private: true, broadcast: { replay: { since, limit: 2 } } }, ben.token);
+  await expect.poll(() => socket.of('broadcast').length).toBe(2);
+  const payloads = socket.of('broadcast').map(({ payload }) => payload);
+  expect(payloads).toMatchObject([
+    { event: 'stored', payload: { n: 2 }, meta: { replayed: true } },
+    { event: 'stored', payload: { n: 3 }, meta: { replayed: true } },
+  ]);
+});
+
+test('replay of a public channel, or since nothing, is refused', async () => {
+  const socket = await open();
+  const join = async (config: object): Promise<unknown> => {
+    const ref = socket.push('realtime:room:blue', 'phx_join', { config, access_token: ben.token });
+    return (await socket.reply(ref)).response['reason'];
+  };
+  expect(await join({ broadcast: { replay: { since: 1 } } })).toMatch(/^UnableToReplayMessages/);
+  expect(await join({ private: true, broadcast: { replay: {} } })).toMatch(/^UnableToReplayMessages/);
+});
+
+test('finding out leaves nothing behind', async () => {
+  const socket = await open();
+  for (let n = 0; n < 20; n++) {
+    socket.push(`realtime:room:none-${n}`, 'phx_join', {
+      config: { private: true },
+      access_token: ann.token,
+    });
+  }
+  await expect.poll(() => socket.of('phx_reply').length).toBeGreaterThanOrEqual(3);
+  const { rows } = await admin.query(
+    `select count(*)::int as n from realtime.messages where event = 'probe'`,
+  );
+  expect(rows).toEqual([{ n: 0 }]);
+});
+
+test('callers cannot write rows by which rights are found out', async () => {
+  for (const role of ['anon', 'authenticated', 'service_role']) {
+    const call = admin.query(
+      `begin; set local role ${role}; select realtime.begin_probe('x', gen_random_uuid(), gen_random_uuid())`,
+    );
+    await expect(call).rejects.toThrow(/permission denied/);
+    await admin.query('rollback');
+  }
+});
+
+test('send of a caller without a policy warns, and the statement succeeds', async () => {
+  const notices: string[] = [];
+  admin.on('notice', ({ message }) => notices.push(message ?? ''));
+  await admin.query(
+    `begin; set local role authenticated; select realtime.send('{}', 'x', 'room:red'); commit`,
+  );
+  expect(notices.join()).toContain('the broadcast was not sent');
+});
