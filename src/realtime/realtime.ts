@@ -130,11 +130,11 @@ function createParts(context: FeatureContext, { direct }: RealtimeOptions): Part
     const broadcast = { event, content, meta: JSON.stringify({ id }), id };
     hub.deliver({ topic: message.topic, isPrivate: message.private }, broadcast);
   });
-  let version: number | undefined;
+  let version = 0;
   /** With another file or schema policies may say something else. */
   const checkRights = async (): Promise<void> => {
     const now = context.snapshot().version;
-    const hasChanged = version !== undefined && version !== now;
+    const hasChanged = version !== now;
     version = now;
     if (!services.settings().enabled) gateway.closeAll(CLOSE.restart, 'Realtime was switched off');
     if (!hasChanged) return;
@@ -148,6 +148,7 @@ function createParts(context: FeatureContext, { direct }: RealtimeOptions): Part
     services,
     gateway,
     async start() {
+      ({ version } = context.snapshot());
       watch = setInterval(() => void checkRights(), CHECK_RIGHTS_EVERY_MS).unref();
       sessions.start();
       maintenance = startMaintenance(context);
