@@ -27,7 +27,7 @@ afterAll(async () => {
 
 async function subscribed(channel: RealtimeChannel): Promise<RealtimeChannel> {
   await new Promise<void>((resolve, reject) => {
-    channel.subscribe((status, error) => {
+    channel.subscribe((status: string, error) => {
       if (status === 'SUBSCRIBED') resolve();
       else if (status === 'CHANNEL_ERROR' || status === 'TIMED_OUT') reject(error ?? new Error(status));
     });

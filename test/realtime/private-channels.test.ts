@@ -63,7 +63,7 @@ function clientOf(user: { token: string }): SupabaseClient {
 
 async function subscribed(channel: RealtimeChannel): Promise<string> {
   return await new Promise((resolve) => {
-    channel.subscribe((status, error) => {
+    channel.subscribe((status: string, error) => {
       if (status !== 'CLOSED') resolve(error ? `${status}: ${error.message}` : status);
     });
   });
