@@ -45,7 +45,7 @@ create unlogged table realtime.overflow (
 );
 
 create function realtime.ensure_partitions(days integer) returns void
-language plpgsql set search_path = '' set timezone = 'UTC' as $$
+language plpgsql set timezone to utc set search_path = '' as $$
 declare
   day date;
   name text;
