@@ -7,7 +7,7 @@ import type { Config } from './config.ts';
 import { LookedAt, type Seen } from './read/looked-at.ts';
 import type { Source } from './read/source.ts';
 import { mergedText } from './read/merged-text.ts';
-import { readParts, type Part } from './read/read-parts.ts';
+import { readParts } from './read/read-parts.ts';
 import type { Variables } from './read/interpolate.ts';
 import { inOrder, renderPath, type Mistake } from './mistakes/mistake.ts';
 import { normalise } from './normalise.ts';
@@ -48,7 +48,7 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
   const lookedAt = new LookedAt(source.directory);
   const read = readText(source, options.variables, lookedAt);
   if (!read.ok) return read;
-  const { tree, parts, included } = read;
+  const { tree, others, included } = read;
   const validated = validate(tree);
   // A value that could not be substituted is one mistake, not also a missing or a wrong one.
   const known = new Set(tree.mistakes.map((mistake) => renderPath(mistake.path)));
@@ -70,19 +70,12 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
   const bodyFiles = readBodyFiles(validated.file, directory);
   return {
     ok: true,
-    config: normalise(tree, validated.file, { source: asOne(source, parts), bodyFiles }),
+    config: normalise(tree, validated.file, { source: withTexts(source, others), bodyFiles }),
     warnings: inOrder(all),
     files: [...bodyFiles.keys(), ...seedFiles(validated.file)],
     included,
     seen: lookedAt.seen,
   };
-}
-
-function asOne(source: Source, parts: readonly Part[]): Source {
-  return withTexts(
-    source,
-    parts.slice(1).map(({ path, document }) => ({ path, text: document.text })),
-  );
 }
 
 /** The same with the files that it includes. Its text is made when somebody asks: a start does not. */
@@ -108,7 +101,8 @@ export function withTexts(
 type ReadText = {
   readonly ok: true;
   readonly tree: Tree;
-  readonly parts: readonly Part[];
+  /** Of the included files, without their nodes: those of a large file are many, and not needed any more. */
+  readonly others: ReadonlyArray<{ readonly path: string; readonly text: string }>;
   readonly mistakes: readonly Mistake[];
   readonly included: Included;
 };
@@ -133,7 +127,13 @@ function readText(
   const isInDoubt = tree.mistakes.some((mistake) => mistake.code === 'yaml');
   return isInDoubt
     ? { ok: false, mistakes: inOrder(tree.mistakes), included }
-    : { ok: true, tree, parts, mistakes, included };
+    : {
+        ok: true,
+        tree,
+        others: others.map(({ path, document }) => ({ path, text: document.text })),
+        mistakes,
+        included,
+      };
 }
 
 function seedFiles({ seed }: SvcFile): string[] {
