@@ -63,6 +63,7 @@ import {
   readForeignObjects,
 } from './checks/ownership.ts';
 import { textFaults } from './checks/text-faults.ts';
+import { notePublished, refusePublished } from './checks/publication.ts';
 import { checkViews } from './checks/view-checks.ts';
 
 export type PlanOptions = PlanSettings & HazardPolicy & LockSettings;
@@ -320,12 +321,18 @@ async function assess(
     },
     removed,
     hints: views.hints,
-    problems: [...tried.problems, ...views.problems, ...rows.problems.filter((one) => !accepted.has(one))],
+    problems: [
+      ...refusePublished(desired, live),
+      ...tried.problems,
+      ...views.problems,
+      ...rows.problems.filter((one) => !accepted.has(one)),
+    ],
     notes: [
       ...extensions.notes,
       ...renames.notes,
       ...rows.notes,
       ...(await noteUsersWithoutRow(session, changes)),
+      ...notePublished(changes, online),
     ],
     inTheWay: [
       ...(await renamed(() => foreignDependants(session, changes, isOnline))),

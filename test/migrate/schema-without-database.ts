@@ -96,6 +96,7 @@ export function databaseOf(desired: Desired, rows = 0): Live {
     views: new Map(),
     newUsers: desired.newUsers.map(triggerOf),
     userTriggers: [],
+    publication: { generated: true },
     extensions: desired.extensions.map(({ name, schema, version }) => ({
       name,
       schema: schema ?? 'extensions',
@@ -124,6 +125,10 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
     rowSecurity: table.rowSecurity,
     rowSecurityForced: false,
     exclusions: [],
+    published: table.model.realtime ? 'whole' : 'no',
+    publishedThere: false,
+    replicaIdentity: table.model.realtime?.old === 'full' ? 'full' : 'default',
+    unlogged: false,
     granted: 'api',
     grants: wantedGrants(table.model.grants),
     grantedToOthers: false,

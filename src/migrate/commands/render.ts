@@ -60,7 +60,7 @@ function renderStep(step: Step, paint: Paint): string {
 
 function groupOf({ identity }: Step): string {
   if (!/^(tables\.|rpc\.|storage\.)/.test(identity)) return identity;
-  return identity.split(/\.(?:fields|indexes|rls|ref)(?=[.[]|$)/)[0] ?? identity;
+  return identity.split(/\.(?:fields|indexes|rls|ref|realtime)(?=[.[]|$)/)[0] ?? identity;
 }
 
 function summary(plan: MigrationPlan): string {

@@ -42,6 +42,8 @@ export function collationDiffers(
 export function attributesOf({ model, columns }: TableDiff['table']): readonly string[] | undefined {
   const found = [
     ...(model.comment === undefined ? [] : ['comment']),
+    ...(model.realtime === undefined ? [] : ['published']),
+    ...(model.realtime?.old === 'full' ? ['identity'] : []),
     ...columns.flatMap(({ name, collateSql, model: column }) => [
       ...(column.comment === undefined ? [] : [`comment ${name}`]),
       ...(collateSql === '' ? [] : [`collate ${name}`]),

@@ -95,6 +95,14 @@ export type Change =
       readonly isReplaced: boolean;
     })
   | (OnTable & { readonly kind: 'rename-index'; readonly index: LiveIndex; readonly label: string })
+  | { readonly kind: 'create-publication'; readonly serverVersion: number }
+  | { readonly kind: 'publish-generated' }
+  | (OnTable & { readonly kind: 'publish' })
+  /** `isPart`: it comes back as a whole. */
+  | (OnTable & { readonly kind: 'unpublish'; readonly isPart: boolean })
+  /** Its primary key is made anew. */
+  | (OnTable & { readonly kind: 'keep-replica-identity' })
+  | (OnTable & { readonly kind: 'set-replica-identity'; readonly identity: 'default' | 'full' })
   | (OnTable & { readonly kind: 'enable-rls' | 'disable-rls' | 'unforce-rls' })
   | (OnTable & {
       readonly kind: 'create-policy';

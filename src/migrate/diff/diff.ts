@@ -3,7 +3,7 @@ import type { Change } from './change.ts';
 import { columnKey, type Desired, type DesiredTable } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
-import { ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
+import { NO_OWNED_TABLE, ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
 import { attributesOf, diffComments } from './attributes.ts';
 import { diffColumns } from './columns.ts';
 import {
@@ -18,6 +18,7 @@ import { diffExtensions } from './extensions.ts';
 import { diffGrants } from './grants.ts';
 import { diffFunctions } from './functions.ts';
 import { diffPolicies, diffStoragePolicies, labelled } from './policies.ts';
+import { diffPublication, diffPublished } from './publication.ts';
 import { diffReferences } from './references.ts';
 import { diffTriggers, diffUserTriggers } from './triggers.ts';
 import { diffNewUsers, diffOnUpdate } from './row-triggers.ts';
@@ -52,6 +53,7 @@ export function diff(
     if (!found?.usageGranted) changes.push({ kind: 'grant-schema', schema });
   }
   changes.push(...diffTypes(desired.types, live));
+  changes.push(...diffPublication(desired, live));
   const unsettled = unsettledColumns(desired, live);
   for (const table of desired.tables) {
     const key = keyOf(table);
@@ -161,6 +163,7 @@ function newTable(table: DesiredTable): Change[] {
     })),
     ...(onUpdate ? [{ kind: 'set-on-update', ...on, trigger: onUpdate } as const] : []),
     ...commentsOfNew(table),
+    ...diffPublished(table, null, NO_OWNED_TABLE),
   ];
 }
 
@@ -189,4 +192,8 @@ function diffTable(context: TableDiff): void {
   if (!table.rowSecurity && live.rowSecurity) changes.push({ kind: 'disable-rls', table, live });
   if (live.rowSecurityForced) changes.push({ kind: 'unforce-rls', table, live });
   diffGrants(context);
+  const isRekeyed = changes.some(
+    (change) => change.kind === 'add-key' && change.table === table && change.key.kind === 'primary',
+  );
+  changes.push(...diffPublished(table, live, context.owned, isRekeyed));
 }

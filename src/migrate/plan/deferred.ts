@@ -5,6 +5,7 @@ import type { Change } from '../diff/change.ts';
 import type { DesiredFunction, DesiredTable } from '../schema/desired.ts';
 import type { Expression } from '../schema/expression.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
+import { primaryKeyOf } from '../schema/relation.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';
 import { type ChangeOf, columnsKey } from './step-list.ts';
 
@@ -126,6 +127,8 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'comment-type':
     case 'create-extension':
     case 'update-extension':
+    case 'create-publication':
+    case 'publish-generated':
     case 'create-schema':
     case 'grant-schema':
     case 'retire-table':
@@ -178,6 +181,15 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'unforce-rls':
     case 'grant-table':
       return names.access.has(keyOf(change.table));
+    // Nobody is told of a row before its policies say who may be, nor before its key is there.
+    case 'publish':
+    case 'unpublish':
+    case 'set-replica-identity':
+    case 'keep-replica-identity':
+      return (
+        names.access.has(keyOf(change.table)) ||
+        names.keys.has(columnsKey(keyOf(change.table), primaryKeyOf(change.table)))
+      );
     case 'add-reference':
     case 'suspend-reference':
       return (

@@ -9,6 +9,7 @@ import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
 import { EXTENSIONS } from './extensions.ts';
 import { dropFormerFunctions, FUNCTIONS, functionsOfViews, inOrderOfCalls } from './functions.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './types/online-type-change.ts';
+import { PUBLICATIONS } from './publication.ts';
 import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
 import { TRIGGERS } from './triggers.ts';
@@ -39,6 +40,7 @@ const PLANNERS: Planners = {
   ...TRIGGERS,
   ...VIEWS,
   ...MATERIALIZED,
+  ...PUBLICATIONS,
   ...REMOVALS,
 };
 

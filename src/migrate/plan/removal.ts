@@ -3,6 +3,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
+import { unpublishSql } from '../schema/publication.ts';
 import { functionOf } from '../schema/row-triggers.ts';
 import { alterColumn, type ChangeOf, type Planners, type StepList } from './step-list.ts';
 
@@ -51,7 +52,8 @@ function retireSql(change: Removal): string {
   const drops = change.live.foreignKeys.map(
     (one) => `; alter table ${name} drop constraint if exists ${quoteIdent(one.label)}`,
   );
-  return `revoke all on ${name} from anon, authenticated, service_role, public${drops.join('')}`;
+  const quiet = change.live.published === 'no' ? '' : `${unpublishSql(change.live)}; `;
+  return `${quiet}revoke all on ${name} from anon, authenticated, service_role, public${drops.join('')}`;
 }
 
 function dropRetired(steps: StepList, { what, home, label }: ChangeOf<'drop-retired'>): void {

@@ -126,6 +126,8 @@ export const STAGES = [
   'row-security',
   'grants',
   'references',
+  /** After policies and keys: nobody is told of a row before its policies say who may be. */
+  'publication',
   'comments',
   'function-bodies',
   /** Nothing calls them any more. */

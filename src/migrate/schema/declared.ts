@@ -165,6 +165,7 @@ function toTable(table: Table, typeName: TypeName): TableModel {
     ...(table.triggers.length === 0
       ? {}
       : { triggers: table.triggers.map((trigger, n) => toTrigger(trigger, `${at}.triggers[${n}]`)) }),
+    ...(table.realtime === undefined ? {} : { realtime: { old: table.realtime.old } }),
     at,
   };
 }

@@ -38,8 +38,8 @@ export type OwnedTable = {
   /** Policies that came with the database: `auth.uid()` in them stays as it was found. */
   readonly asFound?: readonly string[] | undefined;
   /**
-   * Comments and collations that the file set, and that are taken back with it: `comment`, `comment title`,
-   * `collate title`.
+   * What the file set and what is taken back with it: `comment`, `comment title`, `collate title`; `published` and
+   * `identity`, of a table that tells of its changes.
    */
   readonly attributes?: readonly string[] | undefined;
   /** Columns whose backfill had not ended when the last run did, with the value each row gets. */

@@ -88,9 +88,14 @@ export type TableModel = {
   readonly onNewUser?: NewUserModel;
   readonly comment?: string;
   readonly triggers?: readonly TriggerModel[];
+  /** It tells of its changes; which of them, and to whom, is no business of the database. */
+  readonly realtime?: RealtimeModel;
   /** Path in the file, for messages: `tables.todos`. */
   readonly at: string;
 };
+
+/** `old`: what is known of a row before its change. */
+export type RealtimeModel = { readonly old: 'key' | 'full' };
 
 export type ColumnModel = {
   readonly name: string;

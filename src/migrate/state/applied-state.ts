@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { type SchemaModel, viewsOf } from '../schema/model.ts';
+import { PUBLICATION } from '../schema/publication.ts';
 
 /** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
 export const ENGINE_VERSION = 4;
@@ -150,6 +151,9 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
           (select string_agg(concat(d.objsubid, d.description), ';' order by d.objsubid) from pg_description d where d.classoid = 'pg_class'::regclass and d.objoid = c.oid)), 0)
         from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_rewrite r on r.ev_class = c.oid
         where n.nspname = any (${schemas}) and c.relkind = 'm'
+      union all select p.oid::int8, p.xmin::text::int8 from pg_publication p where p.pubname = ${PUBLICATION}
+      union all select m.oid::int8, m.xmin::text::int8 from pg_publication_rel m join pg_publication p on p.oid = m.prpubid
+        where p.pubname = ${PUBLICATION} and m.prrelid in (select oid from tables)
       union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.nspname = any (${schemas})
     )
     select count(*) || ':' || coalesce(sum(hashint8extended(id, version)), 0) as fingerprint from rows`);

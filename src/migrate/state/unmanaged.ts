@@ -6,6 +6,7 @@ import { sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
 import { OWN_TYPES } from '../schema/live/live-queries.ts';
 import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
+import { PUBLICATION } from '../schema/publication.ts';
 import { triggersOf, userTriggersOf } from '../schema/triggers.ts';
 
 export type UnmanagedObject = {
@@ -38,6 +39,12 @@ export async function readUnmanagedObjects(
     ...model.tables.flatMap((table) => triggersOf(table).map(({ label }) => `${keyOf(table)} ${label}`)),
   ];
   const userTriggers = [...ownership.userTriggers, ...userTriggersOf(model).map(({ label }) => label)];
+  const published = [
+    ...[...ownership.tables].flatMap(([key, owned]) =>
+      owned.attributes?.includes('published') ? [key] : [],
+    ),
+    ...model.tables.filter(({ realtime }) => realtime).map(keyOf),
+  ];
   return session.query<UnmanagedObject>(sql`
     with schema as (
       select n.oid, n.nspname as name, has_schema_privilege('anon', n.oid, 'usage') or has_schema_privilege('authenticated', n.oid, 'usage') as open
@@ -80,6 +87,11 @@ export async function readUnmanagedObjects(
     union all
     select 'statistics', s.name || '.' || t.stxname, false
     from pg_statistic_ext t join schema s on s.oid = t.stxnamespace
+    union all
+    select 'member of the publication ' || p.pubname || ':', n.nspname || '.' || c.relname,
+      n.nspname = any (${[...schemas]}) and (has_any_column_privilege('anon', c.oid, 'select') or has_any_column_privilege('authenticated', c.oid, 'select'))
+    from pg_publication p join pg_publication_rel m on m.prpubid = p.oid join pg_class c on c.oid = m.prrelid join pg_namespace n on n.oid = c.relnamespace
+    where p.pubname = ${PUBLICATION} and n.nspname <> 'realtime' and n.nspname || '.' || c.relname <> all (${published})
     union all
     select 'rule', r.rulename || ' of ' || s.name || '.' || c.relname, false
     from pg_rewrite r join pg_class c on c.oid = r.ev_class join schema s on s.oid = c.relnamespace

@@ -3,6 +3,7 @@
 import type { LiveIndex } from '../indexes.ts';
 import { raw, sql, type Sql } from '../../../postgres/sql.ts';
 import type { LiveColumn, LivePolicy, LiveTable, LiveTrigger, LiveType } from './live-schema.ts';
+import { type LivePublication, PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
 import { API_ROLES } from '../roles.ts';
 
 const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
@@ -15,7 +16,7 @@ export const ONLY_MATERIALIZED = raw(`c.relkind = 'm'
 // `everything`: what the owner has by default, which the service role must have, too.
 export function relationsQuery(which: Sql): Sql {
   return sql`with relation as materialized (
-    select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.relforcerowsecurity, c.reltuples, c.relowner, c.relacl, coalesce(c.relacl::text, '') as access
+    select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.relforcerowsecurity, c.reltuples, c.relreplident, c.relpersistence, c.relowner, c.relacl, coalesce(c.relacl::text, '') as access
     from pg_class c join pg_namespace n on n.oid = c.relnamespace where ${which} and ${ONLY_TABLES}
   ), spelled as materialized (
     select a.access, a.relowner,
@@ -32,7 +33,8 @@ export function relationsQuery(which: Sql): Sql {
         where x.grantee <> a.relowner and r.rolname not in ('anon', 'authenticated', 'service_role')) as "grantedToOthers"
     from (select distinct on (access, relowner) access, relowner, relacl from relation) a
   ) select r.oid::text as oid, r.nspname as schema, r.relname as name, r.relkind = 'p' as partitioned, r.relrowsecurity as "rowSecurity",
-    r.relforcerowsecurity as "rowSecurityForced", obj_description(r.oid, 'pg_class') as comment,
+    r.relforcerowsecurity as "rowSecurityForced", r.relpersistence = 'u' as unlogged,
+    case r.relreplident when 'f' then 'full' when 'i' then 'index' when 'n' then 'nothing' else 'default' end as "replicaIdentity", obj_description(r.oid, 'pg_class') as comment,
     r.reltuples::float8 as "estimatedRows", pg_relation_size(r.oid)::float8 as bytes, s.grants, s."grantedTo", s.everything, s."grantedToOthers"
   from relation r join spelled s on s.access = r.access and s.relowner = r.relowner`;
 }
@@ -151,6 +153,18 @@ export function triggersQuery(which: Sql): Sql {
 export const USER_TRIGGERS = sql`${TRIGGERS}
   where t.tgrelid = ${USERS_OID} and not t.tgisinternal order by t.tgname`;
 
+/** Members of the publications of realtime, and the publications themselves: rows without a relation. */
+export const PUBLICATIONS = sql`with publication as materialized (
+    select p.oid, p.pubname, p.puballtables, coalesce(to_jsonb(p) ->> 'pubgencols', 's') = 's' as generated
+    from pg_publication p where p.pubname in (${PUBLICATION}, ${SUPABASE_PUBLICATION})
+  ) select p.pubname as publication, null as relation, false as whole, p.generated from publication p
+  union all select p.pubname, m.prrelid::text, m.prattrs is null and m.prqual is null, p.generated
+    from publication p join pg_publication_rel m on m.prpubid = p.oid
+  union all select p.pubname, c.oid::text, true, p.generated
+    from publication p join pg_class c on c.relkind in ('r', 'p') and (p.puballtables
+      or exists (select from pg_publication_namespace s where s.pnpubid = p.oid and s.pnnspid = c.relnamespace))
+    where p.pubname = ${SUPABASE_PUBLICATION}`;
+
 export const EXTENSIONS = raw(`select e.extname as name, n.nspname as schema, e.extversion as version
   from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname <> 'plpgsql' order by 1`);
 
@@ -212,10 +226,26 @@ export function namespacesQuery(schemas: readonly string[]): Sql {
 
 export type RelationRow = Omit<
   LiveTable,
-  'granted' | 'grants' | 'columns' | 'keys' | 'foreignKeys' | 'checks' | 'indexes' | 'policies' | 'triggers'
+  | 'granted'
+  | 'grants'
+  | 'published'
+  | 'publishedThere'
+  | 'columns'
+  | 'keys'
+  | 'foreignKeys'
+  | 'checks'
+  | 'indexes'
+  | 'policies'
+  | 'triggers'
 > & { readonly grants: string; readonly grantedTo: LiveTable['grants']; readonly everything: string };
 
 export type TypeRow = LiveType;
+
+export type PublicationRow = LivePublication & {
+  readonly publication: string;
+  readonly relation: string | null;
+  readonly whole: boolean;
+};
 
 type OfRelation = { readonly relation: string };
 

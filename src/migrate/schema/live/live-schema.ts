@@ -1,6 +1,7 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
 import type { LiveIndex } from '../indexes.ts';
 import type { Attribute, IdentityKind } from '../model.ts';
+import type { LivePublication, ReplicaIdentity } from '../publication.ts';
 import type { TriggerState } from '../triggers.ts';
 import type { LiveView } from '../views.ts';
 import type { Check, Column, ForeignKey, Key, Policy, Signature } from '../relation.ts';
@@ -18,6 +19,8 @@ export type Live = {
   readonly newUsers: readonly LiveTrigger[];
   /** All others on `auth.users`. */
   readonly userTriggers: readonly LiveTrigger[];
+  /** That of realtime; null where somebody dropped it. */
+  readonly publication: LivePublication | null;
   /** All but those that come with every database. */
   readonly extensions: readonly LiveExtension[];
   readonly serverVersion: number;
@@ -75,6 +78,13 @@ export type LiveTable = {
   readonly grants: Readonly<Record<string, readonly string[]>>;
   /** A role besides the owner and the three API roles has a privilege on it or on one of its columns. */
   readonly grantedToOthers: boolean;
+  /** In the publication of realtime; `part`: only some of its columns or rows. */
+  readonly published: 'whole' | 'part' | 'no';
+  /** In that of Supabase. */
+  readonly publishedThere: boolean;
+  readonly replicaIdentity: ReplicaIdentity;
+  /** A crash empties it, and the write-ahead log has nothing of it. */
+  readonly unlogged: boolean;
   readonly estimatedRows: number;
   readonly bytes: number;
   readonly comment: string | null;

@@ -22,6 +22,7 @@ import {
   indexesQuery,
   namespacesQuery,
   policiesQuery,
+  PUBLICATIONS,
   relationsQuery,
   sequencesQuery,
   triggersQuery,
@@ -33,6 +34,7 @@ import {
   type IndexRow,
   type NamespaceRow,
   type PolicyRow,
+  type PublicationRow,
   type RelationRow,
   type SequenceRow,
   type TriggerRow,
@@ -41,6 +43,7 @@ import {
 import { NEW_USER_PREFIX } from '../label.ts';
 import { readViews } from './live-views.ts';
 import { keyOf } from '../model.ts';
+import { PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
 
 const PINS: ReadonlyArray<readonly [string, string]> = [
   ['search_path', 'pg_catalog'],
@@ -97,6 +100,7 @@ export async function readLiveInside(
   const indexes = await session.query<IndexRow>(indexesQuery(which));
   const policies = await session.query<PolicyRow>(policiesQuery(which));
   const triggers = await session.query<TriggerRow>(triggersQuery(which));
+  const publications = await session.query<PublicationRow>(PUBLICATIONS);
   const ofUsers = await session.query<TriggerRow>(USER_TRIGGERS);
   const isNewUser = ({ label }: TriggerRow): boolean => label.startsWith(NEW_USER_PREFIX);
   const views = await readViews(session, which);
@@ -113,6 +117,7 @@ export async function readLiveInside(
     indexes: groupBy(indexes, (row) => row.relation),
     policies: groupBy(policies, (row) => row.relation),
     triggers: groupBy(triggers, (row) => row.relation),
+    publications: groupBy(publications, (row) => row.relation ?? ''),
     namesOf: await readNames(session, columnsOf, constraints),
   };
   return {
@@ -129,6 +134,7 @@ export async function readLiveInside(
     storagePolicies: policies.filter((row) => row.storage),
     newUsers: ofUsers.filter(isNewUser),
     userTriggers: ofUsers.filter((trigger) => !isNewUser(trigger)),
+    publication: publications.find((row) => row.publication === PUBLICATION) ?? null,
     extensions,
     serverVersion: server?.version ?? 0,
   };
@@ -149,6 +155,7 @@ type TableRows = {
   readonly indexes: ReadonlyMap<string, readonly IndexRow[]>;
   readonly policies: ReadonlyMap<string, readonly PolicyRow[]>;
   readonly triggers: ReadonlyMap<string, readonly TriggerRow[]>;
+  readonly publications: ReadonlyMap<string, readonly PublicationRow[]>;
   /** Column names by relation and number, those of tables that foreign keys refer to included. */
   readonly namesOf: ReadonlyMap<string, ReadonlyMap<number, string>>;
 };
@@ -180,10 +187,14 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
     toColumn(column, rows.sequences.get(`${row.oid} ${column.number}`)),
   );
   const constraints = rows.constraints.get(row.oid) ?? [];
+  const publications = rows.publications.get(row.oid) ?? [];
+  const ofRealtime = publications.find(({ publication }) => publication === PUBLICATION);
   const ofType = (...types: string[]): ConstraintRow[] =>
     constraints.filter(({ type }) => types.includes(type));
   return {
     ...row,
+    published: ofRealtime === undefined ? 'no' : ofRealtime.whole ? 'whole' : 'part',
+    publishedThere: publications.some(({ publication }) => publication === SUPABASE_PUBLICATION),
     grants: grantedTo,
     granted: grants === api ? 'api' : grants === '' ? 'none' : 'other',
     grantedToOthers: row.grantedToOthers || columnRows.some((column) => column.grantedToOthers),

@@ -1,0 +1,93 @@
+// Tables that tell of their changes, as statements. PostgreSQL refuses updates and deletes of a published table without a
+// replica identity, so while its key is built anew beside the writers, the whole row stands for it.
+import type { DesiredTable } from '../schema/desired.ts';
+import { keyOf } from '../schema/model.ts';
+import {
+  createPublicationSql,
+  PUBLICATION,
+  PUBLISH_GENERATED,
+  publishSql,
+  replicaIdentitySql,
+  unpublishSql,
+} from '../schema/publication.ts';
+import { primaryKeyOf } from '../schema/relation.ts';
+import type { ChangeOf, Draft, Planners, StepList } from './step-list.ts';
+
+export const PUBLICATIONS = {
+  'create-publication': (steps, { serverVersion }) =>
+    steps.add({
+      sql: createPublicationSql(serverVersion),
+      stage: 'schemas',
+      identity: 'realtime',
+      summary: `publication ${PUBLICATION}`,
+    }),
+  'publish-generated': (steps) =>
+    steps.add({
+      sql: PUBLISH_GENERATED,
+      stage: 'schemas',
+      identity: 'realtime',
+      sign: '~',
+      summary: `publication ${PUBLICATION} has generated columns`,
+    }),
+  publish: (steps, change) =>
+    steps.add({
+      ...base(change),
+      ...afterKey(steps, change.table),
+      sql: publishSql(change.table),
+      stage: 'publication',
+      summary: 'changes are told',
+      lock: 'ShareUpdateExclusive',
+    }),
+  unpublish: (steps, change) =>
+    steps.add({
+      ...base(change),
+      sql: unpublishSql(change.table),
+      stage: 'drop-dependants',
+      sign: '-',
+      summary: change.isPart
+        ? `not only some columns or rows are in the publication`
+        : 'changes are no longer told',
+      lock: 'ShareUpdateExclusive',
+      hazards: change.isPart ? [] : ['BREAKS_OLD_CODE'],
+    }),
+  'set-replica-identity': (steps, change) => {
+    const late = change.identity === 'default' ? afterKey(steps, change.table) : {};
+    addIdentity(steps, change, { ...late, stage: 'publication' });
+  },
+  'keep-replica-identity': (steps, { table, live }) => {
+    const late = afterKey(steps, table);
+    if (late.lane === undefined) return;
+    addIdentity(steps, { table, live, identity: 'full' }, { stage: 'drop-dependants' });
+    addIdentity(steps, { table, live, identity: 'default' }, { ...late, stage: 'publication' });
+  },
+} satisfies Partial<Planners>;
+
+function addIdentity(
+  steps: StepList,
+  change: Pick<ChangeOf<'set-replica-identity'>, 'table' | 'live' | 'identity'>,
+  when: Pick<Draft, 'stage' | 'lane' | 'hazards'>,
+): void {
+  steps.add({
+    ...base(change),
+    ...when,
+    sql: replicaIdentitySql(change.table, change.identity),
+    sign: '~',
+    summary:
+      change.identity === 'full'
+        ? 'the whole row is logged with each update and delete'
+        : 'only the key of a row is logged with updates and deletes',
+  });
+}
+
+function base({ table, live }: Pick<ChangeOf<'publish'>, 'table' | 'live'>): {
+  identity: string;
+  table: string | null;
+} {
+  return { identity: `${table.at}.realtime`, table: live ? keyOf(table) : null };
+}
+
+/** Where the primary key is built while others write, only after that. */
+function afterKey(steps: StepList, table: DesiredTable): Pick<Draft, 'lane' | 'hazards'> {
+  const isLate = steps.laneOfKey(keyOf(table), primaryKeyOf(table)) === 'concurrent';
+  return isLate ? { lane: 'concurrent', hazards: ['NON_TX'] } : {};
+}

@@ -1,0 +1,246 @@
+// Tables that tell of their changes: membership of the publication, and what the log keeps of a row before its change.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
+import { toModel } from '../../src/migrate/schema/declared.ts';
+import { configOf } from './config-of.ts';
+import { aWorld, type World } from './world.ts';
+
+let world: World;
+let version = 0;
+beforeAll(async () => {
+  world = await aWorld();
+  const [row] = await world.sql(`select current_setting('server_version_num')::int as version`);
+  version = Number(row?.['version']);
+});
+afterAll(() => world.close());
+beforeEach(async () => {
+  await world.empty();
+});
+
+const ID = '{ name: id, type: integer, primary_key: true }';
+const NOTE = '{ name: note, type: text }';
+const file = (realtime: string, fields = `${ID}, ${NOTE}`, rls = 'rls: []'): string =>
+  `tables:\n  t: { ${realtime === '' ? '' : `realtime: ${realtime}, `}${rls}, fields: [${fields}] }\n`;
+
+async function members(): Promise<string[]> {
+  const rows = await world.sql(
+    `select schemaname || '.' || tablename as name from pg_publication_tables where pubname = 'svc_realtime'
+     and schemaname <> 'realtime' order by 1`,
+  );
+  return rows.map((row) => String(row['name']));
+}
+
+async function identity(table = 't'): Promise<unknown> {
+  const [row] = await world.sql('select relreplident as identity from pg_class where oid = $1::regclass', [
+    table,
+  ]);
+  return row?.['identity'];
+}
+
+describe('realtime of a table', () => {
+  test('published with the file, and no longer without it: what the table holds stays', async () => {
+    await world.settle(file('true'));
+    expect(await members()).toEqual(['public.t']);
+    expect(await identity()).toBe('d');
+    await world.sql(`insert into t values (1, 'a')`);
+    await world.settle(file('false'));
+    expect(await members()).toEqual([]);
+    await world.sql(`update t set note = 'b'`);
+    await world.settle(file('true'));
+    expect(await members()).toEqual(['public.t']);
+  });
+
+  test('old: full has the whole row logged, says so, and goes back to the key', async () => {
+    await world.settle(file('true'));
+    const plan = await world.plan(file('{ old: full }'));
+    expect(plan.notes).toEqual([expect.stringContaining('writes the whole row to the write-ahead log')]);
+    await world.settle(file('{ old: full }'));
+    expect(await identity()).toBe('f');
+    await world.settle(file('true'));
+    expect(await identity()).toBe('d');
+    await world.settle(file('{ old: full }'));
+    await world.settle(file(''));
+    expect(await identity()).toBe('d');
+  });
+
+  test('which events are told, and whether deletions are, is no business of the database', async () => {
+    await world.settle(file('true'));
+    expect((await world.plan(file('{ events: [insert], deletes: none }'))).steps).toEqual([]);
+  });
+
+  test('nobody is told of a new table before its policies are there', async () => {
+    const { steps } = await world.plan(
+      file('true', `${ID}, ${NOTE}`, 'rls: [{ operations: [select], check: "id > 0" }]'),
+    );
+    const place = (text: RegExp): number => steps.findIndex(({ sql }) => text.test(sql));
+    expect(place(/add table/)).toBeGreaterThan(place(/create policy/));
+    expect(place(/add table/)).toBeGreaterThan(place(/enable row level security/));
+    expect(place(/add table/)).toBeGreaterThan(place(/primary key/));
+    expect(new Set(steps.map(({ lane }) => lane))).toEqual(new Set(['metadata']));
+  });
+
+  test('a table that is no longer told of breaks code that listens', async () => {
+    await world.settle(file('true'));
+    expect(await world.refusal(file(''), { strictRollout: true })).toEqual([
+      expect.stringMatching(/^MIG-302 svc\.yaml:\d+:\d+: changes are no longer told may break replicas/),
+    ]);
+  });
+
+  test('a rename keeps it', async () => {
+    await world.settle(file('{ old: full }'));
+    const renamed = file('{ old: full }').replace('  t: {', '  u: { renamed_from: t,');
+    const { steps } = await world.plan(renamed);
+    expect(steps.filter(({ sql }) => /publication|replica/.test(sql))).toEqual([]);
+    await world.settle(renamed);
+    expect(await members()).toEqual(['public.u']);
+    await world.settle(renamed.replace('realtime: { old: full }, ', ''));
+    expect(await members()).toEqual([]);
+    expect(await identity('u')).toBe('d');
+  });
+
+  test('a table that leaves the file leaves the publication, with its rows kept, and comes back as the file says', async () => {
+    await world.settle(file('{ old: full }'));
+    await world.sql(`insert into t values (1, 'a')`);
+    await world.settle('tables: {}\n');
+    expect(await members()).toEqual([]);
+    expect(await world.sql('select note from t')).toEqual([{ note: 'a' }]);
+    await world.settle(file(''));
+    expect(await identity()).toBe('d');
+    expect(await members()).toEqual([]);
+  });
+
+  test('put right after a change by hand', async () => {
+    await world.settle(file('{ old: full }'));
+    await world.sql('alter publication svc_realtime drop table t; alter table t replica identity default');
+    expect((await world.plan(file('{ old: full }'))).steps).toHaveLength(2);
+    await world.settle(file('{ old: full }'));
+    await world.sql('alter publication svc_realtime set table realtime.messages, t (id)');
+    await world.sql('alter table t replica identity nothing');
+    await world.settle(file('true'));
+    expect(await members()).toEqual(['public.t']);
+    const [row] = await world.sql(
+      `select prattrs is null as whole from pg_publication_rel where prrelid = 't'::regclass`,
+    );
+    expect(row).toEqual({ whole: true });
+    expect(await identity()).toBe('d');
+  });
+
+  test('a publication that somebody dropped is made again, as it was', async () => {
+    const options = async (): Promise<unknown> =>
+      await world.sql(
+        `select to_jsonb(p) - 'oid' as options from pg_publication p where pubname = 'svc_realtime'`,
+      );
+    await world.settle(file('true'));
+    const before = await options();
+    await world.sql('drop publication svc_realtime');
+    await world.settle(file('true'));
+    expect(await members()).toEqual(['public.t']);
+    expect(await options()).toEqual(before);
+  });
+
+  test('down gives back membership and identity', async () => {
+    await world.settle(file('{ old: full }'));
+    await world.settle(file(''));
+    await world.settle(file('{ old: full }'));
+    expect(await members()).toEqual(['public.t']);
+    expect(await identity()).toBe('f');
+  });
+});
+
+test('a member that somebody added by hand stays, and is listed', async () => {
+  await world.settle(file('true') + file('').replace('tables:\n', '').replace('  t:', '  u:'));
+  await world.sql('create table by_hand (id integer primary key)');
+  await world.sql('alter publication svc_realtime add table by_hand, u');
+  await world.sql('alter table u replica identity full');
+  const yaml = file('true') + file('').replace('tables:\n', '').replace('  t:', '  u:');
+  await world.settle(yaml);
+  expect(await members()).toEqual(['public.by_hand', 'public.t', 'public.u']);
+  expect(await identity('u')).toBe('f');
+  const found = await world.owner.session((session) =>
+    readUnmanagedObjects(session, toModel(configOf(yaml)), ['public']),
+  );
+  expect(found.filter(({ what }) => what.startsWith('member')).map(({ name }) => name)).toEqual([
+    'public.by_hand',
+    'public.u',
+  ]);
+});
+
+describe('a published table goes on taking updates', () => {
+  test('with generated columns and whole old rows', async () => {
+    const yaml = file('{ old: full }', `${ID}, ${NOTE}, { name: loud, type: text, generated: upper(note) }`);
+    await world.settle(yaml);
+    await world.sql(`insert into t values (1, 'a'); update t set note = 'b'; delete from t`);
+  });
+
+  test('while its key is built anew beside them', async () => {
+    const keyed = (on: string): string =>
+      file(
+        'true',
+        ['id', 'other']
+          .map(
+            (name) =>
+              `{ name: ${name}, type: integer, required: true${name === on ? ', primary_key: true' : ''} }`,
+          )
+          .join(', '),
+      );
+    await world.settle(keyed('id'));
+    await world.sql('insert into t select n, n from generate_series(1, 20) n');
+    await world.sql('analyze t');
+    const { steps } = await world.plan(keyed('other'), { maxWriteBlockMs: 0 });
+    expect(steps.map(({ sql, lane }) => `${lane}: ${sql}`)).toEqual([
+      'metadata: alter table "public"."t" replica identity full',
+      'metadata: alter table "public"."t" drop constraint "t_pkey"',
+      expect.stringMatching(/^concurrent: create unique index concurrently/),
+      expect.stringMatching(
+        /^concurrent: alter table "public"."t" add constraint .* primary key using index/,
+      ),
+      'concurrent: alter table "public"."t" replica identity default',
+    ]);
+    await world.settle(keyed('other'), { maxWriteBlockMs: 0 });
+    expect(await identity()).toBe('d');
+  });
+
+  test('a large table is published once its key is there', async () => {
+    await world.settle(file('', `{ name: id, type: integer, required: true }, ${NOTE}`));
+    await world.sql('insert into t select n from generate_series(1, 20) n');
+    await world.sql('analyze t');
+    const { steps } = await world.plan(file('true'), { maxWriteBlockMs: 0 });
+    expect(steps.at(-1)).toMatchObject({ lane: 'concurrent', stage: 'publication' });
+    await world.settle(file('true'), { maxWriteBlockMs: 0 });
+    expect(await members()).toEqual(['public.t']);
+  });
+
+  test.for([
+    ['alter table t set unlogged', file('true'), /is unlogged: the write-ahead log has nothing/],
+    [
+      'alter table t drop constraint t_pkey, add constraint t_pkey primary key (id) deferrable',
+      file('true'),
+      /deferrable: PostgreSQL would refuse updates and deletes/,
+    ],
+  ] as const)('refused otherwise: %s', async ([by, yaml, message]) => {
+    await world.settle(file(''));
+    await world.sql(by);
+    expect((await world.refusal(yaml)).join('\n')).toMatch(message);
+  });
+
+  test('refused otherwise: whole old rows with a column that is never stored', async ({ skip }) => {
+    if (version < 180_000) skip('no virtual columns');
+    const fields = `${ID}, ${NOTE}, { name: loud, type: text, generated: { sql: upper(note), virtual: true } }`;
+    expect(await world.refusal(file('{ old: full }', fields))).toEqual([
+      expect.stringMatching(/MIG-304 .*the column loud is generated and not stored/),
+    ]);
+    await world.settle(file('true', fields));
+    await world.sql(`insert into t values (1, 'a'); update t set note = 'b'; delete from t`);
+  });
+});
+
+test('a change of type of a large published table says who hears of the copy', async () => {
+  await world.settle(file('true'));
+  await world.sql(`insert into t select n, n from generate_series(1, 20) n`);
+  await world.sql('analyze t');
+  const retyped = file('true').replace('note, type: text', 'note, type: integer, using: "note::integer"');
+  const { notes } = await world.plan(retyped, { maxWriteBlockMs: 0 });
+  expect(notes).toContainEqual(expect.stringContaining('whoever subscribes to t is told of each row'));
+  await world.settle(retyped, { maxWriteBlockMs: 0 });
+  expect(await members()).toEqual(['public.t']);
+});
