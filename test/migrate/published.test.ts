@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
 import { toModel } from '../../src/migrate/schema/declared.ts';
 import { configOf } from './config-of.ts';
+import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;
@@ -137,14 +138,6 @@ describe('realtime of a table', () => {
     expect(await members()).toEqual(['public.t']);
     expect(await options()).toEqual(before);
   });
-
-  test('down gives back membership and identity', async () => {
-    await world.settle(file('{ old: full }'));
-    await world.settle(file(''));
-    await world.settle(file('{ old: full }'));
-    expect(await members()).toEqual(['public.t']);
-    expect(await identity()).toBe('f');
-  });
 });
 
 test('a member that somebody added by hand stays, and is listed', async () => {
@@ -243,4 +236,47 @@ test('a change of type of a large published table says who hears of the copy', a
   expect(notes).toContainEqual(expect.stringContaining('whoever subscribes to t is told of each row'));
   await world.settle(retyped, { maxWriteBlockMs: 0 });
   expect(await members()).toEqual(['public.t']);
+});
+
+describe('pull', () => {
+  const columns = '(id integer primary key, note text)';
+
+  test('says true for the tables that a project of Supabase tells of, and the file is taken as it is', async () => {
+    await world.sql(`begin; set local role svc_owner; create table told ${columns}; create table quiet ${columns}; create table whole ${columns};
+      alter table whole replica identity full; create publication supabase_realtime for table told, whole; commit`);
+    try {
+      const text = await pulled(world);
+      expect(text.match(/realtime/g)).toHaveLength(2);
+      const old = configOf(text).tables.map(({ name, realtime }) => [name, realtime?.old]);
+      expect(Object.fromEntries(old)).toEqual({ quiet: undefined, told: 'key', whole: 'full' });
+      await world.settle(text);
+      expect(await members()).toEqual(['public.told', 'public.whole']);
+      expect(await pulled(world)).toBe(text);
+    } finally {
+      await world.sql('drop publication supabase_realtime');
+    }
+  });
+
+  test('tells nobody of more than before: without a key, with some rows, with some events', async () => {
+    await world.sql(`create table keyless (note text); create table part ${columns}; create table told ${columns};
+      create publication supabase_realtime for table keyless, part where (id > 0), told with (publish = 'insert, truncate')`);
+    try {
+      const text = await pulled(world);
+      expect(text).toMatch(/publication of its changes: it has no primary key/);
+      expect(text).toMatch(/publication of its changes: only some of its columns or rows are/);
+      const events = configOf(text).tables.map(({ name, realtime }) => [name, realtime?.events]);
+      expect(Object.fromEntries(events)).toEqual({ keyless: undefined, part: undefined, told: ['insert'] });
+    } finally {
+      await world.sql('drop publication supabase_realtime');
+    }
+  });
+
+  test('says it of a publication for all tables', async () => {
+    await world.sql(`create table told ${columns}; create publication supabase_realtime for all tables`);
+    try {
+      expect(await pulled(world)).toMatch(/realtime: true/);
+    } finally {
+      await world.sql('drop publication supabase_realtime');
+    }
+  });
 });

@@ -126,7 +126,7 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
     rowSecurityForced: false,
     exclusions: [],
     published: table.model.realtime ? 'whole' : 'no',
-    publishedThere: false,
+    publishedThere: null,
     replicaIdentity: table.model.realtime?.old === 'full' ? 'full' : 'default',
     unlogged: false,
     granted: 'api',

@@ -19,6 +19,7 @@ import {
   referenceOf,
 } from './pulled-constraints.ts';
 import { isPlainKey } from '../schema/relation.ts';
+import { realtimeKey } from './pulled-publication.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
 import { pulledTypes } from './pulled-types.ts';
 import { toView } from './pulled-views.ts';
@@ -165,6 +166,7 @@ function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boole
     ...(table.rowSecurity ? { rls } : {}),
     ...triggersKey(table.triggers, table.name, isDeclared, strip, notes),
     ...grantsKey(table),
+    ...realtimeKey(table, notes),
   };
 }
 

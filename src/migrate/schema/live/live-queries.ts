@@ -155,12 +155,13 @@ export const USER_TRIGGERS = sql`${TRIGGERS}
 
 /** Members of the publications of realtime, and the publications themselves: rows without a relation. */
 export const PUBLICATIONS = sql`with publication as materialized (
-    select p.oid, p.pubname, p.puballtables, coalesce(to_jsonb(p) ->> 'pubgencols', 's') = 's' as generated
+    select p.oid, p.pubname, p.puballtables, array_remove(array[case when p.pubinsert then 'insert' end,
+      case when p.pubupdate then 'update' end, case when p.pubdelete then 'delete' end], null) as events, coalesce(to_jsonb(p) ->> 'pubgencols', 's') = 's' as generated
     from pg_publication p where p.pubname in (${PUBLICATION}, ${SUPABASE_PUBLICATION})
-  ) select p.pubname as publication, null as relation, false as whole, p.generated from publication p
-  union all select p.pubname, m.prrelid::text, m.prattrs is null and m.prqual is null, p.generated
+  ) select p.pubname as publication, null as relation, false as whole, p.generated, p.events from publication p
+  union all select p.pubname, m.prrelid::text, m.prattrs is null and m.prqual is null, p.generated, p.events
     from publication p join pg_publication_rel m on m.prpubid = p.oid
-  union all select p.pubname, c.oid::text, true, p.generated
+  union all select p.pubname, c.oid::text, true, p.generated, p.events
     from publication p join pg_class c on c.relkind in ('r', 'p') and (p.puballtables
       or exists (select from pg_publication_namespace s where s.pnpubid = p.oid and s.pnnspid = c.relnamespace))
     where p.pubname = ${SUPABASE_PUBLICATION}`;
@@ -245,6 +246,7 @@ export type PublicationRow = LivePublication & {
   readonly publication: string;
   readonly relation: string | null;
   readonly whole: boolean;
+  readonly events: readonly string[];
 };
 
 type OfRelation = { readonly relation: string };

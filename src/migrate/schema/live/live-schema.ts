@@ -80,8 +80,8 @@ export type LiveTable = {
   readonly grantedToOthers: boolean;
   /** In the publication of realtime; `part`: only some of its columns or rows. */
   readonly published: 'whole' | 'part' | 'no';
-  /** In that of Supabase. */
-  readonly publishedThere: boolean;
+  /** In that of Supabase; null where it is not. */
+  readonly publishedThere: { readonly whole: boolean; readonly events: readonly string[] } | null;
   readonly replicaIdentity: ReplicaIdentity;
   /** A crash empties it, and the write-ahead log has nothing of it. */
   readonly unlogged: boolean;

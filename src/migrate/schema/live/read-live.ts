@@ -194,7 +194,7 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
   return {
     ...row,
     published: ofRealtime === undefined ? 'no' : ofRealtime.whole ? 'whole' : 'part',
-    publishedThere: publications.some(({ publication }) => publication === SUPABASE_PUBLICATION),
+    publishedThere: publications.find(({ publication }) => publication === SUPABASE_PUBLICATION) ?? null,
     grants: grantedTo,
     granted: grants === api ? 'api' : grants === '' ? 'none' : 'other',
     grantedToOthers: row.grantedToOthers || columnRows.some((column) => column.grantedToOthers),
