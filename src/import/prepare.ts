@@ -1,6 +1,7 @@
 // `prepare`: the source's schema, buckets and policies as a svc.yaml to begin with. Only reads.
 import { renderPulled } from '../migrate/commands/pull.ts';
 import { granteesOf } from '../migrate/schema/grants.ts';
+import { STORAGE_OBJECTS } from '../migrate/schema/hosts.ts';
 import type { LiveTable } from '../migrate/schema/live/live-schema.ts';
 import { readLiveInside } from '../migrate/schema/live/read-live.ts';
 import { PUBLIC } from '../migrate/schema/roles.ts';
@@ -24,7 +25,7 @@ export async function prepare(source: DatabaseAddress): Promise<string> {
       schemas.map(({ name }) => name),
     );
     const left: string[] = [];
-    const storage = storageKey(await readBuckets(from), live.storagePolicies, left);
+    const storage = storageKey(await readBuckets(from), live.hosted[STORAGE_OBJECTS], left);
     const extensions = live.extensions.filter(({ name, schema }) => {
       const isOfTheProject = !OF_SUPABASE.has(name) && !NOT_HERE.has(schema);
       if (!isOfTheProject) left.push(`extension ${name}: it belongs to Supabase`);

@@ -6,14 +6,9 @@ import type { Desired, DesiredTable } from './schema/desired.ts';
 import type { Signature } from './schema/relation.ts';
 import type { ViewForm } from './schema/views.ts';
 import type { Difference } from './diff/diff.ts';
+import { type ManagedObjects, type ObjectWrite, USER_TRIGGERS } from './state/managed-objects.ts';
 import {
-  type ManagedObjects,
-  type ObjectWrite,
-  STORAGE_POLICIES,
-  USER_TRIGGERS,
-} from './state/managed-objects.ts';
-import {
-  isStorageNormalForms,
+  isHostedNormalForms,
   isSignature,
   isNormalForms,
   isTypeForm,
@@ -25,6 +20,7 @@ import {
   triggerNormalForms,
 } from './normalise/normal-forms.ts';
 import { keyOf, type SchemaModel, viewsOf } from './schema/model.ts';
+import { type Host, HOSTED_OBJECTS, HOSTS, perHost, type PerHost } from './schema/hosts.ts';
 import { NO_OWNED_TABLE, type OwnedTable, type Ownership } from './schema/managed.ts';
 
 export type StateAfter = {
@@ -63,14 +59,13 @@ export function stateAfter(run: StateChange): StateAfter {
   const tables = tablesAfter(run);
   const retired = retiredAfter(run);
   const declaredFunctions = new Set(run.desired.functions.map(keyOf));
-  const storageLabels = [...difference.storageClaims].sort();
   const writes = [
     ...typeWrites(run),
     ...tableWrites(run, leaving),
     ...retired.writes,
     ...functionWrites(run),
     ...viewWrites(run),
-    ...storageWrites(run, leaving, storageLabels),
+    ...HOSTS.flatMap((host) => hostedWrites(host, run, leaving)),
     ...userTriggerWrites(run, leaving),
     ...extensionWrites(run),
   ];
@@ -101,7 +96,7 @@ export function stateAfter(run: StateChange): StateAfter {
       retiredColumns: retired.columns,
       functions: declaredFunctions,
       views: declaredViews,
-      storagePolicies: new Set(storageLabels),
+      hosted: perHost((host) => new Set([...difference.hostedClaims[host]].sort())),
       userTriggers: new Set(difference.userClaims),
       extensions: new Set(run.desired.extensions.map(({ name }) => name)),
     },
@@ -110,7 +105,7 @@ export function stateAfter(run: StateChange): StateAfter {
 
 type Leaving = {
   readonly tables: ReadonlyMap<string, Labels>;
-  readonly storage: readonly string[];
+  readonly hosted: PerHost<readonly string[]>;
   readonly users: readonly string[];
 };
 type Labels = {
@@ -123,7 +118,7 @@ type Labels = {
 /** Labels of what the run removes: should it be interrupted, the next one must know that these are the file's. */
 function leavingOf(changes: readonly Change[]): Leaving {
   const tables = new Map<string, Labels>();
-  const storage: string[] = [];
+  const hosted = perHost((): string[] => []);
   const users: string[] = [];
   const of = (table: DesiredTable): Labels => {
     const found = tables.get(keyOf(table)) ?? { constraints: [], indexes: [], policies: [], triggers: [] };
@@ -140,9 +135,9 @@ function leavingOf(changes: readonly Change[]): Leaving {
     if (change.kind === 'drop-policy') of(change.table).policies.push(change.policy.label);
     if (change.kind === 'drop-trigger') of(change.table).triggers.push(change.trigger.label);
     if (change.kind === 'drop-user-trigger') users.push(change.trigger.label);
-    if (change.kind === 'drop-storage-policy') storage.push(change.policy.label);
+    if (change.kind === 'drop-hosted-policy') hosted[change.host].push(change.policy.label);
   }
-  return { tables, storage, users };
+  return { tables, hosted, users };
 }
 
 /** Tables out of scope keep what they had. */
@@ -355,24 +350,27 @@ function extensionWrites({ desired, owned }: StateChange): ObjectWrite[] {
   ];
 }
 
-function storageWrites(
-  { desired, hashes, objects, owned }: StateChange,
-  leaving: Leaving,
-  labels: readonly string[],
+function hostedWrites(
+  host: Host,
+  { desired, hashes, objects, owned, difference }: StateChange,
+  { hosted }: Leaving,
 ): ObjectWrite[] {
-  const policies = policyNormalForms(desired.storagePolicies);
-  const former = objects.declared.get(STORAGE_POLICIES);
+  const { identity, kind } = HOSTED_OBJECTS[host];
+  const labels = [...difference.hostedClaims[host]].sort();
+  const leaving = hosted[host];
+  const policies = policyNormalForms(desired.hosted[host]);
+  const former = objects.declared.get(identity);
   const isSame =
-    hashes.storage === (former?.hash ?? null) &&
+    hashes.hosted[host] === (former?.hash ?? null) &&
     (former === undefined ||
-      (isStorageNormalForms(former.normalForms) &&
+      (isHostedNormalForms(former.normalForms) &&
         JSON.stringify(former.normalForms.policies) === JSON.stringify(policies)));
-  const sameLabels = labels.join() === [...owned.storagePolicies].sort().join();
-  if (isSame && leaving.storage.length === 0 && sameLabels) return [];
+  const sameLabels = labels.join() === [...owned.hosted[host]].sort().join();
+  if (isSame && leaving.length === 0 && sameLabels) return [];
   const definition = {
     labels,
     canonical: { policies },
-    ...(leaving.storage.length > 0 ? { leaving: leaving.storage } : {}),
+    ...(leaving.length > 0 ? { leaving } : {}),
   };
-  return [managedRow(STORAGE_POLICIES, 'storage_policies', hashes.storage, definition)];
+  return [managedRow(identity, kind, hashes.hosted[host], definition)];
 }

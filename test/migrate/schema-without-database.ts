@@ -14,7 +14,8 @@ import type {
   DesiredType,
 } from '../../src/migrate/schema/desired.ts';
 import type { Expression } from '../../src/migrate/schema/expression.ts';
-import { referenceTriggerLabels, storagePolicyLabel } from '../../src/migrate/schema/label.ts';
+import { perHost } from '../../src/migrate/schema/hosts.ts';
+import { policyLabel, referenceTriggerLabels } from '../../src/migrate/schema/label.ts';
 import { callOf, type RowTrigger } from '../../src/migrate/schema/row-triggers.ts';
 import type {
   Live,
@@ -49,11 +50,13 @@ export function declared(yaml: string): Desired {
       }),
     ),
     functions: desired.functions.map((fn) => ({ ...fn, normal: signatureOf(fn) })),
-    storagePolicies: desired.storagePolicies.map((policy) => ({
-      ...policy,
-      using: normalised(policy.using),
-      check: normalised(policy.check),
-    })),
+    hosted: perHost((host) =>
+      desired.hosted[host].map((policy) => ({
+        ...policy,
+        using: normalised(policy.using),
+        check: normalised(policy.check),
+      })),
+    ),
     views: desired.views,
     newUsers: desired.newUsers,
     userTriggers: desired.userTriggers,
@@ -87,12 +90,14 @@ export function databaseOf(desired: Desired, rows = 0): Live {
         { name, usageGranted: true },
       ]),
     ),
-    storagePolicies: desired.storagePolicies.map((policy) => {
-      const kind = `${policy.bucket} ${policy.command}`;
-      const number = (numbers.get(kind) ?? 0) + 1;
-      numbers.set(kind, number);
-      return policyOf(policy, storagePolicyLabel(policy.bucket, number, policy.command));
-    }),
+    hosted: perHost((host) =>
+      desired.hosted[host].map((policy) => {
+        const kind = `${policy.stem} ${policy.command}`;
+        const number = (numbers.get(kind) ?? 0) + 1;
+        numbers.set(kind, number);
+        return policyOf(policy, policyLabel(policy.stem, number, policy.command));
+      }),
+    ),
     views: new Map(),
     newUsers: desired.newUsers.map(triggerOf),
     userTriggers: [],
@@ -257,7 +262,7 @@ export function ownedAfter(desired: Desired): Ownership {
     types: new Set(live.types.keys()),
     functions: new Set(live.functions.keys()),
     extensions: new Set(live.extensions.map((one) => one.name)),
-    storagePolicies: new Set(live.storagePolicies.map((one) => one.label)),
+    hosted: perHost((host) => new Set(live.hosted[host].map((one) => one.label))),
     views: new Set(live.views.keys()),
   };
 }
@@ -270,7 +275,7 @@ export const NOTHING_OWNED: Ownership = {
   retiredColumns: new Set(),
   functions: new Set(),
   retiredFunctions: new Set(),
-  storagePolicies: new Set(),
+  hosted: perHost(() => new Set()),
   userTriggers: new Set(),
   extensions: new Set(),
   retiredExtensions: new Set(),

@@ -33,8 +33,8 @@ export type World = {
 
 const EMPTY = `
   do $$ declare one record; begin
-    for one in select policyname from pg_policies where schemaname = 'storage' and tablename = 'objects' loop
-      execute format('drop policy %I on storage.objects', one.policyname);
+    for one in select policyname, schemaname, tablename from pg_policies where schemaname in ('storage', 'realtime') loop
+      execute format('drop policy %I on %I.%I', one.policyname, one.schemaname, one.tablename);
     end loop;
   end $$;
   set client_min_messages = error;

@@ -36,9 +36,10 @@ export async function missingRoles(session: Queryable, model: SchemaModel): Prom
     });
 }
 
-function policiesOf({ tables, buckets }: SchemaModel): PolicyModel[] {
+function policiesOf({ tables, buckets, channels = [] }: SchemaModel): PolicyModel[] {
   return [
     ...tables.flatMap(({ rls }) => (typeof rls === 'string' ? [] : rls)),
     ...buckets.flatMap(({ policies }) => policies),
+    ...channels,
   ];
 }

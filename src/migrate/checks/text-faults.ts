@@ -4,7 +4,7 @@ import { keyOf, type PolicyModel, type SchemaModel, viewsOf } from '../schema/mo
 import { type MigrationProblem, problem } from '../problem.ts';
 import { expressionFault } from '../schema/sql/sql-text.ts';
 
-/** `changed`: tables, functions and views to check; policies of buckets always are. */
+/** `changed`: tables, functions and views to check; policies of buckets and channels always are. */
 export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): MigrationProblem[] {
   const problems: MigrationProblem[] = [];
   const check = (text: string | null, at: string): void => {
@@ -49,6 +49,7 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
   }
   for (const trigger of model.userTriggers ?? []) check(trigger.when, `${trigger.at}.when`);
   for (const bucket of model.buckets) for (const policy of bucket.policies) checkPolicy(policy, check);
+  for (const policy of model.channels ?? []) checkPolicy(policy, check);
   for (const view of viewsOf(model)) if (changed.has(keyOf(view))) check(view.query, `${view.at}.query`);
   for (const fn of model.functions) {
     if (!changed.has(keyOf(fn))) continue;

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { MigrationPlan } from '../make-plan.ts';
 import { problem } from '../problem.ts';
+import { perHost } from '../schema/hosts.ts';
 import type { Step } from '../plan/step.ts';
 import { planFingerprint, renderPlan, renderSql, stepLine, toArtifact } from './render.ts';
 
@@ -43,7 +44,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
       types: [],
       tables: [],
       functions: [],
-      storagePolicies: [],
+      hosted: perHost(() => []),
       views: [],
       newUsers: [],
       userTriggers: [],
@@ -62,7 +63,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
       retiredColumns: new Set(),
       functions: new Set(),
       retiredFunctions: new Set(),
-      storagePolicies: new Set(),
+      hosted: perHost(() => new Set()),
       userTriggers: new Set(),
       extensions: new Set(),
       retiredExtensions: new Set(),

@@ -59,7 +59,7 @@ function renderStep(step: Step, paint: Paint): string {
 }
 
 function groupOf({ identity }: Step): string {
-  if (!/^(tables\.|rpc\.|storage\.)/.test(identity)) return identity;
+  if (!/^(tables\.|rpc\.|storage\.|realtime\.)/.test(identity)) return identity;
   return identity.split(/\.(?:fields|indexes|rls|ref|realtime)(?=[.[]|$)/)[0] ?? identity;
 }
 

@@ -6,6 +6,7 @@ import type {
   DesiredColumn,
   DesiredForeignKey,
   DesiredFunction,
+  DesiredHostedPolicy,
   DesiredKey,
   DesiredPolicy,
   DesiredReference,
@@ -24,6 +25,7 @@ import type {
   LiveTrigger,
   LiveType,
 } from '../schema/live/live-schema.ts';
+import type { Host } from '../schema/hosts.ts';
 import type { Attribute, ExtensionModel } from '../schema/model.ts';
 import type { DomainCheck } from '../schema/types.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
@@ -176,12 +178,12 @@ export type Change =
   | (SetTrigger & { readonly kind: 'set-user-trigger' })
   | (DropTrigger & { readonly kind: 'drop-user-trigger' })
   | {
-      readonly kind: 'create-storage-policy';
-      readonly policy: DesiredPolicy;
+      readonly kind: 'create-hosted-policy';
+      readonly host: Host;
+      readonly policy: DesiredHostedPolicy;
       readonly label: string;
-      readonly bucket: string;
     }
-  | { readonly kind: 'drop-storage-policy'; readonly policy: LivePolicy };
+  | { readonly kind: 'drop-hosted-policy'; readonly host: Host; readonly policy: LivePolicy };
 
 /** Of a type that the file declares or declared, not of the type of a column. */
 export type TypeDefinitionChange =

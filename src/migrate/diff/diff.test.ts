@@ -45,9 +45,9 @@ function tell(change: Change): string {
     case 'create-policy':
       return `${change.kind} ${change.label}${change.replaces ? ` for ${change.replaces.label}` : ''}`;
     case 'drop-policy':
-    case 'drop-storage-policy':
+    case 'drop-hosted-policy':
       return `${change.kind} ${change.policy.label}`;
-    case 'create-storage-policy':
+    case 'create-hosted-policy':
       return `${change.kind} ${change.label}`;
     case 'add-check':
       return `${change.kind} ${change.check.label}${change.replaces ? ` for ${change.replaces.label}` : ''}`;
@@ -424,8 +424,8 @@ describe('policies', () => {
   const bucket = (...policies: string[]): string =>
     `tables: {}\nstorage:\n  photos:\n    rls: [${policies.join(', ')}]\n`;
   test.each<Case>([
-    ['of a bucket: added', bucket(), bucket(read), ['create-storage-policy svc_photos_p1_select']],
-    ['of a bucket: removed', bucket(read), bucket(), ['drop-storage-policy svc_photos_p1_select']],
+    ['of a bucket: added', bucket(), bucket(read), ['create-hosted-policy svc_photos_p1_select']],
+    ['of a bucket: removed', bucket(read), bucket(), ['drop-hosted-policy svc_photos_p1_select']],
     ['of a bucket: the same', bucket(read), bucket(read), []],
   ])('%s', expectChanges);
 });

@@ -2,6 +2,7 @@
 import type { Change } from './change.ts';
 import { columnKey, type Desired, type DesiredTable } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
+import { perHost, type PerHost } from '../schema/hosts.ts';
 import { keyOf } from '../schema/model.ts';
 import { NO_OWNED_TABLE, ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
 import { attributesOf, diffComments } from './attributes.ts';
@@ -17,7 +18,7 @@ import {
 import { diffExtensions } from './extensions.ts';
 import { diffGrants } from './grants.ts';
 import { diffFunctions } from './functions.ts';
-import { diffPolicies, diffStoragePolicies, labelled } from './policies.ts';
+import { diffHostedPolicies, diffPolicies, labelled } from './policies.ts';
 import { diffPublication, diffPublished } from './publication.ts';
 import { diffReferences } from './references.ts';
 import { diffTriggers, diffUserTriggers } from './triggers.ts';
@@ -31,8 +32,8 @@ export type Difference = {
   readonly unmanaged: readonly Unmanaged[];
   /** By `schema.table`. */
   readonly claims: ReadonlyMap<string, OwnedTable>;
-  /** Labels on `storage.objects` that are the file's. */
-  readonly storageClaims: readonly string[];
+  /** Labels of policies on tables of svc that are the file's. */
+  readonly hostedClaims: PerHost<readonly string[]>;
   /** Labels of triggers on auth.users that are the file's. */
   readonly userClaims: readonly string[];
 };
@@ -85,11 +86,10 @@ export function diff(
   changes.push(...diffRemovedTypes(desired.types, live.types, owned));
   diffFunctions(desired.functions, live.functions, owned, rebuild, changes, unmanaged);
   diffViews(desired.views, live.views, owned, rebuild, changes);
-  const { storagePolicies } = desired;
-  const storageClaims = diffStoragePolicies(storagePolicies, live.storagePolicies, owned, rebuild, changes);
+  const hostedClaims = perHost((host) => diffHostedPolicies(host, desired, live, owned, rebuild, changes));
   diffNewUsers(desired.newUsers, live.newUsers, changes);
   const userClaims = diffUserTriggers(desired.userTriggers, live.userTriggers, owned, rebuild, changes);
-  return { changes, unmanaged, claims, storageClaims, userClaims };
+  return { changes, unmanaged, claims, hostedClaims, userClaims };
 }
 
 export function schemasOf(desired: Desired): string[] {

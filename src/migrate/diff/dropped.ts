@@ -1,6 +1,5 @@
 // What a change takes away, so that others can tell whether something in their way is gone by then.
 import { keyOf } from '../schema/model.ts';
-import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { USERS } from '../schema/triggers.ts';
 import type { Change } from './change.ts';
 import { rebuildKey, type RebuildKind } from './table-diff.ts';
@@ -17,8 +16,8 @@ export function droppedBy(change: Change): Dropped | null {
   switch (change.kind) {
     case 'drop-policy':
       return { kind: 'policy', table, label: change.policy.label };
-    case 'drop-storage-policy':
-      return { kind: 'policy', table: STORAGE_OBJECTS, label: change.policy.label };
+    case 'drop-hosted-policy':
+      return { kind: 'policy', table: change.host, label: change.policy.label };
     case 'drop-check':
       return { kind: 'check', table, label: change.check.label };
     case 'add-check':

@@ -1,10 +1,10 @@
-// Policies of tables and of buckets: which are kept, made anew, or left alone.
+// Policies of tables, of buckets and of channels: which are kept, made anew, or left alone.
 import type { Change } from './change.ts';
-import type { DesiredPolicy, DesiredStoragePolicy } from '../schema/desired.ts';
-import type { LivePolicy } from '../schema/live/live-schema.ts';
-import { policyLabel, STORAGE_POLICY_PREFIX, storagePolicyLabel } from '../schema/label.ts';
+import type { Desired, DesiredPolicy } from '../schema/desired.ts';
+import type { Host } from '../schema/hosts.ts';
+import type { Live, LivePolicy } from '../schema/live/live-schema.ts';
+import { policyLabel } from '../schema/label.ts';
 import type { Ownership } from '../schema/managed.ts';
-import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
 import { callsHelper, pairPolicies, perCommand, type PolicyMatch } from './policy-match.ts';
 import { type Rebuild, rebuildKey, type TableDiff } from './table-diff.ts';
 
@@ -49,32 +49,34 @@ export function diffPolicies(context: TableDiff): void {
   }
 }
 
-// svc made these policies and the table's grants itself.
-const STORAGE_MATCH: PolicyMatch = { publicIsCallers: true, isAsFound: () => false };
+// svc made these policies and the tables' grants itself.
+const HOSTED_MATCH: PolicyMatch = { publicIsCallers: true, isAsFound: () => false };
 
-/** The labels of the storage policies that are the file's. */
-export function diffStoragePolicies(
-  desired: readonly DesiredStoragePolicy[],
-  live: readonly LivePolicy[],
+/** The labels of the policies that are the file's. */
+export function diffHostedPolicies(
+  host: Host,
+  desired: Desired,
+  live: Live,
   owned: Ownership,
   rebuild: Rebuild,
   changes: Change[],
 ): string[] {
-  const ours = live.filter(
-    (one) => one.label.startsWith(STORAGE_POLICY_PREFIX) && owned.storagePolicies.has(one.label),
-  );
-  const stays = ours.filter((one) => !rebuild.has(rebuildKey('policy', STORAGE_OBJECTS, one.label)));
-  const { pairs, missing } = pairPolicies(desired, stays, STORAGE_MATCH);
-  const kept = new Set(pairs.map(({ found }) => found));
+  const found = live.hosted[host];
+  const ours = found.filter((one) => owned.hosted[host].has(one.label));
+  const stays = ours.filter((one) => !rebuild.has(rebuildKey('policy', host, one.label)));
+  const { pairs, missing } = pairPolicies(desired.hosted[host], stays, HOSTED_MATCH);
+  const kept = new Set(pairs.map((pair) => pair.found));
   const left = ours.filter((one) => !kept.has(one));
-  for (const policy of left) changes.push({ kind: 'drop-storage-policy', policy });
-  const used = new Set(live.filter((one) => !left.includes(one)).map((one) => one.label));
+  for (const policy of left) changes.push({ kind: 'drop-hosted-policy', host, policy });
+  const used = new Set(found.filter((one) => !left.includes(one)).map((one) => one.label));
   const claims = [...kept].map((one) => one.label);
   for (const policy of missing) {
-    const { bucket, command } = policy;
-    const label = freeLabel(used, (number) => storagePolicyLabel(bucket, number, command));
+    const { stem, command, name } = policy;
+    const label = freeLabel(used, (number) =>
+      number === 1 && name !== null ? name : policyLabel(stem, number, command),
+    );
     claims.push(label);
-    changes.push({ kind: 'create-storage-policy', policy, label, bucket });
+    changes.push({ kind: 'create-hosted-policy', host, policy, label });
   }
   return claims;
 }

@@ -9,6 +9,7 @@ import type { LivePolicy, LiveTable, LiveTrigger } from '../schema/live/live-sch
 import type {
   BucketModel,
   FunctionModel,
+  PolicyModel,
   TableModel,
   TriggerModel,
   TypeModel,
@@ -43,6 +44,10 @@ export function hashBuckets(buckets: readonly BucketModel[], inRing: boolean): s
   return sha256([buckets, inRing]);
 }
 
+export function hashChannels(policies: readonly PolicyModel[]): string {
+  return sha256(policies);
+}
+
 export function hashTriggers(triggers: readonly TriggerModel[]): string {
   return sha256(triggers);
 }
@@ -69,8 +74,8 @@ export type TriggerNormalForms = readonly string[];
 /** USING and WITH CHECK. */
 type PolicyNormalForms = ReadonlyArray<readonly [string | null, string | null]>;
 
-/** The policies of all buckets, which the state keeps as one object. */
-export type StorageNormalForms = { readonly policies: PolicyNormalForms };
+/** Of policies on a table of svc, which the state keeps as one object. */
+export type HostedNormalForms = { readonly policies: PolicyNormalForms };
 
 export function normalFormsOf(table: DesiredTable): NormalForms {
   return {
@@ -201,10 +206,10 @@ export function sameNormalForms(a: NormalForms, b: NormalForms): boolean {
 // The guards below judge what an earlier version may have stored.
 
 export function isNormalForms(value: unknown): value is NormalForms {
-  return isStorageNormalForms(value) && 'columns' in value;
+  return isHostedNormalForms(value) && 'columns' in value;
 }
 
-export function isStorageNormalForms(value: unknown): value is StorageNormalForms {
+export function isHostedNormalForms(value: unknown): value is HostedNormalForms {
   return typeof value === 'object' && value !== null && 'policies' in value;
 }
 

@@ -4,13 +4,21 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import type { TypeResolver } from '../schema/column-types.ts';
 import type { Desired, DesiredFunction, DesiredTable, DesiredType } from '../schema/desired.ts';
 import { schemasOf } from '../diff/diff.ts';
-import { type DeclaredRow, STORAGE_POLICIES, USER_TRIGGERS } from '../state/managed-objects.ts';
+import { type DeclaredRow, USER_TRIGGERS } from '../state/managed-objects.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
-import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import {
+  HOSTED_OBJECTS,
+  HOSTS,
+  perHost,
+  type PerHost,
+  REALTIME_MESSAGES,
+  STORAGE_OBJECTS,
+} from '../schema/hosts.ts';
 import { USERS } from '../schema/triggers.ts';
 import {
   hashBuckets,
+  hashChannels,
   hashFunction,
   hashTable,
   hashType,
@@ -18,7 +26,7 @@ import {
   hashView,
   isNormalForms,
   isSignature,
-  isStorageNormalForms,
+  isHostedNormalForms,
   isTriggerNormalForms,
   isViewForm,
   isTypeForm,
@@ -35,8 +43,8 @@ export type Hashes = {
   readonly tables: ReadonlyMap<string, string>;
   readonly functions: ReadonlyMap<string, string>;
   readonly views: ReadonlyMap<string, string>;
-  /** Of the policies of all buckets; null when there are none. */
-  readonly storage: string | null;
+  /** Of all policies on a table of svc; null when there are none. */
+  readonly hosted: PerHost<string | null>;
   /** Of the triggers of auth.users; null when there are none. */
   readonly users: string | null;
 };
@@ -53,9 +61,12 @@ export function hashDeclarations(
     ),
     functions: new Map(model.functions.map((fn) => [keyOf(fn), hashFunction(fn)])),
     views: new Map(viewsOf(model).map((view) => [keyOf(view), hashView(view)])),
-    storage: model.buckets.some((bucket) => bucket.policies.length > 0)
-      ? hashBuckets(model.buckets, inRings.has(STORAGE_OBJECTS))
-      : null,
+    hosted: {
+      [STORAGE_OBJECTS]: model.buckets.some((bucket) => bucket.policies.length > 0)
+        ? hashBuckets(model.buckets, inRings.has(STORAGE_OBJECTS))
+        : null,
+      [REALTIME_MESSAGES]: model.channels ? hashChannels(model.channels) : null,
+    },
     users: model.userTriggers ? hashTriggers(model.userTriggers) : null,
   };
 }
@@ -73,8 +84,11 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
   for (const [key, hash] of hashes.functions)
     if (!isKnown(`function ${key}`, hash, isSignature)) changed.add(key);
   for (const [key, hash] of hashes.views) if (!isKnown(`view ${key}`, hash, isViewForm)) changed.add(key);
-  if (hashes.storage !== null && !isKnown(STORAGE_POLICIES, hashes.storage, isStorageNormalForms))
-    changed.add(STORAGE_OBJECTS);
+  for (const host of HOSTS) {
+    const hash = hashes.hosted[host];
+    if (hash !== null && !isKnown(HOSTED_OBJECTS[host].identity, hash, isHostedNormalForms))
+      changed.add(host);
+  }
   if (hashes.users !== null && !isKnown(USER_TRIGGERS, hashes.users, isTriggerNormalForms))
     changed.add(USERS);
   return changed;
@@ -96,7 +110,7 @@ export async function normalise(
     extensions: declared.extensions,
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
-    storagePolicies: chosen.has(STORAGE_OBJECTS) ? declared.storagePolicies : [],
+    hosted: perHost((host) => (chosen.has(host) ? declared.hosted[host] : [])),
     views: declared.views.filter((view) => chosen.has(keyOf(view))),
     newUsers: declared.newUsers.filter((trigger) => chosen.has(keyOf(trigger.table))),
     userTriggers: chosen.has(USERS) ? declared.userTriggers : [],
@@ -106,7 +120,7 @@ export async function normalise(
     subset.tables,
     subset.functions,
     subset.views,
-    subset.storagePolicies,
+    ...Object.values(subset.hosted),
     subset.userTriggers,
   ].every((list) => list.length === 0);
   const all = [...new Set([...schemas, ...schemasOf(declared)])];
@@ -115,7 +129,6 @@ export async function normalise(
   const tables = byKey(read.tables);
   const functions = byKey(read.functions);
   const views = byKey(read.views);
-  const storage = known.get(STORAGE_POLICIES)?.normalForms;
   const users = known.get(USER_TRIGGERS)?.normalForms;
   return {
     types: declared.types.map((type): DesiredType => {
@@ -131,10 +144,12 @@ export async function normalise(
       const stored = known.get(`function ${keyOf(fn)}`)?.normalForms;
       return functions.get(keyOf(fn)) ?? (isSignature(stored) ? { ...fn, normal: stored } : fn);
     }),
-    storagePolicies:
-      !chosen.has(STORAGE_OBJECTS) && isStorageNormalForms(storage)
-        ? withPolicyNormalForms(declared.storagePolicies, storage.policies)
-        : read.storagePolicies,
+    hosted: perHost((host) => {
+      const stored = known.get(HOSTED_OBJECTS[host].identity)?.normalForms;
+      return !chosen.has(host) && isHostedNormalForms(stored)
+        ? withPolicyNormalForms(declared.hosted[host], stored.policies)
+        : read.hosted[host];
+    }),
     views: declared.views.map((view) => {
       const stored = known.get(`view ${keyOf(view)}`)?.normalForms;
       return views.get(keyOf(view)) ?? (isViewForm(stored) ? { ...view, normal: stored } : view);

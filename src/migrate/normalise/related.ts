@@ -1,6 +1,6 @@
 // Which declarations the server must read together: those asked for, what they name, and what names them. What the
 // shadow does not build is still found in the live schema, but not under `public.`. Including too much only costs time.
-// The policies of all buckets are one declaration.
+// The policies of all buckets are one declaration, and so are those of channels.
 import { groupBy } from '../../lib/group-by.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import {
@@ -13,12 +13,12 @@ import {
   type TriggerModel,
   viewsOf,
 } from '../schema/model.ts';
-import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { HOSTS, type PerHost, REALTIME_MESSAGES, STORAGE_OBJECTS } from '../schema/hosts.ts';
 import { textOfType } from '../schema/types.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';
 import { USERS } from '../schema/triggers.ts';
 
-/** `name` is null for the policies of the buckets and the triggers of the users: nothing can name them. */
+/** `name` is null for the policies of buckets and channels and the triggers of the users: nothing can name them. */
 type Item = {
   readonly key: string;
   readonly name: string | null;
@@ -36,7 +36,10 @@ export class RelatedDeclarations {
   readonly #words = new Map<string, ReadonlySet<string>>();
 
   constructor(model: SchemaModel) {
-    const storage = joined(model.buckets.flatMap((bucket) => bucket.policies.flatMap(textsOfPolicy)));
+    const hosted: PerHost<readonly PolicyModel[]> = {
+      [STORAGE_OBJECTS]: model.buckets.flatMap((bucket) => bucket.policies),
+      [REALTIME_MESSAGES]: model.channels ?? [],
+    };
     const { userTriggers = [] } = model;
     this.#items = [
       ...(model.types ?? []).map((type) => ({
@@ -60,7 +63,11 @@ export class RelatedDeclarations {
         passesOn: true,
         text: () => view.query,
       })),
-      ...(storage === '' ? [] : [{ key: STORAGE_OBJECTS, name: null, text: () => storage }]),
+      ...HOSTS.filter((host) => hosted[host].length > 0).map((host) => ({
+        key: host,
+        name: null,
+        text: () => joined(hosted[host].flatMap(textsOfPolicy)),
+      })),
       ...(userTriggers.length === 0
         ? []
         : [{ key: USERS, name: null, text: () => joined(userTriggers.flatMap(textsOfTrigger)) }]),

@@ -3,7 +3,7 @@
 import { keyOf, tableKey, type SchemaModel, viewsOf } from '../schema/model.ts';
 import type { RelatedDeclarations } from './related.ts';
 import type { Ownership } from '../schema/managed.ts';
-import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { HOSTS } from '../schema/hosts.ts';
 import { USERS } from '../schema/triggers.ts';
 
 /** Tables and views, by `schema.name`. */
@@ -17,7 +17,7 @@ export function scopeOf(
 ): Scope {
   const scope = related.of(changed);
   // They are no tables of the file, and what is on them is read every time.
-  for (const key of [STORAGE_OBJECTS, USERS]) scope.delete(key);
+  for (const key of [...HOSTS, USERS]) scope.delete(key);
   const wanted = new Set([...model.tables, ...viewsOf(model)].map(keyOf));
   for (const key of owned.views) if (!wanted.has(key)) scope.add(key);
   for (const view of viewsOf(model))

@@ -12,6 +12,7 @@ import { createFunctionSql } from '../schema/sql/function-sql.ts';
 import { indexBodySql } from '../schema/sql/index-sql.ts';
 import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live/live-schema.ts';
 import { readLiveInside } from '../schema/live/read-live.ts';
+import { BLOCKS, copyOf, HOSTS, perHost } from '../schema/hosts.ts';
 import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { generatedSql, typeOf } from '../schema/sql/column-sql.ts';
@@ -57,7 +58,7 @@ export type Shadow = Omit<Desired, 'tables'> & { readonly tables: readonly Shado
 /** The shadow as the catalog shows it, with the names of the real schemas put right again. */
 export type ShadowResult = Pick<
   Live,
-  'types' | 'tables' | 'functions' | 'storagePolicies' | 'userTriggers' | 'views'
+  'types' | 'tables' | 'functions' | 'hosted' | 'userTriggers' | 'views'
 > & {
   /** Prints of the indexes of materialized views, by their labels here. */
   readonly viewIndexes: ReadonlyMap<string, string>;
@@ -204,10 +205,12 @@ function buildStatements(
   for (const fn of shadow.functions) if (fn.isOfView) add(createFunction(fn), fn.at, true);
   shadow.tables.forEach((table, number) => addExpressions(table, number, add));
   shadow.views.forEach((view, number) => addViewIndexes(view, number, copySchema(token), add));
-  if (shadow.storagePolicies.length > 0) {
-    const copy = `${copySchema(token)}.objects`;
-    add(`create table ${copy} (like storage.objects)`, 'storage');
-    shadow.storagePolicies.forEach((policy, index) => addPolicy(copy, policy, index, add));
+  for (const host of HOSTS) {
+    const policies = shadow.hosted[host];
+    if (policies.length === 0) continue;
+    const copy = copyOf(host, copySchema(token));
+    add(`create table ${copy} (like ${host})`, BLOCKS[host]);
+    policies.forEach((policy, index) => addPolicy(copy, policy, index, add));
   }
   if (shadow.functions.length > 0) {
     // With every table in place the bodies of SQL functions can be read too.
@@ -424,7 +427,6 @@ async function readResult(
   const copy = copySchema(token);
   const live = await readLiveInside(session, [...schemas, copy]);
   const cleaned = { ...cleanNames(live, schemas, token), views: cleanViews(live, schemas, token) };
-  const storage = cleaned.tables.get(tableKey(copy, 'objects'));
   const users = cleaned.tables.get(tableKey(copy, 'users'));
   return {
     ...cleaned,
@@ -433,7 +435,7 @@ async function readResult(
         .filter(({ schema }) => schema === copy)
         .flatMap(({ indexes }) => indexes.map(({ label, definition }) => [label, definition] as const)),
     ),
-    storagePolicies: storage?.policies ?? [],
+    hosted: perHost((host) => cleaned.tables.get(copyOf(host, copy))?.policies ?? []),
     userTriggers: (users?.triggers ?? []).map((trigger) => ({
       ...trigger,
       definition: trigger.definition.replace(` ON ${copy}.users `, ` ON ${USERS} `),
@@ -584,13 +586,10 @@ export async function normaliseInShadow(
       desired.userTriggers,
       readTriggerNormalForms(desired.userTriggers, result.userTriggers),
     ),
-    storagePolicies: withPolicyNormalForms(
-      desired.storagePolicies,
-      readPolicyNormalForms(
-        result.storagePolicies,
-        desired.storagePolicies.map((_policy, index) => policyLabel(index)),
-      ),
-    ),
+    hosted: perHost((host) => {
+      const labels = desired.hosted[host].map((_policy, index) => policyLabel(index));
+      return withPolicyNormalForms(desired.hosted[host], readPolicyNormalForms(result.hosted[host], labels));
+    }),
   };
 }
 

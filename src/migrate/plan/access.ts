@@ -7,7 +7,7 @@ import { referenceTriggerLabels } from '../schema/label.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/roles.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { grantsSql, wantedGrants } from '../schema/grants.ts';
-import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { BLOCKS } from '../schema/hosts.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
 import { grantSequence } from './columns.ts';
 import { type ChangeOf, onTable, type Planners, type StepList } from './step-list.ts';
@@ -50,19 +50,16 @@ export const ACCESS = {
       summary: `policy ${policy.label} (${policy.command})`,
       hazards: ['AUTHZ_CHANGE'],
     }),
-  'create-storage-policy': (steps, change) =>
-    createPolicy(steps, STORAGE_OBJECTS, STORAGE_OBJECTS, `storage.${change.bucket}`, {
-      ...change,
-      replaces: null,
-    }),
-  'drop-storage-policy': (steps, { policy }) =>
+  'create-hosted-policy': (steps, change) =>
+    createPolicy(steps, change.host, change.host, change.policy.home, { ...change, replaces: null }),
+  'drop-hosted-policy': (steps, { host, policy }) =>
     steps.add({
-      identity: 'storage.rls',
-      sql: `drop policy ${quoteIdent(policy.label)} on ${STORAGE_OBJECTS}`,
+      identity: `${BLOCKS[host]}.rls`,
+      sql: `drop policy ${quoteIdent(policy.label)} on ${host}`,
       stage: 'drop-dependants',
-      table: STORAGE_OBJECTS,
+      table: host,
       sign: '-',
-      summary: `storage policy ${policy.label}`,
+      summary: `${BLOCKS[host]} policy ${policy.label}`,
       hazards: ['AUTHZ_CHANGE'],
     }),
   'add-reference': addReference,

@@ -4,6 +4,7 @@ import type { LiveIndex } from '../schema/indexes.ts';
 import type { Change } from '../diff/change.ts';
 import type { DesiredFunction, DesiredTable } from '../schema/desired.ts';
 import type { Expression } from '../schema/expression.ts';
+import type { Host } from '../schema/hosts.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';
@@ -36,7 +37,7 @@ export function deferredChanges(
     held: new Set(),
     labels: new Set(),
     keyed: new Set(),
-    storage: false,
+    hosts: new Set(),
   };
   for (const change of swapped) remember(change, names);
   // Deferring one change may defer what names it.
@@ -69,7 +70,8 @@ type Names = {
   readonly labels: Set<string>;
   /** Tables whose primary key is dropped in the cutover. */
   readonly keyed: Set<string>;
-  storage: boolean;
+  /** Tables of svc whose policies are deferred, likewise. */
+  readonly hosts: Set<Host>;
 };
 
 /** Both ends of a foreign key must change their type together. */
@@ -241,9 +243,9 @@ function mustDefer(change: Change, names: Names): boolean {
         says(change.view.normal?.definition, change.live?.definition) ||
         (change.view.normal?.reads ?? []).some((key) => names.tables.has(key))
       );
-    case 'create-storage-policy':
-    case 'drop-storage-policy':
-      return names.storage || says(change.policy.using, change.policy.check);
+    case 'create-hosted-policy':
+    case 'drop-hosted-policy':
+      return names.hosts.has(change.host) || says(change.policy.using, change.policy.check);
   }
 }
 
@@ -291,7 +293,7 @@ function remember(change: Change, names: Names): void {
   if (change.kind === 'add-check') hold(names, change.replaces?.expression);
   if (change.kind === 'drop-trigger' || change.kind === 'drop-user-trigger')
     hold(names, change.trigger.definition);
-  if (change.kind === 'drop-policy' || change.kind === 'drop-storage-policy')
+  if (change.kind === 'drop-policy' || change.kind === 'drop-hosted-policy')
     hold(names, change.policy.using, change.policy.check);
 
   if (change.kind === 'recreate-view' || change.kind === 'drop-view') hold(names, change.live.definition);
@@ -299,7 +301,8 @@ function remember(change: Change, names: Names): void {
 
   if (change.kind === 'create-table') names.tables.add(table);
   if (change.kind === 'create-policy' || change.kind === 'drop-policy') names.access.add(table);
-  names.storage ||= change.kind === 'create-storage-policy' || change.kind === 'drop-storage-policy';
+  if (change.kind === 'create-hosted-policy' || change.kind === 'drop-hosted-policy')
+    names.hosts.add(change.host);
   if (change.kind === 'add-key') names.keys.add(columnsKey(table, change.key.columns));
   if (change.kind === 'add-index' && change.index.unique)
     names.keys.add(columnsKey(table, change.index.columns));

@@ -8,7 +8,7 @@ import { type Rebuild, rebuildKey } from '../diff/table-diff.ts';
 import { NOT_PLAIN_INDEX } from '../schema/live/live-queries.ts';
 import { keyOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
-import { STORAGE_OBJECTS } from '../schema/policy-rings.ts';
+import { HOSTS } from '../schema/hosts.ts';
 import { USERS } from '../schema/triggers.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import type { ChangeOf } from './step-list.ts';
@@ -148,10 +148,8 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
   return {
     rebuild: new Set(rows.map(keyOfRow).filter((key) => key !== null)),
-    // The policies of buckets and the triggers of users are compared every time.
-    tables: new Set(
-      rows.map((row) => row.table).filter((table) => !['', STORAGE_OBJECTS, USERS].includes(table)),
-    ),
+    // The policies of buckets and channels and the triggers of users are compared every time.
+    tables: new Set(rows.map((row) => row.table).filter((table) => !['', ...HOSTS, USERS].includes(table))),
     // What reads a column whose type changes is told by `foreignDependants`.
     holding: rows
       .filter((row) => row.kind === 'policy' || row.called || row.goes)

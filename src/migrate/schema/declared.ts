@@ -36,6 +36,7 @@ import { toTypeModel, typeNamer } from './types.ts';
 type Declared = Pick<Config, 'extensions' | 'types' | 'tables' | 'views' | 'storage' | 'rpc'> & {
   readonly auth: Pick<Config['auth'], 'triggers'>;
   readonly migrations?: Pick<Config['migrations'], 'steps'>;
+  readonly realtime?: Pick<Config['realtime'], 'rls'>;
 };
 
 export type SchemaConfig = Declared & Pick<Config, 'source'>;
@@ -55,6 +56,7 @@ export function toModel(config: Declared): SchemaModel {
       policies: bucket.rls.map((policy, index) => toPolicy(policy, `storage.${bucket.name}.rls[${index}]`)),
       at: `storage.${bucket.name}`,
     })),
+    ...(channelsOf(config).length === 0 ? {} : { channels: channelsOf(config).map(toChannelPolicy) }),
     ...(config.auth.triggers.length === 0
       ? {}
       : {
@@ -96,6 +98,7 @@ function placesOf(config: SchemaConfig): ReadonlyMap<string, Position> {
     places.set(`storage.${bucket.name}`, bucket.position);
     bucket.rls.forEach((policy, n) => places.set(`storage.${bucket.name}.rls[${n}]`, policy.position));
   }
+  channelsOf(config).forEach((policy, n) => places.set(`realtime.rls[${n}]`, policy.position));
   config.auth.triggers.forEach((trigger, n) => places.set(`auth.triggers[${n}]`, trigger.position));
   for (const step of stepsOf(config)) places.set(dataStepPath(step), step.position);
   for (const view of config.views) {
@@ -104,6 +107,14 @@ function placesOf(config: SchemaConfig): ReadonlyMap<string, Position> {
   }
   for (const fn of config.rpc) places.set(`rpc.${fn.name}`, fn.position);
   return places;
+}
+
+function channelsOf({ realtime }: Pick<Declared, 'realtime'>): readonly Policy[] {
+  return realtime?.rls ?? [];
+}
+
+function toChannelPolicy(policy: Policy, index: number): PolicyModel {
+  return toPolicy(policy, `realtime.rls[${index}]`);
 }
 
 function stepsOf({ migrations }: Pick<Declared, 'migrations'>): readonly DataStep[] {

@@ -2,6 +2,7 @@
 // are empty until the server has read them (`normalise`).
 import type { DesiredIndex } from './indexes.ts';
 import type { Expression } from './expression.ts';
+import type { PerHost } from './hosts.ts';
 import type { CheckRole } from './label.ts';
 import {
   tableKey,
@@ -23,7 +24,7 @@ export type Desired = {
   readonly extensions: readonly ExtensionModel[];
   readonly tables: readonly DesiredTable[];
   readonly functions: readonly DesiredFunction[];
-  readonly storagePolicies: readonly DesiredStoragePolicy[];
+  readonly hosted: PerHost<readonly DesiredHostedPolicy[]>;
   readonly views: readonly DesiredView[];
   /** Of all tables, in scope or not. */
   readonly newUsers: readonly NewUserTrigger[];
@@ -102,7 +103,13 @@ export type DesiredCheck = Check<Expression> & {
 
 export type DesiredPolicy = Policy<Expression> & { readonly name: string | null; readonly at: string };
 
-export type DesiredStoragePolicy = DesiredPolicy & { readonly bucket: string };
+/** On a table of svc. */
+export type DesiredHostedPolicy = DesiredPolicy & {
+  /** `storage.photos`, or `realtime`. */
+  readonly home: string;
+  /** Labels begin with it. */
+  readonly stem: string;
+};
 
 export type DesiredReference = NonNullable<ColumnModel['ref']> & { readonly column: string };
 

@@ -54,8 +54,10 @@ function expandTable(table: TableModel, former: TableModel | undefined): TableMo
     );
   const { constraints = [] } = table;
   const asked = new Set((former.constraints ?? []).map(withoutPlace));
+  const realtime = former.realtime?.old === 'full' ? former.realtime : (table.realtime ?? former.realtime);
   return {
     ...table,
+    ...(realtime ? { realtime } : {}),
     columns: [...table.columns.map((column) => expandColumn(column, formerColumn(column))), ...removed],
     indexes: table.indexes.filter((index) => !index.unique || isAmong(index, former.indexes)),
     ...(constraints.length === 0

@@ -44,12 +44,13 @@ export function policyLabel(table: string, number: number, command: string): str
   return fit(table, `p${number}_${command}`);
 }
 
-/** The engine touches only policies with this prefix on `storage.objects`. */
-export const STORAGE_POLICY_PREFIX = 'svc_';
-
-export function storagePolicyLabel(bucket: string, number: number, command: string): string {
-  return policyLabel(`${STORAGE_POLICY_PREFIX}${bucket}`, number, command);
+/** What labels of a bucket's policies begin with. */
+export function bucketStem(bucket: string): string {
+  return `svc_${bucket}`;
 }
+
+/** The same of policies of channels. */
+export const CHANNEL_STEM = 'svc_channels';
 
 /** All triggers on `auth.users` with this prefix are svc's. */
 export const NEW_USER_PREFIX = 'svc_new_user_';

@@ -1,6 +1,8 @@
 // What the engine made or took over, as the migration state records it. Only owned things are ever removed; anything else
 // in the database is reported and left alone.
 
+import type { PerHost } from './hosts.ts';
+
 export type Ownership = {
   readonly types: ReadonlySet<string>;
   /** Types that left the file while something still used them. */
@@ -15,7 +17,8 @@ export type Ownership = {
   readonly retiredColumns: ReadonlySet<string>;
   readonly functions: ReadonlySet<string>;
   readonly retiredFunctions: ReadonlySet<string>;
-  readonly storagePolicies: ReadonlySet<string>;
+  /** Labels. */
+  readonly hosted: PerHost<ReadonlySet<string>>;
   /** Labels of triggers on auth.users. */
   readonly userTriggers: ReadonlySet<string>;
   readonly extensions: ReadonlySet<string>;

@@ -10,6 +10,8 @@ export type SchemaModel = {
   readonly tables: readonly TableModel[];
   readonly functions: readonly FunctionModel[];
   readonly buckets: readonly BucketModel[];
+  /** Of private channels; absent: none. */
+  readonly channels?: readonly PolicyModel[];
   /** Triggers of auth.users. */
   readonly userTriggers?: readonly TriggerModel[];
   /** Absent: none. */

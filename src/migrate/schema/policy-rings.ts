@@ -4,12 +4,10 @@
 // back to cannot be met again: there the two mean the same. Function bodies are expanded separately and play no part.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { STORAGE_OBJECTS } from './hosts.ts';
 import { keyOf, type PolicyModel, type SchemaModel, tableKey } from './model.ts';
 import { ownedOf, type Ownership } from './managed.ts';
 import { relationsIn } from './sql/sql-text.ts';
-
-/** The one table that the policies of all buckets are on. */
-export const STORAGE_OBJECTS = 'storage.objects';
 
 /** A view, a table or a policy that is not in the file: it may lead anywhere. */
 const ANYTHING = '';
@@ -84,7 +82,7 @@ export async function readStrangers(
     rows
       .filter(({ table, label }) =>
         table === STORAGE_OBJECTS
-          ? !owned.storagePolicies.has(label)
+          ? !owned.hosted[STORAGE_OBJECTS].has(label)
           : !ownedOf(owned, table).policies.includes(label),
       )
       .map((row) => row.table),

@@ -125,7 +125,9 @@ describe('policies', () => {
     ['restrictive', "bucket_id <> 'photos' or (\na\n)"],
   ])('one of a bucket concerns that bucket only: %s', (type, sql) => {
     const file = `tables: {}\nstorage: { photos: { rls: [{ operations: [select], type: ${type}, using: a }] } }\n`;
-    expect(desired(file).storagePolicies).toMatchObject([{ bucket: 'photos', using: { sql } }]);
+    expect(desired(file).hosted['storage.objects']).toMatchObject([
+      { home: 'storage.photos', using: { sql } },
+    ]);
   });
 });
 

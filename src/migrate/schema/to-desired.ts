@@ -31,16 +31,16 @@ import {
   type TableModel,
   viewsOf,
 } from './model.ts';
-import { STORAGE_OBJECTS } from './policy-rings.ts';
+import { REALTIME_MESSAGES, STORAGE_OBJECTS } from './hosts.ts';
 import { wordsOf } from './sql/sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
 import { triggersOf, userTriggersOf } from './triggers.ts';
-import { toPolicies, toStoragePolicies } from './sql/policy-sql.ts';
+import { toChannelPolicies, toPolicies, toStoragePolicies } from './sql/policy-sql.ts';
 import { toDesiredType } from './types.ts';
 
 /**
- * `inRings`: tables whose policies stay as written. `only`: the tables and views wanted, by `schema.name`; functions and storage
- * policies are few and always included.
+ * `inRings`: tables whose policies stay as written. `only`: the tables and views wanted, by `schema.name`; functions and the
+ * policies of svc's own tables are few and always included.
  */
 export function toDesired(
   model: SchemaModel,
@@ -56,11 +56,14 @@ export function toDesired(
     extensions: model.extensions ?? [],
     tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)), functions)),
     functions: model.functions.map((fn) => toDesiredFunction(fn, views)),
-    storagePolicies: model.buckets.flatMap((bucket) =>
-      bucket.policies.flatMap((policy) =>
-        toStoragePolicies(bucket.name, policy, inRings.has(STORAGE_OBJECTS)),
+    hosted: {
+      [STORAGE_OBJECTS]: model.buckets.flatMap((bucket) =>
+        bucket.policies.flatMap((policy) =>
+          toStoragePolicies(bucket.name, policy, inRings.has(STORAGE_OBJECTS)),
+        ),
       ),
-    ),
+      [REALTIME_MESSAGES]: (model.channels ?? []).flatMap(toChannelPolicies),
+    },
     views: viewsOf(model)
       .filter((view) => only === null || only.has(keyOf(view)))
       .map((view) => ({

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
+import { REALTIME_MESSAGES } from '../schema/hosts.ts';
 import { type SchemaModel, viewsOf } from '../schema/model.ts';
 import { PUBLICATION } from '../schema/publication.ts';
 
@@ -132,6 +133,7 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
         where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from tables)
       union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid in (select oid from tables)
+      union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid = to_regclass(${REALTIME_MESSAGES})
       union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where (not t.tgisinternal or t.tgenabled in ('D', 'R')) and t.tgrelid in (select oid from tables)
       union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where t.tgrelid = to_regclass('auth.users') and not t.tgisinternal
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace

@@ -1,10 +1,8 @@
 // The rows of `svc_meta.object`: what the engine owns, and the declarations it was made from.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
+import { type Host, HOSTED_OBJECTS, HOSTS, perHost } from '../schema/hosts.ts';
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
-
-/** Identity of the policies of all buckets, which are recorded as one object. */
-export const STORAGE_POLICIES = 'storage policies';
 
 /** Identity of the triggers of auth.users. */
 export const USER_TRIGGERS = 'user triggers';
@@ -16,7 +14,7 @@ type ObjectRow = {
     | 'table'
     | 'column'
     | 'function'
-    | 'storage_policies'
+    | (typeof HOSTED_OBJECTS)[Host]['kind']
     | 'user_triggers'
     | 'extension'
     | 'view';
@@ -47,7 +45,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
   const retiredColumns = new Set<string>();
   const functions = new Set<string>();
   const retiredFunctions = new Set<string>();
-  const storagePolicies = new Set<string>();
+  const hosted = perHost(() => new Set<string>());
   const userTriggers = new Set<string>();
   const extensions = new Set<string>();
   const retiredExtensions = new Set<string>();
@@ -66,9 +64,10 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
     if (row.kind === 'extension') (row.state === 'managed' ? extensions : retiredExtensions).add(name);
     if (row.kind === 'view') views.add(name);
-    if (row.kind === 'storage_policies')
-      for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
-        storagePolicies.add(label);
+    for (const host of HOSTS)
+      if (row.kind === HOSTED_OBJECTS[host].kind)
+        for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
+          hosted[host].add(label);
     if (row.kind === 'user_triggers')
       for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
         userTriggers.add(label);
@@ -82,7 +81,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
       retiredColumns,
       functions,
       retiredFunctions,
-      storagePolicies,
+      hosted,
       userTriggers,
       extensions,
       retiredExtensions,

@@ -3,6 +3,7 @@
 import type { LiveIndex } from '../indexes.ts';
 import { raw, sql, type Sql } from '../../../postgres/sql.ts';
 import type { LiveColumn, LivePolicy, LiveTable, LiveTrigger, LiveType } from './live-schema.ts';
+import { type Host, HOSTS } from '../hosts.ts';
 import { type LivePublication, PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
 import { API_ROLES } from '../roles.ts';
 
@@ -119,16 +120,16 @@ export function indexesQuery(which: Sql, kinds: Sql = ONLY_TABLES): Sql {
 }
 
 // By the catalog: to_regclass() is refused to a role that may not use the schema.
-const STORAGE_OBJECTS_OID = raw(`(select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
-  where n.nspname = 'storage' and c.relname = 'objects')`);
+const HOST_OIDS = raw(`(select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where (n.nspname, c.relname) in (${HOSTS.map((host) => `('${host.replace('.', "', '")}')`).join(', ')}))`);
 const USERS_OID = raw(`(select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
   where n.nspname = 'auth' and c.relname = 'users')`);
 
 export function policiesQuery(which: Sql): Sql {
   return sql`with policy as materialized (
-    select p.*, c.oid = coalesce(${STORAGE_OBJECTS_OID}, 0) as storage
+    select p.*, case when c.oid in ${HOST_OIDS} then n.nspname || '.' || c.relname end as host
     from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_policy p on p.polrelid = c.oid
-    where (${which}) or c.oid = ${STORAGE_OBJECTS_OID}
+    where (${which}) or c.oid in ${HOST_OIDS}
   ), spelled as materialized (
     select l.polroles, case when l.polroles = '{0}' then 'public'
       else (select string_agg(r.rolname, ',' order by r.rolname) from pg_roles r where r.oid = any (l.polroles)) end as roles
@@ -136,7 +137,7 @@ export function policiesQuery(which: Sql): Sql {
   ) select p.polrelid::text as relation, p.polname as label, 
     case p.polcmd when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' when 'd' then 'delete' else 'all' end as command,
     p.polpermissive as permissive, s.roles,
-    pg_get_expr(p.polqual, p.polrelid) as using, pg_get_expr(p.polwithcheck, p.polrelid) as check, p.storage
+    pg_get_expr(p.polqual, p.polrelid) as using, pg_get_expr(p.polwithcheck, p.polrelid) as check, p.host
   from policy p join spelled s on s.polroles = p.polroles order by p.polname`;
 }
 
@@ -277,8 +278,8 @@ export type ConstraintRow = OfRelation & {
 
 export type IndexRow = OfRelation & Omit<LiveIndex, 'columns'> & { readonly columns: number[] };
 
-/** `storage`: on the table of all buckets' objects. */
-export type PolicyRow = OfRelation & LivePolicy & { readonly storage: boolean };
+/** Null on a table that is not svc's. */
+export type PolicyRow = OfRelation & LivePolicy & { readonly host: Host | null };
 
 export type TriggerRow = OfRelation & LiveTrigger;
 

@@ -1,5 +1,6 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
 import type { LiveIndex } from '../indexes.ts';
+import type { PerHost } from '../hosts.ts';
 import type { Attribute, IdentityKind } from '../model.ts';
 import type { LivePublication, ReplicaIdentity } from '../publication.ts';
 import type { TriggerState } from '../triggers.ts';
@@ -13,8 +14,8 @@ export type Live = {
   readonly functions: ReadonlyMap<string, readonly LiveFunction[]>;
   readonly views: ReadonlyMap<string, LiveView>;
   readonly schemas: ReadonlyMap<string, LiveSchema>;
-  /** Policies of `storage.objects`, all of them; the engine touches only its own. */
-  readonly storagePolicies: readonly LivePolicy[];
+  /** All policies of those tables; the engine touches only its own. */
+  readonly hosted: PerHost<readonly LivePolicy[]>;
   /** Triggers of svc on `auth.users`. */
   readonly newUsers: readonly LiveTrigger[];
   /** All others on `auth.users`. */

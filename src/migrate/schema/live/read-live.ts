@@ -40,6 +40,7 @@ import {
   type TriggerRow,
   type TypeRow,
 } from './live-queries.ts';
+import { perHost } from '../hosts.ts';
 import { NEW_USER_PREFIX } from '../label.ts';
 import { readViews } from './live-views.ts';
 import { keyOf } from '../model.ts';
@@ -131,7 +132,7 @@ export async function readLiveInside(
     schemas: new Map(
       namespaces.map((row) => [row.name, { name: row.name, usageGranted: row.granted === API_ROLES.length }]),
     ),
-    storagePolicies: policies.filter((row) => row.storage),
+    hosted: perHost((host) => policies.filter((row) => row.host === host)),
     newUsers: ofUsers.filter(isNewUser),
     userTriggers: ofUsers.filter((trigger) => !isNewUser(trigger)),
     publication: publications.find((row) => row.publication === PUBLICATION) ?? null,

@@ -1,7 +1,9 @@
 // Policies as the file means them: one clause per command, caller helpers evaluated once, buckets apart.
 import { quoteLiteral } from '../../../postgres/sql.ts';
-import type { DesiredPolicy, DesiredStoragePolicy } from '../desired.ts';
+import type { DesiredHostedPolicy, DesiredPolicy } from '../desired.ts';
 import { expression, type Expression } from '../expression.ts';
+import { BLOCKS, REALTIME_MESSAGES } from '../hosts.ts';
+import { bucketStem, CHANNEL_STEM } from '../label.ts';
 import type { PolicyModel } from '../model.ts';
 import { POLICY_ROLES } from '../roles.ts';
 import type { Command } from '../relation.ts';
@@ -10,11 +12,19 @@ import { holdsSubSelect, wrapCallerHelpers } from './sql-text.ts';
 const ALL_OPERATIONS = 4;
 
 export function toPolicies(policy: PolicyModel, inRing: boolean): DesiredPolicy[] {
+  return policiesOf(policy, (command, clauses) =>
+    inRing && mayCloseRing(command, clauses) ? clauses : withCallerOnce(clauses),
+  );
+}
+
+function policiesOf(
+  policy: PolicyModel,
+  written: (command: Command, clauses: Clauses) => Clauses,
+): DesiredPolicy[] {
   const commands: readonly Command[] =
     new Set(policy.operations).size === ALL_OPERATIONS ? ['all'] : [...new Set(policy.operations)];
   return commands.map((command) => {
-    const clauses = clausesOf(policy, command);
-    const { using, check } = inRing && mayCloseRing(command, clauses) ? clauses : withCallerOnce(clauses);
+    const { using, check } = written(command, clausesOf(policy, command));
     return {
       command,
       roles: policy.to?.join(',') ?? POLICY_ROLES,
@@ -70,12 +80,21 @@ export function toStoragePolicies(
   bucket: string,
   policy: PolicyModel,
   inRing: boolean,
-): DesiredStoragePolicy[] {
+): DesiredHostedPolicy[] {
   return toPolicies(policy, inRing).flatMap((one) => {
     if (one.using === null && one.check === null) return [];
     const using = one.using && inBucket(bucket, policy.permissive, one.using);
     const check = one.check && inBucket(bucket, policy.permissive, one.check);
-    return [{ ...one, using, check, bucket }];
+    // A label says which bucket it is of.
+    return [{ ...one, name: null, using, check, home: `storage.${bucket}`, stem: bucketStem(bucket) }];
+  });
+}
+
+/** As they are written: a probe reads a row or two, so nothing is gained by evaluating a helper once. */
+export function toChannelPolicies(policy: PolicyModel): DesiredHostedPolicy[] {
+  const home = BLOCKS[REALTIME_MESSAGES];
+  return policiesOf(policy, (_command, clauses) => clauses).map((one) => {
+    return { ...one, home, stem: CHANNEL_STEM };
   });
 }
 
