@@ -1,13 +1,14 @@
 // `prepare`: the source's schema, buckets and policies as a svc.yaml to begin with. Only reads.
 import { renderPulled } from '../migrate/commands/pull.ts';
 import { granteesOf } from '../migrate/schema/grants.ts';
-import { STORAGE_OBJECTS } from '../migrate/schema/hosts.ts';
+import { REALTIME_MESSAGES, STORAGE_OBJECTS } from '../migrate/schema/hosts.ts';
 import type { LiveTable } from '../migrate/schema/live/live-schema.ts';
 import { readLiveInside } from '../migrate/schema/live/read-live.ts';
 import { PUBLIC } from '../migrate/schema/roles.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { join, literal, sql } from '../postgres/sql.ts';
 import { readBuckets, storageKey } from './buckets.ts';
+import { realtimeKey } from './channels.ts';
 import { readSource } from './source.ts';
 import { NOT_OF_THE_PROJECT } from './tables.ts';
 
@@ -26,6 +27,7 @@ export async function prepare(source: DatabaseAddress): Promise<string> {
     );
     const left: string[] = [];
     const storage = storageKey(await readBuckets(from), live.hosted[STORAGE_OBJECTS], left);
+    const realtime = realtimeKey(live.hosted[REALTIME_MESSAGES], left);
     const extensions = live.extensions.filter(({ name, schema }) => {
       const isOfTheProject = !OF_SUPABASE.has(name) && !NOT_HERE.has(schema);
       if (!isOfTheProject) left.push(`extension ${name}: it belongs to Supabase`);
@@ -34,7 +36,7 @@ export async function prepare(source: DatabaseAddress): Promise<string> {
     const tables = new Map(
       [...live.tables].map(([key, table]) => [key, isOutOfReach(table) ? close(table) : table]),
     );
-    return renderPulled({ ...live, extensions, tables }, () => true, { storage, left });
+    return renderPulled({ ...live, extensions, tables }, () => true, { storage, realtime, left });
   });
 }
 

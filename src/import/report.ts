@@ -238,6 +238,12 @@ const OTHERS: ReadonlyArray<readonly [relation: string, query: string, why: stri
     'svc import supabase prepare writes it under storage.<bucket>.rls',
   ],
   [
+    'pg_policies',
+    `select 'policy on realtime.' || tablename || ': ' || policyname as what from pg_policies
+      where schemaname = 'realtime' and tablename = 'messages' order by 1`,
+    'svc import supabase prepare writes it under realtime.rls',
+  ],
+  [
     'pg_trigger',
     `select 'trigger ' || tgname || ' on auth.users' as what from pg_trigger
       where tgrelid = to_regclass('auth.users') and not tgisinternal order by 1`,
@@ -257,7 +263,7 @@ const OTHERS: ReadonlyArray<readonly [relation: string, query: string, why: stri
     'pg_publication_tables',
     `select 'realtime changes of ' || schemaname || '.' || tablename as what
       from pg_publication_tables where pubname = 'supabase_realtime' order by 1`,
-    'there is no realtime here',
+    'svc import supabase prepare writes realtime: true on the table',
   ],
   [
     'pg_trigger',

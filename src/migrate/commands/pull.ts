@@ -28,13 +28,13 @@ import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
 type Node = Record<string, unknown>;
 
 /** What the file has beside the schema, and what is said to be left alone. */
-export type Beside = { readonly storage: Node; readonly left: readonly string[] };
+export type Beside = { readonly storage: Node; readonly realtime: Node; readonly left: readonly string[] };
 
 /** `isTaken`: which tables and views, by `schema.name`. */
 export function renderPulled(
   live: Live,
   isTaken: (key: string) => boolean,
-  beside: Beside = { storage: {}, left: [] },
+  beside: Beside = { storage: {}, realtime: {}, left: [] },
 ): string {
   const taken = [...live.tables].filter(([key]) => isTaken(key)).map(([, table]) => table);
   const names = new Set<string>();
@@ -80,6 +80,7 @@ export function renderPulled(
     ...(Object.keys(types.types).length > 0 ? { types: types.types } : {}),
     ...extensionsKey(live.extensions),
     ...(Object.keys(beside.storage).length > 0 ? { storage: beside.storage } : {}),
+    ...(Object.keys(beside.realtime).length > 0 ? { realtime: beside.realtime } : {}),
     tables: Object.fromEntries(tables.map(([name, node]) => [name, node])),
     ...(views.length > 0 ? { views: Object.fromEntries(views.map(([name, node]) => [name, node])) } : {}),
     ...(functions.length > 0 ? { rpc: Object.fromEntries(functions) } : {}),

@@ -1,0 +1,20 @@
+// Policies of the source's private channels, as `realtime.rls` of the file. There and here they are on one table.
+import { pulledPolicy } from '../migrate/commands/pull.ts';
+import type { LivePolicy } from '../migrate/schema/live/live-schema.ts';
+
+type Node = Record<string, unknown>;
+
+/** `left`: what cannot be said, and why. Callers receive and send; nobody changes what was sent. */
+export function realtimeKey(policies: readonly LivePolicy[], left: string[]): Node {
+  const rls = policies.flatMap((policy): Node[] => {
+    if (policy.command === 'update' || policy.command === 'delete') {
+      left.push(`policy ${policy.label}: messages of channels are received and sent, and never changed`);
+      return [];
+    }
+    return pulledPolicy(policy, { grantedToOthers: false }, left).map((said) => ({
+      ...said,
+      operations: policy.command === 'all' ? ['select', 'insert'] : [policy.command],
+    }));
+  });
+  return rls.length === 0 ? {} : { rls };
+}
