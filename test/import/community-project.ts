@@ -115,8 +115,9 @@ export const USERS = 24;
 
 export const contentOf = (path: string): Buffer => Buffer.from(`what is in ${path}`);
 
-export async function createCommunity(): Promise<SupabaseProject> {
-  const project = await createProject();
+/** `server` as for `createDatabase`. */
+export async function createCommunity(server?: string): Promise<SupabaseProject> {
+  const project = await createProject(server);
   await project.query(SURROUNDINGS);
   await project.query(`drop policy "own folder" on storage.objects`);
   await project.query(COMMUNITY);

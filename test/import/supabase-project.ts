@@ -123,9 +123,9 @@ export type User = {
   readonly more?: Readonly<Record<string, unknown>>;
 };
 
-/** An empty project. */
-export async function createProject(): Promise<SupabaseProject> {
-  const database = await createDatabase();
+/** An empty project; `server` as for `createDatabase`. */
+export async function createProject(server?: string): Promise<SupabaseProject> {
+  const database = await createDatabase({ server });
   const client = new pg.Client({ connectionString: database.url });
   await client.connect();
   for (const statements of [MAKE_ROLES, AUTH, STORAGE, APPLICATION]) await client.query(statements);

@@ -17,10 +17,11 @@ export type TestDatabase = {
 /** Only `templateDatabase` creates one, so it is complete and has no connections. */
 export type Template = { readonly name: string };
 
+/** `server`: another than that of the run, by its superuser's connection string. */
 export async function createDatabase(
-  options: { template?: Template | undefined } = {},
+  options: { template?: Template | undefined; server?: string | undefined } = {},
 ): Promise<TestDatabase> {
-  const server = inject('postgresUrl');
+  const server = options.server ?? inject('postgresUrl');
   const name = `${inject('postgresRun')}_${randomBytes(5).toString('hex')}`;
   await onServer(server, (client) => create(client, name, options.template?.name ?? 'template0'));
   return {

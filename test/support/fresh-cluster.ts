@@ -17,11 +17,12 @@ export type FreshCluster = {
   stop(): Promise<void>;
 };
 
-export async function startFreshCluster(): Promise<FreshCluster> {
+/** `which`: the version that svc brings with it, whatever SVC_TEST_POSTGRES says. */
+export async function startFreshCluster(which?: 'embedded'): Promise<FreshCluster> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-test-'));
   // Before PostgreSQL 16, initdb changes its directory and returns by path, under another account than root.
   await chmod(folder, 0o755);
-  const given = process.env['SVC_TEST_POSTGRES'];
+  const given = which === 'embedded' ? undefined : process.env['SVC_TEST_POSTGRES'];
   try {
     const server = await startEmbeddedPostgres({
       dir: join(folder, '.svc'),
