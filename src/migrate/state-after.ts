@@ -301,8 +301,13 @@ function viewWrites({ desired, hashes, objects }: StateChange): ObjectWrite[] {
 function sameForm(former: unknown, now: ViewForm | null): boolean {
   if (now === null || !isViewForm(former)) return false;
   // jsonb keeps its keys in an order of its own.
-  const parts = ({ definition, columns, reads }: ViewForm): string =>
-    JSON.stringify([definition, columns.map(({ name, type, collation }) => [name, type, collation]), reads]);
+  const parts = ({ definition, columns, reads, indexes }: ViewForm): string =>
+    JSON.stringify([
+      definition,
+      indexes,
+      columns.map(({ name, type, collation }) => [name, type, collation]),
+      reads,
+    ]);
   return parts(former) === parts(now);
 }
 

@@ -323,7 +323,22 @@ const policiesReadEachOther: SpecialEdit = (file, _files, random) => {
   return `the policy of ${one.name} reads ${other.name}`;
 };
 
+const storesRows: SpecialEdit = (file, _files, random) => {
+  const table = random.pick(file.tables);
+  if (table.stored !== undefined && random.chance(0.3)) {
+    delete table.stored;
+    return `the materialized view of ${table.name} is removed`;
+  }
+  // Of other types there is no btree, and an index on one comes first.
+  const columns = table.columns.filter(({ type }) => KEYS.has(type)).map(({ id }) => id);
+  table.stored = random.shuffle(columns).slice(0, 3);
+  return `a materialized view stores rows of ${table.name}`;
+};
+
 const SPECIAL_EDITS: readonly SpecialEdit[] = [
+  storesRows,
+  storesRows,
+  storesRows,
   removesTable,
   bringsTableBack,
   bringsTableBack,

@@ -71,6 +71,8 @@ export type RandomTable = {
   columns: RandomColumn[];
   indexes: RandomIndex[];
   rls: 'absent' | RandomPolicy[];
+  /** Columns that a materialized view of it stores. Some may be gone. */
+  stored?: number[];
 };
 
 export type RandomColumn = {
@@ -675,6 +677,10 @@ export function wayBack(back: RandomFile, from: RandomFile): RandomFile {
   return file;
 }
 
+export function storedName({ id }: Pick<RandomTable, 'id'>): string {
+  return `stored_${id}`;
+}
+
 export function toYaml(file: RandomFile): string {
   const names = new Map<string, string>();
   const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
@@ -739,8 +745,17 @@ export function toYaml(file: RandomFile): string {
       ...(table.rls === 'absent' ? {} : { rls: table.rls.map(policy) }),
     },
   ]);
+  const views = file.tables.flatMap((table) => {
+    if (table.stored === undefined) return [];
+    const columns = table.stored.filter((id) => columnName(table, id) !== '');
+    const shown = ['1 as one', ...columns.map((id) => `{${id}} as c${id}`)].join(', ');
+    const indexes = columns.slice(0, 1).map((id) => ({ columns: [`c${id}`], where: 'one > 0' }));
+    const query = text(`select ${shown} from {p${table.id}}`);
+    return [[storedName(table), { query, materialized: true, indexes }] as const];
+  });
   return stringify({
     tables: Object.fromEntries(tables),
+    ...(views.length === 0 ? {} : { views: Object.fromEntries(views) }),
     rpc: Object.fromEntries(
       file.functions.map(({ id, name, returns, body, ...fn }) => [
         name,

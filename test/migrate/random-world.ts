@@ -31,6 +31,9 @@ export async function structure(where: World, file: RandomFile): Promise<string[
      union all select 'table ' || t.name || ' ' || c.relrowsecurity || (select string_agg(g::text, ',' order by g::text) from unnest(c.relacl) g) from t join pg_class c on c.oid = t.oid
      union all select 'function ' || p.proname || pg_get_function_arguments(p.oid) || pg_get_function_result(p.oid) || p.prosrc || p.prosecdef || p.provolatile::text || coalesce(p.proconfig::text, '') || p.proacl::text
        from pg_proc p where p.pronamespace = 'public'::regnamespace and (p.proname = any ($3) or has_function_privilege('anon', p.oid, 'execute'))
+     union all select 'view ' || c.relname || pg_get_viewdef(c.oid) || c.relispopulated || coalesce(c.relacl::text, '')
+         || coalesce((select string_agg(pg_get_indexdef(i.indexrelid), ';') from pg_index i where i.indrelid = c.oid), '')
+       from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'm'
      union all select 'storage ' || p.cmd || coalesce(p.qual, '') || coalesce(p.with_check, '') from pg_policies p where p.schemaname = 'storage' and p.policyname like 'svc\\_%'
      order by 1`,
     [tables, columns, file.functions.map((fn) => fn.name)],
