@@ -14,7 +14,7 @@ import type { RawS3Store } from './schema/settings.ts';
 import type { RawType } from './schema/types.ts';
 import type { RawPolicy } from './schema/policies.ts';
 import type { RawBucket, RawField, RawIndex, RawTable } from './schema/tables.ts';
-import type { RawTableTrigger, RawUserTrigger } from './schema/triggers.ts';
+import type { RawTableTrigger, RawUserTrigger, RawViewTrigger } from './schema/triggers.ts';
 import type { RawView } from './schema/views.ts';
 
 type Immutable<T> = unknown extends T ? T : { readonly [Key in keyof T]: Immutable<T[Key]> };
@@ -141,6 +141,7 @@ export type Default =
 export type StorageRef = { readonly bucket: string; readonly onDelete: 'cascade' | 'keep' };
 
 export type TableTrigger = Declared<RawTableTrigger>;
+export type ViewTrigger = Declared<RawViewTrigger>;
 /** Of auth.users. */
 export type UserTrigger = Declared<RawUserTrigger>;
 export type Constraint = Declared<RawConstraint>;
@@ -149,8 +150,11 @@ export type Index = Declared<RawIndex>;
 export type Policy = Declared<RawPolicy>;
 
 /** The query is inline, or read from a file, without the semicolon that may end it. */
-export type View = Declared<Omit<RawView, 'query' | 'indexes'> & { name: string; query: string }> & {
+export type View = Declared<
+  Omit<RawView, 'query' | 'indexes' | 'triggers'> & { name: string; query: string }
+> & {
   readonly indexes: readonly Index[];
+  readonly triggers: readonly ViewTrigger[];
 };
 
 export type Bucket = Declared<Omit<RawBucket, 'rls'> & { name: string }> & {

@@ -163,6 +163,10 @@ function toView(name: string, view: RawView, files: ReadonlyMap<string, string>,
       ...index,
       position: at(['views', name, 'indexes', number]),
     })),
+    triggers: view.triggers.map((trigger, number) => ({
+      ...trigger,
+      position: at(['views', name, 'triggers', number]),
+    })),
     position: at(['views', name]),
   };
 }

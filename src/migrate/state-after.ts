@@ -21,7 +21,7 @@ import {
 } from './normalise/normal-forms.ts';
 import { keyOf, type SchemaModel, viewsOf } from './schema/model.ts';
 import { type Host, HOSTED_OBJECTS, HOSTS, perHost, type PerHost } from './schema/hosts.ts';
-import { NO_OWNED_TABLE, type OwnedTable, type Ownership } from './schema/managed.ts';
+import { NO_OWNED_TABLE, type OwnedTable, type Ownership, viewTriggerKey } from './schema/managed.ts';
 
 export type StateAfter = {
   readonly writes: readonly ObjectWrite[];
@@ -97,6 +97,11 @@ export function stateAfter(run: StateChange): StateAfter {
       functions: declaredFunctions,
       views: declaredViews,
       hosted: perHost((host) => new Set([...difference.hostedClaims[host]].sort())),
+      viewTriggers: new Set(
+        run.desired.views.flatMap((view) =>
+          view.triggers.map(({ label }) => viewTriggerKey(keyOf(view), label)),
+        ),
+      ),
       userTriggers: new Set(difference.userClaims),
       extensions: new Set(run.desired.extensions.map(({ name }) => name)),
     },
@@ -287,24 +292,37 @@ function functionWrites({ desired, hashes, objects }: StateChange): ObjectWrite[
   });
 }
 
-function viewWrites({ desired, hashes, objects }: StateChange): ObjectWrite[] {
+function viewWrites({ desired, hashes, objects, difference, isLong }: StateChange): ObjectWrite[] {
   return desired.views.flatMap((view): ObjectWrite[] => {
     const key = keyOf(view);
     const hash = hashes.views.get(key) ?? null;
     const former = objects.declared.get(`view ${key}`);
     const isSame = former?.hash === hash && sameForm(former.normalForms, view.normal);
-    if (isSame && objects.ownership.views.has(key)) return [];
-    return [managedRow(`view ${key}`, 'view', hash, { canonical: view.normal })];
+    const leaving = difference.changes.flatMap((change) =>
+      isLong && change.kind === 'drop-view-trigger' && change.next === null && keyOf(change.live) === key
+        ? [change.trigger.label]
+        : [],
+    );
+    if (isSame && leaving.length === 0 && objects.ownership.views.has(key)) return [];
+    const triggers = view.triggers.map(({ label }) => label);
+    return [
+      managedRow(`view ${key}`, 'view', hash, {
+        canonical: view.normal,
+        ...(triggers.length === 0 ? {} : { triggers }),
+        ...(leaving.length === 0 ? {} : { leaving }),
+      }),
+    ];
   });
 }
 
 function sameForm(former: unknown, now: ViewForm | null): boolean {
   if (now === null || !isViewForm(former)) return false;
   // jsonb keeps its keys in an order of its own.
-  const parts = ({ definition, columns, reads, indexes }: ViewForm): string =>
+  const parts = ({ definition, columns, reads, indexes, triggers }: ViewForm): string =>
     JSON.stringify([
       definition,
       indexes,
+      triggers,
       columns.map(({ name, type, collation }) => [name, type, collation]),
       reads,
     ]);

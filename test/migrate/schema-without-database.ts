@@ -1,4 +1,5 @@
 // Declarations and the database they describe, without PostgreSQL: the normal form of an expression is its own text.
+import type { LiveTrigger } from '../../src/migrate/schema/triggers.ts';
 import { wantedGrants } from '../../src/migrate/schema/grants.ts';
 import { configOf } from './config-of.ts';
 import { labelled } from '../../src/migrate/diff/policies.ts';
@@ -22,7 +23,6 @@ import type {
   LiveFunction,
   LivePolicy,
   LiveTable,
-  LiveTrigger,
   LiveType,
 } from '../../src/migrate/schema/live/live-schema.ts';
 import type { Ownership } from '../../src/migrate/schema/managed.ts';

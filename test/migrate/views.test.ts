@@ -306,6 +306,81 @@ describe('rights', () => {
   });
 });
 
+describe('triggers', () => {
+  const write = (body: string): string =>
+    `rpc:\n  write_title:\n    language: plpgsql\n    returns: { type: trigger }\n    body: ${JSON.stringify(body)}\n`;
+  const INSERT =
+    'begin insert into todos (id, owner, title) values (new.id, auth.uid(), new.title); return new; end';
+  const upper = (triggers: string, query = 'select id, upper(title) as title from todos'): string =>
+    file(
+      todos(TITLE),
+      view('uppers', query, `grants: { authenticated: [select, insert] }, triggers: ${triggers}`),
+    ) + write(INSERT);
+  const INSTEAD = '[{ timing: instead_of, events: insert, call: write_title }]';
+
+  test('instead of writing rows through a view that PostgreSQL cannot write through', async () => {
+    await world.settle(upper(INSTEAD));
+    await asAda(`insert into uppers values (1, 'a')`);
+    expect(await asAda('select id, title from uppers')).toEqual([{ id: 1, title: 'A' }]);
+  });
+
+  test('are changed, made again with the view, and leave with the file', async () => {
+    await world.settle(upper(INSTEAD));
+    await world.settle(
+      upper(
+        '[{ timing: instead_of, events: [insert, update], call: write_title, args: [a] }, { timing: after, events: insert, each: statement, call: write_title, name: later }]',
+      ),
+    );
+    const labels = async (): Promise<unknown[]> =>
+      (
+        await world.sql(`select tgname as name from pg_trigger where tgrelid = 'uppers'::regclass order by 1`)
+      ).map((row) => row['name']);
+    expect(await labels()).toEqual(['later', 'uppers_instead_of_insert_update_write_title']);
+    await world.settle(upper(INSTEAD, 'select upper(title) as title, id, owner from todos'));
+    await world.settle(
+      upper(INSTEAD).replaceAll('uppers', 'titles').replace('grants:', 'renamed_from: uppers, grants:'),
+    );
+    await world.settle(upper('[]').replaceAll('uppers', 'titles'));
+    expect(await world.sql(`select from pg_trigger where tgrelid = 'titles'::regclass`)).toEqual([]);
+  });
+
+  test('follow what they read: a column below the view gets another type, their function becomes another', async () => {
+    await world.settle(upper(INSTEAD));
+    await world.settle(upper(INSTEAD).replace('name: id, type: integer', 'name: id, type: bigint'));
+    await world.settle(
+      upper(INSTEAD.replace('write_title', 'put_title')).replaceAll('write_title', 'put_title'),
+    );
+  });
+
+  test('made by hand are left alone, and keep the view from being made again', async () => {
+    const yaml = upper('[]');
+    await world.settle(yaml);
+    await world.sql(
+      'create trigger mine instead of insert on uppers for each row execute function write_title()',
+    );
+    await world.settle(upper('[]', 'select id, lower(title) as title from todos'));
+    expect(await world.refusal(upper('[]', 'select title, id from todos'))).toEqual([
+      expect.stringMatching(
+        /^MIG-304 .*: the view must be made again, and trigger mine would be lost with it/,
+      ),
+    ]);
+  });
+
+  test('changed by hand are put right', async () => {
+    await world.settle(upper(INSTEAD));
+    await world.sql('drop trigger uppers_instead_of_insert_write_title on uppers');
+    expect(await summaries(upper(INSTEAD))).toEqual([expect.stringContaining('+ trigger uppers_instead_of')]);
+    await world.settle(upper(INSTEAD));
+  });
+
+  test('are pulled', async () => {
+    await world.settle(upper(INSTEAD));
+    const yaml = await pulled(world);
+    expect(yaml).toContain('timing: instead_of');
+    expect((await world.plan(yaml)).steps.map((step) => step.sql)).toEqual([]);
+  });
+});
+
 describe('pull', () => {
   test('writes views as they are, and the plan of that file is empty', async () => {
     await world.settle(todos(TITLE));

@@ -48,6 +48,26 @@ test.each([
     'views: { v: { query: select 1 } }\nexpose: { relations: [v] }',
     'expose.relations[0]: v is declared under views: already',
   ],
+  [
+    'views: { v: { query: select 1, indexes: [{ columns: [a] }] } }',
+    'views.v.indexes: only a materialized view has rows that can be indexed',
+  ],
+  [
+    'views: { v: { query: select 1, materialized: true, security: invoker } }',
+    'views.v.security: security does not belong to a materialized view, which is filled with the rights of the owner',
+  ],
+  [
+    'views: { v: { query: select 1, materialized: true, grants: { anon: [insert] } } }',
+    'views.v.grants.anon[0]: nobody can insert rows of a materialized view',
+  ],
+  [
+    'views: { v: { query: select 1, triggers: [{ timing: after, events: insert, call: x.f }] } }',
+    'views.v.triggers[0].timing: a view has no rows of its own: a trigger runs after the whole statement, or in place of each row',
+  ],
+  [
+    'views: { v: { query: select 1, triggers: [{ timing: instead_of, events: update, of: a, call: x.f }] } }',
+    'views.v.triggers[0].of: of does not belong to instead_of: every row is written by the trigger',
+  ],
 ])('%s', (text, message) => {
   expect(mistakesOf(text)).toEqual([message]);
 });

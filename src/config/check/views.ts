@@ -4,6 +4,7 @@ import type { CheckContext } from './context.ts';
 import { checkName, checkRenames, isReservedSchema } from './name.ts';
 import { checkReferencedFile } from './referenced-file.ts';
 import { checkIndexParts } from './tables/index-parts.ts';
+import { checkViewTriggers } from './tables/triggers.ts';
 
 export function checkViews(context: CheckContext): void {
   const { tables, views } = context.file;
@@ -31,6 +32,7 @@ export function checkViews(context: CheckContext): void {
     }
     checkQuery(context, name, view);
     checkMaterialized(context, name, view);
+    checkViewTriggers(context, [...path, 'triggers'], view.triggers);
   }
   checkRenames(
     context,
@@ -51,6 +53,13 @@ function checkMaterialized(context: CheckContext, name: string, view: RawView): 
       );
     return;
   }
+  if (view.triggers.length > 0)
+    context.conflict(
+      [...path, 'triggers'],
+      'nobody writes rows of a materialized view, so no trigger of it could run',
+      'Remove triggers.',
+      'key',
+    );
   for (const key of ['security', 'barrier', 'check_option'])
     if (context.isWritten([...path, key]))
       context.conflict(

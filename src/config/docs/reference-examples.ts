@@ -231,6 +231,15 @@ views:
     security: definer          # past row-level security, so only service_role reads it
     barrier: true
     expose: false
+    triggers:
+      - { timing: instead_of, events: [insert, update], call: note_change, args: [sales] }
+      - timing: after
+        events: update
+        of: n
+        each: statement
+        when: session_user <> 'importer'
+        call: note_change
+        name: noted
     renamed_from: daily_sales
   best_sellers:
     query: select product_id, count(*) as sold from accounting.ledger group by product_id

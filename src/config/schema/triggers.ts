@@ -62,6 +62,25 @@ export const tableTrigger = z
   .meta({ description: 'A trigger of the table' })
   .transform(({ old_table: oldTable, new_table: newTable, ...same }) => ({ ...same, oldTable, newTable }));
 
+export const viewTrigger = z
+  .strictObject({
+    name: shape.name,
+    timing: z.enum(['instead_of', 'before', 'after']).meta({
+      description:
+        '`instead_of`: once for each row, in place of writing it. `before` and `after`: once for the statement, with `each: statement`',
+    }),
+    events: oneOrMore(z.enum(['insert', 'update', 'delete']), 'event').meta({
+      description: 'What it runs at: `insert`, `update`, `delete`',
+      examples: [['insert', 'update']],
+    }),
+    of: shape.of,
+    each: choice('Once for each row, or once for the whole statement', ['row', 'statement']),
+    when: sqlExpression('SQL condition, with `each: statement`: otherwise it does not run').optional(),
+    call: shape.call,
+    args: shape.args,
+  })
+  .meta({ description: 'A trigger of the view' });
+
 export const userTrigger = z
   .strictObject({
     ...shape,
@@ -73,4 +92,5 @@ export const userTrigger = z
   .meta({ description: 'A trigger of auth.users' });
 
 export type RawTableTrigger = z.infer<typeof tableTrigger>;
+export type RawViewTrigger = z.infer<typeof viewTrigger>;
 export type RawUserTrigger = z.infer<typeof userTrigger>;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { choice, flag, list, named, sqlBody, text } from './kinds.ts';
 import { index } from './tables.ts';
+import { viewTrigger } from './triggers.ts';
 
 const PRIVILEGES = ['select', 'insert', 'update', 'delete'] as const;
 
@@ -32,6 +33,10 @@ const view = z
     indexes: list(
       'With `materialized`: its indexes. With a unique one over columns alone, readers do not wait for a refresh',
       index,
+    ),
+    triggers: list(
+      'Triggers, in the order of their names. With `instead_of` a view is written through that PostgreSQL could not write through',
+      viewTrigger,
     ),
     comment: text('Comment in the database, shown in the API description').optional(),
     expose: z

@@ -50,7 +50,11 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
   for (const trigger of model.userTriggers ?? []) check(trigger.when, `${trigger.at}.when`);
   for (const bucket of model.buckets) for (const policy of bucket.policies) checkPolicy(policy, check);
   for (const policy of model.channels ?? []) checkPolicy(policy, check);
-  for (const view of viewsOf(model)) if (changed.has(keyOf(view))) check(view.query, `${view.at}.query`);
+  for (const view of viewsOf(model)) {
+    if (!changed.has(keyOf(view))) continue;
+    check(view.query, `${view.at}.query`);
+    for (const trigger of view.triggers ?? []) check(trigger.when, `${trigger.at}.when`);
+  }
   for (const fn of model.functions) {
     if (!changed.has(keyOf(fn))) continue;
     if (fn.returns !== '') check(fn.returns, `${fn.at}.returns`);

@@ -10,7 +10,7 @@ import type { LongFillings } from '../plan/materialized.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import type { Desired } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
-import type { Ownership } from '../schema/managed.ts';
+import { type Ownership, viewTriggerKey } from '../schema/managed.ts';
 import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { isOpen, type ViewForm } from '../schema/views.ts';
 import { isViewForm } from '../normalise/normal-forms.ts';
@@ -53,7 +53,7 @@ export async function checkViews(
   return {
     problems: [
       ...readsWhatLeft(model, desired, recorded, owned),
-      ...changes.flatMap((change) => inTheWayOf(change, live)),
+      ...changes.flatMap((change) => inTheWayOf(change, live, owned)),
       ...blocksReaders(fillings, policy),
       ...opened
         .filter(({ isStored }) => !isStored)
@@ -126,7 +126,7 @@ function blocksReaders(fillings: LongFillings, policy: HazardPolicy): MigrationP
   });
 }
 
-function inTheWayOf(change: Change, live: Live): MigrationProblem[] {
+function inTheWayOf(change: Change, live: Live, owned: Ownership): MigrationProblem[] {
   if (change.kind === 'create-view' && live.tables.has(keyOf(change.view))) {
     const { name, at } = change.view;
     return [
@@ -138,12 +138,20 @@ function inTheWayOf(change: Change, live: Live): MigrationProblem[] {
       ),
     ];
   }
-  if (change.kind !== 'recreate-view' || change.live.attached.length === 0) return [];
+  if (change.kind !== 'recreate-view') return [];
+  const isOurs = (label: string): boolean =>
+    change.view.triggers.some((one) => one.label === label) ||
+    owned.viewTriggers?.has(viewTriggerKey(keyOf(change.live), label)) === true;
+  const lost = [
+    ...change.live.triggers.flatMap(({ label }) => (isOurs(label) ? [] : [`trigger ${label}`])),
+    ...change.live.attached,
+  ];
+  if (lost.length === 0) return [];
   return [
     problem(
       'MIG-304',
       change.view.at,
-      `the view must be made again, and ${change.live.attached.join(', ')} would be lost with it`,
+      `the view must be made again, and ${lost.join(', ')} would be lost with it`,
       'Drop it first and create it again afterwards.',
     ),
   ];

@@ -1,5 +1,5 @@
 // Triggers as entries of `triggers`, read from the server's print of them.
-import type { LiveTrigger } from '../schema/live/live-schema.ts';
+import type { LiveTrigger } from '../schema/triggers.ts';
 import { triggerLabel } from '../schema/label.ts';
 
 type Node = Record<string, unknown>;
@@ -7,7 +7,7 @@ type Node = Record<string, unknown>;
 const NAME = String.raw`(?:"(?:[^"]|"")+"|[^\s"(),.]+)`;
 const PRINT = new RegExp(
   [
-    String.raw`^CREATE (?<constraint>CONSTRAINT )?TRIGGER ${NAME} (?<timing>BEFORE|AFTER) (?<events>.+?)`,
+    String.raw`^CREATE (?<constraint>CONSTRAINT )?TRIGGER ${NAME} (?<timing>BEFORE|AFTER|INSTEAD OF) (?<events>.+?)`,
     String.raw` ON ${NAME}\.${NAME}(?<wait>(?: NOT)? DEFERRABLE INITIALLY (?:IMMEDIATE|DEFERRED))?`,
     String.raw`(?: REFERENCING(?: OLD TABLE AS (?<old>${NAME}))?(?: NEW TABLE AS (?<new>${NAME}))?)?`,
     String.raw` FOR EACH (?<each>ROW|STATEMENT)(?: WHEN \((?<when>.*)\))?`,
@@ -57,7 +57,7 @@ function toEntry(
   const fn = nameOf(part('fn'));
   // A dot parts the schema from the name.
   if (args === null || schema.includes('.')) return null;
-  const timing = part('timing').toLowerCase();
+  const timing = part('timing').toLowerCase().replace(' ', '_');
   const events = EVENTS.filter((event) => kinds.split(' OR ').includes(event.toUpperCase()));
   return {
     ...(label === triggerLabel(table, timing, events, fn) ? {} : { name: label }),

@@ -71,7 +71,7 @@ export function renderPulled(
     }
     names.add(view.name);
     const notes: string[] = [];
-    views.push([view.name, toView(view, strip, notes), notes]);
+    views.push([view.name, toView(view, isDeclared, strip, notes), notes]);
   }
   const ofUsers = triggersKey(live.userTriggers, 'users', isDeclared, strip, left);
   const document = new Document({

@@ -1,6 +1,6 @@
 // The triggers that svc made for `on_update` and `on_new_user`, as these keys again. Their functions' comments hold what
 // the file said.
-import type { LiveTrigger } from '../schema/live/live-schema.ts';
+import type { LiveTrigger } from '../schema/triggers.ts';
 import { functionOf, ON_UPDATE } from '../schema/row-triggers.ts';
 import { isConstantTime } from '../schema/sql/sql-text.ts';
 

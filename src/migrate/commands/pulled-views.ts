@@ -1,13 +1,19 @@
 // Views of a database as the file says them: with the rights they have, never more and never less.
 import { API_ROLES } from '../schema/roles.ts';
 import { sameList } from '../schema/relation.ts';
+import { triggersKey } from './declared-triggers.ts';
 import { toIndex } from './pulled-index.ts';
 import { grantsOf, type LiveView, PUBLIC_GRANTEE } from '../schema/views.ts';
 
 type Node = Record<string, unknown>;
 
 /** `notes`: what the file cannot say. */
-export function toView(view: LiveView, strip: (text: string) => string, notes: string[]): Node {
+export function toView(
+  view: LiveView,
+  isDeclared: (fn: string) => boolean,
+  strip: (text: string) => string,
+  notes: string[],
+): Node {
   const grants = new Map(API_ROLES.map((role) => [role, privilegesOf(view, role)]));
   const exposed = ['anon', 'authenticated'].some((role) => privilegesOf(view, role).length > 0);
   const usual = grantsOf({ definer: view.definer, exposed, materialized: view.materialized });
@@ -23,6 +29,7 @@ export function toView(view: LiveView, strip: (text: string) => string, notes: s
     query: view.definition.trim(),
     ...(view.materialized ? { materialized: true } : {}),
     ...(indexes.length === 0 ? {} : { indexes }),
+    ...triggersKey(view.triggers, view.name, isDeclared, strip, notes),
     ...(view.definer && !view.materialized ? { security: 'definer' } : {}),
     ...(view.barrier ? { barrier: true } : {}),
     ...(view.checkOption === null ? {} : { check_option: view.checkOption }),

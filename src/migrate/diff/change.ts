@@ -1,5 +1,6 @@
 // One difference between the file and the database, as a person would name it. A change says what must become true; the
 // plan decides which statements do it, and under which locks.
+import type { LiveTrigger } from '../schema/triggers.ts';
 import type { DesiredIndex, LiveIndex } from '../schema/indexes.ts';
 import type {
   DesiredCheck,
@@ -22,7 +23,6 @@ import type {
   LiveKey,
   LivePolicy,
   LiveTable,
-  LiveTrigger,
   LiveType,
 } from '../schema/live/live-schema.ts';
 import type { Host } from '../schema/hosts.ts';
@@ -160,6 +160,17 @@ export type Change =
       readonly index: LiveIndex;
       readonly label: string;
     }
+  | (SetTrigger & {
+      readonly kind: 'set-view-trigger';
+      readonly view: DesiredView;
+      /** Null for a view that this run makes. */
+      readonly live: LiveView | null;
+    })
+  | (DropTrigger & {
+      readonly kind: 'drop-view-trigger';
+      readonly view: DesiredView;
+      readonly live: LiveView;
+    })
   | { readonly kind: 'drop-view'; readonly live: LiveView }
   | DropRetiredChange
   | { readonly kind: 'grant-function'; readonly fn: DesiredFunction; readonly live: LiveFunction }

@@ -34,6 +34,8 @@ export function droppedBy(change: Change): Dropped | null {
       return { kind: 'foreign key', table, label: change.foreignKey.label };
     case 'drop-trigger':
       return { kind: 'trigger', table, label: change.trigger.label };
+    case 'drop-view-trigger':
+      return { kind: 'trigger', table: keyOf(change.live), label: change.trigger.label };
     case 'drop-user-trigger':
       return { kind: 'trigger', table: USERS, label: change.trigger.label };
     case 'drop-retired':

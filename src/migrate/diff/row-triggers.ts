@@ -1,6 +1,6 @@
 // The triggers of `on_update` and `on_new_user`: as the file says, switched on, and with their own functions.
+import type { LiveTrigger } from '../schema/triggers.ts';
 import type { Change } from './change.ts';
-import type { LiveTrigger } from '../schema/live/live-schema.ts';
 import { callOf, type NewUserTrigger, ON_UPDATE, type RowTrigger } from '../schema/row-triggers.ts';
 import type { TableDiff } from './table-diff.ts';
 

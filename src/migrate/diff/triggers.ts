@@ -1,8 +1,10 @@
 // Triggers by their names, which decide in which order they run. One that the file does not declare is left alone, unless
 // an earlier file did.
-import type { LiveTrigger } from '../schema/live/live-schema.ts';
+import type { LiveTrigger } from '../schema/triggers.ts';
 import { type DesiredTrigger, USERS } from '../schema/triggers.ts';
-import type { Ownership } from '../schema/managed.ts';
+import { type Ownership, viewTriggerKey } from '../schema/managed.ts';
+import { keyOf } from '../schema/model.ts';
+import type { DesiredView, LiveView } from '../schema/views.ts';
 import type { Change } from './change.ts';
 import { type Rebuild, rebuildKey, type TableDiff } from './table-diff.ts';
 
@@ -44,6 +46,31 @@ export function diffUserTriggers(
     changes.push({ kind: 'drop-user-trigger', trigger, next: null });
   }
   return [...labels];
+}
+
+export function diffViewTriggers(
+  view: DesiredView,
+  live: LiveView | null,
+  owned: Ownership,
+  rebuild: Rebuild,
+  changes: Change[],
+): void {
+  const key = keyOf(view);
+  view.triggers.forEach((one, n) => {
+    const trigger = { ...one, definition: view.normal?.triggers?.[n] ?? '' };
+    const found = live?.triggers.find(({ label }) => label === trigger.label) ?? null;
+    const isRemade = rebuild.has(rebuildKey('trigger', key, trigger.label));
+    if (live && found && isRemade)
+      changes.push({ kind: 'drop-view-trigger', view, live, trigger: found, next: trigger });
+    if (isRemade || !isSame(trigger, found))
+      changes.push({ kind: 'set-view-trigger', view, live, trigger, found, isRemade });
+  });
+  if (live === null) return;
+  const labels = new Set(view.triggers.map(({ label }) => label));
+  for (const trigger of live.triggers) {
+    if (labels.has(trigger.label) || !owned.viewTriggers?.has(viewTriggerKey(key, trigger.label))) continue;
+    changes.push({ kind: 'drop-view-trigger', view, live, trigger, next: null });
+  }
 }
 
 function isSame({ definition, state }: DesiredTrigger, found: LiveTrigger | null): boolean {

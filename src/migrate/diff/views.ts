@@ -17,6 +17,7 @@ import {
 import { sameList } from '../schema/relation.ts';
 import type { Change } from './change.ts';
 import { type Rebuild, rebuildKey } from './table-diff.ts';
+import { diffViewTriggers } from './triggers.ts';
 
 export function diffViews(
   desired: readonly DesiredView[],
@@ -31,16 +32,20 @@ export function diffViews(
     const found = live.get(key);
     if (!found) {
       changes.push({ kind: 'create-view', view, live: null });
+      diffViewTriggers(view, null, owned, rebuild, changes);
       continue;
     }
     const isForced = rebuild.has(rebuildKey('view', key, ''));
     if (isForced || !isKept(view, found)) {
       if (!isForced) replaced.add(tableKey(view.schema, besideOf(view)));
       changes.push({ kind: 'recreate-view', view, live: found, isForced });
+      // They go with it.
+      diffViewTriggers(view, null, owned, rebuild, changes);
       continue;
     }
     if (found.materialized) diffMaterialized(view, found, rebuild, changes);
     else if (!sameView(view, found)) changes.push({ kind: 'replace-view', view, live: found });
+    diffViewTriggers(view, found, owned, rebuild, changes);
     if (!sameGrants(view, found)) changes.push({ kind: 'grant-view', view, live: found });
     if ((view.model.comment ?? null) !== found.comment)
       changes.push({ kind: 'comment-view', view, live: found });

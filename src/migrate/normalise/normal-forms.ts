@@ -1,11 +1,12 @@
 // The server's prints of a declaration's expressions, as the migration state keeps them beside the declaration's hash:
 // an unchanged declaration need not be read by the server again.
+import type { LiveTrigger } from '../schema/triggers.ts';
 import type { DesiredIndex } from '../schema/indexes.ts';
 import { createHash } from 'node:crypto';
 import type { TypeResolver } from '../schema/column-types.ts';
 import type { DesiredPolicy, DesiredTable, TypeForm } from '../schema/desired.ts';
 import type { Expression } from '../schema/expression.ts';
-import type { LivePolicy, LiveTable, LiveTrigger } from '../schema/live/live-schema.ts';
+import type { LivePolicy, LiveTable } from '../schema/live/live-schema.ts';
 import type {
   BucketModel,
   FunctionModel,

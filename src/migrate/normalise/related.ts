@@ -61,7 +61,7 @@ export class RelatedDeclarations {
         key: tableKey(view.schema, view.name),
         name: view.name,
         passesOn: true,
-        text: () => view.query,
+        text: () => joined([view.query, ...(view.triggers ?? []).flatMap(textsOfTrigger)]),
       })),
       ...HOSTS.filter((host) => hosted[host].length > 0).map((host) => ({
         key: host,

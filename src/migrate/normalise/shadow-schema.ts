@@ -226,6 +226,7 @@ function addTriggers(shadow: Shadow, users: string, add: Add): void {
   const addTo = (relation: string, trigger: DesiredTrigger): void =>
     add(createTriggerSql(trigger, relation), trigger.when ?? trigger.at);
   for (const table of shadow.tables) for (const trigger of table.triggers) addTo(nameOf(table), trigger);
+  for (const view of shadow.views) for (const trigger of view.triggers) addTo(nameOf(view), trigger);
   if (shadow.userTriggers.length === 0) return;
   add(`create table ${users} (like ${USERS} including generated)`, 'auth.triggers');
   for (const trigger of shadow.userTriggers) addTo(users, trigger);
@@ -529,6 +530,7 @@ function cleanViews(live: Live, schemas: readonly string[], token: string): Live
         definition: clean(view.definition),
         columns: view.columns.map((column) => ({ ...column, type: clean(column.type) })),
         reads: view.reads.map(cleanKey),
+        triggers: view.triggers.map((one) => ({ ...one, definition: clean(one.definition) })),
       },
     ]),
   );
@@ -608,7 +610,17 @@ function withForm(view: DesiredView, number: number, { views, viewIndexes }: Sha
   const indexes = view.indexes.map(
     (_index, position) => viewIndexes.get(viewIndexLabel(number, position)) ?? '',
   );
-  return { ...view, normal: { definition, columns, reads, ...(indexes.length === 0 ? {} : { indexes }) } };
+  const triggers = readTriggerNormalForms(view.triggers, built.triggers);
+  return {
+    ...view,
+    normal: {
+      definition,
+      columns,
+      reads,
+      ...(indexes.length === 0 ? {} : { indexes }),
+      ...(triggers.length === 0 ? {} : { triggers }),
+    },
+  };
 }
 
 function formOf({ model }: DesiredType, { domain, attributes }: LiveType): TypeForm {

@@ -220,6 +220,13 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'set-trigger':
     case 'set-user-trigger':
       return says(change.trigger.definition, change.isRemade ? change.found?.definition : null);
+    case 'set-view-trigger':
+      return (
+        names.words.has(change.view.name) ||
+        says(change.trigger.definition, change.isRemade ? change.found?.definition : null)
+      );
+    case 'drop-view-trigger':
+      return names.words.has(change.view.name) || says(change.trigger.definition, change.next?.definition);
     case 'drop-trigger':
     case 'drop-user-trigger':
       return says(change.trigger.definition, change.next?.definition);
@@ -291,13 +298,17 @@ function remember(change: Change, names: Names): void {
   if (change.kind === 'drop-index') hold(names, indexText(change.index));
   if (change.kind === 'drop-check') hold(names, change.check.expression);
   if (change.kind === 'add-check') hold(names, change.replaces?.expression);
-  if (change.kind === 'drop-trigger' || change.kind === 'drop-user-trigger')
+  if (
+    change.kind === 'drop-trigger' ||
+    change.kind === 'drop-user-trigger' ||
+    change.kind === 'drop-view-trigger'
+  )
     hold(names, change.trigger.definition);
   if (change.kind === 'drop-policy' || change.kind === 'drop-hosted-policy')
     hold(names, change.policy.using, change.policy.check);
 
   if (change.kind === 'recreate-view' || change.kind === 'drop-view') hold(names, change.live.definition);
-  if ('view' in change) names.words.add(change.view.name);
+  if ('view' in change && !('trigger' in change)) names.words.add(change.view.name);
 
   if (change.kind === 'create-table') names.tables.add(table);
   if (change.kind === 'create-policy' || change.kind === 'drop-policy') names.access.add(table);

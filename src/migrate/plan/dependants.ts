@@ -105,6 +105,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid)
       where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass)
         and not exists (select from pg_rewrite own where d.classid = 'pg_rewrite'::regclass and own.oid = d.objid and own.ev_class = b.object)
+        and not (b.part is null and exists (select from pg_trigger own where d.classid = 'pg_trigger'::regclass and own.oid = d.objid and own.tgrelid = b.object))
         and not (b.part is null and exists (select from pg_index own where d.classid = 'pg_class'::regclass and own.indexrelid = d.objid and own.indrelid = b.object))
         -- What a column takes along when it goes: its expression, its sequence, its NOT NULL.
         and not (b.goes and (exists (select from pg_attrdef o where d.classid = 'pg_attrdef'::regclass and o.oid = d.objid and o.adrelid = b.object and o.adnum = b.part)

@@ -1,8 +1,9 @@
 // Declared renames. They are the first statements of a run, and of everything a plan tries out, so that what follows sees
 // the new names as the server prints them. Labels made from an old name are renamed, too.
+import type { LiveTrigger } from '../schema/triggers.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type { Live, LiveTable, LiveTrigger } from '../schema/live/live-schema.ts';
+import type { Live, LiveTable } from '../schema/live/live-schema.ts';
 import {
   checkLabel,
   foreignKeyLabel,
@@ -23,7 +24,7 @@ import {
   viewsOf,
 } from '../schema/model.ts';
 import { labelOf, USERS } from '../schema/triggers.ts';
-import type { OwnedTable, Ownership } from '../schema/managed.ts';
+import { type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
 import { problem, MigrationRefused, type MigrationProblem } from '../problem.ts';
 import type { Step } from './step.ts';
 import { stepOf } from './step-list.ts';
@@ -119,6 +120,7 @@ class RenamePlan {
   readonly #retiredColumns: Set<string>;
   readonly #userTriggers: Set<string>;
   readonly #views: Set<string>;
+  readonly #viewTriggers: Set<string>;
 
   constructor(live: Live, owned: Ownership, types: TypeRenames) {
     this.#live = live;
@@ -130,6 +132,7 @@ class RenamePlan {
     this.#retiredColumns = new Set(owned.retiredColumns);
     this.#userTriggers = new Set(owned.userTriggers);
     this.#views = new Set(owned.views);
+    this.#viewTriggers = new Set(owned.viewTriggers);
   }
 
   /** The same object when nothing is renamed. */
@@ -147,6 +150,7 @@ class RenamePlan {
       retiredColumns: this.#retiredColumns,
       userTriggers: this.#userTriggers,
       views: this.#views,
+      viewTriggers: this.#viewTriggers,
     };
   }
 
@@ -321,6 +325,9 @@ class RenamePlan {
     );
     this.forgotten.push(`view ${oldKey}`);
     if (this.#views.delete(oldKey)) this.#views.add(tableKey(schema, name));
+    for (const { label } of old.triggers)
+      if (this.#viewTriggers.delete(viewTriggerKey(oldKey, label)))
+        this.#viewTriggers.add(viewTriggerKey(tableKey(schema, name), label));
   }
 
   routine(schema: string, name: string, oldName: string | null, at: string): void {

@@ -1,7 +1,7 @@
 // The triggers of `on_update` and `on_new_user` as statements.
+import type { LiveTrigger } from '../schema/triggers.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { bodyLiteral } from '../schema/sql/function-sql.ts';
-import type { LiveTrigger } from '../schema/live/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { functionOf, type RowTrigger } from '../schema/row-triggers.ts';
 import { onTable, type Planners } from './step-list.ts';

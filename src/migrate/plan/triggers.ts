@@ -1,6 +1,6 @@
 // Declared triggers as statements. What is no constraint trigger is replaced where it stands: at no time is it missing.
+import type { LiveTrigger } from '../schema/triggers.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
-import type { LiveTrigger } from '../schema/live/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import {
   createTriggerSql,
@@ -19,6 +19,10 @@ export const TRIGGERS = {
   },
   'drop-trigger': (steps, { table, ...change }) =>
     steps.add({ ...onTable(table), ...dropTrigger(change, nameOf(table)) }),
+  'set-view-trigger': (steps, { view, live: _live, ...change }) =>
+    steps.add({ identity: view.at, ...setTrigger(change, nameOf(view)) }),
+  'drop-view-trigger': (steps, { view, live: _live, ...change }) =>
+    steps.add({ identity: view.at, ...dropTrigger(change, nameOf(view)) }),
   'set-user-trigger': (steps, change) =>
     steps.add({ identity: change.trigger.at, table: USERS, ...setTrigger(change, USERS) }),
   'drop-user-trigger': (steps, change) =>

@@ -11,6 +11,7 @@ import type {
   TableTrigger,
   UserTrigger,
   View,
+  ViewTrigger,
 } from '../../config/config.ts';
 import type { Position } from '../../config/mistakes/mistake.ts';
 import { toGrants } from './grants.ts';
@@ -103,6 +104,7 @@ function placesOf(config: SchemaConfig): ReadonlyMap<string, Position> {
   for (const step of stepsOf(config)) places.set(dataStepPath(step), step.position);
   for (const view of config.views) {
     places.set(`views.${view.name}`, view.position);
+    view.triggers.forEach((one, n) => places.set(`views.${view.name}.triggers[${n}]`, one.position));
     view.indexes.forEach((index, n) => places.set(`views.${view.name}.indexes[${n}]`, index.position));
   }
   for (const fn of config.rpc) places.set(`rpc.${fn.name}`, fn.position);
@@ -237,16 +239,17 @@ function toIndexPart(part: Index['columns'][number]): IndexPart {
 
 const EVENTS = ['insert', 'update', 'delete', 'truncate'] as const;
 
-function toTrigger(trigger: TableTrigger | UserTrigger, at: string): TriggerModel {
-  const { name, timing, events, of, when, call, args, enabled } = trigger;
+function toTrigger(trigger: TableTrigger | UserTrigger | ViewTrigger, at: string): TriggerModel {
+  const { name, timing, events, of, when, call, args } = trigger;
+  const enabled = 'enabled' in trigger ? trigger.enabled : undefined;
   const named: readonly string[] = events;
-  const more = 'each' in trigger ? trigger : undefined;
+  const more = 'oldTable' in trigger ? trigger : undefined;
   return {
     name: name ?? null,
     timing,
     events: EVENTS.filter((event) => named.includes(event)),
     ...(of === undefined ? {} : { of }),
-    ...(more?.each === 'statement' ? { each: 'statement' } : {}),
+    ...('each' in trigger && trigger.each === 'statement' ? { each: 'statement' } : {}),
     when: when ?? null,
     call: calledBy(call),
     ...(args === undefined ? {} : { args }),
@@ -292,6 +295,13 @@ function toView(view: View): ViewModel {
     ...(view.indexes.length === 0
       ? {}
       : { indexes: view.indexes.map((index, n) => toIndex(index, `views.${view.name}.indexes[${n}]`)) }),
+    ...(view.triggers.length === 0
+      ? {}
+      : {
+          triggers: view.triggers.map((trigger, n) =>
+            toTrigger(trigger, `views.${view.name}.triggers[${n}]`),
+          ),
+        }),
     ...(view.barrier ? { barrier: true } : {}),
     ...(view.checkOption === undefined ? {} : { checkOption: view.checkOption }),
     ...(view.comment === undefined ? {} : { comment: view.comment }),

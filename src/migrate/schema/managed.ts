@@ -24,7 +24,13 @@ export type Ownership = {
   readonly extensions: ReadonlySet<string>;
   readonly retiredExtensions: ReadonlySet<string>;
   readonly views: ReadonlySet<string>;
+  /** Triggers on views, as `viewTriggerKey`s; absent without any. */
+  readonly viewTriggers?: ReadonlySet<string>;
 };
+
+export function viewTriggerKey(view: string, label: string): string {
+  return `${view} ${label}`;
+}
 
 export type OwnedTable = {
   readonly columns: readonly string[];

@@ -140,7 +140,8 @@ export type NewUserModel = {
 
 export type TriggerModel = {
   readonly name: string | null;
-  readonly timing: 'before' | 'after';
+  /** `instead_of`: of a view. */
+  readonly timing: 'before' | 'after' | 'instead_of';
   /** In the order of PostgreSQL's documentation. */
   readonly events: ReadonlyArray<'insert' | 'update' | 'delete' | 'truncate'>;
   /** Columns, with `update`. */
@@ -294,6 +295,8 @@ export type ViewModel = {
   readonly materialized?: true;
   /** Absent: none. */
   readonly indexes?: readonly IndexModel[];
+  /** Absent: none. */
+  readonly triggers?: readonly TriggerModel[];
   readonly barrier?: true;
   readonly checkOption?: 'local' | 'cascaded';
   readonly comment?: string;

@@ -71,6 +71,7 @@ export function toDesired(
         name: view.name,
         model: view,
         indexes: (view.indexes ?? []).map((index) => toIndex({ name: view.name, columns: [] }, index)),
+        triggers: triggersOf(view),
         at: view.at,
         normal: null,
       })),

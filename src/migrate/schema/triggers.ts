@@ -2,7 +2,7 @@
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { expression, type Expression } from './expression.ts';
 import { triggerLabel } from './label.ts';
-import { nameOf, type SchemaModel, type TableModel, type TriggerModel } from './model.ts';
+import { nameOf, type SchemaModel, type TriggerModel } from './model.ts';
 
 export type DesiredTrigger = {
   readonly label: string;
@@ -14,6 +14,16 @@ export type DesiredTrigger = {
   readonly at: string;
 };
 
+export type LiveTrigger = {
+  readonly label: string;
+  readonly definition: string;
+  readonly enabled: boolean;
+  readonly state: TriggerState;
+  /** Of its function. */
+  readonly body: string;
+  readonly comment: string | null;
+};
+
 /** When it fires, as `pg_trigger.tgenabled` says it: usually, never, for replicated rows only, always. */
 export type TriggerState = 'O' | 'D' | 'R' | 'A';
 
@@ -22,7 +32,10 @@ export const USERS = 'auth.users';
 
 const STATES = { disabled: 'D', replica: 'R', always: 'A' } as const;
 
-export function triggersOf(table: TableModel): DesiredTrigger[] {
+export function triggersOf(table: {
+  readonly name: string;
+  readonly triggers?: readonly TriggerModel[];
+}): DesiredTrigger[] {
   return (table.triggers ?? []).map((model) => toTrigger(table.name, model));
 }
 
@@ -50,7 +63,7 @@ export function momentOf({ timing, events, of }: TriggerModel): string {
   const named = events.map((event) =>
     event === 'update' && of !== undefined ? `update of ${of.map(quoteIdent).join(', ')}` : event,
   );
-  return `${timing} ${named.join(' or ')}`;
+  return `${timing.replace('_', ' ')} ${named.join(' or ')}`;
 }
 
 /** `relation`: as SQL names it. What is no constraint trigger may replace another of its name. */

@@ -6,6 +6,7 @@ import { transientLabel } from './label.ts';
 import { API_ROLES } from './roles.ts';
 import { keyOf, nameOf, type ViewModel } from './model.ts';
 import { indexBodySql } from './sql/index-sql.ts';
+import type { DesiredTrigger, LiveTrigger } from './triggers.ts';
 import { wordsOf } from './sql/sql-text.ts';
 
 export type DesiredView = {
@@ -13,6 +14,7 @@ export type DesiredView = {
   readonly name: string;
   readonly model: ViewModel;
   readonly indexes: readonly DesiredIndex[];
+  readonly triggers: readonly DesiredTrigger[];
   readonly at: string;
   /** Null until the server has read it. */
   readonly normal: ViewForm | null;
@@ -26,11 +28,13 @@ export type ViewForm = {
   readonly reads: readonly string[];
   /** The prints of its indexes from USING on, in the order of the declaration; absent without any. */
   readonly indexes?: readonly string[];
+  /** The prints of its triggers, likewise. */
+  readonly triggers?: readonly string[];
 };
 
 export type ViewColumn = { readonly name: string; readonly type: string; readonly collation: string | null };
 
-export type LiveView = Omit<ViewForm, 'indexes'> & {
+export type LiveView = Omit<ViewForm, 'indexes' | 'triggers'> & {
   readonly oid: string;
   readonly schema: string;
   readonly name: string;
@@ -48,7 +52,8 @@ export type LiveView = Omit<ViewForm, 'indexes'> & {
   readonly columnComments: Readonly<Record<string, string>>;
   /** Of the four that rows know: by role, the owner left out; sorted, in capitals. */
   readonly grants: Readonly<Record<string, readonly string[]>>;
-  /** Triggers and rules on it, which are lost with it. */
+  readonly triggers: readonly LiveTrigger[];
+  /** Rules on it, which are lost with it. */
   readonly attached: readonly string[];
 };
 

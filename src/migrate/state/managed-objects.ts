@@ -2,7 +2,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { type Host, HOSTED_OBJECTS, HOSTS, perHost } from '../schema/hosts.ts';
-import type { OwnedTable, Ownership } from '../schema/managed.ts';
+import { type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
 
 /** Identity of the triggers of auth.users. */
 export const USER_TRIGGERS = 'user triggers';
@@ -50,6 +50,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
   const extensions = new Set<string>();
   const retiredExtensions = new Set<string>();
   const views = new Set<string>();
+  const viewTriggers = new Set<string>();
   const declared = new Map<string, DeclaredRow>();
   for (const row of rows) {
     const name = row.identity.slice(row.identity.indexOf(' ') + 1);
@@ -63,7 +64,11 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.kind === 'column' && row.state === 'retired') retiredColumns.add(name);
     if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
     if (row.kind === 'extension') (row.state === 'managed' ? extensions : retiredExtensions).add(name);
-    if (row.kind === 'view') views.add(name);
+    if (row.kind === 'view') {
+      views.add(name);
+      for (const label of [...strings(definition['triggers']), ...strings(definition['leaving'])])
+        viewTriggers.add(viewTriggerKey(name, label));
+    }
     for (const host of HOSTS)
       if (row.kind === HOSTED_OBJECTS[host].kind)
         for (const label of [...strings(definition['labels']), ...strings(definition['leaving'])])
@@ -86,6 +91,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
       extensions,
       retiredExtensions,
       views,
+      viewTriggers,
     },
     declared,
   };

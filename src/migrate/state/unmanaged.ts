@@ -36,7 +36,10 @@ export async function readUnmanagedObjects(
     ...[...ownership.tables, ...ownership.retiredTables].flatMap(([key, owned]) =>
       (owned.triggers ?? []).map((label) => `${key} ${label}`),
     ),
-    ...model.tables.flatMap((table) => triggersOf(table).map(({ label }) => `${keyOf(table)} ${label}`)),
+    ...(ownership.viewTriggers ?? []),
+    ...[...model.tables, ...viewsOf(model)].flatMap((table) =>
+      triggersOf(table).map(({ label }) => `${keyOf(table)} ${label}`),
+    ),
   ];
   const userTriggers = [...ownership.userTriggers, ...userTriggersOf(model).map(({ label }) => label)];
   const published = [

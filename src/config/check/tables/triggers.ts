@@ -2,11 +2,11 @@
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { returnsTrigger } from '../../schema/functions.ts';
 import type { RawTable } from '../../schema/tables.ts';
-import type { RawTableTrigger, RawUserTrigger } from '../../schema/triggers.ts';
+import type { RawTableTrigger, RawUserTrigger, RawViewTrigger } from '../../schema/triggers.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 import { checkName } from '../name.ts';
 
-type RawTrigger = RawUserTrigger | RawTableTrigger;
+type RawTrigger = RawUserTrigger | RawTableTrigger | RawViewTrigger;
 
 /** Triggers that svc makes for itself. */
 const RESERVED = /^~?svc_/;
@@ -24,6 +24,38 @@ export function checkTableTriggers(context: CheckContext, path: KeyPath, table: 
     checkEach(context, [...at, index], trigger);
     if (!context.broken.touches([...path, 'fields']))
       checkColumns(context, [...at, index], trigger.of ?? [], columns);
+  });
+}
+
+export function checkViewTriggers(
+  context: CheckContext,
+  path: KeyPath,
+  triggers: readonly RawViewTrigger[],
+): void {
+  checkTriggers(context, path, triggers);
+  triggers.forEach(({ timing, each, of, when }, number) => {
+    const at = [...path, number];
+    const isInstead = timing === 'instead_of';
+    if (isInstead && each === 'statement')
+      context.conflict(
+        [...at, 'each'],
+        'what runs in place of writing a row runs for each row',
+        'Remove each.',
+      );
+    if (!isInstead && each === 'row')
+      context.conflict(
+        [...at, 'timing'],
+        `a view has no rows of its own: a trigger runs ${timing} the whole statement, or in place of each row`,
+        'Add each: statement, or write timing: instead_of.',
+      );
+    for (const [key, value] of Object.entries({ of, when }))
+      if (isInstead && value !== undefined)
+        context.conflict(
+          [...at, key],
+          `${key} does not belong to instead_of: every row is written by the trigger`,
+          `Remove ${key}, and decide in the function.`,
+          'key',
+        );
   });
 }
 

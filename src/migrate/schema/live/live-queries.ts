@@ -1,8 +1,9 @@
 // The catalog queries behind the live schema and the shapes of their rows. What many objects share, such as an access
 // list or a set of roles, is spelled out once for all of them: per object it would take most of the time.
+import type { LiveTrigger } from '../triggers.ts';
 import type { LiveIndex } from '../indexes.ts';
 import { raw, sql, type Sql } from '../../../postgres/sql.ts';
-import type { LiveColumn, LivePolicy, LiveTable, LiveTrigger, LiveType } from './live-schema.ts';
+import type { LiveColumn, LivePolicy, LiveTable, LiveType } from './live-schema.ts';
 import { type Host, HOSTS } from '../hosts.ts';
 import { type LivePublication, PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
 import { API_ROLES } from '../roles.ts';

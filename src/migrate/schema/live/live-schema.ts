@@ -3,7 +3,7 @@ import type { LiveIndex } from '../indexes.ts';
 import type { PerHost } from '../hosts.ts';
 import type { Attribute, IdentityKind } from '../model.ts';
 import type { LivePublication, ReplicaIdentity } from '../publication.ts';
-import type { TriggerState } from '../triggers.ts';
+import type { LiveTrigger } from '../triggers.ts';
 import type { LiveView } from '../views.ts';
 import type { Check, Column, ForeignKey, Key, Policy, Signature } from '../relation.ts';
 
@@ -125,16 +125,6 @@ export type LiveForeignKey = ForeignKey & {
 export type LiveCheck = Check<string> & { readonly validated: boolean; readonly enforced: boolean };
 
 export type LivePolicy = Policy<string> & { readonly label: string };
-
-export type LiveTrigger = {
-  readonly label: string;
-  readonly definition: string;
-  readonly enabled: boolean;
-  readonly state: TriggerState;
-  /** Of its function. */
-  readonly body: string;
-  readonly comment: string | null;
-};
 
 export type LiveFunction = Signature & {
   readonly oid: string;

@@ -6,8 +6,12 @@ import type { LiveView } from '../views.ts';
 import { type IndexRow, ONLY_MATERIALIZED, indexesQuery } from './live-queries.ts';
 
 /** `which`: a condition on `c` (pg_class) and `n` (its pg_namespace). */
-export async function readViews(session: Queryable, which: Sql): Promise<LiveView[]> {
-  const rows = await session.query<Omit<LiveView, 'indexes'>>(sql`
+export async function readViews(
+  session: Queryable,
+  which: Sql,
+  triggers: ReadonlyMap<string, LiveView['triggers']> = new Map(),
+): Promise<LiveView[]> {
+  const rows = await session.query<Omit<LiveView, 'indexes' | 'triggers'>>(sql`
     with found as materialized (
       select c.oid, n.nspname, c.relname, c.relkind, c.relispopulated, c.reloptions, c.relacl, c.relowner
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -35,8 +39,7 @@ export async function readViews(session: Queryable, which: Sql): Promise<LiveVie
         join pg_class t on t.oid = d.refobjid join pg_namespace tn on tn.oid = t.relnamespace
         where r.ev_class = c.oid and t.oid <> c.oid and t.relkind in ('r', 'p', 'v', 'm', 'f')), '[]') as reads,
       coalesce((select json_agg(x.what order by x.what) from (
-        select 'trigger ' || t.tgname as what from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal
-        union all select 'rule ' || r.rulename from pg_rewrite r where r.ev_class = c.oid and r.rulename <> '_RETURN') x), '[]') as attached
+        select 'rule ' || r.rulename as what from pg_rewrite r where r.ev_class = c.oid and r.rulename <> '_RETURN') x), '[]') as attached
     from found c`);
   const materialized = rows.some((row) => row.materialized);
   const indexes = groupBy(
@@ -45,6 +48,7 @@ export async function readViews(session: Queryable, which: Sql): Promise<LiveVie
   );
   return rows.map((row) => ({
     ...row,
+    triggers: triggers.get(row.oid) ?? [],
     definition: row.definition.trim().replace(/;$/, ''),
     // Nothing can be dropped from a view: the numbers of its columns are their places.
     indexes: (indexes.get(row.oid) ?? []).map((index) => ({

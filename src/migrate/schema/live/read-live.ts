@@ -104,7 +104,8 @@ export async function readLiveInside(
   const publications = await session.query<PublicationRow>(PUBLICATIONS);
   const ofUsers = await session.query<TriggerRow>(USER_TRIGGERS);
   const isNewUser = ({ label }: TriggerRow): boolean => label.startsWith(NEW_USER_PREFIX);
-  const views = await readViews(session, which);
+  const triggersOf = groupBy(triggers, (row) => row.relation);
+  const views = await readViews(session, which, triggersOf);
   const functions = await session.query<LiveFunction>(functionsQuery(schemas));
   const types = await session.query<TypeRow>(typesQuery(schemas));
   const extensions = await session.query<LiveExtension>(EXTENSIONS);
@@ -117,7 +118,7 @@ export async function readLiveInside(
     constraints: groupBy(constraints, (row) => row.relation),
     indexes: groupBy(indexes, (row) => row.relation),
     policies: groupBy(policies, (row) => row.relation),
-    triggers: groupBy(triggers, (row) => row.relation),
+    triggers: triggersOf,
     publications: groupBy(publications, (row) => row.relation ?? ''),
     namesOf: await readNames(session, columnsOf, constraints),
   };
