@@ -120,7 +120,9 @@ export async function grantReplication(db: Queryable): Promise<void> {
       await db.query(raw(attempt));
       return;
     } catch (error) {
-      if (!isDatabaseError(error, 'insufficient_privilege') && !isRace(error)) throw error;
+      // A database that refuses every change is as good as it was.
+      const refused = isDatabaseError(error, 'insufficient_privilege', 'read_only_sql_transaction');
+      if (!refused && !isRace(error)) throw error;
     }
   }
 }

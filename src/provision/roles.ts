@@ -127,8 +127,21 @@ export async function needsSuperuser(db: Queryable, self: Self, cause: Error): P
     'missing_rights',
     500,
     `The role "${self.name}" of SVC_DATABASE_URL may not prepare this server: ${cause.message}`,
-    { cause, hint: onceAsSuperuser(await superuserStatements(db, self)) },
+    {
+      cause,
+      hint: onceAsSuperuser([
+        ...(await superuserStatements(db, self)),
+        ...(await replicationInTheWay(db, self)),
+      ]),
+    },
   );
+}
+
+/** Before PostgreSQL 16 CREATEROLE does not reach a role with REPLICATION, not even to give it a password. */
+async function replicationInTheWay(db: Queryable, self: Self): Promise<string[]> {
+  if (self.version >= NARROW_CREATEROLE || self.rolsuper) return [];
+  const rows = await db.query(sql`select from pg_roles where rolname = 'svc_owner' and rolreplication`);
+  return rows.length === 0 ? [] : ['alter role svc_owner noreplication'];
 }
 
 function onceAsSuperuser(statements: readonly string[]): string {

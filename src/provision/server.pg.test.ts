@@ -147,6 +147,20 @@ describe('a role that is no superuser', () => {
     expect((await provisionAt(url(database))).applied).toEqual(STEPS);
   });
 
+  test('changes come from the write-ahead log where the role may grant that, and a start is as good without', async () => {
+    const mayReplicate = async (): Promise<unknown> =>
+      (await superuser(`select rolreplication as may from pg_roles where rolname = 'svc_owner'`)).rows[0];
+    const database = await aDatabase(quoted);
+    await firstStart(database);
+    expect(await mayReplicate()).toEqual({ may: false });
+    await superuser(`alter role ${quoted} replication`);
+    expect((await provisionAt(url(database))).applied).toEqual([]);
+    // Before PostgreSQL 16 that takes a superuser.
+    expect(await mayReplicate()).toEqual({ may: cluster.major >= 16 });
+    await provisionAt(urlFor(database));
+    expect(await mayReplicate()).toEqual({ may: true });
+  });
+
   test('one that inherits nothing is enough', async () => {
     await superuser(`alter role ${quoted} noinherit`);
     const database = await aDatabase(quoted);

@@ -130,5 +130,11 @@ grant execute on function realtime.begin_probe(text, uuid, uuid) to authenticato
 
 create publication svc_realtime for table realtime.messages
   with (publish = 'insert, update, delete', publish_via_partition_root = true);
+-- Without them PostgreSQL refuses updates of a table that tells of whole old rows. Earlier ones have no such setting.
+do $$ begin
+  if current_setting('server_version_num')::integer >= 180000 then
+    alter publication svc_realtime set (publish_generated_columns = stored);
+  end if;
+end $$;
 `,
 };
