@@ -2,11 +2,12 @@
 // of all does it.
 import type { FeatureContext } from '../../http/feature.ts';
 import { tryTransactionLock } from '../../postgres/advisory-lock.ts';
+import type { Config } from '../../config/config.ts';
 import { ident, raw, sql } from '../../postgres/sql.ts';
 
 const EVERY_MS = 10 * 60_000;
 const DAYS_AHEAD = 7;
-/** Dropping a partition waits for nobody: it is tried again next time. */
+/** Making and dropping partitions waits for nobody, for all who come later would wait too: it is tried again next time. */
 const LOCK_TIMEOUT_MS = 300;
 /** Rolled back rows stay in the file until it is cut off. */
 const MOST_PROBE_BYTES = 64 * 1024 * 1024;
@@ -14,8 +15,9 @@ const MOST_PROBE_BYTES = 64 * 1024 * 1024;
 export type Maintenance = { close(): void };
 
 export function startMaintenance(context: FeatureContext): Maintenance {
+  const config = (): Config => context.snapshot().config;
   const run = (): void => {
-    maintain(context).catch((error: unknown) =>
+    maintain({ ...context, config }).catch((error: unknown) =>
       context.log.warn({ err: error, job: 'realtime messages' }, 'could not look after stored messages'),
     );
   };
@@ -24,12 +26,13 @@ export function startMaintenance(context: FeatureContext): Maintenance {
   return { close: () => clearInterval(timer) };
 }
 
-export async function maintain({ owner, snapshot, now, log }: FeatureContext): Promise<void> {
-  const { retentionMs } = snapshot().config.realtime;
+type Maintained = Pick<FeatureContext, 'owner' | 'now' | 'log'> & { readonly config: () => Config };
+
+export async function maintain({ owner, config, now, log }: Maintained): Promise<void> {
+  const { retentionMs } = config().realtime;
   const oldest = new Date(now().getTime() - retentionMs);
   const isOurs = await owner.transaction(async (db) => {
     if (!(await tryTransactionLock(db, 'realtimeMaintenance'))) return false;
-    await db.query(sql`select realtime.ensure_partitions(${DAYS_AHEAD}::integer)`);
     await db.query(sql`delete from realtime.overflow where at < now() - interval '1 minute'`);
     await db.query(sql`delete from realtime.messages_default where inserted_at < ${oldest}`);
     return true;
@@ -44,6 +47,8 @@ export async function maintain({ owner, snapshot, now, log }: FeatureContext): P
       and to_date(substr(c.relname, 10), 'YYYY_MM_DD') + 1 <= ${oldest}::date
       and to_date(substr(c.relname, 10), 'YYYY_MM_DD') < current_date`);
   const statements = [
+    // Takes the default partition for itself, and so everybody's turn.
+    sql`select realtime.ensure_partitions(${DAYS_AHEAD}::integer)`,
     ...outdated.map(({ name }) => sql`drop table if exists ${ident('realtime', name)}`),
     ...(Number(probe?.bytes ?? 0) > MOST_PROBE_BYTES ? [raw('truncate realtime.messages_probe')] : []),
   ];
