@@ -6,6 +6,7 @@ import { renderMistakes } from '../../config/mistakes/report.ts';
 import { codeOf, ifExists } from '../../lib/error-code.ts';
 import { diffLines } from '../../lib/line-diff.ts';
 import { renderPulled } from '../../migrate/commands/pull.ts';
+import { readLeft } from '../../migrate/commands/pulled-left.ts';
 import { readLive } from '../../migrate/schema/live/read-live.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
@@ -32,11 +33,17 @@ export async function pull(options: PullOptions, terminal: Terminal): Promise<vo
     idleTimeoutMs: 5_000,
   });
   try {
-    const live = await owner.session((session) => readLive(session, options.schema));
+    const { live, left } = await owner.session(async (session) => ({
+      live: await readLive(session, options.schema),
+      left: await readLeft(session, options.schema),
+    }));
     const absent = options.schema.filter((name) => !live.schemas.has(name));
     if (absent.length > 0)
       throw failure(EXIT.problem, `there is no schema ${absent.join(', ')} in this database`);
-    const text = renderPulled(live, taking(options.table));
+    const text = renderPulled(live, taking(options.table), {
+      storage: {},
+      left: options.table === undefined ? left : [],
+    });
     await givePulled(text, options, terminal);
   } finally {
     await owner.close();

@@ -42,11 +42,19 @@ export function renderPulled(
   const left: string[] = [...beside.left];
   const functions: [string, Node][] = [];
   for (const group of live.functions.values()) {
-    const [fn] = group;
-    if (!fn || fn.schema !== 'public') continue;
-    const reason = group.length > 1 ? 'it is overloaded' : inexpressible(fn);
-    if (reason === null) functions.push([fn.name, toFunction(fn)]);
-    else left.push(`function ${fn.name}(${fn.identityArguments}): ${reason}`);
+    for (const fn of group) {
+      const isOutside = fn.schema !== 'public';
+      const reason = isOutside
+        ? 'it is not in the schema public'
+        : group.length > 1
+          ? 'it is overloaded'
+          : inexpressible(fn);
+      if (reason === null) functions.push([fn.name, toFunction(fn)]);
+      else
+        left.push(
+          `function ${isOutside ? `${fn.schema}.` : ''}${fn.name}(${fn.identityArguments}): ${reason}`,
+        );
+    }
   }
   const declared = new Set(functions.map(([name]) => `public.${name}`));
   const isDeclared = (fn: string): boolean => declared.has(fn);
@@ -220,9 +228,6 @@ function toField(table: LiveTable, column: LiveColumn, live: Live, checks: Node)
 
 const PLAIN_DEFAULTS = new Set(['now()', 'gen_random_uuid()']);
 
-/** Not a domain of one, whose defaults are printed as they were written. */
-const PLAIN_NUMBER = /^(?:smallint|integer|bigint|numeric|real|double precision)\b/;
-
 function toDefault(column: LiveColumn): unknown {
   const text = column.default ?? '';
   if (
@@ -232,7 +237,8 @@ function toDefault(column: LiveColumn): unknown {
     return text;
   if (text === 'CURRENT_DATE') return 'current_date';
   if (text === 'true' || text === 'false') return text === 'true';
-  if (/^-?\d{1,15}$/.test(text) && PLAIN_NUMBER.test(column.type)) return Number(text);
+  // A literal of another type of numbers is printed with its cast, which the one of the database has not.
+  if (/^-?\d{1,9}$/.test(text) && column.type === 'integer') return Number(text);
   const quoted = /^'((?:[^'\\]|'')*)'::[\w "]+(?:\(\d+\))?$/.exec(text)?.[1]?.replaceAll("''", "'");
   // Only for text does a quoted literal mean the same with and without its cast.
   if (quoted !== undefined && column.type === 'text' && text.endsWith('::text') && !quoted.includes('${'))

@@ -100,8 +100,10 @@ export function grantsSql(table: string, grants: Grants): string {
 
 /** As the file writes it; undefined where every role has what it would have without the key. */
 export function pulledGrants(live: LiveTable): Record<string, unknown> | undefined {
-  // A table that no caller could reach stays closed until the file says who may see it.
-  if (live.granted === 'none' && granteesOf(live).every((role) => role === 'public')) return undefined;
+  // A table that no caller could reach stays closed until the file says who may see it. One with row-level security says
+  // it with `rls`, so that its file has to say the rights as well.
+  if (!live.rowSecurity && live.granted === 'none' && granteesOf(live).every((role) => role === 'public'))
+    return undefined;
   const columns = new Set(live.columns.keys());
   const roles = [...new Set([...API_ROLES, ...granteesOf(live)])].filter((role) => role !== 'public');
   const entries = roles.flatMap((role): [string, unknown][] => {

@@ -33,7 +33,7 @@ export async function readViews(
       coalesce((select json_object_agg(g.who, g.privileges) from (
         select coalesce(r.rolname, 'public') as who, array_agg(distinct x.privilege_type order by x.privilege_type) as privileges
         from aclexplode(c.relacl) x left join pg_roles r on r.oid = x.grantee
-        where x.grantee <> c.relowner and x.privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE') group by 1) g), '{}') as grants,
+        where x.grantee <> c.relowner and (x.privilege_type = 'SELECT' or x.privilege_type in ('INSERT', 'UPDATE', 'DELETE') and c.relkind = 'v') group by 1) g), '{}') as grants,
       coalesce((select json_agg(distinct tn.nspname || '.' || t.relname) from pg_rewrite r
         join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
         join pg_class t on t.oid = d.refobjid join pg_namespace tn on tn.oid = t.relnamespace

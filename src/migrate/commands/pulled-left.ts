@@ -1,0 +1,31 @@
+// What a database has that a file has no word for. A pulled file lists it, so that nobody takes it for the whole database.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { sql } from '../../postgres/sql.ts';
+
+/** A line each: kind, name and reason. Parts of tables, functions and types that live facts tell of are not among them. */
+export async function readLeft(session: Queryable, schemas: readonly string[]): Promise<string[]> {
+  const rows = await session.query<{ line: string }>(sql`
+    with schema as (select oid, nspname as name from pg_namespace where nspname = any (${[...schemas]}))
+    select case c.relkind when 'f' then 'foreign table ' else 'table ' end || s.name || '.' || c.relname
+        || case c.relkind when 'p' then ': it is partitioned, and a plain table in the file' when 'r' then ': it is unlogged, and a plain table in the file'
+          else ': its rows are elsewhere' end as line
+      from pg_class c join schema s on s.oid = c.relnamespace where (c.relkind in ('f', 'p') or c.relkind = 'r' and c.relpersistence = 'u') and not c.relispartition
+        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+    union all
+    select 'aggregate ' || s.name || '.' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || '): no key of the file makes one'
+      from pg_proc p join schema s on s.oid = p.pronamespace where p.prokind = 'a'
+        and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+    union all
+    select 'sequence ' || s.name || '.' || c.relname || ': it belongs to no column'
+      from pg_class c join schema s on s.oid = c.relnamespace where c.relkind = 'S' and not exists (select from pg_depend d
+        where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i', 'e'))
+    union all
+    select 'statistics ' || s.name || '.' || t.stxname || ': no key of the file makes them'
+      from pg_statistic_ext t join schema s on s.oid = t.stxnamespace
+    union all
+    select 'rule ' || r.rulename || ' of ' || s.name || '.' || c.relname || ': no key of the file makes one'
+      from pg_rewrite r join pg_class c on c.oid = r.ev_class join schema s on s.oid = c.relnamespace
+      where r.rulename <> '_RETURN' and not c.relispartition
+    order by 1`);
+  return rows.map(({ line }) => line.replaceAll('\n', ' '));
+}

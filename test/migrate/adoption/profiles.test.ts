@@ -1,0 +1,135 @@
+// Databases of ten kinds: pulled, the file plans nothing there, and builds the same in an empty database.
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { ownershipTaker } from '../../../src/migrate/apply/take-ownership.ts';
+import { policyOf } from '../../../src/migrate/apply/policy.ts';
+import { renderPulled } from '../../../src/migrate/commands/pull.ts';
+import { readLeft } from '../../../src/migrate/commands/pulled-left.ts';
+import { readLive } from '../../../src/migrate/schema/live/read-live.ts';
+import { OwnerDatabase } from '../../../src/postgres/owner-database.ts';
+import { parseAddress } from '../../../src/postgres/address/parse-address.ts';
+import { aWorld, type World } from '../world.ts';
+import { PROFILES, type Profile } from './profiles.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+/** As the hosted original leaves new tables. */
+const OPEN = `grant all on all tables in schema public to anon, authenticated, service_role;
+  grant all on all sequences in schema public to anon, authenticated, service_role`;
+
+const APP = `svc_test_profile_${process.pid}`;
+
+/** What the server says of everything that a file can declare, without labels and places. $1: schemas. */
+const CATALOG = `
+  with c as (select c.oid::regclass::text as name, c.* from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = any ($1) and c.relkind in ('r', 'v', 'm') and not c.relispartition
+      and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e'))
+  select 'column ' || name || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || a.attidentity::text || a.attgenerated::text
+      || coalesce(' ' || regexp_replace(pg_get_expr(d.adbin, d.adrelid), '^nextval.*', 'nextval'), '') || coalesce(' -- ' || col_description(c.oid, a.attnum), '') as line
+    from c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+  union all select 'constraint ' || name || ' ' || replace(pg_get_constraintdef(k.oid), ' ON DELETE RESTRICT', '') from c join pg_constraint k on k.conrelid = c.oid and k.contype in ('c', 'f', 'p')
+  union all select 'index ' || name || ' ' || regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON') || i.indimmediate from c join pg_index i on i.indrelid = c.oid
+  union all select 'policy ' || name || ' ' || p.polcmd::text || p.polpermissive || coalesce(pg_get_expr(p.polqual, p.polrelid), '') || coalesce(pg_get_expr(p.polwithcheck, p.polrelid), '')
+    from c join pg_policy p on p.polrelid = c.oid
+  union all select 'trigger ' || name || ' ' || regexp_replace(pg_get_triggerdef(t.oid), 'TRIGGER \\S+ ', '') || t.tgenabled::text from c join pg_trigger t on t.tgrelid = c.oid and not t.tgisinternal
+  union all select 'view ' || name || ' ' || pg_get_viewdef(c.oid) || coalesce(array_to_string(array_remove(c.reloptions, 'security_invoker=false'), ','), '') from c where relkind = 'v'
+  union all select 'relation ' || name || ' ' || relrowsecurity || coalesce(obj_description(c.oid, 'pg_class'), '') from c
+  union all select 'function ' || pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any ($1) and p.prokind = 'f'
+    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+  union all select 'type ' || t.oid::regtype || ' ' || coalesce((select string_agg(e.enumlabel, ',' order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid), '')
+      || coalesce((select string_agg(pg_get_constraintdef(k.oid), ',') from pg_constraint k where k.contypid = t.oid and k.contype = 'c'), '')
+      || coalesce((select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ',' order by a.attnum) from pg_attribute a where a.attrelid = t.typrelid), '')
+    from pg_type t join pg_namespace n on n.oid = t.typnamespace left join pg_class r on r.oid = t.typrelid
+    where n.nspname = any ($1) and t.typtype in ('e', 'd', 'c') and coalesce(r.relkind, 'c') = 'c'
+  order by 1`;
+
+/** Rights of the API roles. */
+const RIGHTS = `select c.oid::regclass::text || ' ' || r || ' ' || p as line from pg_class c join pg_namespace n on n.oid = c.relnamespace,
+    unnest(array['anon', 'authenticated', 'service_role']) r, unnest(array['select', 'insert', 'update', 'delete']) p
+  where n.nspname = any ($1) and c.relkind in ('r', 'v', 'm') and not c.relispartition and has_table_privilege(r, c.oid, p) and (c.relkind <> 'm' or p = 'select')
+    and has_schema_privilege(r, n.oid, 'usage')
+  union all select c.oid::regclass::text || '.' || a.attname || ' ' || r || ' update' from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    join pg_attribute a on a.attrelid = c.oid and a.attacl is not null, unnest(array['anon', 'authenticated']) r
+  where n.nspname = any ($1) and has_column_privilege(r, c.oid, a.attnum, 'update') order by 1`;
+
+let world: World;
+let empty: World;
+beforeAll(async () => {
+  world = await aWorld();
+  empty = await aWorld();
+  await world.sql(`create role ${APP}`);
+});
+afterAll(async () => {
+  await world.sql(`drop owned by ${APP} cascade; drop role ${APP}`);
+  await world.close();
+  await empty.close();
+});
+
+async function begin(where: World, { prepare, schemas = [] }: Profile): Promise<void> {
+  await where.empty();
+  for (const schema of schemas) await where.sql(`drop schema if exists ${schema} cascade`);
+  await where.sql('create schema if not exists extensions');
+  await where.sql('grant usage on schema extensions to public');
+  if (prepare !== undefined) await where.sql(prepare);
+}
+
+async function pull({ schemas = [] }: Profile): Promise<string> {
+  const all = ['public', ...schemas];
+  const [live, left] = await world.owner.session(
+    async (session) => [await readLive(session, all), await readLeft(session, all)] as const,
+  );
+  return renderPulled(live, () => true, { storage: {}, left }).replace('version: 1\n', '');
+}
+
+/** Lines of the comments that name what the file leaves. */
+function leftIn(text: string): string[] {
+  return text
+    .split('\n')
+    .filter((line) => /^ *#    ?\S/.test(line))
+    .map((line) => line.replace(/^ *# */, ''));
+}
+
+const lines = async (where: World, query: string, profile: Profile): Promise<string[]> =>
+  (await where.sql(query, [['public', ...(profile.schemas ?? [])]]))
+    .map((row) => String(row['line']).replaceAll('( SELECT auth.uid() AS uid)', 'auth.uid()'))
+    .filter((line) => !profile.left.some((what) => what.test(line)));
+
+describe.each(PROFILES)('$name', (profile) => {
+  test('is pulled and taken with nothing to change, and made again from the file alone', async () => {
+    await begin(world, profile);
+    await world.sql(`grant create on database ${new URL(world.url).pathname.slice(1)} to ${APP}; grant create, usage on schema public, extensions to ${APP};
+      grant ${APP} to svc_owner; grant usage on schema auth to ${APP}`);
+    await world.sql(`begin; set local role ${APP}; ${profile.sql}; ${profile.grants ?? OPEN}; commit`);
+    const before = [await lines(world, CATALOG, profile), await lines(world, RIGHTS, profile)];
+    const text = await pull(profile);
+    const left = leftIn(text);
+    expect.soft(left.length, left.join('\n')).toBe(profile.left.length);
+    for (const what of profile.left)
+      expect
+        .soft(
+          left.some((line) => what.test(line)),
+          `${what} in ${left.join(' | ')}`,
+        )
+        .toBe(true);
+    const administrator = new OwnerDatabase({
+      address: parseAddress(world.url),
+      applicationName: 'svc-test',
+      max: 1,
+      idleTimeoutMs: 5_000,
+    });
+    try {
+      const outcome = await world.apply(text, {}, { ownership: ownershipTaker(administrator, policyOf()) });
+      const problems = outcome.kind === 'refused' ? outcome.problems.map(({ message }) => message) : [];
+      expect(problems, text).toEqual([]);
+      const changes = outcome.kind === 'applied' ? outcome.plan.steps.map(({ sql }) => sql) : [];
+      expect.soft(changes.filter((one) => !/^(grant|revoke) .* (function|schema)/i.test(one))).toEqual([]);
+    } finally {
+      await administrator.close();
+    }
+    expect((await world.plan(text)).steps.map(({ sql }) => sql)).toEqual([]);
+    const after = [await lines(world, CATALOG, profile), await lines(world, RIGHTS, profile)];
+    expect.soft(after).toEqual(before);
+    await begin(empty, { ...profile, prepare: undefined });
+    await empty.settle(text);
+    expect.soft([await lines(empty, CATALOG, profile), await lines(empty, RIGHTS, profile)]).toEqual(after);
+  });
+});
