@@ -42,6 +42,7 @@ export async function pull(options: PullOptions, terminal: Terminal): Promise<vo
       throw failure(EXIT.problem, `there is no schema ${absent.join(', ')} in this database`);
     const text = renderPulled(live, taking(options.table), {
       storage: {},
+      realtime: {},
       left: options.table === undefined ? left : [],
     });
     await givePulled(text, options, terminal);

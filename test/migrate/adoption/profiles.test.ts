@@ -77,7 +77,7 @@ async function pull({ schemas = [] }: Profile): Promise<string> {
   const [live, left] = await world.owner.session(
     async (session) => [await readLive(session, all), await readLeft(session, all)] as const,
   );
-  return renderPulled(live, () => true, { storage: {}, left }).replace('version: 1\n', '');
+  return renderPulled(live, () => true, { storage: {}, realtime: {}, left }).replace('version: 1\n', '');
 }
 
 /** Lines of the comments that name what the file leaves. */
