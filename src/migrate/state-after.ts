@@ -135,6 +135,7 @@ function leavingOf(changes: readonly Change[]): Leaving {
     if (change.kind === 'drop-check') of(change.table).constraints.push(change.check.label);
     if (change.kind === 'add-check' && change.replaces)
       of(change.table).constraints.push(change.replaces.label);
+    if (change.kind === 'drop-exclusion') of(change.table).constraints.push(change.exclusion.label);
     if (change.kind === 'drop-foreign-key') of(change.table).constraints.push(change.foreignKey.label);
     if (change.kind === 'drop-index') of(change.table).indexes.push(change.index.label);
     if (change.kind === 'drop-policy') of(change.table).policies.push(change.policy.label);

@@ -217,6 +217,11 @@ tables:
         on_update: cascade
         on_delete_columns: [line]
         match: simple
+      - exclude:
+          - { expression: "int4range(line, line + 1)", with: "&&" }
+          - { column: shelf, with: "=", opclass: text_ops, collate: C }
+        using: spgist
+        where: line > 0
       - { check: shelf is null or product_id is not null, name: on_a_shelf, not_valid: true }`,
   views: `
 views:

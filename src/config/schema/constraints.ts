@@ -6,10 +6,40 @@ import { flag, sqlExpression, text } from './kinds.ts';
 const columns = (description: string): z.ZodOptional<z.ZodArray<z.ZodString>> =>
   z.array(text('Column name')).min(1, 'must name at least one column').meta({ description }).optional();
 
+const OPERATOR = /^[+\-*/<>=~!@#%^&|`?]+$/;
+
+const exclusionPart = z
+  .strictObject({
+    column: text('Column name').optional(),
+    expression: sqlExpression('SQL expression over the row, in place of a column').optional(),
+    with: z
+      .string()
+      .regex(OPERATOR, 'is not an operator such as = or &&')
+      .meta({
+        description: 'Operator: no two rows for which it holds, for all entries at once',
+        examples: ['=', '&&'],
+      }),
+    opclass: text('Operator class; that of the type when absent', 'gist_int4_ops').optional(),
+    collate: text('Collation; that of the column when absent', 'C').optional(),
+  })
+  .meta({ description: 'A column or an expression, and what two rows are compared with' });
+
 export const constraint = z
   .strictObject({
     unique: columns('No two rows with equal values in these columns'),
     foreign_key: columns('These columns together refer to a row of another table'),
+    exclude: z
+      .array(exclusionPart)
+      .min(1, 'must name at least one column')
+      .meta({
+        description:
+          'No two rows that agree in all of these: bookings of one room that overlap. `=` of plain types needs the extension `btree_gist`',
+      })
+      .optional(),
+    using: text('With `exclude`: kind of its index, such as `gist`, `spgist` or `btree`', 'spgist')
+      .meta({ default: 'gist' })
+      .optional(),
+    where: sqlExpression('With `exclude`: only rows for which this holds').optional(),
     check: sqlExpression('SQL condition that every row meets').optional(),
     name: text('Label in the database; made from table and columns when absent').optional(),
     references: text(
@@ -31,7 +61,7 @@ export const constraint = z
     nulls_not_distinct: flag('With `unique`: two nulls are equal'),
     not_valid: flag('With `check` and `foreign_key`: rows that were there before are never checked'),
   })
-  .meta({ description: 'One of `unique`, `foreign_key` and `check`' })
+  .meta({ description: 'One of `unique`, `foreign_key`, `exclude` and `check`' })
   .transform(
     ({
       foreign_key: foreignKey,

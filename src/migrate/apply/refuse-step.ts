@@ -9,6 +9,7 @@ const VIOLATIONS: Record<string, MigrationCode> = {
   '23505': 'MIG-202',
   '23503': 'MIG-203',
   '23514': 'MIG-204',
+  '23P01': 'MIG-202',
 };
 
 /** Anything else is a fault, and returned as it is. */

@@ -3,7 +3,14 @@
 import type { Change } from '../diff/change.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
-import { estimateRows, isSmall, type PlanSettings, REWRITE_ROWS_PER_MS } from '../plan/step-list.ts';
+import {
+  BUILD_ROWS_PER_MS,
+  type ChangeOf,
+  estimateRows,
+  isSmall,
+  type PlanSettings,
+  REWRITE_ROWS_PER_MS,
+} from '../plan/step-list.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { formatCount } from './samples.ts';
 import { type HazardPolicy, isAllowed } from '../plan/hazard-policy.ts';
@@ -33,6 +40,7 @@ export function refuseHazards(
       const live = step.table === null ? undefined : tables.get(step.table);
       return refuseStep(step, live, inTheWay.get(step.identity) ?? [], policy);
     }),
+    ...changes.flatMap((change) => (change.kind === 'add-exclusion' ? refuseLongBuild(change, policy) : [])),
     ...changes.flatMap((change) =>
       change.kind === 'retire-table' || change.kind === 'retire-column'
         ? refuseRemoval(change, removed, policy)
@@ -65,6 +73,26 @@ function refuseStep(
     );
   }
   return problems;
+}
+
+/** No index that excludes can be built while others write. */
+function refuseLongBuild(
+  { live, exclusion }: ChangeOf<'add-exclusion'>,
+  policy: PlanSettings & HazardPolicy,
+): MigrationProblem[] {
+  const { at, describe } = exclusion;
+  if (live === null || isSmall(live, BUILD_ROWS_PER_MS, policy) || isAllowed(policy, 'rewrite', at))
+    return [];
+  const rows = estimateRows(live);
+  const seconds = Math.ceil(rows / BUILD_ROWS_PER_MS / 1_000);
+  return [
+    problem(
+      'MIG-301',
+      at,
+      `${describe} would hold ACCESS EXCLUSIVE for about ${formatCount(seconds)} s while its index is built (${formatCount(Math.round(rows))} rows)`,
+      `PostgreSQL cannot build it while others write: run it in a quiet hour with --allow rewrite=${at}`,
+    ),
+  ];
 }
 
 function refuseRemoval(

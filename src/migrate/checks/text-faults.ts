@@ -38,6 +38,11 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
           check(part.expression, `${index.at}.columns[${n}].expression`);
       });
     }
+    for (const one of table.constraints ?? []) {
+      if (one.kind !== 'exclude') continue;
+      check(one.where ?? null, `${one.at}.where`);
+      one.parts.forEach((part, n) => check(part.expression ?? null, `${one.at}.exclude[${n}].expression`));
+    }
     if (table.onNewUser) {
       const { set, when, at } = table.onNewUser;
       for (const [column, text] of Object.entries(set)) check(text, `${at}.${column}`);

@@ -14,6 +14,7 @@ import { triggersKey } from './declared-triggers.ts';
 import {
   isOfTable,
   pulledCheck,
+  pulledExclusions,
   pulledForeignKey,
   pulledUniques,
   referenceOf,
@@ -161,9 +162,9 @@ function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boole
   const constraints = [
     ...pulledUniques(table),
     ...table.foreignKeys.filter((one) => one !== referenceOf(table, one.columns)).map(pulledForeignKey),
+    ...pulledExclusions(table, strip, notes),
     ...table.checks.filter(isOfTable).map((check) => pulledCheck(check, strip)),
   ];
-  notes.push(...table.exclusions.map((label) => `exclusion constraint ${label}`));
   const rls = table.policies.flatMap((policy) => pulledPolicy(policy, table, notes));
   return {
     ...(table.schema === 'public' ? {} : { schema: table.schema }),

@@ -1,5 +1,12 @@
 // Constraints that no field can say, as entries of `constraints:`.
-import type { LiveCheck, LiveForeignKey, LiveKey, LiveTable } from '../schema/live/live-schema.ts';
+import type {
+  LiveCheck,
+  LiveExclusion,
+  LiveForeignKey,
+  LiveKey,
+  LiveTable,
+} from '../schema/live/live-schema.ts';
+import { bare, NAME, QUALIFIED, unqualified } from './pulled-index.ts';
 import { isPlainKey } from '../schema/relation.ts';
 import { referenceKeys } from './pulled-columns.ts';
 
@@ -47,4 +54,54 @@ export function pulledForeignKey(key: LiveForeignKey): Node {
 export function pulledCheck(check: LiveCheck, strip: (text: string) => string): Node {
   const { label, expression, validated } = check;
   return { check: strip(expression), name: label, ...(validated ? {} : { not_valid: true }) };
+}
+
+const REST = new RegExp(
+  `^(?: COLLATE (${QUALIFIED}))?(?: (?!WITH )(${QUALIFIED}))? WITH (?:OPERATOR\\([^)]*\\)|[^\\s,()]+)(?:, |\\))`,
+);
+
+/** What cannot be said is left out and named in `notes`. */
+export function pulledExclusions(
+  { exclusions }: LiveTable,
+  strip: (text: string) => string,
+  notes: string[],
+): Node[] {
+  return exclusions.flatMap((one) => {
+    const parts = partsOf(one, strip);
+    const using = /^EXCLUDE USING (\S+) \(/.exec(one.definition)?.[1] ?? '';
+    if (parts === null) {
+      notes.push(`exclusion constraint ${one.label}: ${one.definition}`);
+      return [];
+    }
+    return [
+      {
+        exclude: parts,
+        name: one.label,
+        ...(using === 'gist' ? {} : { using: bare(using) }),
+        ...(one.where === null ? {} : { where: strip(one.where) }),
+        ...(one.deferrable === null ? {} : { deferrable: one.deferrable }),
+      },
+    ];
+  });
+}
+
+function partsOf(
+  { definition, keys, operators }: LiveExclusion,
+  strip: (text: string) => string,
+): Node[] | null {
+  let rest = definition.replace(/^EXCLUDE USING \S+ \(/, '');
+  const parts: Node[] = [];
+  for (const [n, key] of keys.entries()) {
+    const found = rest.startsWith(key) ? REST.exec(rest.slice(key.length)) : null;
+    if (found === null) return null;
+    rest = rest.slice(key.length + found[0].length);
+    const [, collate, opclass] = found;
+    parts.push({
+      ...(new RegExp(`^${NAME}$`).test(key) ? { column: bare(key) } : { expression: strip(key) }),
+      with: operators[n] ?? '',
+      ...(opclass === undefined ? {} : { opclass: unqualified(opclass) }),
+      ...(collate === undefined ? {} : { collate: unqualified(collate) }),
+    });
+  }
+  return /^(?: WHERE |(?: NOT)? DEFERRABLE|$)/.test(rest) ? parts : null;
 }

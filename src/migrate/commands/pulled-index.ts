@@ -17,8 +17,8 @@ export function toIndex(index: LiveIndex, strip: (text: string) => string): Node
   };
 }
 
-const NAME = String.raw`(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)`;
-const QUALIFIED = String.raw`${NAME}(?:\.${NAME})?`;
+export const NAME = String.raw`(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)`;
+export const QUALIFIED = String.raw`${NAME}(?:\.${NAME})?`;
 const OPTIONS = String.raw`\(((?:${NAME}='(?:[^']|'')*'(?:, )?)+)\)`;
 const HEAD = new RegExp(`^USING (${NAME}) \\(`);
 const PART = new RegExp(
@@ -76,12 +76,12 @@ function toOptions(list: string): Record<string, string> {
   );
 }
 
-function bare(name: string): string {
+export function bare(name: string): string {
   return name.startsWith('"') ? name.slice(1, -1).replaceAll('""', '"') : name;
 }
 
 /** The names of PostgreSQL's own schema, and of those that every search finds, need none. */
-function unqualified(name: string): string {
+export function unqualified(name: string): string {
   const [schema, own] = name.match(new RegExp(NAME, 'g')) ?? [];
   if (own === undefined) return bare(name);
   const isFound = schema === 'pg_catalog' || schema === 'public' || schema === 'extensions';

@@ -5,6 +5,7 @@ import type { DesiredIndex, LiveIndex } from '../schema/indexes.ts';
 import type {
   DesiredCheck,
   DesiredColumn,
+  DesiredExclusion,
   DesiredForeignKey,
   DesiredFunction,
   DesiredHostedPolicy,
@@ -17,6 +18,7 @@ import type {
 import type {
   LiveCheck,
   LiveColumn,
+  LiveExclusion,
   LiveExtension,
   LiveForeignKey,
   LiveFunction,
@@ -83,6 +85,8 @@ export type Change =
       /** The check of the same label that this one replaces. */
       readonly replaces: LiveCheck | null;
     })
+  | (OnTable & { readonly kind: 'add-exclusion'; readonly exclusion: DesiredExclusion })
+  | (OnTable & { readonly kind: 'drop-exclusion'; readonly exclusion: LiveExclusion })
   | (OnTable & { readonly kind: 'drop-check' | 'validate-check'; readonly check: LiveCheck })
   | (OnTable & {
       readonly kind: 'add-index';

@@ -128,6 +128,28 @@ function isDeclaredLabel(table: DesiredTable, label: string): boolean {
   return table.checks.some((check) => check.label === label);
 }
 
+export function diffExclusions({ table, live, key, owned, rebuild, changes, claim }: TableDiff): void {
+  const taken = new Set<string>();
+  for (const wanted of table.exclusions) {
+    const same = live.exclusions.filter(
+      (one) => !taken.has(one.label) && one.definition === wanted.definition,
+    );
+    const match = same.find(({ label }) => label === wanted.label) ?? same[0];
+    if (match) taken.add(match.label);
+    const again = match !== undefined && rebuild.has(rebuildKey('index', key, match.label));
+    claim.constraints.push(match && !again ? match.label : wanted.label);
+    if (match && again) changes.push({ kind: 'drop-exclusion', table, live, exclusion: match });
+    if (!match || again) changes.push({ kind: 'add-exclusion', table, live, exclusion: wanted });
+  }
+  for (const found of live.exclusions) {
+    if (taken.has(found.label)) continue;
+    // One of the same label with another meaning is an earlier version of the declared one.
+    const replaced = table.exclusions.some((one) => one.label === found.label);
+    if (replaced || owned.constraints.includes(found.label))
+      changes.push({ kind: 'drop-exclusion', table, live, exclusion: found });
+  }
+}
+
 function sameForeignKey(wanted: ForeignKey, found: ForeignKey): boolean {
   return (
     sameList(found.columns, wanted.columns) &&

@@ -9,6 +9,7 @@ import { attributesOf, diffComments } from './attributes.ts';
 import { diffColumns } from './columns.ts';
 import {
   diffChecks,
+  diffExclusions,
   diffForeignKeys,
   diffIndexes,
   diffKeys,
@@ -126,7 +127,9 @@ function claimOfNew(table: DesiredTable): Claim {
   const attributes = attributesOf(table);
   return {
     ...emptyClaim(table),
-    constraints: [...table.keys, ...table.checks, ...table.foreignKeys].map((one) => one.label),
+    constraints: [...table.keys, ...table.checks, ...table.exclusions, ...table.foreignKeys].map(
+      (one) => one.label,
+    ),
     indexes: table.indexes.map((one) => one.label),
     policies: labelled(table, [], table.policies).map((one) => one.label),
     ...(attributes ? { attributes } : {}),
@@ -141,6 +144,7 @@ function newTable(table: DesiredTable): Change[] {
     { kind: 'create-table', table },
     ...table.keys.map((key): Change => ({ kind: 'add-key', ...on, key })),
     ...table.checks.map((check): Change => ({ kind: 'add-check', ...on, check, replaces: null })),
+    ...table.exclusions.map((exclusion): Change => ({ kind: 'add-exclusion', ...on, exclusion })),
     ...table.foreignKeys.map((foreignKey): Change => ({ kind: 'add-foreign-key', ...on, foreignKey })),
     ...table.indexes
       .filter((index) => !repeatsKey(index, table.keys))
@@ -178,6 +182,7 @@ function diffTable(context: TableDiff): void {
   diffColumns(context);
   diffKeys(context);
   diffChecks(context);
+  diffExclusions(context);
   diffForeignKeys(context);
   diffIndexes(context);
   diffPolicies(context);

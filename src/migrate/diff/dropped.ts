@@ -26,6 +26,9 @@ export function droppedBy(change: Change): Dropped | null {
       return { kind: 'default', table, label: change.column.name };
     case 'drop-index':
       return { kind: 'index', table, label: change.index.label };
+    // It goes with its index, which has its name.
+    case 'drop-exclusion':
+      return { kind: 'index', table, label: change.exclusion.label };
     case 'drop-view-index':
       return { kind: 'index', table: keyOf(change.live), label: change.index.label };
     case 'drop-key':

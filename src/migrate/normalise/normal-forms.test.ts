@@ -61,6 +61,7 @@ test('they are read from the built table by name and label, whatever its order',
   };
   const labels = {
     index: ({ label }: { readonly label: string }) => label,
+    exclusions: [],
     policies: ['todos_p1_select', 'todos_p1_insert'],
   };
   expect(readNormalForms(todos, shuffled, labels)).toEqual(FORMS);

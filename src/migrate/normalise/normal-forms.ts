@@ -65,6 +65,8 @@ export type NormalForms = {
   /** Predicates of plain indexes, the whole print of others. */
   readonly indexes: ReadonlyArray<string | null>;
   readonly policies: PolicyNormalForms;
+  /** Whole prints; absent when there are none. */
+  readonly exclusions?: readonly string[];
   /** Absent when there are none. */
   readonly triggers?: TriggerNormalForms;
 };
@@ -86,6 +88,9 @@ export function normalFormsOf(table: DesiredTable): NormalForms {
     checks: table.checks.map((check) => check.expression.normal),
     indexes: table.indexes.map((index) => (index.plain ? index.predicate?.normal : index.definition) ?? null),
     policies: policyNormalForms(table.policies),
+    ...(table.exclusions.length > 0
+      ? { exclusions: table.exclusions.map(({ definition }) => definition) }
+      : {}),
     ...(table.triggers.length > 0 ? { triggers: triggerNormalForms(table.triggers) } : {}),
   };
 }
@@ -106,6 +111,7 @@ export function policyNormalForms(policies: readonly DesiredPolicy[]): PolicyNor
 /** Under which labels the built indexes and policies are found. */
 export type BuiltLabels = {
   readonly index: (index: DesiredIndex, position: number) => string;
+  readonly exclusions: readonly string[];
   readonly policies: readonly string[];
 };
 
@@ -124,6 +130,13 @@ export function readNormalForms(table: DesiredTable, built: LiveTable, labels: B
       return (index.plain ? found?.predicate : found?.definition) ?? null;
     }),
     policies: readPolicyNormalForms(built.policies, labels.policies),
+    ...(table.exclusions.length > 0
+      ? {
+          exclusions: labels.exclusions.map(
+            (label) => built.exclusions.find((one) => one.label === label)?.definition ?? '',
+          ),
+        }
+      : {}),
     ...(table.triggers.length > 0
       ? { triggers: readTriggerNormalForms(table.triggers, built.triggers) }
       : {}),
@@ -158,6 +171,7 @@ export function withNormalForms(table: DesiredTable, forms: NormalForms): Desire
         : { ...index, definition: forms.indexes[n] ?? null },
     ),
     policies: withPolicyNormalForms(table.policies, forms.policies),
+    exclusions: table.exclusions.map((one, n) => ({ ...one, definition: forms.exclusions?.[n] ?? '' })),
     triggers: withTriggerNormalForms(table.triggers, forms.triggers ?? []),
   };
 }
@@ -199,7 +213,7 @@ function withNormal(expression: Expression, text: string | null | undefined): Ex
 }
 
 export function sameNormalForms(a: NormalForms, b: NormalForms): boolean {
-  return (['columns', 'checks', 'indexes', 'policies', 'triggers'] as const).every(
+  return (['columns', 'checks', 'exclusions', 'indexes', 'policies', 'triggers'] as const).every(
     (part) => JSON.stringify(a[part]) === JSON.stringify(b[part]),
   );
 }

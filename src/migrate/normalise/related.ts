@@ -131,7 +131,11 @@ function textOf(table: TableModel): string {
       index.where,
       ...index.columns.map((part) => (typeof part === 'string' ? null : (part.expression ?? null))),
     ]),
-    ...(table.constraints ?? []).map((one) => (one.kind === 'check' ? one.sql : null)),
+    ...(table.constraints ?? []).flatMap((one) => {
+      if (one.kind === 'check') return [one.sql];
+      if (one.kind !== 'exclude') return [];
+      return [one.where ?? null, ...one.parts.map((part) => part.expression ?? null)];
+    }),
     ...table.columns.flatMap((column) => [column.onUpdate ?? null, column.generated?.sql ?? null]),
     ...(table.onNewUser ? [...Object.values(table.onNewUser.set), table.onNewUser.when] : []),
     ...(table.triggers ?? []).flatMap(textsOfTrigger),

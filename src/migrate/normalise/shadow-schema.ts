@@ -49,6 +49,7 @@ export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
     Pick<DesiredIndex, 'columns' | 'plain' | 'unique' | 'predicate' | 'model' | 'at'>
   >;
   readonly policies: ReadonlyArray<Policy<Piece> & { readonly at: string }>;
+  readonly exclusions: DesiredTable['exclusions'];
   readonly onUpdate: DesiredTable['onUpdate'];
   readonly triggers: DesiredTable['triggers'];
 };
@@ -342,6 +343,9 @@ ${predicate.sql}
       predicate,
     );
   });
+  table.exclusions.forEach(({ sql, at }, position) =>
+    add(`alter table ${name} add constraint ${exclusionLabel(number, position)} ${sql}`, at),
+  );
   table.policies.forEach((policy, index) => addPolicy(name, policy, index, add));
 }
 
@@ -480,6 +484,7 @@ function cleanNames(
         predicate: maybe(index.predicate),
         definition: clean(index.definition),
       })),
+      exclusions: table.exclusions.map((one) => ({ ...one, definition: clean(one.definition) })),
       policies: table.policies.map((policy) => ({
         ...policy,
         using: maybe(policy.using),
@@ -549,6 +554,10 @@ function viewIndexLabel(view: number, position: number): string {
   return `svc_v_${view}_${position}`;
 }
 
+function exclusionLabel(table: number, position: number): string {
+  return `svc_x_${table}_${position}`;
+}
+
 function domainCheckName(number: number): string {
   return `svc_d_${number}`;
 }
@@ -576,6 +585,7 @@ export async function normaliseInShadow(
       if (!built) return table;
       const labels = {
         index: (_index: unknown, position: number) => indexLabel(number, position),
+        exclusions: table.exclusions.map((_one, position) => exclusionLabel(number, position)),
         policies: table.policies.map((_policy, index) => policyLabel(index)),
       };
       return withNormalForms(table, readNormalForms(table, built, labels));

@@ -120,6 +120,7 @@ function respelled<Text>(
       default: column.default === null ? null : piece(column.default),
     })),
     checks: table.checks.map(({ label, expression }) => ({ label, expression: piece(expression) })),
+    exclusions: [],
     indexes: [],
     policies: [],
     onUpdate: null,

@@ -27,6 +27,19 @@ export const CONSTRAINTS = {
   'add-check': addCheck,
   'drop-check': (steps, { table, check: { label } }) =>
     dropConstraint(steps, table, label, `check ${label}`, 'drop-keys'),
+  'add-exclusion': (steps, { table, live, exclusion: { label, sql, describe, at } }) =>
+    steps.add({
+      identity: at,
+      table: live ? keyOf(table) : null,
+      sql: `alter table ${nameOf(table)} add constraint ${quoteIdent(label)} ${sql}`,
+      stage: 'checks',
+      summary: describe,
+      scans: live !== null,
+      estimateMs: steps.estimate(live, BUILD_ROWS_PER_MS),
+      hazards: live ? ['DATA_DEPENDENT'] : [],
+    }),
+  'drop-exclusion': (steps, { table, exclusion: { label } }) =>
+    dropConstraint(steps, table, label, `exclusion constraint ${label}`, 'drop-keys'),
   'validate-check': (steps, change) => validate(steps, change, change.check.label, 'check'),
   'add-foreign-key': addForeignKey,
   'drop-foreign-key': (steps, { table, foreignKey: { label } }) =>

@@ -161,6 +161,14 @@ function mustDefer(change: Change, names: Names): boolean {
         says(change.check.expression, change.replaces?.expression) ||
         isTaken(change.table, change.check.label, names)
       );
+    case 'add-exclusion':
+      return (
+        change.exclusion.columns.some(isOn) ||
+        says(change.exclusion.text) ||
+        isTaken(change.table, change.exclusion.label, names)
+      );
+    case 'drop-exclusion':
+      return change.exclusion.columns.some(isOn) || says(change.exclusion.definition);
     case 'drop-check':
     case 'validate-check':
       return change.check.columns.some(isOn) || says(change.check.expression);
@@ -291,6 +299,10 @@ function remember(change: Change, names: Names): void {
   const holdLabel = (label: string): void => void names.labels.add(`${table} ${label}`);
   if (change.kind === 'drop-key') holdLabel(change.key.label);
   if (change.kind === 'drop-index') holdLabel(change.index.label);
+  if (change.kind === 'drop-exclusion') {
+    holdLabel(change.exclusion.label);
+    hold(names, change.exclusion.definition);
+  }
   if (change.kind === 'drop-check') holdLabel(change.check.label);
   if (change.kind === 'drop-foreign-key') holdLabel(change.foreignKey.label);
   if (change.kind === 'drop-key' && change.key.kind === 'primary') names.keyed.add(table);

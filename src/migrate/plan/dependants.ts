@@ -123,6 +123,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           when k.contype = 'c' and k.conrelid <> 0 then 'check'
           when k.contype = 'f' then 'reference'
           when f.oid is not null then 'default'
+          when k.contype = 'x' then 'index'
           when i.indexrelid is not null and (a.called or a.goes or i.indpred is not null or ${NOT_PLAIN_INDEX}) then 'index'
           when a.classid = 'pg_proc'::regclass and a.called then 'function'
           when not g.tgisinternal and g.tgname !~ '^~?svc_' then 'trigger'
@@ -217,15 +218,16 @@ export async function retiredInTheWay(
       select 'policy' as what, p.polrelid as home, p.polname as label
         from above a join pg_policy p on a.classid = 'pg_policy'::regclass and p.oid = a.objid
       union all
-      select case k.contype when 'c' then 'check' else 'foreign key' end, k.conrelid, k.conname
-        from above a join pg_constraint k on a.classid = 'pg_constraint'::regclass and k.oid = a.objid and k.contype in ('c', 'f')
+      select case k.contype when 'f' then 'foreign key' else 'check' end, k.conrelid, k.conname
+        from above a join pg_constraint k on k.contype in ('c', 'f') and a.classid = 'pg_constraint'::regclass and k.oid = a.objid
+          or k.contype = 'x' and (a.classid = 'pg_constraint'::regclass and k.oid = a.objid or a.classid = 'pg_class'::regclass and k.conindid = a.objid)
       union all
       select 'default', f.adrelid, t.attname
         from above a join pg_attrdef f on a.classid = 'pg_attrdef'::regclass and f.oid = a.objid
         join pg_attribute t on t.attrelid = f.adrelid and t.attnum = f.adnum and t.attgenerated = ''
       union all
       select 'index', i.indrelid, c.relname
-        from above a join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid
+        from above a join pg_index i on a.classid = 'pg_class'::regclass and i.indexrelid = a.objid and not i.indisexclusion
         join pg_class c on c.oid = i.indexrelid
       union all
       select 'trigger', t.tgrelid, t.tgname

@@ -1,10 +1,13 @@
 // Constraints of a table, from the configuration to the desired schema.
 import type { Constraint } from '../../config/config.ts';
 import { toReferenced } from '../../config/schema/reference.ts';
-import type { DesiredCheck, DesiredForeignKey, DesiredKey } from './desired.ts';
+import { quoteIdent } from '../../postgres/sql.ts';
+import type { DesiredCheck, DesiredExclusion, DesiredForeignKey, DesiredKey } from './desired.ts';
 import { expression } from './expression.ts';
-import { foreignKeyLabel, namelessCheckLabel, uniqueLabel } from './label.ts';
+import { exclusionLabel, foreignKeyLabel, namelessCheckLabel, uniqueLabel } from './label.ts';
 import type { ConstraintModel, TableModel } from './model.ts';
+import { deferrableSql } from './sql/foreign-key-sql.ts';
+import { columnsOf, partSql } from './sql/index-sql.ts';
 import { wordsOf } from './sql/sql-text.ts';
 
 export function toConstraint(constraint: Constraint, at: string): ConstraintModel {
@@ -19,6 +22,17 @@ export function toConstraint(constraint: Constraint, at: string): ConstraintMode
       kind: 'unique',
       columns: unique,
       ...(constraint.nullsNotDistinct ? { nullsNotDistinct: true } : {}),
+      ...said,
+    };
+  if (constraint.exclude)
+    return {
+      kind: 'exclude',
+      parts: constraint.exclude.map(
+        (part) =>
+          Object.fromEntries(Object.entries(part).filter(([, value]) => value !== undefined)) as never,
+      ),
+      using: constraint.using ?? 'gist',
+      ...(constraint.where === undefined ? {} : { where: constraint.where }),
       ...said,
     };
   const notValid = constraint.notValid ? ({ notValid: true } as const) : {};
@@ -71,6 +85,32 @@ export function foreignKeysOf({ name: table, constraints = [] }: TableModel): De
           at: one.at,
         },
   );
+}
+
+export function exclusionsOf({ name: table, columns, constraints = [] }: TableModel): DesiredExclusion[] {
+  return constraints.flatMap((one) => {
+    if (one.kind !== 'exclude') return [];
+    const parts = one.parts.map((part) => `${partSql(part)} with ${part.with}`);
+    const where = one.where === undefined ? '' : ` where (\n${one.where}\n)`;
+    const sql = `exclude using ${quoteIdent(one.using)} (${parts.join(', ')})${where}${deferrableSql(one.deferrable ?? null)}`;
+    const named = columnsOf(
+      { columns: one.parts },
+      columns.map(({ name }) => name),
+    );
+    const words = wordsOf(one.where ?? '');
+    const text = one.parts.flatMap(({ expression: part }) => part ?? []).join(' ');
+    return {
+      label: one.name ?? exclusionLabel(table, named, text === '' && one.where === undefined ? null : sql),
+      columns: [...new Set([...named, ...columns.map(({ name }) => name).filter((name) => words.has(name))])],
+      sql,
+      text: `${text} ${one.where ?? ''}`,
+      definition: '',
+      describe: `exclude (${one.parts
+        .map((part) => `${part.column ?? part.expression} ${part.with}`)
+        .join(', ')})`,
+      at: one.at,
+    };
+  });
 }
 
 export function checksOf({ name: table, columns, constraints = [] }: TableModel): DesiredCheck[] {

@@ -63,6 +63,7 @@ export type DesiredTable = {
   readonly keys: readonly DesiredKey[];
   readonly foreignKeys: readonly DesiredForeignKey[];
   readonly checks: readonly DesiredCheck[];
+  readonly exclusions: readonly DesiredExclusion[];
   readonly indexes: readonly DesiredIndex[];
   readonly policies: readonly DesiredPolicy[];
   readonly references: readonly DesiredReference[];
@@ -99,6 +100,21 @@ export type DesiredCheck = Check<Expression> & {
   readonly column: string | null;
   /** Rows that were there before are never checked. */
   readonly notValid: boolean;
+};
+
+export type DesiredExclusion = {
+  readonly label: string;
+  /** Named by it, in expressions and its condition, too. */
+  readonly columns: readonly string[];
+  /** `exclude using gist (…)`, as it is written after the label. */
+  readonly sql: string;
+  /** Its expressions and its condition. */
+  readonly text: string;
+  /** The server's print; empty until it has read it. */
+  readonly definition: string;
+  /** For people. */
+  readonly describe: string;
+  readonly at: string;
 };
 
 export type DesiredPolicy = Policy<Expression> & { readonly name: string | null; readonly at: string };

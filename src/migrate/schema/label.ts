@@ -19,6 +19,11 @@ export function foreignKeyLabel(table: string, columns: readonly string[]): stri
   return fit([table, ...columns].join('_'), 'fkey');
 }
 
+/** `body`: what it is besides its columns. */
+export function exclusionLabel(table: string, columns: readonly string[], body: string | null): string {
+  return fit([table, ...columns, ...(body === null ? [] : [shortHash(body, 6)])].join('_'), 'excl');
+}
+
 export function checkLabel(table: string, column: string, role: CheckRole): string {
   return fit(`${table}_${column}`, role);
 }

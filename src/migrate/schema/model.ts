@@ -189,8 +189,18 @@ export type ConstraintModel = { readonly name?: string; readonly at: string } & 
       readonly matchFull?: true;
       readonly notValid?: true;
     }
+  | ExclusionModel
   | { readonly kind: 'check'; readonly sql: string; readonly notValid?: true }
 );
+
+export type ExclusionModel = {
+  readonly kind: 'exclude';
+  readonly parts: ReadonlyArray<IndexPartModel & { readonly with: string }>;
+  /** Kind of its index. */
+  readonly using: string;
+  readonly where?: string;
+  readonly deferrable?: Deferrable;
+};
 
 export type ReferenceAction = 'cascade' | 'restrict' | 'set_null' | 'set_default' | 'no_action';
 

@@ -12,7 +12,7 @@ import type {
   DesiredTable,
 } from './desired.ts';
 import { expression } from './expression.ts';
-import { checksOf, foreignKeysOf, uniquesOf } from './constraints.ts';
+import { checksOf, exclusionsOf, foreignKeysOf, uniquesOf } from './constraints.ts';
 import { toDesiredFunction } from './sql/function-sql.ts';
 import {
   checkLabel,
@@ -99,6 +99,7 @@ function toTable(
       ...table.columns.flatMap((column) => toChecks(table, column, typeOf.get(column.name) ?? '')),
       ...checksOf(table),
     ],
+    exclusions: exclusionsOf(table),
     indexes: table.indexes.map((index) => toIndex(table, index)),
     policies: typeof table.rls === 'string' ? [] : table.rls.flatMap((policy) => toPolicies(policy, inRing)),
     references: table.columns.flatMap((column) =>

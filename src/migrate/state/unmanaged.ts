@@ -41,6 +41,9 @@ export async function readUnmanagedObjects(
       triggersOf(table).map(({ label }) => `${keyOf(table)} ${label}`),
     ),
   ];
+  const constraints = [...ownership.tables, ...ownership.retiredTables].flatMap(([key, owned]) =>
+    owned.constraints.map((label) => `${key} ${label}`),
+  );
   const userTriggers = [...ownership.userTriggers, ...userTriggersOf(model).map(({ label }) => label)];
   const published = [
     ...[...ownership.tables].flatMap(([key, owned]) =>
@@ -80,7 +83,7 @@ export async function readUnmanagedObjects(
     union all
     select 'exclusion constraint', k.conname || ' of ' || s.name || '.' || c.relname, false
     from pg_constraint k join pg_class c on c.oid = k.conrelid join schema s on s.oid = c.relnamespace
-    where k.contype = 'x' and k.conparentid = 0 and s.name || '.' || c.relname = any (${tables})
+    where k.contype = 'x' and k.conparentid = 0 and s.name || '.' || c.relname || ' ' || k.conname <> all (${constraints}) and s.name || '.' || c.relname = any (${tables})
     union all
     select 'sequence', s.name || '.' || c.relname,
       s.open and (has_sequence_privilege('anon', c.oid, 'usage') or has_sequence_privilege('authenticated', c.oid, 'usage'))

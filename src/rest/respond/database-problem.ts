@@ -85,6 +85,7 @@ function statusOf(code: string, message: string, isAnonymous: boolean): number {
 const STATUS: Readonly<Record<string, number>> = {
   '23503': 409,
   '23505': 409,
+  '23P01': 409,
   '25006': 405,
   '42P01': 404,
   '42P17': 500,
@@ -121,6 +122,7 @@ const HINTS: Readonly<Record<string, string>> = {
   '23502': 'Send a value for this column or give it a default.',
   '23503': 'The row it refers to must exist, or rows that refer to it must go first.',
   '23505': 'Use another value, or upsert with Prefer: resolution=merge-duplicates.',
+  '23P01': 'It conflicts with a row that is there: an exclusion constraint of the table keeps the two apart.',
   '23514': 'The value breaks a rule of this column or table.',
   '25006': 'Only volatile functions may write, and they are called with POST.',
   '40001': 'Try again: another transaction changed the same rows.',

@@ -7,7 +7,7 @@ import { type CheckContext, didYouMean } from '../context.ts';
 import { isOnlyDeferrable, isUnique, namesOf, refuseDeferrable, type Tables } from './foreign-key.ts';
 import { checkName } from '../name.ts';
 
-const KINDS = ['unique', 'foreign_key', 'check'] as const;
+const KINDS = ['unique', 'foreign_key', 'exclude', 'check'] as const;
 
 /** Keys that belong to some kinds only. */
 const OF_KINDS: ReadonlyArray<readonly [key: string, kinds: readonly string[]]> = [
@@ -16,7 +16,9 @@ const OF_KINDS: ReadonlyArray<readonly [key: string, kinds: readonly string[]]> 
   ['on_update', ['foreign_key']],
   ['on_delete_columns', ['foreign_key']],
   ['match', ['foreign_key']],
-  ['deferrable', ['unique', 'foreign_key']],
+  ['deferrable', ['unique', 'foreign_key', 'exclude']],
+  ['using', ['exclude']],
+  ['where', ['exclude']],
   ['nulls_not_distinct', ['unique']],
   ['not_valid', ['foreign_key', 'check']],
 ];
@@ -36,7 +38,7 @@ export function checkConstraints(
       return context.badValue(
         at,
         said.length > 1 ? `${said.join(' and ')} are two constraints` : 'nothing says what is constrained',
-        'Write one of unique, foreign_key and check.',
+        'Write one of unique, foreign_key, exclude and check.',
       );
     for (const [key, kinds] of OF_KINDS)
       if (context.isWritten([...at, key]) && !kinds.includes(kind))
@@ -51,6 +53,7 @@ export function checkConstraints(
       labels.add(constraint.name);
     }
     checkColumns(context, at, table, constraint);
+    checkExcluded(context, at, table, constraint);
     if (constraint.foreignKey) checkReference(context, tables, at, table, constraint);
   });
 }
@@ -75,6 +78,31 @@ function checkColumns(context: CheckContext, at: KeyPath, table: RawTable, const
       });
     });
   }
+}
+
+function checkExcluded(
+  context: CheckContext,
+  at: KeyPath,
+  table: RawTable,
+  { exclude = [] }: RawConstraint,
+): void {
+  const known = table.fields.map((field) => field.name);
+  exclude.forEach(({ column, expression }, number) => {
+    const path = [...at, 'exclude', number];
+    if ((column === undefined) === (expression === undefined))
+      context.badValue(
+        path,
+        column === undefined ? 'the entry names nothing to compare' : 'the entry names two things to compare',
+        'Write either column or expression.',
+      );
+    if (column === undefined || known.includes(column)) return;
+    context.report({
+      code: 'unknown-reference',
+      path: [...path, 'column'],
+      message: `there is no column ${context.show([...path, 'column'], column)}`,
+      hint: () => didYouMean(column, known) ?? `The columns: ${known.slice(0, 20).join(', ')}.`,
+    });
+  });
 }
 
 function checkReference(

@@ -153,6 +153,7 @@ function isHandled(
         );
         return isRetired || isDropped('foreign key');
       }
+      if (one.kind === 'x') return isDropped('index');
       return isDropped('key') || live.keys.some((key) => key.label === label && isPlainKey(key) && !one.odd);
     default:
       return false;

@@ -85,6 +85,10 @@ export function constraintsQuery(which: Sql): Sql {
     k.condeferrable as deferrable, k.condeferred as deferred, (to_jsonb(k) -> 'confdelsetcols') as "onDeleteColumns", k.confdeltype as "onDelete", k.confupdtype as "onUpdate", k.confmatchtype as match,
     coalesce((select i.indnullsnotdistinct from pg_index i where i.indexrelid = k.conindid and k.contype = 'u'), false) as "nullsNotDistinct",
     case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as expression,
+    case when k.contype = 'x' then (select jsonb_build_object('definition', pg_get_constraintdef(k.oid), 'where', pg_get_expr(i.indpred, i.indrelid),
+        'keys', array(select pg_get_indexdef(i.indexrelid, n, false) from generate_series(1, i.indnkeyatts) n),
+        'operators', array(select o.oprname::text from unnest(k.conexclop) with ordinality e(oid, n) join pg_operator o on o.oid = e.oid order by e.n))
+      from pg_index i where i.indexrelid = k.conindid) end as exclusion,
     tn.nspname as "targetSchema", tc.relname as "targetTable", k.confrelid::text as target, k.confkey::int[] as "targetColumns",
     coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true) and not exists (select from pg_trigger t
       where k.contype = 'f' and t.tgconstraint = k.oid and t.tgenabled in ('D', 'R')) as enforced
@@ -271,6 +275,12 @@ export type ConstraintRow = OfRelation & {
   readonly onUpdate: string;
   readonly match: string;
   readonly expression: string | null;
+  readonly exclusion: {
+    readonly definition: string;
+    readonly where: string | null;
+    readonly keys: readonly string[];
+    readonly operators: readonly string[];
+  } | null;
   readonly targetSchema: string | null;
   readonly targetTable: string | null;
   readonly target: string;

@@ -1,7 +1,7 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
 import type { LiveIndex } from '../indexes.ts';
 import type { PerHost } from '../hosts.ts';
-import type { Attribute, IdentityKind } from '../model.ts';
+import type { Attribute, Deferrable, IdentityKind } from '../model.ts';
 import type { LivePublication, ReplicaIdentity } from '../publication.ts';
 import type { LiveTrigger } from '../triggers.ts';
 import type { LiveView } from '../views.ts';
@@ -93,8 +93,7 @@ export type LiveTable = {
   readonly keys: readonly LiveKey[];
   readonly foreignKeys: readonly LiveForeignKey[];
   readonly checks: readonly LiveCheck[];
-  /** Names of exclusion constraints, which the file cannot say. */
-  readonly exclusions: readonly string[];
+  readonly exclusions: readonly LiveExclusion[];
   readonly indexes: readonly LiveIndex[];
   readonly policies: readonly LivePolicy[];
   /** All but those that a type change needs. */
@@ -120,6 +119,19 @@ export type LiveForeignKey = ForeignKey & {
   readonly validated: boolean;
   /** False when its triggers are disabled or it is NOT ENFORCED: no row is checked. */
   readonly enforced: boolean;
+};
+
+export type LiveExclusion = {
+  readonly label: string;
+  /** The server's print. */
+  readonly definition: string;
+  /** Columns that are entries by themselves. */
+  readonly columns: readonly string[];
+  /** The prints of its entries, without what follows them, and their operators. */
+  readonly keys: readonly string[];
+  readonly operators: readonly string[];
+  readonly where: string | null;
+  readonly deferrable: Deferrable | null;
 };
 
 export type LiveCheck = Check<string> & { readonly validated: boolean; readonly enforced: boolean };

@@ -223,7 +223,15 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
       validated,
       enforced,
     })),
-    exclusions: ofType('x').map(({ label }) => label),
+    exclusions: ofType('x').map((one) => ({
+      label: one.label,
+      definition: one.exclusion?.definition ?? '',
+      columns: names((one.columns ?? []).filter((number) => number > 0)),
+      keys: one.exclusion?.keys ?? [],
+      operators: one.exclusion?.operators ?? [],
+      where: one.exclusion?.where ?? null,
+      deferrable: deferrableOf(one),
+    })),
     // Expressions have no number.
     indexes: (rows.indexes.get(row.oid) ?? []).map((index) => ({
       ...index,

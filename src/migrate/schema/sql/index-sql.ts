@@ -16,7 +16,10 @@ export function isPlainIndex({
 }
 
 /** Columns of the table that it names, in expressions, too. */
-export function columnsOf({ columns, include }: IndexModel, known: readonly string[]): string[] {
+export function columnsOf(
+  { columns, include }: Pick<IndexModel, 'columns' | 'include'>,
+  known: readonly string[],
+): string[] {
   const named = columns.flatMap((part) => {
     if (typeof part === 'string') return [part];
     if (part.column !== undefined) return [part.column];
@@ -44,7 +47,7 @@ export function indexBodySql(index: IndexModel): string {
   ].join('');
 }
 
-function partSql(part: IndexPart): string {
+export function partSql(part: IndexPart): string {
   if (typeof part === 'string') return quoteIdent(part);
   const { collate, opclass, opclassOptions, order, nulls } = part;
   return [
