@@ -335,7 +335,22 @@ const storesRows: SpecialEdit = (file, _files, random) => {
   return `a materialized view stores rows of ${table.name}`;
 };
 
+const keepsApart: SpecialEdit = (file, _files, random) => {
+  const table = random.pick(file.tables);
+  if (table.excluded !== undefined && random.chance(0.3)) {
+    delete table.excluded;
+    return `the exclusion constraint of ${table.name} is removed`;
+  }
+  const columns = table.columns.filter(({ type, fixed }) => fixed || KEYS.has(type));
+  const column = random.pick(columns);
+  table.excluded = column.id;
+  return `an exclusion constraint keeps values of ${table.name}.${column.name} apart`;
+};
+
 const SPECIAL_EDITS: readonly SpecialEdit[] = [
+  keepsApart,
+  keepsApart,
+  keepsApart,
   storesRows,
   storesRows,
   storesRows,

@@ -71,6 +71,8 @@ export type RandomTable = {
   columns: RandomColumn[];
   indexes: RandomIndex[];
   rls: 'absent' | RandomPolicy[];
+  /** A column whose equal values an exclusion constraint keeps apart. It may be gone. */
+  excluded?: number;
   /** Columns that a materialized view of it stores. Some may be gone. */
   stored?: number[];
 };
@@ -743,6 +745,17 @@ export function toYaml(file: RandomFile): string {
           }
         : {}),
       ...(table.rls === 'absent' ? {} : { rls: table.rls.map(policy) }),
+      ...(table.excluded === undefined || columnName(table, table.excluded) === ''
+        ? {}
+        : {
+            constraints: [
+              {
+                exclude: [{ column: columnName(table, table.excluded), with: '=' }],
+                using: 'btree',
+                where: text(`{${table.excluded}} is not null`),
+              },
+            ],
+          }),
     },
   ]);
   const views = file.tables.flatMap((table) => {
