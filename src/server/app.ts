@@ -20,6 +20,7 @@ import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { overloaded } from '../problem/overloaded.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { registerHealth, type HealthState } from './health/health.ts';
+import type { ServerMetrics } from './health/metrics.ts';
 import { loggedUrl } from './logged-url.ts';
 import { Deadlines, type Timeouts } from './request-path/deadlines.ts';
 import { corsHeaders, earlyRefusal } from './request-path/early-refusal.ts';
@@ -45,6 +46,8 @@ export type AppOptions = {
   readonly sockets?: Pick<UpgradeOptions, 'path' | 'accept' | 'format'>;
   /** Answers end their connections: the process takes no more of them. */
   readonly endsConnections?: () => boolean;
+  /** What counts requests and answers `/metrics`; without it neither is done. */
+  readonly metrics?: ServerMetrics | undefined;
 };
 
 export type App = {
@@ -63,7 +66,7 @@ const STARTING = new Problem('starting', 503, 'The service is starting', {
 
 const NONE: readonly string[] = [];
 
-const PROBES: ReadonlySet<string> = new Set(['/live', '/health', '/ready']);
+const PROBES: ReadonlySet<string> = new Set(['/live', '/health', '/ready', '/metrics']);
 
 export async function createApp(options: AppOptions): Promise<App> {
   const { log, health } = options;
@@ -167,6 +170,10 @@ export async function createApp(options: AppOptions): Promise<App> {
     const { statusCode } = reply;
     if (!request.raw.complete) dropRest(request.raw);
     const level = levelOf(request, statusCode);
+    // A request that was handed on is counted where it is answered.
+    if (!request.scope.handedOn) {
+      options.metrics?.observe(request.method, request.routeOptions.url, statusCode, reply.elapsedTime);
+    }
     if (request.scope.handedOn || !log.isLevelEnabled(level)) {
       done();
       return;
@@ -207,6 +214,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   if (options.context.dev) server.get('/', (_request, reply) => reply.redirect('/dashboard/'));
 
   registerHealth(server, health);
+  options.metrics?.register(server);
   for (const { prefix, feature } of options.mounts) {
     await server.register(feature(options.context), { prefix });
   }

@@ -35,6 +35,7 @@ import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
 import { BudgetWatch } from './health/connection-budget.ts';
+import { metricsToken, ServerMetrics } from './health/metrics.ts';
 import { ReadinessWatch } from './health/readiness.ts';
 import { ImportWatch } from './import-watch.ts';
 import { LameDuck } from './lame-duck.ts';
@@ -122,6 +123,7 @@ export type StopOptions = {
 export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config, instance = newInstanceId(), processes = 1, alsoListen: heard = {} } = options;
   checkPasswordHashing();
+  const token = metricsToken(options.env);
   const provisioned = await provision(options.database, {
     log,
     waitMs: options.databaseWaitMs ?? 0,
@@ -245,6 +247,22 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   });
   degraded.watch('connections_short', () => budget.budget?.shortage);
 
+  // Processes that share a port would answer in turns, each with its own numbers.
+  if (token !== undefined && processes > 1) {
+    log.warn('SVC_METRICS_TOKEN is set, but /metrics is only served with server.processes: 1');
+  }
+  const metrics =
+    processes === 1 && (token !== undefined || options.dev)
+      ? new ServerMetrics({
+          token,
+          mayRead: ({ raw }) => options.dev && clients.isInsider(raw),
+          isReady: () => readiness.current.isReady,
+          inFlight: () => app?.inFlight.size ?? 0,
+          pool: () => callers.size,
+          poolMax: config.database.pool.max,
+        })
+      : undefined;
+
   /** It takes no more connections, although the service does not shut down. */
   let isClosed = false;
   const stop = async ({ replaced = false, until }: StopOptions = {}): Promise<void> => {
@@ -257,6 +275,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     if (wasServing) await (until ?? lameDuck.wait(drainDelay(), log));
     readiness.close();
     budget.close();
+    metrics?.close();
     clock.close();
     keysReload.close();
     imports?.close();
@@ -298,6 +317,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
       timeouts: () => current().server.timeouts,
       clients,
+      metrics,
       endsConnections: () => phase === 'draining' || isClosed,
       maxInFlight: () => share(current().server.maxInFlight, processes, 1),
       responseBudget: () => {

@@ -1,0 +1,98 @@
+// Numbers about a running process in the text format of Prometheus. A recorder is handed down, never global. Labels
+// come from fixed lists (methods, routes, states), never from what a caller sends: each new value is kept for ever.
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** Read when somebody asks, so that it costs nothing before. */
+export type Reading = { readonly labels?: Labels; readonly value: number };
+
+type Series = (lines: string[]) => void;
+
+export class Metrics {
+  readonly #series: Series[] = [];
+
+  /** Counts what it is given in buckets; `bounds` are their upper ends, ascending. */
+  histogram(name: string, help: string, bounds: readonly number[]): Histogram {
+    const histogram = new Histogram(name, bounds);
+    this.#add(name, 'histogram', help, (lines) => histogram.write(lines));
+    return histogram;
+  }
+
+  /** `read` is called for each text; a counter only ever grows. */
+  read(name: string, type: 'gauge' | 'counter', help: string, read: () => number | readonly Reading[]): void {
+    this.#add(name, type, help, (lines) => {
+      const readings = read();
+      for (const { labels, value } of typeof readings === 'number' ? [{ value: readings }] : readings) {
+        lines.push(`${name}${written(labels)} ${value}`);
+      }
+    });
+  }
+
+  text(): string {
+    const lines: string[] = [];
+    for (const write of this.#series) write(lines);
+    return `${lines.join('\n')}\n`;
+  }
+
+  #add(name: string, type: string, help: string, write: Series): void {
+    this.#series.push((lines) => {
+      lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
+      write(lines);
+    });
+  }
+}
+
+type Counts = { readonly labels: Labels; readonly buckets: number[]; sum: number; count: number };
+
+export class Histogram {
+  readonly #name: string;
+  readonly #bounds: readonly number[];
+  readonly #counts = new Map<string, Counts>();
+
+  constructor(name: string, bounds: readonly number[]) {
+    this.#name = name;
+    this.#bounds = bounds;
+  }
+
+  /** `key` stands for the labels, which are made once for each key: this runs for every request. */
+  observe(key: string, value: number, labels: () => Labels): void {
+    let counts = this.#counts.get(key);
+    if (!counts) {
+      counts = {
+        labels: labels(),
+        buckets: Array.from({ length: this.#bounds.length }, () => 0),
+        sum: 0,
+        count: 0,
+      };
+      this.#counts.set(key, counts);
+    }
+    counts.sum += value;
+    counts.count += 1;
+    const bucket = this.#bounds.findIndex((bound) => value <= bound);
+    if (bucket >= 0) counts.buckets[bucket] = (counts.buckets[bucket] ?? 0) + 1;
+  }
+
+  write(lines: string[]): void {
+    for (const { labels, buckets, sum, count } of this.#counts.values()) {
+      let upTo = 0;
+      for (const [index, bound] of this.#bounds.entries()) {
+        upTo += buckets[index] ?? 0;
+        lines.push(`${this.#name}_bucket${written({ ...labels, le: String(bound) })} ${upTo}`);
+      }
+      lines.push(`${this.#name}_bucket${written({ ...labels, le: '+Inf' })} ${count}`);
+      lines.push(
+        `${this.#name}_sum${written(labels)} ${sum}`,
+        `${this.#name}_count${written(labels)} ${count}`,
+      );
+    }
+  }
+}
+
+function written(labels: Labels = {}): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`);
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
+}
+
+function escaped(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+}
