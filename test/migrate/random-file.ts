@@ -52,6 +52,7 @@ export type RandomFile = {
   tables: RandomTable[];
   functions: RandomFunction[];
   buckets: RandomBucket[];
+  channels: RandomPolicy[];
   nextId: number;
 };
 
@@ -73,6 +74,8 @@ export type RandomTable = {
   rls: 'absent' | RandomPolicy[];
   /** A column whose equal values an exclusion constraint keeps apart. It may be gone. */
   excluded?: number;
+  /** It tells of its changes: what is known of a row before them. */
+  told?: 'key' | 'full';
   /** Columns that a materialized view of it stores. Some may be gone. */
   stored?: number[];
 };
@@ -207,7 +210,7 @@ export const KEY_TYPES: Record<string, string> = {
 };
 
 export function randomFile(random: Random): RandomFile {
-  const file: RandomFile = { tables: [], functions: [], buckets: [], nextId: 1 };
+  const file: RandomFile = { tables: [], functions: [], buckets: [], channels: [], nextId: 1 };
   const count = 1 + random.below(3);
   for (let i = 0; i < count; i += 1) addTable(file, random);
   for (let i = 0; i < random.below(3); i += 1) addFunction(file, random);
@@ -406,6 +409,13 @@ function indexColumns(
   }
 }
 
+function channelPolicy(random: Random): RandomPolicy {
+  return {
+    operations: random.pick([['select'], ['insert'], ['select', 'insert']]),
+    check: random.pick(["realtime.topic() = 'room:' || auth.uid()", "extension = 'presence'", 'true']),
+  };
+}
+
 function storagePolicy(random: Random): RandomPolicy {
   return {
     operations: random.pick([['select'], ['insert', 'update'], ['select', 'insert', 'update', 'delete']]),
@@ -567,7 +577,7 @@ function editOnce(
     }
     case 9:
       if (column?.enum)
-        column.enum = random.chance(0.5) ? [...column.enum, 'delta'] : column.enum.slice(0, 3);
+        column.enum = random.chance(0.5) ? [...new Set([...column.enum, 'delta'])] : column.enum.slice(0, 3);
       else if (column && ['text', 'varchar(40)'].includes(column.type) && column.default === undefined)
         column.enum = ['alpha', 'beta', 'gamma'];
       return;
@@ -613,6 +623,9 @@ function editOnce(
       return;
     }
     case 16:
+      if (random.chance(0.3)) delete table.told;
+      else table.told = random.pick(['key', 'full']);
+      return;
     case 17: {
       // A key takes what refers to it along.
       const key = table.columns.find((one) => one.primaryKey);
@@ -620,7 +633,9 @@ function editOnce(
       return;
     }
     default:
-      if (file.buckets.length === 0) file.buckets.push({ name: 'avatars', rls: [storagePolicy(random)] });
+      if (random.chance(0.4)) file.channels = random.chance(0.3) ? [] : [channelPolicy(random)];
+      else if (file.buckets.length === 0)
+        file.buckets.push({ name: 'avatars', rls: [storagePolicy(random)] });
       else file.buckets[0]!.rls = random.chance(0.5) ? [] : [storagePolicy(random), storagePolicy(random)];
   }
 }
@@ -756,6 +771,7 @@ export function toYaml(file: RandomFile): string {
               },
             ],
           }),
+      ...(table.told === undefined ? {} : { realtime: table.told === 'key' ? true : { old: 'full' } }),
     },
   ]);
   const views = file.tables.flatMap((table) => {
@@ -775,6 +791,7 @@ export function toYaml(file: RandomFile): string {
         { ...fn, returns: { type: text(returns) }, body: text(body), description: String(id) },
       ]),
     ),
+    ...(file.channels.length === 0 ? {} : { realtime: { rls: file.channels.map(policy) } }),
     storage: Object.fromEntries(file.buckets.map((bucket) => [bucket.name, { rls: bucket.rls.map(policy) }])),
   });
 }
