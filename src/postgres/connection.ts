@@ -8,7 +8,12 @@ import { choosingClient } from './connect/choosing-client.ts';
 import type { LoginSettings } from './connect/login.ts';
 import type { DatabaseLink } from './link/database-link.ts';
 import type { LinkState } from './link/measure-link.ts';
-import { sessionParameters, startupOptions, type Deadlines } from './link/session-parameters.ts';
+import {
+  sessionParameters,
+  startupOptions,
+  type Deadlines,
+  type SessionParameters,
+} from './link/session-parameters.ts';
 import { internalsOf } from './pg-internals.ts';
 import { plainStream, reusingSocket } from './wire/byte-stream.ts';
 import { Wire } from './wire/wire.ts';
@@ -35,7 +40,7 @@ export async function openClient(settings: ConnectionSettings): Promise<pg.Clien
   return client;
 }
 
-type OpenOptions = Pick<LoginSettings, 'signal' | 'socket'>;
+type OpenOptions = Pick<LoginSettings, 'signal' | 'socket' | 'replication'>;
 
 export async function openSession(settings: ConnectionSettings, options: OpenOptions = {}): Promise<Session> {
   return await connecting(settings, async () => {
@@ -51,6 +56,17 @@ export async function openSession(settings: ConnectionSettings, options: OpenOpt
   });
 }
 
+/** A session for the stream of changes, which no pooler understands. */
+export async function openReplicationSession(
+  settings: ConnectionSettings,
+  { signal }: Pick<OpenOptions, 'signal'>,
+): Promise<Chosen> {
+  return await choose(settings, { signal, replication: true });
+}
+
+/** The server ends a stream whose reader is frozen within that time, and its slot with it. */
+const STREAM_PARAMETERS: SessionParameters = [['wal_sender_timeout', '10s']];
+
 /** For `pg.Pool`: its clients choose their host at each connection. */
 export function poolConfig(settings: ConnectionSettings): pg.PoolConfig {
   return {
@@ -62,6 +78,7 @@ export function poolConfig(settings: ConnectionSettings): pg.PoolConfig {
 
 async function choose(settings: ConnectionSettings, options: OpenOptions): Promise<Chosen> {
   const { address, applicationName, link } = settings;
+  const more = options.replication === true ? STREAM_PARAMETERS : [];
   return await chooseHost({
     address,
     applicationName,
@@ -70,7 +87,7 @@ async function choose(settings: ConnectionSettings, options: OpenOptions): Promi
     options:
       link?.takesOptions === false
         ? ''
-        : `${writeOptions(address.options)} ${startupOptions(sessionParameters(settings))}`.trim(),
+        : `${writeOptions(address.options)} ${startupOptions([...sessionParameters(settings), ...more])}`.trim(),
     ...options,
   });
 }

@@ -9,7 +9,8 @@ import { ChannelRights } from './access/channel-rights.ts';
 import { SessionWatch } from './access/session-watch.ts';
 import type { Bus } from './bus/bus.ts';
 import { NotifyBus } from './bus/notify-bus.ts';
-import { createChanges, type Changes, type StoredMessage } from './changes/changes.ts';
+import type { Changes, StoredMessage } from './changes/changes.ts';
+import { FeedOfChanges } from './changes/feed.ts';
 import type { Channel } from './channel/channel.ts';
 import { Rate } from './channel/rate.ts';
 import { CLOSE } from './gateway/connection.ts';
@@ -98,7 +99,7 @@ type Parts = {
 function createParts(context: FeatureContext, { direct }: RealtimeOptions): Parts {
   const bus: Bus = new NotifyBus({ context, listener: direct });
   const hub = new Hub(bus);
-  const changes = createChanges(context, direct);
+  const changes = new FeedOfChanges(context, direct);
   const sessions = new SessionWatch(
     context,
     () => sessionsOf(gateway),
@@ -152,6 +153,7 @@ function createParts(context: FeatureContext, { direct }: RealtimeOptions): Part
       watch = setInterval(() => void checkRights(), CHECK_RIGHTS_EVERY_MS).unref();
       sessions.start();
       maintenance = startMaintenance(context);
+      changes.start();
       await bus.start();
       gateway.open();
     },
@@ -184,7 +186,7 @@ const LOOK_EVERY_MS = 200;
 
 async function untilLive(changes: Changes, withinMs: number): Promise<boolean> {
   const deadline = performance.now() + withinMs;
-  while (changes.state !== 'live' && changes.state !== 'triggers') {
+  while (changes.state !== 'live') {
     if (performance.now() > deadline) return false;
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS).unref());
   }

@@ -15,6 +15,8 @@ export type LoginSettings = {
   /** The start-up parameter. */
   readonly options: string;
   readonly connectTimeoutMs: number;
+  /** For the stream of changes: the session understands replication commands, and statements without parameters. */
+  readonly replication?: boolean | undefined;
   /** What carries a connection without TLS. */
   readonly socket?: (() => Socket) | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -77,12 +79,12 @@ async function authenticate(
   place: Place,
   stream: Duplex,
   isEncrypted: boolean,
-  { address, applicationName, options }: LoginSettings,
+  { address, applicationName, options, replication }: LoginSettings,
   signal: AbortSignal,
 ): Promise<LoggedIn> {
   const { channelBinding } = address.tls;
   const binding = { isOffered: false, isRequired: channelBinding === 'require' };
-  const config: pg.ClientConfig & { sslnegotiation: 'postgres' } = {
+  const config: pg.ClientConfig & { sslnegotiation: 'postgres'; replication?: 'database' } = {
     user: address.user,
     database: address.database,
     password: () => passwordFor(address, binding),
@@ -95,6 +97,7 @@ async function authenticate(
     application_name: named(address, applicationName),
     // Or `pg` reads PGSSLNEGOTIATION.
     sslnegotiation: 'postgres',
+    ...(replication === true && { replication: 'database' }),
   };
   const client = new pg.Client(config);
   // `pg` would take an empty one from PGOPTIONS.

@@ -1,7 +1,5 @@
 // What channels know of row changes.
-import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
-import type { ConnectionSettings } from '../../postgres/connection.ts';
 
 /** As the client asked for it; `id` is ours. */
 export type ChangeBinding = {
@@ -51,20 +49,10 @@ export type Changes = {
    * database cannot be read yet.
    */
   subscribe(request: ChangesRequest): Promise<ChangesSubscription>;
-  readonly state: 'live' | 'connecting' | 'triggers' | 'degraded' | 'off';
+  /** `degraded`: the server does not let the log be read. `off`: the file does not want it. */
+  readonly state: 'live' | 'connecting' | 'degraded' | 'off';
   /** Rows of `realtime.messages`, once they are visible, in the order of commits. */
   onStoredMessage(listener: (message: StoredMessage) => void): void;
+  start(): void;
   close(): Promise<void>;
 };
-
-export function createChanges(_context: FeatureContext, _direct: ConnectionSettings): Changes {
-  return {
-    subscribe(request) {
-      request.tell('error', 'Unable to subscribe to changes: they are not served yet');
-      return Promise.resolve({ changeCaller: () => Promise.resolve(), close() {} });
-    },
-    state: 'off',
-    onStoredMessage() {},
-    close: () => Promise.resolve(),
-  };
-}

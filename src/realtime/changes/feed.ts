@@ -1,0 +1,469 @@
+// From the write-ahead log to the channels of this instance: batch → what somebody wants → values → who may see it →
+// payloads. One batch after the other and each in the order of the log, so that clients see commits in their order.
+import type { FeatureContext } from '../../http/feature.ts';
+import type { Caller } from '../../identity/caller.ts';
+import type { ConnectionSettings } from '../../postgres/connection.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
+import { toWire } from '../../postgres/pool/caller-pool.ts';
+import { join, sql } from '../../postgres/sql.ts';
+import { RowVisibility } from '../access/row-visibility.ts';
+import { notReady, SYSTEM } from '../problem.ts';
+import type { Changes, ChangesRequest, ChangesSubscription, StoredMessage } from './changes.ts';
+import { toSql } from './condition-test.ts';
+import { FilterError } from './filter.ts';
+import { PublishedTables, tableIdent, type EventKind, type PublishedTable } from './published-tables.ts';
+import { dataText, type RenderedRow } from './render.ts';
+import { readJson, readMissing, textsOf, type AskedCondition, type RowTexts } from './row-values.ts';
+import { Subscription, type Binding } from './subscription.ts';
+import { untilVisible } from './transaction-visibility.ts';
+import { WalSource, type SourceChange } from './wal-source.ts';
+
+const MOST_IN_BATCH = 100;
+const BATCH_BYTES = 1024 * 1024;
+/** What waits to be worked on; beyond, the server holds back the rest. */
+const MOST_WAITING = 2_000;
+const MOST_WAITING_BYTES = 8 * 1024 * 1024;
+/** Falling behind for longer gives up what is missed: the server must not keep its log for us. */
+const BEHIND_MS = 30_000;
+const JOIN_WAITS_MS = 5_000;
+const AWAY_MS = 30_000;
+const LOOK_EVERY_MS = 1_000;
+/** Clients that are told of a gap join again at once. */
+const TOLD_OVER_MS = 2_000;
+const TOLD_PER_SECOND = 500;
+
+/** A change, and what is to be sent when its turn has come. */
+type Item = SourceChange & { readonly kind: EventKind; readonly sends: Array<() => void> };
+
+export class FeedOfChanges implements Changes {
+  readonly #context: FeatureContext;
+  readonly #source: WalSource;
+  readonly #tables: PublishedTables;
+  readonly #visibility: RowVisibility;
+  readonly #subscriptions = new Set<Subscription>();
+  #waiting: SourceChange[] = [];
+  #waitingBytes = 0;
+  #isWorking = false;
+  #pausedAt: number | undefined;
+  #hasToldAway = false;
+  #isOn = false;
+  #watch: NodeJS.Timeout | undefined;
+  #stored: (message: StoredMessage) => void = () => {};
+
+  constructor(context: FeatureContext, direct: ConnectionSettings) {
+    this.#context = context;
+    this.#tables = new PublishedTables(context);
+    this.#visibility = new RowVisibility(context);
+    this.#source = new WalSource({
+      context,
+      settings: direct,
+      onChange: (change) => this.#take(change),
+      onGap: () => this.#tellGap(),
+    });
+  }
+
+  get state(): Changes['state'] {
+    if (!this.#isOn) return 'off';
+    const { state } = this.#source;
+    return state === 'impossible' ? 'degraded' : state;
+  }
+
+  start(): void {
+    const { enabled, source } = this.#context.snapshot().config.realtime;
+    if (!enabled || source === 'none') return;
+    this.#isOn = true;
+    this.#source.start();
+    this.#watch = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#watch);
+    await this.#source.close();
+  }
+
+  onStoredMessage(listener: (message: StoredMessage) => void): void {
+    this.#stored = listener;
+  }
+
+  async subscribe(request: ChangesRequest): Promise<ChangesSubscription> {
+    let subscription: Subscription;
+    try {
+      subscription = new Subscription(request);
+    } catch (error) {
+      if (!(error instanceof FilterError)) throw error;
+      request.tell('error', `Error parsing \`filter\` params: ${error.message}`);
+      return NOTHING;
+    }
+    if (!this.#isOn) {
+      request.tell('error', cannot('realtime.source is `none` in svc.yaml'));
+      return NOTHING;
+    }
+    await this.#untilLive();
+    if (this.#source.state === 'impossible') {
+      request.tell('error', cannot('this server does not let changes be read; its log says why'));
+      return NOTHING;
+    }
+    await this.#tables.refresh();
+    // Heard from here on, while it is looked at whether that makes sense.
+    this.#subscriptions.add(subscription);
+    const faults = await this.#faultsOf(subscription).catch((error: unknown) => {
+      this.#subscriptions.delete(subscription);
+      throw error;
+    });
+    if (faults.length < request.bindings.length) request.tell('ok', SYSTEM.subscribed);
+    for (const fault of faults) request.tell('error', cannot(fault));
+    return {
+      changeCaller: (caller: Caller) => Promise.resolve(subscription.actFor(caller)),
+      close: () => {
+        subscription.isClosed = true;
+        this.#subscriptions.delete(subscription);
+      },
+    };
+  }
+
+  async #untilLive(): Promise<void> {
+    const deadline = performance.now() + JOIN_WAITS_MS;
+    while (this.#source.state === 'connecting') {
+      if (performance.now() > deadline) throw notReady('Changes of tables cannot be read yet');
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  /** Why bindings will hear nothing, one text for each that does not. */
+  async #faultsOf(subscription: Subscription): Promise<string[]> {
+    const faults = await Promise.all(
+      subscription.bindings.map(async (binding) => await this.#faultOf(binding, subscription.caller)),
+    );
+    return faults.filter((fault) => fault !== undefined);
+  }
+
+  async #faultOf(binding: Binding, caller: Caller): Promise<string | undefined> {
+    const { asked } = binding;
+    const tables = [...this.#tables.all].filter((table) => binding.isFor(table));
+    const name =
+      asked.table === undefined ? `schema ${binding.schema}` : `table ${binding.schema}.${asked.table}`;
+    if (tables.length === 0) {
+      return asked.table === undefined
+        ? `no table of the ${name} tells of its changes. Set \`realtime: true\` on one in svc.yaml`
+        : `the ${name} does not tell of its changes. Set \`realtime: true\` on it in svc.yaml`;
+    }
+    for (const table of tables) {
+      const selectable = table.selectable[caller.role];
+      const unknown = binding.conditions.find(
+        ({ column }) => !table.columns.some((one) => one.name === column),
+      );
+      if (unknown) return `the ${name} has no column ${unknown.column}`;
+      const hidden = binding.conditions.find(({ column }) => !selectable.has(column));
+      if (hidden) return `the role ${caller.role} may not select the column ${hidden.column} of the ${name}`;
+      const missing = [...(binding.columns ?? [])].find((one) => !selectable.has(one));
+      if (missing !== undefined) return `the ${name} has no column ${missing} that ${caller.role} may select`;
+      if (selectable.size === 0) return `the role ${caller.role} may not select from the ${name}`;
+      if (table.hasRowSecurity && !table.seenBy.has(caller.role)) {
+        return `row-level security is on, and no select policy of the ${name} is for the role ${caller.role}: nothing would be delivered`;
+      }
+      const fault = await this.#faultOfValues(binding, table, caller);
+      if (fault !== undefined) return fault;
+      const beyondKey = binding.conditions.find(({ column }) => !table.key.includes(column));
+      if (binding.event === 'delete' && beyondKey && !table.hasWholeOld) {
+        return `DELETE events carry the primary key only; set \`realtime.old: full\` to filter them by ${beyondKey.column}`;
+      }
+    }
+    return undefined;
+  }
+
+  /** PostgreSQL reads the values of the filter, and knows which operators a type has. */
+  async #faultOfValues(binding: Binding, table: PublishedTable, caller: Caller): Promise<string | undefined> {
+    if (binding.conditions.length === 0) return undefined;
+    const types = new Map(table.columns.map(({ name, sqlType }) => [name, sqlType]));
+    const holds = binding.conditions.map((condition) =>
+      toSql(condition, 't', types.get(condition.column) ?? 'text'),
+    );
+    try {
+      await this.#context.callers.run(
+        caller,
+        [toWire(sql`select from ${tableIdent(table)} t where ${join(holds, ' and ')} limit 0`)],
+        { readOnly: true },
+      );
+      return undefined;
+    } catch (error) {
+      if (!isDatabaseError(error)) throw error;
+      return error.message;
+    }
+  }
+
+  #take(change: SourceChange): void {
+    if (!this.#isWanted(change)) return;
+    this.#waiting.push(change);
+    this.#waitingBytes += change.change.bytes;
+    if (this.#waiting.length > MOST_WAITING || this.#waitingBytes > MOST_WAITING_BYTES) this.#pause();
+    if (!this.#isWorking) void this.#work();
+  }
+
+  /** Most of what a server writes is nobody's business here. */
+  #isWanted({ relation: { schema, table: name } }: SourceChange): boolean {
+    if (schema === 'realtime') return name === 'messages';
+    for (const { bindings } of this.#subscriptions) {
+      if (bindings.some((binding) => binding.isFor({ schema, name }))) return true;
+    }
+    return false;
+  }
+
+  #pause(): void {
+    this.#pausedAt ??= performance.now();
+    this.#source.pause();
+  }
+
+  async #work(): Promise<void> {
+    this.#isWorking = true;
+    while (this.#waiting.length > 0) {
+      const batch = this.#nextBatch();
+      try {
+        await this.#deliver(batch);
+      } catch (error) {
+        this.#context.log.warn(
+          { err: error },
+          'changes could not be sent to clients; they are told of a gap',
+        );
+        this.#forgetWaiting();
+        this.#source.drop('changes could not be read');
+      }
+      if (this.#pausedAt !== undefined && this.#waiting.length < MOST_WAITING / 2) {
+        this.#pausedAt = undefined;
+        this.#source.resume();
+      }
+    }
+    this.#isWorking = false;
+  }
+
+  #nextBatch(): SourceChange[] {
+    let bytes = 0;
+    let count = 0;
+    for (const { change } of this.#waiting) {
+      if (count > 0 && (count >= MOST_IN_BATCH || bytes + change.bytes > BATCH_BYTES)) break;
+      bytes += change.bytes;
+      count += 1;
+    }
+    this.#waitingBytes -= bytes;
+    return this.#waiting.splice(0, count);
+  }
+
+  #forgetWaiting(): void {
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+  }
+
+  async #deliver(batch: readonly SourceChange[]): Promise<void> {
+    const { owner } = this.#context;
+    const xids = new Set(batch.map(({ transaction }) => transaction.xid));
+    await untilVisible(owner, xids);
+    // A table may have become a member after the catalog was read.
+    const isNew = batch.some(
+      ({ relation: { schema, table } }) => schema !== 'realtime' && !this.#tables.get(schema, table),
+    );
+    await this.#tables.refresh(isNew);
+    const items: Item[] = batch.map((one) => ({ ...one, kind: one.change.kind, sends: [] }));
+    const byTable = new Map<PublishedTable, Item[]>();
+    for (const item of items) {
+      const { relation, kind } = item;
+      if (relation.schema === 'realtime') {
+        const message = kind === 'insert' ? storedMessage(item) : undefined;
+        if (message) item.sends.push(() => this.#stored(message));
+        continue;
+      }
+      const table = this.#tables.get(relation.schema, relation.table);
+      if (!table || !table.events.has(kind)) continue;
+      if (kind === 'delete' && table.hidesDeletes && table.hasRowSecurity) continue;
+      const others = byTable.get(table);
+      if (others) others.push(item);
+      else byTable.set(table, [item]);
+    }
+    await Promise.all([...byTable].map(async ([table, some]) => await this.#prepare(table, some)));
+    for (const { sends } of items) for (const send of sends) send();
+  }
+
+  /** Finds out for changes of one table who gets what. */
+  async #prepare(table: PublishedTable, items: readonly Item[]): Promise<void> {
+    const { owner } = this.#context;
+    const subscribers = [...this.#subscriptions]
+      .map((subscription) => ({
+        subscription,
+        bindings: subscription.bindings.filter((binding) => binding.isFor(table)),
+      }))
+      .filter(({ bindings }) => bindings.length > 0);
+    if (subscribers.length === 0) return;
+    const texts = await this.#textsOf(table, items);
+    const asked: AskedCondition[] = [];
+    const numberOf = new Map<AskedCondition, number>();
+    for (const { bindings } of subscribers) {
+      for (const condition of bindings.flatMap((binding) => binding.conditionsToAsk(table))) {
+        if (!numberOf.has(condition)) numberOf.set(condition, asked.push(condition) - 1);
+      }
+    }
+    const json = await readJson(owner, table, texts, asked);
+    const { change: largest } = this.#context.snapshot().config.realtime.limits;
+    // By change and subscriber, the bindings that match.
+    const matches = items.map(({ kind }, n) => {
+      const judged = (kind === 'delete' ? texts[n]?.old : texts[n]?.new) ?? NO_ROW;
+      return subscribers.flatMap(({ subscription, bindings }) => {
+        const matching = bindings.filter(
+          (binding) =>
+            binding.wants(kind) &&
+            binding.holdsLocally(table, judged) &&
+            binding
+              .conditionsToAsk(table)
+              .every((condition) => json[n]?.holds[numberOf.get(condition) ?? -1] === true),
+        );
+        return matching.length > 0 ? [{ subscription, bindings: matching }] : [];
+      });
+    });
+    const visible = await this.#visibleTo(table, items, texts, matches);
+    items.forEach(({ kind, transaction, change, sends }, n) => {
+      const row: RenderedRow = {
+        kind,
+        table,
+        committedAt: transaction.committedAt,
+        new: json[n]?.new,
+        old: json[n]?.old,
+        isTooLarge: change.bytes > largest,
+      };
+      const rendered = new Map<string, string>();
+      for (const { subscription, bindings } of matches[n] ?? []) {
+        if (!visible(subscription, n)) continue;
+        for (const [columns, ids] of idsByColumns(bindings)) {
+          const { role } = subscription.caller;
+          const key = `${role} ${columns ? [...columns].join() : '*'}`;
+          const data = rendered.get(key) ?? dataText(row, role, columns);
+          rendered.set(key, data);
+          const payload = `{"ids":${JSON.stringify(ids)},"data":${data}}`;
+          sends.push(() => {
+            if (!subscription.isClosed) subscription.request.deliver(payload);
+          });
+        }
+      }
+    });
+  }
+
+  async #textsOf(table: PublishedTable, items: readonly Item[]): Promise<RowTexts[]> {
+    const texts = items.map(({ relation, change }) => textsOf(relation, change, table));
+    const incomplete = texts.flatMap(({ new: row, missing }, at) =>
+      row && missing.length > 0 && table.key.length > 0 ? [{ at, new: row, missing }] : [],
+    );
+    const whole = incomplete.length > 0 ? await readMissing(this.#context.owner, table, incomplete) : [];
+    const found = new Map(incomplete.map(({ at }, n) => [at, whole[n]]));
+    return texts.map((text, at) => {
+      const row = found.get(at) ?? text.new;
+      const kind = items[at]?.kind;
+      // The log leaves out the old row where the key stays the same.
+      const old = text.old ?? (kind === 'update' && row ? onlyKey(table, row) : undefined);
+      return { new: row, old };
+    });
+  }
+
+  async #visibleTo(
+    table: PublishedTable,
+    items: readonly Item[],
+    texts: readonly RowTexts[],
+    matches: ReadonlyArray<ReadonlyArray<{ readonly subscription: Subscription }>>,
+  ): Promise<(subscription: Subscription, n: number) => boolean> {
+    const groups = new Map<string, { caller: Caller; numbers: Set<number> }>();
+    matches.forEach((found, n) => {
+      if (items[n]?.kind === 'delete') return;
+      for (const { subscription } of found) {
+        if (!this.#isAsked(table, subscription.caller)) continue;
+        const group = groups.get(subscription.group) ?? { caller: subscription.caller, numbers: new Set() };
+        groups.set(subscription.group, group);
+        group.numbers.add(n);
+      }
+    });
+    const seen = new Map<string, ReadonlySet<number>>();
+    await Promise.all(
+      [...groups].map(async ([key, { caller, numbers }]) => {
+        const asked = [...numbers];
+        const rows = asked.map((n) => texts[n]?.new ?? NO_ROW);
+        const found = await this.#visibility.ask(caller, table, rows);
+        seen.set(key, new Set(asked.filter((_, at) => found.has(at))));
+      }),
+    );
+    return ({ caller, group }, n) => {
+      if (table.selectable[caller.role].size === 0) return false;
+      if (items[n]?.kind === 'delete' || !this.#isAsked(table, caller)) return true;
+      return seen.get(group)?.has(n) === true;
+    };
+  }
+
+  /** Without its key no row can be looked for: the client is told so instead. */
+  #isAsked(table: PublishedTable, { role }: Caller): boolean {
+    const mayFind = table.key.length > 0 && table.key.every((name) => table.selectable[role].has(name));
+    return table.hasRowSecurity && role !== 'service_role' && mayFind;
+  }
+
+  #look(): void {
+    if (this.#pausedAt !== undefined && performance.now() - this.#pausedAt > BEHIND_MS) {
+      this.#pausedAt = undefined;
+      this.#forgetWaiting();
+      this.#source.drop('clients were more than 30 s behind');
+    }
+    // An app should know that nothing comes, although the next join has to wait as well.
+    if (this.#source.awayMs < AWAY_MS) this.#hasToldAway = false;
+    else if (!this.#hasToldAway && this.#source.state === 'connecting') {
+      this.#hasToldAway = true;
+      this.#tellGap();
+    }
+  }
+
+  #tellGap(): void {
+    const told = [...this.#subscriptions];
+    this.#subscriptions.clear();
+    const overMs = Math.max(TOLD_OVER_MS, (told.length / TOLD_PER_SECOND) * 1000);
+    for (const subscription of told) {
+      subscription.isClosed = true;
+      setTimeout(() => subscription.request.lost(), Math.random() * overMs).unref();
+    }
+  }
+}
+
+const NOTHING: ChangesSubscription = { changeCaller: () => Promise.resolve(), close() {} };
+const NO_ROW: ReadonlyMap<string, string | null> = new Map();
+
+function cannot(why: string): string {
+  return `Unable to subscribe to changes with given parameters. ${why[0]?.toUpperCase()}${why.slice(1)}`;
+}
+
+function onlyKey(
+  { key }: PublishedTable,
+  row: ReadonlyMap<string, string | null>,
+): ReadonlyMap<string, string | null> {
+  return new Map(key.map((name) => [name, row.get(name) ?? null]));
+}
+
+/** Bindings that want the same columns share a message. */
+function idsByColumns(
+  bindings: readonly Binding[],
+): ReadonlyArray<readonly [columns: ReadonlySet<string> | undefined, ids: number[]]> {
+  const found = new Map<string, [ReadonlySet<string> | undefined, number[]]>();
+  for (const { columns, asked } of bindings) {
+    const key = columns ? JSON.stringify([...columns]) : '*';
+    const entry = found.get(key);
+    if (entry) entry[1].push(asked.id);
+    else found.set(key, [columns, [asked.id]]);
+  }
+  return [...found.values()];
+}
+
+function storedMessage({ relation, change }: SourceChange): StoredMessage | undefined {
+  const value = (name: string): string | undefined => {
+    const at = relation.columns.findIndex((column) => column.name === name);
+    return change.new?.[at] ?? undefined;
+  };
+  const [id, topic] = [value('id'), value('topic')];
+  if (id === undefined || topic === undefined || value('extension') !== 'broadcast') return undefined;
+  const binary = value('binary_payload');
+  return {
+    id,
+    topic,
+    event: value('event') ?? '',
+    private: value('private') === 't',
+    payload: value('payload'),
+    binary: binary === undefined ? undefined : Buffer.from(binary.slice('\\x'.length), 'hex'),
+  };
+}
