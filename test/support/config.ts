@@ -69,7 +69,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
     realtime: {
       enabled: true,
       privateOnly: false,
-      source: 'auto',
+      source: 'wal',
       retentionMs: 3 * 86_400_000,
       rls: [],
       limits: {

@@ -269,7 +269,7 @@ storage:
 realtime:
   enabled: true
   private_only: true
-  source: auto
+  source: wal
   retention: 7d
   rls:
     - name: room members

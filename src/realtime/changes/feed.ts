@@ -5,7 +5,7 @@ import type { Caller } from '../../identity/caller.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { toWire } from '../../postgres/pool/caller-pool.ts';
-import { join, sql } from '../../postgres/sql.ts';
+import { join, raw, sql } from '../../postgres/sql.ts';
 import { RowVisibility } from '../access/row-visibility.ts';
 import { notReady, SYSTEM } from '../problem.ts';
 import type { Changes, ChangesRequest, ChangesSubscription, StoredMessage } from './changes.ts';
@@ -104,6 +104,7 @@ export class FeedOfChanges implements Changes {
       return NOTHING;
     }
     await this.#tables.refresh();
+    subscription.after = await readPosition(this.#context.owner);
     // Heard from here on, while it is looked at whether that makes sense.
     this.#subscriptions.add(subscription);
     const faults = await this.#faultsOf(subscription).catch((error: unknown) => {
@@ -302,9 +303,10 @@ export class FeedOfChanges implements Changes {
     const json = await readJson(owner, table, texts, asked);
     const { change: largest } = this.#context.snapshot().config.realtime.limits;
     // By change and subscriber, the bindings that match.
-    const matches = items.map(({ kind }, n) => {
+    const matches = items.map(({ kind, transaction }, n) => {
       const judged = (kind === 'delete' ? texts[n]?.old : texts[n]?.new) ?? NO_ROW;
       return subscribers.flatMap(({ subscription, bindings }) => {
+        if (transaction.lsn < subscription.after) return [];
         const matching = bindings.filter(
           (binding) =>
             binding.wants(kind) &&
@@ -424,6 +426,13 @@ export class FeedOfChanges implements Changes {
 
 const NOTHING: ChangesSubscription = { changeCaller: () => Promise.resolve(), close() {} };
 const NO_ROW: ReadonlyMap<string, string | null> = new Map();
+
+/** Where the log ends now. */
+async function readPosition(owner: FeatureContext['owner']): Promise<bigint> {
+  const [row] = await owner.query<{ lsn: string }>(raw('select pg_current_wal_insert_lsn()::text as lsn'));
+  const [high = '0', low = '0'] = (row?.lsn ?? '').split('/');
+  return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
+}
 
 function cannot(why: string): string {
   return `Unable to subscribe to changes with given parameters. ${why[0]?.toUpperCase()}${why.slice(1)}`;

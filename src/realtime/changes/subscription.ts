@@ -14,6 +14,8 @@ export class Subscription {
   /** Callers who see the same. */
   group: string;
   isClosed = false;
+  /** Position in the log: what was committed before is none of its business. */
+  after = 0n;
 
   /** Throws `FilterError`. */
   constructor(request: ChangesRequest) {
