@@ -23,13 +23,18 @@ export async function refuseForeignSchemas(db: Queryable): Promise<void> {
 
 type ForeignSchema = { readonly name: string; readonly owner: string };
 
-/** Once `svc_meta.object` is there, all three schemas are svc's. What is not of svc_owner before that is not. */
+/**
+ * Once `svc_meta.object` is there, `auth` and `storage` are svc's; earlier versions had no `realtime`, so that is known by a
+ * table of its own. What is not of svc_owner before that is not svc's.
+ */
 async function readForeignSchemas(db: Queryable): Promise<ForeignSchema[]> {
   return db.query<ForeignSchema>(sql`
     select n.nspname as name, n.nspowner::regrole::text as owner
     from pg_namespace n
     where n.nspname in ('auth', 'storage', 'realtime')
-      and not exists (select from pg_class c join pg_namespace m on m.oid = c.relnamespace where m.nspname = 'svc_meta' and c.relname = 'object')
+      and not exists (select from pg_class c join pg_namespace m on m.oid = c.relnamespace
+        where (m.nspname, c.relname) = (case n.nspname when 'realtime' then 'realtime' else 'svc_meta' end,
+          case n.nspname when 'realtime' then 'messages_probe' else 'object' end))
       and exists (
         select from (
           select relowner as owner from pg_class where relnamespace = n.oid

@@ -57,6 +57,29 @@ test('mail that was on its way in an earlier version vouches for the mailbox, a 
   ]);
 });
 
+test('a schema realtime of somebody else is refused before anything changes, also by a database of an earlier version', async () => {
+  const refusal = async (): Promise<string> =>
+    await provisionAt(database.url).then(
+      () => 'taken',
+      (error: unknown) => `${(error as { code?: string }).code ?? ''} ${String(error)}`,
+    );
+  const schemas = 'select nspname from pg_namespace order by 1';
+  await asRole(database.url, async (client) => {
+    await client.query('create schema realtime; create table realtime.messages (id integer)');
+    const before = (await client.query(schemas)).rows;
+    expect(await refusal()).toMatch(/ADO-302.*realtime \(of postgres\)/s);
+    expect((await client.query(schemas)).rows).toEqual(before);
+    await client.query('drop schema realtime cascade');
+    await provisionAt(database.url);
+    await client.query(`drop publication svc_realtime; drop schema realtime cascade;
+      delete from svc_meta.provision_step where id = 'realtime-1';
+      create schema realtime; create table realtime.messages (id integer)`);
+    expect(await refusal()).toMatch(/ADO-302.*realtime \(of postgres\)/s);
+    await client.query('drop schema realtime cascade');
+    expect((await provisionAt(database.url)).applied).toEqual(['realtime-1']);
+  });
+});
+
 test('eight instances that boot at once provision once', async () => {
   const outcomes = await Promise.all(Array.from({ length: 8 }, () => provisionAt(database.url)));
   const applied = outcomes.flatMap((outcome) => outcome.applied);
