@@ -4,15 +4,21 @@ import { connect, type AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AddressList } from '../lib/ip-address.ts';
-import { Front } from './front.ts';
+import { WebSocket, WebSocketServer } from 'ws';
+import { asksForSocket, Front, type FrontTarget } from './front.ts';
 
 const front = new Front();
 let trusted = new AddressList([]);
 const release = createServer((request, response) => response.end(JSON.stringify(request.headers)));
-const receiver = createServer((request, response) => {
+const target = (): FrontTarget => {
   const { port } = release.address() as AddressInfo;
-  front.pass(request, response, { port, secret: 'the secret', trusted });
-});
+  return { port, secret: 'the secret', trusted };
+};
+const receiver = createServer({ shouldUpgradeCallback: asksForSocket }, (request, response) =>
+  front.pass(request, response, target()),
+);
+receiver.on('upgrade', (request, socket, head) => front.passSocket(request, socket, head, target()));
+const sockets = new WebSocketServer({ server: release, path: '/sockets' });
 
 beforeAll(async () => {
   for (const server of [release, receiver]) {
@@ -66,4 +72,30 @@ test('a health check in HTTP/1.0, which names no host, is answered', async () =>
   // HAProxy asks like this unless it is told otherwise.
   socket.write('GET /ready HTTP/1.0\r\n\r\n');
   expect(await text(socket)).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test('a socket goes through with the name of its client, and a refusal as it was given', async () => {
+  trusted = new AddressList([]);
+  sockets.once('connection', (socket, request) => {
+    socket.send(JSON.stringify(request.headers));
+    socket.on('message', (data: Buffer) => socket.send(`heard ${data.toString()}`));
+  });
+  const { port } = receiver.address() as AddressInfo;
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/sockets`);
+  const heard: string[] = [];
+  socket.on('message', (data: Buffer) => heard.push(data.toString()));
+  await once(socket, 'open');
+  socket.send('hello');
+  await expect.poll(() => heard).toHaveLength(2);
+  expect(JSON.parse(heard[0] ?? '')).toMatchObject({
+    'x-forwarded-for': '127.0.0.1',
+    'x-svc-front': 'the secret',
+  });
+  expect(heard[1]).toBe('heard hello');
+  socket.close(1000);
+  await once(socket, 'close');
+  const refused = new WebSocket(`ws://127.0.0.1:${port}/elsewhere`);
+  refused.on('error', () => {});
+  const [, response] = (await once(refused, 'unexpected-response')) as [unknown, { statusCode: number }];
+  expect(response.statusCode).toBe(400);
 });

@@ -3,10 +3,13 @@
 import {
   Agent,
   request as httpRequest,
+  STATUS_CODES,
   type IncomingMessage,
   type OutgoingHttpHeaders,
   type ServerResponse,
 } from 'node:http';
+import { connect } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { FRONT_HEADER } from '../http/client.ts';
 import { readAddress, type AddressList } from '../lib/ip-address.ts';
 
@@ -35,14 +38,7 @@ export class Front {
       unavailable(response);
       return;
     }
-    const headers: OutgoingHttpHeaders = {};
-    for (let at = 0; at + 1 < request.rawHeaders.length; at += 2) {
-      const name = (request.rawHeaders[at] ?? '').toLowerCase();
-      if (HOP_BY_HOP.has(name)) continue;
-      const value = request.rawHeaders[at + 1] ?? '';
-      const known = headers[name];
-      headers[name] = known === undefined ? value : [known, value].flat().map(String);
-    }
+    const headers = headersOf(request);
     nameClient(headers, request, target);
     // HTTP/1.0 need not name one, and the release is asked in HTTP/1.1, which must.
     headers['host'] ??= `127.0.0.1:${target.port}`;
@@ -77,9 +73,47 @@ export class Front {
     request.pipe(onward);
   }
 
+  /** A request for a socket: from its head on, bytes go through in both directions. */
+  passSocket(request: IncomingMessage, socket: Duplex, head: Buffer, target: FrontTarget | undefined): void {
+    socket.on('error', () => onward?.destroy());
+    const onward = target && connect({ host: '127.0.0.1', port: target.port });
+    if (!target || !onward) {
+      socket.end(`HTTP/1.1 503 ${STATUS_CODES[503]}\r\nRetry-After: 1\r\nConnection: close\r\n\r\n`);
+      return;
+    }
+    const headers = headersOf(request);
+    nameClient(headers, request, target);
+    const lines = Object.entries({ ...headers, connection: 'Upgrade', upgrade: request.headers.upgrade })
+      .flatMap(([name, value]) => [value ?? []].flat().map((one) => `${name}: ${one}\r\n`))
+      .join('');
+    onward.on('error', () => socket.destroy());
+    onward.on('close', () => socket.end());
+    socket.on('close', () => onward.destroy());
+    onward.write(`${request.method} ${request.url} HTTP/1.1\r\n${lines}\r\n`);
+    onward.write(head);
+    socket.pipe(onward).pipe(socket);
+  }
+
   close(): void {
     this.#agent.destroy();
   }
+}
+
+function headersOf(request: IncomingMessage): OutgoingHttpHeaders {
+  const headers: OutgoingHttpHeaders = {};
+  for (let at = 0; at + 1 < request.rawHeaders.length; at += 2) {
+    const name = (request.rawHeaders[at] ?? '').toLowerCase();
+    if (HOP_BY_HOP.has(name)) continue;
+    const value = request.rawHeaders[at + 1] ?? '';
+    const known = headers[name];
+    headers[name] = known === undefined ? value : [known, value].flat().map(String);
+  }
+  return headers;
+}
+
+/** A socket is asked for, and nothing else is left to HTTP. */
+export function asksForSocket({ headers }: IncomingMessage): boolean {
+  return headers.upgrade?.toLowerCase() === 'websocket';
 }
 
 /**

@@ -3,13 +3,14 @@ import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { join } from 'node:path';
 import { Problem } from '../problem/problem.ts';
 import { Digest } from '../functions/sources/digest.ts';
 import { PREFIX, SHA256_HEADER } from './api.ts';
 import { Deployment } from './deployment.ts';
-import { Front } from './front.ts';
+import { asksForSocket, Front } from './front.ts';
 import { LiveRelease } from './live-release.ts';
 import { ProcessRecords } from './process-records.ts';
 import { Release, type ReleaseOptions } from './release.ts';
@@ -52,7 +53,12 @@ export class Receiver {
     this.#store = store;
     this.#records = records;
     this.#live = new LiveRelease(options.log);
-    this.#server = createServer((request, response) => this.#onRequest(request, response));
+    this.#server = createServer({ shouldUpgradeCallback: asksForSocket }, (request, response) =>
+      this.#onRequest(request, response),
+    );
+    this.#server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+      this.#front.passSocket(request, socket, head, this.#live.target),
+    );
     // Uploads may take long; the release enforces its own limits.
     this.#server.requestTimeout = 0;
   }

@@ -56,6 +56,7 @@ export class NotifyBus implements Bus {
   #listener: Listener | undefined;
   #beat: NodeJS.Timeout | undefined;
   #isClosed = false;
+  #starting: Promise<void> | undefined;
   #heardOwnHello: (() => void) | undefined;
   #receive: (message: BusMessage) => void = () => {};
   #forget: (instance: string) => void = () => {};
@@ -90,6 +91,12 @@ export class NotifyBus implements Bus {
   }
 
   async start(): Promise<void> {
+    this.#starting = this.#start();
+    await this.#starting;
+  }
+
+  async #start(): Promise<void> {
+    if (this.#isClosed) return;
     this.#listener = await listen(
       this.#options.listener,
       CHANNELS,
@@ -107,13 +114,14 @@ export class NotifyBus implements Bus {
     await new Promise<void>((resolve) => {
       this.#heardOwnHello = resolve;
       const again = (): void => {
-        if (this.#heardOwnHello === undefined || this.#isClosed) return resolve();
+        if (this.#isClosed) resolve();
+        if (this.#heardOwnHello === undefined || this.#isClosed) return;
         this.#post({ kind: 'hello' });
         setTimeout(again, HELLO_EVERY_MS).unref();
       };
       again();
     });
-    await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    if (!this.#isClosed) await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
   }
 
   publish(message: Outgoing): void {
@@ -126,6 +134,8 @@ export class NotifyBus implements Bus {
     this.#isClosed = true;
     clearInterval(this.#beat);
     this.#heardOwnHello?.();
+    await this.#starting;
+    clearInterval(this.#beat);
     if (this.#listener) {
       this.#post({ kind: 'bye' });
       await this.#send();

@@ -3,8 +3,10 @@
 import type { Duplex } from 'node:stream';
 import { toFrame } from './frame.ts';
 
-/** Bytes that wait in the process for the socket to take them. */
-const SKIP_ABOVE = 1024 * 1024;
+/** Bytes that wait in the process for the socket to take them. One large broadcast makes no slow reader yet. */
+const SLOW_ABOVE = 1024 * 1024;
+const SLOW_AFTER_MS = 1_000;
+const SKIP_ABOVE = 5 * 1024 * 1024;
 const CAUGHT_UP_BELOW = 256 * 1024;
 const CLOSE_ABOVE = 8 * 1024 * 1024;
 
@@ -24,6 +26,8 @@ export class Writer {
   readonly #events: WriterEvents;
   #isCorked = false;
   #isSkipping = false;
+  /** By `performance.now()`: more than a little waits since then. */
+  #slowSince: number | undefined;
   #isFull = false;
   skipped = 0;
 
@@ -56,8 +60,19 @@ export class Writer {
 
   /** What a slow reader can do without. */
   writeOrSkip(frame: Buffer): void {
-    if (this.#isSkipping || this.#socket.writableLength > SKIP_ABOVE) this.#skip();
+    if (this.#isSkipping || this.#isSlow()) this.#skip();
     else this.write(frame);
+  }
+
+  #isSlow(): boolean {
+    const queued = this.queued;
+    if (queued <= SLOW_ABOVE) {
+      this.#slowSince = undefined;
+      return false;
+    }
+    const now = performance.now();
+    this.#slowSince ??= now;
+    return queued > SKIP_ABOVE || now - this.#slowSince > SLOW_AFTER_MS;
   }
 
   #skip(): void {
@@ -72,6 +87,7 @@ export class Writer {
   }
 
   #drained(): void {
+    this.#slowSince = undefined;
     if (!this.#isSkipping) return;
     this.#isSkipping = false;
     this.#events.caughtUp();

@@ -1,0 +1,165 @@
+// Two instances on one database: what one of them is told, clients of the other hear; and what is left of one that is gone.
+import { createClient, type RealtimeChannel, type SupabaseClient } from '@supabase/supabase-js';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startBackend, type Backend } from '../../src/server/backend.ts';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { RawSocket } from './raw-socket.ts';
+
+const YAML = `
+version: 1
+project: { name: two }
+tables:
+  rows:
+    realtime: true
+    rls: false
+    fields: [{ name: id, type: integer, primary_key: true }]
+`;
+
+let world: BackendWorld;
+let other: Backend;
+let admin: pg.Client;
+const clients: SupabaseClient[] = [];
+const sockets: RawSocket[] = [];
+
+beforeAll(async () => {
+  world = await startBackendWorld(YAML);
+  other = await startBackend({ ...world.options, port: 0 });
+  admin = new pg.Client({ connectionString: world.databaseUrl });
+  await admin.connect();
+});
+
+afterAll(async () => {
+  for (const client of clients) {
+    await client.removeAllChannels();
+    await client.realtime.disconnect();
+  }
+  for (const socket of sockets) socket.close();
+  await other.stop();
+  await admin.end();
+  await world.close();
+});
+
+function at(url: string): SupabaseClient {
+  const client = createClient(url, world.keys.publishable);
+  clients.push(client);
+  return client;
+}
+
+async function raw(url: string): Promise<RawSocket> {
+  const socket = await RawSocket.open(url, world.keys.publishable);
+  sockets.push(socket);
+  return socket;
+}
+
+async function subscribed(channel: RealtimeChannel): Promise<RealtimeChannel> {
+  await new Promise<void>((resolve) =>
+    channel.subscribe((status: string) => {
+      if (status === 'SUBSCRIBED') resolve();
+    }),
+  );
+  return channel;
+}
+
+test('broadcasts cross, in their order, large ones and bytes too; the sender does not hear itself', async () => {
+  const [here, there] = await Promise.all([raw(world.url), raw(other.url)]);
+  const joinRef = await here.join('cross');
+  await there.join('cross');
+  const large = 'x'.repeat(2_000_000);
+  for (let n = 0; n < 30; n++) {
+    const payload = { n, ...(n === 10 ? { large } : {}) };
+    here.push('realtime:cross', 'broadcast', { event: 'n', payload }, joinRef);
+  }
+  await expect.poll(() => there.of('broadcast').length).toBe(30);
+  const heard = there
+    .of('broadcast')
+    .map(({ payload }) => payload['payload'] as { n: number; large?: string });
+  expect(heard.map(({ n }) => n)).toEqual(Array.from({ length: 30 }, (_, n) => n));
+  expect(heard[10]?.large).toHaveLength(2_000_000);
+  const answer = await fetch(
+    `${world.url}/realtime/v1/api/broadcast/cross/events/raw?apikey=${world.keys.publishable}`,
+    { method: 'POST', headers: { 'content-type': 'application/octet-stream' }, body: Buffer.from([1, 255]) },
+  );
+  expect(answer.status).toBe(202);
+  await expect.poll(() => there.binary.length).toBe(1);
+  expect(here.of('broadcast')).toHaveLength(0);
+});
+
+test('presence is one for all: who is elsewhere, who comes later, who leaves', async () => {
+  const watching = at(other.url).channel('lobby');
+  watching.on('presence', { event: 'sync' }, () => {});
+  await subscribed(watching);
+  const ann = await subscribed(at(world.url).channel('lobby', { config: { presence: { key: 'ann' } } }));
+  await ann.track({ n: 1 });
+  await expect.poll(() => Object.keys(watching.presenceState())).toEqual(['ann']);
+  const late = at(other.url).channel('lobby', { config: { presence: { key: 'late' } } });
+  late.on('presence', { event: 'sync' }, () => {});
+  await subscribed(late);
+  await expect.poll(() => Object.keys(late.presenceState())).toEqual(['ann']);
+  await ann.untrack();
+  await expect.poll(() => Object.keys(watching.presenceState())).toEqual([]);
+});
+
+test('changes come to clients of both', async () => {
+  const heard: Array<[string, number]> = [];
+  for (const [name, url] of [
+    ['one', world.url],
+    ['two', other.url],
+  ] as const) {
+    await subscribed(
+      at(url)
+        .channel(`changes-${name}`)
+        .on('postgres_changes', { event: 'INSERT', schema: 'public', table: 'rows' }, (change) =>
+          heard.push([name, Number(change.new['id'])]),
+        ),
+    );
+  }
+  await admin.query('insert into rows values (1)');
+  await expect.poll(() => heard.length).toBe(2);
+  expect(heard.sort()).toEqual([
+    ['one', 1],
+    ['two', 1],
+  ]);
+});
+
+test('signing out at one instance ends what the user may hear at the other', async () => {
+  const email = 'ann@example.com';
+  const client = at(world.url);
+  const { data, error } = await client.auth.signUp({ email, password: 'ann-password-1' });
+  expect(error).toBeNull();
+  await admin.query(
+    `create policy users on realtime.messages for select to authenticated using (auth.uid() is not null and not auth.is_anonymous())`,
+  );
+  const token = data.session!.access_token;
+  const there = await raw(other.url);
+  const joinRef = await there.join('mine', { private: true }, token);
+  const open = await there.join('public', {}, token);
+  await client.auth.signOut({ scope: 'global' });
+  await there.frame((frame) => frame.event === 'phx_close' && frame.joinRef === joinRef);
+  await there.settle();
+  expect(there.frames.some((frame) => frame.event === 'phx_close' && frame.joinRef === open)).toBe(false);
+  const again = there.push('realtime:mine', 'phx_join', { config: { private: true }, access_token: token });
+  expect((await there.reply(again)).response['reason']).toMatch(/^InvalidJWTToken: Session has ended/);
+});
+
+test('an instance that ends takes its members with it, tells its clients, and leaves no slot', async () => {
+  const third = await startBackend({ ...world.options, port: 0 });
+  const watching = at(world.url).channel('ending');
+  watching.on('presence', { event: 'sync' }, () => {});
+  await subscribed(watching);
+  const socket = await raw(third.url);
+  const joinRef = await socket.join('ending', { presence: { key: 'gone', enabled: true } });
+  socket.push('realtime:ending', 'presence', { event: 'track', payload: {} }, joinRef);
+  await expect.poll(() => Object.keys(watching.presenceState())).toEqual(['gone']);
+  await third.stop();
+  await expect.poll(() => Object.keys(watching.presenceState())).toEqual([]);
+  await expect.poll(() => socket.closed?.code).toBe(1012);
+  expect(socket.of('system').at(-1)?.payload).toMatchObject({
+    status: 'ok',
+    message: 'Server requested disconnect',
+  });
+  const slots = async (): Promise<number> =>
+    (await admin.query(`select from pg_replication_slots where database = current_database()`)).rowCount ??
+    -1;
+  await expect.poll(slots).toBe(2);
+});
