@@ -159,10 +159,9 @@ function createParts(context: FeatureContext, { direct }: RealtimeOptions): Part
     },
     async close() {
       clearInterval(watch);
-      maintenance?.close();
       gateway.close();
       sessions.close();
-      await Promise.all([bus.close(), changes.close()]);
+      await Promise.all([bus.close(), changes.close(), maintenance?.close()]);
     },
   };
 }

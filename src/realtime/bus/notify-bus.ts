@@ -21,6 +21,7 @@ const LARGEST_MESSAGE = 7_500;
 const BEAT_EVERY_MS = 5_000;
 const SILENT_AFTER_MS = 15_000;
 const SETTLE_MS = 100;
+const BYE_MS = 1_000;
 const HELLO_EVERY_MS = 1_000;
 /** What waits while the database does not answer. */
 const MOST_WAITING = 10_000;
@@ -138,7 +139,8 @@ export class NotifyBus implements Bus {
     clearInterval(this.#beat);
     if (this.#listener) {
       this.#post({ kind: 'bye' });
-      await this.#send();
+      // A database that is away is not waited for.
+      await Promise.race([this.#send(), new Promise((resolve) => setTimeout(resolve, BYE_MS).unref())]);
       await this.#listener.close();
     }
   }

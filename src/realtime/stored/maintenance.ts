@@ -12,18 +12,31 @@ const LOCK_TIMEOUT_MS = 300;
 /** Rolled back rows stay in the file until it is cut off. */
 const MOST_PROBE_BYTES = 64 * 1024 * 1024;
 
-export type Maintenance = { close(): void };
+export type Maintenance = {
+  /** Waits for what is being done. */
+  close(): Promise<void>;
+};
 
 export function startMaintenance(context: FeatureContext): Maintenance {
   const config = (): Config => context.snapshot().config;
-  const run = (): void => {
-    maintain({ ...context, config }).catch((error: unknown) =>
-      context.log.warn({ err: error, job: 'realtime messages' }, 'could not look after stored messages'),
-    );
+  let isClosed = false;
+  const run = async (): Promise<void> => {
+    try {
+      await maintain({ ...context, config });
+    } catch (error) {
+      if (isClosed) return;
+      context.log.warn({ err: error, job: 'realtime messages' }, 'could not look after stored messages');
+    }
   };
-  run();
-  const timer = setInterval(run, EVERY_MS).unref();
-  return { close: () => clearInterval(timer) };
+  let running = run();
+  const timer = setInterval(() => (running = run()), EVERY_MS).unref();
+  return {
+    async close() {
+      isClosed = true;
+      clearInterval(timer);
+      await running;
+    },
+  };
 }
 
 type Maintained = Pick<FeatureContext, 'owner' | 'now' | 'log'> & { readonly config: () => Config };
