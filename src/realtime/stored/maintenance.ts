@@ -29,7 +29,9 @@ export function startMaintenance(context: FeatureContext): Maintenance {
     }
   };
   let running = run();
-  const timer = setInterval(() => (running = run()), EVERY_MS).unref();
+  const timer = setInterval(() => {
+    running = run();
+  }, EVERY_MS).unref();
   return {
     async close() {
       isClosed = true;
