@@ -39,8 +39,8 @@ export type Databases = {
   close(): Promise<void>;
 };
 
-/** LISTEN, the probe of `/ready`, the catalog, the other instances' broadcasts, and the changes of tables. */
-const DIRECT_CONNECTIONS = 5;
+/** LISTEN, the probe of `/ready`, the catalog, and the broadcasts of other instances. The stream of changes has its own limit. */
+const DIRECT_CONNECTIONS = 4;
 
 /** Of one instance with so many processes like this one; a migration has a few more while it runs. */
 export function mostConnections(

@@ -73,8 +73,21 @@ async function create(client: pg.Client, name: string, template: string): Promis
   );
 }
 
+/** The stream of changes of a process that was killed ends a moment after it, and `force` does not end it. */
+const SLOT_ENDS_WITHIN_MS = 30_000;
+
 async function drop(client: pg.Client, name: string): Promise<void> {
-  await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
+  const deadline = performance.now() + SLOT_ENDS_WITHIN_MS;
+  for (;;) {
+    try {
+      await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
+      return;
+    } catch (error) {
+      const isInUse = error instanceof pg.DatabaseError && error.code === '55006';
+      if (!isInUse || performance.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
 }
 
 /** A template with open connections cannot be cloned, and the builder's may still be closing. */

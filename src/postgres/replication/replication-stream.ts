@@ -2,7 +2,7 @@
 // Protocol"). The slot ends with its connection, so that nothing keeps the server's log when this process is gone.
 import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
-import { cutOff, openReplicationSession, type ConnectionSettings } from '../connection.ts';
+import { cutOff, GOODBYE_MS, openReplicationSession, type ConnectionSettings } from '../connection.ts';
 import { PgServerError } from './server-error.ts';
 import { FrameReader } from '../wire/frames.ts';
 import { readMessage, type Message } from './pgoutput.ts';
@@ -103,7 +103,23 @@ export class ReplicationStream {
     return this.#isPaused;
   }
 
-  close(): void {
+  /** Says goodbye, and waits until the server has ended the slot; not for long. */
+  async close(): Promise<void> {
+    this.#isOver = true;
+    clearInterval(this.#status);
+    if (this.#stream.destroyed) return;
+    this.resume();
+    const closed = new Promise<void>((resolve) => this.#stream.once('close', () => resolve()));
+    const silent = setTimeout(() => this.#stream.destroy(), GOODBYE_MS);
+    // CopyDone, then Terminate.
+    this.#send(0x63, Buffer.alloc(0));
+    this.#send(0x58, Buffer.alloc(0));
+    this.#stream.end();
+    await closed;
+    clearTimeout(silent);
+  }
+
+  #cut(): void {
     this.#isOver = true;
     clearInterval(this.#status);
     this.#stream.destroy();
@@ -111,7 +127,7 @@ export class ReplicationStream {
 
   #lost(error: Error): void {
     if (this.#isOver) return;
-    this.close();
+    this.#cut();
     this.#handlers.onLost(error);
   }
 

@@ -75,7 +75,7 @@ export class WalSource {
 
   async close(): Promise<void> {
     this.#closing.abort();
-    this.#stream?.close();
+    await this.#stream?.close();
     this.#end?.(new Error('closed'));
     await this.#running;
   }
@@ -126,7 +126,7 @@ export class WalSource {
     if (this.#wasLive) this.#options.onGap();
     this.#wasLive = true;
     const error = await ended;
-    this.#stream.close();
+    if (!signal.aborted) await this.#stream.close();
     this.#stream = undefined;
     this.#state = 'connecting';
     this.#since = performance.now();

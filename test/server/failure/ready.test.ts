@@ -36,14 +36,19 @@ test('strangers learn the state, who asks from inside or has the secret key the 
   const checks = { primary: 'good', data: 'good', functions: 'good' };
   const forwarded = { 'x-forwarded-for': '198.51.100.1' };
   const stranger = await ready(forwarded);
-  expect(stranger).toEqual({ status: 'ready', since: stranger['since'], checks });
+  expect(stranger).toEqual({
+    status: 'ready',
+    since: stranger['since'],
+    checks,
+    realtime: expect.stringMatching(/^(live|connecting)$/),
+  });
   expect(Date.parse(String(stranger['since']))).toBeLessThanOrEqual(Date.now());
   expect(await ready({ ...forwarded, apikey: world.keys.publishable })).toEqual(stranger);
   const details = {
     degraded: [],
     reasons: {},
     link: 'direct',
-    connections: { instances: 1, each: 31, sum: 31, limit: expect.any(Number) },
+    connections: { instances: 1, each: 32, sum: 32, limit: expect.any(Number) },
     instance: expect.stringMatching(/^[0-9a-f]{8}$/),
   };
   expect(await ready({ ...forwarded, apikey: world.keys.secret })).toMatchObject(details);
@@ -80,7 +85,7 @@ test('two instances are counted, and a limit that is too small for both is told 
   try {
     expect(await readInstancesAlive(world.owner)).toHaveLength(2);
     const shortage =
-      '2 instances × 31 = 62 of 50 (CONNECTION LIMIT of the database): lower database.pool.max to 14 or put a pooler before it';
+      '2 instances × 32 = 64 of 50 (CONNECTION LIMIT of the database): lower database.pool.max to 13 or put a pooler before it';
     await expect
       .poll(async () => (await (await fetch(`${other.url}/ready`)).json()) as Body)
       .toMatchObject({ status: 'degraded', degraded: [{ code: 'connections_short', reason: shortage }] });
