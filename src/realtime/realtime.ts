@@ -28,6 +28,8 @@ export const SOCKET_PATH = '/websocket';
 export type RealtimeOptions = {
   /** Past any pooler: what listens, and what reads the changes. */
   readonly direct: ConnectionSettings;
+  /** How many processes share the limits of an instance. */
+  readonly processes: number;
 };
 
 /** A new snapshot is noticed within that time. */
@@ -96,7 +98,7 @@ type Parts = {
   readonly close: () => Promise<void>;
 };
 
-function createParts(context: FeatureContext, { direct }: RealtimeOptions): Parts {
+function createParts(context: FeatureContext, { direct, processes }: RealtimeOptions): Parts {
   const bus: Bus = new NotifyBus({ context, listener: direct });
   const hub = new Hub(bus);
   const changes = new FeedOfChanges(context, direct);
@@ -122,7 +124,7 @@ function createParts(context: FeatureContext, { direct }: RealtimeOptions): Part
     whenLive: async (withinMs) => await untilLive(changes, withinMs),
     refusalOf: (error) => refusalOf(context, error),
   };
-  const gateway = new Gateway(services);
+  const gateway = new Gateway(services, processes);
   bus.onLost(() => {
     for (const channel of channelsOf(gateway)) channel.fail();
   });

@@ -160,6 +160,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   });
   const realtime = new Realtime({
     direct: { address: provisioned.owner.direct, applicationName: sessionName(instance, 'realtime') },
+    processes,
   });
   const served = new ServedConfig({
     databases,

@@ -12,7 +12,10 @@ export class SessionWatch {
   readonly #context: FeatureContext;
   readonly #open: () => Iterable<string>;
   readonly #ended: (sessions: ReadonlySet<string>) => void;
-  #asked = new Map<string, Array<(isAlive: boolean) => void>>();
+  /** What those who asked in this tick wait for. */
+  #reading: { readonly ids: Set<string>; readonly alive: Promise<ReadonlySet<string>> } | undefined;
+  #sweeping: Promise<void> | undefined;
+  #sweepsAgain = false;
   #timer: NodeJS.Timeout | undefined;
 
   /** `open`: the sessions that channels act for now. `ended` is called with those of them that are gone. */
@@ -40,8 +43,18 @@ export class SessionWatch {
     if (id !== undefined && !(await this.#ask(id))) throw badToken('Session has ended');
   }
 
-  /** Looks at all of them. A database that does not answer says nothing about sessions. */
+  /** Looks at all of them. Who asks meanwhile is answered by one more look. */
   async sweep(): Promise<void> {
+    this.#sweepsAgain = this.#sweeping !== undefined;
+    this.#sweeping ??= this.#sweep().finally(() => {
+      this.#sweeping = undefined;
+      if (this.#sweepsAgain) void this.sweep();
+    });
+    await this.#sweeping;
+  }
+
+  /** A database that does not answer says nothing about sessions. */
+  async #sweep(): Promise<void> {
     const open = [...new Set(this.#open())];
     if (open.length === 0) return;
     try {
@@ -55,22 +68,17 @@ export class SessionWatch {
 
   /** Those who ask in one tick are answered by one statement. */
   async #ask(id: string): Promise<boolean> {
-    return await new Promise((resolve, reject) => {
-      const others = this.#asked.get(id);
-      if (others) {
-        others.push(resolve);
-        return;
-      }
-      this.#asked.set(id, [resolve]);
-      if (this.#asked.size > 1) return;
-      setImmediate(() => {
-        const asked = this.#asked;
-        this.#asked = new Map();
-        this.#read([...asked.keys()]).then((alive) => {
-          for (const [session, answers] of asked) for (const answer of answers) answer(alive.has(session));
-        }, reject);
+    if (!this.#reading) {
+      const ids = new Set<string>();
+      const alive = new Promise<void>((resolve) => setImmediate(resolve)).then(async () => {
+        this.#reading = undefined;
+        return await this.#read([...ids]);
       });
-    });
+      this.#reading = { ids, alive };
+    }
+    const { ids, alive } = this.#reading;
+    ids.add(id);
+    return (await alive).has(id);
   }
 
   async #read(ids: readonly string[]): Promise<Set<string>> {

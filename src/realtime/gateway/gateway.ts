@@ -40,6 +40,7 @@ export type GatewayFigures = {
 
 export class Gateway {
   readonly #services: Services;
+  readonly #processes: number;
   readonly #server = new WebSocketServer({
     noServer: true,
     maxPayload: LARGEST_FRAME,
@@ -54,8 +55,10 @@ export class Gateway {
   #closedSlow = 0;
   #isDraining = false;
 
-  constructor(services: Services) {
+  /** `processes` share the limit of connections. */
+  constructor(services: Services, processes: number) {
     this.#services = services;
+    this.#processes = processes;
     this.#opened = new Promise((resolve) => {
       this.#open = resolve;
     });
@@ -115,8 +118,8 @@ export class Gateway {
   async #admit(request: IncomingMessage): Promise<Admission | Problem> {
     const { settings, context } = this.#services;
     if (!settings().enabled) return switchedOff();
-    if (this.#isDraining || this.#connections.size >= settings().limits.connections)
-      return tooManyConnections();
+    const most = Math.ceil(settings().limits.connections / this.#processes);
+    if (this.#isDraining || this.#connections.size >= most) return tooManyConnections();
     const query = new URL(request.url ?? '/', 'http://localhost').searchParams;
     const version = VERSIONS[query.get('vsn') ?? '1.0.0'];
     if (version === undefined) return unknownVersion();

@@ -28,10 +28,6 @@ export class Presence<Owner> {
     return this.#metas.size;
   }
 
-  has(owner: Owner): boolean {
-    return this.#metas.has(owner);
-  }
-
   /** Undefined when nothing changes. */
   track(owner: Owner, key: string, payload: string): PresenceChange | undefined {
     const before = this.#metas.get(owner);
@@ -39,11 +35,6 @@ export class Presence<Owner> {
     const meta = { key, ref: nextRef(), payload, previous: before?.ref };
     this.#metas.set(owner, meta);
     return { joins: [meta], leaves: before ? [before] : [] };
-  }
-
-  /** Of an entry that has its ref already, which another instance gave. */
-  put(owner: Owner, meta: Meta): void {
-    this.#metas.set(owner, meta);
   }
 
   /** Undefined when it was not present. */
