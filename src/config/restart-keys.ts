@@ -18,6 +18,7 @@ const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
   'server.processes': ({ server }) => server.processes,
   'server.listen_early': ({ server }) => server.listenEarly,
   'server.timeouts.db_query': ({ server }) => server.timeouts.dbQueryMs,
+  'realtime.enabled': ({ realtime }) => realtime.enabled,
   'realtime.source': ({ realtime }) => realtime.source,
   'providers.storage': ({ providers }) => providers.storage,
 };
@@ -48,7 +49,6 @@ const AT_RELOAD: readonly string[] = [
   'tables',
   'views',
   'storage',
-  'realtime.enabled',
   'realtime.private_only',
   'realtime.retention',
   'realtime.rls',
