@@ -1,4 +1,4 @@
-// Everything that one socket is sent. Writes of one tick leave together; a reader that is slow loses what it can do
+// Everything that one socket is sent. The first write of a tick leaves at once, and the others together; a reader that is slow loses what it can do
 // without, and in the end its connection, so that what waits for it stays bounded.
 import type { Duplex } from 'node:stream';
 import { toFrame } from './frame.ts';
@@ -20,11 +20,15 @@ export type WriterEvents = {
 };
 
 const corked: Writer[] = [];
+/** Counts the ticks in which something was written. */
+let tick = 0;
+let isTickOpen = false;
 
 export class Writer {
   readonly #socket: Duplex;
   readonly #events: WriterEvents;
   #isCorked = false;
+  #wroteIn = -1;
   #isSkipping = false;
   /** By `performance.now()`: more than a little waits since then. */
   #slowSince: number | undefined;
@@ -51,7 +55,9 @@ export class Writer {
   /** A frame that may be shared with other sockets. */
   write(frame: Buffer): void {
     if (this.#isFull || !this.#socket.writable) return;
-    if (!this.#isCorked) this.#cork();
+    if (!isTickOpen) openTick();
+    if (this.#wroteIn === tick && !this.#isCorked) this.#cork();
+    this.#wroteIn = tick;
     this.#socket.write(frame);
     if (this.#socket.writableLength <= CLOSE_ABOVE) return;
     this.#isFull = true;
@@ -96,7 +102,6 @@ export class Writer {
   #cork(): void {
     this.#isCorked = true;
     this.#socket.cork();
-    if (corked.length === 0) process.nextTick(uncorkAll);
     corked.push(this);
   }
 
@@ -106,6 +111,11 @@ export class Writer {
   }
 }
 
-function uncorkAll(): void {
-  for (const writer of corked.splice(0)) writer.uncork();
+function openTick(): void {
+  isTickOpen = true;
+  process.nextTick(() => {
+    isTickOpen = false;
+    tick += 1;
+    for (const writer of corked.splice(0)) writer.uncork();
+  });
 }
