@@ -5,6 +5,7 @@ import { environmentSecrets, Keyring } from '../identity/keyring.ts';
 import { openBoxes } from '../auth/auth-context.ts';
 import { listChanges, type Changed } from '../import/changes.ts';
 import { copy, type CopyOptions } from '../import/copy.ts';
+import { convertFunctions, type Converted } from '../import/edge/convert.ts';
 import { copyFiles } from '../import/files.ts';
 import { abandon, cutOver, verify } from '../import/finish.ts';
 import { readSourceKeys } from '../import/encrypted-value.ts';
@@ -91,6 +92,28 @@ export function importCommand(terminal: Terminal, environment: () => Environment
           EXIT.problem,
           [`${missing.length} files are not here:`, ...missing].join('\n'),
         );
+      }),
+  );
+  supabase.addCommand(
+    new Command('functions')
+      .description('edge functions as code functions under functions/, declared in svc.yaml')
+      .argument('<directory>', 'supabase/functions of the project')
+      .option('-c, --config <file>', 'the configuration file', 'svc.yaml')
+      .action((directory: string, { config }: { config: string }) => {
+        if (!existsSync(config))
+          throw failure(
+            EXIT.misuse,
+            `There is no ${config}`,
+            'Name it with --config, or write one with svc init.',
+          );
+        const converted = convertFunctions({ from: directory, file: config });
+        terminal.print(describeFunctions(converted));
+        if (converted.byHand.length === 0) return;
+        const lines = converted.byHand.flatMap(({ name, reasons }) => [
+          `${name}:`,
+          ...reasons.map((reason) => `  ${reason}`),
+        ]);
+        throw new CommandFailure(EXIT.problem, ['To be rewritten by hand:', ...lines].join('\n'));
       }),
   );
   supabase.addCommand(
@@ -182,6 +205,22 @@ function describeChanges({ kind, added, changed, removed }: Changes): string {
   const name = NAMES[kind] ?? kind;
   if (added + changed + removed === 0) return `${name}: nothing new`;
   return `${name}: ${added} added, ${changed} changed, ${removed} removed`;
+}
+
+function describeFunctions({ functions, variables, dependencies }: Converted): string {
+  if (functions.length === 0) return 'No function was converted.';
+  const lines = functions.map(
+    ({ name, authRequired }) => `${name}: converted${authRequired ? ', for signed-in users only' : ''}`,
+  );
+  if (variables.length > 0)
+    lines.push(`Set in the environment: ${variables.map((one) => `SVC_ENV_${one}`).join(', ')}`);
+  if (variables.includes('SUPABASE_SERVICE_ROLE_KEY'))
+    lines.push(
+      'SVC_ENV_SUPABASE_SERVICE_ROLE_KEY gives a function the secret key; ctx.serviceClient does without it.',
+    );
+  if (Object.keys(dependencies).length > 0)
+    lines.push('Install what they need: npm install --prefix functions');
+  return lines.join('\n');
 }
 
 function describeChanged(changed: readonly Changed[], out: string | undefined): string {
