@@ -187,9 +187,9 @@ function convertText(path: string, text: string, map: ImportMap, dependencies: M
 }
 
 const wrapperOf = (name: string, entry: string): string => `// Written by svc import supabase functions.
-import { answer } from './_edge/${name}/deno.js';
+import { answer } from "./_edge/${name}/deno.js";
 
-export default async (req, ctx) => await answer(() => import('./_edge/${name}/source/${entry}'), req, ctx);
+export default async (req, ctx) => await answer(() => import("./_edge/${name}/source/${entry}"), req, ctx);
 `;
 
 function filesOf(from: string, folder: string): string[] {
