@@ -73,7 +73,7 @@ async function create(client: pg.Client, name: string, template: string): Promis
   );
 }
 
-/** The stream of changes of a process that was killed ends a moment after it, and `force` does not end it. */
+/** What reads the log for a process that was killed may wait for transactions of others, and `force` does not end it. */
 const SLOT_ENDS_WITHIN_MS = 30_000;
 
 async function drop(client: pg.Client, name: string): Promise<void> {
@@ -85,6 +85,10 @@ async function drop(client: pg.Client, name: string): Promise<void> {
     } catch (error) {
       const isInUse = error instanceof pg.DatabaseError && error.code === '55006';
       if (!isInUse || performance.now() > deadline) throw error;
+      await client.query(
+        `select pg_terminate_backend(active_pid) from pg_replication_slots where database = $1`,
+        [name],
+      );
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }

@@ -159,16 +159,19 @@ test('a read-only database: reads are served, writes and sign-ups get a clear er
 test('an interrupted write is not reported as safe to retry', async () => {
   const way = await startSilentProxy(inject('postgresUrl'));
   proxy = way;
-  world = await startBackendWorld(YAML, { through: (url) => way.through(url) });
+  // The write shall still wait for the lock when its connection is cut.
+  const patient = YAML.replace('db_query: 1s', 'db_query: 60s');
+  world = await startBackendWorld(patient, { through: (url) => way.through(url) });
   await expect.poll(read).toBe(200);
   const locker = new pg.Client({ connectionString: world.databaseUrl });
   await locker.connect();
+  // Other databases of the server have locks of their own.
+  const waiting = `select from pg_locks where not granted and relation = 'notes'::regclass
+    and database = (select oid from pg_database where datname = current_database())`;
   try {
     await locker.query('begin; lock table notes');
     const write = call('/rest/v1/notes', { method: 'POST', body: JSON.stringify({ id: 9 }) });
-    await expect
-      .poll(async () => (await locker.query('select from pg_locks where not granted')).rowCount)
-      .toBe(1);
+    await expect.poll(async () => (await locker.query(waiting)).rowCount).toBe(1);
     way.reset();
     const { status, retryAfter, text } = await write;
     expect([status, retryAfter]).toEqual([504, null]);
