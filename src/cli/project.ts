@@ -124,7 +124,7 @@ export async function readProject(options: ProjectOptions): Promise<ReadProject>
     if (options.standIns?.test(name)) env[name] ??= TEXT_STAND_IN;
   const { strict } = options;
   const secret = options.mayBeKept === true ? env['SVC_SECRET_KEY'] : undefined;
-  const { loaded, extra, keep } = loadOrKept<ModelDigest>(source, { variables: env, strict, secret });
+  const { loaded, extra, keep } = await loadOrKept<ModelDigest>(source, { variables: env, strict, secret });
   if (loaded.ok && extra) rememberDigest(loaded.config, extra);
   if (loaded.ok || options.unsetVariables !== 'warn') {
     const keepIt = (): void => {

@@ -11,7 +11,7 @@ import { renderMistakes } from './mistakes/report.ts';
 // Nothing is beside a file that is only a text.
 const FILE = Object.values(EXAMPLES)
   .join('\n')
-  .replace(/^include: .*$/m, '')
+  .replace(/^(?:include|sql): .*$/gm, '')
   .replaceAll('body_file:', 'body:')
   .replace('run: steps/split-names.sql', 'sql: select 1')
   .replace('{ file: sql/sales_by_day.sql }', 'select 1 as n');

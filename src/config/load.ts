@@ -38,17 +38,30 @@ export type Loaded =
   | { readonly ok: false; readonly mistakes: readonly Mistake[]; readonly included: Included };
 
 export type Included = {
-  /** Texts of the files that svc.yaml includes, by their names in messages. */
+  /** The files that svc.yaml includes or takes statements from. */
+  readonly parts: readonly IncludedPart[];
+  /** Their texts, by their names in messages. */
   readonly texts: ReadonlyMap<string, string>;
   /** Those files, and the folders in which a new one may become one, relative to its directory. */
   readonly watched: readonly string[];
 };
 
+export type IncludedPart = {
+  /** As messages name it. */
+  readonly name: string;
+  /** Relative to the directory of svc.yaml. */
+  readonly path: string;
+  readonly text: string;
+  /** What it says as YAML, where that is not its text. */
+  readonly yaml?: string | undefined;
+};
+
+/** `prepareToRead` must have been awaited for this source. */
 export function loadConfig(source: Source, options: LoadOptions): Loaded {
   const lookedAt = new LookedAt(source.directory);
   const read = readText(source, options.variables, lookedAt);
   if (!read.ok) return read;
-  const { tree, others, included } = read;
+  const { tree, included } = read;
   const validated = validate(tree);
   // A value that could not be substituted is one mistake, not also a missing or a wrong one.
   const known = new Set(tree.mistakes.map((mistake) => renderPath(mistake.path)));
@@ -70,7 +83,7 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
   const bodyFiles = readBodyFiles(validated.file, directory);
   return {
     ok: true,
-    config: normalise(tree, validated.file, { source: withTexts(source, others), bodyFiles }),
+    config: normalise(tree, validated.file, { source: withParts(source, included.parts), bodyFiles }),
     warnings: inOrder(all),
     files: [...bodyFiles.keys(), ...seedFiles(validated.file)],
     included,
@@ -79,19 +92,16 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
 }
 
 /** The same with the files that it includes. Its text is made when somebody asks: a start does not. */
-export function withTexts(
-  source: Source,
-  others: ReadonlyArray<{ readonly path: string; readonly text: string }>,
-): Source {
-  if (others.length === 0) return source;
-  const texts = [source.text, ...others.map(({ text }) => text)];
+export function withParts(source: Source, parts: readonly IncludedPart[]): Source {
+  if (parts.length === 0) return source;
+  const texts = [source.text, ...parts.map(({ text, yaml }) => yaml ?? text)];
   let whole: string | undefined;
   return {
     name: source.name,
     directory: source.directory,
     dataDirectory: source.dataDirectory,
     modifiedAt: source.modifiedAt,
-    parts: others.map(({ path }) => path),
+    parts: parts.map(({ path }) => path),
     get text() {
       return (whole ??= mergedText(texts));
     },
@@ -101,8 +111,6 @@ export function withTexts(
 type ReadText = {
   readonly ok: true;
   readonly tree: Tree;
-  /** Of the included files, without their nodes: those of a large file are many, and not needed any more. */
-  readonly others: ReadonlyArray<{ readonly path: string; readonly text: string }>;
   readonly mistakes: readonly Mistake[];
   readonly included: Included;
 };
@@ -113,10 +121,15 @@ function readText(
   lookedAt: LookedAt,
 ): ReadText | Extract<Loaded, { ok: false }> {
   const { parts, mistakes, watched } = readParts(source, lookedAt);
-  for (const { document } of parts) lookedAt.variables(document.text, variables);
-  const others = parts.slice(1);
+  for (const { document, yaml } of parts)
+    if (yaml === undefined) lookedAt.variables(document.text, variables);
+  // Without their nodes: those of a large file are many, and not needed any more.
+  const others = parts
+    .slice(1)
+    .map(({ name, path, document, yaml }): IncludedPart => ({ name, path, text: document.text, yaml }));
   const included: Included = {
-    texts: new Map(others.map(({ name, document }) => [name, document.text])),
+    parts: others,
+    texts: new Map(others.map(({ name, text }) => [name, text])),
     watched: [...others.map(({ path }) => path), ...watched],
   };
   // What an unread file declares, the others refer to.
@@ -127,13 +140,7 @@ function readText(
   const isInDoubt = tree.mistakes.some((mistake) => mistake.code === 'yaml');
   return isInDoubt
     ? { ok: false, mistakes: inOrder(tree.mistakes), included }
-    : {
-        ok: true,
-        tree,
-        others: others.map(({ path, document }) => ({ path, text: document.text })),
-        mistakes,
-        included,
-      };
+    : { ok: true, tree, mistakes, included };
 }
 
 function seedFiles({ seed }: SvcFile): string[] {

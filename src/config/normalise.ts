@@ -72,15 +72,20 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       name,
       position: at(['functions', name]),
     })),
+    // What SQL files make is declared.
     expose: {
-      relations: expose.relations.map((one) =>
-        typeof one === 'string' ? toQualified(one) : { ...toQualified(one.name), columns: one.columns },
-      ),
-      routines: expose.functions.map((one) =>
-        typeof one === 'string'
-          ? { ...toQualified(one), authRequired: false }
-          : { ...toQualified(one.name), authRequired: one.auth_required },
-      ),
+      relations: expose.relations
+        .map((one) =>
+          typeof one === 'string' ? toQualified(one) : { ...toQualified(one.name), columns: one.columns },
+        )
+        .filter(({ schema, name }) => file.views[name]?.schema !== schema),
+      routines: expose.functions
+        .map((one) =>
+          typeof one === 'string'
+            ? { ...toQualified(one), authRequired: false }
+            : { ...toQualified(one.name), authRequired: one.auth_required },
+        )
+        .filter(({ schema, name }) => schema !== 'public' || !Object.hasOwn(file.rpc, name)),
     },
     functionsBundle: file.functions_bundle,
     seed: file.seed.map((entry, index) => toSeed(tree, entry, ['seed', index], { file, at })),

@@ -27,6 +27,7 @@ const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
 const AT_RELOAD: readonly string[] = [
   'version',
   'include',
+  'sql',
   'project',
   'server.max_body_size',
   'server.max_response_size',

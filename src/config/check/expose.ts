@@ -36,7 +36,7 @@ function checkEntries(
         message: `nothing of the schema ${schema} can be exposed`,
         hint: 'Make a view of what you need in another schema, and expose that.',
       });
-    } else if (block !== undefined) {
+    } else if (block !== undefined && !context.isWritten([block, name, 'expose'])) {
       context.conflict(
         path,
         `${name} is declared under ${block}: already`,

@@ -5,6 +5,8 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   version: `version: 1`,
   include: `
 include: [tables/*.yaml, webhooks.yaml]`,
+  sql: `
+sql: [database/*.sql]`,
   project: `
 project:
   name: Shop

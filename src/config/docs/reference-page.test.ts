@@ -23,6 +23,8 @@ writeFileSync(join(directory, 'steps', 'split-names.sql'), 'select 1');
 mkdirSync(join(directory, 'tables'));
 writeFileSync(join(directory, 'tables', 'ratings.yaml'), 'tables: {}');
 writeFileSync(join(directory, 'webhooks.yaml'), '# none yet');
+mkdirSync(join(directory, 'database'));
+writeFileSync(join(directory, 'database/none_yet.sql'), '');
 mkdirSync(join(directory, 'sql'));
 writeFileSync(join(directory, 'sql', 'sales_by_day.sql'), 'select 1 as n');
 writeFileSync(join(directory, 'sql', 'note_change.sql'), 'begin return new; end');

@@ -43,8 +43,9 @@ export function replaceTexts(source: Source, texts: Texts, options: LoadOptions)
   return loaded.ok ? { ...loaded, texts } : loaded;
 }
 
+/** Not of SQL files: what they say is changed in them. */
 export function textsOfParts(source: Source): Texts {
-  const { parts } = readParts(source);
+  const parts = readParts(source).parts.filter(({ yaml }) => yaml === undefined);
   return new Map([['', source.text], ...parts.map(({ path, document }) => [path, document.text] as const)]);
 }
 

@@ -8,7 +8,8 @@ import { basename, join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { secretBox, type SecretBox } from '../../lib/secret-box.ts';
 import type { Config } from '../config.ts';
-import { loadConfig, withTexts, type Loaded, type LoadOptions } from '../load.ts';
+import { loadConfig, withParts, type IncludedPart, type Loaded, type LoadOptions } from '../load.ts';
+import { prepareToRead } from '../read/read-parts.ts';
 import type { Mistake } from '../mistakes/mistake.ts';
 import type { Source } from '../read/source.ts';
 import { isAsSeen, type Seen } from '../read/looked-at.ts';
@@ -38,28 +39,34 @@ type Kept<Extra> = {
   readonly warnings: readonly Mistake[];
   readonly files: readonly string[];
   readonly watched: readonly string[];
-  /** Of the included files, with the names of messages and their paths. */
-  readonly parts: ReadonlyArray<{ readonly name: string; readonly path: string; readonly text: string }>;
+  readonly parts: readonly IncludedPart[];
   readonly seen: Seen;
   readonly extra: Extra;
 };
 
 /** Takes the plain data of `Extra` along, as it follows from the configuration. */
-export function loadOrKept<Extra>(source: Source, { secret, ...options }: KeepOptions): MaybeKept<Extra> {
+export async function loadOrKept<Extra>(
+  source: Source,
+  { secret, ...options }: KeepOptions,
+): Promise<MaybeKept<Extra>> {
+  const load = async (): Promise<Loaded> => {
+    await prepareToRead(source);
+    return loadConfig(source, options);
+  };
   const { directory } = source;
   const isWorthIt =
     secret !== undefined &&
     directory !== undefined &&
     source.drafts === undefined &&
     source.text.length >= LEAST_KEPT_BYTES;
-  if (!isWorthIt) return { loaded: loadConfig(source, options), extra: undefined, keep: undefined };
+  if (!isWorthIt) return { loaded: await load(), extra: undefined, keep: undefined };
   const place = placeOf(directory, source, options);
   const box = secretBox(secret, 'kept configuration');
   const context = contextOf(source, options);
   const kept = readKept<Extra>(place, box, context);
   if (kept && isAsSeen(kept.seen, options.variables))
     return { loaded: toLoaded(source, kept), extra: kept.extra, keep: undefined };
-  const loaded = loadConfig(source, options);
+  const loaded = await load();
   if (!loaded.ok) return { loaded, extra: undefined, keep: undefined };
   return {
     loaded,
@@ -129,19 +136,17 @@ function toKept({
   included,
   seen,
 }: Extract<Loaded, { ok: true }>): Omit<Kept<unknown>, 'extra'> {
-  const { source, ...rest } = config;
-  const paths = source.parts ?? [];
-  const parts = [...included.texts].map(([name, text], n) => ({ name, text, path: paths[n] ?? '' }));
-  return { config: rest, warnings, files, watched: included.watched, parts, seen };
+  const { source: _source, ...rest } = config;
+  return { config: rest, warnings, files, watched: included.watched, parts: included.parts, seen };
 }
 
 function toLoaded(source: Source, { config, warnings, files, watched, parts, seen }: Kept<unknown>): Loaded {
   return {
     ok: true,
-    config: { ...config, source: withTexts(source, parts) },
+    config: { ...config, source: withParts(source, parts) },
     warnings,
     files,
-    included: { texts: new Map(parts.map(({ name, text }) => [name, text])), watched },
+    included: { parts, texts: new Map(parts.map(({ name, text }) => [name, text])), watched },
     seen,
   };
 }

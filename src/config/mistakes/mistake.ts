@@ -8,6 +8,7 @@ export type Severity = 'error' | 'warning';
 export type MistakeCode =
   | 'too-large'
   | 'yaml'
+  | 'sql'
   | 'not-a-map'
   | 'unknown-key'
   | 'missing-key'

@@ -1,6 +1,7 @@
 // Text → YAML document, syntax checked. Refuses files that are too large or nested too deeply.
 // read-tree.ts reads values and variables from it.
 import { isMap, LineCounter, parseAllDocuments, type YAMLMap } from 'yaml';
+import { lineStartsOf } from './line-starts.ts';
 import { formatBytes } from '../../lib/bytes.ts';
 import { readEverydayYaml } from './everyday-yaml.ts';
 import { makeMistake, positionIn, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
@@ -94,12 +95,6 @@ export function readByLibrary(text: string): ReadDocument {
     );
   }
   return { ok: true, document: { text, contents: yaml.contents, mayHaveAliases: true, lines } };
-}
-
-function lineStartsOf(text: string): LineCounter {
-  const lines = new LineCounter();
-  for (let start = 0; start >= 0; start = text.indexOf('\n', start) + 1 || -1) lines.addNewLine(start);
-  return lines;
 }
 
 /** The parser reports these where it gave up, which may be lines after the bracket that is open. */

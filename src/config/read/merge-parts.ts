@@ -1,6 +1,6 @@
 // Several files → one tree: maps by their keys, a few lists one behind the other. Anything else that stands
 // in two files is a mistake, even where both say the same: nobody could tell which one counts.
-import { renderPath, type KeyPath } from '../mistakes/mistake.ts';
+import type { KeyPath } from '../mistakes/mistake.ts';
 import type { Place } from './tree.ts';
 
 /** A value, and where everything in it stands. */
@@ -9,10 +9,17 @@ export type Read = { readonly value: unknown; readonly place: Place };
 /** Called with what stands in two files; the first of them counts meanwhile. */
 export type OnTwice = (path: KeyPath, first: Place, second: Place) => void;
 
-/** Lists that are put together, in the order of the files. */
-const LISTS: ReadonlySet<string> = new Set(['extensions', 'seed', 'migrations.steps']);
+/** Lists that are put together, in the order of the files. A star is any name. */
+const LISTS: readonly KeyPath[] = [
+  ['extensions'],
+  ['seed'],
+  ['migrations', 'steps'],
+  ['auth', 'triggers'],
+  ['tables', '*', 'triggers'],
+  ['views', '*', 'triggers'],
+];
 /** Of each file for itself. */
-const OWN_KEYS: ReadonlySet<string> = new Set(['version', 'include']);
+const OWN_KEYS: ReadonlySet<string> = new Set(['version', 'include', 'sql']);
 
 export function mergeParts(first: Read, others: readonly Read[], onTwice: OnTwice): Read {
   return others.reduce((merged, part) => mergeMaps(merged, withoutOwnKeys(part), [], onTwice), first);
@@ -51,7 +58,7 @@ function mergeMaps(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): 
 
 function merge(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): Read {
   if (isMap(first) && isMap(second)) return mergeMaps(first, second, path, onTwice);
-  if (LISTS.has(renderPath(path)) && first.place.isList && second.place.isList) {
+  if (isSharedList(path) && first.place.isList && second.place.isList) {
     const values = [...toList(first.value), ...toList(second.value)];
     const places = [...first.place.children.values(), ...second.place.children.values()];
     const children = new Map(places.map((place, index) => [String(index), place]));
@@ -59,6 +66,12 @@ function merge(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): Read
   }
   onTwice(path, first.place, second.place);
   return first;
+}
+
+function isSharedList(path: KeyPath): boolean {
+  return LISTS.some(
+    (list) => list.length === path.length && list.every((step, n) => step === '*' || step === path[n]),
+  );
 }
 
 /** `tables:` with nothing below it. */

@@ -16,10 +16,13 @@ import {
 export function mergedText(texts: readonly string[]): string {
   const [first, ...others] = texts.map(parse);
   if (!first || !isMap(first.contents)) return '';
-  first.contents.delete('include');
+  for (const key of OF_ONE_FILE) first.contents.delete(key);
   for (const { contents } of others) if (isMap(contents)) mergeInto(first.contents, contents, true);
   return first.toString({ lineWidth: 0 });
 }
+
+/** What they name is put together here. */
+const OF_ONE_FILE = ['include', 'sql'];
 
 /** Names of anchors hold within one file only, so what an alias stands for is written out. */
 function parse(text: string): Document {
@@ -41,7 +44,7 @@ function parse(text: string): Document {
 function mergeInto(target: YAMLMap, from: YAMLMap, isTop = false): void {
   for (const pair of from.items) {
     const name = isScalar(pair.key) ? pair.key.value : pair.key;
-    if (isTop && (name === 'include' || name === 'version')) continue;
+    if (isTop && (name === 'version' || OF_ONE_FILE.some((key) => key === name))) continue;
     const before = target.items.find(({ key }) => isScalar(key) && key.value === name);
     const isEmpty = isScalar(pair.value) && pair.value.value === null;
     if (!before) target.items.push(pair);

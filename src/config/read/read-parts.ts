@@ -1,4 +1,4 @@
-// svc.yaml and the files that its `include` names, each read by itself. Paths start from the directory of svc.yaml, in
+// svc.yaml and the files that its `include` and `sql` name, each read by itself. Paths start from the directory of svc.yaml, in
 // whichever file they stand, and stay in it.
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
@@ -8,7 +8,10 @@ import { formatBytes } from '../../lib/bytes.ts';
 import { LookedAt, matching } from './looked-at.ts';
 import { makeMistake, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
 import { MOST_BYTES, readDocument } from './document.ts';
+import type { SqlFile } from '../sql/to-keys.ts';
+import { loadSqlParser } from '../sql/parser.ts';
 import { decodeSource, type Source } from './source.ts';
+import { readSqlParts } from './sql-parts.ts';
 import type { PartDocument } from './whole-text.ts';
 
 const MOST_FILES = 200;
@@ -17,6 +20,8 @@ const DEEPEST = 5;
 export type Part = PartDocument & {
   /** Relative to the directory of svc.yaml, with slashes; empty for svc.yaml itself, which comes first. */
   readonly path: string;
+  /** Of an SQL file: what it says, as YAML. */
+  readonly yaml?: string;
 };
 
 export type ReadParts = {
@@ -34,11 +39,16 @@ export function readParts(source: Source, lookedAt = new LookedAt(undefined)): R
 /** The texts of all files, for those who look for references in them. Files that cannot be read have none. */
 export function textsOf(source: Source): string {
   return readParts(source)
-    .parts.map(({ document }) => document.text)
+    .parts.map(({ document, yaml }) => (yaml === undefined ? document.text : ''))
     .join('\n');
 }
 
-type Wanted = { readonly pattern: string; readonly node: unknown };
+type Wanted = { readonly key: 'include' | 'sql'; readonly pattern: string; readonly node: unknown };
+
+/** Reading it may take the parser of SQL, which has to be loaded first. */
+export async function prepareToRead({ text, directory }: Source): Promise<void> {
+  if (directory !== undefined && /^["']?sql["']?\s*:/m.test(text)) await loadSqlParser();
+}
 
 class PartReader {
   readonly #source: Source;
@@ -55,6 +65,8 @@ class PartReader {
 
   read(): ReadParts {
     this.#add('', this.#source.text, []);
+    const [main] = this.#parts;
+    if (main) this.#addSql(main);
     return { parts: this.#parts, mistakes: this.#mistakes, watched: [...this.#watched] };
   }
 
@@ -74,7 +86,46 @@ class PartReader {
     const part: Part = { path, name, document: read.document };
     this.#parts.push(part);
     this.#bytes += Buffer.byteLength(text);
-    for (const wanted of includesOf(read.document.contents)) this.#include(part, wanted, [...around, path]);
+    for (const wanted of namedIn(read.document.contents, 'include'))
+      this.#include(part, wanted, [...around, path]);
+    const [sql] = path === '' ? [] : namedIn(read.document.contents, 'sql');
+    if (sql)
+      this.#report(
+        part,
+        sql,
+        'conflict',
+        'sql stands in an included file',
+        'Name SQL files in svc.yaml itself.',
+      );
+  }
+
+  #addSql(main: Part): void {
+    const yaml = this.#parts.map(({ document }) => document.contents);
+    const files: SqlFile[] = [];
+    const paths: string[] = [];
+    for (const wanted of namedIn(main.document.contents, 'sql')) {
+      for (const path of this.#resolve(main, wanted, [''])) {
+        if (paths.includes(path)) continue;
+        const text = this.#textOf(main, wanted, path);
+        if (text === undefined) continue;
+        this.#bytes += Buffer.byteLength(text);
+        if (this.#bytes > MOST_BYTES || this.#parts.length + files.length > MOST_FILES)
+          return this.#report(
+            main,
+            wanted,
+            'too-large',
+            `with ${path} these are too many files, or too large`,
+          );
+        paths.push(path);
+        files.push({ name: this.#nameOf(path), text });
+      }
+    }
+    if (files.length === 0) return;
+    const { parts, mistakes } = readSqlParts(files, yaml);
+    this.#mistakes.push(...mistakes);
+    parts.forEach((part, index) =>
+      this.#parts.push({ path: paths[index] ?? '', name: files[index]?.name ?? '', ...part }),
+    );
   }
 
   #include(from: Part, wanted: Wanted, around: readonly string[]): void {
@@ -115,7 +166,7 @@ class PartReader {
         'Put them together first: `svc config print` writes one file.',
       );
     if (/^\w+:\/\//.test(pattern))
-      return refuse('bad-value', `${pattern} is a URL`, 'Only files of the project can be included.');
+      return refuse('bad-value', `${pattern} is a URL`, 'Only files of the project can be named.');
     const path = normalize(pattern).split(sep).join('/');
     if (isAbsolute(pattern) || path === '..' || path.startsWith('../'))
       return refuse(
@@ -158,7 +209,11 @@ class PartReader {
         `there is no file ${path}`,
         `Create it, or correct the path: it starts from ${directory}.`,
       );
-    if (!stats.isFile()) return refuse(`${path} is not a file`, `For all files of a folder: ${path}/*.yaml`);
+    if (!stats.isFile())
+      return refuse(
+        `${path} is not a file`,
+        `For all files of a folder: ${path}/*.${wanted.key === 'sql' ? 'sql' : 'yaml'}`,
+      );
     const inside = relative(realpathSync(directory), realpathSync(whole));
     if (isAbsolute(inside) || inside.startsWith('..'))
       return refuse(
@@ -182,7 +237,7 @@ class PartReader {
 
   #report(
     { path, name, document }: Part,
-    { node }: Wanted,
+    { key, node }: Wanted,
     code: MistakeText['code'],
     message: string,
     hint?: string,
@@ -192,16 +247,16 @@ class PartReader {
     const { line, col } = document.lines.linePos(offset);
     const position = { line, column: col, ...(path === '' ? {} : { file: name }) };
     const place = { text: document.text, position, offset, length: end - offset };
-    this.#mistakes.push(makeMistake(place, { code, path: ['include'], message, hint, severity }));
+    this.#mistakes.push(makeMistake(place, { code, path: [key], message, hint, severity }));
   }
 }
 
 /** What is no text is reported by the schema. */
-function includesOf(contents: YAMLMap): Wanted[] {
-  const pair = contents.items.find(({ key }) => isScalar(key) && key.value === 'include');
+function namedIn(contents: YAMLMap, name: Wanted['key']): Wanted[] {
+  const pair = contents.items.find(({ key }) => isScalar(key) && key.value === name);
   const nodes: readonly unknown[] = isSeq(pair?.value) ? pair.value.items : [pair?.value];
   return nodes.flatMap((node) =>
-    isScalar(node) && typeof node.value === 'string' ? [{ pattern: node.value, node }] : [],
+    isScalar(node) && typeof node.value === 'string' ? [{ key: name, pattern: node.value, node }] : [],
   );
 }
 

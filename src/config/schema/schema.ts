@@ -6,7 +6,7 @@ import { extensions } from './extensions.ts';
 import { expose, functions, functionsBundle, rpc } from './functions.ts';
 import { realtime } from './realtime.ts';
 import { seed } from './seed.ts';
-import { database, include, migrations, project, providers, server } from './settings.ts';
+import { database, include, migrations, project, providers, server, sqlFiles } from './settings.ts';
 import { storage, tables } from './tables.ts';
 import { types } from './types.ts';
 import { views } from './views.ts';
@@ -15,6 +15,7 @@ export const svcSchema = z
   .strictObject({
     version: z.literal(1).meta({ description: 'Version of this file format' }),
     include,
+    sql: sqlFiles,
     project,
     database,
     server,

@@ -23,6 +23,14 @@ export const project = section('About the project', {
   }),
 }).transform(({ name, description, cloud }) => ({ name, description, cloudProjectId: cloud.project_id }));
 
+export const sqlFiles = oneOrMore(z.string().min(1, 'must not be empty'), 'file')
+  .meta({
+    description:
+      'SQL files with statements that make functions, triggers, views and types, as paths or patterns relative to svc.yaml: svc keeps the database as they say, like everything else',
+    examples: [['database/*.sql']],
+  })
+  .optional();
+
 export const include = oneOrMore(z.string().min(1, 'must not be empty'), 'file')
   .meta({
     description:

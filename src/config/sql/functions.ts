@@ -1,0 +1,190 @@
+// CREATE FUNCTION and CREATE PROCEDURE → keys of `rpc`.
+import type { A_Const, CreateFunctionStmt, DefElem, FunctionParameter } from '@pgsql/types';
+import { Words } from './cut.ts';
+import { type Declaration, headOf, refuse, renamedFrom, type Written } from './declaration.ts';
+import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
+
+/** Words that can follow the type of a result. */
+const AFTER_RESULT: ReadonlySet<string> = new Set(
+  'as language immutable stable volatile strict called returns security external leakproof not parallel cost rows support set window transform begin return'.split(
+    ' ',
+  ),
+);
+const MODES = {
+  FUNC_PARAM_IN: undefined,
+  FUNC_PARAM_DEFAULT: undefined,
+  FUNC_PARAM_OUT: 'out',
+  FUNC_PARAM_INOUT: 'inout',
+  FUNC_PARAM_VARIADIC: 'variadic',
+  FUNC_PARAM_TABLE: undefined,
+} as const;
+const MODE_WORDS: ReadonlySet<string> = new Set(['in', 'out', 'inout', 'variadic']);
+const DEFAULTS: ReadonlySet<string> = new Set(['default', '=', ':=']);
+
+export function declareFunction(written: Written, node: CreateFunctionStmt): Declaration {
+  const { statement, text } = written;
+  const names = namesIn(node.funcname);
+  const name = names.at(-1) ?? '';
+  const schema = names.length > 1 ? (names[0] ?? '') : 'public';
+  if (schema !== 'public')
+    refuse(
+      written,
+      `the function ${names.join('.')} would be in the schema ${schema}`,
+      'Functions of the file are in public; without GRANT and without expose nobody but the owner can call one.',
+    );
+  const words = Words.of(statement);
+  const parameters = (node.parameters ?? []).flatMap((one) =>
+    'FunctionParameter' in one ? [one.FunctionParameter] : [],
+  );
+  const inputs = parameters.filter(({ mode }) => mode !== 'FUNC_PARAM_TABLE');
+  const args = words.inBrackets.split();
+  const options = readOptions(written, node);
+  return {
+    kind: 'rpc',
+    schema,
+    name,
+    extent: headOf(written),
+    keys: {
+      ...(node.is_procedure === true ? { kind: 'procedure' } : {}),
+      args:
+        inputs.length === 0 ? undefined : inputs.map((one, n) => readArgument(one, args[n] ?? words, text)),
+      returns: readResult(node, parameters, words, text),
+      ...options,
+      renamed_from: renamedFrom(written),
+    },
+  };
+}
+
+function readArgument({ name, mode, defexpr }: FunctionParameter, words: Words, text: string): KeyValue {
+  const at = words.find(DEFAULTS);
+  const hasDefault = defexpr !== undefined && at >= 0;
+  let type = hasDefault ? words.slice(0, at) : words;
+  const dropModes = (): void => {
+    while (type.tokens.length > 1 && MODE_WORDS.has(type.first?.text ?? '')) type = type.slice(1);
+  };
+  dropModes();
+  if (name !== undefined && name !== '') type = type.slice(1);
+  dropModes();
+  const said = MODES[mode ?? 'FUNC_PARAM_DEFAULT'];
+  const isAsked = said === undefined || said === 'inout';
+  return new Said(
+    {
+      name: name === '' ? undefined : name,
+      type: type.in(text),
+      mode: said,
+      required: isAsked && !hasDefault ? true : undefined,
+      default: hasDefault ? { sql: words.slice(at + 1).in(text) } : undefined,
+    },
+    words.extent,
+  );
+}
+
+function readResult(
+  { returnType }: CreateFunctionStmt,
+  parameters: readonly FunctionParameter[],
+  words: Words,
+  text: string,
+): KeyValue {
+  if (!returnType) return undefined;
+  const result = words.after('returns');
+  if (!parameters.some(({ mode }) => mode === 'FUNC_PARAM_TABLE'))
+    return { type: result.before(AFTER_RESULT).in(text) };
+  const columns = result.inBrackets.split();
+  const names = parameters.filter(({ mode }) => mode === 'FUNC_PARAM_TABLE').map(({ name }) => name);
+  return { table: columns.map((column, n) => ({ name: names[n], type: column.slice(1).in(text) })) };
+}
+
+function readOptions(written: Written, node: CreateFunctionStmt): KeyMap {
+  const { statement, text } = written;
+  const keys: Record<string, KeyValue> = {};
+  const settings: Record<string, KeyValue> = {};
+  for (const option of node.options ?? []) {
+    if (!('DefElem' in option)) continue;
+    const { defname = '', arg, location } = option.DefElem;
+    const start = statement.at(location);
+    const extent = { start, end: start + 1 };
+    switch (defname) {
+      case 'language':
+      case 'volatility':
+      case 'parallel':
+        keys[defname] = new Said(textOf(option.DefElem), extent);
+        break;
+      case 'security':
+        keys['security'] = isTrue(option.DefElem) ? 'definer' : 'invoker';
+        break;
+      case 'strict':
+        keys['strict'] = isTrue(option.DefElem);
+        break;
+      case 'cost':
+      case 'rows':
+        keys[defname] = numberOf(option.DefElem);
+        break;
+      case 'as': {
+        const [body = '', other] = arg && 'List' in arg ? namesIn(arg.List.items) : [];
+        if (other !== undefined) refuseOption(written, 'a library of C', extent);
+        keys['body'] = new Said(body, bodyExtent(written, start));
+        break;
+      }
+      case 'set': {
+        if (!arg || !('VariableSetStmt' in arg)) break;
+        const { kind, name = '', args } = arg.VariableSetStmt;
+        if (kind !== 'VAR_SET_VALUE') refuseOption(written, `SET ${name} without a value`, extent);
+        settings[name] = (args ?? []).map((one) => settingOf(one, name)).join(', ');
+        break;
+      }
+      default:
+        refuseOption(written, defname.toUpperCase(), extent);
+    }
+  }
+  if (node.sql_body !== undefined)
+    refuse(
+      written,
+      'svc does not make functions whose body is no text (BEGIN ATOMIC, RETURN)',
+      `Write as $$ … $$${text.slice(statement.start, statement.end).includes('$$') ? ' with a tag of its own' : ''}.`,
+    );
+  if (keys['language'] === undefined)
+    refuse(written, 'no language is said', 'Add language sql, or language plpgsql.');
+  if (Object.keys(settings).length > 0) keys['settings'] = settings;
+  return keys;
+}
+
+function refuseOption(written: Written, what: string, extent: { start: number; end: number }): never {
+  return refuse(written, `svc does not make functions with ${what}`, 'Leave it out.', extent);
+}
+
+function bodyExtent({ statement }: Written, start: number): { start: number; end: number } {
+  const index = statement.tokens.findIndex((token) => token.start >= start);
+  const { start: from, end } = statement.tokens[index + 1] ?? { start, end: start + 1 };
+  return { start: from, end };
+}
+
+function settingOf(node: object, name: string): string {
+  if (!('A_Const' in node)) return '';
+  const { sval, ival, fval, boolval } = node.A_Const as A_Const;
+  if (sval) {
+    const text = sval.sval ?? '';
+    const isPath = name.toLowerCase() === 'search_path';
+    return isPath && text !== '' && !/^[a-z_$][a-z0-9_$]*$/.test(text)
+      ? `"${text.replaceAll('"', '""')}"`
+      : text;
+  }
+  if (ival) return String(ival.ival ?? 0);
+  if (fval) return fval.fval ?? '';
+  return boolval?.boolval === true ? 'true' : 'false';
+}
+
+function textOf({ arg }: DefElem): string {
+  return arg && 'String' in arg ? (arg.String.sval ?? '').toLowerCase() : '';
+}
+
+export function isTrue({ arg }: DefElem): boolean {
+  if (arg === undefined) return true;
+  if ('Boolean' in arg) return arg.Boolean.boolval ?? false;
+  if ('Integer' in arg) return (arg.Integer.ival ?? 0) !== 0;
+  return 'String' in arg && /^(on|true|yes|1|t|y)$/i.test(arg.String.sval ?? '');
+}
+
+function numberOf({ arg }: DefElem): number {
+  if (arg && 'Integer' in arg) return arg.Integer.ival ?? 0;
+  return arg && 'Float' in arg ? Number(arg.Float.fval) : 0;
+}

@@ -1,0 +1,342 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { Config } from '../config.ts';
+import { loadConfig, type Loaded } from '../load.ts';
+import { prepareToRead } from '../read/read-parts.ts';
+
+const directories: string[] = [];
+afterEach(() => {
+  for (const directory of directories.splice(0)) rmSync(directory, { recursive: true });
+});
+
+const YAML = `version: 1
+project: { name: p }
+sql: [sql/*.sql]
+tables:
+  profiles:
+    fields:
+      - { name: id, type: uuid, primary_key: true }
+      - { name: name, type: text }
+    rls: []
+`;
+
+async function load(files: Readonly<Record<string, string>>, yaml = YAML): Promise<Loaded> {
+  const directory = mkdtempSync(join(tmpdir(), 'svc-sql-'));
+  directories.push(directory);
+  for (const [path, text] of Object.entries({ 'svc.yaml': yaml, ...files })) {
+    mkdirSync(dirname(join(directory, path)), { recursive: true });
+    writeFileSync(join(directory, path), text);
+  }
+  const source = { name: 'svc.yaml', directory, text: yaml };
+  await prepareToRead(source);
+  return loadConfig(source, { variables: { HOME: '/root' } });
+}
+
+async function read(sql: string, yaml = YAML): Promise<Config> {
+  const loaded = await load({ 'sql/app.sql': sql }, yaml);
+  if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join('\n'));
+  return loaded.config;
+}
+
+async function mistakes(sql: string | Readonly<Record<string, string>>, yaml = YAML): Promise<string[]> {
+  const loaded = await load(typeof sql === 'string' ? { 'sql/app.sql': sql } : sql, yaml);
+  if (loaded.ok) return [];
+  return loaded.mistakes.map(
+    ({ position: { file, line, column }, message }) => `${file ?? 'svc.yaml'}:${line}:${column} ${message}`,
+  );
+}
+
+/** Without places, which the tests of mistakes look at. */
+function bare(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(bare);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, one]) => (key === 'position' ? [] : [[key, bare(one)]])),
+  );
+}
+
+const FUNCTIONS: ReadonlyArray<readonly [what: string, sql: string, keys: string]> = [
+  [
+    'a function for triggers',
+    `create or replace function public.f() returns trigger language plpgsql security definer
+     set search_path = '' as $$ begin return new; end $$;`,
+    `{ language: plpgsql, security: definer, returns: { type: trigger }, settings: { search_path: '' }, body: " begin return new; end " }`,
+  ],
+  [
+    'arguments of all modes, with defaults',
+    `create function f(a int, b text default 'x, y', out c numeric(10, 2), variadic "d e" int[]) language sql immutable strict parallel safe cost 5 as 'select 1'`,
+    `{ language: sql, volatility: immutable, strict: true, parallel: safe, cost: 5, expose: false, body: select 1, args: [
+      { name: a, type: int, required: true }, { name: b, type: text, default: { sql: "'x, y'" } },
+      { name: c, type: "numeric(10, 2)", mode: out }, { name: d e, type: "int[]", mode: variadic } ] }`,
+  ],
+  [
+    'modes before and after names, and no names at all',
+    `create function f(in a int, b inout int, double precision = 1.5) returns record language sql as 'select 1'`,
+    `{ language: sql, expose: false, returns: { type: record }, body: select 1, args: [
+      { name: a, type: int, required: true }, { name: b, type: int, mode: inout, required: true },
+      { type: double precision, default: { sql: "1.5" } } ] }`,
+  ],
+  [
+    'rows as the result',
+    `create function f() returns table (a int, "B b" timestamp with time zone) stable rows 3 language sql as 'select 1, now()'`,
+    `{ language: sql, volatility: stable, rows: 3, expose: false, body: "select 1, now()", returns: { table: [{ name: a, type: int }, { name: B b, type: timestamp with time zone }] } }`,
+  ],
+  [
+    'settings',
+    `create function f() returns setof profiles language sql set search_path = public, "My S" set work_mem to '8MB' as 'select * from profiles'`,
+    `{ language: sql, expose: false, returns: { type: setof profiles }, body: select * from profiles, settings: { search_path: 'public, "My S"', work_mem: 8MB } }`,
+  ],
+  [
+    'a procedure',
+    `create procedure f(inout a int) language plpgsql as $x$ begin a := a + 1; end $x$`,
+    `{ kind: procedure, language: plpgsql, args: [{ name: a, type: int, mode: inout, required: true }], body: " begin a := a + 1; end " }`,
+  ],
+  [
+    'rights and a comment',
+    `create function f(a int) returns int language sql as 'select a';
+     revoke all on function f(int) from public; grant execute on function f(int) to authenticated, reporting;
+     revoke execute on function f from reporting; comment on function f(int) is 'Twice';`,
+    `{ language: sql, description: Twice, expose: false, execute: [authenticated], args: [{ name: a, type: int, required: true }], returns: { type: int }, body: select a }`,
+  ],
+  [
+    'what only looks like a variable',
+    "create function f() returns text language sql as $f$ select '${HOME} $${HOME:-x} ${' $f$",
+    `{ language: sql, expose: false, returns: { type: text }, body: " select '$\${HOME} $\${HOME:-x} \${' " }`,
+  ],
+];
+
+describe('a function is what its keys would say', () => {
+  test.each(FUNCTIONS)('%s', async (_, sql, keys) => {
+    const fromSql = await read(sql);
+    const fromKeys = await read('', `${YAML}rpc:\n  f: ${keys}\n`);
+    expect(bare(fromSql.rpc)).toEqual(bare(fromKeys.rpc));
+    expect(fromSql.rpc).toHaveLength(1);
+  });
+});
+
+const GRANTS = 'grants: { anon: [], authenticated: [], service_role: [] }';
+const OTHERS: ReadonlyArray<readonly [what: string, sql: string, keys: string]> = [
+  [
+    'a view reads with the rights of its owner unless it says otherwise',
+    `create view v as select 1 as a, ';' as b`,
+    `views: { v: { security: definer, expose: false, ${GRANTS}, query: "select 1 as a, ';' as b" } }`,
+  ],
+  [
+    'options of a view',
+    `create or replace view crm.v with (security_invoker = on, security_barrier) as with x as (select 1 as a) select a from x with local check option;
+     comment on view crm.v is 'One'; grant select, insert on crm.v to anon; grant all on table crm.v to service_role`,
+    `views: { v: { schema: crm, security: invoker, barrier: true, check_option: local, comment: One, expose: false,
+      grants: { anon: [select, insert], authenticated: [], service_role: [select, insert, update, delete] }, query: with x as (select 1 as a) select a from x } }`,
+  ],
+  [
+    'a materialized view',
+    `create materialized view if not exists v as select 1 as a with no data`,
+    `views: { v: { materialized: true, expose: false, ${GRANTS}, query: select 1 as a } }`,
+  ],
+  [
+    'types',
+    `create type mood as enum ('sad', 'it''s ok'); create type pair as (low int, high numeric(4, 1)[]);
+     create domain email as text collate "C" default 'a@b' constraint at check (value ~ '@') check (length(value) < 99) not null;
+     comment on type mood is 'How'; comment on domain email is 'Where';`,
+    `types: { mood: { enum: [sad, "it's ok"], comment: How }, pair: { composite: { low: int, high: "numeric(4, 1)[]" } },
+      email: { domain: text, collate: C, default: { sql: "'a@b'" }, check: ["value ~ '@'", "length(value) < 99"], not_null: true, comment: Where } }`,
+  ],
+];
+
+describe('so is everything else', () => {
+  test.each(OTHERS)('%s', async (_, sql, keys) => {
+    const fromSql = await read(sql);
+    const fromKeys = await read('', `${YAML}${keys}\n`);
+    expect(bare(fromSql.views)).toEqual(bare(fromKeys.views));
+    expect(bare(fromSql.types)).toEqual(bare(fromKeys.types));
+  });
+
+  test('triggers go to their table, their view, or the users', async () => {
+    const { tables, auth, views } = await read(
+      `create trigger a before update of name or delete on public.profiles for each row when (old.name is distinct from new.name) execute function public.f('x');
+       create constraint trigger b after insert on profiles deferrable initially deferred for each row execute function f();
+       create trigger c after update on profiles referencing old table as before new table as later for each statement execute procedure f();
+       create trigger d after insert on auth.users for each row execute function f();
+       create trigger e instead of insert on v for each row execute function f();
+       create trigger g instead of delete on w for each row execute function f();
+       create view v as select 1 as a; create function f() returns trigger language plpgsql as 'begin return new; end';`,
+      `${YAML}views: { w: { query: select 2 as b } }\n`,
+    );
+    expect(tables[0]?.triggers).toMatchObject([
+      {
+        name: 'a',
+        timing: 'before',
+        events: ['update', 'delete'],
+        of: ['name'],
+        when: 'old.name is distinct from new.name',
+        call: 'f',
+        args: ['x'],
+      },
+      { name: 'b', timing: 'after', constraint: { deferrable: 'deferred' } },
+      { name: 'c', each: 'statement', oldTable: 'before', newTable: 'later' },
+    ]);
+    expect(auth.triggers).toMatchObject([{ name: 'd', timing: 'after', events: ['insert'], call: 'f' }]);
+    expect(views.map(({ name, triggers }) => [name, triggers[0]?.name])).toEqual([
+      ['w', 'g'],
+      ['v', 'e'],
+    ]);
+  });
+
+  test('they stand beside the triggers of the YAML', async () => {
+    const { tables } = await read(
+      `create trigger b before update on profiles for each row execute function f();
+       create function f() returns trigger language plpgsql as 'begin return new; end';`,
+      YAML.replace(
+        'rls: []',
+        'rls: []\n    triggers: [{ name: a, timing: before, events: insert, call: f }]',
+      ),
+    );
+    expect(tables[0]?.triggers.map(({ name }) => name)).toEqual(['a', 'b']);
+  });
+});
+
+test('only what stands under expose is served', async () => {
+  const sql = `create function f() returns int language sql as 'select 1'; create function g() returns int language sql as 'select 1';
+    create view v as select 1 as a; create view w as select 1 as a; grant select on v to anon;`;
+  const { rpc, views, expose } = await read(
+    sql,
+    `${YAML}expose: { functions: [{ name: f, auth_required: true }, theirs], relations: [public.v] }\n`,
+  );
+  expect(
+    rpc.map(({ name, expose: served, authRequired, execute }) => [name, served, authRequired, execute]),
+  ).toEqual([
+    ['f', true, true, undefined],
+    ['g', false, false, undefined],
+  ]);
+  expect(views.map(({ name, expose: served, grants }) => [name, served, grants])).toEqual([
+    ['v', true, { anon: ['select'] }],
+    ['w', false, { anon: [], authenticated: [], service_role: [] }],
+  ]);
+  expect(expose).toEqual({
+    relations: [],
+    routines: [{ schema: 'public', name: 'theirs', authRequired: false }],
+  });
+});
+
+test('put together with the YAML it is one text that says the same', async () => {
+  const sql = [...FUNCTIONS.slice(0, 1), ...OTHERS.slice(0, 1), ...OTHERS.slice(3)]
+    .map(([, text]) => text)
+    .join(';\n')
+    .replaceAll(';;', ';');
+  const config = await read(
+    `${sql}; create function g() returns text language sql as '\n\n  select ''\${HOME}'' \n\n';
+     create trigger t before update on profiles for each row execute function f()`,
+    YAML.replace('rls: []', 'rls: []\n    triggers: [{ name: a, timing: before, events: insert, call: f }]'),
+  );
+  const again = loadConfig(
+    { name: 'svc.yaml', directory: undefined, text: config.source.text },
+    { variables: {} },
+  );
+  if (!again.ok) throw new Error(JSON.stringify(again.mistakes));
+  const { source: _one, ...one } = config;
+  const { source: _other, ...other } = again.config;
+  expect(bare(other)).toEqual(bare(one));
+});
+
+const TABLE_OF_REFUSALS: ReadonlyArray<readonly [sql: string, says: RegExp]> = [
+  ['create table t (id int)', /CREATE TABLE has no place/],
+  ['create table t as select 1', /CREATE TABLE AS has no place/],
+  ['insert into profiles values (1)', /INSERT has no place/],
+  ['select 1', /SELECT has no place/],
+  ['do $$ begin end $$', /DO has no place/],
+  ['alter table profiles enable row level security', /ALTER has no place/],
+  ['alter function f() rename to g', /a renaming has no place/],
+  ['create policy p on profiles using (true)', /CREATE POLICY has no place/],
+  ['create index on profiles (id)', /CREATE INDEX has no place/],
+  ['create extension pg_trgm', /CREATE EXTENSION has no place/],
+  ['create role r', /CREATE ROLE has no place/],
+  ['drop view v', /DROP has no place/],
+  ['begin', /BEGIN and COMMIT has no place|BEGIN and COMMIT have no place/],
+  ['set search_path = x', /SET has no place/],
+  ['grant select on profiles to anon', /no SQL file makes profiles/],
+  ['grant usage on schema public to anon', /this GRANT has no place/],
+  ['create sequence s', /this statement has no place/],
+  ['create rule r as on insert to profiles do instead nothing', /this statement has no place/],
+  [`comment on table profiles is 'x'`, /svc does not keep this comment/],
+  ['comment on function f() is null', /no SQL file makes f/],
+  [`create function f() returns int return 1`, /whose body is no text|no language/],
+  [`create function f() returns int language c as 'lib', 'sym'`, /a library of C|must be one of/],
+  [`create function private.f() returns int language sql as 'select 1'`, /in the schema private/],
+  [`create function f() returns int as 'select 1'`, /no language is said/],
+  [`create view v (a) as select 1`, /names of a view’s columns/],
+  [`create view v with (check_option = local, x = 1) as select 1`, /views with x/],
+  [`create trigger t before insert on nowhere for each row execute function f()`, /no table nowhere/],
+  [
+    `create trigger t after insert on auth.users for each statement execute function f()`,
+    /runs for each row/,
+  ],
+  [`-- svc: keep\ncreate view v as select 1 as a`, /does not know what “keep” means/],
+  [`create type t as range (subtype = int)`, /this statement has no place/],
+  [`\\d profiles`, /syntax error/],
+];
+
+describe('what an SQL file cannot hold is refused with its place', () => {
+  test.each(TABLE_OF_REFUSALS)('%s', async (sql, says) => {
+    const found = await mistakes(`-- One line before.\n${sql};`);
+    expect(found.join('\n')).toMatch(says);
+    expect(found[0]).toMatch(/^sql\/app\.sql:[23]:/);
+  });
+
+  test('a mistake of syntax stands where the parser stopped, in the file that has it', async () => {
+    const lines = Array.from({ length: 39 }, (_, n) => `-- Zeile ${n} mit ä`).join('\n');
+    expect(
+      await mistakes({
+        'sql/a.sql': 'create view a as select 1 as x;',
+        'sql/c.sql': `${lines}\ncreate view c as selct 1;`,
+      }),
+    ).toEqual(['sql/c.sql:40:18 syntax error at or near "selct"']);
+  });
+
+  test('the same thing twice', async () => {
+    const view = 'create view v as select 1 as a;';
+    expect(await mistakes({ 'sql/a.sql': view, 'sql/b.sql': `\n${view}` })).toEqual([
+      'sql/b.sql:2:1 v is made twice; sql/a.sql:1 has it first',
+    ]);
+    const yaml = `${YAML}views:\n  v: { query: select 2 as a }\n`;
+    expect((await mistakes({ 'sql/a.sql': view }, yaml))[0]).toMatch(
+      /^sql\/a\.sql:1:\d+ views\.v\.query stands in two files; svc\.yaml:11 has it first$/,
+    );
+    const overloads = `create function f(int) returns int language sql as 'select 1'; create function f(text) returns int language sql as 'select 1'`;
+    expect((await mistakes(overloads))[0]).toMatch(/f is made twice/);
+  });
+
+  test('a mistake that only the keys show stands at its statement', async () => {
+    const sql = `create function f() returns trigger language sql as 'select 1';
+create function g(a int) returns int language plpgsql as
+  'select a';`;
+    expect(await mistakes(sql)).toEqual([
+      'sql/app.sql:1:37 a function for triggers cannot be written in SQL alone',
+      'sql/app.sql:3:3 the body is a plain SQL statement, and the language is plpgsql',
+    ]);
+  });
+
+  test('files that are not there, lie elsewhere, or are named in an included file', async () => {
+    const named = (path: string): Promise<string[]> => mistakes({}, YAML.replace('sql/*.sql', path));
+    expect((await named('sql/none.sql'))[0]).toMatch(/there is no file sql\/none\.sql/);
+    expect((await named('../x.sql'))[0]).toMatch(/outside the directory/);
+    const included = { 'more.yaml': 'sql: [x.sql]\n' };
+    expect(await mistakes(included, YAML.replace('sql: [sql/*.sql]', 'include: [more.yaml]'))).toEqual([
+      'more.yaml:1:7 sql stands in an included file',
+    ]);
+  });
+});
+
+test('a renamed function or view keeps what it was', async () => {
+  const { rpc, views } = await read(
+    `-- Counts.\n-- svc: renamed_from=old_f\ncreate function f() returns int language sql as 'select 1';
+     -- svc: renamed_from=old_v
+     create view v as select 1 as a;`,
+  );
+  expect([rpc[0]?.renamedFrom, views[0]?.renamedFrom]).toEqual(['old_f', 'old_v']);
+});
+
+test('whose things are is not for a file to say', async () => {
+  expect(await mistakes(`create view v as select 1 as a; alter view v owner to postgres;`)).toEqual([]);
+});
