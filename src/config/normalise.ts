@@ -85,7 +85,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
             ? { ...toQualified(one), authRequired: false }
             : { ...toQualified(one.name), authRequired: one.auth_required },
         )
-        .filter(({ schema, name }) => schema !== 'public' || !Object.hasOwn(file.rpc, name)),
+        .filter(({ schema, name }) => file.rpc[name]?.schema !== schema),
     },
     functionsBundle: file.functions_bundle,
     seed: file.seed.map((entry, index) => toSeed(tree, entry, ['seed', index], { file, at })),

@@ -16,8 +16,10 @@ export function typedSchemas({
   types,
   tables,
   views,
-}: Pick<Declared, 'types' | 'tables' | 'views'>): string[] {
-  return [...new Set(['public', ...[...types, ...tables, ...views].map(({ schema }) => schema)])];
+  rpc,
+}: Pick<Declared, 'types' | 'tables' | 'views' | 'rpc'>): string[] {
+  const served = rpc.filter(({ expose }) => expose);
+  return [...new Set(['public', ...[...types, ...tables, ...views, ...served].map(({ schema }) => schema)])];
 }
 
 const HEAD = `// Made by \`svc types\`. Do not edit: it is written again when the schema changes.
@@ -41,8 +43,9 @@ function renderSchema(schema: string, config: Declared, catalog: Catalog): strin
   const views = config.views
     .filter((view) => view.schema === schema && view.expose)
     .flatMap((view) => renderView(view, config, catalog));
-  const functions =
-    schema === 'public' ? config.rpc.flatMap((fn) => renderFunction(fn, config, catalog)) : [];
+  const functions = config.rpc
+    .filter((fn) => fn.schema === schema)
+    .flatMap((fn) => renderFunction(fn, config, catalog));
   const enums = config.types
     .filter((type) => type.schema === schema)
     .flatMap(({ name, values }) => (values ? [`      ${key(name)}: ${unionOf(values)};`] : []));
@@ -178,7 +181,7 @@ function sameSet(a: readonly string[], b: readonly string[]): boolean {
 }
 
 function renderFunction(fn: SqlFunction, config: Declared, catalog: Catalog): string[] {
-  const routine = catalog.routines.get(keyOf({ schema: 'public', name: fn.name }));
+  const routine = catalog.routines.get(keyOf(fn));
   if (!routine || !fn.expose) return [];
   const args = routine.args.map((arg) => {
     const declared = fn.args.find((one) => one.name === arg.name);

@@ -2,6 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { prepareToRead } from '../../src/config/read/read-parts.ts';
@@ -94,6 +95,19 @@ const one = (statements: readonly string[]): Record<string, string> => ({
   'a.sql': statements.join(';\n\n'),
 });
 
+async function asAuthenticated(id: string, query: string): Promise<unknown[]> {
+  const client = new pg.Client(world.url);
+  await client.connect();
+  try {
+    await client.query(
+      `set request.jwt.claims = '{"sub":"${id}","role":"authenticated"}'; set role authenticated`,
+    );
+    return (await client.query<Record<string, unknown>>(query)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
 function shuffled<T>(items: readonly T[], seed: number): T[] {
   let state = seed;
   const random = (): number => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
@@ -141,6 +155,32 @@ test('nobody may call or read what no GRANT names', async () => {
     expect(await may(`has_table_privilege('${role}', 'long_notes', 'select')`)).toBe(false);
     expect(await may(`has_table_privilege('${role}', 'counts', 'select')`)).toBe(false);
   }
+});
+
+test('a policy may call a function of a schema that callers cannot look into', async () => {
+  const functions = `create function private.is_member(room bigint) returns boolean language sql stable security definer set search_path = ''
+      as $$ select exists (select from public.members m where m.room = is_member.room and m.person = auth.uid()) $$;
+    grant execute on function private.is_member(bigint) to anon, authenticated;`;
+  const tables = `
+tables:
+  members:
+    fields: [{ name: room, type: bigint, primary_key: true }, { name: person, type: uuid, primary_key: true }]
+    rls: [{ operations: [select], using: private.is_member(room) }]
+`;
+  await applied({ 'a.sql': functions }, tables);
+  const [ann, ben] = ['00000000-0000-4000-8000-00000000000a', '00000000-0000-4000-8000-00000000000b'];
+  await world.sql(`insert into members values (1, '${ann}'), (2, '${ann}'), (1, '${ben}')`);
+  const seen = await asAuthenticated(ben, 'select person, room from members order by person');
+  expect(seen).toEqual([
+    { person: ann, room: '1' },
+    { person: ben, room: '1' },
+  ]);
+  await expect(asAuthenticated(ben, 'select private.is_member(1)')).rejects.toThrow(
+    /permission denied for schema/,
+  );
+  await applied({ 'a.sql': functions.replace('= auth.uid()', '= auth.uid() and true') }, tables);
+  await applied({ 'a.sql': '' }, tables.replace('private.is_member(room)', 'person = auth.uid()'));
+  expect(await world.sql(`select from pg_proc where proname = 'is_member'`)).toEqual([]);
 });
 
 test('an edit changes what it is about, and nothing else', async () => {

@@ -253,6 +253,7 @@ function configOf(catalog: Catalog, options: RestWorldOptions): Config {
   const rpc: SqlFunction[] = [...catalog.routines.values()]
     .filter((routine) => routine.schema === 'public' && !undeclared.has(routine.name))
     .map((routine) => ({
+      schema: 'public',
       name: routine.name,
       renamedFrom: undefined,
       expose: true,

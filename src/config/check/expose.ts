@@ -10,10 +10,9 @@ export function checkExposed(context: CheckContext): void {
   const { expose, tables, views, rpc } = context.file;
   const keysOf = (entries: Readonly<Record<string, { readonly schema: string }>>): Set<string> =>
     new Set(Object.entries(entries).map(([name, { schema }]) => `${schema}.${name}`));
-  const managedFunctions = Object.keys(rpc).map((name) => `public.${name}`);
   const managed = { tables: keysOf(tables), views: keysOf(views) };
   checkEntries(context, ['expose', 'relations'], expose.relations, managed);
-  checkEntries(context, ['expose', 'functions'], expose.functions, { rpc: new Set(managedFunctions) });
+  checkEntries(context, ['expose', 'functions'], expose.functions, { rpc: keysOf(rpc) });
 }
 
 function checkEntries(

@@ -13,7 +13,7 @@ import {
 } from '../schema/functions.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './tables/default.ts';
-import { checkName, checkRenames } from './name.ts';
+import { checkName, checkRenames, checkSchema } from './name.ts';
 import { checkBodyFile, checkReferencedFile } from './referenced-file.ts';
 
 /** PostgreSQL's FUNC_MAX_ARGS. */
@@ -34,6 +34,7 @@ export function checkSqlFunctions(context: CheckContext): void {
     if (context.isFull) return;
     const path = ['rpc', name];
     checkName(context, path, name, 'key');
+    checkSchema(context, [...path, 'schema'], fn.schema);
     if (fn.kind === 'procedure') checkProcedure(context, path, fn);
     else if (!checkReturns(context, path, fn)) continue;
     checkArguments(context, path, fn);

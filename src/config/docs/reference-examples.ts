@@ -323,6 +323,7 @@ rpc:
     settings: { search_path: "" }
     body_file: sql/note_change.sql
   may_sell:
+    schema: private
     expose: false              # for policies, not for callers
     execute: [authenticated]
     language: sql

@@ -69,13 +69,13 @@ function namesUnder(root: YAMLMap, key: string): string[] {
   return map.items.flatMap((pair) => (isScalar(pair.key) ? [String(pair.key.value)] : []));
 }
 
-/** Names without `public.`, and whether callers must be signed in. */
+/** `schema.name`, and whether callers must be signed in. */
 function entriesOf(expose: unknown, key: string): Array<readonly [name: string, authRequired: boolean]> {
   const list: unknown = isMap(expose) ? expose.get(key, true) : undefined;
   if (!isSeq(list)) return [];
   return list.items.flatMap((item): Array<readonly [string, boolean]> => {
     const name: unknown = isMap(item) ? item.get('name') : isScalar(item) ? item.value : undefined;
     const authRequired = isMap(item) && String(item.get('auth_required')) === 'true';
-    return typeof name === 'string' ? [[name.replace(/^public\./, ''), authRequired]] : [];
+    return typeof name === 'string' ? [[name.includes('.') ? name : `public.${name}`, authRequired]] : [];
   });
 }

@@ -20,6 +20,9 @@ const sqlFunction = z
       'invoker',
       'definer',
     ]),
+    schema: text('PostgreSQL schema').default('public').meta({
+      description: 'PostgreSQL schema. The names of the file’s functions are different in all of them',
+    }),
     kind: z
       .enum(['function', 'procedure'])
       .meta({

@@ -26,12 +26,6 @@ export function declareFunction(written: Written, node: CreateFunctionStmt): Dec
   const names = namesIn(node.funcname);
   const name = names.at(-1) ?? '';
   const schema = names.length > 1 ? (names[0] ?? '') : 'public';
-  if (schema !== 'public')
-    refuse(
-      written,
-      `the function ${names.join('.')} would be in the schema ${schema}`,
-      'Functions of the file are in public; without GRANT and without expose nobody but the owner can call one.',
-    );
   const words = Words.of(statement);
   const parameters = (node.parameters ?? []).flatMap((one) =>
     'FunctionParameter' in one ? [one.FunctionParameter] : [],
@@ -45,6 +39,7 @@ export function declareFunction(written: Written, node: CreateFunctionStmt): Dec
     name,
     extent: headOf(written),
     keys: {
+      schema: schema === 'public' ? undefined : schema,
       ...(node.is_procedure === true ? { kind: 'procedure' } : {}),
       args:
         inputs.length === 0 ? undefined : inputs.map((one, n) => readArgument(one, args[n] ?? words, text)),

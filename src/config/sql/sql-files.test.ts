@@ -101,6 +101,11 @@ const FUNCTIONS: ReadonlyArray<readonly [what: string, sql: string, keys: string
     `{ language: sql, description: Twice, expose: false, execute: [authenticated], args: [{ name: a, type: int, required: true }], returns: { type: int }, body: select a }`,
   ],
   [
+    'a schema of its own',
+    `create function private.f() returns int language sql as 'select 1'; grant execute on function private.f() to anon`,
+    `{ schema: private, language: sql, expose: false, execute: [anon], returns: { type: int }, body: select 1 }`,
+  ],
+  [
     'what only looks like a variable',
     "create function f() returns text language sql as $f$ select '${HOME} $${HOME:-x} ${' $f$",
     `{ language: sql, expose: false, returns: { type: text }, body: " select '$\${HOME} $\${HOME:-x} \${' " }`,
@@ -220,6 +225,26 @@ test('only what stands under expose is served', async () => {
   });
 });
 
+test('a policy that calls what its callers may not run is warned of', async () => {
+  const sql = `create function private.is_member(team bigint) returns boolean language sql security definer as 'select true';`;
+  const yaml = YAML.replace(
+    'rls: []',
+    'rls: [{ operations: [select], using: private.is_member(1), to: authenticated }]',
+  );
+  const warned = await load({ 'sql/a.sql': sql }, yaml);
+  expect(warned.ok && warned.warnings.map(({ message, hint }) => [message, hint])).toEqual([
+    [
+      'the policy calls is_member, which authenticated may not run: their requests fail',
+      'Add to rpc.is_member.execute, or write in its SQL file: grant execute on function private.is_member to authenticated;',
+    ],
+  ]);
+  const granted = await load(
+    { 'sql/a.sql': `${sql} grant execute on function private.is_member to authenticated` },
+    yaml,
+  );
+  expect(granted.ok && granted.warnings).toEqual([]);
+});
+
 test('put together with the YAML it is one text that says the same', async () => {
   const sql = [...FUNCTIONS.slice(0, 1), ...OTHERS.slice(0, 1), ...OTHERS.slice(3)]
     .map(([, text]) => text)
@@ -263,7 +288,6 @@ const TABLE_OF_REFUSALS: ReadonlyArray<readonly [sql: string, says: RegExp]> = [
   ['comment on function f() is null', /no SQL file makes f/],
   [`create function f() returns int return 1`, /whose body is no text|no language/],
   [`create function f() returns int language c as 'lib', 'sym'`, /a library of C|must be one of/],
-  [`create function private.f() returns int language sql as 'select 1'`, /in the schema private/],
   [`create function f() returns int as 'select 1'`, /no language is said/],
   [`create view v (a) as select 1`, /names of a view’s columns/],
   [`create view v with (check_option = local, x = 1) as select 1`, /views with x/],

@@ -21,7 +21,7 @@ export type SqlFile = {
 export type Surroundings = {
   readonly tables: ReadonlySet<string>;
   readonly views: ReadonlySet<string>;
-  /** Names under `expose`, with what is said there of each. */
+  /** `schema.name` under `expose`, with what is said there of each. */
   readonly exposedFunctions: ReadonlyMap<string, { readonly authRequired: boolean }>;
   readonly exposedRelations: ReadonlySet<string>;
 };
@@ -258,8 +258,8 @@ class Reader {
     };
   }
 
-  #functionKeys({ keys, name, grants, comment }: Made): KeyMap {
-    const exposed = this.#surroundings.exposedFunctions.get(name);
+  #functionKeys({ keys, schema, name, grants, comment }: Made): KeyMap {
+    const exposed = this.#surroundings.exposedFunctions.get(`${schema}.${name}`);
     const roles = [...grants].filter(([, has]) => has.size > 0).map(([role]) => role);
     const isSaid = grants.size > 0;
     // What returns trigger, and a procedure, is called by nobody, and has no such keys.
@@ -273,8 +273,8 @@ class Reader {
     };
   }
 
-  #viewKeys({ keys, name, grants, comment }: Made): KeyMap {
-    const isExposed = this.#surroundings.exposedRelations.has(name);
+  #viewKeys({ keys, schema, name, grants, comment }: Made): KeyMap {
+    const isExposed = this.#surroundings.exposedRelations.has(`${schema}.${name}`);
     const said = Object.fromEntries(
       [...grants].map(([role, has]) => [role, VIEW_PRIVILEGES.filter((one) => has.has(one))]),
     );

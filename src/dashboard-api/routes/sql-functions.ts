@@ -1,7 +1,7 @@
 // GET /sql-functions: the functions of the data API, with the types a form for their arguments needs.
 import { parse } from 'yaml';
 import { z } from 'zod';
-import type { RoutineResult } from '../../catalog/catalog.ts';
+import { relationKey, type RoutineResult } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
@@ -26,7 +26,7 @@ async function listFunctions({ snapshot, owner }: DashboardContext): Promise<Sql
   const bodies = readBodies(current.config);
   return {
     functions: routines.map((routine) => {
-      const body = routine.schema === 'public' ? bodies.get(routine.name) : undefined;
+      const body = bodies.get(relationKey(routine.schema, routine.name));
       return {
         schema: routine.schema,
         name: routine.name,
@@ -50,7 +50,7 @@ async function listFunctions({ snapshot, owner }: DashboardContext): Promise<Sql
 /** Bodies as written in the file, with `${VAR}` unreplaced: values may be secret. Null for one in a file of its own. */
 function readBodies({ rpc, source }: Config): Map<string, string | null> {
   const written = BODIES.safeParse(parse(source.text, { merge: true, logLevel: 'silent' })).data?.rpc;
-  return new Map(rpc.map(({ name }) => [name, written?.[name]?.body ?? null]));
+  return new Map(rpc.map(({ schema, name }) => [relationKey(schema, name), written?.[name]?.body ?? null]));
 }
 
 const BODIES = z.object({ rpc: z.record(z.string(), z.object({ body: z.string().optional() })) });

@@ -44,20 +44,20 @@ export function renderPulled(
   const functions: [string, Node][] = [];
   for (const group of live.functions.values()) {
     for (const fn of group) {
-      const isOutside = fn.schema !== 'public';
-      const reason = isOutside
-        ? 'it is not in the schema public'
-        : group.length > 1
+      const reason =
+        group.length > 1
           ? 'it is overloaded'
-          : inexpressible(fn);
+          : functions.some(([name]) => name === fn.name)
+            ? 'a function of another schema has its name'
+            : inexpressible(fn);
       if (reason === null) functions.push([fn.name, toFunction(fn)]);
       else
         left.push(
-          `function ${isOutside ? `${fn.schema}.` : ''}${fn.name}(${fn.identityArguments}): ${reason}`,
+          `function ${fn.schema === 'public' ? '' : `${fn.schema}.`}${fn.name}(${fn.identityArguments}): ${reason}`,
         );
     }
   }
-  const declared = new Set(functions.map(([name]) => `public.${name}`));
+  const declared = new Set(functions.map(([name, { schema = 'public' }]) => `${String(schema)}.${name}`));
   const isDeclared = (fn: string): boolean => declared.has(fn);
   for (const table of taken) {
     // The file names tables without their schema, so of two with one name only the first can be declared.

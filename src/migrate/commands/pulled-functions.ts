@@ -57,7 +57,9 @@ export function toFunction(fn: LiveFunction): Node {
   const args = fn.parameters.filter(({ mode }) => mode !== 't');
   const columns = fn.parameters.filter(({ mode }) => mode === 't');
   const returns = returnsKey(fn, columns);
+  const isOutside = fn.schema !== 'public';
   return {
+    ...(isOutside ? { schema: fn.schema } : {}),
     language: fn.language,
     ...(fn.isProcedure ? { kind: 'procedure' } : { volatility: VOLATILITY[fn.volatility] ?? 'volatile' }),
     ...(fn.strict ? { strict: true } : {}),
@@ -66,10 +68,12 @@ export function toFunction(fn: LiveFunction): Node {
     ...(fn.rows === 0 || fn.rows === USUAL_ROWS ? {} : { rows: fn.rows }),
     ...(fn.definer ? { security: 'definer' } : {}),
     ...settingsKey(fn),
-    // What has no name cannot be passed by name, and a procedure is called from SQL.
+    // What has no name cannot be passed by name, and a procedure is called from SQL. Other schemas are not opened by this.
     ...callersKey(
       fn,
-      fn.isProcedure || (args.some(({ name, mode }) => name === '' && mode !== 'o') && !takesWholeBody(fn)),
+      isOutside ||
+        fn.isProcedure ||
+        (args.some(({ name, mode }) => name === '' && mode !== 'o') && !takesWholeBody(fn)),
     ),
     ...(args.length > 0 ? { args: args.map(toArgument) } : {}),
     ...(returns === undefined ? {} : { returns }),

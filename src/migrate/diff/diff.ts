@@ -49,10 +49,11 @@ export function diff(
   const unmanaged: Unmanaged[] = [];
   const claims = new Map<string, Claim>();
   changes.push(...diffExtensions(desired.extensions, live.extensions));
-  for (const schema of schemasOf(desired)) {
+  const { all, open } = schemasOf(desired);
+  for (const schema of all) {
     const found = live.schemas.get(schema);
     if (!found) changes.push({ kind: 'create-schema', schema });
-    if (!found?.usageGranted) changes.push({ kind: 'grant-schema', schema });
+    if (open.has(schema) && !found?.usageGranted) changes.push({ kind: 'grant-schema', schema });
   }
   changes.push(...diffTypes(desired.types, live));
   changes.push(...diffPublication(desired, live));
@@ -93,9 +94,14 @@ export function diff(
   return { changes, unmanaged, claims, hostedClaims, userClaims };
 }
 
-export function schemasOf(desired: Desired): string[] {
-  const { types, tables, views } = desired;
-  return [...new Set(['public', ...[...types, ...tables, ...views].map((one) => one.schema)])];
+/** `open`: those in which the API roles find something. Functions that only policies and triggers call need no such right. */
+export function schemasOf({ types, tables, views, functions }: Desired): {
+  readonly all: ReadonlySet<string>;
+  readonly open: ReadonlySet<string>;
+} {
+  const served = functions.filter(({ model }) => model.opensSchema);
+  const open = ['public', ...[...types, ...tables, ...views, ...served].map(({ schema }) => schema)];
+  return { all: new Set([...open, ...functions.map(({ schema }) => schema)]), open: new Set(open) };
 }
 
 /** A foreign key must be dropped while the type of a column at either end changes, or the key it refers to goes. */

@@ -123,7 +123,7 @@ export async function normalise(
     ...Object.values(subset.hosted),
     subset.userTriggers,
   ].every((list) => list.length === 0);
-  const all = [...new Set([...schemas, ...schemasOf(declared)])];
+  const all = [...new Set([...schemas, ...schemasOf(declared).all])];
   const read = isNothing ? subset : await normaliseInShadow(session, subset, all, live);
   const types = byKey(read.types);
   const tables = byKey(read.tables);

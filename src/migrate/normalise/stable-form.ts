@@ -87,7 +87,7 @@ async function readAgain(
         newUsers: [],
         userTriggers: [],
       },
-      [...new Set([...schemas, ...schemasOf(desired)])],
+      [...new Set([...schemas, ...schemasOf(desired).all])],
     );
   } catch (error) {
     // What cannot be read on its own stays a difference.

@@ -321,7 +321,7 @@ function toView(view: View): ViewModel {
 function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
   const execute = fn.execute?.toSorted() ?? (fn.expose ? undefined : []);
   return {
-    schema: 'public',
+    schema: fn.schema,
     name: fn.name,
     renamedFrom: fn.renamedFrom ?? null,
     language: fn.language,
@@ -342,6 +342,7 @@ function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
     ...(fn.rows === undefined || fn.rows === USUAL_ROWS ? {} : { rows: fn.rows }),
     body: fn.body,
     ...(execute === undefined ? {} : { execute }),
+    ...(fn.expose && fn.schema !== 'public' ? { opensSchema: true } : {}),
     ...(fn.settings === undefined ? {} : { settings: fn.settings }),
     at: `rpc.${fn.name}`,
   };

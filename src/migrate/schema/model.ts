@@ -276,6 +276,8 @@ export type FunctionModel = {
   readonly body: string;
   /** Roles that may run it, sorted. Absent: the three API roles. */
   readonly execute?: readonly string[];
+  /** Its schema must let the API roles in, because the API serves it. */
+  readonly opensSchema?: true;
   readonly settings?: Readonly<Record<string, string>>;
   readonly at: string;
 };

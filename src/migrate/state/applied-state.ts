@@ -37,7 +37,11 @@ export function digestModel(model: SchemaModel): ModelDigest {
   const found = digests.get(model) ?? {
     hash: createHash('sha256').update(JSON.stringify(model)).digest('hex'),
     schemas: [
-      ...new Set([...(model.types ?? []), ...model.tables, ...viewsOf(model)].map(({ schema }) => schema)),
+      ...new Set(
+        [...(model.types ?? []), ...model.tables, ...viewsOf(model), ...model.functions].map(
+          ({ schema }) => schema,
+        ),
+      ),
     ],
     extensions: (model.extensions ?? []).map(({ name }) => name),
   };
@@ -97,7 +101,7 @@ export async function readManagedSchemas(
 ): Promise<string[]> {
   const rows = await session.query<{ schema: string }>(
     raw(
-      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type', 'view')`,
+      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type', 'view', 'function')`,
     ),
   );
   return [...new Set(['public', ...schemas, ...rows.map(({ schema }) => schema)])];

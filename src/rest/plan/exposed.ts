@@ -55,9 +55,10 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
   }
   const routines = new Map<string, ExposedRoutine>();
   for (const declared of config.rpc) {
-    const routine = catalog.routines.get(relationKey('public', declared.name));
+    const key = relationKey(declared.schema, declared.name);
+    const routine = catalog.routines.get(key);
     if (!routine || !declared.expose) continue;
-    routines.set(relationKey('public', declared.name), { ...routine, authRequired: declared.authRequired });
+    routines.set(key, { ...routine, authRequired: declared.authRequired });
   }
   for (const { schema, name, authRequired } of config.expose.routines) {
     const routine = catalog.routines.get(relationKey(schema, name));

@@ -156,7 +156,7 @@ export const PROFILES: readonly Profile[] = [
   {
     name: 'accounts in a schema of their own: functions with the owner’s rights and an empty path',
     schemas: ['accounts'],
-    left: [/current_account|function/],
+    left: [],
     sql: `
       create schema accounts;
       create type accounts.role as enum ('owner', 'member');

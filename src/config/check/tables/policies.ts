@@ -1,5 +1,6 @@
 // Row-level security policies of tables and buckets: which conditions an operation needs and which it ignores.
 import type { KeyPath } from '../../mistakes/mistake.ts';
+import { isServed } from '../../schema/functions.ts';
 import type { RawPolicy } from '../../schema/policies.ts';
 import type { CheckContext } from '../context.ts';
 import { checkName } from '../name.ts';
@@ -34,6 +35,7 @@ export function checkPolicies(
     }
     checkRoles(context, [...at, 'to'], policy.to ?? []);
     checkConditions(context, at, policy);
+    checkCalls(context, at, policy);
     checkOwner(context, [...at, 'using'], policy.using, columns);
     checkOwner(context, [...at, 'with_check'], policy.withCheck, columns);
     checkOwner(context, [...at, 'check'], policy.check, columns);
@@ -109,6 +111,37 @@ function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy):
       'key',
     );
   }
+}
+
+/** A policy runs with the caller's rights: a function that the caller may not run makes each request fail. */
+function checkCalls(context: CheckContext, at: KeyPath, policy: RawPolicy): void {
+  const roles = policy.to ?? CALLERS;
+  for (const [name, fn] of Object.entries(context.file.rpc)) {
+    const may = fn.execute ?? (isServed(fn) ? undefined : []);
+    if (may === undefined) continue;
+    const barred = roles.filter(
+      (role) => !may.includes(role) && (CALLERS.includes(role) || role === 'public'),
+    );
+    if (barred.length === 0) continue;
+    for (const key of ['using', 'withCheck', 'check'] as const) {
+      if (!calls(policy[key] ?? '', name)) continue;
+      const given = `grant execute on function ${fn.schema === 'public' ? '' : `${fn.schema}.`}${name} to ${barred.join(', ')}`;
+      context.report({
+        code: 'conflict',
+        path: [...at, key === 'withCheck' ? 'with_check' : key],
+        message: `the policy calls ${name}, which ${barred.join(' and ')} may not run: their requests fail`,
+        severity: 'warning',
+        hint: `Add to rpc.${name}.execute, or write in its SQL file: ${given};`,
+      });
+    }
+  }
+}
+
+const CALLERS: readonly string[] = ['anon', 'authenticated'];
+
+function calls(condition: string, name: string): boolean {
+  const at = condition.indexOf(name);
+  return at >= 0 && new RegExp(`(?<![\\w$])"?${name.replaceAll(/[^\w]/g, '\\$&')}"?\\s*\\(`).test(condition);
 }
 
 /** The whole condition compares the caller's id with a column of another type: PostgreSQL has no such comparison. */

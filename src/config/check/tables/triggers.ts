@@ -117,8 +117,10 @@ function checkLabel(
 function checkCall(context: CheckContext, path: KeyPath, call: string): void {
   const { rpc } = context.file;
   const parts = call.split('.');
-  const own = parts.length === 1 ? call : parts[0] === 'public' ? parts.slice(1).join('.') : undefined;
-  const fn = own !== undefined && Object.hasOwn(rpc, own) ? rpc[own] : undefined;
+  const [schema = 'public', own] =
+    parts.length === 1 ? ['public', call] : [parts[0], parts.slice(1).join('.')];
+  const named = own !== undefined && Object.hasOwn(rpc, own) ? rpc[own] : undefined;
+  const fn = named?.schema === schema ? named : undefined;
   if (fn !== undefined && !returnsTrigger(fn.returns)) {
     context.conflict(
       path,
