@@ -7,7 +7,6 @@ import { basename, dirname, join } from 'node:path';
 
 import { codeOf } from '../lib/error-code.ts';
 import { textsOfParts, type Texts } from '../config/edit/edit-parts.ts';
-import { prepareToRead } from '../config/read/read-parts.ts';
 import { decodeSource, type Source } from '../config/read/source.ts';
 import { Problem } from '../problem/problem.ts';
 import { fileChanged } from './problem.ts';
@@ -23,9 +22,7 @@ export function pathOf({ name, directory }: Source): string | undefined {
 export async function readConfigFile(source: Source): Promise<ReadFile> {
   const path = pathOf(source);
   if (path === undefined) return { source, version: versionOf(Buffer.from(source.text)) };
-  const bytes = await readBytes(path, source.name);
-  await prepareToRead({ ...source, text: decodeSource(source.name, bytes) });
-  return withVersion(source, bytes);
+  return withVersion(source, await readBytes(path, source.name));
 }
 
 /** `bytes`: of svc.yaml itself. */

@@ -85,13 +85,24 @@ const hello = async (): Promise<{ status: number; text: string }> => {
 const keptFile = async (): Promise<string> =>
   await (await fetch(`${url()}/storage/v1/object/public/files/kept.txt`)).text();
 
+const twice = async (n: number): Promise<unknown> => {
+  const client = new pg.Client(database.url);
+  await client.connect();
+  try {
+    return (await client.query<{ twice: number }>('select twice($1::int)', [n])).rows[0]?.twice;
+  } finally {
+    await client.end();
+  }
+};
+
 beforeAll(async () => {
   database = await createDatabase();
   port = await freePort();
   write({
     'svc.yaml':
-      '# my backend\nversion: 1\nproject: { name: demo }\nfunctions:\n  hello: { runtime: node, file: functions/hello.js, env: { PLACE: "${SVC_ENV_PLACE}" } }\ninclude: parts/*.yaml\n',
+      '# my backend\nversion: 1\nproject: { name: demo }\nfunctions:\n  hello: { runtime: node, file: functions/hello.js, env: { PLACE: "${SVC_ENV_PLACE}" } }\ninclude: parts/*.yaml\nsql: sql/*.sql\n',
     // What is uploaded is one file.
+    'sql/app.sql': `create function twice(n int) returns int language sql as 'select n * 2';`,
     'parts/storage.yaml': 'storage: { files: { public: true } }\n',
     'functions/hello.js': "export default async (req, ctx) => ({ body: 'one ' + ctx.env.PLACE });",
     'functions/package.json': '{"type":"module"}',
@@ -146,6 +157,7 @@ test('one command uploads, builds, starts and switches; the project id is writte
   expect(done.output).toContain('is live');
   expect(done.code).toBe(0);
   expect(await hello()).toEqual({ status: 200, text: 'one the-server-knows' });
+  expect(await twice(21)).toBe(42);
   const text = readFileSync(join(laptop, 'svc.yaml'), 'utf8');
   expect(text).toContain('# my backend');
   expect(text).toMatch(/project_id: "?prj_[0-9a-f]+/);

@@ -3,7 +3,6 @@ import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { policyOf } from '../../migrate/apply/policy.ts';
 import { textsOfParts } from '../../config/edit/edit-parts.ts';
-import { prepareToRead } from '../../config/read/read-parts.ts';
 import { readSource } from '../../config/read/source.ts';
 import { renameInFiles } from '../../migrate/commands/edit-file.ts';
 import { prune } from '../../migrate/commands/prune.ts';
@@ -49,7 +48,6 @@ export async function rename(
   if (source.directory === undefined)
     throw failure(MIGRATE_EXIT.invalid, 'a remote file cannot be edited here');
   const written = await readSource(source.name, process.cwd());
-  await prepareToRead(written);
   const changed = renameInFiles(textsOfParts(written), path, name);
   const fileOf = (part: string): string => (part === '' ? source.name : join(dirname(source.name), part));
   for (const [part, text] of changed) await writeFile(fileOf(part), text);

@@ -4,7 +4,7 @@ import { Problem } from '../../problem/problem.ts';
 import type { Config } from '../config.ts';
 import { loadConfig, type LoadOptions } from '../load.ts';
 import { renderPath, type KeyPath, type Mistake } from '../mistakes/mistake.ts';
-import { readParts } from '../read/read-parts.ts';
+import { readYamlParts } from '../read/read-parts.ts';
 import type { Source } from '../read/source.ts';
 import { editText, type ConfigEdit } from './edit.ts';
 
@@ -45,7 +45,7 @@ export function replaceTexts(source: Source, texts: Texts, options: LoadOptions)
 
 /** Not of SQL files: what they say is changed in them. */
 export function textsOfParts(source: Source): Texts {
-  const parts = readParts(source).parts.filter(({ yaml }) => yaml === undefined);
+  const parts = readYamlParts(source);
   return new Map([['', source.text], ...parts.map(({ path, document }) => [path, document.text] as const)]);
 }
 

@@ -30,6 +30,7 @@ afterEach(() => {
 
 const SVC_YAML = `${PADDING}version: 1
 include: tables/*.yaml
+sql: sql/*.sql
 providers:
   email: { type: resend, default_from_email: 'Shop <shop@example.com>', api_key: '\${PASSWORD}' }
 auth:
@@ -55,6 +56,7 @@ const FILES: Readonly<Record<string, string>> = {
   'svc.yaml': SVC_YAML,
   'tables/rooms.yaml': `tables:\n  rooms:\n    fields: [{ name: id, type: bigint, primary_key: true }]\n    rls: false\n`,
   'tables/empty.yaml': '# nothing yet\n',
+  'sql/app.sql': 'create view first as select 1 as n;',
   'confirm.html': '<p>{{ .Token }}</p>',
   'now.sql': 'select now()::text',
   'functions/hello.js': 'export default () => new Response("hello");',
@@ -159,6 +161,8 @@ describe('it counts for nothing', () => {
     ['an included file that said nothing', ({ write }) => write('tables/empty.yaml', 'tables: {}\n')],
     ['one more file of a pattern', ({ write }) => write('tables/more.yaml', 'tables: {}\n')],
     ['a file of a pattern that is gone', ({ directory }) => unlinkSync(join(directory, 'tables/empty.yaml'))],
+    ['a statement', ({ write }) => write('sql/app.sql', 'create view second as select 2 as n;')],
+    ['one more file of statements', ({ write }) => write('sql/more.sql', '-- Nothing yet.')],
     ['the text of a mail', ({ write }) => write('confirm.html', '<p>{{ .Token }}!</p>')],
     ['the body of a function', ({ write }) => write('now.sql', 'select clock_timestamp()::text')],
     ['the source of a function', ({ write }) => write('functions/hello.js', 'ctx.serviceClient')],

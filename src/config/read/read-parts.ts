@@ -32,14 +32,20 @@ export type ReadParts = {
   readonly watched: readonly string[];
 };
 
+/** `prepareToRead` must have been awaited for this source. */
 export function readParts(source: Source, lookedAt = new LookedAt(undefined)): ReadParts {
-  return new PartReader(source, lookedAt).read();
+  return new PartReader(source, lookedAt).read(true);
+}
+
+/** Without SQL files. */
+export function readYamlParts(source: Source): readonly Part[] {
+  return new PartReader(source, new LookedAt(undefined)).read(false).parts;
 }
 
 /** The texts of all files, for those who look for references in them. Files that cannot be read have none. */
 export function textsOf(source: Source): string {
-  return readParts(source)
-    .parts.map(({ document, yaml }) => (yaml === undefined ? document.text : ''))
+  return readYamlParts(source)
+    .map(({ document }) => document.text)
     .join('\n');
 }
 
@@ -63,10 +69,10 @@ class PartReader {
     this.#lookedAt = lookedAt;
   }
 
-  read(): ReadParts {
+  read(withSql: boolean): ReadParts {
     this.#add('', this.#source.text, []);
     const [main] = this.#parts;
-    if (main) this.#addSql(main);
+    if (main && withSql) this.#addSql(main);
     return { parts: this.#parts, mistakes: this.#mistakes, watched: [...this.#watched] };
   }
 

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Config } from '../../config/config.ts';
 import type { Source } from '../../config/read/source.ts';
+import { loadSqlParser } from '../../config/sql/parser.ts';
 import type { ConfigEdit } from '../../config/edit/edit.ts';
 import { editConfig, replaceTexts, textsOfParts, type Texts } from '../../config/edit/edit-parts.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
@@ -96,7 +97,7 @@ async function planChange(
 ): Promise<ConfigPlan | FastifyReply> {
   const change = await readJson(request, CHANGE);
   const { source } = await readVersion(context, change);
-  const checked = checkChange(context, source, change);
+  const checked = await checkChange(context, source, change);
   if (!checked.ok) return sendRefusal(reply, checked.refusal);
   const { texts, warnings } = checked;
   return {
@@ -119,7 +120,7 @@ async function applyChange(
     if (pathOf(source) === undefined) throw notEditable(source.name);
     await assertSingleInstance(context);
   }
-  const checked = checkChange(context, source, change);
+  const checked = await checkChange(context, source, change);
   if (!checked.ok) return sendRefusal(reply, checked.refusal);
   const { problems } = await planOf(context, checked);
   if (problems.length > 0) return sendRefusal(reply, planRefused(problems));
@@ -177,7 +178,7 @@ async function readVersion(context: DashboardContext, change: Change): Promise<R
   if (former.version === change.version) return former;
   const current = await context.following?.shared?.read();
   if (!current) throw fileChanged(former.source.name);
-  const wanted = checkChange(context, former.source, change);
+  const wanted = await checkChange(context, former.source, change);
   throw sharedFileChanged(
     current,
     change.version,
@@ -193,12 +194,14 @@ type CheckedChange = {
   readonly warnings: readonly Mistake[];
 };
 
-function checkChange(
+async function checkChange(
   context: DashboardContext,
   source: Source,
   change: Change,
-): CheckedChange | { readonly ok: false; readonly refusal: ApiError } {
+): Promise<CheckedChange | { readonly ok: false; readonly refusal: ApiError }> {
   const options = loadOptions(context, source);
+  // What is edited may name SQL files now.
+  await loadSqlParser();
   const edited =
     'text' in change
       ? replaceTexts(source, new Map([['', change.text]]), options)
