@@ -45,6 +45,30 @@ describe('a decision is context, choice and consequences, in few words', () => {
   });
 });
 
+describe('docs/chat.md is the code of examples/chat', () => {
+  const text = readFileSync(join(ROOT, 'docs/chat.md'), 'utf8');
+  const blocks = [...text.matchAll(/^ *`([^`\n]+)`:\n\n *```\w+\n(.*?)\n *```$/gms)].map(
+    ([, path = '', code = '']) => ({ path, code }),
+  );
+
+  test('each block says which file it is from', () => {
+    // The one that is from none is the commands.
+    expect(text.match(/^ *```\w+$/gm)).toHaveLength(blocks.length + 1);
+  });
+
+  test.each(blocks)('$path', ({ path, code }) => {
+    const file = readFileSync(join(ROOT, path), 'utf8').split('\n');
+    const lines = code.split('\n');
+    const isAt = (at: number): boolean => outdented(file.slice(at, at + lines.length)) === outdented(lines);
+    expect(file.some((_, at) => isAt(at)) ? 'in the file' : code).toBe('in the file');
+  });
+});
+
+function outdented(lines: readonly string[]): string {
+  const depth = Math.min(...lines.filter((line) => line.trim() !== '').map((line) => line.search(/\S/)));
+  return lines.map((line) => line.slice(depth)).join('\n');
+}
+
 function list(folder: string): string[] {
   return readdirSync(join(ROOT, folder))
     .filter((name) => name.endsWith('.md'))

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import {
-  chromium,
+  chromium as playwright,
   type Browser,
   type BrowserContext,
   type BrowserContextOptions,
@@ -44,6 +44,32 @@ export function hasChromium(): boolean {
     );
   }
   return found;
+}
+
+export type Chromium = { readonly browser: Browser; close(): Promise<void> };
+
+export async function launchChromium(): Promise<Chromium> {
+  // One place for its temporary files, removed after the tests of the file.
+  const profile = mkdtempSync(join(tmpdir(), 'svc-chromium-'));
+  const browser = await playwright.launch({
+    executablePath: CHROMIUM,
+    headless: true,
+    args: FLAGS,
+    env: {
+      ...process.env,
+      HOME: profile,
+      TMPDIR: profile,
+      XDG_CONFIG_HOME: profile,
+      XDG_CACHE_HOME: profile,
+    },
+  });
+  return {
+    browser,
+    async close() {
+      await browser.close();
+      rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
 }
 
 export type WorldOptions = {
@@ -84,8 +110,7 @@ export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
   let database: TestDatabase | undefined;
   let project: TodoProject | undefined;
   let svc: SvcProcess | undefined;
-  let browser: Browser | undefined;
-  let profile: string | undefined;
+  let chromium: Chromium | undefined;
   let opened: Opened[] = [];
 
   beforeAll(async () => {
@@ -106,20 +131,7 @@ export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
         ...(options.command === 'serve' ? KEYS : {}),
       },
     });
-    // One place for Chromium's temporary files, removed after the tests of the file.
-    profile = mkdtempSync(join(tmpdir(), 'svc-chromium-'));
-    browser = await chromium.launch({
-      executablePath: CHROMIUM,
-      headless: true,
-      args: FLAGS,
-      env: {
-        ...process.env,
-        HOME: profile,
-        TMPDIR: profile,
-        XDG_CONFIG_HOME: profile,
-        XDG_CACHE_HOME: profile,
-      },
-    });
+    chromium = await launchChromium();
   });
 
   afterEach(async ({ task }) => {
@@ -136,11 +148,10 @@ export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
   });
 
   afterAll(async () => {
-    await browser?.close();
+    await chromium?.close();
     await svc?.stop();
     project?.remove();
     await database?.drop();
-    if (profile !== undefined) rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
   });
 
   const started = <T>(thing: T | undefined): T => {
@@ -157,7 +168,7 @@ export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
       return started(project);
     },
     async open(path = '/', { expected = [], ...contextOptions } = {}) {
-      const context = await started(browser).newContext({
+      const context = await started(chromium).browser.newContext({
         viewport: { width: 1280, height: 800 },
         reducedMotion: 'reduce',
         ...contextOptions,
@@ -232,7 +243,7 @@ type Opened = {
   readonly complaints: string[];
 };
 
-async function keepScreenshot(page: Page, name: string): Promise<void> {
+export async function keepScreenshot(page: Page, name: string): Promise<void> {
   const folder = join(tmpdir(), 'svc-browser-failures');
   mkdirSync(folder, { recursive: true });
   const file = join(folder, `${name.replaceAll(/[^\w-]+/g, '-')}.png`);

@@ -1,0 +1,241 @@
+// examples/chat as people use it: `svc dev`, Vite's server, and a page each for Ann and Ben. Eve is a stranger who
+// speaks to the server without the page, because a page asks only for what it is meant to ask for.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createClient, type SupabaseClient } from '@supabase/supabase-js';
+import type { Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { freePort } from '../../../src/lib/free-port.ts';
+import {
+  expectAccessible,
+  hasChromium,
+  keepScreenshot,
+  launchChromium,
+  type Chromium,
+} from '../../support/browser/browser.ts';
+import { createDatabase, type TestDatabase } from '../../support/database.ts';
+import { startSvc, type SvcProcess } from '../../support/svc-process.ts';
+import { copyExample, type TodoProject } from '../../support/todo-project.ts';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+const EXAMPLE = join(ROOT, 'examples/chat');
+const PASSWORD = 'correct horse battery';
+
+let database: TestDatabase;
+let project: TodoProject;
+let svc: SvcProcess;
+let vite: ChildProcess;
+let chromium: Chromium;
+let address: string;
+const pages: Page[] = [];
+const complaints: string[] = [];
+
+describe.skipIf(!hasChromium())('the chat example', () => {
+  beforeAll(async () => {
+    database = await createDatabase();
+    project = copyExample('chat');
+    const types = join(project.directory, 'src/database.ts');
+    svc = await startSvc({
+      command: 'dev',
+      config: project.config,
+      arguments: ['--types', types],
+      env: { SVC_DATABASE_URL: database.url },
+    });
+    const port = await freePort();
+    address = `http://localhost:${port}`;
+    vite = spawn(
+      process.execPath,
+      [join(ROOT, 'node_modules/vite/bin/vite.js'), EXAMPLE, '--port', String(port), '--host', 'localhost'],
+      {
+        stdio: 'ignore',
+        env: {
+          ...process.env,
+          NODE_ENV: 'development',
+          VITE_SVC_URL: svc.url,
+          SVC_PUBLISHABLE_KEY: svc.publishableKey,
+        },
+      },
+    );
+    await vi.waitFor(async () => await fetch(address), { timeout: 30_000 });
+    chromium = await launchChromium();
+  });
+
+  afterEach(async ({ task }) => {
+    if (task.result?.state !== 'fail') return;
+    console.log(complaints.join('\n'));
+    for (const [index, page] of pages.entries()) await keepScreenshot(page, `chat ${task.name} ${index}`);
+  });
+
+  afterAll(async () => {
+    await chromium?.close();
+    if (vite?.exitCode === null) {
+      vite.kill();
+      await once(vite, 'exit');
+    }
+    await svc?.stop();
+    project?.remove();
+    await database?.drop();
+  });
+
+  test('its types are those that svc types makes of its file', () => {
+    const made = readFileSync(join(project.directory, 'src/database.ts'), 'utf8');
+    expect(readFileSync(join(EXAMPLE, 'src/database.ts'), 'utf8')).toBe(made);
+  });
+
+  test('messages appear, members are seen to be there and to type, a stranger hears nothing, who is removed is out', async () => {
+    const ann = await signUp('Ann');
+    await ann.getByLabel('Name of a new room').fill('Kitchen');
+    await ann.getByRole('button', { name: 'Create' }).click();
+    await live(ann, 'Kitchen');
+    await ann.getByRole('button', { name: 'Invite' }).click();
+    const link = await ann.getByLabel('Send this link').inputValue();
+
+    const ben = await signUp('Ben', new URL(link).hash);
+    await live(ben, 'Kitchen');
+
+    // Presence, in both directions.
+    for (const page of [ann, ben]) {
+      await expect.poll(() => present(page)).toEqual(['Ann', 'Ben']);
+    }
+
+    // Typing is a broadcast; the message that ends it is a row.
+    await ben.getByLabel('Message', { exact: true }).fill('Hello');
+    await ann.getByText('Ben is typing…').waitFor();
+    await ben.getByRole('button', { name: 'Send' }).click();
+    await expect.poll(() => messages(ann)).toEqual(['Hello']);
+    await ann.getByText('Ben is typing…').waitFor({ state: 'detached' });
+    await say(ann, 'Hello Ben');
+    await expect.poll(() => messages(ben)).toEqual(['Hello', 'Hello Ben']);
+    await expectAccessible(ann);
+
+    await ben.getByRole('button', { name: 'Delete “Hello”' }).click();
+    await expect.poll(() => messages(ann)).toEqual(['Hello Ben']);
+
+    // A stranger who asks for everything.
+    const eve = await hostile('Eve');
+    const benElsewhere = await hostile('Ben', 'sign in');
+    expect(eve.room).toMatch(/Unauthorized/);
+    expect(benElsewhere.room).toBe('SUBSCRIBED');
+    await say(ann, 'For the kitchen');
+    await expect.poll(() => benElsewhere.heard).toEqual(['For the kitchen']);
+
+    // Closing the page is leaving it.
+    const second = await ben.context().newPage();
+    await ben.close();
+    await expect.poll(() => present(ann)).toEqual(['Ann']);
+    await second.goto(address);
+    await live(second, 'Kitchen');
+    await expect.poll(() => present(ann)).toEqual(['Ann', 'Ben']);
+    pages.push(second);
+
+    await ann.getByRole('button', { name: 'Remove Ben' }).click();
+    await second.getByText('You are in no room.').waitFor();
+    await expect.poll(() => members(ann)).toEqual(['Ann']);
+    await say(ann, 'Only for me');
+
+    // What each hears comes in the order of commits: with a message of their own, all earlier ones have been decided.
+    for (const person of [eve, benElsewhere]) await person.sayToMyself('The end');
+    await expect.poll(() => eve.heard).toEqual(['The end']);
+    await expect.poll(() => benElsewhere.heard).toEqual(['For the kitchen', 'The end']);
+    expect((await benElsewhere.client.from('messages').select()).data).toMatchObject([{ body: 'The end' }]);
+
+    // The old invitation leads nowhere, the new one back.
+    await second.goto(link);
+    await second.getByText('This invitation is not valid any more.').waitFor();
+    await ann.getByRole('button', { name: 'Invite' }).click();
+    await second.goto(await ann.getByLabel('Send this link').inputValue());
+    await expect.poll(() => messages(second)).toEqual(['Hello Ben', 'For the kitchen', 'Only for me']);
+
+    expect(complaints, 'errors in the console of a page').toEqual([]);
+  });
+});
+
+async function signUp(name: string, hash = ''): Promise<Page> {
+  const context = await chromium.browser.newContext({ viewport: { width: 1100, height: 720 } });
+  const page = await context.newPage();
+  pages.push(page);
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(`${name}: ${message.text()} ${message.location().url}`);
+  });
+  page.on('pageerror', (error) => complaints.push(`${name}: ${String(error)}`));
+  await page.goto(`${address}/${hash}`);
+  await page.getByLabel('Name').fill(name);
+  await page.getByLabel('Email').fill(`${name.toLowerCase()}@example.com`);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Create an account' }).click();
+  return page;
+}
+
+async function live(page: Page, room: string): Promise<void> {
+  await page.getByRole('heading', { name: room }).waitFor();
+  await page.getByText('Live', { exact: true }).waitFor();
+}
+
+async function say(page: Page, text: string): Promise<void> {
+  await page.getByLabel('Message', { exact: true }).fill(text);
+  await page.getByRole('button', { name: 'Send' }).click();
+}
+
+const messages = async (page: Page): Promise<string[]> =>
+  await page.getByRole('list', { name: 'Messages' }).locator('.body').allTextContents();
+
+const members = async (page: Page): Promise<string[]> =>
+  (await page.getByLabel('Members').locator('.name').allTextContents()).map(
+    (text) => text.split(' ')[0] ?? '',
+  );
+
+async function present(page: Page): Promise<string[]> {
+  const items = page.getByLabel('Members').getByRole('listitem');
+  const here = items.filter({ has: page.getByRole('img', { name: 'here' }) });
+  return (await here.locator('.name').allTextContents()).map((text) => text.split(' ')[0] ?? '');
+}
+
+type Hostile = {
+  readonly client: SupabaseClient;
+  /** What became of joining the channel of the only room. */
+  readonly room: string;
+  /** Bodies of messages of whatever room, in their order. */
+  readonly heard: readonly string[];
+  /** In a room of their own. */
+  sayToMyself(text: string): Promise<void>;
+};
+
+/** Listens to all messages, and joins the room whose id only its members should know. */
+async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Promise<Hostile> {
+  const client = createClient(svc.url, svc.publishableKey, { auth: { persistSession: false } });
+  const credentials = { email: `${name.toLowerCase()}@example.com`, password: PASSWORD };
+  const { data, error } = await (way === 'sign up'
+    ? client.auth.signUp({ ...credentials, options: { data: { name } } })
+    : client.auth.signInWithPassword(credentials));
+  expect(error).toBeNull();
+  await client.realtime.setAuth();
+  const heard: string[] = [];
+  await new Promise<void>((resolve) => {
+    client
+      .channel(`user:${data.user?.id}`, { config: { private: true } })
+      .on('postgres_changes', { event: 'INSERT', schema: 'public', table: 'messages' }, ({ new: row }) => {
+        heard.push(String(row['body']));
+      })
+      .subscribe((status: string) => {
+        if (status === 'SUBSCRIBED') resolve();
+      });
+  });
+  const known = createClient(svc.url, svc.secretKey, { auth: { persistSession: false } });
+  const rooms = await known.from('rooms').select('id').eq('name', 'Kitchen').single();
+  const channel = client.channel(`room:${rooms.data?.id}`, { config: { private: true } });
+  const room = await new Promise<string>((resolve) => {
+    channel.subscribe((status, problem) => resolve(problem ? problem.message : status));
+  });
+  return {
+    client,
+    room,
+    heard,
+    async sayToMyself(text) {
+      const own = await client.rpc('create_room', { name: `Of ${name}` });
+      expect((await client.from('messages').insert({ room_id: own.data, body: text })).error).toBeNull();
+    },
+  };
+}
