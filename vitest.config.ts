@@ -26,6 +26,7 @@ const SLOW = [
   'test/functions/deploy.test.ts',
   'test/functions/dev.test.ts',
   'test/functions/disasters.test.ts',
+  'test/realtime/failure/*.test.ts',
   'test/server/deployment-order.test.ts',
   'test/server/drain.test.ts',
   'test/server/serve.test.ts',

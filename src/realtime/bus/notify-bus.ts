@@ -218,6 +218,8 @@ export class NotifyBus implements Bus {
     if (!peer) {
       peer = { heardAt: 0, numbers: new Map() };
       this.#peers.set(from, peer);
+      // One that was frozen goes on where it stopped, and was forgotten meanwhile: who is present there?
+      this.#post({ kind: 'hello' });
     }
     peer.heardAt = performance.now();
     const last = peer.numbers.get(channel);
