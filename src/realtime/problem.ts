@@ -5,12 +5,14 @@ import { Problem } from '../problem/problem.ts';
 
 /** Why a channel is not joined. The client asks again by itself after a while. */
 export class JoinRefused extends Error {
+  readonly code: JoinCode;
   /** As the client is told: `Code: text`. */
   readonly reason: string;
 
   constructor(code: JoinCode, text: string) {
     super(`${code}: ${text}`);
     this.name = 'JoinRefused';
+    this.code = code;
     this.reason = `${code}: ${text}`;
   }
 }

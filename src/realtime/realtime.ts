@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { databaseFailure } from '../postgres/pg-error.ts';
 import type { ConnectionSettings } from '../postgres/connection.ts';
+import type { Metrics } from '../log/metrics.ts';
 import { Problem } from '../problem/problem.ts';
 import { ChannelRights } from './access/channel-rights.ts';
 import { SessionWatch } from './access/session-watch.ts';
@@ -18,7 +19,9 @@ import { Gateway } from './gateway/gateway.ts';
 import { Hub } from './hub/hub.ts';
 import { registerBroadcast } from './http/broadcast.ts';
 import { databaseRefusal, JoinRefused, realtimeFormat, switchedOff } from './problem.ts';
+import { measureRealtime, type RealtimeGauges } from './metrics.ts';
 import type { Services, Stored } from './services.ts';
+import { Tally } from './tally.ts';
 import { startMaintenance, type Maintenance } from './stored/maintenance.ts';
 import { replay } from './stored/replay.ts';
 
@@ -43,6 +46,7 @@ export type Refuse = (problem: Problem) => void;
 
 export class Realtime {
   readonly #options: RealtimeOptions;
+  readonly #tally = new Tally();
   #parts: Parts | undefined;
 
   constructor(options: RealtimeOptions) {
@@ -50,7 +54,7 @@ export class Realtime {
   }
 
   readonly feature: Feature = (context) => {
-    const parts = createParts(context, this.#options);
+    const parts = createParts(context, this.#options, this.#tally);
     this.#parts = parts;
     context.whenServing?.(() => void parts.start());
     return async (app) => {
@@ -72,6 +76,11 @@ export class Realtime {
     return this.#parts?.services.changes.state ?? 'off';
   }
 
+  /** Adds its numbers to those of the process. */
+  measure(metrics: Metrics): void {
+    measureRealtime(metrics, this.#tally, () => this.#parts?.gauges() ?? NOTHING_YET);
+  }
+
   async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, refuse: Refuse): Promise<void> {
     await this.#parts?.gateway.upgrade(request, socket, head, refuse);
   }
@@ -91,17 +100,28 @@ export class Realtime {
   }
 }
 
+const NOTHING_YET: RealtimeGauges = {
+  state: 'off',
+  sockets: 0,
+  channels: { public: 0, private: 0 },
+  present: 0,
+  skipped: 0,
+  lagMs: 0,
+  peers: 0,
+};
+
 type Parts = {
   readonly services: Services;
   readonly gateway: Gateway;
+  readonly gauges: () => RealtimeGauges;
   readonly start: () => Promise<void>;
   readonly close: () => Promise<void>;
 };
 
-function createParts(context: FeatureContext, { direct, processes }: RealtimeOptions): Parts {
-  const bus: Bus = new NotifyBus({ context, listener: direct });
-  const hub = new Hub(bus);
-  const changes = new FeedOfChanges(context, direct);
+function createParts(context: FeatureContext, { direct, processes }: RealtimeOptions, tally: Tally): Parts {
+  const bus: Bus = new NotifyBus({ context, listener: direct, tally });
+  const hub = new Hub(bus, tally);
+  const changes = new FeedOfChanges(context, direct, tally);
   const sessions = new SessionWatch(
     context,
     () => sessionsOf(gateway),
@@ -117,8 +137,9 @@ function createParts(context: FeatureContext, { direct, processes }: RealtimeOpt
     settings: () => context.snapshot().config.realtime,
     hub,
     changes,
-    rights: new ChannelRights(context),
+    rights: new ChannelRights(context, tally),
     sessions,
+    tally,
     joins: new Rate(),
     replay: async (...asked) => await replay(context, ...asked),
     whenLive: async (withinMs) => await untilLive(changes, withinMs),
@@ -150,6 +171,13 @@ function createParts(context: FeatureContext, { direct, processes }: RealtimeOpt
   return {
     services,
     gateway,
+    gauges: () => ({
+      ...gateway.figures,
+      state: changes.state,
+      present: hub.present,
+      lagMs: changes.lagMs,
+      peers: bus.peers,
+    }),
     async start() {
       ({ version } = context.snapshot());
       watch = setInterval(() => void checkRights(), CHECK_RIGHTS_EVERY_MS).unref();

@@ -10,6 +10,7 @@ import type { Hub } from './hub/hub.ts';
 import type { BroadcastContent } from './gateway/message.ts';
 import type { JoinRefused } from './problem.ts';
 import type { SessionWatch } from './access/session-watch.ts';
+import type { Tally } from './tally.ts';
 
 export type RealtimeSettings = Config['realtime'];
 
@@ -23,6 +24,7 @@ export type Services = {
   readonly changes: Changes;
   readonly rights: ChannelRights;
   readonly sessions: SessionWatch;
+  readonly tally: Tally;
   /** Joins of all sockets. */
   readonly joins: Rate;
   /** The newest `limit` stored broadcasts of a private topic that the caller may read, oldest first. */

@@ -261,6 +261,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
           inFlight: () => app?.inFlight.size ?? 0,
           pool: () => callers.size,
           poolMax: config.database.pool.max,
+          more: (all) => realtime.measure(all),
         })
       : undefined;
 

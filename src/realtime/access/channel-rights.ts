@@ -7,6 +7,7 @@ import { Cache } from '../../lib/cache.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { toWire } from '../../postgres/pool/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
+import type { Tally } from '../tally.ts';
 import { PROBE_TIME } from '../../provision/steps/realtime.ts';
 
 export type Extension = 'broadcast' | 'presence';
@@ -19,13 +20,15 @@ const EVERYTHING: ReadRights = { broadcast: true, presence: true };
 
 export class ChannelRights {
   readonly #context: FeatureContext;
+  readonly #tally: Tally;
   /** By what is asked and who asks; what is asked again meanwhile waits for the same answer. */
   readonly #reads = new Cache<string, Promise<ReadRights>>(MOST_REMEMBERED);
   readonly #writes = new Cache<string, Promise<boolean>>(MOST_REMEMBERED);
   #version = 0;
 
-  constructor(context: FeatureContext) {
+  constructor(context: FeatureContext, tally: Tally) {
     this.#context = context;
+    this.#tally = tally;
   }
 
   /** Both extensions at once. `topic` without `realtime:`. */
@@ -58,7 +61,7 @@ export class ChannelRights {
     }
     const known = cache.get(key);
     if (known) return await known;
-    const asked = ask();
+    const asked = this.#tally.timed('probe', ask);
     cache.set(key, asked);
     try {
       return await asked;

@@ -6,6 +6,7 @@ import { toWire } from '../../postgres/pool/caller-pool.ts';
 import { ident, join, raw, sql } from '../../postgres/sql.ts';
 import { tableIdent, type PublishedTable } from '../changes/published-tables.ts';
 import type { TextRow } from '../changes/row-values.ts';
+import type { Tally } from '../tally.ts';
 
 /** What differs between two tokens of one user, and says nothing about rights. */
 const OF_THE_TOKEN = ['iat', 'exp', 'nbf', 'jti'];
@@ -22,12 +23,14 @@ export function groupOf({ role, claims, user }: Caller): string {
 
 export class RowVisibility {
   readonly #context: FeatureContext;
+  readonly #tally: Tally;
   #running = 0;
   readonly #waiting: Array<() => void> = [];
   readonly #saidAt = new Map<string, number>();
 
-  constructor(context: FeatureContext) {
+  constructor(context: FeatureContext, tally: Tally) {
     this.#context = context;
+    this.#tally = tally;
   }
 
   /**
@@ -36,6 +39,7 @@ export class RowVisibility {
    */
   async ask(caller: Caller, table: PublishedTable, rows: readonly TextRow[]): Promise<ReadonlySet<number>> {
     await this.#enter();
+    const startedAt = performance.now();
     try {
       const types = new Map(table.columns.map(({ name, sqlType }) => [name, sqlType]));
       const keys = table.key.map(
@@ -57,6 +61,7 @@ export class RowVisibility {
       this.#say(caller, table, error);
       return new Set();
     } finally {
+      this.#tally.observe('visibility', performance.now() - startedAt);
       this.#running -= 1;
       this.#waiting.shift()?.();
     }

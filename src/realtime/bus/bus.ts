@@ -17,6 +17,8 @@ export type BusMessage = { readonly from: string } & (
 );
 
 export interface Bus {
+  /** How many other instances are heard. */
+  readonly peers: number;
   publish(message: Outgoing): void;
   onMessage(receive: (message: BusMessage) => void): void;
   /** An instance has ended, or was silent for too long: whoever was present there has left. */
@@ -34,6 +36,7 @@ export interface Bus {
 export function localBus(): Bus {
   const nothing = (): void => {};
   return {
+    peers: 0,
     publish: nothing,
     onMessage: nothing,
     onPeerGone: nothing,

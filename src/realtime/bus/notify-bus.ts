@@ -9,6 +9,7 @@ import { isObject } from '../gateway/message.ts';
 import { listen, type Listener } from '../../postgres/listen.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
 import { sql } from '../../postgres/sql.ts';
+import type { Tally } from '../tally.ts';
 import type { Bus, BusMessage, Outgoing, RoomState } from './bus.ts';
 
 const TOPIC_CHANNELS = 16;
@@ -40,6 +41,7 @@ export type NotifyBusOptions = {
   readonly context: FeatureContext;
   /** Of the connection that listens; past any pooler. */
   readonly listener: ConnectionSettings;
+  readonly tally: Tally;
   readonly beatEveryMs?: number;
   readonly silentAfterMs?: number;
 };
@@ -104,7 +106,10 @@ export class NotifyBus implements Bus {
       {
         onNotification: (channel, payload) => this.#heard(channel, payload),
         onReconnect: () => {
-          if (this.#peers.size > 0) this.#lost();
+          if (this.#peers.size > 0) {
+            this.#options.tally.bus.add('holes');
+            this.#lost();
+          }
           this.#post({ kind: 'hello' });
         },
       },
@@ -187,6 +192,9 @@ export class NotifyBus implements Bus {
         channel,
         payload: `[${JSON.stringify(this.#name)},${this.#nextNumber(channel)},[${texts.join(',')}]]`,
       }));
+      const { bus } = this.#options.tally;
+      bus.add('sent', payloads.length);
+      bus.add('overflow', rows.length);
       try {
         if (rows.length > 0) {
           await this.#context.owner.query(sql`
@@ -225,6 +233,7 @@ export class NotifyBus implements Bus {
     const last = peer.numbers.get(channel);
     peer.numbers.set(channel, number);
     if (last !== undefined && number !== last + 1) {
+      this.#options.tally.bus.add('holes');
       this.#lost();
       this.#post({ kind: 'hello' });
     }
@@ -241,6 +250,7 @@ export class NotifyBus implements Bus {
       .then(async () => this.#take(from, message.kind === 'row' ? await this.#readRow(message.id) : message))
       .catch((error: unknown) => {
         this.#context.log.debug({ err: error }, 'a large broadcast of another instance could not be read');
+        this.#options.tally.bus.add('holes');
         this.#lost();
       })
       .finally(() => {

@@ -51,6 +51,8 @@ export type Changes = {
   subscribe(request: ChangesRequest): Promise<ChangesSubscription>;
   /** `degraded`: the server does not let the log be read. `off`: the file does not want it. */
   readonly state: 'live' | 'connecting' | 'degraded' | 'off';
+  /** Age of the oldest change that is still to be sent, in milliseconds; 0 when there is none. */
+  readonly lagMs: number;
   /** Rows of `realtime.messages`, once they are visible, in the order of commits. */
   onStoredMessage(listener: (message: StoredMessage) => void): void;
   start(): void;

@@ -15,6 +15,7 @@ import { PublishedTables, tableIdent, type EventKind, type PublishedTable } from
 import { dataText, type RenderedRow } from './render.ts';
 import { readJson, readMissing, textsOf, type AskedCondition, type RowTexts } from './row-values.ts';
 import { Subscription, type Binding } from './subscription.ts';
+import type { GapReason, Tally } from '../tally.ts';
 import { untilVisible } from './transaction-visibility.ts';
 import { WalSource, type SourceChange } from './wal-source.ts';
 
@@ -37,6 +38,7 @@ type Item = SourceChange & { readonly kind: EventKind; readonly sends: Array<() 
 
 export class FeedOfChanges implements Changes {
   readonly #context: FeatureContext;
+  readonly #tally: Tally;
   readonly #source: WalSource;
   readonly #tables: PublishedTables;
   readonly #visibility: RowVisibility;
@@ -44,21 +46,29 @@ export class FeedOfChanges implements Changes {
   #waiting: SourceChange[] = [];
   #waitingBytes = 0;
   #isWorking = false;
+  /** When the oldest change was committed that is being worked on; Unix time in milliseconds. */
+  #workingOn: number | undefined;
+  /** Why the stream was given up by us. */
+  #dropped: GapReason | undefined;
   #pausedAt: number | undefined;
   #hasToldAway = false;
   #isOn = false;
   #watch: NodeJS.Timeout | undefined;
   #stored: (message: StoredMessage) => void = () => {};
 
-  constructor(context: FeatureContext, direct: ConnectionSettings) {
+  constructor(context: FeatureContext, direct: ConnectionSettings, tally: Tally) {
     this.#context = context;
+    this.#tally = tally;
     this.#tables = new PublishedTables(context);
-    this.#visibility = new RowVisibility(context);
+    this.#visibility = new RowVisibility(context, tally);
     this.#source = new WalSource({
       context,
       settings: direct,
       onChange: (change) => this.#take(change),
-      onGap: () => this.#tellGap(),
+      onGap: () => {
+        this.#tellGap(this.#dropped ?? 'lost');
+        this.#dropped = undefined;
+      },
     });
   }
 
@@ -66,6 +76,11 @@ export class FeedOfChanges implements Changes {
     if (!this.#isOn) return 'off';
     const { state } = this.#source;
     return state === 'impossible' ? 'degraded' : state;
+  }
+
+  get lagMs(): number {
+    const oldest = this.#workingOn ?? this.#waiting[0]?.transaction.committedAt;
+    return oldest === undefined ? 0 : Math.max(0, Date.now() - oldest);
   }
 
   start(): void {
@@ -218,6 +233,7 @@ export class FeedOfChanges implements Changes {
     this.#isWorking = true;
     while (this.#waiting.length > 0) {
       const batch = this.#nextBatch();
+      this.#workingOn = batch[0]?.transaction.committedAt;
       try {
         await this.#deliver(batch);
       } catch (error) {
@@ -226,6 +242,7 @@ export class FeedOfChanges implements Changes {
           'changes could not be sent to clients; they are told of a gap',
         );
         this.#forgetWaiting();
+        this.#dropped = 'fault';
         this.#source.drop('changes could not be read');
       }
       if (this.#pausedAt !== undefined && this.#waiting.length < MOST_WAITING / 2) {
@@ -234,6 +251,7 @@ export class FeedOfChanges implements Changes {
       }
     }
     this.#isWorking = false;
+    this.#workingOn = undefined;
   }
 
   #nextBatch(): SourceChange[] {
@@ -279,7 +297,12 @@ export class FeedOfChanges implements Changes {
       else byTable.set(table, [item]);
     }
     await Promise.all([...byTable].map(async ([table, some]) => await this.#prepare(table, some)));
-    for (const { sends } of items) for (const send of sends) send();
+    const now = Date.now();
+    for (const { sends, transaction } of items) {
+      if (sends.length === 0) continue;
+      this.#tally.observe('change', now - transaction.committedAt);
+      for (const send of sends) send();
+    }
   }
 
   /** Finds out for changes of one table who gets what. */
@@ -292,6 +315,7 @@ export class FeedOfChanges implements Changes {
       }))
       .filter(({ bindings }) => bindings.length > 0);
     if (subscribers.length === 0) return;
+    this.#tally.changes.add(`${table.schema}.${table.name}`, items.length);
     const texts = await this.#textsOf(table, items);
     const asked: AskedCondition[] = [];
     const numberOf = new Map<AskedCondition, number>();
@@ -403,17 +427,19 @@ export class FeedOfChanges implements Changes {
     if (this.#pausedAt !== undefined && performance.now() - this.#pausedAt > BEHIND_MS) {
       this.#pausedAt = undefined;
       this.#forgetWaiting();
+      this.#dropped = 'behind';
       this.#source.drop('clients were more than 30 s behind');
     }
     // An app should know that nothing comes, although the next join has to wait as well.
     if (this.#source.awayMs < AWAY_MS) this.#hasToldAway = false;
     else if (!this.#hasToldAway && this.#source.state === 'connecting') {
       this.#hasToldAway = true;
-      this.#tellGap();
+      this.#tellGap('away');
     }
   }
 
-  #tellGap(): void {
+  #tellGap(reason: GapReason): void {
+    this.#tally.gaps.add(reason);
     const told = [...this.#subscriptions];
     this.#subscriptions.clear();
     const overMs = Math.max(TOLD_OVER_MS, (told.length / TOLD_PER_SECOND) * 1000);

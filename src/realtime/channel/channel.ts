@@ -159,7 +159,11 @@ export class Channel implements Member {
         channel: this.name.topic,
         bindings,
         caller: this.#caller,
-        deliver: (payload) => this.#whenAnswered(() => this.#push('postgres_changes', payload)),
+        deliver: (payload) =>
+          this.#whenAnswered(() => {
+            this.#services.tally.deliveries.add('change');
+            this.#push('postgres_changes', payload);
+          }),
         tell: (status, message) =>
           this.#whenAnswered(() => this.#system('postgres_changes', status, message)),
         lost: () => this.fail(),
@@ -177,6 +181,7 @@ export class Channel implements Member {
     this.#state = 'joined';
     this.#watchExpiry();
     const echoes = bindings.map(({ id, echo }) => ({ ...echo, id }));
+    this.#services.tally.joins.add('joined');
     this.#reply(ref, 'ok', JSON.stringify({ postgres_changes: echoes }));
     for (const message of stored) {
       this.#replayed.add(message.id);
@@ -211,7 +216,8 @@ export class Channel implements Member {
 
   async #refuse(ref: string | null, error: unknown): Promise<void> {
     if (this.#state === 'closed') return;
-    const { reason } = this.#services.refusalOf(error);
+    const { reason, code } = this.#services.refusalOf(error);
+    this.#services.tally.joins.add(code);
     // Clients ask again for ever.
     await new Promise((resolve) => setTimeout(resolve, this.#host.refusalDelay()));
     if (this.#state !== 'joining') return;

@@ -77,10 +77,6 @@ export class Connection implements Host {
     return this.#channels.values();
   }
 
-  get channelCount(): number {
-    return this.#channels.size;
-  }
-
   takeMessage(): boolean {
     const { messages } = this.#services.settings().limits;
     return this.#messages.take(messages, messages * BURST_SECONDS);

@@ -30,13 +30,17 @@ const MOST_WAITING = 1_000;
 /** Until what other instances send is heard. */
 const OPEN_WITHIN_MS = 5_000;
 
-/** How many sockets there are, and what became of those before. */
+/** How it is at this moment. */
 export type GatewayFigures = {
   readonly sockets: number;
-  readonly channels: number;
+  /** Joined. */
+  readonly channels: { readonly public: number; readonly private: number };
+  /** Of open sockets. */
   readonly skipped: number;
-  readonly closedSlow: number;
 };
+
+/** What a client says when it closes may be any of 4,000 numbers. */
+const KNOWN_CODES: ReadonlySet<number> = new Set([1000, 1001, 1003, 1005, 1006, 1009, 1012, 1013]);
 
 export class Gateway {
   readonly #services: Services;
@@ -52,7 +56,6 @@ export class Gateway {
   readonly #opened: Promise<boolean>;
   #open!: (isOpen: boolean) => void;
   #waiting = 0;
-  #closedSlow = 0;
   #isDraining = false;
 
   /** `processes` share the limit of connections. */
@@ -70,13 +73,15 @@ export class Gateway {
   }
 
   get figures(): GatewayFigures {
-    let channels = 0;
+    const channels = { public: 0, private: 0 };
     let skipped = 0;
     for (const connection of this.#connections) {
-      channels += connection.channelCount;
       skipped += connection.writer.skipped;
+      for (const { name, isJoined } of connection.channels) {
+        if (isJoined) channels[name.isPrivate ? 'private' : 'public'] += 1;
+      }
     }
-    return { sockets: this.#connections.size, channels, skipped, closedSlow: this.#closedSlow };
+    return { sockets: this.#connections.size, channels, skipped };
   }
 
   /** Whoever came earlier is let in now. */
@@ -93,13 +98,13 @@ export class Gateway {
   ): Promise<void> {
     const isOpen = await Promise.race([this.#opened, later(OPEN_WITHIN_MS)]);
     if (isOpen !== true) {
-      refuse(starting());
+      this.#refuse(refuse, starting());
       return;
     }
     const admission = await this.#admit(request);
     if (!('version' in admission)) {
       await this.#hold();
-      refuse(admission);
+      this.#refuse(refuse, admission);
       return;
     }
     // The client left while its key was looked at.
@@ -108,11 +113,18 @@ export class Gateway {
       const connection = new Connection(this.#services, ws, socket, admission);
       this.#connections.add(connection);
       ws.on('close', (code) => {
-        if (code === CLOSE.overload) this.#closedSlow += 1;
+        const { tally } = this.#services;
+        tally.closed.add(KNOWN_CODES.has(code) ? String(code) : 'other');
+        tally.skipped += connection.writer.skipped;
         this.#connections.delete(connection);
         connection.ended();
       });
     });
+  }
+
+  #refuse(answer: (problem: Problem) => void, problem: Problem): void {
+    this.#services.tally.refusedSockets.add(problem.code);
+    answer(problem);
   }
 
   async #admit(request: IncomingMessage): Promise<Admission | Problem> {

@@ -3,13 +3,16 @@
 import type { Bus, BusMessage } from '../bus/bus.ts';
 import { Room, type Broadcast, type Member, type RoomName } from './room.ts';
 import type { Meta, PresenceChange } from './presence.ts';
+import type { Tally } from '../tally.ts';
 
 export class Hub {
   readonly #rooms = new Map<string, Room>();
   readonly #bus: Bus;
+  readonly #tally: Tally;
 
-  constructor(bus: Bus) {
+  constructor(bus: Bus, tally: Tally) {
     this.#bus = bus;
+    this.#tally = tally;
     bus.onMessage((message) => this.#receive(message));
     bus.onPeerGone((instance) => this.#forget(instance));
     bus.state(() => this.#presentHere());
@@ -17,6 +20,13 @@ export class Hub {
 
   get rooms(): Iterable<Room> {
     return this.#rooms.values();
+  }
+
+  /** Entries of members of this instance. */
+  get present(): number {
+    let count = 0;
+    for (const { present } of this.#rooms.values()) count += present.size;
+    return count;
   }
 
   enter(name: RoomName, member: Member): Room {
@@ -34,29 +44,34 @@ export class Hub {
 
   /** Returns how many of this instance heard it. Others hear it a moment later. */
   broadcast(name: RoomName, broadcast: Broadcast, sender?: Member): number {
+    this.#tally.received.add('broadcast');
     this.#bus.publish({ kind: 'broadcast', room: name, broadcast });
     return this.deliver(name, broadcast, sender);
   }
 
   /** To members of this instance only. */
   deliver(name: RoomName, broadcast: Broadcast, sender?: Member): number {
-    return this.#rooms.get(keyOf(name))?.broadcast(broadcast, sender) ?? 0;
+    const count = this.#rooms.get(keyOf(name))?.broadcast(broadcast, sender) ?? 0;
+    this.#tally.deliveries.add('broadcast', count);
+    return count;
   }
 
   /** False when it says the same as before. */
   track(room: Room, member: Member, key: string, payload: string): boolean {
+    this.#tally.received.add('presence');
     const change = room.present.track(member, key, payload);
     if (change) this.#tell(room, change);
     return change !== undefined;
   }
 
   untrack(room: Room, member: Member): void {
+    this.#tally.received.add('presence');
     const change = room.present.untrack(member);
     if (change) this.#tell(room, change);
   }
 
   #tell(room: Room, change: PresenceChange): void {
-    room.tellPresence(change);
+    this.#delivered(room.tellPresence(change));
     this.#bus.publish({ kind: 'presence', room: room.name, change });
   }
 
@@ -67,18 +82,18 @@ export class Hub {
         break;
       case 'presence': {
         const room = this.#open(message.room);
-        room.changeElsewhere(message.from, message.change);
+        this.#delivered(room.changeElsewhere(message.from, message.change));
         this.#closeIfIdle(room);
         break;
       }
       case 'state': {
         const told = new Set(message.rooms.map(({ room }) => keyOf(room)));
         for (const { room: name, metas } of message.rooms) {
-          this.#open(name).replaceElsewhere(message.from, metas);
+          this.#delivered(this.#open(name).replaceElsewhere(message.from, metas));
         }
         for (const [key, room] of this.#rooms) {
           if (told.has(key)) continue;
-          room.replaceElsewhere(message.from, []);
+          this.#delivered(room.replaceElsewhere(message.from, []));
           this.#closeIfIdle(room);
         }
         break;
@@ -88,9 +103,13 @@ export class Hub {
 
   #forget(instance: string): void {
     for (const room of this.#rooms.values()) {
-      room.replaceElsewhere(instance, []);
+      this.#delivered(room.replaceElsewhere(instance, []));
       this.#closeIfIdle(room);
     }
+  }
+
+  #delivered(presences: number): void {
+    this.#tally.deliveries.add('presence', presences);
   }
 
   #presentHere(): Array<{ room: RoomName; metas: readonly Meta[] }> {

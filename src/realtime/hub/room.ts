@@ -69,7 +69,9 @@ export class Room {
     if (frame) member.writer.write(frame);
   }
 
-  tellPresence(change: PresenceChange): void {
+  /** Returns how many it was written to. */
+  tellPresence(change: PresenceChange): number {
+    let count = 0;
     let frames: Partial<Record<Version, Buffer>> | undefined;
     for (const member of this.members) {
       if (!member.hearsPresence) continue;
@@ -80,7 +82,9 @@ export class Room {
         member.version,
       ));
       member.writer.writeOrSkip(frame);
+      count += 1;
     }
+    return count;
   }
 
   sendState(member: Member): void {
@@ -96,22 +100,23 @@ export class Room {
     for (const metas of this.#elsewhere.values()) yield* metas.values();
   }
 
-  /** What another instance tells of its members. */
-  changeElsewhere(instance: string, { joins, leaves }: PresenceChange): void {
+  /** What another instance tells of its members. Returns how many here were told. */
+  changeElsewhere(instance: string, { joins, leaves }: PresenceChange): number {
     const metas = this.#elsewhere.get(instance) ?? new Map<string, Meta>();
     const left = leaves.filter(({ ref }) => metas.delete(ref));
     const joined = joins.filter(({ ref }) => !metas.has(ref));
     for (const meta of joined) metas.set(meta.ref, meta);
     if (metas.size > 0) this.#elsewhere.set(instance, metas);
     else this.#elsewhere.delete(instance);
-    if (left.length + joined.length > 0) this.tellPresence({ joins: joined, leaves: left });
+    if (left.length + joined.length === 0) return 0;
+    return this.tellPresence({ joins: joined, leaves: left });
   }
 
   /** All that another instance has: whatever was known of it and is not among them has left. */
-  replaceElsewhere(instance: string, metas: readonly Meta[]): void {
+  replaceElsewhere(instance: string, metas: readonly Meta[]): number {
     const refs = new Set(metas.map(({ ref }) => ref));
     const leaves = [...(this.#elsewhere.get(instance)?.values() ?? [])].filter(({ ref }) => !refs.has(ref));
-    this.changeElsewhere(instance, { joins: metas, leaves });
+    return this.changeElsewhere(instance, { joins: metas, leaves });
   }
 
   /** Here or elsewhere. */

@@ -24,6 +24,8 @@ export type ServerMetricsOptions = {
   readonly inFlight: () => number;
   readonly pool: () => PoolSize;
   readonly poolMax: number;
+  /** Numbers of others. */
+  readonly more?: (metrics: Metrics) => void;
 };
 
 /** SVC_METRICS_TOKEN; undefined where it is not set. */
@@ -132,6 +134,7 @@ export class ServerMetrics {
     const build = { version: packageVersion(), node: process.versions.node };
     metrics.read('svc_build_info', 'gauge', 'The version that runs.', () => [{ labels: build, value: 1 }]);
     this.#processReadings();
+    this.#options.more?.(metrics);
   }
 
   /** Named as the usual client library for Node names them. */
