@@ -27,6 +27,8 @@ type JoinCode =
   | 'PrivateOnly'
   | 'ChannelRateLimitReached'
   | 'ClientJoinRateLimitReached'
+  | 'JoinTooLarge'
+  | 'TooManyBindings'
   | 'UnableToReplayMessages'
   | 'InitializingProjectConnection'
   | 'UnableToConnectToProject'
@@ -45,6 +47,12 @@ export const tooManyChannels = (): JoinRefused =>
   new JoinRefused('ChannelRateLimitReached', 'Too many channels');
 export const tooManyJoins = (): JoinRefused =>
   new JoinRefused('ClientJoinRateLimitReached', 'Too many joins per second');
+export const joinTooLarge = (bytes: number): JoinRefused =>
+  new JoinRefused('JoinTooLarge', `A join has at most ${bytes} bytes`);
+export const tooManyBindings = (most: number): JoinRefused =>
+  new JoinRefused('TooManyBindings', `A channel has at most ${most} bindings to changes of tables`);
+export const unreadable = (why: string): JoinRefused =>
+  new JoinRefused('UnknownError', `The message is ${why}`);
 export const cannotReplay = (text: string): JoinRefused => new JoinRefused('UnableToReplayMessages', text);
 export const notReady = (text: string): JoinRefused => new JoinRefused('InitializingProjectConnection', text);
 

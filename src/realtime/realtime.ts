@@ -18,8 +18,9 @@ import { CLOSE } from './gateway/connection.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { Hub } from './hub/hub.ts';
 import { registerBroadcast } from './http/broadcast.ts';
-import { databaseRefusal, JoinRefused, realtimeFormat, switchedOff } from './problem.ts';
+import { UnreadableFrame } from './gateway/message.ts';
 import { measureRealtime, type RealtimeGauges } from './metrics.ts';
+import { databaseRefusal, JoinRefused, realtimeFormat, switchedOff, unreadable } from './problem.ts';
 import type { Services, Stored } from './services.ts';
 import { Tally } from './tally.ts';
 import { startMaintenance, type Maintenance } from './stored/maintenance.ts';
@@ -224,6 +225,7 @@ async function untilLive(changes: Changes, withinMs: number): Promise<boolean> {
 
 function refusalOf({ log }: FeatureContext, error: unknown): JoinRefused {
   if (error instanceof JoinRefused) return error;
+  if (error instanceof UnreadableFrame) return unreadable(error.message);
   const failure = databaseFailure(error);
   if (failure) return databaseRefusal(failure.message);
   log.error({ err: error }, 'fault in a realtime channel');

@@ -237,7 +237,12 @@ export class NotifyBus implements Bus {
       this.#lost();
       this.#post({ kind: 'hello' });
     }
-    for (const message of messages) this.#inOrder(from, message);
+    try {
+      for (const message of messages) this.#inOrder(from, message);
+    } catch (error) {
+      // Nothing of ours: whoever may run SQL may notify.
+      this.#context.log.debug({ err: error }, 'a notification of nobody that is known');
+    }
   }
 
   #inOrder(from: string, message: Wire): void {

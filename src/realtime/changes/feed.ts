@@ -4,10 +4,11 @@ import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
-import { toWire } from '../../postgres/pool/caller-pool.ts';
+import { toWire, type DatabaseRole } from '../../postgres/pool/caller-pool.ts';
 import { join, raw, sql } from '../../postgres/sql.ts';
 import { RowVisibility } from '../access/row-visibility.ts';
 import { notReady, SYSTEM } from '../problem.ts';
+import { AskedConditions, type Judged } from './asked-conditions.ts';
 import type { Changes, ChangesRequest, ChangesSubscription, StoredMessage } from './changes.ts';
 import { toSql } from './condition-test.ts';
 import { FilterError } from './filter.ts';
@@ -42,6 +43,7 @@ export class FeedOfChanges implements Changes {
   readonly #source: WalSource;
   readonly #tables: PublishedTables;
   readonly #visibility: RowVisibility;
+  readonly #conditions: AskedConditions;
   readonly #subscriptions = new Set<Subscription>();
   #waiting: SourceChange[] = [];
   #waitingBytes = 0;
@@ -61,6 +63,7 @@ export class FeedOfChanges implements Changes {
     this.#tally = tally;
     this.#tables = new PublishedTables(context);
     this.#visibility = new RowVisibility(context, tally);
+    this.#conditions = new AskedConditions(context);
     this.#source = new WalSource({
       context,
       settings: direct,
@@ -147,10 +150,13 @@ export class FeedOfChanges implements Changes {
 
   /** Why bindings will hear nothing, one text for each that does not. */
   async #faultsOf(subscription: Subscription): Promise<string[]> {
-    const faults = await Promise.all(
-      subscription.bindings.map(async (binding) => await this.#faultOf(binding, subscription.caller)),
-    );
-    return faults.filter((fault) => fault !== undefined);
+    const faults: string[] = [];
+    // One after the other: a single join must not take all connections.
+    for (const binding of subscription.bindings) {
+      const fault = await this.#faultOf(binding, subscription.caller);
+      if (fault !== undefined) faults.push(fault);
+    }
+    return faults;
   }
 
   async #faultOf(binding: Binding, caller: Caller): Promise<string | undefined> {
@@ -178,7 +184,10 @@ export class FeedOfChanges implements Changes {
         return `row-level security is on, and no select policy of the ${name} is for the role ${caller.role}: nothing would be delivered`;
       }
       const fault = await this.#faultOfValues(binding, table, caller);
-      if (fault !== undefined) return fault;
+      if (fault !== undefined) {
+        binding.isBroken = true;
+        return fault;
+      }
       const beyondKey = binding.conditions.find(({ column }) => !table.key.includes(column));
       if (binding.event === 'delete' && beyondKey && !table.hasWholeOld) {
         return `DELETE events carry the primary key only; set \`realtime.old: full\` to filter them by ${beyondKey.column}`;
@@ -311,33 +320,32 @@ export class FeedOfChanges implements Changes {
     const subscribers = [...this.#subscriptions]
       .map((subscription) => ({
         subscription,
-        bindings: subscription.bindings.filter((binding) => binding.isFor(table)),
+        bindings: subscription.bindings.filter(
+          (binding) =>
+            !binding.isBroken && binding.isFor(table) && binding.mayAsk(table, subscription.caller.role),
+        ),
       }))
       .filter(({ bindings }) => bindings.length > 0);
     if (subscribers.length === 0) return;
     this.#tally.changes.add(`${table.schema}.${table.name}`, items.length);
     const texts = await this.#textsOf(table, items);
-    const asked: AskedCondition[] = [];
-    const numberOf = new Map<AskedCondition, number>();
-    for (const { bindings } of subscribers) {
-      for (const condition of bindings.flatMap((binding) => binding.conditionsToAsk(table))) {
-        if (!numberOf.has(condition)) numberOf.set(condition, asked.push(condition) - 1);
-      }
-    }
-    const json = await readJson(owner, table, texts, asked);
+    const judged = await this.#judge(table, texts, subscribers);
+    const json = await readJson(owner, table, texts);
     const { change: largest } = this.#context.snapshot().config.realtime.limits;
     // By change and subscriber, the bindings that match.
     const matches = items.map(({ kind, transaction }, n) => {
-      const judged = (kind === 'delete' ? texts[n]?.old : texts[n]?.new) ?? NO_ROW;
+      const row = (kind === 'delete' ? texts[n]?.old : texts[n]?.new) ?? NO_ROW;
       return subscribers.flatMap(({ subscription, bindings }) => {
-        if (transaction.lsn < subscription.after) return [];
+        if (transaction.lsn < subscription.after || subscription.isClosed) return [];
+        const counts = countingColumns(table, kind, subscription.caller);
         const matching = bindings.filter(
           (binding) =>
+            !binding.isBroken &&
             binding.wants(kind) &&
-            binding.holdsLocally(table, judged) &&
+            binding.holdsLocally(table, row, counts) &&
             binding
               .conditionsToAsk(table)
-              .every((condition) => json[n]?.holds[numberOf.get(condition) ?? -1] === true),
+              .every((one) => !counts(one.condition.column) || judged.holds(one, n)),
         );
         return matching.length > 0 ? [{ subscription, bindings: matching }] : [];
       });
@@ -367,6 +375,35 @@ export class FeedOfChanges implements Changes {
         }
       }
     });
+  }
+
+  async #judge(
+    table: PublishedTable,
+    texts: readonly RowTexts[],
+    subscribers: readonly Subscriber[],
+  ): Promise<Judged> {
+    const asked = new Map<DatabaseRole, Set<AskedCondition>>();
+    for (const { subscription, bindings } of subscribers) {
+      const { role } = subscription.caller;
+      for (const condition of bindings.flatMap((binding) => binding.conditionsToAsk(table))) {
+        const some = asked.get(role);
+        if (some) some.add(condition);
+        else asked.set(role, new Set([condition]));
+      }
+    }
+    const judged = await this.#conditions.judge(table, texts, asked);
+    if (judged.broken.size + judged.unknown.size === 0) return judged;
+    for (const { subscription, bindings } of subscribers) {
+      for (const binding of bindings) {
+        const conditions = binding.conditionsToAsk(table);
+        const why = conditions.map((one) => judged.broken.get(one)).find((text) => text !== undefined);
+        if (why !== undefined) {
+          binding.isBroken = true;
+          subscription.request.tell('error', cannot(why));
+        } else if (conditions.some((one) => judged.unknown.has(one))) this.#lose(subscription);
+      }
+    }
+    return judged;
   }
 
   async #textsOf(table: PublishedTable, items: readonly Item[]): Promise<RowTexts[]> {
@@ -438,6 +475,13 @@ export class FeedOfChanges implements Changes {
     }
   }
 
+  #lose(subscription: Subscription): void {
+    if (subscription.isClosed) return;
+    subscription.isClosed = true;
+    this.#subscriptions.delete(subscription);
+    subscription.request.lost();
+  }
+
   #tellGap(reason: GapReason): void {
     this.#tally.gaps.add(reason);
     const told = [...this.#subscriptions];
@@ -448,6 +492,23 @@ export class FeedOfChanges implements Changes {
       setTimeout(() => subscription.request.lost(), Math.random() * overMs).unref();
     }
   }
+}
+
+type Subscriber = { readonly subscription: Subscription; readonly bindings: readonly Binding[] };
+
+/**
+ * Which conditions count. Nobody can be asked who could see a row that is gone, so a filter must not tell of it what its
+ * key does not.
+ */
+function countingColumns(
+  table: PublishedTable,
+  kind: EventKind,
+  { role }: Caller,
+): (column: string) => boolean {
+  if (kind !== 'delete' || !table.hasRowSecurity || !table.hasWholeOld || role === 'service_role') {
+    return () => true;
+  }
+  return (column) => table.key.includes(column);
 }
 
 const NOTHING: ChangesSubscription = { changeCaller: () => Promise.resolve(), close() {} };

@@ -1,7 +1,7 @@
 // Values of rows as clients read them: the text of the write-ahead log becomes JSON in the database, which knows every type.
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import type { Relation, RowChange, Tuple } from '../../postgres/replication/pgoutput.ts';
-import { empty, ident, join, sql, type Sql } from '../../postgres/sql.ts';
+import { ident, join, sql, type Sql } from '../../postgres/sql.ts';
 import { toSql } from './condition-test.ts';
 import type { Condition } from './filter.ts';
 import { tableIdent, type PublishedTable } from './published-tables.ts';
@@ -12,12 +12,7 @@ export type TextRow = ReadonlyMap<string, string | null>;
 export type JsonRow = ReadonlyMap<string, string>;
 
 export type RowTexts = { readonly new: TextRow | undefined; readonly old: TextRow | undefined };
-export type RowJson = {
-  readonly new: JsonRow | undefined;
-  readonly old: JsonRow | undefined;
-  /** For each of the conditions that were asked about. */
-  readonly holds: readonly boolean[];
-};
+export type RowJson = { readonly new: JsonRow | undefined; readonly old: JsonRow | undefined };
 
 /** The condition, and the type of its column in SQL. */
 export type AskedCondition = { readonly condition: Condition; readonly sqlType: string };
@@ -81,34 +76,47 @@ export async function readJson(
   owner: OwnerDatabase,
   table: PublishedTable,
   rows: readonly RowTexts[],
-  conditions: readonly AskedCondition[],
 ): Promise<RowJson[]> {
-  const asked = `[${rows
-    .map((row, n) => `{"n":${n},"new":${toJson(table, row.new)},"old":${toJson(table, row.old)}}`)
-    .join(',')}]`;
   const values = (alias: string): Sql =>
     join(table.columns.map(({ name }) => sql`to_jsonb(${ident(alias, name)})::text`));
-  const holds = conditions.map(
-    ({ condition, sqlType }) => sql`coalesce(case when x.new is null then ${toSql(condition, 'o', sqlType)}
-      else ${toSql(condition, 'n', sqlType)} end, false)`,
-  );
   const found = await owner.query<{
     n: number;
     new: Array<string | null>;
     old: Array<string | null>;
-    holds: boolean[];
   }>(sql`
-    select x.n, array[${values('n')}] as new, array[${values('o')}] as old,
-      array[${holds.length > 0 ? join(holds) : empty}]::boolean[] as holds
-    from jsonb_to_recordset(${asked}::jsonb) x(n integer, new jsonb, old jsonb),
-      lateral jsonb_populate_record(null::${tableIdent(table)}, x.new) n,
-      lateral jsonb_populate_record(null::${tableIdent(table)}, x.old) o
+    select x.n, array[${values('n')}] as new, array[${values('o')}] as old
+    from ${recordsOf(table, rows)}
     order by x.n`);
   return found.map((one, at) => ({
     new: toJsonRow(table, rows[at]?.new, one.new),
     old: toJsonRow(table, rows[at]?.old, one.old),
-    holds: one.holds,
   }));
+}
+
+/** Of each row which of the conditions hold, by their numbers; a row that is gone is judged by what it was. */
+export function holdsQuery(
+  table: PublishedTable,
+  rows: readonly RowTexts[],
+  conditions: readonly AskedCondition[],
+): Sql {
+  const holds = conditions.map(
+    ({ condition, sqlType }, n) =>
+      sql`case when case when x.new is null then ${toSql(condition, 'o', sqlType)}
+        else ${toSql(condition, 'n', sqlType)} end then ${n}::integer end`,
+  );
+  return sql`select array_to_json(array_remove(array[${join(holds)}], null))
+    from ${recordsOf(table, rows)}
+    order by x.n`;
+}
+
+/** The rows as `n` and `o`, numbered by `x.n`. */
+function recordsOf(table: PublishedTable, rows: readonly RowTexts[]): Sql {
+  const asked = `[${rows
+    .map((row, n) => `{"n":${n},"new":${toJson(table, row.new)},"old":${toJson(table, row.old)}}`)
+    .join(',')}]`;
+  return sql`jsonb_to_recordset(${asked}::jsonb) x(n integer, new jsonb, old jsonb),
+    lateral jsonb_populate_record(null::${tableIdent(table)}, x.new) n,
+    lateral jsonb_populate_record(null::${tableIdent(table)}, x.old) o`;
 }
 
 function toJsonRow(

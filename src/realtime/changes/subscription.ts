@@ -1,5 +1,6 @@
 // What one channel has subscribed to: its bindings as they are matched against changes.
 import type { Caller } from '../../identity/caller.ts';
+import type { DatabaseRole } from '../../postgres/pool/caller-pool.ts';
 import { groupOf } from '../access/row-visibility.ts';
 import type { ChangeBinding, ChangesRequest } from './changes.ts';
 import { localTest, type ValueTest } from './condition-test.ts';
@@ -45,6 +46,8 @@ export class Binding {
   readonly conditions: readonly Condition[];
   /** Columns that the client wants besides the key; undefined: all. */
   readonly columns: ReadonlySet<string> | undefined;
+  /** PostgreSQL could not judge its filter: it hears nothing any more. */
+  isBroken = false;
   /** A table is known anew when the catalog has changed. */
   readonly #compiled = new WeakMap<PublishedTable, Compiled>();
 
@@ -65,17 +68,28 @@ export class Binding {
     return this.event === undefined || this.event === kind;
   }
 
+  /** Whether a filter would tell of columns that the role may not select. */
+  mayAsk(table: PublishedTable, role: DatabaseRole): boolean {
+    return this.conditions.every(({ column }) => table.selectable[role].has(column));
+  }
+
   /** What the texts of the row cannot tell. */
   conditionsToAsk(table: PublishedTable): readonly AskedCondition[] {
     return this.#compile(table)?.asked ?? [];
   }
 
-  /** False as well when it cannot be known: a column that is not in the change, or that the table does not have. */
-  holdsLocally(table: PublishedTable, row: TextRow): boolean {
+  /**
+   * False as well when it cannot be known: a column that is not in the change, or that the table does not have.
+   * `counts`: columns whose conditions count; the others hold.
+   */
+  holdsLocally(table: PublishedTable, row: TextRow, counts: (column: string) => boolean): boolean {
     const compiled = this.#compile(table);
     if (!compiled) return false;
-    for (const { condition } of compiled.asked) if (!row.has(condition.column)) return false;
+    for (const { condition } of compiled.asked) {
+      if (counts(condition.column) && !row.has(condition.column)) return false;
+    }
     return compiled.local.every(([column, test]) => {
+      if (!counts(column)) return true;
       const value = row.get(column);
       return value !== undefined && test(value);
     });

@@ -5,6 +5,7 @@ import type { ChangesSubscription } from '../changes/changes.ts';
 import {
   fitsBinaryHead,
   isObject,
+  jsonText,
   writeText,
   type BroadcastContent,
   type ClientMessage,
@@ -14,11 +15,13 @@ import type { Writer } from '../gateway/writer.ts';
 import { nextRef } from '../hub/presence.ts';
 import type { Broadcast, Member, Room, RoomName } from '../hub/room.ts';
 import {
+  badToken,
   cannotReplay,
   JoinRefused,
   mayNotRead,
   privateOnly,
   SYSTEM,
+  tooManyBindings,
   topicRequired,
   topicTooLong,
 } from '../problem.ts';
@@ -49,6 +52,7 @@ type Rights = { readonly broadcast: boolean; readonly presence: boolean };
 const ALL: Rights = { broadcast: true, presence: true };
 /** More than anybody sends while the database answers one question. */
 const MOST_WAITING = 500;
+const MOST_BINDINGS = 100;
 /** The difference between clocks that the end of a token allows for: the client does not come back by itself. */
 const GRACE_MS = 30_000;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -143,22 +147,31 @@ export class Channel implements Member {
       throw cannotReplay('`since` is milliseconds since 1970, `limit` a number from 1 to 25');
     if (replay && !isPrivate) throw cannotReplay('Only private channels keep messages');
     if (!isPrivate && this.#services.settings().privateOnly) throw privateOnly();
+    if (this.#request.changes.length > MOST_BINDINGS) throw tooManyBindings(MOST_BINDINGS);
     this.#caller = await callerOf(this.#request.token, this.#host.caller, this.#services.context.credentials);
     await this.#services.sessions.assertAlive(this.#caller);
     if (isPrivate) {
-      this.#rights = await this.#services.rights.mayRead(topic, this.#caller, this.#host.headers);
+      const caller = this.#caller;
+      this.#rights = await this.#services.rights.mayRead(topic, caller, this.#host.headers);
+      this.#assertStill(caller);
       if (!this.#rights.broadcast && !this.#rights.presence) throw mayNotRead(topic);
     }
   }
 
+  /** Throws `JoinRefused` when the session ended while something was asked in its name. */
+  #assertStill(caller: Caller): void {
+    if (caller !== this.#caller) throw badToken('Session has ended');
+  }
+
   async #enter(ref: string | null): Promise<void> {
     const { changes, broadcast, presence } = this.#request;
+    const caller = this.#caller;
     const bindings = changes.map((binding) => ({ ...binding, id: this.#host.nextBindingId() }));
     if (bindings.length > 0) {
       const subscription = await this.#services.changes.subscribe({
         channel: this.name.topic,
         bindings,
-        caller: this.#caller,
+        caller,
         deliver: (payload) =>
           this.#whenAnswered(() => {
             this.#services.tally.deliveries.add('change');
@@ -173,16 +186,18 @@ export class Channel implements Member {
         return;
       }
       this.#subscription = subscription;
+      this.#assertStill(caller);
     }
     // What is sent from here on is heard; what was stored before is read after it, so that nothing lies between.
     this.#room = this.#services.hub.enter(this.name, this);
     const stored = await this.#readStored();
     if (this.#state !== 'joining') return;
+    this.#assertStill(caller);
+    const echoes = jsonText({ postgres_changes: bindings.map(({ id, echo }) => ({ ...echo, id })) });
     this.#state = 'joined';
     this.#watchExpiry();
-    const echoes = bindings.map(({ id, echo }) => ({ ...echo, id }));
     this.#services.tally.joins.add('joined');
-    this.#reply(ref, 'ok', JSON.stringify({ postgres_changes: echoes }));
+    this.#reply(ref, 'ok', echoes);
     for (const message of stored) {
       this.#replayed.add(message.id);
       this.#room.replay(this, message.broadcast);
@@ -236,17 +251,25 @@ export class Channel implements Member {
   }
 
   #work(message: ClientMessage): void {
-    const pending = this.#handle(message);
+    let pending: Promise<void> | undefined;
+    try {
+      pending = this.#handle(message);
+    } catch (error) {
+      this.#sayFailed(message, error);
+    }
     if (!pending) return;
     this.#isWorking = true;
-    pending.then(
-      () => this.#workOn(),
-      (error: unknown) => {
-        const { reason } = this.#services.refusalOf(error);
-        if (this.#answers(message)) this.#reply(message.ref, 'error', JSON.stringify({ reason }));
-        this.#workOn();
-      },
-    );
+    pending
+      .catch((error: unknown) => this.#sayFailed(message, error))
+      .then(
+        () => this.#workOn(),
+        () => this.fail(),
+      );
+  }
+
+  #sayFailed(message: ClientMessage, error: unknown): void {
+    const { reason } = this.#services.refusalOf(error);
+    if (this.#answers(message)) this.#reply(message.ref, 'error', JSON.stringify({ reason }));
   }
 
   #workOn(): void {
@@ -316,7 +339,7 @@ export class Channel implements Member {
       this.#reply(message.ref, 'error', '{"reason":"A payload of presence is an object"}');
       return undefined;
     }
-    const text = JSON.stringify(payload ?? {});
+    const text = jsonText(payload ?? {});
     if (Buffer.byteLength(text) > this.#services.settings().limits.payload) {
       this.close('error', SYSTEM.presenceTooLarge);
       return undefined;
@@ -506,7 +529,7 @@ function readBroadcast(message: ClientMessage, mostBytes: number): Broadcast | s
   const event = binary ? binary.event : payload['event'];
   if (typeof event !== 'string') return 'A broadcast names its `event`';
   if (!fitsBinaryHead(event)) return 'The name of an event has at most 255 bytes';
-  const content: BroadcastContent = binary?.content ?? { json: JSON.stringify(payload['payload'] ?? {}) };
+  const content: BroadcastContent = binary?.content ?? { json: jsonText(payload['payload'] ?? {}) };
   const bytes = 'json' in content ? Buffer.byteLength(content.json) : content.bytes.length;
   if (bytes > mostBytes) return `The payload is larger than ${mostBytes} bytes`;
   return { event, content };

@@ -4,7 +4,7 @@ import type { RawData, WebSocket } from 'ws';
 import type { Caller } from '../../identity/caller.ts';
 import { Channel, type Host } from '../channel/channel.ts';
 import { Rate } from '../channel/rate.ts';
-import { tooManyChannels, tooManyJoins } from '../problem.ts';
+import { joinTooLarge, tooManyChannels, tooManyJoins } from '../problem.ts';
 import type { Services } from '../services.ts';
 import {
   readBinary,
@@ -32,6 +32,10 @@ export const CLOSE = {
 } as const;
 
 const JOINS_PER_SECOND = 10;
+/** A token, and some ten thousand characters of filters. */
+const LARGEST_JOIN = 64 * 1024;
+/** Clients with more channels than they may have come back for each. Whoever joins so often does not wait for answers. */
+const MOST_WAITING_REFUSALS = 1_000;
 /** So many seconds' worth of broadcasts may come at once. */
 const BURST_SECONDS = 3;
 const PRESENCE_SECONDS = 10;
@@ -130,21 +134,22 @@ export class Connection implements Host {
     try {
       const bytes = toBytes(data);
       if (isBinary && this.version === 1) throw new UnreadableFrame('version 1 has no binary frames');
-      this.#dispatch(isBinary ? readBinary(bytes) : readText(bytes.toString(), this.version));
+      const message = isBinary ? readBinary(bytes) : readText(bytes.toString(), this.version);
+      this.#dispatch(message, bytes.length);
     } catch (error) {
       if (!(error instanceof UnreadableFrame)) throw error;
       this.close(CLOSE.unreadable, `Unreadable message: ${error.message}`);
     }
   }
 
-  #dispatch(message: ClientMessage): void {
+  #dispatch(message: ClientMessage, bytes: number): void {
     const { topic, event, ref } = message;
     if (topic === 'phoenix' && event === 'heartbeat') {
       this.#answer(message, 'ok', '{}');
       return;
     }
     if (event === 'phx_join' && topic.startsWith('realtime:')) {
-      this.#join(message);
+      this.#join(message, bytes);
       return;
     }
     const channel = this.#channels.get(topic);
@@ -155,7 +160,7 @@ export class Connection implements Host {
     else if (ref !== null) this.#answer(message, 'error', '{"reason":"unmatched topic"}');
   }
 
-  #join(message: ClientMessage): void {
+  #join(message: ClientMessage, bytes: number): void {
     const { limits } = this.#services.settings();
     const before = this.#channels.get(message.topic);
     if (before) before.close();
@@ -163,9 +168,14 @@ export class Connection implements Host {
       !this.#joins.take(JOINS_PER_SECOND, limits.channels) ||
       !this.#services.joins.take(limits.joins, limits.joins);
     const isFull = this.#channels.size >= limits.channels;
+    if (this.#channels.size >= limits.channels + MOST_WAITING_REFUSALS) {
+      this.close(CLOSE.overload, 'Too many joins');
+      return;
+    }
     const channel = new Channel(this.#services, this, message);
     this.#channels.set(message.topic, channel);
     void channel.join(message.ref, () => {
+      if (bytes > LARGEST_JOIN) throw joinTooLarge(LARGEST_JOIN);
       if (isTooFast) throw tooManyJoins();
       if (isFull) throw tooManyChannels();
     });

@@ -117,6 +117,16 @@ function refOf(value: unknown): string | null {
   return typeof value === 'number' ? String(value) : null;
 }
 
+/** Throws `UnreadableFrame`: what can be read may be nested too deeply to be written again. */
+export function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new UnreadableFrame('nested too deeply');
+  }
+}
+
 /** Throws `UnreadableFrame`. */
 function parseJson(text: string): unknown {
   try {

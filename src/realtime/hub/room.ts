@@ -1,7 +1,13 @@
 // A topic and everyone who has joined it at this instance. A private and a public channel of one name are two rooms:
 // nothing crosses from one to the other.
 import { toFrame } from '../gateway/frame.ts';
-import { writeBinaryBroadcast, writeText, type BroadcastContent, type Version } from '../gateway/message.ts';
+import {
+  fitsBinaryHead,
+  writeBinaryBroadcast,
+  writeText,
+  type BroadcastContent,
+  type Version,
+} from '../gateway/message.ts';
 import type { Writer } from '../gateway/writer.ts';
 import { changeText, Presence, stateText, type Meta, type PresenceChange } from './presence.ts';
 
@@ -127,8 +133,10 @@ export class Room {
   #framesOf({ event, content, meta }: Broadcast): (version: Version) => Buffer | undefined {
     const frames: Partial<Record<Version, Buffer>> = {};
     if ('bytes' in content) {
+      // What a statement sends may have a name that no frame can tell.
+      const fits = fitsBinaryHead(event);
       return (version) =>
-        version === 1
+        version === 1 || !fits
           ? undefined
           : (frames[2] ??= toFrame(writeBinaryBroadcast(this.#topic, event, content.bytes, meta)));
     }
