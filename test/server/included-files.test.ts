@@ -75,8 +75,9 @@ test('a new file that the pattern takes up is served, and one that is gone is no
 test('svc config print writes one file that says the same', async () => {
   const printed = await runSvc(['config', 'print', project.config]);
   expect([printed.code, printed.output.includes('include:')]).toEqual([0, false]);
-  rmSync(tables, { recursive: true });
+  // In this order: in between, a reload would find that the tables are gone.
   writeFileSync(project.config, printed.output);
+  rmSync(tables, { recursive: true });
   const plan = await runSvc(['migrate', 'plan', '--config', project.config], {
     env: { SVC_DATABASE_URL: database.url },
   });
