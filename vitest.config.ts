@@ -20,6 +20,7 @@ const PATIENT = {
  * test:slow`, so that `npm test` stays short. Named on the command line they run like all others.
  */
 const SLOW = [
+  'test/package/published.test.ts',
   'test/migrate/crash.test.ts',
   'test/migrate/crash-waiting.test.ts',
   'test/dashboard/config-from-page.test.ts',

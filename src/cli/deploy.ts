@@ -2,13 +2,13 @@
 // `svc receive` is that server.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { editText } from '../config/edit/edit.ts';
 import { DeployClient } from '../deploy/api.ts';
 import { makeStamp } from '../deploy/build-stamp.ts';
 import { Receiver } from '../deploy/receiver.ts';
 import { archiveSources } from '../deploy/source-archive.ts';
+import { ownFile } from '../lib/own-files.ts';
 import { createLog } from '../log/log.ts';
 import { trustedProxies, parsePort, requireDatabase, requireKeys } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
@@ -105,7 +105,7 @@ async function receive(options: ReceiveOptions, terminal: Terminal): Promise<voi
     env,
     // The proxy that ends TLS usually runs on this machine.
     trustedProxies: ['loopback', ...trustedProxies(env, false)],
-    launcher: fileURLToPath(new URL('../../bin/svc.js', import.meta.url)),
+    launcher: ownFile('bin/svc.js'),
     log,
     onOutput: (text) => terminal.print(text.replace(/\n$/, '')),
   });

@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { packageName } from '../lib/own-files.ts';
 import { EXIT, failure } from './exit.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -29,7 +30,9 @@ export function initCommand(terminal: Terminal): Command {
 
 /** The command as it can be typed: a package that npx fetched or that is a dependency is not on PATH. */
 function callOf(env: NodeJS.ProcessEnv): string {
-  return env['npm_command'] === 'exec' || env['npm_lifecycle_event'] === 'npx' ? 'npx svc' : 'svc';
+  return env['npm_command'] === 'exec' || env['npm_lifecycle_event'] === 'npx'
+    ? `npx ${packageName()}`
+    : 'svc';
 }
 
 function addIgnored(file: string): void {

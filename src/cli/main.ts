@@ -1,6 +1,6 @@
 // The command line. Only this file reads process.argv and decides the exit code.
 import { Command, CommanderError } from 'commander';
-import { packageVersion } from '../lib/package-version.ts';
+import { packageVersion } from '../lib/own-files.ts';
 import { readVariables } from '../config/read/env-file.ts';
 import { EXIT, explain } from './exit.ts';
 import { processTerminal, type Terminal } from './terminal.ts';

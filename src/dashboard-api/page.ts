@@ -3,13 +3,12 @@
 import { randomBytes } from 'node:crypto';
 import { createReadStream, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { createGzip } from 'node:zlib';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ownFile } from '../lib/own-files.ts';
 import { notFound } from './problem.ts';
 
-/** Valid from src/dashboard-api and from dist/dashboard-api. */
-const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url));
+const BUILT = ownFile('dist/dashboard');
 const ROOT = '/dashboard';
 const HOUR = 'private, max-age=3600';
 /** For files whose names contain a hash of their content. */

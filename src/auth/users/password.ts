@@ -1,7 +1,7 @@
 // Passwords: the rules, and hashing off the main thread. Verifying takes the same time for an unknown user as for a known
 // one.
-import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
+import { resolvePackage } from '../../lib/own-files.ts';
 import { Problem } from '../../problem/problem.ts';
 import { problems } from '../problem.ts';
 import { argon2, verifyHash } from './imported-hash.ts';
@@ -46,9 +46,7 @@ const NATIVE_SUFFIXES = ['', '-gnu', '-musl', '-msvc', '-gnueabihf'];
  * Refuses to start where no password could be hashed: npm installs the native part of each library as an optional
  * package. Only looked for, not loaded.
  */
-export function checkPasswordHashing(
-  resolve: (name: string) => string = createRequire(import.meta.url).resolve,
-): void {
+export function checkPasswordHashing(resolve: (name: string) => string = resolvePackage): void {
   const platform = `${process.platform}-${process.arch}`;
   for (const library of ['@node-rs/argon2', '@node-rs/bcrypt']) {
     const isThere = NATIVE_SUFFIXES.some((suffix) => {

@@ -1,11 +1,11 @@
 // Which program this is, as far as it decides what a file means.
 import { createHash } from 'node:crypto';
-import { readdirSync, statSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { packageVersion } from '../../lib/package-version.ts';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { codeFolder, packageVersion, resolvePackage } from '../../lib/own-files.ts';
 
-/** Folders whose modules read a file and hash what it declares. */
-const FOLDERS = ['../../config/', '../../lib/', '../../migrate/schema/', '../../migrate/state/'];
+/** Folders whose modules read a file and hash what it declares; in a published package they are merged into few files. */
+const FOLDERS = ['config', 'lib', 'migrate/schema', 'migrate/state'];
 const LIBRARIES = ['yaml', 'zod'];
 
 let fingerprint: string | undefined;
@@ -18,14 +18,15 @@ export function programFingerprint(): string {
 function makeFingerprint(): string {
   const hash = createHash('sha256');
   hash.update(`${packageVersion()} ${process.version} ${process.arch}`);
-  for (const folder of FOLDERS) {
-    const path = fileURLToPath(new URL(folder, import.meta.url));
+  const isMerged = !existsSync(join(codeFolder(), 'config'));
+  for (const folder of isMerged ? ['.'] : FOLDERS) {
+    const path = join(codeFolder(), folder);
     for (const name of readdirSync(path, { recursive: true, encoding: 'utf8' }).sort()) {
-      if (name.endsWith('s')) hash.update(`\n${folder}${name} ${timesOf(`${path}${name}`)}`);
+      if (name.endsWith('s')) hash.update(`\n${folder}/${name} ${timesOf(join(path, name))}`);
     }
   }
-  for (const library of LIBRARIES)
-    hash.update(`\n${library} ${timesOf(fileURLToPath(import.meta.resolve(library)))}`);
+  for (const library of isMerged ? [] : LIBRARIES)
+    hash.update(`\n${library} ${timesOf(resolvePackage(library))}`);
   return hash.digest('base64');
 }
 

@@ -1,7 +1,7 @@
 // The first page: health, versions, counts, pending migration steps.
 import type { FastifyRequest } from 'fastify';
 import type { Config } from '../../config/config.ts';
-import { packageVersion } from '../../lib/package-version.ts';
+import { packageVersion } from '../../lib/own-files.ts';
 import { checkPending } from '../../migrate/commands/plan.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Overview, Pending, SecretKey } from '../contract.ts';

@@ -1,8 +1,8 @@
 // Starts a worker process: its environment, Node flags and four streams.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { getCompileCacheDir } from 'node:module';
-import { dirname, extname } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { dirname } from 'node:path';
+import { ownModule } from '../../lib/own-files.ts';
 
 /** Variables that Node itself reads at startup; the worker deletes all but TZ before any handler runs. */
 const INHERITED = [
@@ -15,7 +15,7 @@ const INHERITED = [
   'SystemRoot',
 ];
 
-const WORKER_FILE = fileURLToPath(new URL(`../worker/main${extname(import.meta.url)}`, import.meta.url));
+const WORKER_FILE = ownModule('functions/worker/main');
 
 export type SpawnOptions = {
   readonly runtime: string;

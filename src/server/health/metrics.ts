@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { packageVersion } from '../../lib/package-version.ts';
+import { packageVersion } from '../../lib/own-files.ts';
 import { Metrics, type Histogram } from '../../log/metrics.ts';
 import { Problem } from '../../problem/problem.ts';
 

@@ -9,13 +9,8 @@ import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { freePort } from '../../../src/lib/free-port.ts';
-import {
-  expectAccessible,
-  hasChromium,
-  keepScreenshot,
-  launchChromium,
-  type Chromium,
-} from '../../support/browser/browser.ts';
+import { expectAccessible, keepScreenshot } from '../../support/browser/browser.ts';
+import { hasChromium, launchChromium, type Chromium } from '../../support/browser/chromium.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { startSvc, type SvcProcess } from '../../support/svc-process.ts';
 import { copyExample, type TodoProject } from '../../support/todo-project.ts';

@@ -1,0 +1,175 @@
+// `npm run release`: the packages as they are published, in release/, each as a folder and as a tarball. The clone runs from
+// its sources and needs none of this.
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { rolldown } from 'rolldown';
+import { toJsonSchema } from '../src/config/schema/schema.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const RELEASE = join(ROOT, 'release');
+const MAIN = join(RELEASE, 'svcyaml');
+
+type Manifest = {
+  readonly version: string;
+  readonly description: string;
+  readonly license: string;
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly optionalDependencies: Readonly<Record<string, string>>;
+};
+
+/** Not merged: what is compiled for a platform, and what reads files beside itself. */
+const SEPARATE = ['@node-rs/argon2', '@node-rs/bcrypt', 'libpg-query'];
+const OPTIONAL = ['sharp'];
+
+const own = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
+
+rmSync(RELEASE, { recursive: true, force: true });
+const merged = await bundle();
+copyFiles();
+writeManifest();
+writeLicenses(merged);
+for (const name of ['node', 'postgres', 'create']) copyPart(name);
+for (const folder of readdirSync(RELEASE)) pack(folder);
+
+/** Returns the folders of the packages that something was taken of. */
+async function bundle(): Promise<ReadonlySet<string>> {
+  const build = await rolldown({
+    cwd: ROOT,
+    platform: 'node',
+    input: {
+      index: 'src/functions/package/index.ts',
+      'cli/main': 'src/cli/main.ts',
+      'functions/worker/main': 'src/functions/worker/main.ts',
+    },
+    external: [...SEPARATE, ...OPTIONAL, 'pg-native'],
+    logLevel: 'warn',
+  });
+  const { output } = await build.write({
+    dir: join(MAIN, 'dist'),
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: 'chunks/[name]-[hash].js',
+  });
+  const modules = output.flatMap((one) => (one.type === 'chunk' ? one.moduleIds : []));
+  return new Set(modules.flatMap((id) => packageOf(id) ?? []));
+}
+
+function packageOf(id: string): string | undefined {
+  const [, folder] = /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(id) ?? [];
+  return folder;
+}
+
+function copyFiles(): void {
+  const page = join(ROOT, 'dist', 'dashboard');
+  if (!existsSync(page)) throw new Error('the dashboard is not built: npm run build');
+  const isShipped = (path: string): boolean => !path.endsWith('.map');
+  cpSync(page, join(MAIN, 'dist', 'dashboard'), { recursive: true, filter: isShipped });
+  cpSync(join(ROOT, 'bin'), join(MAIN, 'bin'), { recursive: true });
+  cpSync(join(ROOT, 'docs'), join(MAIN, 'docs'), {
+    recursive: true,
+    filter: (path) => basename(path) !== 'decisions',
+  });
+  for (const file of ['LICENSE', 'CHANGELOG.md']) cpSync(join(ROOT, file), join(MAIN, file));
+  cpSync(join(ROOT, 'packages', 'svcyaml', 'README.md'), join(MAIN, 'README.md'));
+  mkdirSync(join(MAIN, 'schema'));
+  writeFileSync(join(MAIN, 'schema', 'svc.schema.json'), `${JSON.stringify(toJsonSchema(), null, 2)}\n`);
+  writeFileSync(join(MAIN, 'llms.txt'), renderIndex());
+  execFileSync('tsc', ['-p', 'tsconfig.package.json'], { cwd: ROOT, stdio: 'inherit' });
+}
+
+/** Every page with its title, for readers that fetch what they need. */
+function renderIndex(): string {
+  const pages = readdirSync(join(MAIN, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .sort();
+  const lines = pages.map((name) => {
+    const [, title = name] = /^# (.+)$/m.exec(readFileSync(join(MAIN, 'docs', name), 'utf8')) ?? [];
+    return `- [${title}](docs/${name})`;
+  });
+  return `# svcyaml\n\n> ${own.description}\n\n${lines.join('\n')}\n`;
+}
+
+function writeManifest(): void {
+  const versions = { ...own.dependencies, ...own.optionalDependencies };
+  const pick = (names: readonly string[]): Record<string, string | undefined> =>
+    Object.fromEntries(names.map((name) => [name, versions[name]]));
+  const manifest = {
+    name: 'svcyaml',
+    version: own.version,
+    description: own.description,
+    license: own.license,
+    type: 'module',
+    bin: { svc: 'bin/svc.js' },
+    // What the launcher runs on. It finds a newer Node for the rest.
+    engines: { node: '>=18' },
+    exports: {
+      '.': { types: './dist/types/index.d.ts', default: './dist/index.js' },
+      './schema.json': './schema/svc.schema.json',
+      './package.json': './package.json',
+    },
+    dependencies: pick(SEPARATE),
+    optionalDependencies: { ...pick(OPTIONAL), '@svcyaml/node': own.version },
+  };
+  writeFileSync(join(MAIN, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+type Library = {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+  readonly text: string;
+};
+
+/** Licences travel with what they are about, and an inventory of it, since npm sees none of the merged packages. */
+function writeLicenses(folders: ReadonlySet<string>): void {
+  const libraries = [...folders].map(readLibrary).sort((a, b) => (a.name < b.name ? -1 : 1));
+  const texts = libraries.map(
+    ({ name, version, license, text }) => `${name} ${version} (${license})\n\n${text.trim()}\n`,
+  );
+  writeFileSync(join(MAIN, 'THIRD-PARTY-LICENSES'), texts.join(`\n${'-'.repeat(80)}\n\n`));
+  const inventory = {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: { component: { type: 'application', name: 'svcyaml', version: own.version } },
+    components: libraries.map(({ name, version, license }) => ({
+      type: 'library',
+      name,
+      version,
+      purl: `pkg:npm/${name.replace('@', '%40')}@${version}`,
+      licenses: [{ license: { id: license } }],
+    })),
+  };
+  writeFileSync(join(MAIN, 'sbom.cdx.json'), `${JSON.stringify(inventory, null, 2)}\n`);
+}
+
+function readLibrary(folder: string): Library {
+  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Partial<
+    Record<'name' | 'version' | 'license', string>
+  >;
+  const { name = basename(folder), version = '0', license = 'unknown' } = manifest;
+  const file = readdirSync(folder).find((one) => /^(?:licen[cs]e|copying)(?:[.-].*)?$/i.test(one));
+  const text =
+    file === undefined ? 'No licence file comes with it.' : readFileSync(join(folder, file), 'utf8');
+  return { name, version, license, text };
+}
+
+function copyPart(name: string): void {
+  const from = join(ROOT, 'packages', name);
+  const manifest = JSON.parse(readFileSync(join(from, 'package.json'), 'utf8')) as Record<string, unknown>;
+  const to = join(RELEASE, String(manifest['name']).replace(/^@(.*)\//, '$1-'));
+  cpSync(from, to, { recursive: true });
+  const { name: called, ...rest } = manifest;
+  const whole = { name: called, version: own.version, ...rest };
+  writeFileSync(join(to, 'package.json'), `${JSON.stringify(whole, null, 2)}\n`);
+}
+
+function pack(folder: string): void {
+  execFileSync('npm', ['pack', '--silent', '--pack-destination', RELEASE], {
+    cwd: join(RELEASE, folder),
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  process.stdout.write(`release/${folder}\n`);
+}

@@ -1,0 +1,301 @@
+// What is published, as a stranger gets it: tarballs installed in an empty folder, and used. The parts are not in the
+// registry, so a project names their tarballs.
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createClient } from '@supabase/supabase-js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { freePort } from '../../src/lib/free-port.ts';
+import { hasChromium, launchChromium } from '../support/browser/chromium.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const RELEASE = join(ROOT, 'release');
+const MEGABYTE = 1024 * 1024;
+const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+const tarball = (name: string): string => `file:${join(RELEASE, `${name}-${version}.tgz`)}`;
+const INSTALL_TIMEOUT_MS = 300_000;
+
+let folder: string;
+
+beforeAll(() => {
+  execFileSync(process.execPath, [join(ROOT, 'scripts/make-release.ts')], { cwd: ROOT, stdio: 'pipe' });
+  folder = mkdtempSync(join(tmpdir(), 'svc-published-'));
+}, INSTALL_TIMEOUT_MS);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** With the Node of the machine, and without what the npm that runs these tests has set. */
+const OF_THE_MACHINE = {
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
+  PATH: (process.env['PATH'] ?? '')
+    .split(':')
+    .filter((one) => !one.endsWith('node_modules/.bin'))
+    .join(':'),
+};
+
+/** What npm said that is about us. */
+function install(directory: string): string[] {
+  const { status, stderr } = spawnSync('npm', ['install', '--no-audit', '--no-fund', '--loglevel=warn'], {
+    cwd: directory,
+    encoding: 'utf8',
+    env: OF_THE_MACHINE,
+  });
+  expect(status, stderr).toBe(0);
+  return stderr.split('\n').filter((line) => /svcyaml|libpg-query|@node-rs/.test(line));
+}
+
+function weightOf(path: string): number {
+  const stats = lstatSync(path);
+  if (!stats.isDirectory()) return stats.size;
+  return readdirSync(path).reduce((sum, name) => sum + weightOf(join(path, name)), 0);
+}
+
+describe('the package', () => {
+  let home: string;
+  let launcher: string;
+  let database: TestDatabase;
+  let svc: SvcProcess | undefined;
+
+  beforeAll(async () => {
+    home = join(folder, 'home');
+    mkdirSync(home);
+    const dependencies = { svcyaml: tarball('svcyaml') };
+    const optionalDependencies = { '@svcyaml/node': tarball('svcyaml-node') };
+    writeFileSync(
+      join(home, 'package.json'),
+      JSON.stringify({ private: true, type: 'module', dependencies, optionalDependencies }),
+    );
+    expect(install(home)).toEqual([]);
+    launcher = join(home, 'node_modules/svcyaml/bin/svc.js');
+    database = await createDatabase();
+  }, INSTALL_TIMEOUT_MS);
+  afterAll(async () => {
+    await svc?.stop();
+    await database?.drop();
+  });
+
+  test('is small: at most 60 MB, PostgreSQL and a Node for old machines left out', () => {
+    const modules = join(home, 'node_modules');
+    const nodes = readdirSync(modules).filter((name) => /^node(?:-bin)?-(?:linux|darwin|win)/.test(name));
+    const all = weightOf(modules) - nodes.reduce((sum, name) => sum + weightOf(join(modules, name)), 0);
+    expect(all / MEGABYTE).toBeLessThan(60);
+    expect(weightOf(join(modules, 'svcyaml')) / MEGABYTE).toBeLessThan(12);
+    const machine = execFileSync('node', ['--version'], { encoding: 'utf8', env: OF_THE_MACHINE });
+    expect(nodes.length > 0).toBe(Number.parseInt(machine.slice(1), 10) < 22);
+  });
+
+  test('has its documentation, schema and licences inside, and nothing of the workshop', () => {
+    const inside = readdirSync(join(home, 'node_modules/svcyaml'), { recursive: true, encoding: 'utf8' });
+    for (const file of [
+      'README.md',
+      'LICENSE',
+      'CHANGELOG.md',
+      'THIRD-PARTY-LICENSES',
+      'llms.txt',
+      'sbom.cdx.json',
+      'docs/configuration.md',
+      'schema/svc.schema.json',
+    ])
+      expect(inside).toContain(file);
+    expect(inside.filter((file) => /\.map$|\.test\.|^src\/|^docs\/decisions/.test(file))).toEqual([]);
+    const read = (file: string): string => readFileSync(join(home, 'node_modules/svcyaml', file), 'utf8');
+    const { components } = JSON.parse(read('sbom.cdx.json')) as { components: { name: string }[] };
+    expect(components.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['fastify', 'pg', 'zod', 'yaml']),
+    );
+    for (const { name } of components) expect(read('THIRD-PARTY-LICENSES')).toContain(`${name} `);
+    for (const [, page] of read('llms.txt').matchAll(/\]\((.+)\)/g)) expect(inside).toContain(page);
+  });
+
+  test.each(['nodenext', 'bundler'])('gives handlers their types (%s)', (resolution) => {
+    const directory = join(home, resolution);
+    mkdirSync(directory);
+    writeFileSync(
+      join(directory, 'hello.ts'),
+      `import { defineFunction, type Context } from 'svcyaml';
+export default defineFunction<'PLACE'>(async (req, ctx) => ({ status: 200, body: { at: ctx.env.PLACE, who: ctx.claims?.sub ?? null, size: req.rawBody.length } }));
+// @ts-expect-error a status is a number
+export const wrong = defineFunction(() => ({ status: 'fine' }));
+export const name = (ctx: Context): string => ctx.clientAddress;
+`,
+    );
+    const module = resolution === 'bundler' ? 'esnext' : resolution;
+    const options = `--noEmit --ignoreConfig --strict --exactOptionalPropertyTypes --skipLibCheck --target es2023 --module ${module} --moduleResolution ${resolution} --typeRoots ${join(ROOT, 'node_modules/@types')} --types node`;
+    const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+    execFileSync(process.execPath, [tsc, ...options.split(' '), 'hello.ts'], { cwd: directory });
+  });
+
+  test('the command line explains itself, and what is missing', async () => {
+    const at = { launcher, cwd: home };
+    expect((await runSvc(['--version'], at)).output.trim()).toBe(version);
+    const made = await runSvc(['init', 'first'], { ...at, env: { npm_command: 'exec' } });
+    expect(made.output).toContain('npx svcyaml dev');
+    const without = await runSvc(['dev', '--config', 'first/svc.yaml'], at);
+    expect(without.output).toMatch(/npm install --save-dev @svcyaml\/postgres/);
+    expect(without.code).not.toBe(0);
+  });
+
+  test('serves an app to the client library: sign-up, rows, files, SQL, code, page', async () => {
+    const app = join(home, 'app');
+    mkdirSync(join(app, 'functions'), { recursive: true });
+    writeFileSync(
+      join(app, 'svc.yaml'),
+      `version: 1
+sql: app.sql
+expose: { functions: [twice] }
+tables:
+  notes:
+    fields:
+      - { name: id, type: bigserial, primary_key: true }
+      - { name: owner, type: uuid, default: { sql: auth.uid() } }
+      - { name: text, type: text }
+    rls: [{ operations: [select, insert], check: owner = auth.uid() }]
+storage:
+  pictures: { public: true, rls: [{ operations: [select, insert], check: "true" }] }
+functions:
+  hello: { runtime: node, file: functions/hello.js }
+`,
+    );
+    writeFileSync(
+      join(app, 'app.sql'),
+      `create function twice(n int) returns int language sql as 'select n * 2';`,
+    );
+    writeFileSync(
+      join(app, 'functions/hello.js'),
+      `import { defineFunction } from 'svcyaml';\nexport default defineFunction(async (req) => ({ body: { hello: req.query.name } }));`,
+    );
+    svc = await startSvc({
+      command: 'dev',
+      config: join(app, 'svc.yaml'),
+      cwd: app,
+      launcher,
+      env: { SVC_DATABASE_URL: database.url },
+    });
+    const client = createClient(svc.url, svc.publishableKey, { auth: { persistSession: false } });
+    expect(
+      (await client.auth.signUp({ email: 'ann@example.com', password: 'correct horse battery' })).error,
+    ).toBeNull();
+    expect((await client.from('notes').insert({ text: 'first' }).select('text')).data).toEqual([
+      { text: 'first' },
+    ]);
+    expect((await client.rpc('twice', { n: 21 })).data).toBe(42);
+    const pixel = Buffer.from(
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+      'base64',
+    );
+    expect(
+      (await client.storage.from('pictures').upload('a.png', pixel, { contentType: 'image/png' })).error,
+    ).toBeNull();
+    const { data } = client.storage.from('pictures').getPublicUrl('a.png', { transform: { width: 8 } });
+    expect((await fetch(data.publicUrl)).status).toBe(200);
+    const hello = await fetch(`${svc.url}/functions/v1/hello?name=Ann`);
+    expect([hello.status, await hello.json()]).toEqual([200, { hello: 'Ann' }]);
+    const page = await fetch(`${svc.url}/dashboard/`);
+    expect([page.status, /<script/.test(await page.text())]).toEqual([200, true]);
+    expect(svc.output()).not.toMatch(/Cannot find (?:module|package)|ERR_MODULE/);
+  });
+});
+
+describe('npm create', () => {
+  let started: ChildProcess | undefined;
+  afterAll(async () => {
+    if (!started || started.exitCode !== null) return;
+    started.kill('SIGTERM');
+    await once(started, 'exit');
+  });
+
+  const create = (...args: readonly string[]): string =>
+    execFileSync(NODE, [join(RELEASE, 'create-svcyaml/index.js'), ...args], {
+      cwd: folder,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+
+  test('refuses a folder with something in it, and with --force keeps what is there', () => {
+    mkdirSync(join(folder, 'mine'));
+    writeFileSync(join(folder, 'mine/svc.yaml'), 'version: 1\n');
+    expect(() => create('mine', '--yes', '--no-install')).toThrow(/is not empty/);
+    expect(() => create('new', '--yes', '--template', 'nothing')).toThrow(/there is no template nothing/);
+    expect(create('mine', '--yes', '--no-install', '--force', '--template', 'minimal')).toContain(
+      'kept svc.yaml',
+    );
+    expect(readFileSync(join(folder, 'mine/svc.yaml'), 'utf8')).toBe('version: 1\n');
+    expect(existsSync(join(folder, 'mine/.gitignore'))).toBe(true);
+  });
+
+  test.skipIf(!hasChromium())(
+    'a page that works at its first start',
+    async () => {
+      create('My App', '--yes', '--no-install');
+      const app = join(folder, 'My App');
+      const file = join(app, 'package.json');
+      const manifest = JSON.parse(readFileSync(file, 'utf8')) as Record<string, Record<string, string>>;
+      expect([manifest['name'], manifest['dependencies']?.['svcyaml']]).toEqual(['my-app', `^${version}`]);
+      manifest['dependencies'] = { ...manifest['dependencies'], svcyaml: tarball('svcyaml') };
+      manifest['optionalDependencies'] = { '@svcyaml/node': tarball('svcyaml-node') };
+      manifest['devDependencies'] = {
+        ...manifest['devDependencies'],
+        '@svcyaml/postgres': tarball('svcyaml-postgres'),
+      };
+      writeFileSync(file, JSON.stringify(manifest));
+      expect(install(app)).toEqual([]);
+
+      const [api, page] = [await freePort(), await freePort()];
+      // As npm runs it, but without npm, which a signal would not pass.
+      const path = `${join(app, 'node_modules/.bin')}:${OF_THE_MACHINE.PATH}`;
+      const env = { ...OF_THE_MACHINE, PATH: path, VITE_SVC_URL: `http://localhost:${api}`, NO_COLOR: '1' };
+      started = spawn('node', ['dev.js', '--port', String(page), '--strictPort'], {
+        cwd: app,
+        env,
+        stdio: 'pipe',
+      });
+      let said = '';
+      started.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()));
+      started.stderr?.on('data', (chunk: Buffer) => (said += chunk.toString()));
+      await expect.poll(() => said, { timeout: 120_000 }).toContain(`localhost:${page}`);
+
+      const chromium = await launchChromium();
+      try {
+        const tab = await chromium.browser.newPage();
+        await tab.goto(`http://localhost:${page}/`);
+        await tab.getByLabel('E-mail').fill('ann@example.com');
+        await tab.getByLabel('Password').fill('correct horse battery');
+        await tab.getByRole('button', { name: 'Sign up' }).click();
+        await tab.getByLabel('New note').fill('Buy milk');
+        await tab.getByRole('button', { name: 'Add' }).click();
+        const note = tab.getByRole('checkbox', { name: 'Buy milk' });
+        await note.click();
+        await expect.poll(() => note.isChecked()).toBe(true);
+        await tab.reload();
+        await expect.poll(() => note.isChecked()).toBe(true);
+      } finally {
+        await chromium.close();
+      }
+      started.kill('SIGTERM');
+      // Both of its children end with it.
+      for (const url of [`http://localhost:${api}/live`, `http://localhost:${page}/`])
+        await expect
+          .poll(() =>
+            fetch(url).then(
+              () => 'there',
+              () => 'gone',
+            ),
+          )
+          .toBe('gone');
+    },
+    INSTALL_TIMEOUT_MS,
+  );
+});
