@@ -151,7 +151,7 @@ test('a token of somebody else changes what may be heard; losing the right ends 
   await socket.frame((frame) => frame.event === 'phx_close' && frame.joinRef === joinRef);
 });
 
-test('a member who is removed hears nothing more once policies are asked again', async () => {
+test('a change of the schema has policies asked again without a message', async () => {
   const socket = await open();
   const joinRef = await socket.join('room:left', { private: true }, ann.token);
   await admin.query(`delete from members where room = 'left'`);

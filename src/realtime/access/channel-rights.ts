@@ -16,19 +16,35 @@ export type ReadRights = { readonly [Key in Extension]: boolean };
 export type PolicyHeaders = Readonly<Record<string, string>>;
 
 const MOST_REMEMBERED = 10_000;
+/** Whoever asks the same a moment later gets the same answer. */
+const SAME_MS = 100;
+/** How old an answer is at most, while so many channels can be asked about again that often. */
+const LEASE_MS = 900;
+const ASKED_PER_SECOND = 250;
+/** Questions at once: the rest of the connections belongs to requests. */
+const MOST_AT_ONCE = 4;
 const EVERYTHING: ReadRights = { broadcast: true, presence: true };
 
 export class ChannelRights {
   readonly #context: FeatureContext;
   readonly #tally: Tally;
   /** By what is asked and who asks; what is asked again meanwhile waits for the same answer. */
-  readonly #reads = new Cache<string, Promise<ReadRights>>(MOST_REMEMBERED);
-  readonly #writes = new Cache<string, Promise<boolean>>(MOST_REMEMBERED);
+  readonly #reads = new Cache<string, Asked<ReadRights>>(MOST_REMEMBERED);
+  readonly #writes = new Cache<string, Asked<boolean>>(MOST_REMEMBERED);
   #version = 0;
+  #running = 0;
+  readonly #waiting: Array<() => void> = [];
+  /** Private channels that are joined. */
+  watched = 0;
 
   constructor(context: FeatureContext, tally: Tally) {
     this.#context = context;
     this.#tally = tally;
+  }
+
+  /** How long an answer is trusted, in milliseconds: longer where there are many to ask about. */
+  get leaseMs(): number {
+    return Math.max(LEASE_MS, (this.watched / ASKED_PER_SECOND) * 1_000);
   }
 
   /** Both extensions at once. `topic` without `realtime:`. */
@@ -52,7 +68,7 @@ export class ChannelRights {
   }
 
   /** With another file or schema, policies may say something else. What failed is asked again. */
-  async #remember<T>(cache: Cache<string, Promise<T>>, key: string, ask: () => Promise<T>): Promise<T> {
+  async #remember<T>(cache: Cache<string, Asked<T>>, key: string, ask: () => Promise<T>): Promise<T> {
     const { version } = this.#context.snapshot();
     if (version !== this.#version) {
       this.#version = version;
@@ -60,14 +76,26 @@ export class ChannelRights {
       this.#writes.clear();
     }
     const known = cache.get(key);
-    if (known) return await known;
-    const asked = this.#tally.timed('probe', ask);
+    if (known && performance.now() - known.at < SAME_MS) return await known.answer;
+    const asked = { at: performance.now(), answer: this.#inTurn(ask) };
     cache.set(key, asked);
     try {
-      return await asked;
+      return await asked.answer;
     } catch (error) {
-      cache.delete(key);
+      if (cache.get(key) === asked) cache.delete(key);
       throw error;
+    }
+  }
+
+  async #inTurn<T>(ask: () => Promise<T>): Promise<T> {
+    if (this.#running >= MOST_AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#running += 1;
+    try {
+      return await this.#tally.timed('probe', ask);
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#running -= 1;
     }
   }
 
@@ -113,6 +141,8 @@ export class ChannelRights {
     }
   }
 }
+
+type Asked<T> = { readonly at: number; readonly answer: Promise<T> };
 
 function keyOf(topic: string, { role, claims }: Caller, headers: PolicyHeaders): string {
   return JSON.stringify([topic, role, claims, headers]);

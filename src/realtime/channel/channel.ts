@@ -1,6 +1,7 @@
 // One channel of one socket: joining → joined → closed. What it receives is worked on one after another, so that
 // broadcasts leave in the order in which they came, also where the first has to ask the database for its right.
 import type { Caller } from '../../identity/caller.ts';
+import { ReadLease } from '../access/read-lease.ts';
 import type { ChangesSubscription } from '../changes/changes.ts';
 import {
   fitsBinaryHead,
@@ -69,8 +70,10 @@ export class Channel implements Member {
   #state: 'joining' | 'joined' | 'closed' = 'joining';
   #caller: Caller;
   #rights: Rights = ALL;
-  /** Asked at the first use. */
-  readonly #mayWrite = new Map<'broadcast' | 'presence', boolean>();
+  /** Asked at the first use, and again after a while. */
+  readonly #mayWrite = new Map<'broadcast' | 'presence', { isAllowed: boolean; askedAt: number }>();
+  /** Of a private channel. */
+  #lease: ReadLease | undefined;
   #room: Room | undefined;
   #subscription: ChangesSubscription | undefined;
   #knowsPresence = false;
@@ -108,6 +111,11 @@ export class Channel implements Member {
 
   get hearsPresence(): boolean {
     return this.#rights.presence && (!this.name.isPrivate || this.#knowsPresence);
+  }
+
+  hear(frame: Buffer): void {
+    if (this.#lease) this.#lease.hear(() => this.writer.writeOrSkip(frame));
+    else this.writer.writeOrSkip(frame);
   }
 
   get isJoined(): boolean {
@@ -155,6 +163,11 @@ export class Channel implements Member {
       this.#rights = await this.#services.rights.mayRead(topic, caller, this.#host.headers);
       this.#assertStill(caller);
       if (!this.#rights.broadcast && !this.#rights.presence) throw mayNotRead(topic);
+      this.#lease = new ReadLease({
+        lengthMs: () => this.#services.rights.leaseMs,
+        ask: async () => await this.checkRights(),
+      });
+      this.#services.rights.watched += 1;
     }
   }
 
@@ -362,18 +375,19 @@ export class Channel implements Member {
     extension: 'broadcast' | 'presence',
     then: (isAllowed: boolean) => void,
   ): Promise<void> | undefined {
-    const known = this.name.isPrivate ? this.#mayWrite.get(extension) : true;
-    if (known !== undefined) {
-      then(known);
+    const { rights } = this.#services;
+    const known = this.#mayWrite.get(extension);
+    const isFresh = known !== undefined && performance.now() - known.askedAt < rights.leaseMs;
+    if (!this.name.isPrivate || isFresh) {
+      then(known?.isAllowed ?? true);
       return undefined;
     }
     const caller = this.#caller;
-    return this.#services.rights
-      .mayWrite(this.name.topic, extension, caller, this.#host.headers)
-      .then((isAllowed) => {
-        if (caller === this.#caller) this.#mayWrite.set(extension, isAllowed);
-        then(isAllowed);
-      });
+    const askedAt = performance.now();
+    return rights.mayWrite(this.name.topic, extension, caller, this.#host.headers).then((isAllowed) => {
+      if (caller === this.#caller) this.#mayWrite.set(extension, { isAllowed, askedAt });
+      then(isAllowed);
+    });
   }
 
   /** A new token of the same socket. It is not answered. */
@@ -399,6 +413,8 @@ export class Channel implements Member {
     this.#caller = caller;
     this.#mayWrite.clear();
     this.#watchExpiry();
+    // The join notices it, and is refused.
+    if (this.#state === 'joining') return;
     if (!(await this.checkRights())) return;
     await this.#subscription?.changeCaller(caller);
   }
@@ -414,11 +430,10 @@ export class Channel implements Member {
     const { topic } = this.name;
     const caller = this.#caller;
     const rights = await this.#services.rights.mayRead(topic, caller, this.#host.headers);
-    if (this.#state !== 'joined' || caller !== this.#caller) return false;
+    if (this.#state === 'closed' || caller !== this.#caller) return false;
     const before = this.#rights;
     const hasLost = (before.broadcast && !rights.broadcast) || (before.presence && !rights.presence);
     this.#rights = rights;
-    this.#mayWrite.clear();
     if (hasLost) this.close('error', SYSTEM.mayNoLongerRead(topic));
     return !hasLost;
   }
@@ -469,6 +484,10 @@ export class Channel implements Member {
     this.#waiting.length = 0;
     this.#held = undefined;
     clearTimeout(this.#expiry);
+    if (this.#lease) {
+      this.#lease.close();
+      this.#services.rights.watched -= 1;
+    }
     this.#subscription?.close();
     if (this.#room) this.#services.hub.leave(this.#room, this);
     this.#host.forget(this);
@@ -489,7 +508,9 @@ export class Channel implements Member {
 
   #sendPresence(): void {
     this.#knowsPresence = true;
-    this.#room?.sendState(this);
+    const send = (): void => this.#room?.sendState(this);
+    if (this.#lease) this.#lease.hear(send);
+    else send();
   }
 
   #tellReplicationReady(): void {

@@ -23,6 +23,8 @@ export type Member = {
   /** Of a private channel, whether policies let it; of a public one always. */
   readonly hearsBroadcasts: boolean;
   readonly hearsPresence: boolean;
+  /** Sends what it may do without when it is slow, as soon as it is known that it may still hear it. */
+  hear(frame: Buffer): void;
   /** It was sent the stored broadcast with this id before. */
   hasHad(id: string): boolean;
 };
@@ -63,7 +65,7 @@ export class Room {
       if (broadcast.id !== undefined && member.hasHad(broadcast.id)) continue;
       const frame = frameFor(member.version);
       if (!frame) continue;
-      member.writer.writeOrSkip(frame);
+      member.hear(frame);
       count += 1;
     }
     return count;
@@ -87,7 +89,7 @@ export class Room {
         changeText(change),
         member.version,
       ));
-      member.writer.writeOrSkip(frame);
+      member.hear(frame);
       count += 1;
     }
     return count;
