@@ -423,3 +423,71 @@ export type PlanStep = {
 };
 
 export type PlanProblem = { code: string; at: string; message: string; hint: string | null };
+
+/** `GET /realtime` */
+export type RealtimeLive = {
+  /** Under `realtime` of svc.yaml. */
+  enabled: boolean;
+  privateOnly: boolean;
+  hasPolicies: boolean;
+  /** Tables whose changes are told, as `schema.table`. */
+  published: string[];
+  /** The first is the one that the page talks to. Counters are since the start of each. */
+  instances: Array<{
+    state: 'live' | 'connecting' | 'degraded' | 'off';
+    sockets: number;
+    lagMs: number;
+    delivered: number;
+    skipped: number;
+    refused: number;
+  }>;
+  /** Other instances that did not answer: their channels are missing here. */
+  silent: number;
+  /** Of all instances that answered; those with the most members first. */
+  channels: RealtimeChannelInfo[];
+  /** How many channels are not listed. */
+  more: number;
+};
+
+export type RealtimeChannelInfo = {
+  /** Without `realtime:`. */
+  topic: string;
+  private: boolean;
+  members: number;
+  /** On how many instances they are. */
+  instances: number;
+  /** Messages for members since the channel was opened. */
+  delivered: number;
+  /** Whose changes its members listen for: `schema.table` or `schema.*`. */
+  tables: string[];
+  /** Keys of who is present, the first of them. */
+  present: string[];
+  presentCount: number;
+};
+
+/**
+ * `GET /realtime/watch?caller=&topic=&private=&table=` → an event stream of WatchedFrame: what that caller would be sent
+ * after joining. `table` is `schema.table` or `schema.*` and may be repeated. The stream ends with the channel.
+ */
+export type WatchedFrame = {
+  /** Event of the protocol: `phx_reply` (of the join), `broadcast`, `presence_state`, `postgres_changes`, `system` … */
+  event: string;
+  payload: unknown;
+  bytes: number;
+  time: string;
+};
+
+/** `POST /realtime/send` (write): a broadcast as that caller → RealtimeSent; 403 when the policies do not let him. */
+export type RealtimeSend = {
+  caller: CallerName;
+  topic: string;
+  private: boolean;
+  event: string;
+  /** Any JSON. */
+  payload: unknown;
+};
+
+export type RealtimeSent = {
+  /** Members of this instance who were sent it; those of others are not known. */
+  heard: number;
+};

@@ -7,6 +7,7 @@ import type { ApiKeys } from '../identity/api-key.ts';
 import type { MigrationPolicy } from '../migrate/apply/policy.ts';
 import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
 import type { LineSource } from '../log/recent-lines.ts';
+import type { Realtime } from '../realtime/realtime.ts';
 import type { SharedFile } from './shared-file.ts';
 import type { DashboardMode, ProcessFigures } from './contract.ts';
 
@@ -15,6 +16,7 @@ export type DashboardSettings = {
   readonly mode: DashboardMode;
   readonly keys: ApiKeys;
   readonly functions: Functions;
+  readonly realtime: Realtime;
   readonly recentLines: LineSource;
   /** Where several processes serve the file: the figures of each. */
   readonly processes?: (() => Promise<readonly ProcessFigures[]>) | undefined;

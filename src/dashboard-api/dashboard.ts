@@ -14,6 +14,7 @@ import { logRoutes } from './routes/logs.ts';
 import { mailPageRoutes } from './routes/mail-page.ts';
 import { mailRoutes } from './routes/mail.ts';
 import { overviewRoutes } from './routes/overview.ts';
+import { realtimeRoutes } from './routes/realtime.ts';
 import { addRoutes, type DashboardRoutes } from './routes/route.ts';
 import { sqlFunctionRoutes } from './routes/sql-functions.ts';
 import { tablesRoutes } from './routes/tables.ts';
@@ -64,6 +65,7 @@ export function createDashboard(settings: DashboardSettings): Feature {
 function addApi(api: FastifyInstance, context: DashboardContext, sessions: DashboardSessions): void {
   addRoutes(api, sessionRoutes(context, sessions));
   actAsRoutes(api, context);
+  addRoutes(api, realtimeRoutes(sessions)(context, api));
   for (const routes of PAGES) addRoutes(api, routes(context, api));
   const nothing = (): never => {
     throw notFound('The dashboard has no such path');

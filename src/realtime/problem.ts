@@ -108,6 +108,11 @@ export const tooManyConnections = (): Problem =>
     hint: 'realtime.limits.connections in svc.yaml is the limit of one instance.',
   });
 
+export const tooManyWatchers = (): Problem =>
+  new Problem('too_many_watchers', 429, 'Too many pages watch channels of this instance', {
+    hint: 'Leave some of them.',
+  });
+
 export const invalidKey = (): Problem => new Problem('invalid_credentials', 401, 'Unauthorized');
 export const badBody = (): Problem => new Problem('invalid_json', 422, 'The body is not JSON');
 export const badMessages = (text: string): Problem => new Problem('invalid_message', 422, text);

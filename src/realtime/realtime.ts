@@ -2,25 +2,39 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Feature, FeatureContext } from '../http/feature.ts';
+import { ANON } from '../identity/caller.ts';
 import { databaseFailure } from '../postgres/pg-error.ts';
 import type { ConnectionSettings } from '../postgres/connection.ts';
 import type { Metrics } from '../log/metrics.ts';
 import { Problem } from '../problem/problem.ts';
 import { ChannelRights } from './access/channel-rights.ts';
 import { SessionWatch } from './access/session-watch.ts';
-import type { Bus } from './bus/bus.ts';
+import type { Bus, InstanceReport } from './bus/bus.ts';
 import { NotifyBus } from './bus/notify-bus.ts';
 import type { Changes, StoredMessage } from './changes/changes.ts';
 import { FeedOfChanges } from './changes/feed.ts';
 import type { Channel } from './channel/channel.ts';
 import { Rate } from './channel/rate.ts';
+import { callerOf } from './channel/token.ts';
 import { CLOSE } from './gateway/connection.ts';
 import { Gateway } from './gateway/gateway.ts';
+import { Watch, type WatchRequest } from './gateway/watch.ts';
 import { Hub } from './hub/hub.ts';
+import type { Broadcast, RoomName } from './hub/room.ts';
 import { registerBroadcast } from './http/broadcast.ts';
 import { UnreadableFrame } from './gateway/message.ts';
 import { measureRealtime, type RealtimeGauges } from './metrics.ts';
-import { databaseRefusal, JoinRefused, realtimeFormat, switchedOff, unreadable } from './problem.ts';
+import {
+  databaseRefusal,
+  JoinRefused,
+  mayNotSend,
+  realtimeFormat,
+  starting,
+  switchedOff,
+  tooManyWatchers,
+  unreadable,
+} from './problem.ts';
+import { reportOf, reportOfAll, type RealtimeReport } from './report.ts';
 import type { Services, Stored } from './services.ts';
 import { Tally } from './tally.ts';
 import { startMaintenance, type Maintenance } from './stored/maintenance.ts';
@@ -38,6 +52,9 @@ export type RealtimeOptions = {
 
 /** A new snapshot is noticed within that time. */
 const CHECK_RIGHTS_EVERY_MS = 5_000;
+
+/** Pages of the dashboard that watch at the same time. */
+const MOST_WATCHERS = 50;
 
 /** What `/ready` shows. */
 export type RealtimeState = Changes['state'];
@@ -82,6 +99,31 @@ export class Realtime {
     measureRealtime(metrics, this.#tally, () => this.#parts?.gauges() ?? NOTHING_YET);
   }
 
+  /** Of all instances that answer. */
+  async report(): Promise<RealtimeReport> {
+    return await this.#running().report();
+  }
+
+  /** Joins without a socket. Returns how to leave; `renew` takes a new token of the same caller. */
+  watch(request: WatchRequest): { readonly renew: (token: string) => void; readonly leave: () => void } {
+    return this.#running().watch(request);
+  }
+
+  /** As whoever has that token; undefined: the publishable key. Returns how many heard it at this instance. */
+  async send(token: string | undefined, name: RoomName, broadcast: Broadcast): Promise<number> {
+    const { services } = this.#running();
+    const caller = await callerOf(token, ANON, services.context.credentials);
+    const mayWrite = !name.isPrivate || (await services.rights.mayWrite(name.topic, 'broadcast', caller, {}));
+    if (!mayWrite) throw mayNotSend(name.topic);
+    return services.hub.broadcast(name, broadcast);
+  }
+
+  #running(): Parts {
+    if (!this.#parts) throw starting();
+    if (!this.#parts.services.settings().enabled) throw switchedOff();
+    return this.#parts;
+  }
+
   async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, refuse: Refuse): Promise<void> {
     await this.#parts?.gateway.upgrade(request, socket, head, refuse);
   }
@@ -115,6 +157,8 @@ type Parts = {
   readonly services: Services;
   readonly gateway: Gateway;
   readonly gauges: () => RealtimeGauges;
+  readonly report: () => Promise<RealtimeReport>;
+  readonly watch: Realtime['watch'];
   readonly start: () => Promise<void>;
   readonly close: () => Promise<void>;
 };
@@ -123,11 +167,16 @@ function createParts(context: FeatureContext, { direct, processes }: RealtimeOpt
   const bus: Bus = new NotifyBus({ context, listener: direct, tally });
   const hub = new Hub(bus, tally);
   const changes = new FeedOfChanges(context, direct, tally);
+  const watches = new Set<Watch>();
+  function* allChannels(): Generator<Channel> {
+    for (const { channels } of gateway.connections) yield* channels;
+    for (const { channel } of watches) yield channel;
+  }
   const sessions = new SessionWatch(
     context,
-    () => sessionsOf(gateway),
+    () => sessionsOf(allChannels()),
     (ended) => {
-      for (const channel of channelsOf(gateway)) {
+      for (const channel of allChannels()) {
         const id = channel.caller.user?.sessionId ?? undefined;
         if (id !== undefined && ended.has(id)) void channel.sessionEnded();
       }
@@ -148,7 +197,7 @@ function createParts(context: FeatureContext, { direct, processes }: RealtimeOpt
   };
   const gateway = new Gateway(services, processes);
   bus.onLost(() => {
-    for (const channel of channelsOf(gateway)) channel.fail();
+    for (const channel of allChannels()) channel.fail();
   });
   changes.onStoredMessage((message) => {
     const { id, event, content } = toStored(message);
@@ -161,24 +210,44 @@ function createParts(context: FeatureContext, { direct, processes }: RealtimeOpt
     const now = context.snapshot().version;
     const hasChanged = version !== now;
     version = now;
-    if (!services.settings().enabled) gateway.closeAll(CLOSE.restart, 'Realtime was switched off');
+    if (!services.settings().enabled) {
+      gateway.closeAll(CLOSE.restart, 'Realtime was switched off');
+      for (const { channel } of watches) channel.close();
+    }
     if (!hasChanged) return;
-    for (const channel of channelsOf(gateway)) {
+    for (const channel of allChannels()) {
       if (channel.name.isPrivate) await channel.checkRights().catch(() => channel.fail());
     }
   };
   let watch: NodeJS.Timeout | undefined;
   let maintenance: Maintenance | undefined;
+  const gauges = (): RealtimeGauges => ({
+    ...gateway.figures,
+    state: changes.state,
+    present: hub.present,
+    lagMs: changes.lagMs,
+    peers: bus.peers,
+  });
+  const report = (): InstanceReport => reportOf(hub, allChannels(), gauges(), tally);
+  bus.report(report);
   return {
     services,
     gateway,
-    gauges: () => ({
-      ...gateway.figures,
-      state: changes.state,
-      present: hub.present,
-      lagMs: changes.lagMs,
-      peers: bus.peers,
-    }),
+    gauges,
+    report: async () => await reportOfAll(report(), hub, bus),
+    watch(request) {
+      if (watches.size >= MOST_WATCHERS) throw tooManyWatchers();
+      const watched = new Watch(services, {
+        ...request,
+        onEnd: () => {
+          watches.delete(watched);
+          request.onEnd();
+        },
+      });
+      watches.add(watched);
+      void watched.join();
+      return { renew: (token) => watched.renew(token), leave: () => watched.channel.end() };
+    },
     async start() {
       ({ version } = context.snapshot());
       watch = setInterval(() => void checkRights(), CHECK_RIGHTS_EVERY_MS).unref();
@@ -191,18 +260,15 @@ function createParts(context: FeatureContext, { direct, processes }: RealtimeOpt
     async close() {
       clearInterval(watch);
       gateway.close();
+      for (const { channel } of watches) channel.end();
       sessions.close();
       await Promise.all([bus.close(), changes.close(), maintenance?.close()]);
     },
   };
 }
 
-function* channelsOf(gateway: Gateway): Generator<Channel> {
-  for (const connection of gateway.connections) yield* connection.channels;
-}
-
-function* sessionsOf(gateway: Gateway): Generator<string> {
-  for (const { caller } of channelsOf(gateway)) {
+function* sessionsOf(channels: Iterable<Channel>): Generator<string> {
+  for (const { caller } of channels) {
     const id = caller.user?.sessionId ?? undefined;
     if (id !== undefined) yield id;
   }

@@ -18,7 +18,7 @@ import { deriveUrlKey } from '../storage/objects/url-token.ts';
 import type { Mount } from '../http/feature.ts';
 
 /** Undefined serves none: its paths are then as unknown as any other. */
-export type DashboardOptions = Omit<DashboardSettings, 'keys' | 'functions'>;
+export type DashboardOptions = Omit<DashboardSettings, 'keys' | 'functions' | 'realtime'>;
 
 export type MountOptions = {
   readonly keys: ApiKeys;
@@ -57,7 +57,7 @@ export function createMounts({
     { prefix: '/functions/v1', feature: functions.feature, format: functionsFormat },
     { prefix: '/realtime/v1', feature: realtime.feature, format: realtimeFormat },
     ...(dashboard
-      ? [{ prefix: '/dashboard', feature: createDashboard({ ...dashboard, keys, functions }) }]
+      ? [{ prefix: '/dashboard', feature: createDashboard({ ...dashboard, keys, functions, realtime }) }]
       : []),
   ];
   return { mounts, verifyStorage: (config) => storage.verify(config) };

@@ -25,6 +25,7 @@ import { CallerPool } from '../../src/postgres/pool/caller-pool.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { aConfig } from './config.ts';
 import { provisionAt } from './provision.ts';
+import { Realtime } from '../../src/realtime/realtime.ts';
 import { rest } from '../../src/rest/rest.ts';
 import { createApp } from '../../src/server/app.ts';
 import { createDatabase, templateDatabase } from './database.ts';
@@ -140,6 +141,11 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
       publishableKey: keys.publishable,
       loopbackUrl: () => 'http://localhost:1',
       mode: 'development',
+    }),
+    // Not mounted here.
+    realtime: new Realtime({
+      direct: { address: parseAddress(ownerUrl), applicationName: 'routes' },
+      processes: 1,
     }),
   };
   let world: RoutesWorld | undefined;

@@ -16,6 +16,29 @@ export type BusMessage = { readonly from: string } & (
   | { readonly kind: 'state'; readonly rooms: readonly RoomState[] }
 );
 
+/** What an instance says of itself when it is asked. */
+export type InstanceReport = {
+  readonly state: 'live' | 'connecting' | 'degraded' | 'off';
+  readonly sockets: number;
+  readonly lagMs: number;
+  /** Messages since its start: sent to members, and left out because they read slowly. */
+  readonly delivered: number;
+  readonly skipped: number;
+  /** Joins since its start. */
+  readonly refused: number;
+  /** Not all where there are many. */
+  readonly rooms: readonly RoomReport[];
+  readonly more: number;
+};
+
+export type RoomReport = RoomName & {
+  readonly members: number;
+  /** Messages since the first of them came. */
+  readonly delivered: number;
+  /** Whose changes are listened for. */
+  readonly tables: readonly string[];
+};
+
 export interface Bus {
   /** How many other instances are heard. */
   readonly peers: number;
@@ -27,6 +50,10 @@ export interface Bus {
   onLost(lost: () => void): void;
   /** What a newcomer is told. */
   state(read: () => readonly RoomState[]): void;
+  /** What other instances say of themselves within that time, in milliseconds, and how many say nothing. */
+  ask(withinMs: number): Promise<{ readonly answers: readonly InstanceReport[]; readonly silent: number }>;
+  /** What this one answers. */
+  report(read: () => InstanceReport): void;
   /** Resolves when everything that others send from now on is heard. */
   start(): Promise<void>;
   close(): Promise<void>;
@@ -42,6 +69,8 @@ export function localBus(): Bus {
     onPeerGone: nothing,
     onLost: nothing,
     state: nothing,
+    ask: () => Promise.resolve({ answers: [], silent: 0 }),
+    report: nothing,
     start: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };

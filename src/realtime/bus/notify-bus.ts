@@ -10,7 +10,7 @@ import { listen, type Listener } from '../../postgres/listen.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Tally } from '../tally.ts';
-import type { Bus, BusMessage, Outgoing, RoomState } from './bus.ts';
+import type { Bus, BusMessage, InstanceReport, Outgoing, RoomState } from './bus.ts';
 
 const TOPIC_CHANNELS = 16;
 const PEERS_CHANNEL = 'svc_rt_peers';
@@ -33,7 +33,9 @@ type Wire =
   | Outgoing
   | { readonly kind: 'hello' | 'beat' | 'bye' }
   | { readonly kind: 'state'; readonly rooms: readonly RoomState[] }
-  | { readonly kind: 'row'; readonly id: string };
+  | { readonly kind: 'row'; readonly id: string }
+  | { readonly kind: 'ask'; readonly question: string }
+  | { readonly kind: 'answer'; readonly question: string; readonly report: InstanceReport };
 
 type Waiting = { readonly channel: string; readonly text: string };
 
@@ -65,6 +67,9 @@ export class NotifyBus implements Bus {
   #forget: (instance: string) => void = () => {};
   #lost: () => void = () => {};
   #state: () => readonly RoomState[] = () => [];
+  #report: (() => InstanceReport) | undefined;
+  /** By question. */
+  readonly #asked = new Map<string, (report: InstanceReport) => void>();
   /** Rows are read one after another, so that what follows a large message does not overtake it. */
   #reading: Promise<void> | undefined;
 
@@ -91,6 +96,28 @@ export class NotifyBus implements Bus {
 
   state(read: () => readonly RoomState[]): void {
     this.#state = read;
+  }
+
+  report(read: () => InstanceReport): void {
+    this.#report = read;
+  }
+
+  async ask(withinMs: number): Promise<{ answers: readonly InstanceReport[]; silent: number }> {
+    const { size } = this.#peers;
+    const answers: InstanceReport[] = [];
+    if (size === 0) return { answers, silent: 0 };
+    const question = randomUUID();
+    await new Promise<void>((resolve) => {
+      const late = setTimeout(resolve, withinMs);
+      this.#asked.set(question, (report) => {
+        if (answers.push(report) < size) return;
+        clearTimeout(late);
+        resolve();
+      });
+      this.#post({ kind: 'ask', question });
+    });
+    this.#asked.delete(question);
+    return { answers, silent: Math.max(0, size - answers.length) };
   }
 
   async start(): Promise<void> {
@@ -284,6 +311,14 @@ export class NotifyBus implements Bus {
         if (rooms.length > 0) this.#post({ kind: 'state', rooms });
         break;
       }
+      case 'ask':
+        if (this.#report) {
+          this.#post({ kind: 'answer', question: message.question, report: this.#report() });
+        }
+        break;
+      case 'answer':
+        this.#asked.get(message.question)?.(message.report);
+        break;
       case 'bye':
         this.#drop(from);
         break;

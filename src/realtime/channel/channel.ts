@@ -126,6 +126,11 @@ export class Channel implements Member {
     return this.#request.changes.length > 0;
   }
 
+  /** Whose changes it listens for: `schema.table`, or `schema.*`. */
+  get tables(): readonly string[] {
+    return this.#request.changes.map(({ schema = 'public', table = '*' }) => `${schema}.${table}`);
+  }
+
   get caller(): Caller {
     return this.#caller;
   }
@@ -188,6 +193,7 @@ export class Channel implements Member {
         deliver: (payload) =>
           this.#whenAnswered(() => {
             this.#services.tally.deliveries.add('change');
+            if (this.#room) this.#room.delivered += 1;
             this.#push('postgres_changes', payload);
           }),
         tell: (status, message) =>

@@ -41,6 +41,8 @@ export type Broadcast = {
 export class Room {
   readonly name: RoomName;
   readonly members = new Set<Member>();
+  /** Messages for members of this instance, of all kinds. */
+  delivered = 0;
   /** Of this instance's members. */
   readonly present = new Presence<Member>();
   /** By instance, then by ref. */
@@ -68,6 +70,7 @@ export class Room {
       member.hear(frame);
       count += 1;
     }
+    this.delivered += count;
     return count;
   }
 
@@ -92,6 +95,7 @@ export class Room {
       member.hear(frame);
       count += 1;
     }
+    this.delivered += count;
     return count;
   }
 
