@@ -69,10 +69,13 @@ type Watched = { readonly frames: WatchedFrame[]; isOver: boolean };
 async function watch(query: Record<string, string>): Promise<Watched> {
   const leaving = new AbortController();
   watches.push(leaving);
-  const response = await fetch(`${world.url}/dashboard/api/realtime/watch?${new URLSearchParams(query)}`, {
-    headers: { cookie: page.cookie },
-    signal: leaving.signal,
-  });
+  const response = await fetch(
+    `${world.url}/dashboard/api/realtime/watch?${new URLSearchParams(query).toString()}`,
+    {
+      headers: { cookie: page.cookie },
+      signal: leaving.signal,
+    },
+  );
   expect(response.status).toBe(200);
   const watched: Watched = { frames: [], isOver: false };
   const read = async (): Promise<void> => {

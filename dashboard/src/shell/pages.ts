@@ -1,6 +1,7 @@
 // Every page of the dashboard: its path, its name in the navigation, its file.
 import {
   IconApi,
+  IconBroadcast,
   IconDatabase,
   IconFileCode,
   IconFunction,
@@ -99,6 +100,14 @@ export const PAGES: readonly PageEntry[] = [
     icon: IconPhoto,
     key: 'b',
     load: () => import('../pages/storage.tsx'),
+  },
+  {
+    path: '/realtime',
+    name: 'Realtime',
+    group: 'APIs',
+    icon: IconBroadcast,
+    key: 'r',
+    load: () => import('../pages/realtime.tsx'),
   },
   {
     path: '/api-docs',
