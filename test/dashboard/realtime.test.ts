@@ -210,6 +210,24 @@ test('sends as a caller; one whom the policies do not let is told so', async () 
     .toMatchObject([{ payload: { event: 'note', payload: ['any', 'JSON'] } }]);
 });
 
+test('an answer that is too large for one notification comes too', async () => {
+  const client = at(other.url);
+  const topics = Array.from({ length: 90 }, (_, number) => `one of the many channels elsewhere ${number}`);
+  await Promise.all(topics.map((topic) => joined(client.channel(topic))));
+  await expect
+    .poll(async () => (await live()).channels.filter(({ topic }) => topic.startsWith('one of the many')))
+    .toHaveLength(topics.length);
+});
+
+test('an instance that does not answer is missed, and not waited for', async () => {
+  // As one that says that it is there, and is frozen then.
+  const beat = JSON.stringify(['frozen', 1, [{ kind: 'beat' }]]);
+  await world.owner.query(sql`select pg_notify('svc_rt_peers', ${beat})`);
+  await expect.poll(async () => (await live()).silent).toBe(1);
+  const seen = await live();
+  expect(seen.instances).toHaveLength(2);
+});
+
 test('a read-only dashboard watches and does not send', async () => {
   const readonly = await startDashboardWorld(FILE, { mode: 'readonly' });
   try {

@@ -51,6 +51,7 @@ describe.skipIf(!hasChromium())('the chat example', () => {
           NODE_ENV: 'development',
           VITE_SVC_URL: svc.url,
           SVC_PUBLISHABLE_KEY: svc.publishableKey,
+          SVC_SECRET_KEY: svc.secretKey,
         },
       },
     );
@@ -78,6 +79,12 @@ describe.skipIf(!hasChromium())('the chat example', () => {
   test('its types are those that svc types makes of its file', () => {
     const made = readFileSync(join(project.directory, 'src/database.ts'), 'utf8');
     expect(readFileSync(join(EXAMPLE, 'src/database.ts'), 'utf8')).toBe(made);
+  });
+
+  test('its page gets the publishable key and not the secret one', async () => {
+    const code = await (await fetch(`${address}/src/client.ts`)).text();
+    expect(code).toContain(svc.publishableKey);
+    expect(code).not.toContain(svc.secretKey);
   });
 
   test('messages appear, members are seen to be there and to type, a stranger hears nothing, who is removed is out', async () => {
