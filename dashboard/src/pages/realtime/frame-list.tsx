@@ -56,7 +56,9 @@ function Frame({ frame }: { frame: ShownFrame }) {
         <span className={classes['title']} data-kind={kind}>
           {title}
         </span>
-        <span className={classes['text']}>{text}</span>
+        <span className={classes['text']} data-kind={kind}>
+          {text}
+        </span>
         <span className={classes['size']}>{formatBytes(frame.bytes)}</span>
       </button>
       {isOpen && (

@@ -145,6 +145,7 @@ export function Inspector({ live }: { live: RealtimeLive }) {
               </Button>
             </Group>
           </Group>
+          {state === 'refused' && <Refusal hasPolicies={live.hasPolicies} isPrivate={watched.private} />}
           {frames.length > 0 ? (
             <FrameList frames={frames} />
           ) : isOpen && state !== 'joined' ? (
@@ -152,7 +153,6 @@ export function Inspector({ live }: { live: RealtimeLive }) {
           ) : (
             <Empty title="No message since then" />
           )}
-          {state === 'refused' && <Refusal hasPolicies={live.hasPolicies} isPrivate={watched.private} />}
           <Stack px="md" py="sm" className={classes['bar']}>
             <SendForm to={watched} />
           </Stack>
@@ -171,7 +171,7 @@ export function Inspector({ live }: { live: RealtimeLive }) {
 function Refusal({ hasPolicies, isPrivate }: { hasPolicies: boolean; isPrivate: boolean }) {
   if (!isPrivate) return null;
   return (
-    <Text size="xs" c="dimmed" px="md" py="xs">
+    <Text size="xs" c="dimmed" px="md" pb="xs">
       {hasPolicies ? (
         <>
           A private channel is heard by whom a policy with <Code>select</Code> under <Code>realtime.rls</Code>{' '}
