@@ -90,7 +90,8 @@ async function isFollowed(leader: DatabaseMachine): Promise<boolean> {
   const [answer] = await query<{ fine: boolean }>(
     'postgres',
     `select not pg_is_in_recovery() and 2 = (
-       select count(*) from pg_stat_replication where state = 'streaming'
+       -- Instances of svc read the log as well, as another role.
+       select count(*) from pg_stat_replication where state = 'streaming' and usename = 'replicator'
      ) as fine`,
     [],
     leader,

@@ -23,7 +23,8 @@ export type WalSourceOptions = {
 };
 
 const PUBLICATION = 'svc_realtime';
-const PAUSE_MS = { first: 250, longest: 10_000 };
+/** `away`: the longest while the server cannot be reached; `refused`: while it is there and says no. */
+const PAUSE_MS = { first: 250, away: 2_000, refused: 10_000 };
 /** Opening the slot waits for whatever is writing; that is said after this time. */
 const SAY_AFTER_MS = 5_000;
 
@@ -35,6 +36,7 @@ export class WalSource {
   #transaction: Begin | undefined;
   #state: SourceState = 'connecting';
   #wasLive = false;
+  #isRefused = false;
   #said: string | undefined;
   #since = performance.now();
   #running: Promise<void> | undefined;
@@ -84,7 +86,7 @@ export class WalSource {
 
   async #run(): Promise<void> {
     const { signal } = this.#closing;
-    let pause = PAUSE_MS.first;
+    let pause: number = PAUSE_MS.first;
     while (!signal.aborted) {
       try {
         await this.#readOnce(signal);
@@ -94,12 +96,14 @@ export class WalSource {
       }
       if (signal.aborted) return;
       await wait(pause, signal);
-      pause = this.#wasLiveLately() ? PAUSE_MS.first : Math.min(pause * 2, PAUSE_MS.longest);
+      pause = this.#wasLiveLately()
+        ? PAUSE_MS.first
+        : Math.min(pause * 2, this.#isRefused ? PAUSE_MS.refused : PAUSE_MS.away);
     }
   }
 
   #wasLiveLately(): boolean {
-    return performance.now() - this.#since < PAUSE_MS.longest && this.#wasLive;
+    return performance.now() - this.#since < PAUSE_MS.refused && this.#wasLive;
   }
 
   /** Ends when the stream does. */
@@ -164,6 +168,7 @@ export class WalSource {
     const { log } = this.#options.context;
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     const remedy = REMEDIES[code];
+    this.#isRefused = remedy !== undefined;
     this.#state = remedy?.isFinal === true ? 'impossible' : 'connecting';
     const said = remedy?.text ?? (error instanceof Error ? error.message : String(error));
     if (said === this.#said) return;
