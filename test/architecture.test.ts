@@ -29,6 +29,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   'shared-config': 3,
   'dashboard-api': 4,
   deploy: 4,
+  backup: 4,
   import: 4,
   seed: 4,
   server: 4,

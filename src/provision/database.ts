@@ -16,9 +16,8 @@ type Found = {
 /** The statements the administrator's role has to run before the steps: none once everything is there. */
 export async function databaseChanges(db: Queryable, self: Self): Promise<string[]> {
   const found = await look(db);
-  const database = ident(self.database).compile().text;
   return [
-    ...(found.may_create ? [] : [`grant create, temporary on database ${database} to svc_owner`]),
+    ...(found.may_create ? [] : [grantOnDatabase(self)]),
     ...['auth', 'storage', 'realtime', 'svc_meta', 'public']
       .filter((schema) => found.schemas[schema] === undefined)
       .map((schema) => `create schema if not exists ${schema} authorization svc_owner`),
@@ -30,6 +29,11 @@ export async function databaseChanges(db: Queryable, self: Self): Promise<string
       ? []
       : ['alter table svc_meta.provision_step owner to svc_owner']),
   ];
+}
+
+/** What svc_owner needs before it can own anything in it. */
+export function grantOnDatabase({ database }: Self): string {
+  return `grant create, temporary on database ${ident(database).compile().text} to svc_owner`;
 }
 
 async function look(db: Queryable): Promise<Found> {

@@ -1,5 +1,6 @@
 // First start and every start: makes roles and the product's own schemas equal to what this version needs.
 // Safe when several instances boot at once: one does the work under an advisory lock, the others find it done.
+import type pg from 'pg';
 import { must } from '../lib/assert.ts';
 import { silentLog, type Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
@@ -7,7 +8,7 @@ import { tryLock } from '../postgres/advisory-lock.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
-import { endClient, openSession } from '../postgres/connection.ts';
+import { endClient, openClient, openSession } from '../postgres/connection.ts';
 import { DatabaseLink } from '../postgres/link/database-link.ts';
 import type { Queryable, Row } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
@@ -15,6 +16,7 @@ import { assertDirect } from './assert-direct.ts';
 import {
   applySteps,
   databaseChanges,
+  grantOnDatabase,
   grantQuietBackfills,
   grantReplication,
   pendingSteps,
@@ -52,6 +54,32 @@ export async function provision(
   }
 }
 
+/** Only the roles and their right to own things, in a database that stays empty: what is restored into it names them. */
+export async function provisionRolesAlone(addresses: DatabaseAddresses): Promise<void> {
+  await asAdministrator(addresses, async (db) => {
+    const self = await checkRights(db);
+    try {
+      await provisionRoles(db, self);
+      await db.query(raw(grantOnDatabase(self)));
+    } catch (error) {
+      throw isDatabaseError(error, 'insufficient_privilege') ? await needsSuperuser(db, self, error) : error;
+    }
+  });
+}
+
+/** In a session of the role that the direct address names. */
+export async function asAdministrator(
+  { direct: address }: DatabaseAddresses,
+  work: (admin: Queryable) => Promise<void>,
+): Promise<void> {
+  const client = await openClient({ address, applicationName: 'svc-restore', link: new DatabaseLink() });
+  try {
+    await work(queryableOf(client));
+  } finally {
+    await endClient(client);
+  }
+}
+
 async function provisionAt(
   address: DatabaseAddress,
   addresses: DatabaseAddresses,
@@ -63,14 +91,7 @@ async function provisionAt(
     waitMs,
     signal,
   });
-  const db: Queryable = {
-    async query<R extends Row>(statement: Sql): Promise<R[]> {
-      const { text, values } = statement.compile();
-      // Without values the simple protocol is used, which takes a step's many statements at once.
-      const result = values.length > 0 ? await client.query<R>(text, values) : await client.query<R>(text);
-      return result.rows;
-    },
-  };
+  const db = queryableOf(client);
   try {
     assertDirect(addresses, state);
     await refuseForeignSchemas(db);
@@ -86,6 +107,17 @@ async function provisionAt(
     // The lock ends with its session.
     await endClient(client);
   }
+}
+
+function queryableOf(client: pg.Client): Queryable {
+  return {
+    async query<R extends Row>(statement: Sql): Promise<R[]> {
+      const { text, values } = statement.compile();
+      // Without values the simple protocol is used, which takes a step's many statements at once.
+      const result = values.length > 0 ? await client.query<R>(text, values) : await client.query<R>(text);
+      return result.rows;
+    },
+  };
 }
 
 /** The usual start: everything is in place, nothing is changed, no lock is taken. */

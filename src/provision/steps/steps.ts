@@ -7,7 +7,7 @@ import { dataStepLedger, migrationState, openObjectKinds, packedRunModel } from 
 import type { ProvisionStep } from './step.ts';
 import { realtimeSchema } from './realtime.ts';
 import { seeds } from './seed.ts';
-import { referencedObjects, storageSchema } from './storage.ts';
+import { deletionHolds, referencedObjects, storageSchema } from './storage.ts';
 
 export const PROVISION_STEPS: readonly ProvisionStep[] = [
   authSchema,
@@ -25,4 +25,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   dataStepLedger,
   keyAliases,
   realtimeSchema,
+  deletionHolds,
 ];

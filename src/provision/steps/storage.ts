@@ -447,3 +447,15 @@ begin
 end $$;
 `,
 };
+
+/** While one is alive, no bytes are deleted: a backup reads them. */
+export const deletionHolds: ProvisionStep = {
+  id: 'storage-3',
+  sql: `
+create table storage.deletion_hold (
+  id uuid primary key,
+  expires_at timestamptz not null
+);
+revoke all on storage.deletion_hold from public, anon, authenticated, service_role;
+`,
+};

@@ -166,6 +166,7 @@ export class Cleanup {
       const pending = await transaction.query<PendingDeletion>(sql`
         select version, attempts, reason from storage.blob_gc
         where queued_at <= now() - make_interval(secs => ${graceMs / 1000}) and retry_at <= now()
+          and not exists (select from storage.deletion_hold where expires_at > now())
         order by retry_at limit ${BATCH} for update skip locked`);
       if (pending.length === 0) return 0;
       // An object may refer to the version again, if rows were restored by hand.

@@ -53,7 +53,8 @@ export async function sweepOrphans(options: OrphanOptions): Promise<OrphanReport
   const suspicious = orphans.size > SUSPICIOUS_COUNT && orphans.size > blobs * SUSPICIOUS_SHARE;
   const refused = suspicious && options.force !== true;
   if (refused) log.error({ orphans: orphans.size, blobs }, 'too many orphaned blobs to delete unasked');
-  if (refused || options.dryRun) return { blobs, orphans: orphans.size, deleted: 0, missing, refused };
+  if (refused || options.dryRun || (await isHeld(owner)))
+    return { blobs, orphans: orphans.size, deleted: 0, missing, refused };
 
   const whole = [...orphans].filter(([, part]) => part === 'whole').map(([version]) => version);
   const failures = await backend.remove(whole.map((version) => ({ version, staged: true })));
@@ -61,6 +62,12 @@ export async function sweepOrphans(options: OrphanOptions): Promise<OrphanReport
   const deleted = orphans.size - failures.size;
   if (deleted > 0) log.info({ deleted }, 'deleted orphaned blobs');
   return { blobs, orphans: orphans.size, deleted, missing, refused };
+}
+
+/** A backup reads what it found some time ago. */
+async function isHeld(owner: OwnerDatabase): Promise<boolean> {
+  const holds = await owner.query(sql`select from storage.deletion_hold where expires_at > now() limit 1`);
+  return holds.length > 0;
 }
 
 async function findOrphans(

@@ -1,0 +1,92 @@
+// What a backup says of itself. It is written last: a folder without it is no backup.
+import { createHash, createHmac, hkdfSync } from 'node:crypto';
+import { createReadStream, existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { hasCode } from '../lib/error-code.ts';
+import { Problem } from '../problem/problem.ts';
+
+export const FORMAT = 1;
+export const MANIFEST = 'manifest.json';
+export const DATABASE = 'database.dump';
+export const BLOBS = 'blobs.jsonl';
+export const CONFIG = 'svc.yaml';
+
+const PART = z.object({ bytes: z.number(), sha256: z.string() });
+
+const SCHEMA = z.object({
+  format: z.number(),
+  /** Of svc. */
+  version: z.string(),
+  /** When the snapshot was taken: nothing later is in it. */
+  takenAt: z.string(),
+  postgres: z.number(),
+  /** By file name. */
+  parts: z.record(z.string(), PART),
+  /** Rows by `schema.table`, at the snapshot. */
+  rows: z.record(z.string(), z.number()),
+  blobs: z.object({ count: z.number(), bytes: z.number(), missing: z.array(z.string()) }),
+  /** Tells whether a secret opens what is sealed in the database; says nothing else about it. */
+  keyCheck: z.string(),
+});
+
+export type Manifest = z.infer<typeof SCHEMA>;
+
+/** A file that was stored, at the snapshot. */
+export type BlobEntry = { readonly version: string; readonly bytes: number; readonly sha256: string };
+
+/** Oldest first. */
+export async function listBackups(target: string): Promise<string[]> {
+  const names = await readdir(join(target, 'backups')).catch((error: unknown): string[] => {
+    if (hasCode(error, 'ENOENT')) return [];
+    throw error;
+  });
+  // Their names begin with the time.
+  return names.toSorted(byText).filter((name) => existsSync(join(target, 'backups', name, MANIFEST)));
+}
+
+export async function readManifest(folder: string): Promise<Manifest> {
+  const text = await readFile(join(folder, MANIFEST), 'utf8').catch((cause: unknown) => {
+    throw new Problem('no_backup', 500, `There is no whole backup in ${folder}`, {
+      hint: 'svc backup list --to <folder> names those that are whole.',
+      cause,
+    });
+  });
+  const said: unknown = JSON.parse(text);
+  const { data, error } = SCHEMA.safeParse(said);
+  if (!data) throw new Problem('bad_backup', 500, `${folder} has no valid manifest`, { cause: error });
+  if (data.format > FORMAT)
+    throw new Problem('backup_too_new', 500, `${folder} was made by a newer svc (${data.version})`, {
+      hint: 'Restore it with that version.',
+    });
+  return data;
+}
+
+export async function hashFile(path: string): Promise<{ bytes: number; sha256: string }> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for await (const chunk of createReadStream(path)) {
+    hash.update(chunk as Buffer);
+    bytes += (chunk as Buffer).length;
+  }
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+export function keyCheckOf(secret: string): string {
+  const key = Buffer.from(hkdfSync('sha256', secret, 'svc backup', 'key check', 32));
+  return createHmac('sha256', key).update('svc backup').digest('base64url');
+}
+
+export async function* readBlobs(folder: string): AsyncGenerator<BlobEntry> {
+  const text = await readFile(join(folder, BLOBS), 'utf8');
+  for (const line of text.split('\n')) if (line !== '') yield JSON.parse(line) as BlobEntry;
+}
+
+export function blobPath(target: string, version: string): string {
+  return join(target, 'blobs', version.slice(0, 2), version);
+}
+
+function byText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

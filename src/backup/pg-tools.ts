@@ -1,0 +1,114 @@
+// PostgreSQL's own pg_dump and pg_restore: no package brings them, so they are looked for where systems have them.
+import { spawn } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import { Problem } from '../problem/problem.ts';
+
+export type PgTool = { readonly path: string; readonly major: number };
+
+const USUAL_FOLDERS = ['/usr/lib/postgresql', '/usr/local/opt', '/opt/homebrew/opt', '/Library/PostgreSQL'];
+
+/** The oldest one that is not older than the server. `env`: SVC_PG_BIN names a folder, PATH many. */
+export async function findTool(
+  name: 'pg_dump' | 'pg_restore',
+  serverMajor: number,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<PgTool> {
+  const found: PgTool[] = [];
+  for (const folder of foldersOf(env)) {
+    const path = join(folder, process.platform === 'win32' ? `${name}.exe` : name);
+    if (!existsSync(path)) continue;
+    const { output } = await run(path, ['--version'], {});
+    const [, major] = /\(PostgreSQL\) (\d+)/.exec(output) ?? [];
+    if (major !== undefined) found.push({ path, major: Number(major) });
+  }
+  const [best] = found.filter(({ major }) => major >= serverMajor).sort((a, b) => a.major - b.major);
+  if (best) return best;
+  const newest = Math.max(0, ...found.map(({ major }) => major));
+  throw new Problem(
+    newest === 0 ? `${name}_missing` : `${name}_too_old`,
+    500,
+    newest === 0
+      ? `There is no ${name} on this machine`
+      : `${name} ${newest} is older than the server, which is PostgreSQL ${serverMajor}`,
+    {
+      hint: `Install the client programs of PostgreSQL ${serverMajor} or newer (Debian: postgresql-client-${serverMajor}), or name their folder with SVC_PG_BIN.`,
+    },
+  );
+}
+
+function foldersOf(env: Readonly<Record<string, string | undefined>>): string[] {
+  const { SVC_PG_BIN: named, PATH: path = '' } = env;
+  if (named !== undefined && named !== '') return [named];
+  const usual = USUAL_FOLDERS.filter((folder) => existsSync(folder)).flatMap((folder) =>
+    readdirSync(folder).map((one) => join(folder, one, 'bin')),
+  );
+  // The one of PATH may be a script that chooses a version by itself.
+  return [...usual, ...path.split(delimiter).filter((one) => one !== '')];
+}
+
+/** What libpq reads of its environment. Nothing of it appears in the list of processes. */
+export function libpqVariables(address: DatabaseAddress): Record<string, string> {
+  const { targets, user, password, database, tls, attrs, connectTimeoutMs } = address;
+  const given: Record<string, string | undefined> = {
+    PGHOST: targets.map(({ host }) => host).join(','),
+    PGPORT: targets.map(({ port }) => port).join(','),
+    PGUSER: user,
+    PGPASSWORD: password,
+    PGDATABASE: database,
+    PGSSLMODE: tls.sslmode,
+    PGSSLROOTCERT: tls.sslrootcert,
+    PGSSLCERT: tls.sslcert,
+    PGSSLKEY: tls.sslkey,
+    PGCHANNELBINDING: tls.channelBinding,
+    PGTARGETSESSIONATTRS: attrs === 'prefer-primary' ? undefined : attrs,
+    PGCONNECT_TIMEOUT: String(Math.ceil(connectTimeoutMs / 1000)),
+    PGAPPNAME: 'svc-backup',
+  };
+  return Object.fromEntries(
+    Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
+/** Throws with what the program said last. */
+export async function runTool(
+  { path }: PgTool,
+  args: readonly string[],
+  address: DatabaseAddress,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { code, output } = await run(path, args, libpqVariables(address), signal);
+  if (code === 0) return;
+  const said = output.trim().split('\n').slice(-5).join('\n');
+  throw new Problem('postgres_program_failed', 500, `${path} failed`, { details: said });
+}
+
+async function run(
+  path: string,
+  args: readonly string[],
+  variables: Readonly<Record<string, string>>,
+  signal?: AbortSignal,
+): Promise<{ code: number | null; output: string }> {
+  const { PATH, HOME, LANG } = process.env;
+  const inherited = Object.fromEntries(
+    Object.entries({ PATH, HOME, LANG }).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, value]],
+    ),
+  );
+  const child = spawn(path, args, {
+    env: { ...inherited, ...variables },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal,
+  });
+  let output = '';
+  const keep = (chunk: Buffer): void => {
+    output = `${output}${chunk.toString()}`.slice(-10_000);
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  return await new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, output }));
+  });
+}

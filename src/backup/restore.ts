@@ -1,0 +1,154 @@
+// A backup into an empty database and an empty store. Everything is checked before anything is written, and the database
+// comes in one transaction: whoever is killed in between has an empty database still.
+import { createReadStream } from 'node:fs';
+import { join } from 'node:path';
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
+import { raw } from '../postgres/sql.ts';
+import { Problem } from '../problem/problem.ts';
+import type { Backend } from '../storage/backend/backend.ts';
+import { countRows } from './backup.ts';
+import {
+  blobPath,
+  DATABASE,
+  hashFile,
+  keyCheckOf,
+  listBackups,
+  type Manifest,
+  readBlobs,
+  readManifest,
+} from './manifest.ts';
+import { findTool, runTool } from './pg-tools.ts';
+
+const AT_ONCE = 8;
+
+/** `id`: the newest when absent. */
+export async function chooseBackup(target: string, id: string | undefined): Promise<string> {
+  const all = await listBackups(target);
+  const chosen = id === undefined || id === 'latest' ? all.at(-1) : all.find((one) => one === id);
+  if (chosen !== undefined) return join(target, 'backups', chosen);
+  throw new Problem(
+    'no_backup',
+    500,
+    id === undefined ? `There is no whole backup in ${target}` : `There is no backup ${id} in ${target}`,
+    {
+      hint:
+        all.length === 0
+          ? 'Name the folder that svc backup --to was given.'
+          : `There are: ${all.slice(-5).join(', ')}.`,
+    },
+  );
+}
+
+/** Reads every byte of it. Throws for the first that is not as it was. */
+export async function verifyBackup(target: string, folder: string): Promise<Manifest> {
+  const manifest = await readManifest(folder);
+  for (const [name, { bytes, sha256 }] of Object.entries(manifest.parts))
+    await assertSame(join(folder, name), { bytes, sha256 });
+  for await (const { version, bytes, sha256 } of readBlobs(folder))
+    await assertSame(blobPath(target, version), { bytes, sha256 });
+  return manifest;
+}
+
+async function assertSame(path: string, wanted: { bytes: number; sha256: string }): Promise<void> {
+  const found = await hashFile(path).catch((cause: unknown) => {
+    throw damaged(path, 'is missing', cause);
+  });
+  if (found.bytes !== wanted.bytes || found.sha256 !== wanted.sha256)
+    throw damaged(path, 'is not as it was written');
+}
+
+function damaged(path: string, what: string, cause?: unknown): Problem {
+  return new Problem('backup_damaged', 500, `${path} ${what}`, {
+    hint: 'Take another backup: svc backup verify says which are whole.',
+    cause,
+  });
+}
+
+export function assertKey(manifest: Manifest, secrets: readonly string[]): void {
+  if (secrets.some((secret) => keyCheckOf(secret) === manifest.keyCheck)) return;
+  throw new Problem('restore_wrong_key', 500, 'The secret key is another one than when the backup was made', {
+    hint: 'Set SVC_AUTH_ENCRYPTION_KEY or SVC_SECRET_KEY to what it was then: signing keys and second factors are sealed with it.',
+  });
+}
+
+/** `admin`: what the address of the database names. */
+export async function assertEmpty(admin: Queryable): Promise<void> {
+  const [row] = await admin.query<{ found: string | null }>(
+    raw(`select string_agg(what, ', ') as found from (
+      select n.nspname || '.' || c.relname as what from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname !~ '^pg_' and n.nspname <> 'information_schema' and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')
+        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+      order by 1 limit 3) x`),
+  );
+  const found = row?.found ?? null;
+  if (found === null) return;
+  throw new Problem('restore_not_empty', 500, `The database is not empty: it has ${found}`, {
+    hint: 'Nothing is ever overwritten: make a new database, restore into that, and switch SVC_DATABASE_URL.',
+  });
+}
+
+export async function restoreBlobs(
+  target: string,
+  folder: string,
+  backend: Backend,
+): Promise<{ readonly files: number; readonly bytes: number }> {
+  await backend.check();
+  const waiting = await Array.fromAsync(readBlobs(folder));
+  const files = waiting.length;
+  const bytes = waiting.reduce((sum, blob) => sum + blob.bytes, 0);
+  const work = async (): Promise<void> => {
+    for (let next = waiting.pop(); next; next = waiting.pop()) {
+      const source = createReadStream(blobPath(target, next.version)) as AsyncIterable<Buffer>;
+      await backend.write(next.version, source, next.bytes);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  return { files, bytes };
+}
+
+/** The roles must be there. */
+export async function restoreDatabase(
+  folder: string,
+  manifest: Manifest,
+  address: DatabaseAddress,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<void> {
+  const tool = await findTool('pg_restore', Math.floor(manifest.postgres / 10_000), env);
+  await runTool(
+    tool,
+    ['--exit-on-error', '--single-transaction', `--dbname=${address.database}`, join(folder, DATABASE)],
+    address,
+  );
+}
+
+export type Settled = {
+  /** Mails that waited then and may have been sent since. */
+  readonly mails: number;
+};
+
+/** What was true of the old place and moment, and is not of this one. */
+export async function settle(owner: OwnerDatabase, manifest: Manifest, keepMail: boolean): Promise<Settled> {
+  await owner.session(async (session) => {
+    const counts = await countRows(session);
+    const wrong = Object.entries(manifest.rows).filter(([table, rows]) => counts[table] !== rows);
+    const [first] = wrong;
+    if (first)
+      throw new Problem(
+        'restore_incomplete',
+        500,
+        `${wrong.length} tables have other rows than the backup says: ${first[0]} has ${counts[first[0]] ?? 'none'} of ${first[1]}`,
+      );
+  });
+  return await owner.transaction(async (transaction) => {
+    // The place of the files is another one now, and is recorded anew by the next start.
+    await transaction.query(raw(`delete from storage.settings where key = 'location'`));
+    await transaction.query(raw('delete from storage.deletion_hold'));
+    await transaction.query(raw('delete from svc_meta.instance_state'));
+    if (keepMail) return { mails: 0 };
+    const mails = await transaction.query(
+      raw(`delete from auth.mail_outbox where state in ('pending', 'sending', 'uncertain') returning id`),
+    );
+    return { mails: mails.length };
+  });
+}

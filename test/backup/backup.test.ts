@@ -1,0 +1,309 @@
+// `svc backup` of an app that is used meanwhile, and `svc restore` elsewhere: everything is there, byte by byte.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createClient, type SupabaseClient } from '@supabase/supabase-js';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { findTool } from '../../src/backup/pg-tools.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { startFreshCluster } from '../support/fresh-cluster.ts';
+import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
+
+const KEYS = {
+  SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',
+  SVC_SECRET_KEY: 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+};
+const YAML = `version: 1
+project: { name: kept }
+sql: app.sql
+expose: { relations: [mine] }
+tables:
+  notes:
+    fields:
+      - { name: id, type: bigserial, primary_key: true }
+      - { name: owner, type: uuid, default: { sql: auth.uid() } }
+      - { name: text, type: text }
+      - { name: file, type: text }
+    rls: [{ operations: [select, insert, delete], check: owner = auth.uid() }]
+storage:
+  files: { rls: [{ operations: [select, insert, update, delete], check: auth.uid() is not null }] }
+`;
+const SQL = `create view mine with (security_invoker = on) as select * from notes where owner = auth.uid();`;
+
+async function canDump(): Promise<boolean> {
+  const client = new pg.Client(inject('postgresUrl'));
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ major: number }>(
+      `select current_setting('server_version_num')::int / 10000 as major`,
+    );
+    await findTool('pg_dump', rows[0]?.major ?? 0, process.env);
+    await findTool('pg_restore', rows[0]?.major ?? 0, process.env);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end();
+  }
+}
+
+// PostgreSQL's own programs are those of the system: the runs on PostgreSQL 15 have them.
+const isPossible = await canDump();
+
+describe.skipIf(!isPossible)('with the programs of the version of the server', () => {
+  let here: string;
+  let there: string;
+  let target: string;
+  let database: TestDatabase;
+  let other: TestDatabase;
+  let svc: SvcProcess;
+  const spare: TestDatabase[] = [];
+
+  const project = (): string => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-kept-app-'));
+    writeFileSync(join(folder, 'svc.yaml'), YAML);
+    writeFileSync(join(folder, 'app.sql'), SQL);
+    return folder;
+  };
+  const serve = (folder: string, url: string): Promise<SvcProcess> =>
+    startSvc({
+      command: 'serve',
+      config: join(folder, 'svc.yaml'),
+      arguments: ['--migrate'],
+      env: { ...KEYS, SVC_DATABASE_URL: url },
+    });
+  const run = (folder: string, url: string, args: readonly string[], env: Record<string, string> = {}) =>
+    runSvc([...args, '--config', join(folder, 'svc.yaml')], {
+      env: { ...KEYS, SVC_DATABASE_URL: url, ...env },
+    });
+  const backup = (...args: readonly string[]) => run(here, database.url, ['backup', '--to', target, ...args]);
+  const clientOf = (server: SvcProcess): SupabaseClient =>
+    createClient(server.url, server.publishableKey, {
+      auth: { persistSession: false, autoRefreshToken: false },
+    });
+  const bytesOf = (n: number): Buffer => Buffer.alloc(1000 + n * 7001, `file ${n} `);
+  const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+  let app: SupabaseClient;
+
+  beforeAll(async () => {
+    [here, there] = [project(), project()];
+    target = mkdtempSync(join(tmpdir(), 'svc-backups-'));
+    [database, other] = [await createDatabase(), await createDatabase()];
+    svc = await serve(here, database.url);
+    app = clientOf(svc);
+    await app.auth.signUp({ email: 'ann@example.com', password: 'correct horse battery' });
+    for (let n = 0; n < 20; n++) {
+      expect((await app.storage.from('files').upload(`${n}.bin`, bytesOf(n))).error).toBeNull();
+      expect((await app.from('notes').insert({ text: `note ${n}`, file: `${n}.bin` })).error).toBeNull();
+    }
+  });
+  afterAll(async () => {
+    await svc?.stop();
+    for (const one of [database, other, ...spare]) await one?.drop();
+    for (const folder of [here, there, target]) rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('saves while the app is used; what was deleted since comes back elsewhere', async () => {
+    // Each write puts the file first and its row after, and takes the row away before the file.
+    const over = new AbortController();
+    const use = async (): Promise<void> => {
+      for (let n = 100; !over.signal.aborted; n++) {
+        await app.storage.from('files').upload(`${n}.bin`, bytesOf(n % 9));
+        await app.from('notes').insert({ text: `note ${n}`, file: `${n}.bin` });
+        if (n % 2 === 0) continue;
+        await app.from('notes').delete().eq('file', `${n}.bin`);
+        await app.storage.from('files').remove([`${n}.bin`]);
+      }
+    };
+    const using = use();
+    const saved = await backup('--json');
+    over.abort();
+    await using;
+    expect(saved.code, saved.output).toBe(0);
+
+    await app.storage.from('files').remove(Array.from({ length: 20 }, (_, n) => `${n}.bin`));
+    const admin = new pg.Client(database.url);
+    await admin.connect();
+    await admin.query('drop table notes cascade');
+    await admin.end();
+
+    const restored = await run(there, other.url, ['restore', target]);
+    expect(restored.code, restored.output).toBe(0);
+    expect(restored.output).toMatch(/What happened after .* is missing/);
+    const elsewhere = await serve(there, other.url);
+    try {
+      const again = clientOf(elsewhere);
+      const { error } = await again.auth.signInWithPassword({
+        email: 'ann@example.com',
+        password: 'correct horse battery',
+      });
+      expect(error).toBeNull();
+      const { data: notes } = await again.from('mine').select('text, file').order('id').limit(1000);
+      expect(notes?.slice(0, 20).map(({ text }) => text)).toEqual(
+        Array.from({ length: 20 }, (_, n) => `note ${n}`),
+      );
+      // Of every moment it is true that each row has its file.
+      for (const { file } of notes ?? []) {
+        const { data } = await again.storage.from('files').download(String(file));
+        const n = Number.parseInt(String(file), 10);
+        expect(data && hashOf(new Uint8Array(await data.arrayBuffer()))).toBe(
+          hashOf(bytesOf(n < 100 ? n : n % 9)),
+        );
+      }
+      expect((await again.from('notes').insert({ text: 'afterwards' })).error).toBeNull();
+      const plan = await run(there, other.url, ['migrate', 'plan']);
+      expect(plan.output).toContain('nothing to do');
+    } finally {
+      await elsewhere.stop();
+    }
+  });
+
+  test('a second backup copies only what is new, and both are whole', async () => {
+    expect((await backup()).code).toBe(0);
+    await app.storage.from('files').upload('new.bin', bytesOf(3));
+    const saved = await backup('--json');
+    expect(JSON.parse(saved.output)).toMatchObject({ copied: 1 });
+    const unchanged = await backup('--json');
+    expect(JSON.parse(unchanged.output)).toMatchObject({ copied: 0 });
+    const listed = await run(here, database.url, ['backup', 'list', '--to', target]);
+    expect(listed.output.trim().split('\n')).toHaveLength(4);
+    const verified = await run(here, database.url, ['backup', 'verify', '--to', target]);
+    expect(verified.output).toContain('is whole');
+  });
+
+  test('into a server that has never seen svc, by a role that is no superuser, again after a restore that was killed', async () => {
+    const cluster = await startFreshCluster();
+    const admin = new pg.Client(cluster.url);
+    await admin.connect();
+    await admin.query(`create role keeper login password 'of the keeper' createrole createdb bypassrls`);
+    await admin.query('create database app owner keeper');
+    const url = new URL(cluster.url);
+    url.pathname = '/app';
+    [url.username, url.password] = ['keeper', encodeURIComponent('of the keeper')];
+    const home = project();
+    try {
+      // PostgreSQL 15 wants a superuser once, for the roles; the command prints what to run.
+      const first = await run(home, url.href, ['restore', target, '--dry-run']);
+      expect(first.code, first.output).toBe(0);
+      await run(home, url.href, ['restore', target]).then(async ({ code, output }) => {
+        const [, statements] = /Run as a superuser, once, then start again: (.*)/.exec(output) ?? [];
+        if (code !== 0) await admin.query(statements ?? output);
+      });
+      const child = spawn(NODE, [LAUNCHER, 'restore', target, '--config', join(home, 'svc.yaml')], {
+        env: { ...process.env, ...KEYS, SVC_DATABASE_URL: url.href },
+        stdio: 'ignore',
+      });
+      // Once files are being written, everything has been checked.
+      await expect.poll(() => existsSync(join(home, '.svc/storage')), { interval: 5 }).toBe(true);
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      const restored = await run(home, url.href, ['restore', target]);
+      expect(restored.code, restored.output).toBe(0);
+      const elsewhere = await serve(home, url.href);
+      const again = clientOf(elsewhere);
+      await again.auth.signInWithPassword({ email: 'ann@example.com', password: 'correct horse battery' });
+      const { data } = await again.storage.from('files').download('new.bin');
+      expect(data && hashOf(new Uint8Array(await data.arrayBuffer()))).toBe(hashOf(bytesOf(3)));
+      await elsewhere.stop();
+    } finally {
+      await admin.end();
+      await cluster.stop();
+      rmSync(home, { recursive: true, force: true });
+    }
+  });
+
+  test('killed in the middle: nothing that looks whole, and deletions go on', async () => {
+    const before = readdirSync(join(target, 'backups'));
+    const child = spawn(NODE, [LAUNCHER, 'backup', '--to', target, '--config', join(here, 'svc.yaml')], {
+      env: { ...process.env, ...KEYS, SVC_DATABASE_URL: database.url },
+      stdio: 'ignore',
+    });
+    await expect
+      .poll(() => readdirSync(join(target, 'backups')).length, { interval: 5 })
+      .toBe(before.length + 1);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    const listed = await run(here, database.url, ['backup', 'list', '--to', target]);
+    expect(listed.output.trim().split('\n')).toHaveLength(4);
+    const admin = new pg.Client(database.url);
+    await admin.connect();
+    const { rows } = await admin.query<{ left: number }>(
+      `select coalesce(max(extract(epoch from expires_at - now()))::int, 0) as left from storage.deletion_hold`,
+    );
+    await admin.end();
+    expect(rows[0]?.left).toBeLessThanOrEqual(600);
+    expect((await backup()).code).toBe(0);
+  });
+
+  test('what must not be restored is refused before anything is written', async () => {
+    const full = await run(there, other.url, ['restore', target]);
+    expect([full.code === 0, full.output]).toEqual([false, expect.stringMatching(/not empty/)]);
+    const empty = await createDatabase();
+    spare.push(empty);
+    const wrong = await run(there, empty.url, ['restore', target], {
+      SVC_SECRET_KEY: `${KEYS.SVC_SECRET_KEY}x`,
+    });
+    expect(wrong.output).toMatch(/another one than when the backup was made/);
+    const dry = await run(there, empty.url, ['restore', target, '--dry-run']);
+    expect([dry.code, dry.output]).toEqual([0, expect.stringMatching(/can be restored/)]);
+    const [id = ''] = readdirSync(join(target, 'backups'));
+    const dump = join(target, 'backups', id, 'database.dump');
+    const bytes = readFileSync(dump);
+    bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;
+    writeFileSync(dump, bytes);
+    const damaged = await run(there, empty.url, ['restore', `${target}#${id}`]);
+    expect(damaged.output).toMatch(/database\.dump is not as it was written/);
+    const nothing = await run(there, empty.url, ['restore', `${target}#never`]);
+    expect(nothing.output).toMatch(/no backup never/);
+    const client = new pg.Client(empty.url);
+    await client.connect();
+    const { rowCount } = await client.query(
+      `select from pg_namespace where nspname in ('auth', 'storage', 'svc_meta')`,
+    );
+    await client.end();
+    expect(rowCount).toBe(0);
+  });
+
+  test('a file whose bytes are gone ends the backup, unless it is told to go on', async () => {
+    await app.storage.from('files').upload('lost.bin', bytesOf(2));
+    const admin = new pg.Client(database.url);
+    await admin.connect();
+    const { rows } = await admin.query<{ version: string }>(
+      `select version from storage.objects where name = 'lost.bin'`,
+    );
+    await admin.end();
+    const version = rows[0]?.version ?? '';
+    const store = join(here, '.svc/storage');
+    const found = readdirSync(store, { recursive: true, encoding: 'utf8' }).find((one) =>
+      one.endsWith(version),
+    );
+    rmSync(join(store, found ?? 'nothing'));
+    const refused = await backup();
+    expect([refused.code === 0, refused.output]).toEqual([false, expect.stringMatching(/files\/lost\.bin/)]);
+    const gone = await backup('--skip-missing');
+    expect([gone.code, gone.output]).toEqual([
+      0,
+      expect.stringMatching(/without its bytes: files\/lost\.bin/),
+    ]);
+    expect(existsSync(join(target, 'backups'))).toBe(true);
+  });
+});
+
+test.skipIf(isPossible)('without the programs the command says which are needed', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-no-dump-'));
+  writeFileSync(join(folder, 'svc.yaml'), 'version: 1\n');
+  const database = await createDatabase();
+  const { code, output } = await runSvc(
+    ['backup', '--to', join(folder, 'backups'), '--config', join(folder, 'svc.yaml')],
+    { env: { ...KEYS, SVC_DATABASE_URL: database.url } },
+  );
+  await database.drop();
+  rmSync(folder, { recursive: true });
+  expect(code).not.toBe(0);
+  expect(output).toMatch(/Install the client programs of PostgreSQL \d+/);
+});
