@@ -1,0 +1,83 @@
+// Two instances whose connections for announcements are cut, and users who are banned.
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { startBackend, type Backend } from '../../src/server/backend.ts';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { RawSocket } from './raw-socket.ts';
+
+const YAML = `
+version: 1
+project: { name: announced }
+`;
+
+let world: BackendWorld;
+let other: Backend;
+let admin: pg.Client;
+const sockets: RawSocket[] = [];
+
+beforeAll(async () => {
+  world = await startBackendWorld(YAML);
+  other = await startBackend({ ...world.options, port: 0 });
+  admin = new pg.Client({ connectionString: world.databaseUrl });
+  await admin.connect();
+  await admin.query(`create policy users on realtime.messages for select to authenticated using (true)`);
+});
+
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.close();
+});
+
+afterAll(async () => {
+  await other.stop();
+  await admin.end();
+  await world.close();
+});
+
+async function raw(url: string): Promise<RawSocket> {
+  const socket = await RawSocket.open(url, world.keys.publishable);
+  sockets.push(socket);
+  return socket;
+}
+
+test('what was lost between instances shows once as an error of the channel, and then everything comes again', async () => {
+  const [here, there] = await Promise.all([raw(world.url), raw(other.url)]);
+  const joins = await Promise.all([here.join('cut'), there.join('cut')]);
+  const { rowCount } = await admin.query(`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and query like 'listen "svc_rt_peers"%'`);
+  expect(rowCount).toBe(2);
+  for (const [at, socket] of [here, there].entries()) {
+    await socket.frame(({ event, joinRef }) => event === 'phx_error' && joinRef === joins[at]);
+  }
+  const joinRef = await here.join('cut');
+  await there.join('cut');
+  for (let n = 0; n < 20; n++)
+    here.push('realtime:cut', 'broadcast', { event: 'n', payload: { n } }, joinRef);
+  await expect.poll(() => there.of('broadcast').length).toBe(20);
+  for (const socket of [here, there]) expect(socket.of('phx_error')).toHaveLength(1);
+});
+
+test('a ban ends what the user may hear at every instance, and what is public goes on', async () => {
+  const signedUp = await fetch(`${world.url}/auth/v1/signup`, {
+    method: 'POST',
+    headers: { apikey: world.keys.publishable, 'content-type': 'application/json' },
+    body: JSON.stringify({ email: 'ben@example.com', password: 'ben-password-1' }),
+  });
+  const { access_token: token, user } = (await signedUp.json()) as {
+    access_token: string;
+    user: { id: string };
+  };
+  const there = await raw(other.url);
+  const mine = await there.join('mine', { private: true }, token);
+  const open = await there.join('open', {}, token);
+  const banned = await fetch(`${world.url}/auth/v1/admin/users/${user.id}`, {
+    method: 'PUT',
+    headers: { apikey: world.keys.secret, 'content-type': 'application/json' },
+    body: JSON.stringify({ ban_duration: '24h' }),
+  });
+  expect(banned.status).toBe(200);
+  await there.frame(({ event, joinRef }) => event === 'phx_close' && joinRef === mine);
+  await there.settle();
+  expect(there.frames.some(({ event, joinRef }) => event === 'phx_close' && joinRef === open)).toBe(false);
+  const again = there.push('realtime:mine', 'phx_join', { config: { private: true }, access_token: token });
+  expect((await there.reply(again)).response['reason']).toMatch(/^InvalidJWTToken: Session has ended/);
+});
