@@ -77,7 +77,7 @@ export default defineConfig({
             'test/versions/**',
             ...SLOW,
           ],
-          globalSetup: ['test/support/postgres-cluster.ts', 'test/support/s3-store.ts'],
+          globalSetup: ['test/support/peers/postgres-cluster.ts', 'test/support/peers/s3-store.ts'],
           ...PATIENT,
         },
       },
@@ -85,7 +85,7 @@ export default defineConfig({
         test: {
           name: 'slow',
           include: SLOW,
-          globalSetup: ['test/support/postgres-cluster.ts', 'test/support/s3-store.ts'],
+          globalSetup: ['test/support/peers/postgres-cluster.ts', 'test/support/peers/s3-store.ts'],
           ...PATIENT,
         },
       },
@@ -94,7 +94,7 @@ export default defineConfig({
           // What other versions of PostgreSQL and of Node are tried with: `npm run test:slow`.
           name: 'versions',
           include: ['test/versions/*.test.ts'],
-          globalSetup: ['test/support/postgres-cluster.ts'],
+          globalSetup: ['test/support/peers/postgres-cluster.ts'],
           ...PATIENT,
         },
       },
@@ -102,7 +102,10 @@ export default defineConfig({
         test: {
           name: 'browser',
           include: ['test/**/browser/*.test.ts'],
-          globalSetup: ['test/support/postgres-cluster.ts', 'test/support/dashboard-build.ts'],
+          globalSetup: [
+            'test/support/peers/postgres-cluster.ts',
+            'test/support/dashboard/dashboard-build.ts',
+          ],
           // After all others: a page that waits for its turn between killed databases shows nothing about itself.
           sequence: { groupOrder: 1 },
           maxWorkers: 2,

@@ -72,6 +72,21 @@ test('every folder of src has a floor', () => {
   expect(folders.filter((folder) => !(folder in FLOORS))).toEqual([]);
 });
 
+/** A room is read by its names; with more of them it wants rooms of its own. */
+const FILES_IN_A_ROOM = 20;
+
+test('no folder holds more files than a reader takes in', () => {
+  const counts = new Map<string, number>();
+  for (const root of [SRC, join(SRC, '../test'), join(SRC, '../dashboard/src')]) {
+    for (const file of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
+      if (!/\.tsx?$/.test(file) || file.endsWith('.test.ts')) continue;
+      const folder = relative(join(SRC, '..'), dirname(join(root, file)));
+      counts.set(folder, (counts.get(folder) ?? 0) + 1);
+    }
+  }
+  expect([...counts].filter(([, count]) => count > FILES_IN_A_ROOM)).toEqual([]);
+});
+
 test('relative imports carry their extension and no file only re-exports', () => {
   const bare = edges().filter(({ target }) => target !== LAUNCHER && !/\.(ts|json)$/.test(target));
   expect(bare.map(({ file, target }) => `${file} → ${target}`)).toEqual([]);

@@ -17,7 +17,7 @@ import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
 import { silentLog } from '../../src/log/log.ts';
-import { startPostgrest } from '../../test/support/postgrest.ts';
+import { startPostgrest } from '../../test/support/peers/postgrest.ts';
 import { KEYS } from '../../test/support/rest-world.ts';
 import { RESTORE, USER_ID, WORKLOADS, type Workload } from './dataset.ts';
 import { runLoad, writeScript, type Load } from './load.ts';

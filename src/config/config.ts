@@ -6,16 +6,16 @@ import type { Source } from './read/source.ts';
 import type { RawOAuthProvider, RawTemplate } from './schema/auth.ts';
 import type { RawDataStep } from './schema/data-steps.ts';
 import type { RawCodeFunction, RawSqlFunction } from './schema/functions.ts';
-import type { RawConstraint } from './schema/constraints.ts';
-import type { ForeignKey, QualifiedName } from './schema/reference.ts';
+import type { RawConstraint } from './schema/tables/constraints.ts';
+import type { ForeignKey, QualifiedName } from './schema/tables/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawS3Store } from './schema/settings.ts';
 import type { RawType } from './schema/types.ts';
-import type { RawPolicy } from './schema/policies.ts';
-import type { RawBucket, RawField, RawIndex, RawTable } from './schema/tables.ts';
-import type { RawTableTrigger, RawUserTrigger, RawViewTrigger } from './schema/triggers.ts';
-import type { RawView } from './schema/views.ts';
+import type { RawPolicy } from './schema/tables/policies.ts';
+import type { RawBucket, RawField, RawIndex, RawTable } from './schema/tables/tables.ts';
+import type { RawTableTrigger, RawUserTrigger, RawViewTrigger } from './schema/tables/triggers.ts';
+import type { RawView } from './schema/tables/views.ts';
 
 type Immutable<T> = unknown extends T ? T : { readonly [Key in keyof T]: Immutable<T[Key]> };
 

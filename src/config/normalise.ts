@@ -19,13 +19,13 @@ import { decimalDigits } from './schema/scalar.ts';
 import { locate, placeAt, positionOf, toJson, type Tree } from './read/tree.ts';
 import type { KeyPath, Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
-import { toForeignKey, toQualified } from './schema/reference.ts';
+import { toForeignKey, toQualified } from './schema/tables/reference.ts';
 import { isServed, type RawSqlFunction } from './schema/functions.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
-import type { RawPolicy } from './schema/policies.ts';
-import type { RawField, RawTable } from './schema/tables.ts';
-import type { RawView } from './schema/views.ts';
+import type { RawPolicy } from './schema/tables/policies.ts';
+import type { RawField, RawTable } from './schema/tables/tables.ts';
+import type { RawView } from './schema/tables/views.ts';
 
 export type NormaliseOptions = {
   readonly source: Source;

@@ -24,7 +24,7 @@ type Report =
   | { kind: 'started'; url: string; pid: number; adopted: boolean }
   | { kind: 'refused'; code: string; message: string; details?: string; hint?: string };
 
-const STARTER = join(import.meta.dirname, '../../test/support/embedded-starter.ts');
+const STARTER = join(import.meta.dirname, '../../test/support/peers/embedded-starter.ts');
 // A user other than root, `postgres` and `nobody` that exists on every Linux and macOS.
 const STRANGER = (await accountNamed('daemon')) ?? { uid: 1, gid: 1 };
 // A checkout below a private folder can be run only by its owner.

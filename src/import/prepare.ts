@@ -1,10 +1,10 @@
 // `prepare`: the source's schema, buckets and policies as a svc.yaml to begin with. Only reads.
 import { renderPulled } from '../migrate/commands/pull.ts';
-import { granteesOf } from '../migrate/schema/grants.ts';
-import { REALTIME_MESSAGES, STORAGE_OBJECTS } from '../migrate/schema/hosts.ts';
+import { granteesOf } from '../migrate/schema/rights/grants.ts';
+import { REALTIME_MESSAGES, STORAGE_OBJECTS } from '../migrate/schema/rights/hosts.ts';
 import type { LiveTable } from '../migrate/schema/live/live-schema.ts';
 import { readLiveInside } from '../migrate/schema/live/read-live.ts';
-import { PUBLIC } from '../migrate/schema/roles.ts';
+import { PUBLIC } from '../migrate/schema/rights/roles.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { join, literal, sql } from '../postgres/sql.ts';
 import { readBuckets, storageKey } from './buckets.ts';

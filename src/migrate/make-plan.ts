@@ -39,7 +39,7 @@ import { dryRun } from './checks/dry-run.ts';
 import type { Ownership } from './schema/managed.ts';
 import { planSteps } from './plan/plan.ts';
 import { type LongFillings, longFillings, swappedViews } from './plan/materialized.ts';
-import { readStrangers, tablesInRings } from './schema/policy-rings.ts';
+import { readStrangers, tablesInRings } from './schema/rights/policy-rings.ts';
 import { checkRows } from './checks/row-checks.ts';
 import { strangersOfReplacedTypes } from './plan/types/type-dependants.ts';
 import { type MigrationProblem, MigrationRefused } from './problem.ts';

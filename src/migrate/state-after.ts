@@ -20,7 +20,7 @@ import {
   triggerNormalForms,
 } from './normalise/normal-forms.ts';
 import { keyOf, type SchemaModel, viewsOf } from './schema/model.ts';
-import { type Host, HOSTED_OBJECTS, HOSTS, perHost, type PerHost } from './schema/hosts.ts';
+import { type Host, HOSTED_OBJECTS, HOSTS, perHost, type PerHost } from './schema/rights/hosts.ts';
 import { NO_OWNED_TABLE, type OwnedTable, type Ownership, viewTriggerKey } from './schema/managed.ts';
 
 export type StateAfter = {

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startSilentProxy } from '../../test/support/silent-proxy.ts';
+import { startSilentProxy } from '../../test/support/network/silent-proxy.ts';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { silentLog } from '../log/log.ts';
 import { listen, type Listener } from './listen.ts';

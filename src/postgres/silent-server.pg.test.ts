@@ -2,8 +2,8 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
-import { startHaproxy, withoutHaproxy } from '../../test/support/haproxy.ts';
-import { startSilentProxy } from '../../test/support/silent-proxy.ts';
+import { startHaproxy, withoutHaproxy } from '../../test/support/peers/haproxy.ts';
+import { startSilentProxy } from '../../test/support/network/silent-proxy.ts';
 import type { Abort } from '../problem/problem.ts';
 import { provisionAt, type ProvisionedAt } from '../../test/support/provision.ts';
 import { CallerPool, type CallerSettings, type RunOptions } from './pool/caller-pool.ts';

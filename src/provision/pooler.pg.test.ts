@@ -1,7 +1,7 @@
 // Starts through a pooler: where one may stand, and what the others are told.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
-import { startPgBouncer, withoutPgBouncer, type PgBouncer } from '../../test/support/pgbouncer.ts';
+import { startPgBouncer, withoutPgBouncer, type PgBouncer } from '../../test/support/peers/pgbouncer.ts';
 import { provisionAt, type ProvisionedAt } from '../../test/support/provision.ts';
 import { parseAddress } from '../postgres/address/parse-address.ts';
 import { DatabaseLink } from '../postgres/link/database-link.ts';

@@ -1,7 +1,7 @@
 // What requests may be, on a server of its own: roles are the server's, and these have too many rights.
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startFreshCluster, type FreshCluster } from '../../test/support/fresh-cluster.ts';
+import { startFreshCluster, type FreshCluster } from '../../test/support/peers/fresh-cluster.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
 import { provisionAt } from '../../test/support/provision.ts';
 import { assertRequestSession } from './request-session.ts';

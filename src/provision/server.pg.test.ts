@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { collectLog } from '../../test/support/collect-log.ts';
-import { startFreshCluster, type FreshCluster } from '../../test/support/fresh-cluster.ts';
+import { startFreshCluster, type FreshCluster } from '../../test/support/peers/fresh-cluster.ts';
 import { provisionAt } from '../../test/support/provision.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
 

@@ -10,7 +10,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { findTool } from '../../src/backup/pg-tools.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { startFreshCluster } from '../support/fresh-cluster.ts';
+import { startFreshCluster } from '../support/peers/fresh-cluster.ts';
 import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 
 const KEYS = {

@@ -2,7 +2,11 @@
 // origin.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startDashboardWorld, type DashboardWorld, type SignedIn } from '../support/dashboard-world.ts';
+import {
+  startDashboardWorld,
+  type DashboardWorld,
+  type SignedIn,
+} from '../support/dashboard/dashboard-world.ts';
 
 const FILE = `
 version: 1

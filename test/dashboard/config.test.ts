@@ -17,7 +17,11 @@ import { configRoutes } from '../../src/dashboard-api/routes/config-change.ts';
 import type { ConfigApplied, ConfigFile, ConfigPlan } from '../../src/dashboard-api/contract.ts';
 import type { DashboardContext } from '../../src/dashboard-api/dashboard-context.ts';
 import { raw } from '../../src/postgres/sql.ts';
-import { startRoutesWorld, type RoutesReply, type RoutesWorld } from '../support/dashboard-routes-world.ts';
+import {
+  startRoutesWorld,
+  type RoutesReply,
+  type RoutesWorld,
+} from '../support/dashboard/dashboard-routes-world.ts';
 
 const CANARY = 'canary-value-of-a-variable';
 const YAML = `# The shop's backend.

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { configRoutes } from '../../src/dashboard-api/routes/config-change.ts';
 import type { ConfigApplied, ConfigFile, ConfigPlan } from '../../src/dashboard-api/contract.ts';
-import { startRoutesWorld, type RoutesWorld } from '../support/dashboard-routes-world.ts';
+import { startRoutesWorld, type RoutesWorld } from '../support/dashboard/dashboard-routes-world.ts';
 
 const MAIN = `version: 1\ninclude: tables/*.yaml # one each\n`;
 const TODOS = `# What is to be done.

@@ -5,7 +5,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { LogLine } from '../../src/dashboard-api/contract.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { startDashboardWorld, type DashboardWorld, type SignedIn } from '../support/dashboard-world.ts';
+import {
+  startDashboardWorld,
+  type DashboardWorld,
+  type SignedIn,
+} from '../support/dashboard/dashboard-world.ts';
 
 const FILE = `# the shop
 version: 1

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startDashboardWorld, type DashboardWorld } from '../support/dashboard-world.ts';
+import { startDashboardWorld, type DashboardWorld } from '../support/dashboard/dashboard-world.ts';
 
 const SCRIPT = `console.log(${JSON.stringify('x'.repeat(5000))});`;
 

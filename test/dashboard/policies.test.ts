@@ -6,7 +6,7 @@ import type { ExplainPolicies, OperationVerdict } from '../../src/dashboard-api/
 import { policiesRoutes } from '../../src/dashboard-api/routes/explain-policies.ts';
 import { signToken } from '../../src/identity/token.ts';
 import { ident, raw, sql } from '../../src/postgres/sql.ts';
-import { startRoutesWorld, type RoutesWorld } from '../support/dashboard-routes-world.ts';
+import { startRoutesWorld, type RoutesWorld } from '../support/dashboard/dashboard-routes-world.ts';
 import { sideBySide } from '../support/side-by-side.ts';
 
 const ADA = '11111111-1111-4111-8111-111111111111';

@@ -4,7 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { RealtimeLive, WatchedFrame } from '../../src/dashboard-api/contract.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { startBackend, type Backend } from '../../src/server/backend.ts';
-import { startDashboardWorld, type DashboardWorld, type SignedIn } from '../support/dashboard-world.ts';
+import {
+  startDashboardWorld,
+  type DashboardWorld,
+  type SignedIn,
+} from '../support/dashboard/dashboard-world.ts';
 
 const FILE = `
 version: 1

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DashboardSessions } from '../../src/dashboard-api/session/session.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
 import { sql } from '../../src/postgres/sql.ts';
-import { startDashboardWorld, type DashboardWorld } from '../support/dashboard-world.ts';
+import { startDashboardWorld, type DashboardWorld } from '../support/dashboard/dashboard-world.ts';
 
 const FILE = 'version: 1\nproject: { name: shop }\n';
 const SESSION = '/dashboard/api/session';

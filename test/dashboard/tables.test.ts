@@ -6,7 +6,7 @@ import { shownRelations } from '../../src/dashboard-api/shown-relations.ts';
 import { tablesRoutes } from '../../src/dashboard-api/routes/tables.ts';
 import { must } from '../../src/lib/assert.ts';
 import { raw } from '../../src/postgres/sql.ts';
-import { startRoutesWorld, type RoutesWorld } from '../support/dashboard-routes-world.ts';
+import { startRoutesWorld, type RoutesWorld } from '../support/dashboard/dashboard-routes-world.ts';
 
 const YAML = `
 version: 1

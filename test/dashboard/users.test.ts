@@ -14,7 +14,7 @@ import { mailPageRoutes } from '../../src/dashboard-api/routes/mail-page.ts';
 import { mailRoutes } from '../../src/dashboard-api/routes/mail.ts';
 import { userRoutes } from '../../src/dashboard-api/routes/users.ts';
 import { raw, sql } from '../../src/postgres/sql.ts';
-import { startRoutesWorld, type RoutesWorld } from '../support/dashboard-routes-world.ts';
+import { startRoutesWorld, type RoutesWorld } from '../support/dashboard/dashboard-routes-world.ts';
 
 const CANARIES = {
   SVC_GOOGLE_SECRET: 'canary-google-client-secret',

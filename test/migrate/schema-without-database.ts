@@ -1,6 +1,6 @@
 // Declarations and the database they describe, without PostgreSQL: the normal form of an expression is its own text.
 import type { LiveTrigger } from '../../src/migrate/schema/triggers.ts';
-import { wantedGrants } from '../../src/migrate/schema/grants.ts';
+import { wantedGrants } from '../../src/migrate/schema/rights/grants.ts';
 import { configOf } from './config-of.ts';
 import { labelled } from '../../src/migrate/diff/policies.ts';
 import { trackCall } from '../../src/migrate/diff/references.ts';
@@ -15,7 +15,7 @@ import type {
   DesiredType,
 } from '../../src/migrate/schema/desired.ts';
 import type { Expression } from '../../src/migrate/schema/expression.ts';
-import { perHost } from '../../src/migrate/schema/hosts.ts';
+import { perHost } from '../../src/migrate/schema/rights/hosts.ts';
 import { policyLabel, referenceTriggerLabels } from '../../src/migrate/schema/label.ts';
 import { callOf, type RowTrigger } from '../../src/migrate/schema/row-triggers.ts';
 import type {

@@ -13,7 +13,7 @@ import {
   withoutPgBouncer,
   withoutTracking,
   type PgBouncer,
-} from '../support/pgbouncer.ts';
+} from '../support/peers/pgbouncer.ts';
 import { provisionAt, type ProvisionedAt } from '../support/provision.ts';
 import { rounds } from '../support/rounds.ts';
 import { runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';

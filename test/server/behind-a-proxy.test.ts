@@ -10,7 +10,7 @@ import {
   startSmallProxy,
   withoutHaproxy,
   type ForwardingProxy,
-} from '../support/forwarding-proxy.ts';
+} from '../support/network/forwarding-proxy.ts';
 
 const FILE = `
 version: 1

@@ -3,10 +3,10 @@ import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { oneAddress } from '../../src/postgres/address/database-addresses.ts';
 import { provision } from '../../src/provision/provision.ts';
-import { startPgBouncer, withoutPgBouncer } from '../support/pgbouncer.ts';
+import { startPgBouncer, withoutPgBouncer } from '../support/peers/pgbouncer.ts';
 import { addressUrl } from '../support/provision.ts';
 import { rounds } from '../support/rounds.ts';
-import { startSilentProxy } from '../support/silent-proxy.ts';
+import { startSilentProxy } from '../support/network/silent-proxy.ts';
 import { startReplicaWorld, type Instance, type ReplicaWorld } from '../support/replica-world.ts';
 
 const TABLES = `tables:

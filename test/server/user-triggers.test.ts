@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { raw } from '../../src/postgres/sql.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 import { collectLog } from '../support/collect-log.ts';
-import { signInAt, startOidcPeer, type OidcPeer } from '../support/oidc-peer.ts';
+import { signInAt, startOidcPeer, type OidcPeer } from '../support/peers/oidc-peer.ts';
 
 const REDIRECT = 'http://localhost:9/auth/v1/callback/acme';
 const { log, lines } = collectLog();

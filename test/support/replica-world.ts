@@ -6,8 +6,8 @@ import type { Log } from '../../src/log/log.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
 import { databaseAddresses } from '../../src/postgres/address/database-addresses.ts';
 import { startBackend, type Backend } from '../../src/server/backend.ts';
-import { startFreshCluster, type FreshCluster } from './fresh-cluster.ts';
-import { startStandby, type Standby } from './standby.ts';
+import { startFreshCluster, type FreshCluster } from './peers/fresh-cluster.ts';
+import { startStandby, type Standby } from './peers/standby.ts';
 import { watchJobs } from './watch-jobs.ts';
 
 export type InstanceOptions = {

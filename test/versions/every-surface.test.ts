@@ -14,7 +14,7 @@ import { Upload } from 'tus-js-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/lib/free-port.ts';
 import { generateApiKeys } from '../../src/identity/api-key.ts';
-import { startFreshCluster, type FreshCluster } from '../support/fresh-cluster.ts';
+import { startFreshCluster, type FreshCluster } from '../support/peers/fresh-cluster.ts';
 import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 
 const keys = generateApiKeys();

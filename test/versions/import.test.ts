@@ -6,7 +6,7 @@ import { createClient } from '@supabase/supabase-js';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { generateApiKeys } from '../../src/identity/api-key.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { startFreshCluster, type FreshCluster } from '../support/fresh-cluster.ts';
+import { startFreshCluster, type FreshCluster } from '../support/peers/fresh-cluster.ts';
 import { runSvc, startSvc } from '../support/svc-process.ts';
 import { createCommunity, PASSWORD, serveFiles, userId, type FileApi } from '../import/community-project.ts';
 import { addUser, type SupabaseProject } from '../import/supabase-project.ts';

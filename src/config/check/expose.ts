@@ -1,6 +1,6 @@
 // Objects that are served without being managed: names only, since no database is asked here.
 import type { KeyPath } from '../mistakes/mistake.ts';
-import { toQualified } from '../schema/reference.ts';
+import { toQualified } from '../schema/tables/reference.ts';
 import type { CheckContext } from './context.ts';
 import { checkName, isReservedSchema } from './name.ts';
 

@@ -1,6 +1,6 @@
 // Channels, and the tables that tell of their changes.
 import type { KeyPath } from '../mistakes/mistake.ts';
-import type { RawTable } from '../schema/tables.ts';
+import type { RawTable } from '../schema/tables/tables.ts';
 import type { CheckContext } from './context.ts';
 import { checkPolicies } from './tables/policies.ts';
 

@@ -1,7 +1,7 @@
 // Types of the file: their names, their values, and the values that fields start with.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { declaredType } from '../schema/declared-type.ts';
-import type { RawField } from '../schema/tables.ts';
+import type { RawField } from '../schema/tables/tables.ts';
 import type { RawType } from '../schema/types.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './tables/default.ts';

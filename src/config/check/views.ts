@@ -1,5 +1,5 @@
 // Views: names that no table has, files that are there, and queries that are queries.
-import type { RawView } from '../schema/views.ts';
+import type { RawView } from '../schema/tables/views.ts';
 import type { CheckContext } from './context.ts';
 import { checkName, checkRenames, isReservedSchema } from './name.ts';
 import { checkReferencedFile } from './referenced-file.ts';

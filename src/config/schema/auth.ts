@@ -1,7 +1,7 @@
 // The `auth` section.
 import { z } from 'zod';
 import { asWritten, duration, flag, list, secret, section, text } from './kinds.ts';
-import { userTrigger } from './triggers.ts';
+import { userTrigger } from './tables/triggers.ts';
 
 const oauthProvider = z
   .strictObject({

@@ -1,7 +1,7 @@
 // Channels, and what tables tell of their changes.
 import { z } from 'zod';
 import { choice, count, duration, flag, section, size } from './kinds.ts';
-import { policies } from './policies.ts';
+import { policies } from './tables/policies.ts';
 
 const DAY_MS = 86_400_000;
 /** A frame ends at 5,000,000 bytes, and a payload has a name around it. */

@@ -7,9 +7,9 @@ import { expose, functions, functionsBundle, rpc } from './functions.ts';
 import { realtime } from './realtime.ts';
 import { seed } from './seed.ts';
 import { database, include, migrations, project, providers, server, sqlFiles } from './settings.ts';
-import { storage, tables } from './tables.ts';
+import { storage, tables } from './tables/tables.ts';
 import { types } from './types.ts';
-import { views } from './views.ts';
+import { views } from './tables/views.ts';
 
 export const svcSchema = z
   .strictObject({

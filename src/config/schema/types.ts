@@ -1,6 +1,6 @@
 // Types of the database that the file makes, for its columns and functions to use.
 import { z } from 'zod';
-import { collate, comment } from './field-keys.ts';
+import { collate, comment } from './tables/field-keys.ts';
 import { anyDefault, asWritten, flag, named, sqlExpression, text } from './kinds.ts';
 
 const type = z

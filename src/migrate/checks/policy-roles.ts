@@ -3,7 +3,7 @@ import { closest } from '../../lib/closest-word.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw } from '../../postgres/sql.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
-import { API_ROLES, PUBLIC } from '../schema/roles.ts';
+import { API_ROLES, PUBLIC } from '../schema/rights/roles.ts';
 import { type PolicyModel, type SchemaModel, viewsOf } from '../schema/model.ts';
 
 const ALWAYS_THERE: ReadonlySet<string> = new Set([...API_ROLES, PUBLIC]);

@@ -2,7 +2,7 @@
 import { WHOLE_BODY_TYPES } from '../../config/schema/functions.ts';
 import { PARALLEL } from '../diff/functions.ts';
 import type { LiveFunction } from '../schema/live/live-schema.ts';
-import { API_ROLES, PUBLIC } from '../schema/roles.ts';
+import { API_ROLES, PUBLIC } from '../schema/rights/roles.ts';
 import { USUAL_COST, USUAL_ROWS } from '../schema/model.ts';
 import { pathOf } from '../schema/sql/function-sql.ts';
 

@@ -1,5 +1,5 @@
 // Views of a database as the file says them: with the rights they have, never more and never less.
-import { API_ROLES } from '../schema/roles.ts';
+import { API_ROLES } from '../schema/rights/roles.ts';
 import { sameList } from '../schema/relation.ts';
 import { triggersKey } from './declared-triggers.ts';
 import { toIndex } from './pulled-index.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { MigrationPlan } from '../make-plan.ts';
 import { problem } from '../problem.ts';
-import { perHost } from '../schema/hosts.ts';
+import { perHost } from '../schema/rights/hosts.ts';
 import type { Step } from '../plan/step.ts';
 import { planFingerprint, renderPlan, renderSql, stepLine, toArtifact } from './render.ts';
 

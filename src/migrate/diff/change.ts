@@ -27,7 +27,7 @@ import type {
   LiveTable,
   LiveType,
 } from '../schema/live/live-schema.ts';
-import type { Host } from '../schema/hosts.ts';
+import type { Host } from '../schema/rights/hosts.ts';
 import type { Attribute, ExtensionModel } from '../schema/model.ts';
 import type { DomainCheck } from '../schema/types.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';

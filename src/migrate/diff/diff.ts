@@ -2,7 +2,7 @@
 import type { Change } from './change.ts';
 import { columnKey, type Desired, type DesiredTable } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
-import { perHost, type PerHost } from '../schema/hosts.ts';
+import { perHost, type PerHost } from '../schema/rights/hosts.ts';
 import { keyOf } from '../schema/model.ts';
 import { NO_OWNED_TABLE, ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
 import { attributesOf, diffComments } from './attributes.ts';

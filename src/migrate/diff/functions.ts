@@ -2,7 +2,7 @@
 import type { Change } from './change.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
 import type { Live, LiveFunction } from '../schema/live/live-schema.ts';
-import { API_ROLES, PUBLIC } from '../schema/roles.ts';
+import { API_ROLES, PUBLIC } from '../schema/rights/roles.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { keyOf, USUAL_COST, USUAL_ROWS } from '../schema/model.ts';
 import { sameList } from '../schema/relation.ts';

@@ -1,5 +1,5 @@
 // Which roles must be granted something else on a table, and whether that would let somebody do what they could not.
-import { gained, liveGrants, opensColumns, sameGrants, wantedGrants } from '../schema/grants.ts';
+import { gained, liveGrants, opensColumns, sameGrants, wantedGrants } from '../schema/rights/grants.ts';
 import type { Grants } from '../schema/model.ts';
 import type { TableDiff } from './table-diff.ts';
 

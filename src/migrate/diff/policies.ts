@@ -1,7 +1,7 @@
 // Policies of tables, of buckets and of channels: which are kept, made anew, or left alone.
 import type { Change } from './change.ts';
 import type { Desired, DesiredPolicy } from '../schema/desired.ts';
-import type { Host } from '../schema/hosts.ts';
+import type { Host } from '../schema/rights/hosts.ts';
 import type { Live, LivePolicy } from '../schema/live/live-schema.ts';
 import { policyLabel } from '../schema/label.ts';
 import type { Ownership } from '../schema/managed.ts';

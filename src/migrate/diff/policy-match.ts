@@ -2,7 +2,7 @@
 // command.
 import type { DesiredPolicy } from '../schema/desired.ts';
 import type { LivePolicy } from '../schema/live/live-schema.ts';
-import { POLICY_ROLES, PUBLIC } from '../schema/roles.ts';
+import { POLICY_ROLES, PUBLIC } from '../schema/rights/roles.ts';
 import type { Command, Policy } from '../schema/relation.ts';
 import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
 

@@ -14,7 +14,7 @@ import {
   type PerHost,
   REALTIME_MESSAGES,
   STORAGE_OBJECTS,
-} from '../schema/hosts.ts';
+} from '../schema/rights/hosts.ts';
 import { USERS } from '../schema/triggers.ts';
 import {
   hashBuckets,

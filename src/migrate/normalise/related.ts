@@ -13,7 +13,7 @@ import {
   type TriggerModel,
   viewsOf,
 } from '../schema/model.ts';
-import { HOSTS, type PerHost, REALTIME_MESSAGES, STORAGE_OBJECTS } from '../schema/hosts.ts';
+import { HOSTS, type PerHost, REALTIME_MESSAGES, STORAGE_OBJECTS } from '../schema/rights/hosts.ts';
 import { textOfType } from '../schema/types.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';
 import { USERS } from '../schema/triggers.ts';

@@ -3,7 +3,7 @@
 import { keyOf, tableKey, type SchemaModel, viewsOf } from '../schema/model.ts';
 import type { RelatedDeclarations } from './related.ts';
 import type { Ownership } from '../schema/managed.ts';
-import { HOSTS } from '../schema/hosts.ts';
+import { HOSTS } from '../schema/rights/hosts.ts';
 import { USERS } from '../schema/triggers.ts';
 
 /** Tables and views, by `schema.name`. */

@@ -12,7 +12,7 @@ import { createFunctionSql } from '../schema/sql/function-sql.ts';
 import { indexBodySql } from '../schema/sql/index-sql.ts';
 import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live/live-schema.ts';
 import { readLiveInside } from '../schema/live/read-live.ts';
-import { BLOCKS, copyOf, HOSTS, perHost } from '../schema/hosts.ts';
+import { BLOCKS, copyOf, HOSTS, perHost } from '../schema/rights/hosts.ts';
 import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { generatedSql, typeOf } from '../schema/sql/column-sql.ts';

@@ -9,7 +9,7 @@ import { normalFormsOf, withNormalForms } from './normal-forms.ts';
 import type { Piece } from './shadow-errors.ts';
 import { readThroughShadow, type ShadowResult, type ShadowTable } from './shadow-schema.ts';
 import type { Live, LiveTable } from '../schema/live/live-schema.ts';
-import { perHost } from '../schema/hosts.ts';
+import { perHost } from '../schema/rights/hosts.ts';
 import { keyOf } from '../schema/model.ts';
 import { MigrationRefused } from '../problem.ts';
 import type { Check, Column } from '../schema/relation.ts';

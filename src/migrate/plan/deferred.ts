@@ -4,7 +4,7 @@ import type { LiveIndex } from '../schema/indexes.ts';
 import type { Change } from '../diff/change.ts';
 import type { DesiredFunction, DesiredTable } from '../schema/desired.ts';
 import type { Expression } from '../schema/expression.ts';
-import type { Host } from '../schema/hosts.ts';
+import type { Host } from '../schema/rights/hosts.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';

@@ -8,7 +8,7 @@ import { type Rebuild, rebuildKey } from '../diff/table-diff.ts';
 import { NOT_PLAIN_INDEX } from '../schema/live/live-queries.ts';
 import { keyOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
-import { HOSTS } from '../schema/hosts.ts';
+import { HOSTS } from '../schema/rights/hosts.ts';
 import { USERS } from '../schema/triggers.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import type { ChangeOf } from './step-list.ts';

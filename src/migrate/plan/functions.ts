@@ -5,7 +5,7 @@ import { callersOf } from '../diff/functions.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
 import { createFunctionSql, routineWord } from '../schema/sql/function-sql.ts';
 import type { LiveFunction } from '../schema/live/live-schema.ts';
-import { API_ROLES } from '../schema/roles.ts';
+import { API_ROLES } from '../schema/rights/roles.ts';
 import { nameOf } from '../schema/model.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';
 import type { Stage } from './step.ts';

@@ -1,6 +1,6 @@
 // Constraints of a table, from the configuration to the desired schema.
 import type { Constraint } from '../../config/config.ts';
-import { toReferenced } from '../../config/schema/reference.ts';
+import { toReferenced } from '../../config/schema/tables/reference.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { DesiredCheck, DesiredExclusion, DesiredForeignKey, DesiredKey } from './desired.ts';
 import { expression } from './expression.ts';

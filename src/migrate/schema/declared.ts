@@ -14,7 +14,7 @@ import type {
   ViewTrigger,
 } from '../../config/config.ts';
 import type { Position } from '../../config/mistakes/mistake.ts';
-import { toGrants } from './grants.ts';
+import { toGrants } from './rights/grants.ts';
 import {
   type ColumnModel,
   type DataStepModel,

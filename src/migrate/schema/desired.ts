@@ -2,7 +2,7 @@
 // are empty until the server has read them (`normalise`).
 import type { DesiredIndex } from './indexes.ts';
 import type { Expression } from './expression.ts';
-import type { PerHost } from './hosts.ts';
+import type { PerHost } from './rights/hosts.ts';
 import type { CheckRole } from './label.ts';
 import {
   tableKey,

@@ -1,7 +1,7 @@
 // What the engine made or took over, as the migration state records it. Only owned things are ever removed; anything else
 // in the database is reported and left alone.
 
-import type { PerHost } from './hosts.ts';
+import type { PerHost } from './rights/hosts.ts';
 
 export type Ownership = {
   readonly types: ReadonlySet<string>;

@@ -31,7 +31,7 @@ import {
   type TableModel,
   viewsOf,
 } from './model.ts';
-import { REALTIME_MESSAGES, STORAGE_OBJECTS } from './hosts.ts';
+import { REALTIME_MESSAGES, STORAGE_OBJECTS } from './rights/hosts.ts';
 import { wordsOf } from './sql/sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
 import { triggersOf, userTriggersOf } from './triggers.ts';

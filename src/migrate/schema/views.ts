@@ -3,7 +3,7 @@
 import type { DesiredIndex, LiveIndex } from './indexes.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import { transientLabel } from './label.ts';
-import { API_ROLES } from './roles.ts';
+import { API_ROLES } from './rights/roles.ts';
 import { keyOf, nameOf, type ViewModel } from './model.ts';
 import { indexBodySql } from './sql/index-sql.ts';
 import type { DesiredTrigger, LiveTrigger } from './triggers.ts';

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
-import { REALTIME_MESSAGES } from '../schema/hosts.ts';
+import { REALTIME_MESSAGES } from '../schema/rights/hosts.ts';
 import { type SchemaModel, viewsOf } from '../schema/model.ts';
 import { PUBLICATION } from '../schema/publication.ts';
 

@@ -1,7 +1,7 @@
 // The rows of `svc_meta.object`: what the engine owns, and the declarations it was made from.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
-import { type Host, HOSTED_OBJECTS, HOSTS, perHost } from '../schema/hosts.ts';
+import { type Host, HOSTED_OBJECTS, HOSTS, perHost } from '../schema/rights/hosts.ts';
 import { type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
 
 /** Identity of the triggers of auth.users. */

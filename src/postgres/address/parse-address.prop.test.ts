@@ -1,7 +1,7 @@
 // What libpq makes of an address is what we make of it: generated addresses, judged by psql.
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startJudge, withoutPsql, type Judge, type Verdict } from '../../../test/support/psql.ts';
+import { startJudge, withoutPsql, type Judge, type Verdict } from '../../../test/support/peers/psql.ts';
 import { rounds } from '../../../test/support/rounds.ts';
 import { isSocket } from './database-address.ts';
 import { parseAddress } from './parse-address.ts';

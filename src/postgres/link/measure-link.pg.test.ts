@@ -3,13 +3,13 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { collectLog } from '../../../test/support/collect-log.ts';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { startHaproxy, withoutHaproxy } from '../../../test/support/haproxy.ts';
+import { startHaproxy, withoutHaproxy } from '../../../test/support/peers/haproxy.ts';
 import {
   startPgBouncer,
   withoutPgBouncer,
   withoutTracking,
   type PgBouncerOptions,
-} from '../../../test/support/pgbouncer.ts';
+} from '../../../test/support/peers/pgbouncer.ts';
 import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
 import { parseAddress } from '../address/parse-address.ts';
 import { CallerPool, type CallerSettings } from '../pool/caller-pool.ts';

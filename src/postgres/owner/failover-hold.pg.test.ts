@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { startSilentProxy, type SilentProxy } from '../../../test/support/silent-proxy.ts';
+import { startSilentProxy, type SilentProxy } from '../../../test/support/network/silent-proxy.ts';
 import { parseAddress } from '../address/parse-address.ts';
 import { OwnerDatabase } from '../owner-database.ts';
 import { databaseFailure } from '../pg-error.ts';

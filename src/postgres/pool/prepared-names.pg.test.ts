@@ -1,7 +1,7 @@
 // What a name of a prepared statement means when the session under it is not ours alone.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { startPgBouncer, withoutPgBouncer, withoutTracking } from '../../../test/support/pgbouncer.ts';
+import { startPgBouncer, withoutPgBouncer, withoutTracking } from '../../../test/support/peers/pgbouncer.ts';
 import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
 import { rounds } from '../../../test/support/rounds.ts';
 import { CallerPool, type CallerSettings, type DatabaseRole } from './caller-pool.ts';

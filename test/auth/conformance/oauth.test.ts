@@ -10,7 +10,7 @@ import {
   type AuthWorld,
   type Reply,
 } from '../../support/auth-world.ts';
-import { signInAt, startOidcPeer, type OidcPeer } from '../../support/oidc-peer.ts';
+import { signInAt, startOidcPeer, type OidcPeer } from '../../support/peers/oidc-peer.ts';
 import { sql } from '../../../src/postgres/sql.ts';
 
 const APP = 'https://app.example';

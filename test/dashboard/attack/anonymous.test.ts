@@ -1,7 +1,11 @@
 // Missing authentication: every route of the dashboard's route table without credentials; and no sign-in without a key
 // for clients that only appear to be on this machine.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { dashboardRoutes, startDashboardWorld, type DashboardWorld } from '../../support/dashboard-world.ts';
+import {
+  dashboardRoutes,
+  startDashboardWorld,
+  type DashboardWorld,
+} from '../../support/dashboard/dashboard-world.ts';
 
 const FILE = `
 version: 1

@@ -6,7 +6,7 @@ import {
   startDashboardWorld,
   type DashboardWorld,
   type SignedIn,
-} from '../../support/dashboard-world.ts';
+} from '../../support/dashboard/dashboard-world.ts';
 
 const FILE = `
 version: 1

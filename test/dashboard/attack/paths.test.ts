@@ -4,7 +4,11 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startDashboardWorld, type DashboardWorld, type SignedIn } from '../../support/dashboard-world.ts';
+import {
+  startDashboardWorld,
+  type DashboardWorld,
+  type SignedIn,
+} from '../../support/dashboard/dashboard-world.ts';
 
 const FILE = `
 version: 1

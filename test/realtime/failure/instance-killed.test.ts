@@ -8,7 +8,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { startSvc, type SvcProcess } from '../../support/svc-process.ts';
-import { startTcpBalancer, type TcpBalancer } from '../../support/tcp-balancer.ts';
+import { startTcpBalancer, type TcpBalancer } from '../../support/network/tcp-balancer.ts';
 
 const KEYS = {
   SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { rounds } from '../../support/rounds.ts';
-import { hasPostgrest, startPostgrest, type PostgrestProcess } from '../../support/postgrest.ts';
+import { hasPostgrest, startPostgrest, type PostgrestProcess } from '../../support/peers/postgrest.ts';
 import { createRestWorld, send, type Answer, type RestWorld, type Sent } from '../../support/rest-world.ts';
 import { sideBySide } from '../../support/side-by-side.ts';
 import { agreed, agreedHead } from './agreed.ts';

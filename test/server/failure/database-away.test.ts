@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { inject, afterEach, expect, test } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../../support/backend-world.ts';
-import { startSilentProxy, type SilentProxy } from '../../support/silent-proxy.ts';
+import { startSilentProxy, type SilentProxy } from '../../support/network/silent-proxy.ts';
 
 const YAML = `version: 1
 project: { name: away }

@@ -3,7 +3,7 @@
 import { inject, expect, test } from 'vitest';
 import { RecentLines } from '../../../src/log/recent-lines.ts';
 import { startBackendWorld } from '../../support/backend-world.ts';
-import { startSilentProxy } from '../../support/silent-proxy.ts';
+import { startSilentProxy } from '../../support/network/silent-proxy.ts';
 
 const YAML = `version: 1
 project: { name: failover }

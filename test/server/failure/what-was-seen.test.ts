@@ -15,7 +15,7 @@ import {
   type Opening,
   type ScriptedProxy,
   type Turn,
-} from '../../support/scripted-proxy.ts';
+} from '../../support/network/scripted-proxy.ts';
 
 const YAML = `version: 1
 server: { timeouts: { db_query: 1s } }

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generateApiKeys } from '../../../src/identity/api-key.ts';
 import { startBackendWorld } from '../../support/backend-world.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
-import { sendRaw, type RawExchange } from '../../support/raw-http.ts';
+import { sendRaw, type RawExchange } from '../../support/network/raw-http.ts';
 import { startSvc, type SvcProcess } from '../../support/svc-process.ts';
 
 const MB = 1024 * 1024;

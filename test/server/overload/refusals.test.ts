@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLog } from '../../../src/log/log.ts';
 import { startBackendWorld, type BackendWorld } from '../../support/backend-world.ts';
-import { parseAnswers, sendRaw, type RawAnswer } from '../../support/raw-http.ts';
+import { parseAnswers, sendRaw, type RawAnswer } from '../../support/network/raw-http.ts';
 
 const ORIGIN = 'https://app.example.com';
 const FILE = `

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { raw } from '../../../src/postgres/sql.ts';
 import { startBackendWorld, type BackendWorld } from '../../support/backend-world.ts';
-import { sendRaw, type RawExchange } from '../../support/raw-http.ts';
+import { sendRaw, type RawExchange } from '../../support/network/raw-http.ts';
 
 const FILE = `
 version: 1

@@ -43,7 +43,7 @@ export async function s3Server(): Promise<S3Server> {
   return withBuckets((await response.json()) as Store);
 }
 
-/** Called once per run, by `test/support/s3-store.ts`. */
+/** Called once per run, by `test/support/peers/s3-store.ts`. */
 export async function startStore(): Promise<RunningStore> {
   const given = process.env['SVC_TEST_S3_ENDPOINT'];
   if (given) {

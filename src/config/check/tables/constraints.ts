@@ -1,8 +1,8 @@
 // Constraints: each says one thing, of columns that exist, and a foreign key refers to a key.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import type { RawConstraint } from '../../schema/constraints.ts';
-import { toReferenced } from '../../schema/reference.ts';
-import type { RawTable } from '../../schema/tables.ts';
+import type { RawConstraint } from '../../schema/tables/constraints.ts';
+import { toReferenced } from '../../schema/tables/reference.ts';
+import type { RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 import { isOnlyDeferrable, isUnique, namesOf, refuseDeferrable, type Tables } from './foreign-key.ts';
 import { checkName } from '../name.ts';

@@ -1,6 +1,6 @@
 // Generated columns, identity and collations: what PostgreSQL would refuse beside them.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import type { RawField } from '../../schema/tables.ts';
+import type { RawField } from '../../schema/tables/tables.ts';
 import type { CheckContext } from '../context.ts';
 import { familyOf } from './type-family.ts';
 

@@ -1,7 +1,7 @@
 // Foreign keys: the target must exist and be unique, and a type that follows its target must end somewhere.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import { toForeignKey } from '../../schema/reference.ts';
-import type { RawField, RawTable } from '../../schema/tables.ts';
+import { toForeignKey } from '../../schema/tables/reference.ts';
+import type { RawField, RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 
 /** Tables by `schema.name`, with their columns by name: looked up once per foreign key. */

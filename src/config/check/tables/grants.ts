@@ -1,6 +1,6 @@
 // `grants:` of a table: roles that can be granted something, and columns that exist.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import type { RawTable } from '../../schema/tables.ts';
+import type { RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 
 export function checkGrants(context: CheckContext, path: KeyPath, { grants, fields }: RawTable): void {

@@ -1,6 +1,6 @@
 // What an index is made of: each entry is a column of the table or an expression, and says only what its kind of index knows.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import type { RawIndex } from '../../schema/tables.ts';
+import type { RawIndex } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 
 type Part = Exclude<RawIndex['columns'][number], string>;

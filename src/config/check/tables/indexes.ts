@@ -1,6 +1,6 @@
 // Indexes: their columns must exist, and none may be there twice.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import type { RawTable } from '../../schema/tables.ts';
+import type { RawTable } from '../../schema/tables/tables.ts';
 import type { CheckContext } from '../context.ts';
 import { checkIndexParts, plainColumns } from './index-parts.ts';
 import { checkName } from '../name.ts';

@@ -1,7 +1,7 @@
 // Row-level security policies of tables and buckets: which conditions an operation needs and which it ignores.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { isServed } from '../../schema/functions.ts';
-import type { RawPolicy } from '../../schema/policies.ts';
+import type { RawPolicy } from '../../schema/tables/policies.ts';
 import type { CheckContext } from '../context.ts';
 import { checkName } from '../name.ts';
 import { familyOf } from './type-family.ts';

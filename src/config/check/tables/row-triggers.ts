@@ -1,6 +1,6 @@
 // What each update and each new user gives a row: columns that exist, and none left out that would refuse the row.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import type { RawField, RawTable } from '../../schema/tables.ts';
+import type { RawField, RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 import { familyOf } from './type-family.ts';
 

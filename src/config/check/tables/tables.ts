@@ -2,7 +2,7 @@
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { compareDecimals, type Decimal } from '../../schema/decimal.ts';
 import { toDecimal } from '../../schema/scalar.ts';
-import type { RawField, RawTable } from '../../schema/tables.ts';
+import type { RawField, RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 import { checkDefault, isCall } from './default.ts';
 import { checkFieldKeys } from './field-keys.ts';

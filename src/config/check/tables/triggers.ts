@@ -1,8 +1,8 @@
 // Triggers of tables and of the users: functions and columns that exist, and moments that go together.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { returnsTrigger } from '../../schema/functions.ts';
-import type { RawTable } from '../../schema/tables.ts';
-import type { RawTableTrigger, RawUserTrigger, RawViewTrigger } from '../../schema/triggers.ts';
+import type { RawTable } from '../../schema/tables/tables.ts';
+import type { RawTableTrigger, RawUserTrigger, RawViewTrigger } from '../../schema/tables/triggers.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 import { checkName } from '../name.ts';
 

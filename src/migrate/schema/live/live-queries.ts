@@ -4,9 +4,9 @@ import type { LiveTrigger } from '../triggers.ts';
 import type { LiveIndex } from '../indexes.ts';
 import { raw, sql, type Sql } from '../../../postgres/sql.ts';
 import type { LiveColumn, LivePolicy, LiveTable, LiveType } from './live-schema.ts';
-import { type Host, HOSTS } from '../hosts.ts';
+import { type Host, HOSTS } from '../rights/hosts.ts';
 import { type LivePublication, PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
-import { API_ROLES } from '../roles.ts';
+import { API_ROLES } from '../rights/roles.ts';
 
 const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`);

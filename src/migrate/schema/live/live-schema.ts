@@ -1,6 +1,6 @@
 // The database's structure as the catalog shows it. Every expression is the server's own print.
 import type { LiveIndex } from '../indexes.ts';
-import type { PerHost } from '../hosts.ts';
+import type { PerHost } from '../rights/hosts.ts';
 import type { Attribute, Deferrable, IdentityKind } from '../model.ts';
 import type { LivePublication, ReplicaIdentity } from '../publication.ts';
 import type { LiveTrigger } from '../triggers.ts';

@@ -12,7 +12,7 @@ import type {
   LiveFunction,
   LiveTable,
 } from './live-schema.ts';
-import { API_ROLES } from '../roles.ts';
+import { API_ROLES } from '../rights/roles.ts';
 import {
   columnNamesQuery,
   columnsQuery,
@@ -40,7 +40,7 @@ import {
   type TriggerRow,
   type TypeRow,
 } from './live-queries.ts';
-import { perHost } from '../hosts.ts';
+import { perHost } from '../rights/hosts.ts';
 import { NEW_USER_PREFIX } from '../label.ts';
 import { readViews } from './live-views.ts';
 import { keyOf } from '../model.ts';

@@ -2,10 +2,10 @@
 import { quoteLiteral } from '../../../postgres/sql.ts';
 import type { DesiredHostedPolicy, DesiredPolicy } from '../desired.ts';
 import { expression, type Expression } from '../expression.ts';
-import { BLOCKS, REALTIME_MESSAGES } from '../hosts.ts';
+import { BLOCKS, REALTIME_MESSAGES } from '../rights/hosts.ts';
 import { bucketStem, CHANNEL_STEM } from '../label.ts';
 import type { PolicyModel } from '../model.ts';
-import { POLICY_ROLES } from '../roles.ts';
+import { POLICY_ROLES } from '../rights/roles.ts';
 import type { Command } from '../relation.ts';
 import { holdsSubSelect, wrapCallerHelpers } from './sql-text.ts';
 

@@ -2,7 +2,7 @@
 // it, and a role that may have four connections.
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startFreshCluster, type FreshCluster } from '../../../../test/support/fresh-cluster.ts';
+import { startFreshCluster, type FreshCluster } from '../../../../test/support/peers/fresh-cluster.ts';
 import { provisionAt, type ProvisionedAt } from '../../../../test/support/provision.ts';
 import { rounds } from '../../../../test/support/rounds.ts';
 import { parseAddress } from '../../address/parse-address.ts';

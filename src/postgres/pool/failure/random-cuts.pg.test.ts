@@ -2,9 +2,9 @@
 // is written twice.
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { startCuttingProxy } from '../../../../test/support/cutting-proxy.ts';
+import { startCuttingProxy } from '../../../../test/support/network/cutting-proxy.ts';
 import { createDatabase, type TestDatabase } from '../../../../test/support/database.ts';
-import { startPgBouncer, withoutPgBouncer } from '../../../../test/support/pgbouncer.ts';
+import { startPgBouncer, withoutPgBouncer } from '../../../../test/support/peers/pgbouncer.ts';
 import { provisionAt, type ProvisionedAt } from '../../../../test/support/provision.ts';
 import { rounds } from '../../../../test/support/rounds.ts';
 import { parseAddress } from '../../address/parse-address.ts';

@@ -1,6 +1,6 @@
 // Row-level security policies, of tables, buckets and channels.
 import { z } from 'zod';
-import { choice, list, sqlExpression, text } from './kinds.ts';
+import { choice, list, sqlExpression, text } from '../kinds.ts';
 
 export const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
 export type Operation = (typeof OPERATIONS)[number];

@@ -1,6 +1,6 @@
 // Tables of svc itself that have policies of the file: what buckets hold, and what is sent in private channels. The
 // policies of one are recorded as one object; nothing else of these tables is the file's.
-import { tableKey } from './model.ts';
+import { tableKey } from '../model.ts';
 
 /** The one table that the policies of all buckets are on. */
 export const STORAGE_OBJECTS = 'storage.objects';

@@ -1,7 +1,7 @@
 // The PostgreSQL server of a test run: created in a temporary folder before the first test, removed after the last.
 // SVC_TEST_DATABASE_URL names another server to use instead, SVC_TEST_POSTGRES other binaries.
 import type { TestProject } from 'vitest/node';
-import { dropRunDatabases } from './database.ts';
+import { dropRunDatabases } from '../database.ts';
 import { startFreshCluster } from './fresh-cluster.ts';
 
 declare module 'vitest' {

@@ -1,8 +1,8 @@
 // A process that starts the development PostgreSQL of a folder and reports the result to its parent, for tests with two
 // users, two starters, or a killed starter. Stops gracefully on the message `stop`, exits at once on `exit`.
-import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
-import { silentLog } from '../../src/log/log.ts';
-import { Problem } from '../../src/problem/problem.ts';
+import { startEmbeddedPostgres } from '../../../src/embedded-postgres/embedded-postgres.ts';
+import { silentLog } from '../../../src/log/log.ts';
+import { Problem } from '../../../src/problem/problem.ts';
 
 const [dir = ''] = process.argv.slice(2);
 const tell = (message: object) =>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { PolicyModel, SchemaModel } from './model.ts';
+import type { PolicyModel, SchemaModel } from '../model.ts';
 import { tablesInRings } from './policy-rings.ts';
 
 const policies = (...texts: readonly string[]): PolicyModel[] =>

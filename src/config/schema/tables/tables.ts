@@ -1,11 +1,11 @@
 // Tables and buckets, with the row-level security policies that both have.
 import { z } from 'zod';
-import { anyDefault, asWritten, bound, flag, list, named, size, sqlExpression, text } from './kinds.ts';
+import { anyDefault, asWritten, bound, flag, list, named, size, sqlExpression, text } from '../kinds.ts';
 import { grants } from './grants.ts';
 import { constraint } from './constraints.ts';
 import { collate, comment, generated, identity, referenceKeys } from './field-keys.ts';
 import { policies, policy } from './policies.ts';
-import { tableRealtime } from './realtime.ts';
+import { tableRealtime } from '../realtime.ts';
 import { tableTrigger } from './triggers.ts';
 
 const foreignKey = z

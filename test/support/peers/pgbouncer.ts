@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../../src/lib/free-port.ts';
-import { accepts } from './accepts.ts';
+import { freePort } from '../../../src/lib/free-port.ts';
+import { accepts } from '../accepts.ts';
 
 export type PgBouncer = {
   /** The address with its host and port replaced by the pooler's. */

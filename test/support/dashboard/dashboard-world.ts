@@ -3,14 +3,14 @@
 import { request as httpRequest } from 'node:http';
 import { Writable } from 'node:stream';
 import fastify from 'fastify';
-import type { DashboardMode } from '../../src/dashboard-api/contract.ts';
-import { createDashboard } from '../../src/dashboard-api/dashboard.ts';
-import type { DashboardSettings } from '../../src/dashboard-api/dashboard-context.ts';
-import type { FeatureContext } from '../../src/http/feature.ts';
-import { Keyring } from '../../src/identity/keyring.ts';
-import { createLog } from '../../src/log/log.ts';
-import { RecentLines } from '../../src/log/recent-lines.ts';
-import { startBackendWorld, type BackendWorld } from './backend-world.ts';
+import type { DashboardMode } from '../../../src/dashboard-api/contract.ts';
+import { createDashboard } from '../../../src/dashboard-api/dashboard.ts';
+import type { DashboardSettings } from '../../../src/dashboard-api/dashboard-context.ts';
+import type { FeatureContext } from '../../../src/http/feature.ts';
+import { Keyring } from '../../../src/identity/keyring.ts';
+import { createLog } from '../../../src/log/log.ts';
+import { RecentLines } from '../../../src/log/recent-lines.ts';
+import { startBackendWorld, type BackendWorld } from '../backend-world.ts';
 
 export type Answer = {
   readonly status: number;

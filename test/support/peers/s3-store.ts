@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestProject } from 'vitest/node';
-import { startStore, type RunningStore } from '../storage/conformance/s3-server.ts';
+import { startStore, type RunningStore } from '../../storage/conformance/s3-server.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {

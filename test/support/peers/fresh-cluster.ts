@@ -3,9 +3,9 @@
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
-import { readNativePackage } from '../../src/embedded-postgres/native-package.ts';
-import { silentLog } from '../../src/log/log.ts';
+import { startEmbeddedPostgres } from '../../../src/embedded-postgres/embedded-postgres.ts';
+import { readNativePackage } from '../../../src/embedded-postgres/native-package.ts';
+import { silentLog } from '../../../src/log/log.ts';
 
 export type FreshCluster = {
   /** The superuser's connection string. */

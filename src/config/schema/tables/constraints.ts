@@ -1,7 +1,7 @@
 // Constraints of a table: keys over several columns, and what a field cannot say of its own.
 import { z } from 'zod';
 import { referenceKeys } from './field-keys.ts';
-import { flag, sqlExpression, text } from './kinds.ts';
+import { flag, sqlExpression, text } from '../kinds.ts';
 
 const columns = (description: string): z.ZodOptional<z.ZodArray<z.ZodString>> =>
   z.array(text('Column name')).min(1, 'must name at least one column').meta({ description }).optional();

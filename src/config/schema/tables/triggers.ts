@@ -1,6 +1,6 @@
 // Triggers: of a table, and of the users, which are no table of the file.
 import { z } from 'zod';
-import { asWritten, choice, sqlExpression, text, oneOrMore } from './kinds.ts';
+import { asWritten, choice, sqlExpression, text, oneOrMore } from '../kinds.ts';
 
 const EVENTS = ['insert', 'update', 'delete', 'truncate'] as const;
 

@@ -1,9 +1,9 @@
 // What roles may do with a table, as the file says it, as the catalog has it, and as statements.
-import { groupBy } from '../../lib/group-by.ts';
-import { quoteIdent } from '../../postgres/sql.ts';
-import type { LiveTable } from './live/live-schema.ts';
+import { groupBy } from '../../../lib/group-by.ts';
+import { quoteIdent } from '../../../postgres/sql.ts';
+import type { LiveTable } from '../live/live-schema.ts';
 import { API_ROLES } from './roles.ts';
-import type { Grants } from './model.ts';
+import type { Grants } from '../model.ts';
 
 type Declared = Readonly<Record<string, ReadonlyArray<string | Readonly<Record<string, unknown>>>>>;
 

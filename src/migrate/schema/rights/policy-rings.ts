@@ -2,12 +2,12 @@
 // as well, but only those with a sub-select, and fails with 42P17 (infinite recursion) when it meets a table again. So
 // writing `(select auth.uid())` for `auth.uid()` may close a ring that was open. Tables that no chain of policies leads
 // back to cannot be met again: there the two mean the same. Function bodies are expanded separately and play no part.
-import type { Queryable } from '../../postgres/owner-database.ts';
-import { sql } from '../../postgres/sql.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { sql } from '../../../postgres/sql.ts';
 import { STORAGE_OBJECTS } from './hosts.ts';
-import { keyOf, type PolicyModel, type SchemaModel, tableKey } from './model.ts';
-import { ownedOf, type Ownership } from './managed.ts';
-import { relationsIn } from './sql/sql-text.ts';
+import { keyOf, type PolicyModel, type SchemaModel, tableKey } from '../model.ts';
+import { ownedOf, type Ownership } from '../managed.ts';
+import { relationsIn } from '../sql/sql-text.ts';
 
 /** A view, a table or a policy that is not in the file: it may lead anywhere. */
 const ANYTHING = '';

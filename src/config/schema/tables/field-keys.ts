@@ -1,6 +1,6 @@
 // Keys of fields and foreign keys beyond type, key and value: generated columns, identity, and what a reference does.
 import { z } from 'zod';
-import { choice, flag, sqlExpression, text } from './kinds.ts';
+import { choice, flag, sqlExpression, text } from '../kinds.ts';
 
 export const generated = z
   .union([

@@ -1,6 +1,6 @@
 // Views: queries under a name.
 import { z } from 'zod';
-import { choice, flag, list, named, sqlBody, text } from './kinds.ts';
+import { choice, flag, list, named, sqlBody, text } from '../kinds.ts';
 import { index } from './tables.ts';
 import { viewTrigger } from './triggers.ts';
 

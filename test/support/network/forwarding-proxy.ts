@@ -6,7 +6,7 @@ import { createServer, request as httpRequest } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../../src/lib/free-port.ts';
+import { freePort } from '../../../src/lib/free-port.ts';
 
 export type ForwardingProxy = { readonly url: string; stop(): Promise<void> };
 

