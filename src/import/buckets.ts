@@ -5,7 +5,8 @@ import type { LivePolicy } from '../migrate/schema/live/live-schema.ts';
 import { scanSql } from '../migrate/schema/sql/sql-text.ts';
 import { raw } from '../postgres/sql.ts';
 import { isBucketName } from '../storage/objects/object-path.ts';
-import { ifReadable, type Connected } from './source.ts';
+import type { Connected } from '../postgres/bulk/one-transaction.ts';
+import { ifReadable } from './source.ts';
 
 type Node = Record<string, unknown>;
 

@@ -4,13 +4,14 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { createWriteStream } from 'node:fs';
 import { join as joinPath } from 'node:path';
 import { finished } from 'node:stream/promises';
-import { copyBetween, copyOut } from '../postgres/copy-between.ts';
+import { copyBetween, copyOut } from '../postgres/bulk/copy.ts';
 import { ident, join, raw, sql, type Sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { readPairs, requireImport, type CopyOptions } from './copy.ts';
 import { FILE_COLUMNS, LIVE_FILES } from './files.ts';
 import { compareRows, differingRows, textOf } from './rows.ts';
-import { inOneTransaction, readSource, type Connected } from './source.ts';
+import type { Connected } from '../postgres/bulk/one-transaction.ts';
+import { inOneTransaction, readSource } from './source.ts';
 import { nameOf } from './tables.ts';
 import { stageUsers } from './users.ts';
 

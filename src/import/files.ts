@@ -12,7 +12,8 @@ import { abandonVersion, commitAsOwner, reserveVersion } from '../storage/object
 import { isObjectPath } from '../storage/objects/object-path.ts';
 import { createBackend } from '../storage/storage.ts';
 import { requireOpen } from './copy.ts';
-import { readSource, type Connected } from './source.ts';
+import type { Connected } from '../postgres/bulk/one-transaction.ts';
+import { readSource } from './source.ts';
 
 export type FileOptions = {
   readonly source: DatabaseAddress;

@@ -1,7 +1,8 @@
 // What an import would do with everything that the source has: what moves, what stays behind and why, and what somebody
 // has to decide. Only reads.
 import { raw, sql, ident } from '../postgres/sql.ts';
-import { ifReadable, type Connected } from './source.ts';
+import type { Connected } from '../postgres/bulk/one-transaction.ts';
+import { ifReadable } from './source.ts';
 import { OPEN_SESSION } from './users.ts';
 import { nameOf, pairTables, readTables, type Table } from './tables.ts';
 

@@ -1,8 +1,8 @@
 // Rows of the application's tables. Both sides hash their rows in parts; only the parts that differ travel, by COPY, and
 // of those only the rows that differ are written.
-import { copyBetween } from '../postgres/copy-between.ts';
+import { copyBetween } from '../postgres/bulk/copy.ts';
 import { ident, join, raw, sql, type Sql } from '../postgres/sql.ts';
-import type { Connected } from './source.ts';
+import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import { nameOf, type Pair } from './tables.ts';
 import type { Changes } from './write-users.ts';
 

@@ -7,7 +7,8 @@ import { checkImportedHash } from '../auth/users/imported-hash.ts';
 import type { SecretBox } from '../lib/secret-box.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import { openValue, type SourceKeys } from './encrypted-value.ts';
-import { ifReadable, type Connected } from './source.ts';
+import type { Connected } from '../postgres/bulk/one-transaction.ts';
+import { ifReadable } from './source.ts';
 
 export type Secrets = {
   readonly sourceKeys: SourceKeys;

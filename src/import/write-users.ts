@@ -1,7 +1,7 @@
 // Writes what is staged of users and differs from what the last run has brought. The comparison is with the source as it
 // was then, not with the rows here: a password that was hashed anew at a sign-in here stays.
 import { ident, join, raw, sql, type Sql } from '../postgres/sql.ts';
-import type { Connected } from './source.ts';
+import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import { USER_KINDS, type UserKind } from './users.ts';
 
 /** How many things of a kind were written. */

@@ -1,6 +1,7 @@
-// Tables whose triggers do not fire for what is imported: it was done at the source, with all that followed from it.
-import { ident, join, literal, raw, sql } from '../postgres/sql.ts';
-import type { Connected } from './source.ts';
+// Tables that take rows as they are, with all that once followed from them: no trigger fires, no foreign key is asked for
+// each row.
+import { ident, join, literal, raw, sql } from '../sql.ts';
+import type { Queryable } from '../owner-database.ts';
 
 type TableName = { readonly schema: string; readonly name: string };
 
@@ -9,7 +10,7 @@ const namesOf = (tables: readonly TableName[]): string[] =>
 
 /** Works with the triggers of the tables switched off, and leaves each as it was. */
 export async function withoutTriggers(
-  target: Connected,
+  target: Queryable,
   tables: readonly TableName[],
   work: () => Promise<void>,
 ): Promise<void> {
@@ -46,7 +47,7 @@ type ForeignKey = TableName & {
 
 /** Works with the foreign keys from and to the tables taken away; they are checked when they come back. */
 export async function withoutForeignKeys(
-  target: Connected,
+  target: Queryable,
   tables: readonly TableName[],
   work: () => Promise<void>,
 ): Promise<void> {
@@ -68,20 +69,5 @@ export async function withoutForeignKeys(
     await target.query(sql`alter table ${table} add constraint ${ident(constraint)} ${raw(definition)}`);
     if (comment !== null)
       await target.query(sql`comment on constraint ${ident(constraint)} on ${table} is ${literal(comment)}`);
-  }
-}
-
-/** Files that columns name are recorded by triggers, which did not fire: this is what they would have recorded. */
-export async function adoptReferences(target: Connected, tables: readonly TableName[]): Promise<void> {
-  const triggers = await target.query<{ relation: number; arguments: Buffer }>(sql`
-    select t.tgrelid as relation, t.tgargs as arguments
-    from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
-    where not t.tgisinternal and t.tgfoid = to_regproc('storage.track_ref')
-      and n.nspname || '.' || c.relname = any (${namesOf(tables)})`);
-  for (const { relation, arguments: bytes } of triggers) {
-    const [column = '', bucket = '', onDelete = '', ...key] = bytes.toString().split('\0').slice(0, -1);
-    await target.query(sql`select storage.forget_refs(${relation}::oid, ${column})`);
-    await target.query(sql`
-      select storage.adopt_refs(${relation}::oid::regclass, ${column}, ${bucket}, ${onDelete}, ${key}::text[])`);
   }
 }

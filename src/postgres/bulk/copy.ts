@@ -2,7 +2,7 @@
 // on a query.
 import type pg from 'pg';
 import type { Duplex, Writable } from 'node:stream';
-import { internalsOf } from './pg-internals.ts';
+import { internalsOf } from '../pg-internals.ts';
 
 /** Answers how many rows arrived. Each side's statement fails when the other's does. */
 export async function copyBetween(
