@@ -6,8 +6,10 @@ import { mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { Config } from '../config/config.ts';
 import { packageVersion } from '../lib/own-files.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import { type Connected, oneTransaction } from '../postgres/bulk/one-transaction.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
 import { ident, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
@@ -27,22 +29,30 @@ import {
   MANIFEST,
   readBlobs,
 } from './manifest.ts';
-import { findTool, runTool } from './pg-tools.ts';
+import { findTool, runTool, type PgTool } from './pg-tools.ts';
+import { assertNothingBeside, assertUnchanged, readSchema } from './rows/saved-schema.ts';
+import { saveRows } from './rows/save-rows.ts';
 
 export type BackupOptions = {
   /** A folder. */
   readonly target: string;
   readonly owner: OwnerDatabase;
-  /** What the dump is made as: it must be able to read everything. */
+  /** What a dump is made as: it must be able to read everything. */
   readonly address: DatabaseAddress;
+  /** Of the owner. */
+  readonly ownAddress: DatabaseAddress;
+  /** `auto`: PostgreSQL's program where there is one. */
+  readonly engine: 'auto' | 'pg_dump' | 'copy';
   readonly backend: Backend;
-  /** svc.yaml as it is served. */
-  readonly config: string;
+  /** As it is served. */
+  readonly config: Config;
   /** What the secrets in the database are sealed with. */
   readonly secret: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Objects whose bytes are gone are named in the manifest instead of ending the backup. */
   readonly skipMissing: boolean;
+  /** Things in the database that only a dump would save are named in the manifest instead of ending the backup. */
+  readonly allowMissing: boolean;
 };
 
 export type BackupResult = {
@@ -58,58 +68,100 @@ const BATCH = 1000;
 
 /** Throws a Problem, and leaves no manifest behind, when anything cannot be read. */
 export async function makeBackup(options: BackupOptions): Promise<BackupResult> {
-  const { target, owner } = options;
+  const { target, owner, ownAddress: address } = options;
   await mkdir(join(target, 'backups'), { recursive: true, mode: 0o700 });
   const previous = await knownBlobs(target);
   const id = `${new Date().toISOString().replaceAll(':', '').replace(/\.\d+/, '')}-${randomBytes(3).toString('hex')}`;
   const folder = join(target, 'backups', id);
+  const saver = await chooseSaver(options);
   await mkdir(folder, { mode: 0o700 });
   return await whileHeld(owner, () =>
-    owner.session(async (session) => {
-      await session.query(raw('begin isolation level repeatable read read only'));
-      try {
-        const { server, ...snapshot } = await takeSnapshot(session);
-        const tool = await findTool('pg_dump', Math.floor(server / 10_000), options.env);
-        const dump = join(folder, DATABASE);
-        const args = [
-          '--format=custom',
-          '--no-subscriptions',
-          `--snapshot=${snapshot.name}`,
-          `--file=${dump}`,
-        ];
-        await runTool(tool, args, options.address);
-        const rows = await countRows(session);
-        const { entries, copied, missing } = await copyBlobs(session, options, previous);
-        await writeFile(join(folder, BLOBS), entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''), {
-          mode: 0o600,
-        });
-        await writeFile(join(folder, CONFIG), options.config, { mode: 0o600 });
-        const parts: Record<string, { bytes: number; sha256: string }> = {};
-        for (const name of [DATABASE, BLOBS, CONFIG]) parts[name] = await hashFile(join(folder, name));
-        const manifest: Manifest = {
-          format: FORMAT,
-          version: packageVersion(),
-          takenAt: snapshot.at,
-          postgres: server,
-          parts,
-          rows,
-          blobs: {
-            count: entries.length,
-            bytes: entries.reduce((sum, { bytes }) => sum + bytes, 0),
-            missing,
-          },
-          keyCheck: keyCheckOf(options.secret),
-        };
-        await writeDurably(join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
-        return { id, folder, manifest, copied };
-      } finally {
-        await session.query(raw('rollback'));
-      }
+    oneTransaction({ address, access: 'read only', applicationName: 'svc-backup' }, async (session) => {
+      const { server, ...snapshot } = await takeSnapshot(session);
+      const saved = await saver.save(session, snapshot.name, folder);
+      const { entries, copied, missing } = await copyBlobs(session, options, previous);
+      await writeFile(join(folder, BLOBS), entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''), {
+        mode: 0o600,
+      });
+      await writeFile(join(folder, CONFIG), options.config.source.text, { mode: 0o600 });
+      const parts: Record<string, { bytes: number; sha256: string }> = {};
+      for (const name of [...saved.parts, BLOBS, CONFIG]) parts[name] = await hashFile(join(folder, name));
+      const manifest: Manifest = {
+        format: FORMAT,
+        version: packageVersion(),
+        takenAt: snapshot.at,
+        postgres: server,
+        engine: saver.engine,
+        beside: [...saver.beside],
+        parts,
+        rows: { ...saved.rows },
+        blobs: {
+          count: entries.length,
+          bytes: entries.reduce((sum, { bytes }) => sum + bytes, 0),
+          missing,
+        },
+        keyCheck: keyCheckOf(options.secret),
+      };
+      await writeDurably(join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
+      return { id, folder, manifest, copied };
     }),
   ).catch(async (error: unknown) => {
     await rm(folder, { recursive: true, force: true });
     throw error;
   });
+}
+
+type Saved = { readonly parts: readonly string[]; readonly rows: Readonly<Record<string, number>> };
+
+/** Writes the database as a snapshot has it. */
+type Saver = {
+  readonly engine: Manifest['engine'];
+  readonly beside: readonly string[];
+  save(session: Connected, snapshot: string, folder: string): Promise<Saved>;
+};
+
+async function chooseSaver({
+  owner,
+  address,
+  config,
+  engine,
+  env,
+  allowMissing,
+}: BackupOptions): Promise<Saver> {
+  const tool = engine === 'copy' ? undefined : await findDump(owner, env, engine);
+  if (tool)
+    return {
+      engine: 'pg_dump',
+      beside: [],
+      async save(session, snapshot, folder) {
+        const dump = join(folder, DATABASE);
+        const args = ['--format=custom', '--no-subscriptions', `--snapshot=${snapshot}`, `--file=${dump}`];
+        await runTool(tool, args, address);
+        return { parts: [DATABASE], rows: await countRows(session) };
+      },
+    };
+  const schema = await readSchema(owner, config);
+  if (!allowMissing) assertNothingBeside(schema);
+  return {
+    engine: 'copy',
+    beside: schema.beside,
+    async save(session, _snapshot, folder) {
+      await assertUnchanged(session, schema);
+      return await saveRows(session, schema.model, folder);
+    },
+  };
+}
+
+async function findDump(
+  owner: OwnerDatabase,
+  env: BackupOptions['env'],
+  engine: 'auto' | 'pg_dump',
+): Promise<PgTool | undefined> {
+  const [row] = await owner.query<{ major: number }>(
+    raw(`select current_setting('server_version_num')::int / 10000 as major`),
+  );
+  const found = findTool('pg_dump', row?.major ?? 0, env);
+  return await (engine === 'auto' ? found.catch(() => undefined) : found);
 }
 
 async function takeSnapshot(

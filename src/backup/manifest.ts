@@ -22,6 +22,10 @@ const SCHEMA = z.object({
   /** When the snapshot was taken: nothing later is in it. */
   takenAt: z.string(),
   postgres: z.number(),
+  /** What wrote the database: PostgreSQL's program, or svc itself, row by row. */
+  engine: z.enum(['pg_dump', 'copy']).default('pg_dump'),
+  /** Of `copy`: what was in the database and is not here. */
+  beside: z.array(z.string()).default([]),
   /** By file name. */
   parts: z.record(z.string(), PART),
   /** Rows by `schema.table`, at the snapshot. */

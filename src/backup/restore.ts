@@ -1,9 +1,9 @@
-// A backup into an empty database and an empty store. Everything is checked before anything is written, and the database
-// comes in one transaction: whoever is killed in between has an empty database still.
+// A backup into an empty database and an empty store. Everything is checked before anything is written, and the rows come
+// in one transaction: whoever is killed in between has a database without any, and repeats the command.
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
-import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
+import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { raw } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import type { Backend } from '../storage/backend/backend.ts';
@@ -72,22 +72,6 @@ export function assertKey(manifest: Manifest, secrets: readonly string[]): void 
   });
 }
 
-/** `admin`: what the address of the database names. */
-export async function assertEmpty(admin: Queryable): Promise<void> {
-  const [row] = await admin.query<{ found: string | null }>(
-    raw(`select string_agg(what, ', ') as found from (
-      select n.nspname || '.' || c.relname as what from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where n.nspname !~ '^pg_' and n.nspname <> 'information_schema' and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')
-        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
-      order by 1 limit 3) x`),
-  );
-  const found = row?.found ?? null;
-  if (found === null) return;
-  throw new Problem('restore_not_empty', 500, `The database is not empty: it has ${found}`, {
-    hint: 'Nothing is ever overwritten: make a new database, restore into that, and switch SVC_DATABASE_URL.',
-  });
-}
-
 export async function restoreBlobs(
   target: string,
   folder: string,
@@ -108,7 +92,7 @@ export async function restoreBlobs(
 }
 
 /** The roles must be there. */
-export async function restoreDatabase(
+export async function restoreDump(
   folder: string,
   manifest: Manifest,
   address: DatabaseAddress,

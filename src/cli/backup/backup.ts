@@ -1,6 +1,6 @@
 // `svc backup`: the database and the stored files at one moment, into a folder.
 import { join, resolve } from 'node:path';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { makeBackup } from '../../backup/backup.ts';
 import { listBackups, type Manifest, readManifest } from '../../backup/manifest.ts';
 import { chooseBackup, verifyBackup } from '../../backup/restore.ts';
@@ -12,21 +12,36 @@ import { verifyLocation } from '../../storage/backend/location.ts';
 import { requireKeys } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
-import { loadProject } from '../project.ts';
+import { loadServed } from './project.ts';
 import type { Terminal } from '../terminal.ts';
 
-type Options = { config?: string; to?: string; skipMissing?: boolean; json?: boolean };
+type Options = {
+  config?: string;
+  to?: string;
+  engine: Engine;
+  skipMissing?: boolean;
+  allowMissing?: boolean;
+  json?: boolean;
+};
+
+type Engine = 'auto' | 'pg_dump' | 'copy';
 
 export function backupCommand(terminal: Terminal): Command {
   const command = new Command('backup')
     .description('save the database and the stored files of one moment; everything goes on meanwhile')
     .option('-c, --config <file>', 'the configuration file')
     .option('--to <folder>', 'where backups are kept; SVC_BACKUP_TARGET')
+    .addOption(
+      new Option('--engine <name>', 'who saves the database: pg_dump, or svc itself where there is none')
+        .choices(['auto', 'pg_dump', 'copy'])
+        .default('auto'),
+    )
+    .option('--allow-missing', 'go on without things that only pg_dump saves, and name them')
     .option('--skip-missing', 'go on without files whose bytes are gone, and name them')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  svc backup --to /var/backups/svc\n\nIt needs pg_dump of the version of the server or newer. Secrets of the environment are not in it: keep SVC_SECRET_KEY elsewhere.',
+      '\nExample:\n  svc backup --to /var/backups/svc\n\nIt runs pg_dump where that is of the version of the server or newer; without it svc saves what svc.yaml declares. Secrets of the environment are not in it: keep SVC_SECRET_KEY elsewhere.',
     )
     .action(async (options: Options) => await backup(options, terminal));
   command
@@ -65,7 +80,7 @@ export function backupCommand(terminal: Terminal): Command {
 }
 
 async function backup(options: Options, terminal: Terminal): Promise<void> {
-  const { config, env, directory } = await loadProject({ ...options, mode: 'production' }, terminal);
+  const { config, env, directory } = await loadServed(options, terminal);
   const target = targetOf(options, env);
   const { current: secret } = environmentSecrets(requireKeys(env).secret, env);
   const backend = createBackend(config);
@@ -85,11 +100,14 @@ async function backup(options: Options, terminal: Terminal): Promise<void> {
         target,
         owner,
         address: row?.superuser ? admin : own,
+        ownAddress: own,
+        engine: options.engine,
         backend,
-        config: config.source.text,
+        config,
         secret,
         env,
         skipMissing: options.skipMissing === true,
+        allowMissing: options.allowMissing === true,
       });
     },
   ).finally(() => backend.close());
@@ -99,10 +117,14 @@ async function backup(options: Options, terminal: Terminal): Promise<void> {
     return;
   }
   terminal.print(`${id}  ${describe(manifest)}, ${copied} of the files new here`);
+  for (const one of manifest.beside) terminal.printError(`not saved without pg_dump: ${one}\n`);
   for (const path of manifest.blobs.missing) terminal.printError(`without its bytes: ${path}\n`);
 }
 
-export function targetOf({ to }: Options, env: Readonly<Record<string, string | undefined>>): string {
+export function targetOf(
+  { to }: { readonly to?: string },
+  env: Readonly<Record<string, string | undefined>>,
+): string {
   const named = to ?? env['SVC_BACKUP_TARGET'];
   if (named === undefined || named === '')
     throw failure(
@@ -121,6 +143,6 @@ export function targetOf({ to }: Options, env: Readonly<Record<string, string | 
 
 export function describe({ takenAt, postgres, rows, blobs, parts }: Manifest): string {
   const total = Object.values(rows).reduce((sum, one) => sum + one, 0);
-  const dump = parts['database.dump']?.bytes ?? 0;
-  return `${takenAt}, PostgreSQL ${Math.floor(postgres / 10_000)}, ${total} rows (${formatBytes(dump)}), ${blobs.count} files (${formatBytes(blobs.bytes)})`;
+  const bytes = Object.values(parts).reduce((sum, one) => sum + one.bytes, 0);
+  return `${takenAt}, PostgreSQL ${Math.floor(postgres / 10_000)}, ${total} rows (${formatBytes(bytes)}), ${blobs.count} files (${formatBytes(blobs.bytes)})`;
 }

@@ -1,20 +1,26 @@
 // `svc restore`: a backup into an empty database and an empty store.
+import { basename } from 'node:path';
 import { Command } from 'commander';
+import type { Manifest } from '../../backup/manifest.ts';
 import {
-  assertEmpty,
   assertKey,
   chooseBackup,
   restoreBlobs,
-  restoreDatabase,
+  restoreDump,
   settle,
   verifyBackup,
 } from '../../backup/restore.ts';
+import { assertEmpty, markRestored, markRestoring } from '../../backup/restoring.ts';
+import { loadRows } from '../../backup/rows/load-rows.ts';
+import type { Config } from '../../config/config.ts';
 import { environmentSecrets } from '../../identity/keyring.ts';
 import { asAdministrator, provisionRolesAlone } from '../../provision/provision.ts';
+import type { DatabaseAddresses } from '../../postgres/address/database-addresses.ts';
+import type { Backend } from '../../storage/backend/backend.ts';
 import { createBackend } from '../../storage/storage.ts';
-import { requireDatabase, requireKeys } from '../environment.ts';
-import { withOwner } from '../migrate/database.ts';
-import { loadProject } from '../project.ts';
+import { type Environment, requireKeys } from '../environment.ts';
+import { asOwner, openDatabase } from '../migrate/database.ts';
+import { loadServed } from './project.ts';
 import type { Terminal } from '../terminal.ts';
 import { describe, targetOf } from './backup.ts';
 
@@ -36,37 +42,75 @@ export function restoreCommand(terminal: Terminal): Command {
 }
 
 async function restore(named: string | undefined, options: Options, terminal: Terminal): Promise<void> {
-  const { config, env, directory } = await loadProject({ ...options, mode: 'production' }, terminal);
+  const { config, env, directory } = await loadServed(options, terminal);
   const [, place = named, id] = /^(.*)#([^#/]+)$/.exec(named ?? '') ?? [];
   const target = targetOf(place === undefined ? {} : { to: place }, env);
-  const addresses = requireDatabase(env);
   const { current, previous } = environmentSecrets(requireKeys(env).secret, env);
 
   const folder = await chooseBackup(target, id);
   const manifest = await verifyBackup(target, folder);
   assertKey(manifest, [current, ...previous]);
-  await asAdministrator(addresses, assertEmpty);
-  if (options.dryRun === true) {
-    terminal.print(`${folder} can be restored: ${describe(manifest)}`);
-    return;
-  }
-  await provisionRolesAlone(addresses);
   const backend = createBackend(config);
+  const database = await openDatabase(env, directory, { orNew: true });
+  const { addresses } = database;
   try {
-    const { files } = await restoreBlobs(target, folder, backend);
-    await restoreDatabase(folder, manifest, addresses.direct, env);
-    const { mails } = await withOwner(env, directory, { applicationName: 'svc-restore', max: 2 }, (owner) =>
+    await asAdministrator(addresses, (admin) => assertEmpty(admin, basename(folder)));
+    if (options.dryRun === true) {
+      terminal.print(`${folder} can be restored: ${describe(manifest)}`);
+      return;
+    }
+    const restored = await bring({ folder, manifest, addresses, env, config, target, backend });
+    const { mails } = await asOwner(addresses, env, { applicationName: 'svc-restore', max: 2 }, (owner) =>
       settle(owner, manifest, options.keepMail === true),
     );
+    await asAdministrator(addresses, markRestored);
     if (options.json) {
-      terminal.print(JSON.stringify({ folder, files, mails, takenAt: manifest.takenAt }, null, 2));
+      terminal.print(
+        JSON.stringify({ folder, files: restored.files, mails, takenAt: manifest.takenAt }, null, 2),
+      );
       return;
     }
     terminal.print(`restored ${describe(manifest)}`);
     terminal.print(`What happened after ${manifest.takenAt} is missing.`);
+    for (const one of manifest.beside) terminal.print(`not saved, so not here: ${one}`);
     if (mails > 0)
       terminal.print(`${mails} mails were waiting then and may have been sent since: they were dropped.`);
   } finally {
     backend.close();
+    await database.close();
   }
+}
+
+type Restoring = {
+  readonly folder: string;
+  readonly manifest: Manifest;
+  readonly addresses: DatabaseAddresses;
+  readonly env: Environment;
+  readonly config: Config;
+  readonly target: string;
+  readonly backend: Backend;
+};
+
+/** Files first: rows name them. */
+async function bring({
+  folder,
+  manifest,
+  addresses,
+  env,
+  config,
+  target,
+  backend,
+}: Restoring): Promise<{ readonly files: number }> {
+  if (manifest.engine === 'pg_dump') {
+    await provisionRolesAlone(addresses);
+    const restored = await restoreBlobs(target, folder, backend);
+    await restoreDump(folder, manifest, addresses.direct, env);
+    return restored;
+  }
+  await asAdministrator(addresses, (admin) => markRestoring(admin, basename(folder)));
+  return await asOwner(addresses, env, { applicationName: 'svc-restore', max: 3 }, async (owner, _, own) => {
+    const restored = await restoreBlobs(target, folder, backend);
+    await loadRows(folder, owner, own, config);
+    return restored;
+  });
 }

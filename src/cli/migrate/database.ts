@@ -16,13 +16,18 @@ import { provision } from '../../provision/provision.ts';
 import { databaseWait, type Environment } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 
-type OpenDatabase = { readonly addresses: DatabaseAddresses; close(): Promise<void> };
+export type OpenDatabase = { readonly addresses: DatabaseAddresses; close(): Promise<void> };
 
-async function openDatabase(env: Environment, directory: string): Promise<OpenDatabase> {
+/** `orNew`: a development database is made where there is none. */
+export async function openDatabase(
+  env: Environment,
+  directory: string,
+  { orNew = false }: { readonly orNew?: boolean } = {},
+): Promise<OpenDatabase> {
   const addresses = databaseAddresses(env);
   if (addresses) return { addresses, close: async () => {} };
   const state = join(directory, '.svc');
-  if (!existsSync(state)) {
+  if (!orNew && !existsSync(state)) {
     throw failure(
       EXIT.badConfiguration,
       'SVC_DATABASE_URL is not set, and there is no development database here',
@@ -51,29 +56,34 @@ type OwnerOptions = {
 export async function withOwner<T>(
   env: Environment,
   directory: string,
-  { applicationName, max, unready }: OwnerOptions,
-  work: (owner: OwnerDatabase, admin: DatabaseAddress, own: DatabaseAddress) => Promise<T>,
+  options: OwnerOptions,
+  work: OwnerWork<T>,
 ): Promise<T> {
   const database = await openDatabase(env, directory);
   try {
-    const { direct } = database.addresses;
-    const provisioned = await provision(database.addresses, { waitMs: databaseWait(env, 0) }).catch(
-      (error: unknown) => {
-        throw unready && error instanceof Problem ? unready(error) : error;
-      },
-    );
-    const owner = new OwnerDatabase({
-      address: provisioned.owner.direct,
-      applicationName,
-      max,
-      idleTimeoutMs: 5_000,
-    });
-    try {
-      return await work(owner, direct, provisioned.owner.direct);
-    } finally {
-      await owner.close();
-    }
+    return await asOwner(database.addresses, env, options, work);
   } finally {
     await database.close();
+  }
+}
+
+type OwnerWork<T> = (owner: OwnerDatabase, admin: DatabaseAddress, own: DatabaseAddress) => Promise<T>;
+
+/** The same in a database that is open. */
+export async function asOwner<T>(
+  addresses: DatabaseAddresses,
+  env: Environment,
+  { applicationName, max, unready }: OwnerOptions,
+  work: OwnerWork<T>,
+): Promise<T> {
+  const provisioned = await provision(addresses, { waitMs: databaseWait(env, 0) }).catch((error: unknown) => {
+    throw unready && error instanceof Problem ? unready(error) : error;
+  });
+  const own = provisioned.owner.direct;
+  const owner = new OwnerDatabase({ address: own, applicationName, max, idleTimeoutMs: 5_000 });
+  try {
+    return await work(owner, addresses.direct, own);
+  } finally {
+    await owner.close();
   }
 }

@@ -1,7 +1,7 @@
 // `svc refresh`: fills the materialized views of the file with what their queries yield now.
 import type { Config } from '../../config/config.ts';
 import { closest } from '../../lib/closest-word.ts';
-import type { OwnerDatabase } from '../../postgres/owner-database.ts';
+import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import { readViews } from '../schema/live/live-views.ts';
@@ -26,10 +26,7 @@ export async function refreshViews(
   for (const name of names) if (!declared.some((view) => view.name === name)) throw unknown(name, declared);
   const chosen = declared.filter(({ name }) => names.length === 0 || names.includes(name));
   return owner.session(async (session) => {
-    const all = await readViews(
-      session,
-      sql`n.nspname <> 'pg_catalog' and n.nspname <> 'information_schema'`,
-    );
+    const all = await readAll(session);
     const live = new Map(all.map((view) => [keyOf(view), view]));
     const found = chosen.map((view) => {
       const one = live.get(keyOf(view));
@@ -39,8 +36,7 @@ export async function refreshViews(
       });
     });
     const done: Refreshed[] = [];
-    const ordered = inOrder(all, ({ reads }) => reads.flatMap((key) => live.get(key) ?? []));
-    for (const view of ordered) {
+    for (const view of ordered(all)) {
       if (!found.includes(view)) continue;
       const concurrently = view.populated && view.indexes.some(isWholeKey);
       const started = performance.now();
@@ -53,6 +49,20 @@ export async function refreshViews(
     }
     return done;
   });
+}
+
+/** Every materialized view of the database, each after those it reads. */
+export async function refreshAll(session: Queryable): Promise<void> {
+  for (const view of ordered(await readAll(session)))
+    if (view.materialized) await session.query(raw(`refresh materialized view ${nameOf(view)}`));
+}
+
+const readAll = (session: Queryable): Promise<LiveView[]> =>
+  readViews(session, sql`n.nspname <> 'pg_catalog' and n.nspname <> 'information_schema'`);
+
+function ordered(views: readonly LiveView[]): readonly LiveView[] {
+  const byKey = new Map(views.map((view) => [keyOf(view), view]));
+  return inOrder(views, ({ reads }) => reads.flatMap((key) => byKey.get(key) ?? []));
 }
 
 /** What PostgreSQL compares the old rows and the new ones by: columns alone, and all rows. */

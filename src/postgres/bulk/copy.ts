@@ -1,7 +1,7 @@
-// COPY from one database to another, as fast as the slower of them. The methods of both ends are those that `pg` calls
+// COPY from one database to another, or from and to a stream, as fast as the slower of them. The methods of both ends are those that `pg` calls
 // on a query.
 import type pg from 'pg';
-import type { Duplex, Writable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { internalsOf } from '../pg-internals.ts';
 
 /** Answers how many rows arrived. Each side's statement fails when the other's does. */
@@ -34,7 +34,8 @@ export async function copyOut(
   const source = internalsOf(client).connection.stream;
   const rows = new CopyOut(statement, {
     write(chunk) {
-      if (into === undefined || into.write(chunk) || into.destroyed || source.isPaused()) return;
+      // A stream keeps what it is given, and the parser moves what it has read within one buffer.
+      if (into === undefined || into.write(Buffer.from(chunk)) || into.destroyed || source.isPaused()) return;
       source.pause();
       const resume = (): void => {
         into.off('drain', resume).off('close', resume);
@@ -47,6 +48,32 @@ export async function copyOut(
   return await rows.done;
 }
 
+/** `COPY … FROM STDIN` of a stream, read to its end. Answers how many rows arrived. */
+export async function copyIn(
+  { client, statement }: { readonly client: pg.ClientBase; readonly statement: string },
+  from: Readable,
+): Promise<number> {
+  const sink = new CopyIn(statement, from);
+  client.query(sink);
+  await sink.ready;
+  const read = Promise.withResolvers<void>();
+  from
+    .on('data', (chunk: Buffer) => sink.write(chunk))
+    .on('end', read.resolve)
+    .on('error', read.reject);
+  try {
+    // A statement that has failed reads no further.
+    await Promise.race([read.promise, sink.done]);
+  } catch (error) {
+    from.destroy();
+    sink.fail();
+    await sink.done.catch(() => {});
+    throw error;
+  }
+  sink.end();
+  return await sink.done;
+}
+
 type Connection = pg.Connection & {
   sendCopyFromChunk(chunk: Buffer): void;
   endCopyFrom(): void;
@@ -56,14 +83,14 @@ type Connection = pg.Connection & {
 /** `COPY … FROM STDIN`. Pauses its source while it has more to send than the network takes. */
 class CopyIn implements pg.Submittable {
   readonly #text: string;
-  readonly #source: Duplex;
+  readonly #source: Readable;
   readonly #ready = Promise.withResolvers<void>();
   readonly #done = Promise.withResolvers<number>();
   #connection: Connection | undefined;
   #rows = 0;
   #failed = false;
 
-  constructor(text: string, source: Duplex) {
+  constructor(text: string, source: Readable) {
     this.#text = text;
     this.#source = source;
     // Whoever waits for the one may never come to the other.

@@ -1,0 +1,98 @@
+// The rows of a snapshot, table by table: a backup that needs no program beside svc.
+import { createWriteStream } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import { type SchemaModel } from '../../migrate/schema/model.ts';
+import { copyOut } from '../../postgres/bulk/copy.ts';
+import type { Connected } from '../../postgres/bulk/one-transaction.ts';
+import { readSequences } from '../../postgres/bulk/sequences.ts';
+import { ident, join as list, sql } from '../../postgres/sql.ts';
+import { OWN_SEQUENCES_APART, type SavedDatabase, type SavedTable, SCHEMA } from './saved-database.ts';
+
+/** Of svc's own tables those whose rows mean nothing elsewhere, or are made anew there. */
+const NOT_SAVED = [
+  'storage.pending_blobs',
+  'storage.blob_gc',
+  'storage.resumable_uploads',
+  'storage.settings',
+  'storage.deletion_hold',
+  'svc_meta.run',
+  'svc_meta.step',
+  'svc_meta.object',
+  'svc_meta.stamp',
+  'svc_meta.provision_step',
+  'svc_meta.instance_state',
+  'svc_meta.dashboard_sessions',
+];
+
+type Found = { readonly schema: string; readonly name: string; readonly columns: readonly string[] };
+
+/** Writes the parts into the folder of the backup, and answers their names and how many rows each table has. */
+export async function saveRows(
+  snapshot: Connected,
+  model: SchemaModel,
+  folder: string,
+): Promise<{ readonly parts: readonly string[]; readonly rows: Readonly<Record<string, number>> }> {
+  await mkdir(join(folder, 'data'), { mode: 0o700 });
+  const tables: SavedTable[] = [];
+  for (const [index, { schema, name, columns }] of (await readFound(snapshot, model)).entries()) {
+    const file = `data/${String(index + 1).padStart(4, '0')}.copy.gz`;
+    const rows = await saveTable(snapshot, { schema, name, columns }, join(folder, file));
+    tables.push({ schema, name, columns, file, rows });
+  }
+  const sequences = (await readSequences(snapshot, OWN_SEQUENCES_APART)).map(({ key, last }) => ({
+    key,
+    last,
+  }));
+  const saved: SavedDatabase = { model, tables, sequences };
+  await writeFile(join(folder, SCHEMA), JSON.stringify(saved), { mode: 0o600 });
+  return {
+    parts: [SCHEMA, ...tables.map(({ file }) => file)],
+    rows: Object.fromEntries(tables.map(({ schema, name, rows }) => [`${schema}.${name}`, rows])),
+  };
+}
+
+/** Tables of the model and of svc, with the columns that take values. */
+async function readFound(snapshot: Connected, model: SchemaModel): Promise<Found[]> {
+  const declared = new Map(
+    model.tables.map(({ schema, name, columns }) => [
+      `${schema}.${name}`,
+      new Set(columns.map((column) => column.name)),
+    ]),
+  );
+  const found = await snapshot.query<Found & { own: boolean }>(sql`
+    select n.nspname as schema, c.relname as name, n.nspname in ('auth', 'storage', 'svc_meta') as own,
+      (select coalesce(json_agg(a.attname order by a.attnum), '[]') from pg_attribute a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where c.relkind = 'r' and c.relpersistence = 'p' and (n.nspname in ('auth', 'storage', 'svc_meta') or n.nspname || '.' || c.relname = any (${[...declared.keys()]}))
+      and n.nspname || '.' || c.relname <> all (${NOT_SAVED})
+    order by 1, 2`);
+  return found.map(({ schema, name, own, columns }) => ({
+    schema,
+    name,
+    columns: columns.filter((column) => own || declared.get(`${schema}.${name}`)?.has(column)),
+  }));
+}
+
+async function saveTable(
+  { client }: Connected,
+  { schema, name, columns }: Found,
+  path: string,
+): Promise<number> {
+  const table = ident(schema, name);
+  const { text } = sql`copy ${table} (${list(columns.map((column) => ident(column)))}) to stdout`.compile();
+  const plain = new PassThrough();
+  const written = pipeline(
+    plain,
+    createGzip({ level: 3 }),
+    createWriteStream(path, { mode: 0o600, flush: true }),
+  );
+  written.catch(() => {});
+  const rows = await copyOut({ client, statement: text }, plain).finally(() => plain.end());
+  await written;
+  return rows;
+}

@@ -1,0 +1,29 @@
+// What a backup of rows knows of its tables.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { SchemaModel } from '../../migrate/schema/model.ts';
+
+export const SCHEMA = 'schema.json';
+
+/** Their numbers mean nothing elsewhere. */
+export const OWN_SEQUENCES_APART = ['svc_meta', 'realtime'];
+
+export type SavedTable = {
+  readonly schema: string;
+  readonly name: string;
+  readonly columns: readonly string[];
+  /** Relative to the folder of the backup: gzip of COPY's text. */
+  readonly file: string;
+  readonly rows: number;
+};
+
+export type SavedDatabase = {
+  readonly model: SchemaModel;
+  readonly tables: readonly SavedTable[];
+  readonly sequences: ReadonlyArray<{ readonly key: string; readonly last: string | null }>;
+};
+
+/** Its hash has been compared. */
+export async function readSaved(folder: string): Promise<SavedDatabase> {
+  return JSON.parse(await readFile(join(folder, SCHEMA), 'utf8')) as SavedDatabase;
+}
