@@ -157,7 +157,7 @@ export function importCommand(terminal: Terminal, environment: () => Environment
         );
         const env = environment();
         requireDatabase(env);
-        await withOwner(env, process.cwd(), OWNER, (_owner, _admin, own) => abandon(own));
+        await withOwner(env, process.cwd(), OWNER, (_owner, _admin, roles) => abandon(roles.owner.direct));
         terminal.print('What was imported is deleted; the tables are empty.');
       }),
   );
@@ -191,7 +191,7 @@ async function onBoth<T>(
   requireDatabase(env);
   const keys = env[KEYS_VARIABLE];
   const sourceKeys = keys ? readSourceKeys(keys, KEYS_VARIABLE) : new Map<string, Buffer>();
-  return await withOwner(env, process.cwd(), OWNER, async (owner, _admin, target) => {
+  return await withOwner(env, process.cwd(), OWNER, async (owner, _admin, { owner: { direct: target } }) => {
     const keyring = await Keyring.open(owner, environmentSecrets(requireKeys(env).secret, env));
     return await work({ source, target, secrets: { sourceKeys, boxes: openBoxes(keyring) } });
   });

@@ -17,6 +17,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   dev: async (out) => (await import('./dev/dev.ts')).devCommand(out),
   serve: async (out) => (await import('./serve/serve.ts')).serveCommand(out),
   migrate: async (out) => (await import('./migrate/migrate.ts')).migrateCommand(out),
+  sql: async (out) => (await import('./database/sql.ts')).sqlCommand(out),
   refresh: async (out) => (await import('./refresh.ts')).refreshCommand(out),
   seed: async (out) => (await import('./seed.ts')).seedCommand(out),
   config: async (out) => (await import('./config/commands.ts')).configCommand(out),

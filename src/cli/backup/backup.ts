@@ -12,7 +12,7 @@ import { verifyLocation } from '../../storage/backend/location.ts';
 import { requireKeys } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
-import { loadServed } from './project.ts';
+import { loadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
 
 type Options = {
@@ -88,7 +88,8 @@ async function backup(options: Options, terminal: Terminal): Promise<void> {
     env,
     directory,
     { applicationName: 'svc-backup', max: 3 },
-    async (owner, admin, own) => {
+    async (owner, admin, roles) => {
+      const own = roles.owner.direct;
       await verifyLocation(owner, backend);
       // A superuser reads everything; any other administrator less than the owner.
       const [row] = await owner.query<{ superuser: boolean }>(

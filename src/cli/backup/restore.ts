@@ -20,7 +20,7 @@ import type { Backend } from '../../storage/backend/backend.ts';
 import { createBackend } from '../../storage/storage.ts';
 import { type Environment, requireKeys } from '../environment.ts';
 import { asOwner, openDatabase } from '../migrate/database.ts';
-import { loadServed } from './project.ts';
+import { loadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
 import { describe, targetOf } from './backup.ts';
 
@@ -108,9 +108,14 @@ async function bring({
     return restored;
   }
   await asAdministrator(addresses, (admin) => markRestoring(admin, basename(folder)));
-  return await asOwner(addresses, env, { applicationName: 'svc-restore', max: 3 }, async (owner, _, own) => {
-    const restored = await restoreBlobs(target, folder, backend);
-    await loadRows(folder, owner, own, config);
-    return restored;
-  });
+  return await asOwner(
+    addresses,
+    env,
+    { applicationName: 'svc-restore', max: 3 },
+    async (owner, _, roles) => {
+      const restored = await restoreBlobs(target, folder, backend);
+      await loadRows(folder, owner, roles.owner.direct, config);
+      return restored;
+    },
+  );
 }

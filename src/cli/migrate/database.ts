@@ -12,7 +12,7 @@ import {
 } from '../../postgres/address/database-addresses.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { Problem } from '../../problem/problem.ts';
-import { provision } from '../../provision/provision.ts';
+import { provision, type Provisioned } from '../../provision/provision.ts';
 import { databaseWait, type Environment } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 
@@ -52,7 +52,7 @@ type OwnerOptions = {
   readonly unready?: (problem: Problem) => Error;
 };
 
-/** Opens the database, makes it ready, and works on it as its owner, whose address is `own`. */
+/** Opens the database, makes it ready, and works on it as its owner; `roles` says where that and the role of requests connect. */
 export async function withOwner<T>(
   env: Environment,
   directory: string,
@@ -67,7 +67,11 @@ export async function withOwner<T>(
   }
 }
 
-type OwnerWork<T> = (owner: OwnerDatabase, admin: DatabaseAddress, own: DatabaseAddress) => Promise<T>;
+type OwnerWork<T> = (
+  owner: OwnerDatabase,
+  admin: DatabaseAddress,
+  roles: Pick<Provisioned, 'owner' | 'authenticator'>,
+) => Promise<T>;
 
 /** The same in a database that is open. */
 export async function asOwner<T>(
@@ -79,10 +83,10 @@ export async function asOwner<T>(
   const provisioned = await provision(addresses, { waitMs: databaseWait(env, 0) }).catch((error: unknown) => {
     throw unready && error instanceof Problem ? unready(error) : error;
   });
-  const own = provisioned.owner.direct;
-  const owner = new OwnerDatabase({ address: own, applicationName, max, idleTimeoutMs: 5_000 });
+  const address = provisioned.owner.direct;
+  const owner = new OwnerDatabase({ address, applicationName, max, idleTimeoutMs: 5_000 });
   try {
-    return await work(owner, addresses.direct, own);
+    return await work(owner, addresses.direct, provisioned);
   } finally {
     await owner.close();
   }

@@ -1,8 +1,7 @@
 // The caller that the dashboard acts as (`service`, `anon` or `user:<uuid>`), as a token and as transaction settings.
 // The secret key itself is never used: a code function would see it in its headers.
 import { isUuid } from '../../auth/fields.ts';
-import { accessClaims } from '../../auth/sessions/session.ts';
-import { findUserById } from '../../auth/users/user.ts';
+import { userClaims } from '../../auth/users/caller-claims.ts';
 import { ANON } from '../../identity/caller.ts';
 import { isDatabaseRole } from '../../identity/claims.ts';
 import { signToken } from '../../identity/token.ts';
@@ -45,20 +44,13 @@ async function callerClaims(
   name: CallerName,
   baseUrl: string,
 ): Promise<Readonly<Record<string, unknown>> | undefined> {
-  const issuedAt = Math.floor(now().getTime() / 1000);
   if (name === 'anon') return undefined;
   if (name === 'service') {
+    const issuedAt = Math.floor(now().getTime() / 1000);
     return { role: 'service_role', iss: 'svc-dashboard', iat: issuedAt, exp: issuedAt + LIFETIME_SECONDS };
   }
-  const user = await findUserById(owner, name.slice(USER.length));
-  if (!user || user.deleted_at) throw notFound('There is no such user');
-  return accessClaims({
-    user,
-    aal: 'aal1',
-    amr: [{ method: 'password', timestamp: issuedAt }],
-    sessionId: undefined,
-    issuer: `${baseUrl}/auth/v1`,
-    issuedAt,
-    lifetimeSeconds: LIFETIME_SECONDS,
-  });
+  const options = { now: now(), lifetimeSeconds: LIFETIME_SECONDS, baseUrl };
+  const claims = await userClaims(owner, name.slice(USER.length), options);
+  if (!claims) throw notFound('There is no such user');
+  return claims;
 }

@@ -1,6 +1,6 @@
-// Which project a backup is of: that of production, or that of `svc dev` where no other database is named.
-import { acceptProject, loadProject, type Project, type ProjectOptions, readProject } from '../project.ts';
-import type { Terminal } from '../terminal.ts';
+// Which project a command is about that works on what is served: that of production, or that of `svc dev` where no other database is named.
+import { acceptProject, loadProject, type Project, type ProjectOptions, readProject } from './project.ts';
+import type { Terminal } from './terminal.ts';
 
 export async function loadServed(
   options: Pick<ProjectOptions, 'config'>,

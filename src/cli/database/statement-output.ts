@@ -1,0 +1,69 @@
+// What a statement answered, for a person, a program or a spreadsheet.
+import type { Answered } from '../../postgres/one-statement.ts';
+
+export const FORMATS = ['table', 'json', 'csv'] as const;
+export type Format = (typeof FORMATS)[number];
+
+const MOST_WIDTH = 60;
+
+export function renderAnswer(answered: Answered, format: Format): string {
+  return RENDERERS[format](answered);
+}
+
+const RENDERERS: Readonly<Record<Format, (answered: Answered) => string>> = {
+  table: ({ columns, rows, more, command, affected }) => {
+    if (columns.length === 0) return affected === null ? command : `${command} ${affected}`;
+    const head = columns.map(({ name }) => name);
+    const cells = rows.map((row) => row.map((value) => (value === null ? '∅' : shorten(value))));
+    const widths = head.map((name, at) => Math.max(name.length, ...cells.map((row) => row[at]?.length ?? 0)));
+    const line = (values: readonly string[]): string =>
+      values
+        .map((value, at) => value.padEnd(widths[at] ?? 0))
+        .join('  ')
+        .trimEnd();
+    const count = `(${rows.length} ${rows.length === 1 ? 'row' : 'rows'}${more ? ', and more: --limit' : ''})`;
+    return [line(head), widths.map((width) => '-'.repeat(width)).join('  '), ...cells.map(line), count].join(
+      '\n',
+    );
+  },
+  json: ({ columns, rows, more, command, affected }) =>
+    JSON.stringify(
+      {
+        command,
+        affected,
+        more,
+        rows: rows.map((row) =>
+          Object.fromEntries(columns.map(({ name, type }, at) => [name, jsonValue(row[at] ?? null, type)])),
+        ),
+      },
+      null,
+      2,
+    ),
+  csv: ({ columns, rows }) =>
+    [columns.map(({ name }) => name), ...rows].map((row) => row.map(csvField).join(',')).join('\r\n'),
+};
+
+function shorten(value: string): string {
+  const line = value.replaceAll('\n', '↵');
+  return line.length > MOST_WIDTH ? `${line.slice(0, MOST_WIDTH - 1)}…` : line;
+}
+
+/** Types of PostgreSQL, by their numbers, whose values JSON has words for: int2, int4, float4, float8; bool; json, jsonb. */
+const NUMBERS: ReadonlySet<number> = new Set([21, 23, 700, 701]);
+const BOOLEAN = 16;
+const JSONS: ReadonlySet<number> = new Set([114, 3802]);
+
+function jsonValue(text: string | null, type: number): unknown {
+  if (text === null) return null;
+  if (type === BOOLEAN) return text === 't';
+  if (JSONS.has(type)) return JSON.parse(text) as unknown;
+  // `NaN` and `Infinity` stay text, and so does what JavaScript would round.
+  if (NUMBERS.has(type) && Number.isFinite(Number(text))) return Number(text);
+  return text;
+}
+
+/** RFC 4180; no value is an empty field, an empty text a quoted one. */
+function csvField(value: string | null): string {
+  if (value === null) return '';
+  return value === '' || /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+}
