@@ -15,9 +15,41 @@ export async function readJson<T>({ context, request }: Call, schema: z.ZodType<
       throw invalidBody('body must be valid JSON');
     }
   }
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw invalidBody(describe(parsed.error.issues[0], value));
+  for (;;) {
+    const parsed = schema.safeParse(value);
+    if (parsed.success) return parsed.data;
+    const [issue] = parsed.error.issues;
+    const other = coerced(issue, value);
+    if (other === undefined) throw invalidBody(describe(issue, value));
+    value = other;
+  }
+}
+
+/** Clients write `"60"` for 60, which Supabase Storage takes. The value with that one place read so; undefined otherwise. */
+function coerced(issue: z.core.$ZodIssue | undefined, value: unknown): unknown {
+  if (issue?.code !== 'invalid_type') return undefined;
+  const path = issue.path.map(String);
+  const found = at(value, path);
+  const wanted = issue.expected === 'int' ? 'number' : issue.expected;
+  const read =
+    typeof found === 'string' && wanted === 'number' && /^-?\d+(\.\d+)?$/.test(found)
+      ? Number(found)
+      : typeof found === 'string' && wanted === 'boolean' && /^(true|false)$/.test(found)
+        ? found === 'true'
+        : (typeof found === 'number' || typeof found === 'boolean') && wanted === 'string'
+          ? String(found)
+          : undefined;
+  return read === undefined ? undefined : withValue(value, path, read);
+}
+
+function withValue(value: unknown, [first, ...rest]: readonly string[], read: unknown): unknown {
+  if (first === undefined) return read;
+  if (Array.isArray(value))
+    return value.map((one: unknown, index) => (String(index) === first ? withValue(one, rest, read) : one));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]) => [key, key === first ? withValue(one, rest, read) : one]),
+  );
 }
 
 /** In the words of Supabase Storage, which applications match. */
