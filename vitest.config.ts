@@ -22,6 +22,7 @@ const PATIENT = {
 const SLOW = [
   'test/package/published.test.ts',
   'test/clients/python.test.ts',
+  'test/deploy/*.test.ts',
   'test/migrate/crash.test.ts',
   'test/migrate/crash-waiting.test.ts',
   'test/dashboard/config-from-page.test.ts',

@@ -71,6 +71,7 @@ function copyFiles(): void {
     recursive: true,
     filter: (path) => basename(path) !== 'decisions',
   });
+  cpSync(join(ROOT, 'deploy'), join(MAIN, 'deploy'), { recursive: true });
   for (const file of ['LICENSE', 'CHANGELOG.md']) cpSync(join(ROOT, file), join(MAIN, file));
   cpSync(join(ROOT, 'packages', 'svcyaml', 'README.md'), join(MAIN, 'README.md'));
   mkdirSync(join(MAIN, 'schema'));

@@ -16,3 +16,10 @@ export function formatBytes(bytes: number): string {
   }
   return `${bytes}B`;
 }
+
+/** Bytes for a person to read: `148 KB`, `1.5 GB`. */
+export function approximateBytes(bytes: number): string {
+  const unit = (['TB', 'GB', 'MB', 'KB'] as const).find((one) => bytes >= UNIT[one]) ?? 'B';
+  const amount = bytes / UNIT[unit];
+  return `${amount < 10 && unit !== 'B' ? amount.toFixed(1) : Math.round(amount)} ${unit}`;
+}

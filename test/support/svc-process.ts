@@ -29,12 +29,14 @@ export type StartOptions = {
   readonly uid?: number;
   /** Of a package that was installed; the clone's by default. */
   readonly launcher?: string;
+  /** A free one by default. */
+  readonly port?: number;
   /** Working directory. */
   readonly cwd?: string;
 };
 
 export async function startSvc(options: StartOptions): Promise<SvcProcess> {
-  const port = await freePort();
+  const port = options.port ?? (await freePort());
   const startedAt = performance.now();
   const { child, output } = spawnSvc(
     [options.command, '--config', options.config, '--port', String(port), ...(options.arguments ?? [])],

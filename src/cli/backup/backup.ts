@@ -5,7 +5,7 @@ import { makeBackup } from '../../backup/backup.ts';
 import { listBackups, type Manifest, readManifest } from '../../backup/manifest.ts';
 import { chooseBackup, verifyBackup } from '../../backup/restore.ts';
 import { environmentSecrets } from '../../identity/keyring.ts';
-import { formatBytes } from '../../lib/bytes.ts';
+import { approximateBytes } from '../../lib/bytes.ts';
 import { raw } from '../../postgres/sql.ts';
 import { createBackend } from '../../storage/storage.ts';
 import { verifyLocation } from '../../storage/backend/location.ts';
@@ -145,5 +145,5 @@ export function targetOf(
 export function describe({ takenAt, postgres, rows, blobs, parts }: Manifest): string {
   const total = Object.values(rows).reduce((sum, one) => sum + one, 0);
   const bytes = Object.values(parts).reduce((sum, one) => sum + one.bytes, 0);
-  return `${takenAt}, PostgreSQL ${Math.floor(postgres / 10_000)}, ${total} rows (${formatBytes(bytes)}), ${blobs.count} files (${formatBytes(blobs.bytes)})`;
+  return `${takenAt}, PostgreSQL ${Math.floor(postgres / 10_000)}, ${total} rows (${approximateBytes(bytes)}), ${blobs.count} files (${approximateBytes(blobs.bytes)})`;
 }
