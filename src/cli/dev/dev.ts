@@ -26,9 +26,9 @@ import { migrator } from '../migrator.ts';
 import { loadProject, type Project } from '../project.ts';
 import { watchProject, type ProjectChanges } from './project-changes.ts';
 import { untilStopped } from '../signals.ts';
-import { describe, seedDatabase } from '../seed.ts';
+import { describe, seedDatabase } from '../database/seed.ts';
 import type { Terminal } from '../terminal.ts';
-import { writeTypes } from '../types.ts';
+import { writeTypes } from '../database/types.ts';
 import { assertPortFree } from '../../server/port.ts';
 
 type DevOptions = { config?: string; port?: number; host: string; strict?: boolean; types?: string };

@@ -2,13 +2,13 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
-import { introspect } from '../catalog/introspect.ts';
-import type { Catalog } from '../catalog/catalog.ts';
-import type { Config } from '../config/config.ts';
-import { renderTypes, typedSchemas } from '../typegen/typescript.ts';
-import { withOwner } from './migrate/database.ts';
-import { loadProject } from './project.ts';
-import type { Terminal } from './terminal.ts';
+import { introspect } from '../../catalog/introspect.ts';
+import type { Catalog } from '../../catalog/catalog.ts';
+import type { Config } from '../../config/config.ts';
+import { renderTypes, typedSchemas } from '../../typegen/typescript.ts';
+import { withOwner } from '../migrate/database.ts';
+import { loadProject } from '../project.ts';
+import type { Terminal } from '../terminal.ts';
 
 export function typesCommand(terminal: Terminal): Command {
   return new Command('types')

@@ -1,13 +1,13 @@
 // `svc seed`: users, rows and files that the database begins with. `svc dev` does the same for its own database.
 import { Command, Option } from 'commander';
-import { isLoopback } from '../lib/ip-address.ts';
-import { MODES } from '../config/schema/seed.ts';
-import { seed, type SeedMode, type SeedResult } from '../seed/seed.ts';
-import { databaseAddresses } from '../postgres/address/database-addresses.ts';
-import { EXIT, failure } from './exit.ts';
-import { withOwner } from './migrate/database.ts';
-import { loadProject, requireLocal, type Project } from './project.ts';
-import type { Terminal } from './terminal.ts';
+import { isLoopback } from '../../lib/ip-address.ts';
+import { MODES } from '../../config/schema/seed.ts';
+import { seed, type SeedMode, type SeedResult } from '../../seed/seed.ts';
+import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
+import { EXIT, failure } from '../exit.ts';
+import { withOwner } from '../migrate/database.ts';
+import { loadProject, requireLocal, type Project } from '../project.ts';
+import type { Terminal } from '../terminal.ts';
 
 type SeedOptions = { config?: string; mode?: SeedMode; again?: boolean };
 

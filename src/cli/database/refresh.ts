@@ -1,9 +1,9 @@
 // `svc refresh`: fills materialized views anew.
 import { Command } from 'commander';
-import { refreshViews } from '../migrate/commands/refresh.ts';
-import { withOwner } from './migrate/database.ts';
-import { loadProject } from './project.ts';
-import type { Terminal } from './terminal.ts';
+import { refreshViews } from '../../migrate/commands/refresh.ts';
+import { withOwner } from '../migrate/database.ts';
+import { loadProject } from '../project.ts';
+import type { Terminal } from '../terminal.ts';
 
 export function refreshCommand(terminal: Terminal): Command {
   return new Command('refresh')

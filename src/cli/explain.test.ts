@@ -1,0 +1,32 @@
+// `svc explain` finds codes of all pages, and says where they belong.
+import { expect, test } from 'vitest';
+import { explainCommand } from './explain.ts';
+
+function explain(...args: readonly string[]): string {
+  const printed: string[] = [];
+  const print = (text: string): void => void printed.push(text);
+  explainCommand({ color: false, print, printError: print, style: (_, text) => text }).parse([...args], {
+    from: 'user',
+  });
+  return printed.join('\n');
+}
+
+test.each([
+  ['PGRST205', /^PGRST205 {2}Data API: \/rest\/v1, 404\n {2}there is no such table.*\n {2}→ /],
+  ['mig-202', /^MIG-202 .*\n {2}it becomes unique and values occur more than once$/],
+  ['IMP-401', /^IMP-401 /],
+  ['invalid_credentials', /Auth: \/auth\/v1, 400[\s\S]*Realtime: \/realtime\/v1, 401/],
+  ['unknown-key', /svc\.yaml/],
+])('%s', (code, said) => {
+  expect(explain(code)).toMatch(said);
+});
+
+test('JSON for programs', () => {
+  expect(JSON.parse(explain('PGRST205', '--json'))).toEqual([
+    expect.objectContaining({ code: 'PGRST205', status: '404', where: 'Data API: /rest/v1' }),
+  ]);
+});
+
+test('a code that is nearly one is named', () => {
+  expect(() => explain('otp_expire')).toThrow(/Did you mean otp_expired\?/);
+});

@@ -1,0 +1,110 @@
+// Every code that the source can produce has a line in the documentation, and no line is about a code that is gone.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAst } from 'rolldown/parseAst';
+import { expect, test } from 'vitest';
+
+const SRC = join(import.meta.dirname, '../src');
+const DOCS = join(import.meta.dirname, '../docs');
+const PAGES = ['errors.md', 'migrations.md', 'from-supabase.md', 'adoption.md'];
+
+/** Where a code is not written at the place that makes the problem: it is in a table or a type of these files. */
+const TABLES: Readonly<Record<string, RegExp>> = {
+  'auth/problem.ts': /'(outcome_unknown|database_unavailable)'/g,
+  'config/mistakes/mistake.ts': /^ {2}\| '([a-z-]+)'/gm,
+  'embedded-postgres/problem.ts': /^ {4}'(postgres_\w+)',$/gm,
+  'functions/generation.ts': /'(bad_\w+)'/g,
+  'functions/problem.ts': /\['(function_\w+)'/g,
+  'migrate/problem.ts': /'((?:MIG|ADO)-\d+)'/g,
+  'postgres/pg-error.ts': /kind: '([a-z-]+)',$/gm,
+  'provision/foreign-schemas.ts': /'(ADO-\d+)'/g,
+  'realtime/problem.ts': /^ {2}\| '(\w+)'/gm,
+  'rest/problem.ts': /'(PGRST(?:201|30[13]))'/g,
+  'rest/respond/wire-error.ts': /'((?:PGRST|SVC)\w+)'/g,
+  'storage/backend/local.ts': /'(storage_directory)'/g,
+  'storage/backend/s3.ts': /'(storage_bucket)'/g,
+};
+/** These hand on what they were given, or compose codes that the page has under one name. */
+const COMPOSED = new Set([
+  'auth/problem.ts',
+  'backup/pg-tools.ts',
+  'dashboard-api/routes/code-functions.ts',
+  'deploy/api.ts',
+  'problem/problem.ts',
+  'rest/plan/relationship.ts',
+  'rest/respond/database-problem.ts',
+  'storage/backend/backend.ts',
+  'storage/problem.ts',
+]);
+const COMPOSED_CODES = ['pg_dump_missing', 'pg_dump_too_old', 'pg_restore_missing', 'pg_restore_too_old'];
+
+/** Makers of problems besides the classes, in files named problem.ts. */
+const MAKERS = /^(?:fixed|saying|withStatus|row|rowOf)$/;
+/** Its refusals are texts of the protocol, without codes. */
+const WITHOUT_CODES = /^(?:TusProblem)$/;
+
+type Node = { readonly type: string; readonly [key: string]: unknown };
+const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null;
+
+test('every code that the source can produce is explained, and nothing else is', () => {
+  const codes = new Set<string>(COMPOSED_CODES);
+  const unknown: string[] = [];
+  for (const file of readdirSync(SRC, { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.ts') || /\.(?:test|d)\.ts$/.test(file)) continue;
+    const text = readFileSync(join(SRC, file), 'utf8');
+    for (const [, code = ''] of text.matchAll(TABLES[file] ?? /(?!)/g))
+      codes.add(file === 'postgres/pg-error.ts' ? `database_${code.replaceAll('-', '_')}` : code);
+    visit(parseAst(text, { lang: 'ts' }, file), (node) => {
+      const made = codesOf(node, file);
+      if (made === undefined) return;
+      for (const code of made) codes.add(code);
+      if (made.length === 0 && TABLES[file] === undefined && !COMPOSED.has(file)) unknown.push(file);
+    });
+  }
+  expect(unknown, 'files that make problems of codes that this test cannot read').toEqual([]);
+
+  const explained = new Set<string>();
+  for (const page of PAGES)
+    for (const [, code = ''] of readFileSync(join(DOCS, page), 'utf8').matchAll(
+      /^\| `?([A-Za-z][\w-]*|\d{5})`? \|/gm,
+    ))
+      explained.add(code);
+  expect([...codes].filter((code) => !explained.has(code)).sort(), 'codes without a line').toEqual([]);
+  const ofPage = [...readFileSync(join(DOCS, 'errors.md'), 'utf8').matchAll(/^\| `([^`<]+)` \|/gm)];
+  expect(
+    ofPage.map(([, code = '']) => code).filter((code) => !codes.has(code)),
+    'lines about codes that nothing produces',
+  ).toEqual([]);
+});
+
+/** Undefined when the node makes no problem; empty when its code cannot be read. */
+function codesOf(node: Node, file: string): string[] | undefined {
+  const name = calleeOf(node);
+  const makes =
+    (node.type === 'NewExpression' && /Problem$|^AmbiguousEmbed$/.test(name) && !WITHOUT_CODES.test(name)) ||
+    (node.type === 'CallExpression' && file.endsWith('problem.ts') && MAKERS.test(name));
+  if (!makes) return undefined;
+  const given = node['arguments'] as readonly Node[];
+  const code = typeof given[0]?.['value'] === 'number' ? given[1] : given[0];
+  return literals(code);
+}
+
+function calleeOf(node: Node): string {
+  const callee = node['callee'];
+  return isNode(callee) && typeof callee['name'] === 'string' ? callee['name'] : '';
+}
+
+function literals(node: Node | undefined): string[] {
+  if (node?.type === 'Literal' && typeof node['value'] === 'string') return [node['value']];
+  if (node?.type === 'ConditionalExpression')
+    return [...literals(node['consequent'] as Node), ...literals(node['alternate'] as Node)];
+  return [];
+}
+
+function visit(node: unknown, seen: (node: Node) => void): void {
+  if (Array.isArray(node)) for (const one of node) visit(one, seen);
+  else if (isNode(node)) {
+    if (typeof node.type === 'string') seen(node);
+    for (const value of Object.values(node)) if (isNode(value)) visit(value, seen);
+  }
+}
