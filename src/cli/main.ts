@@ -26,6 +26,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   backup: async (out) => (await import('./backup/backup.ts')).backupCommand(out),
   restore: async (out) => (await import('./backup/restore.ts')).restoreCommand(out),
   keys: async (out) => (await import('./keys.ts')).keysCommand(out, variables),
+  doctor: async (out) => (await import('./doctor/doctor.ts')).doctorCommand(out),
   explain: async (out) => (await import('./explain.ts')).explainCommand(out),
   schema: async (out) => (await import('./schema.ts')).schemaCommand(out),
   functions: async (out) => (await import('./functions.ts')).functionsCommand(out),

@@ -1,0 +1,112 @@
+// What stands in the project: the file, the environment, what functions need.
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { brokenLines } from '../../config/read/env-file.ts';
+import type { Config } from '../../config/config.ts';
+import { checkFunctions } from '../../functions/sources/check.ts';
+import { type Environment, publicBaseUrl, requireKeys, trustedProxies } from '../environment.ts';
+import type { ReadProject } from '../project.ts';
+import { bad, type Look, ok, warning } from './check.ts';
+
+export const file =
+  ({ loaded, source }: ReadProject): Look =>
+  () => {
+    if (!loaded.ok) {
+      const errors = loaded.mistakes.filter(({ severity }) => severity === 'error');
+      const [first] = errors;
+      return bad(
+        `${source.name} has ${errors.length} ${errors.length === 1 ? 'mistake' : 'mistakes'}: ${first?.message ?? ''}`,
+        'svc validate shows them with their lines',
+      );
+    }
+    const { length } = loaded.warnings;
+    return length === 0
+      ? ok(`${source.name} is valid`)
+      : warning(`${source.name} is valid, with ${length} warnings`, 'svc validate shows them');
+  };
+
+export const keys =
+  (env: Environment, mode: 'development' | 'production'): Look =>
+  () => {
+    if (mode === 'development' && !env['SVC_PUBLISHABLE_KEY'] && !env['SVC_SECRET_KEY'])
+      return ok('not there yet: svc dev makes them');
+    requireKeys(env);
+    trustedProxies(env, false);
+    return ok('both API keys are set');
+  };
+
+/** Files with secrets are their owner's only, and are not committed. */
+export const secretFiles =
+  (directory: string, mode: 'development' | 'production'): Look =>
+  () => {
+    const names = ['.env', '.development.env', '.production.env'].filter((name) =>
+      existsSync(join(directory, name)),
+    );
+    const broken = brokenLines(directory, mode);
+    if (broken.length > 0) return warning(`${broken[0]} sets nothing`, 'a line is NAME=value');
+    const open = names.filter(
+      (name) => process.platform !== 'win32' && (statSync(join(directory, name)).mode & 0o077) !== 0,
+    );
+    if (open.length > 0)
+      return warning(`${open.join(', ')} can be read by others`, `chmod 600 ${open.join(' ')}`);
+    const committed = names.filter((name) => isCommitted(directory, name));
+    if (committed.length > 0)
+      return bad(
+        `${committed.join(', ')} is committed`,
+        `git rm --cached ${committed.join(' ')}, and make new keys`,
+      );
+    return ok(
+      names.length === 0 ? 'no environment files' : `${names.join(', ')}: readable by the owner only`,
+    );
+  };
+
+function isCommitted(directory: string, name: string): boolean {
+  try {
+    execFileSync('git', ['ls-files', '--error-unmatch', name], { cwd: directory, stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export const functions =
+  (config: Config, directory: string): Look =>
+  () => {
+    if (config.functions.length === 0) return ok('none are declared');
+    checkFunctions(config.functions, directory, process.execPath);
+    const folder = join(directory, 'functions');
+    const manifest = join(folder, 'package.json');
+    if (existsSync(manifest) && /"dependencies"\s*:\s*\{\s*"/.test(readFileSync(manifest, 'utf8'))) {
+      if (!existsSync(join(folder, 'package-lock.json')))
+        return warning('functions/package.json has no lockfile', 'npm install --prefix functions');
+      if (!existsSync(join(folder, 'node_modules')))
+        return warning('the dependencies of functions are not installed', 'npm ci --prefix functions');
+    }
+    return ok(`${config.functions.length} declared, their files are there`);
+  };
+
+/** Whether the address that mails name leads here. */
+export const baseUrl =
+  (config: Config, env: Environment): Look =>
+  async () => {
+    const url = publicBaseUrl(env)(config);
+    if (url === undefined)
+      return warning(
+        'SVC_BASE_URL is not set: mails and sign-in with a provider need it',
+        'SVC_BASE_URL=https://api.example.com',
+      );
+    if (url.startsWith('http:') && !/^http:\/\/(localhost|127\.|\[::1\])/.test(url))
+      return warning(
+        `${url} is without encryption`,
+        'put a proxy with TLS in front: docs/operations/from-nothing.md',
+      );
+    const answer = await fetch(`${url}/health`, { signal: AbortSignal.timeout(5_000) }).catch(
+      () => undefined,
+    );
+    if (answer === undefined)
+      return warning(`${url} does not answer from here`, 'look at DNS, the proxy and whether svc runs');
+    return answer.ok
+      ? ok(`${url} answers`)
+      : warning(`${url}/health answers ${answer.status}`, 'does the proxy lead to svc?');
+  };

@@ -1,0 +1,159 @@
+// `svc doctor`: each planted fault is found under its name, with what to do, and no secret is told.
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { runSvc } from '../support/svc-process.ts';
+
+const KEYS = {
+  SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',
+  SVC_SECRET_KEY: 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+};
+const YAML = `version: 1
+tables: { notes: { fields: [{ name: id, type: bigserial, primary_key: true }], rls: [] } }
+storage: { files: { rls: [] } }
+`;
+
+type Finding = { id: string; level: 'ok' | 'warning' | 'error'; says: string; repair?: string };
+
+describe('svc doctor', () => {
+  let folder: string;
+  let database: TestDatabase;
+  const run = (args: readonly string[], env: Record<string, string>) =>
+    runSvc([...args, '--config', join(folder, 'svc.yaml')], {
+      env: { ...KEYS, SVC_DATABASE_URL: database.url, ...env },
+    });
+  const findings = async (env: Record<string, string> = {}): Promise<Map<string, Finding>> => {
+    const { code, output } = await run(['doctor', '--json'], env);
+    const { ok, findings: found } = JSON.parse(output) as { ok: boolean; findings: Finding[] };
+    expect(code).toBe(ok ? 0 : 1);
+    return new Map(found.map((finding) => [finding.id, finding]));
+  };
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'svc-doctor-test-'));
+    database = await createDatabase();
+    writeFileSync(join(folder, 'svc.yaml'), YAML);
+    expect((await run(['migrate', 'apply'], {})).code).toBe(0);
+  });
+  beforeEach(() => {
+    writeFileSync(join(folder, 'svc.yaml'), YAML);
+    rmSync(join(folder, '.production.env'), { force: true });
+  });
+  afterAll(async () => {
+    await database.drop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('finds nothing wrong where nothing is, and changes nothing', async () => {
+    const admin = new pg.Client(database.url);
+    await admin.connect();
+    const written = async (): Promise<unknown> =>
+      (
+        await admin.query(
+          `select (select count(*) from svc_meta.run) as runs, (select json_agg(s) from storage.settings s) as s`,
+        )
+      ).rows;
+    const before = await written();
+    const found = await findings();
+    expect(await written()).toEqual(before);
+    await admin.end();
+    expect([...found.values()].filter(({ level }) => level === 'error')).toEqual([]);
+    for (const id of ['file', 'keys', 'requests', 'migrations', 'storage'])
+      expect(found.get(id), id).toMatchObject({ level: 'ok' });
+  });
+
+  test('for people: a line each, and what to do below it', async () => {
+    const { output } = await run(['doctor'], { SVC_SECRET_KEY: '' });
+    expect(output).toMatch(/✗ keys +SVC_SECRET_KEY is not set\n +→ Make a pair with `svc keys`/);
+    expect(output).toMatch(/✓ database +.*PostgreSQL \d+/);
+    expect(output).toMatch(/1 error, \d+ warnings?/);
+  });
+
+  test('a mistake in the file; the database is looked at all the same', async () => {
+    writeFileSync(join(folder, 'svc.yaml'), YAML.replace('primary_key', 'primary_kei'));
+    const found = await findings();
+    expect(found.get('file')).toMatchObject({ level: 'error', says: expect.stringContaining('primary_kei') });
+    expect(found.get('requests')).toMatchObject({ level: 'ok' });
+  });
+
+  test('changes that are not applied yet', async () => {
+    writeFileSync(
+      join(folder, 'svc.yaml'),
+      YAML.replace(
+        'tables: {',
+        'tables: { more: { fields: [{ name: id, type: bigserial, primary_key: true }], rls: [] },',
+      ),
+    );
+    expect((await findings()).get('migrations')).toMatchObject({
+      level: 'warning',
+      repair: 'svc migrate apply',
+    });
+  });
+
+  test('secrets that others can read', async () => {
+    const file = join(folder, '.production.env');
+    writeFileSync(file, 'A=1\n');
+    chmodSync(file, 0o644);
+    expect((await findings()).get('secret-files')).toMatchObject({
+      level: 'warning',
+      repair: 'chmod 600 .production.env',
+    });
+  });
+
+  test('a database that does not answer, and one that refuses the password: neither is told', async () => {
+    const away = await findings({ SVC_DATABASE_URL: 'postgres://app:hunter-two@127.0.0.1:1/app' });
+    expect(away.get('database')).toMatchObject({ level: 'error' });
+    expect(JSON.stringify([...away.values()])).not.toContain('hunter-two');
+  });
+
+  test('a database that svc has never seen stays as it is', async () => {
+    const fresh = await createDatabase();
+    try {
+      const found = await findings({ SVC_DATABASE_URL: fresh.url });
+      expect(found.get('migrations')).toMatchObject({ level: 'warning', repair: 'svc serve --migrate' });
+      const client = new pg.Client(fresh.url);
+      await client.connect();
+      const { rows } = await client.query(`select from pg_namespace where nspname = 'svc_meta'`);
+      await client.end();
+      expect(rows).toEqual([]);
+    } finally {
+      await fresh.drop();
+    }
+  });
+
+  test('a store that cannot be used, a mail server that is not there, an address that leads elsewhere', async () => {
+    writeFileSync(join(folder, 'taken'), '');
+    writeFileSync(
+      join(folder, 'svc.yaml'),
+      `${YAML}providers:
+  storage: { type: local, local: { path: ./taken/files } }
+  email: { type: smtp, url: 'smtp://me:pass-word@127.0.0.1:1', default_from_email: 'a@example.com' }
+`,
+    );
+    const found = await findings({ SVC_BASE_URL: 'http://127.0.0.1:1' });
+    expect(found.get('storage')).toMatchObject({
+      level: 'error',
+      says: expect.stringContaining('cannot be used'),
+    });
+    expect(found.get('mail')).toMatchObject({ level: 'error', says: '127.0.0.1:1 cannot be reached' });
+    expect(found.get('base-url')).toMatchObject({ level: 'warning' });
+    expect(JSON.stringify([...found.values()])).not.toContain('pass-word');
+  });
+
+  test('a function whose file is missing', async () => {
+    writeFileSync(
+      join(folder, 'svc.yaml'),
+      `${YAML}functions: { hello: { runtime: node, file: hello.js } }\n`,
+    );
+    const found = await findings();
+    expect([found.get('file')?.level, found.get('functions')?.level]).toContain('error');
+  });
+
+  test('no file at all', async () => {
+    rmSync(join(folder, 'svc.yaml'));
+    expect((await findings()).get('file')).toMatchObject({ level: 'error' });
+  });
+});
