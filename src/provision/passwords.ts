@@ -24,7 +24,12 @@ export function roleAddresses({ data, direct, read }: DatabaseAddresses, role: L
   };
 }
 
-function rolePassword({ password }: DatabaseAddress, role: LoginRole): string | null {
+/** Of the role that `svc mcp` reads as. */
+export function readerPassword(address: DatabaseAddress): string | null {
+  return rolePassword(address, 'svc_reader');
+}
+
+function rolePassword({ password }: DatabaseAddress, role: LoginRole | 'svc_reader'): string | null {
   if (password === undefined) return null;
   return createHmac('sha256', password).update(`svc role password\0${role}`).digest('base64url');
 }

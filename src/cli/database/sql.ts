@@ -2,19 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { text as readAll } from 'node:stream/consumers';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { isUuid } from '../../auth/fields.ts';
-import { userClaims } from '../../auth/users/caller-claims.ts';
-import { findUserByEmail } from '../../auth/users/user.ts';
-import { ANON, SERVICE } from '../../identity/caller.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { runStatement } from '../../postgres/one-statement.ts';
-import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
-import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { CommandFailure, EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
 import { loadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
+import { callerNamed } from './caller.ts';
 import { confirm } from './confirm.ts';
 import { type Format, FORMATS, renderAnswer } from './statement-output.ts';
 
@@ -74,7 +69,7 @@ async function sql(said: string | undefined, options: Options, terminal: Termina
     directory,
     { applicationName: 'svc-sql', max: 1 },
     async (owner, _admin, roles) => {
-      const caller = await callerOf(options.as, owner);
+      const caller = options.as === 'owner' ? undefined : await callerNamed(options.as, owner);
       try {
         return await runStatement(options.explain ? `explain ${statement}` : statement, {
           address: caller ? roles.authenticator.direct : roles.owner.direct,
@@ -111,28 +106,6 @@ function readSaid(file: string): string {
       `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
-}
-
-/** Undefined for the owner. */
-async function callerOf(name: string, owner: OwnerDatabase): Promise<CallerSettings | undefined> {
-  switch (name) {
-    case 'owner':
-      return undefined;
-    case 'anon':
-      return ANON;
-    case 'service_role':
-      return SERVICE;
-  }
-  const id = isUuid(name) ? name : (await findUserByEmail(owner, name.toLowerCase()))?.id;
-  const options = { now: new Date(), lifetimeSeconds: 300, baseUrl: 'http://localhost' };
-  const claims = id === undefined ? undefined : await userClaims(owner, id, options);
-  if (!claims)
-    throw failure(
-      EXIT.problem,
-      `there is no user ${name}`,
-      '--as takes owner, anon, service_role, or a user by address or id.',
-    );
-  return { role: 'authenticated', claims: JSON.stringify(claims) };
 }
 
 /** What the server says, where, and what would help. */

@@ -31,12 +31,25 @@ export function doctorCommand(terminal: Terminal): Command {
 }
 
 async function doctor(options: Options, terminal: Terminal): Promise<void> {
+  const findings = await examine(options.config, (finding) => {
+    if (!options.json) terminal.print(render(finding, terminal));
+  });
+  if (options.json) terminal.print(JSON.stringify({ ok: !hasErrors(findings), findings }, null, 2));
+  else terminal.print(summary(findings));
+  if (hasErrors(findings)) throw new CommandFailure(EXIT.problem, '');
+}
+
+/** Looks at one thing after the other, and tells of each at once. No finding holds a secret. */
+export async function examine(
+  config: string | undefined,
+  onFinding: Tell = () => {},
+): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   let mask = (text: string): string => text;
   const tell: Tell = (finding) => {
     const masked = { ...finding, says: mask(finding.says), repair: finding.repair && mask(finding.repair) };
     findings.push(masked);
-    if (!options.json) terminal.print(render(masked, terminal));
+    onFinding(masked);
   };
 
   tell(await look('node', machine.node));
@@ -46,7 +59,7 @@ async function doctor(options: Options, terminal: Terminal): Promise<void> {
   tell(await look('open-files', machine.openFiles));
   tell(await look('temporary', machine.temporary));
 
-  const read = await readServed(options, tell);
+  const read = await readServed(config, tell);
   if (read) {
     const { env, source, mode } = read;
     mask = maskOf(env);
@@ -60,16 +73,13 @@ async function doctor(options: Options, terminal: Terminal): Promise<void> {
       tell(await look('database', () => Promise.reject(error)));
     }
   }
-
-  if (options.json) terminal.print(JSON.stringify({ ok: !hasErrors(findings), findings }, null, 2));
-  else terminal.print(summary(findings));
-  if (hasErrors(findings)) throw new CommandFailure(EXIT.problem, '');
+  return findings;
 }
 
 type Served = ReadProject & { readonly mode: 'development' | 'production' };
 
 /** That of production, or of `svc dev` where no other database is named. */
-async function readServed({ config }: Options, tell: Tell): Promise<Served | undefined> {
+async function readServed(config: string | undefined, tell: Tell): Promise<Served | undefined> {
   try {
     const production = await readProject({ config, mode: 'production' });
     if ((production.env['SVC_DATABASE_URL'] ?? '') !== '') return { ...production, mode: 'production' };

@@ -1,0 +1,220 @@
+// `svc mcp`, spoken to by the protocol's own client library: what it tells of a project, and that nothing an assistant says
+// changes anything.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { LAUNCHER, NODE, runSvc } from '../support/svc-process.ts';
+
+const KEYS = {
+  SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',
+  SVC_SECRET_KEY: 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+};
+const YAML = `version: 1
+tables:
+  notes:
+    fields:
+      - { name: id, type: bigserial, primary_key: true }
+      - { name: owner, type: uuid }
+      - { name: text, type: text }
+    rls: [{ operations: [select], using: owner = auth.uid() }]
+rpc:
+  sneak:
+    security: definer
+    returns: { type: integer }
+    body: begin delete from notes; return 1; end
+functions: { hello: { runtime: node, file: hello.js } }
+`;
+const ANN = '6f1c1f0e-7a52-4b7e-9d1a-000000000001';
+
+type Answer = { readonly text: string; readonly isError: boolean };
+
+describe('svc mcp', () => {
+  let folder: string;
+  let database: TestDatabase;
+  let admin: pg.Client;
+  const clients: Client[] = [];
+
+  const connect = async (...args: readonly string[]): Promise<Client> => {
+    const client = new Client({ name: 'test', version: '1' });
+    await client.connect(
+      new StdioClientTransport({
+        command: NODE,
+        args: [LAUNCHER, 'mcp', '--config', join(folder, 'svc.yaml'), ...args],
+        env: { PATH: process.env['PATH'] ?? '', ...KEYS, SVC_DATABASE_URL: database.url },
+      }),
+    );
+    clients.push(client);
+    return client;
+  };
+  const call = async (client: Client, name: string, input: Record<string, unknown> = {}): Promise<Answer> => {
+    const { content, isError } = (await client.callTool({ name, arguments: input })) as {
+      content: Array<{ text: string }>;
+      isError?: boolean;
+    };
+    return { text: content.map(({ text }) => text).join(''), isError: isError === true };
+  };
+
+  let open: Client;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'svc-mcp-'));
+    writeFileSync(join(folder, 'svc.yaml'), YAML);
+    writeFileSync(join(folder, 'hello.js'), 'export default () => ({ body: "hello" });\n');
+    database = await createDatabase();
+    const applied = await runSvc(['migrate', 'apply', '--config', join(folder, 'svc.yaml')], {
+      env: { ...KEYS, SVC_DATABASE_URL: database.url },
+    });
+    expect(applied.code, applied.output).toBe(0);
+    admin = new pg.Client(database.url);
+    await admin.connect();
+    await admin.query(
+      `insert into auth.users (id, email, encrypted_password, aud) values ('${ANN}', 'ann@example.com', 'hash-of-ann', 'authenticated')`,
+    );
+    await admin.query(`insert into notes (owner, text) values ('${ANN}', 'of ann'), (null, 'of nobody')`);
+    open = await connect('--data', 'all');
+  });
+  afterAll(async () => {
+    for (const client of clients) await client.close();
+    await admin?.end();
+    await database?.drop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('every tool says that it only reads', async () => {
+    const { tools } = await open.listTools();
+    expect(tools.map(({ name }) => name)).toEqual([
+      'read_config',
+      'validate_config',
+      'plan_change',
+      'list_tables',
+      'describe_table',
+      'query',
+      'list_functions',
+      'read_function',
+      'search_docs',
+      'read_doc',
+      'explain_code',
+      'doctor',
+    ]);
+    expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true);
+  });
+
+  test('it knows the file, its tables and functions, and judges a draft', async () => {
+    expect((await call(open, 'read_config')).text).toBe(YAML);
+    expect(JSON.parse((await call(open, 'list_tables')).text)).toMatchObject({
+      tables: [{ name: 'notes', rls: '1 policies' }],
+    });
+    expect((await call(open, 'describe_table', { name: 'notes' })).text).toContain('owner = auth.uid()');
+    expect((await call(open, 'read_function', { name: 'hello' })).text).toContain('export default');
+    const wrong = await call(open, 'validate_config', { text: YAML.replace('primary_key', 'primary_kei') });
+    expect(JSON.parse(wrong.text)).toMatchObject({ valid: false, mistakes: [{ line: 5 }] });
+    const draft = YAML.replace(
+      '- { name: text, type: text }',
+      '- { name: text, type: text }\n      - { name: title, type: text }',
+    );
+    const plan = await call(open, 'plan_change', { text: draft });
+    expect(plan.text).toContain('add column');
+    const { rows } = await admin.query(
+      `select 1 from information_schema.columns where column_name = 'title' and table_name = 'notes'`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  test('the documentation is there without a network', async () => {
+    expect((await call(open, 'explain_code', { code: 'PGRST205' })).text).toContain('no such table');
+    expect((await call(open, 'search_docs', { words: 'materialized refresh' })).text).toContain(
+      'migrations.md',
+    );
+    expect((await call(open, 'read_doc', { page: 'rest.md' })).text).toMatch(/^# /);
+    expect((await call(open, 'read_doc', { page: '../package.json' })).isError).toBe(true);
+    expect((await call(open, 'doctor')).text).toContain('"id": "migrations"');
+  });
+
+  test('rows, as the reader and as callers', async () => {
+    const count = 'select count(*)::int as n from notes';
+    expect(JSON.parse((await call(open, 'query', { sql: count })).text)).toMatchObject({ rows: [{ n: 2 }] });
+    expect(JSON.parse((await call(open, 'query', { sql: count, as: 'ann@example.com' })).text)).toMatchObject(
+      { rows: [{ n: 1 }] },
+    );
+    expect(JSON.parse((await call(open, 'query', { sql: count, as: 'anon' })).text)).toMatchObject({
+      rows: [{ n: 0 }],
+    });
+    const users = await call(open, 'query', { sql: 'select email from auth.users' });
+    expect(users.text).toContain('ann@example.com');
+    for (const sql of [
+      'select encrypted_password from auth.users',
+      'select * from auth.refresh_tokens',
+      'select * from auth.signing_keys',
+      'select * from pg_authid',
+    ])
+      expect(await call(open, 'query', { sql }), sql).toMatchObject({
+        isError: true,
+        text: expect.stringMatching(/permission denied/),
+      });
+    const many = await call(open, 'query', {
+      sql: "select repeat('x', 1000) as x from generate_series(1, 1000000)",
+    });
+    expect(many.text.length).toBeLessThan(70_000);
+  });
+
+  test('on a database that is not that of svc dev rows are not read unless it is said', async () => {
+    const closed = await connect();
+    expect(await call(closed, 'query', { sql: 'select 1' })).toMatchObject({
+      isError: true,
+      text: expect.stringContaining('--data all'),
+    });
+    expect((await call(closed, 'list_tables')).isError).toBe(false);
+  });
+
+  const HOSTILE = [
+    'delete from notes',
+    'select sneak()',
+    "select nextval('notes_id_seq')",
+    'commit; delete from notes',
+    'set role svc_owner',
+    'set role service_role',
+    "select set_config('role', 'svc_owner', true), query_to_xml('select * from auth.signing_keys', true, true, '')",
+    'set transaction read write; delete from notes',
+    "select set_config('transaction_read_only', 'off', true), sneak()",
+    'explain analyze delete from notes',
+    'create table mine (id int)',
+    'create temporary table mine (id int)',
+    'select * into mine from notes',
+    "select pg_read_file('/etc/passwd')",
+    "copy notes to program 'true'",
+    "copy (select 1) to '/tmp/svc-mcp-written'",
+    "select lo_import('/etc/passwd')",
+    'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+    'do $$ begin delete from notes; end $$',
+    'alter role svc_reader superuser',
+    'drop table notes',
+    'select pg_sleep(60)',
+  ];
+  test.each(HOSTILE)('%s', async (sql) => {
+    for (const as of [undefined, 'service_role']) {
+      // Asked as somebody who may write, too: the transaction is what stands in the way then.
+      const answer = await call(open, 'query', { sql, ...(as === undefined ? {} : { as }) });
+      if (!/set role|set_config\('role'/.test(sql))
+        expect(answer, `${as} ${answer.text}`).toMatchObject({ isError: true });
+    }
+    const { rows } = await admin.query(
+      `select (select count(*)::int from notes) as notes, to_regclass('mine') as mine,
+        (select is_called from notes_id_seq) as called, (select last_value::int from notes_id_seq) as last,
+        (select rolsuper from pg_roles where rolname = 'svc_reader') as super`,
+    );
+    expect(rows).toEqual([{ notes: 2, mine: null, called: true, last: 2, super: false }]);
+  });
+
+  test('locks that a statement takes end with it', async () => {
+    await call(open, 'query', { sql: 'select pg_advisory_lock(42)' });
+    await call(open, 'query', { sql: 'lock table notes in access exclusive mode', as: 'service_role' });
+    const { rows } = await admin.query(
+      "select 1 from pg_locks where (locktype = 'advisory' and objid = 42) or (mode = 'AccessExclusiveLock' and relation = 'notes'::regclass)",
+    );
+    expect(rows).toEqual([]);
+  });
+});
