@@ -434,7 +434,7 @@ export type RealtimeLive = {
   published: string[];
   /** The first is the one that the page talks to. Counters are since the start of each. */
   instances: Array<{
-    state: 'live' | 'connecting' | 'degraded' | 'off';
+    state: 'live' | 'triggers' | 'connecting' | 'degraded' | 'off';
     sockets: number;
     lagMs: number;
     delivered: number;

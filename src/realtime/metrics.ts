@@ -4,7 +4,7 @@ import type { Counts, Tally } from './tally.ts';
 
 /** How it is at this moment. */
 export type RealtimeGauges = {
-  readonly state: 'live' | 'connecting' | 'degraded' | 'off';
+  readonly state: 'live' | 'triggers' | 'connecting' | 'degraded' | 'off';
   readonly sockets: number;
   /** Joined at this instance. */
   readonly channels: { readonly public: number; readonly private: number };
@@ -18,7 +18,7 @@ export type RealtimeGauges = {
   readonly peers: number;
 };
 
-const STATES = ['live', 'connecting', 'degraded', 'off'] as const;
+const STATES = ['live', 'triggers', 'connecting', 'degraded', 'off'] as const;
 /** In seconds. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 

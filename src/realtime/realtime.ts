@@ -282,7 +282,7 @@ const LOOK_EVERY_MS = 200;
 
 async function untilLive(changes: Changes, withinMs: number): Promise<boolean> {
   const deadline = performance.now() + withinMs;
-  while (changes.state !== 'live') {
+  while (changes.state !== 'live' && changes.state !== 'triggers') {
     if (performance.now() > deadline) return false;
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS).unref());
   }

@@ -92,6 +92,7 @@ function Figure({ name, value, note }: { name: string; value: ReactNode; note: s
 
 const SOURCE = {
   live: { color: 'teal', text: 'live' },
+  triggers: { color: 'teal', text: 'live, by triggers' },
   connecting: { color: 'yellow', text: 'connecting' },
   degraded: { color: 'red', text: 'not readable' },
   off: { color: 'gray', text: 'off' },
@@ -101,7 +102,8 @@ const SOURCE = {
 function Source({ live: { instances } }: { live: RealtimeLive }) {
   const states = new Set(instances.map(({ state }) => state));
   const worst =
-    (['degraded', 'connecting', 'off', 'live'] as const).find((state) => states.has(state)) ?? 'off';
+    (['degraded', 'connecting', 'off', 'triggers', 'live'] as const).find((state) => states.has(state)) ??
+    'off';
   return (
     <Badge variant="light" color={SOURCE[worst].color} mt={4}>
       {SOURCE[worst].text}

@@ -11,8 +11,8 @@ export const realtime = section('Channels at `/realtime/v1`: broadcasts, presenc
   enabled: flag('`false`: nobody may connect, and changes are not read', true),
   private_only: flag('Refuse public channels, which every holder of a key may join and send to'),
   source: choice(
-    'Where changes and stored messages come from: `wal` is the write-ahead log, which needs `wal_level=logical` and a role with REPLICATION; where it cannot be read, the log of svc says what is missing. `none` does not read it, which leaves broadcasts between clients and presence',
-    ['wal', 'none'],
+    'Where changes and stored messages come from: `wal` is the write-ahead log, which needs `wal_level=logical` and a role with REPLICATION; `triggers` are made on the tables that tell of their changes, and make writing slower; `auto` takes triggers where the log cannot be read, and the log of svc says what is missing. `none` leaves broadcasts between clients and presence',
+    ['auto', 'wal', 'triggers', 'none'],
   ),
   retention: duration('How long stored messages can be asked for again; `0s` keeps those of today', '3d', {
     least: 0,

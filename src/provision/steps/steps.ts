@@ -6,6 +6,7 @@ import { imports, keyAliases } from './import.ts';
 import { dataStepLedger, migrationState, openObjectKinds, packedRunModel } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { realtimeSchema } from './realtime.ts';
+import { realtimeTriggers } from './realtime-triggers.ts';
 import { seeds } from './seed.ts';
 import { deletionHolds, referencedObjects, storageSchema } from './storage.ts';
 
@@ -26,4 +27,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   keyAliases,
   realtimeSchema,
   deletionHolds,
+  realtimeTriggers,
 ];

@@ -18,7 +18,7 @@ export type BusMessage = { readonly from: string } & (
 
 /** What an instance says of itself when it is asked. */
 export type InstanceReport = {
-  readonly state: 'live' | 'connecting' | 'degraded' | 'off';
+  readonly state: 'live' | 'triggers' | 'connecting' | 'degraded' | 'off';
   readonly sockets: number;
   readonly lagMs: number;
   /** Messages since its start: sent to members, and left out because they read slowly. */

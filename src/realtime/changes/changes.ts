@@ -49,8 +49,8 @@ export type Changes = {
    * database cannot be read yet.
    */
   subscribe(request: ChangesRequest): Promise<ChangesSubscription>;
-  /** `degraded`: the server does not let the log be read. `off`: the file does not want it. */
-  readonly state: 'live' | 'connecting' | 'degraded' | 'off';
+  /** `triggers`: live without the write-ahead log. `degraded`: the server does not let changes be read. `off`: the file does not want it. */
+  readonly state: 'live' | 'triggers' | 'connecting' | 'degraded' | 'off';
   /** Age of the oldest change that is still to be sent, in milliseconds; 0 when there is none. */
   readonly lagMs: number;
   /** Rows of `realtime.messages`, once they are visible, in the order of commits. */

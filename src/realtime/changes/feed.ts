@@ -1,11 +1,11 @@
-// From the write-ahead log to the channels of this instance: batch → what somebody wants → values → who may see it →
+// From the source of changes to the channels of this instance: batch → what somebody wants → values → who may see it →
 // payloads. One batch after the other and each in the order of the log, so that clients see commits in their order.
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { toWire, type DatabaseRole } from '../../postgres/pool/caller-pool.ts';
-import { join, raw, sql } from '../../postgres/sql.ts';
+import { join, sql } from '../../postgres/sql.ts';
 import { RowVisibility } from '../access/row-visibility.ts';
 import { notReady, SYSTEM } from '../problem.ts';
 import { AskedConditions, type Judged } from './asked-conditions.ts';
@@ -18,7 +18,8 @@ import { readJson, readMissing, textsOf, type AskedCondition, type RowTexts } fr
 import { Subscription, type Binding } from './subscription.ts';
 import type { GapReason, Tally } from '../tally.ts';
 import { untilVisible } from './transaction-visibility.ts';
-import { WalSource, type SourceChange } from './wal-source.ts';
+import type { ChangeSource, SourceChange } from './change-source.ts';
+import { ChosenSource } from './chosen-source.ts';
 
 const MOST_IN_BATCH = 100;
 const BATCH_BYTES = 1024 * 1024;
@@ -40,7 +41,7 @@ type Item = SourceChange & { readonly kind: EventKind; readonly sends: Array<() 
 export class FeedOfChanges implements Changes {
   readonly #context: FeatureContext;
   readonly #tally: Tally;
-  readonly #source: WalSource;
+  readonly #source: ChangeSource;
   readonly #tables: PublishedTables;
   readonly #visibility: RowVisibility;
   readonly #conditions: AskedConditions;
@@ -64,8 +65,9 @@ export class FeedOfChanges implements Changes {
     this.#tables = new PublishedTables(context);
     this.#visibility = new RowVisibility(context, tally);
     this.#conditions = new AskedConditions(context);
-    this.#source = new WalSource({
+    this.#source = new ChosenSource({
       context,
+      which: () => context.snapshot().config.realtime.source,
       settings: direct,
       onChange: (change) => this.#take(change),
       onGap: () => {
@@ -88,9 +90,10 @@ export class FeedOfChanges implements Changes {
 
   start(): void {
     const { enabled, source } = this.#context.snapshot().config.realtime;
-    if (!enabled || source === 'none') return;
-    this.#isOn = true;
+    if (!enabled) return;
     this.#source.start();
+    if (source === 'none') return;
+    this.#isOn = true;
     this.#watch = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
   }
 
@@ -122,7 +125,7 @@ export class FeedOfChanges implements Changes {
       return NOTHING;
     }
     await this.#tables.refresh();
-    subscription.after = await readPosition(this.#context.owner);
+    subscription.after = await this.#source.position();
     // Heard from here on, while it is looked at whether that makes sense.
     this.#subscriptions.add(subscription);
     const faults = await this.#faultsOf(subscription).catch((error: unknown) => {
@@ -513,13 +516,6 @@ function countingColumns(
 
 const NOTHING: ChangesSubscription = { changeCaller: () => Promise.resolve(), close() {} };
 const NO_ROW: ReadonlyMap<string, string | null> = new Map();
-
-/** Where the log ends now. */
-async function readPosition(owner: FeatureContext['owner']): Promise<bigint> {
-  const [row] = await owner.query<{ lsn: string }>(raw('select pg_current_wal_insert_lsn()::text as lsn'));
-  const [high = '0', low = '0'] = (row?.lsn ?? '').split('/');
-  return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
-}
 
 function cannot(why: string): string {
   return `Unable to subscribe to changes with given parameters. ${why[0]?.toUpperCase()}${why.slice(1)}`;

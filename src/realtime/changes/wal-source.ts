@@ -1,25 +1,15 @@
 // The write-ahead log as this instance's source of changes: connecting → live → lost → connecting. Each instance reads by
 // itself, through a slot that ends with its connection, so that nothing is handed over and nothing is left behind.
-import type { FeatureContext } from '../../http/feature.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
-import type { Begin, Message, Relation, RowChange } from '../../postgres/replication/pgoutput.ts';
+import type { Begin, Message, Relation } from '../../postgres/replication/pgoutput.ts';
 import { openReplication, type ReplicationStream } from '../../postgres/replication/replication-stream.ts';
 import { raw } from '../../postgres/sql.ts';
+import { wait, type ChangeSource, type SourceOptions, type SourceState } from './change-source.ts';
 
-export type SourceChange = {
-  readonly transaction: Begin;
-  readonly relation: Relation;
-  readonly change: RowChange;
-};
-
-export type SourceState = 'connecting' | 'live' | 'impossible';
-
-export type WalSourceOptions = {
-  readonly context: FeatureContext;
+export type WalSourceOptions = SourceOptions & {
   readonly settings: ConnectionSettings;
-  readonly onChange: (change: SourceChange) => void;
-  /** Live again after changes may have been missed. */
-  readonly onGap: () => void;
+  /** Somebody else takes over. Absent: tries again for ever. */
+  readonly onImpossible?: () => void;
 };
 
 const PUBLICATION = 'svc_realtime';
@@ -28,14 +18,14 @@ const PAUSE_MS = { first: 250, away: 2_000, refused: 10_000 };
 /** Opening the slot waits for whatever is writing; that is said after this time. */
 const SAY_AFTER_MS = 5_000;
 
-export class WalSource {
+export class WalSource implements ChangeSource {
   readonly #options: WalSourceOptions;
   readonly #closing = new AbortController();
   readonly #relations = new Map<number, Relation>();
   #stream: ReplicationStream | undefined;
   #transaction: Begin | undefined;
   #state: SourceState = 'connecting';
-  #wasLive = false;
+  #wasLive: boolean;
   #isRefused = false;
   #said: string | undefined;
   #since = performance.now();
@@ -43,6 +33,7 @@ export class WalSource {
 
   constructor(options: WalSourceOptions) {
     this.#options = options;
+    this.#wasLive = options.isSecond === true;
   }
 
   get state(): SourceState {
@@ -54,8 +45,8 @@ export class WalSource {
     return this.#state === 'live' ? 0 : performance.now() - this.#since;
   }
 
-  get isPaused(): boolean {
-    return this.#stream?.isPaused === true;
+  get wasLive(): boolean {
+    return this.#wasLive;
   }
 
   start(): void {
@@ -73,6 +64,15 @@ export class WalSource {
   /** Gives up what it has not read yet, and begins anew: a gap. */
   drop(why: string): void {
     this.#end?.(new Error(why));
+  }
+
+  /** Where the log ends now. */
+  async position(): Promise<bigint> {
+    const [row] = await this.#options.context.owner.query<{ lsn: string }>(
+      raw('select pg_current_wal_insert_lsn()::text as lsn'),
+    );
+    const [high = '0', low = '0'] = (row?.lsn ?? '').split('/');
+    return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
   }
 
   async close(): Promise<void> {
@@ -171,6 +171,15 @@ export class WalSource {
     this.#isRefused = remedy !== undefined;
     this.#state = remedy?.isFinal === true ? 'impossible' : 'connecting';
     const said = remedy?.text ?? (error instanceof Error ? error.message : String(error));
+    const { onImpossible } = this.#options;
+    if (remedy?.isFinal === true && onImpossible) {
+      log.warn(
+        { err: error },
+        `changes of tables are read by triggers, which make writing them slower: ${said}`,
+      );
+      onImpossible();
+      return;
+    }
     if (said === this.#said) return;
     this.#said = said;
     log.warn({ err: error }, `changes of tables are not sent to clients: ${said}`);
@@ -206,13 +215,3 @@ const REMEDIES: Readonly<Record<string, Remedy>> = {
   '53300': { text: 'all WAL senders of the server are in use. Raise max_wal_senders', isFinal: false },
   '53400': { text: 'all replication slots are in use. Raise max_replication_slots', isFinal: false },
 };
-
-async function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, milliseconds).unref();
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-}

@@ -61,7 +61,7 @@ export async function readColumnFacts(
       select t.tgname, t.tgtype & 16 <> 0 and t.tgenabled = any (${mayQuiet ? ['A', 'R'] : ['A', 'O']}) as fires,
         t.tgtype & 3 = 3 and t.tgtype & 20 <> 0 and t.tgenabled in ('O', 'A') and t.tgname collate "C" > ${copyTrigger(shadow.column)} as late
       from pg_trigger t where t.tgrelid = ${live.oid}::oid and not t.tgisinternal
-        and t.tgname <> ${ON_UPDATE} and t.tgname not like 'svc\\_ref\\_%' and t.tgname not like '~svc\\_n\\_%') t
+        and t.tgname <> ${ON_UPDATE} and t.tgname not like 'svc\\_ref\\_%' and t.tgname not like '~svc\\_n\\_%' and t.tgname <> '~svc_realtime') t
     where fires or late order by 1`);
   const [table] = await session.query<{ inherits: boolean; replica: boolean }>(sql`
     select exists (select from pg_inherits i where c.oid in (i.inhrelid, i.inhparent)) as inherits,
