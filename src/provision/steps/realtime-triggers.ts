@@ -29,8 +29,8 @@ revoke all on realtime.changes, realtime.change_reader from public;
 
 create function realtime.record_change() returns trigger
 language plpgsql security definer
-set search_path = '' set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres'
-set bytea_output = 'hex' set extra_float_digits = 1 as $$
+set timezone to utc set datestyle to iso set intervalstyle to postgres set bytea_output to hex
+set extra_float_digits to 1 set search_path = '' as $$
 begin
   if not exists (select from realtime.change_reader r where r.seen_at > clock_timestamp() - interval '10 minutes') then
     return null;
