@@ -7,6 +7,17 @@ export type RelationRights = {
   readonly insert: boolean;
   readonly update: boolean;
   readonly delete: boolean;
+  /** What the file says of its columns beside their types. */
+  readonly rules: ReadonlyMap<string, ColumnRules>;
+};
+
+export type ColumnRules = {
+  readonly enum?: readonly string[] | undefined;
+  readonly min?: string | undefined;
+  readonly max?: string | undefined;
+  readonly pattern?: string | undefined;
+  /** Only one that is a value. */
+  readonly default?: string | number | boolean | undefined;
 };
 
 type OpenApiInput = {
@@ -25,7 +36,7 @@ export function openApi(input: OpenApiInput): Schema {
   const paths: Record<string, Json> = {};
   const schemas: Record<string, Json> = {};
   for (const rights of input.relations) {
-    schemas[rights.relation.name] = relationSchema(rights.relation);
+    schemas[rights.relation.name] = relationSchema(rights);
     paths[`/${rights.relation.name}`] = relationPath(rights);
   }
   for (const routine of input.routines) paths[`/rpc/${routine.name}`] = routinePath(routine, schemas);
@@ -183,7 +194,7 @@ function itemSchema(returns: RoutineResult, schemas: Readonly<Record<string, Jso
   }
 }
 
-function relationSchema(relation: Relation): Schema {
+function relationSchema({ relation, rules }: Pick<RelationRights, 'relation' | 'rules'>): Schema {
   const required = relation.columns
     .filter((column) => column.notNull && column.default === null && column.generated === null)
     .map((column) => column.name);
@@ -191,13 +202,16 @@ function relationSchema(relation: Relation): Schema {
     type: 'object',
     ...(relation.comment ? { description: relation.comment } : {}),
     properties: Object.fromEntries(
-      relation.columns.map((column) => [column.name, columnSchema(relation, column)]),
+      relation.columns.map((column) => [
+        column.name,
+        columnSchema(relation, column, rules.get(column.name) ?? {}),
+      ]),
     ),
     required,
   };
 }
 
-function columnSchema(relation: Relation, column: Column): Schema {
+function columnSchema(relation: Relation, column: Column, rules: ColumnRules): Schema {
   const key = relation.foreignKeys.find((one) => one.columns.length === 1 && one.columns[0] === column.name);
   const notes = [
     column.comment,
@@ -212,10 +226,36 @@ function columnSchema(relation: Relation, column: Column): Schema {
         ? { type: 'array', items: label }
         : label;
   return {
-    ...schema,
+    ...orNull({ ...schema, ...limits(schema, column, rules) }, !column.notNull),
+    ...(rules.default === undefined ? {} : { default: rules.default }),
     ...(notes.length > 0 ? { description: notes.join(' ') } : {}),
     ...(column.generated === 'always' || column.generated === 'stored' ? { readOnly: true } : {}),
   };
+}
+
+function limits(schema: Schema, { type }: Column, rules: ColumnRules): Schema {
+  const [, length] = /^character(?: varying)?\((\d+)\)$/.exec(type) ?? [];
+  const isNumber = schema['type'] === 'integer' || schema['type'] === 'number';
+  // What JSON rounds is no limit.
+  const exact = (digits: string | undefined): number | undefined =>
+    isNumber && digits !== undefined && String(Number(digits)) === digits ? Number(digits) : undefined;
+  const found: Readonly<Record<string, Json | undefined>> = {
+    enum: rules.enum,
+    minimum: exact(rules.min),
+    maximum: exact(rules.max),
+    maxLength: length === undefined ? undefined : Number(length),
+    pattern: schema['type'] === 'string' ? rules.pattern : undefined,
+  };
+  return Object.fromEntries(
+    Object.entries(found).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])),
+  );
+}
+
+/** A schema without a type takes everything as it is. */
+function orNull(schema: Schema, nullable: boolean): Schema {
+  const { type, enum: values } = schema;
+  if (!nullable || typeof type !== 'string') return schema;
+  return { ...schema, type: [type, 'null'], ...(Array.isArray(values) ? { enum: [...values, null] } : {}) };
 }
 
 /** By the type's name in the catalog or as it is printed. */

@@ -1,7 +1,9 @@
 // GET and HEAD of the root: the OpenAPI document of what this caller may use. Their
 // privileges are queried as the caller.
+import { keyOf } from '../../catalog/catalog.ts';
+import type { Default, Field } from '../../config/config.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
-import { openApi, type RelationRights } from '../openapi.ts';
+import { type ColumnRules, openApi, type RelationRights } from '../openapi.ts';
 import type { ExposedRelation, ExposedRoutine } from '../plan/relation.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
 import { EVERYTHING } from '../request/page.ts';
@@ -51,7 +53,8 @@ export const DESCRIBE: Action<Description> = {
     const [rights, callable] = results[0]?.rows[0] ?? [];
     const mayUse = toRights(rights);
     const mayCall = new Set(toNames(callable));
-    const { project } = context.snapshot().config;
+    const { project, tables } = context.snapshot().config;
+    const fields = new Map(tables.map((table) => [keyOf(table), table.fields]));
     const document = openApi({
       title: project.name ?? 'Data API',
       description: project.description,
@@ -60,7 +63,10 @@ export const DESCRIBE: Action<Description> = {
         const rightsOf = mayUse.get(names[index] ?? '') ?? [];
         if (!rightsOf.includes(true)) return [];
         const may = (at: number): boolean => rightsOf[at] === true;
-        return [{ relation, select: may(0), insert: may(1), update: may(2), delete: may(3) }];
+        const rules = new Map(
+          (fields.get(keyOf(relation)) ?? []).map((field) => [field.name, rulesOf(field)]),
+        );
+        return [{ relation, rules, select: may(0), insert: may(1), update: may(2), delete: may(3) }];
       }),
       routines: routines.filter((routine) => mayCall.has(routine.name)),
     });
@@ -71,6 +77,17 @@ export const DESCRIBE: Action<Description> = {
     };
   },
 };
+
+function rulesOf({ enum: values, min, max, pattern, default: given }: Field): ColumnRules {
+  return { enum: values, min, max, pattern, default: given?.kind === 'scalar' ? literal(given) : undefined };
+}
+
+/** `now()` and the like are calls, although they are written like texts. */
+function literal({ text, type }: Extract<Default, { kind: 'scalar' }>): ColumnRules['default'] {
+  if (type === 'number') return Number(text);
+  if (type === 'boolean') return text === 'true';
+  return /\(\)$|^current_/.test(text) ? undefined : text;
+}
 
 function arrayText(names: readonly string[]): string {
   return `{${names.map((name) => `"${name.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`).join(',')}}`;

@@ -2,7 +2,7 @@
 type Schema = {
   type?: string | string[];
   format?: string;
-  enum?: string[];
+  enum?: Array<string | null>;
   description?: string;
   readOnly?: boolean;
   items?: Schema;
@@ -101,14 +101,16 @@ function toColumns({ properties = {}, required = [] }: Schema): DocColumn[] {
     required: required.includes(name),
     readOnly: schema.readOnly === true,
     description: schema.description ?? '',
-    enumLabels: schema.enum ?? [],
+    enumLabels: (schema.enum ?? []).filter((label) => label !== null),
   }));
 }
 
 function typeName(schema: Schema): string {
   if (schema.$ref !== undefined) return schema.$ref.slice(schema.$ref.lastIndexOf('/') + 1);
   if (schema.items) return `${typeName(schema.items)}[]`;
-  const type = Array.isArray(schema.type) ? schema.type.join(' or ') : schema.type;
+  const type = Array.isArray(schema.type)
+    ? schema.type.filter((one) => one !== 'null').join(' or ')
+    : schema.type;
   if (type === undefined) return 'any JSON';
   return schema.format === undefined ? type : schema.format;
 }

@@ -1,0 +1,48 @@
+// The description of the data API says which values a column takes, as the file and the database have it.
+import { expect, test } from 'vitest';
+import { startBackendWorld } from '../support/backend-world.ts';
+
+const YAML = `version: 1
+types:
+  mood: { enum: [sad, ok] }
+tables:
+  days:
+    rls: false
+    fields:
+      - { name: id, type: bigint, identity: always, primary_key: true }
+      - { name: mood, type: mood, default: ok }
+      - { name: state, type: text, required: true, default: open, enum: [open, done] }
+      - { name: stars, type: integer, min: 1, max: 5 }
+      - { name: worth, type: numeric, max: 9007199254740993 }
+      - { name: code, type: varchar(8), pattern: "^[a-z]+$" }
+      - { name: tags, type: "text[]", required: true, default: [] }
+      - { name: made_at, type: timestamptz, required: true, default: now() }
+      - { name: done, type: boolean, required: true, default: false }
+      - { name: more, type: jsonb }
+`;
+
+test('columns are described with values, limits, defaults and whether they may be null', async () => {
+  const world = await startBackendWorld(YAML);
+  try {
+    const answer = await fetch(`${world.url}/rest/v1/`, { headers: { apikey: world.keys.publishable } });
+    const document = (await answer.json()) as { components: { schemas: { days: object } } };
+    expect(document.components.schemas.days).toEqual({
+      type: 'object',
+      properties: {
+        id: { type: 'integer', format: 'int64', description: 'Primary key.', readOnly: true },
+        mood: { type: ['string', 'null'], enum: ['sad', 'ok', null], default: 'ok' },
+        state: { type: 'string', enum: ['open', 'done'], default: 'open' },
+        stars: { type: ['integer', 'null'], format: 'int32', minimum: 1, maximum: 5 },
+        worth: { type: ['number', 'null'] },
+        code: { type: ['string', 'null'], maxLength: 8, pattern: '^[a-z]+$' },
+        tags: { type: 'array', items: { type: 'string' } },
+        made_at: { type: 'string', format: 'date-time' },
+        done: { type: 'boolean', default: false },
+        more: {},
+      },
+      required: [],
+    });
+  } finally {
+    await world.close();
+  }
+});
