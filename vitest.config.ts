@@ -65,7 +65,12 @@ export default defineConfig({
       {
         test: {
           name: 'architecture',
-          include: ['test/architecture.test.ts', 'test/documentation.test.ts', 'test/error-codes.test.ts'],
+          include: [
+            'test/architecture.test.ts',
+            'test/documentation.test.ts',
+            'test/documentation-links.test.ts',
+            'test/error-codes.test.ts',
+          ],
         },
       },
       {
@@ -75,6 +80,7 @@ export default defineConfig({
           exclude: [
             'test/architecture.test.ts',
             'test/documentation.test.ts',
+            'test/documentation-links.test.ts',
             'test/error-codes.test.ts',
             'test/**/browser/**',
             'test/versions/**',
