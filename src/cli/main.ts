@@ -17,6 +17,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   dev: async (out) => (await import('./dev/dev.ts')).devCommand(out),
   serve: async (out) => (await import('./serve/serve.ts')).serveCommand(out),
   migrate: async (out) => (await import('./migrate/migrate.ts')).migrateCommand(out),
+  db: async (out) => (await import('./database/db.ts')).dbCommand(out),
   sql: async (out) => (await import('./database/sql.ts')).sqlCommand(out),
   refresh: async (out) => (await import('./database/refresh.ts')).refreshCommand(out),
   seed: async (out) => (await import('./database/seed.ts')).seedCommand(out),
