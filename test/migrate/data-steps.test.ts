@@ -171,3 +171,34 @@ test.each([
   ]);
   await world.settle(BEFORE);
 });
+
+describe('a step in batches', () => {
+  const counters = people('{ name: n, type: integer, default: 0 }', '{ name: m, type: integer }');
+  const counting = (sql = 'update people set n = n + 1 where id between $1 and $2'): string =>
+    counters + steps({ name: 'count', sql, batch: { table: 'people', size: 3 } });
+
+  test('that stops ten times comes to each row once', async () => {
+    await world.settle(counters);
+    await world.sql('insert into people (id, n) select i, 0 from generate_series(1, 40) as i');
+    const breaks = (id: number): string =>
+      counting(`update people set n = n + 1, m = 1 / (id - ${id}) where id between $1 and $2`);
+    for (let killed = 1; killed <= 10; killed += 1)
+      expect(await world.refusal(breaks(killed * 4))).toEqual([
+        expect.stringMatching(/^MIG-601 .*those before it are done.*division by zero/),
+      ]);
+    expect(await ledger()).toEqual([{ name: 'count', state: 'running' }]);
+    await world.settle(counting());
+    expect(await world.sql('select n, count(*)::int as rows from people group by n')).toEqual([
+      { n: 1, rows: 40 },
+    ]);
+    expect(await ledger()).toEqual([{ name: 'count', state: 'done' }]);
+    expect((await world.apply(counting())).kind).toBe('unchanged');
+  });
+
+  test('needs a table with a primary key of one column', async () => {
+    await world.settle(counters);
+    expect(await world.refusal(counting().replace('"table":"people"', '"table":"nobody"'))).toEqual([
+      expect.stringMatching(/^MIG-601 .*no table nobody/),
+    ]);
+  });
+});

@@ -378,5 +378,8 @@ migrations:
       after: expand
       on_empty: skip
       timeout: 5m
-    - { name: shout, sql: update todos set title = upper(title), after: contract }`,
+    - name: shout
+      sql: update todos set title = upper(title) where id between $1 and $2
+      after: contract
+      batch: { table: todos, size: 5000 }`,
 };

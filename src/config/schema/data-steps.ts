@@ -1,6 +1,6 @@
 // `migrations.steps`: SQL of the project that fills or corrects rows once, between changes of the schema.
 import { z } from 'zod';
-import { choice, list, sqlBody, text, timer } from './kinds.ts';
+import { choice, count, list, sqlBody, text, timer } from './kinds.ts';
 
 const dataStep = z
   .strictObject({
@@ -12,7 +12,17 @@ const dataStep = z
       ['expand', 'start', 'contract'],
     ),
     on_empty: choice('Whether it runs on a database that this file builds from nothing', ['skip', 'run']),
-    timeout: timer('Deadline of the step, which is one transaction', '5m'),
+    timeout: timer('Deadline of the step, or of each of its batches: of one transaction', '5m'),
+    batch: z
+      .strictObject({
+        table: text('Table with a primary key of one column', 'people'),
+        size: count('Rows of it in one batch', { absent: 5_000, least: 1 }),
+      })
+      .meta({
+        description:
+          'Runs the statements once for each batch of rows, in a transaction each: `$1` is the first key of the batch, `$2` the last',
+      })
+      .optional(),
   })
   .transform(({ on_empty: onEmpty, timeout: timeoutMs, ...same }) => ({ ...same, onEmpty, timeoutMs }));
 

@@ -1,11 +1,12 @@
-// Runs one data step: its statements and the record that it ran are in one transaction, or neither is.
+// Runs one data step: its statements and the record that it ran are in one transaction, or neither is. Of a step in
+// batches, each batch and the record how far it came.
 import { inTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { type DatabaseError, isDatabaseError } from '../../postgres/pg-error.ts';
-import { literal, raw } from '../../postgres/sql.ts';
+import { literal, raw, sql } from '../../postgres/sql.ts';
 import { MigrationRefused, problem } from '../problem.ts';
 import type { DataStepModel, SchemaModel } from '../schema/model.ts';
 import { digestModel, readCatalogFingerprint } from '../state/applied-state.ts';
-import { recordDataStep } from '../state/data-steps.ts';
+import { readProgress, recordDataStep, recordProgress } from '../state/data-steps.ts';
 
 export async function runDataStep(
   session: Queryable,
@@ -20,23 +21,73 @@ export async function runDataStep(
     client_min_messages: 'error',
   };
   try {
-    await inTransaction(session, settings, async () => {
+    const run = async (statement: string): Promise<void> => {
       const before = await readCatalogFingerprint(session, digestModel(model));
-      await session.query(raw(asOneStatement(step.sql)));
+      await session.query(raw(statement));
       if ((await readCatalogFingerprint(session, digestModel(model))) !== before)
         throw notForSteps(step, 'it changes the schema');
-      await recordDataStep(session, step, 'done');
-    });
+    };
+    let isDone = false;
+    while (!isDone)
+      isDone = await inTransaction(session, settings, async () => {
+        const batch = step.batch && (await nextBatch(session, step, step.batch));
+        if (batch) {
+          await run(asOneStatement(step.sql, [batch.first, batch.last], batch.type));
+          await recordProgress(session, step, batch.last);
+          return false;
+        }
+        if (!step.batch) await run(asOneStatement(step.sql));
+        await recordDataStep(session, step, 'done');
+        return true;
+      });
   } catch (error) {
     if (!isDatabaseError(error) || isDatabaseError(error, 'connection_exception')) throw error;
     throw refusal(step, error);
   }
 }
 
+type Batch = { readonly first: string; readonly last: string; readonly type: string };
+
+/** The next rows by primary key, its values as text; null: there are no more. */
+async function nextBatch(
+  session: Queryable,
+  step: DataStepModel,
+  { table, size }: NonNullable<DataStepModel['batch']>,
+): Promise<Batch | null> {
+  const [key] = await session.query<{ relation: string; column: string; type: string }>(sql`
+    select format('%I.%I', n.nspname, c.relname) as relation, quote_ident(a.attname) as column,
+      format_type(a.atttypid, a.atttypmod) as type
+    from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
+      join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
+    where c.oid = to_regclass(${table}) and i.indisprimary and i.indnkeyatts = 1`);
+  if (key === undefined)
+    throw new MigrationRefused([
+      problem(
+        'MIG-601',
+        step.at,
+        `there is no table ${table} with a primary key of one column`,
+        'Name another table under batch, or leave batch out.',
+      ),
+    ]);
+  const { relation, column, type } = key;
+  const done = await readProgress(session, step);
+  const rest = done === null ? '' : `where ${column} > ${quoted(done)}::${type}`;
+  const [batch] = await session.query<{ first: string | null; last: string | null }>(
+    raw(`select (array_agg(key order by key))[1]::text as first, (array_agg(key order by key desc))[1]::text as last
+      from (select ${column} as key from ${relation} ${rest} order by ${column} limit ${size}) as next`),
+  );
+  if (!batch || batch.first === null || batch.last === null) return null;
+  return { first: batch.first, last: batch.last, type };
+}
+
 /** As one statement it cannot end the transaction it runs in. */
-function asOneStatement(text: string): string {
-  const quoted = (value: string): string => literal(value).compile().text;
-  return `do ${quoted(`begin execute ${quoted(text)}; end`)}`;
+function asOneStatement(text: string, values: readonly string[] = [], type = ''): string {
+  const using = values.map((value) => `${quoted(value)}::${type}`).join(', ');
+  return `do ${quoted(`begin execute ${quoted(text)}${using === '' ? '' : ` using ${using}`}; end`)}`;
+}
+
+function quoted(value: string): string {
+  return literal(value).compile().text;
 }
 
 function refusal(step: DataStepModel, error: DatabaseError): MigrationRefused {
@@ -47,7 +98,7 @@ function refusal(step: DataStepModel, error: DatabaseError): MigrationRefused {
     problem(
       'MIG-601',
       step.at,
-      `the step failed, and nothing of it was kept: ${lineOf(step, error)}${error.message}${detail}`,
+      `${step.batch ? 'a batch of the step failed; those before it are done' : 'the step failed, and nothing of it was kept'}: ${lineOf(step, error)}${error.message}${detail}`,
       'Correct the step or the rows; the next run tries it again.',
     ),
   ]);

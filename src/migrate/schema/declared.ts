@@ -128,8 +128,9 @@ function dataStepPath({ name }: DataStep): string {
 }
 
 function toDataStep(step: DataStep): DataStepModel {
-  const { name, sql, file = null, after, onEmpty, timeoutMs } = step;
-  return { name, sql, file, after, onEmpty, timeoutMs, at: dataStepPath(step) };
+  const { name, sql, file = null, after, onEmpty, timeoutMs, batch } = step;
+  const same = { name, sql, file, after, onEmpty, timeoutMs, at: dataStepPath(step) };
+  return batch === undefined ? same : { ...same, batch };
 }
 
 function extensionPath({ name }: Extension): string {

@@ -28,6 +28,8 @@ export type DataStepModel = {
   readonly after: 'start' | 'expand' | 'contract';
   readonly onEmpty: 'skip' | 'run';
   readonly timeoutMs: number;
+  /** Absent: it is one transaction. The table is written as SQL finds it in `public`. */
+  readonly batch?: { readonly table: string; readonly size: number };
   readonly at: string;
 };
 

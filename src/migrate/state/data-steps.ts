@@ -13,7 +13,7 @@ export function hashDataStep(step: DataStepModel): string {
 
 export async function readDataSteps(session: Queryable): Promise<DataStepLedger> {
   const rows = await session.query<{ name: string; hash: string }>(
-    raw('select name, hash from svc_meta.data_step'),
+    raw(`select name, hash from svc_meta.data_step where state <> 'running'`),
   );
   return new Map(rows.map(({ name, hash }) => [name, hash]));
 }
@@ -24,7 +24,23 @@ export async function recordDataStep(
   state: 'done' | 'skipped',
 ): Promise<void> {
   await session.query(sql`
-    insert into svc_meta.data_step (name, hash, state) values (${step.name}, ${hashDataStep(step)}, ${state})`);
+    insert into svc_meta.data_step (name, hash, state) values (${step.name}, ${hashDataStep(step)}, ${state})
+    on conflict (name) do update set hash = excluded.hash, state = excluded.state, progress = null, finished_at = now()`);
+}
+
+/** The last key, as text, of the last batch that was done; null: none was. */
+export async function readProgress(session: Queryable, step: DataStepModel): Promise<string | null> {
+  const [row] = await session.query<{ progress: string | null }>(
+    sql`select progress from svc_meta.data_step where name = ${step.name}`,
+  );
+  return row?.progress ?? null;
+}
+
+export async function recordProgress(session: Queryable, step: DataStepModel, last: string): Promise<void> {
+  await session.query(sql`
+    insert into svc_meta.data_step (name, hash, state, progress)
+    values (${step.name}, ${hashDataStep(step)}, 'running', ${last})
+    on conflict (name) do update set hash = excluded.hash, progress = excluded.progress`);
 }
 
 /** No file was applied to it, and none of the tables is there. */

@@ -89,3 +89,12 @@ revoke all on svc_meta.data_step from public, anon, authenticated, service_role;
 alter table svc_meta.run drop constraint run_kind_check;
 `,
 };
+
+/** How far a data step in batches came. */
+export const dataStepProgress: ProvisionStep = {
+  id: 'migrate-5',
+  sql: `
+alter table svc_meta.data_step add column progress text, drop constraint data_step_state_check,
+  add constraint data_step_state_check check (state in ('running', 'done', 'skipped'));
+`,
+};

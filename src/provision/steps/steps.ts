@@ -3,7 +3,13 @@ import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
 import { sharedConfig } from './config.ts';
 import { dashboardSessions } from './dashboard.ts';
 import { imports, keyAliases } from './import.ts';
-import { dataStepLedger, migrationState, openObjectKinds, packedRunModel } from './migrate.ts';
+import {
+  dataStepLedger,
+  dataStepProgress,
+  migrationState,
+  openObjectKinds,
+  packedRunModel,
+} from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { realtimeSchema } from './realtime.ts';
 import { realtimeTriggers } from './realtime-triggers.ts';
@@ -28,4 +34,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   realtimeSchema,
   deletionHolds,
   realtimeTriggers,
+  dataStepProgress,
 ];
