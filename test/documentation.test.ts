@@ -45,8 +45,8 @@ describe('a decision is context, choice and consequences, in few words', () => {
   });
 });
 
-describe('docs/chat.md is the code of examples/chat', () => {
-  const text = readFileSync(join(ROOT, 'docs/chat.md'), 'utf8');
+describe.each(['chat', 'documents'])('docs/%s.md is the code of its example', (name) => {
+  const text = readFileSync(join(ROOT, `docs/${name}.md`), 'utf8');
   const blocks = [...text.matchAll(/^ *`([^`\n]+)`:\n\n *```\w+\n(.*?)\n *```$/gms)].map(
     ([, path = '', code = '']) => ({ path, code }),
   );

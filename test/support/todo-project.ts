@@ -11,7 +11,7 @@ export type TodoProject = { readonly directory: string; readonly config: string;
 
 export const copyTodoProject = (): TodoProject => copyExample('todo');
 
-export function copyExample(name: 'chat' | 'team' | 'todo'): TodoProject {
+export function copyExample(name: 'chat' | 'documents' | 'team' | 'todo'): TodoProject {
   const directory = mkdtempSync(join(tmpdir(), `svc-${name}-`));
   // mkdtemp makes the folder private; a project in a home directory usually is not.
   chmodSync(directory, 0o755);

@@ -1,0 +1,19 @@
+import { useEffect, useState, type JSX } from 'react';
+import type { Session } from '@supabase/supabase-js';
+import { Documents } from './documents.tsx';
+import { supabase } from './client.ts';
+import { SignIn } from './sign-in.tsx';
+
+export function App(): JSX.Element {
+  // Undefined until it is known whether there is one.
+  const [session, setSession] = useState<Session | null>();
+
+  useEffect(() => {
+    const { data } = supabase.auth.onAuthStateChange((_event, changed) => setSession(changed));
+    return () => data.subscription.unsubscribe();
+  }, []);
+
+  if (session === undefined) return <main aria-busy="true" />;
+  if (session === null) return <SignIn />;
+  return <Documents key={session.user.id} me={session.user} />;
+}
