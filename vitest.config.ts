@@ -71,6 +71,8 @@ export default defineConfig({
             'test/documentation-links.test.ts',
             'test/error-codes.test.ts',
           ],
+          // They read all of the source, on a machine that has other work.
+          testTimeout: 60_000,
         },
       },
       {

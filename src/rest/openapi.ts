@@ -36,10 +36,12 @@ export function openApi(input: OpenApiInput): Schema {
   const paths: Record<string, Json> = {};
   const schemas: Record<string, Json> = {};
   for (const rights of input.relations) {
-    schemas[rights.relation.name] = relationSchema(rights);
-    paths[`/${rights.relation.name}`] = relationPath(rights);
+    const { name } = rights.relation;
+    schemas[schemaName(name)] = relationSchema(rights);
+    paths[`/${encodeURIComponent(name)}`] = relationPath(rights);
   }
-  for (const routine of input.routines) paths[`/rpc/${routine.name}`] = routinePath(routine, schemas);
+  for (const routine of input.routines)
+    paths[`/rpc/${encodeURIComponent(routine.name)}`] = routinePath(routine, schemas);
   return {
     openapi: '3.1.0',
     info: { title: input.title, description: input.description ?? '', version: '1' },
@@ -53,12 +55,18 @@ export function openApi(input: OpenApiInput): Schema {
       },
       parameters: PARAMETERS,
       responses: {
-        error: { description: 'An error', content: json({ $ref: '#/components/schemas/error' }) },
+        error: { description: 'An error', content: json({ $ref: `#/components/schemas/${ERROR}` }) },
       },
-      schemas: { ...schemas, error: ERROR_SCHEMA },
+      schemas: { ...schemas, [ERROR]: ERROR_SCHEMA },
     },
   };
 }
+
+/** A name that no table's schema has. */
+const ERROR = 'svc.error';
+
+/** The specification allows letters, digits, `.`, `-` and `_`. */
+const schemaName = (name: string): string => name.replaceAll(/[^\w-]/g, '_');
 
 const ERROR_SCHEMA: Schema = {
   type: 'object',
@@ -91,20 +99,25 @@ const PARAMETERS: Schema = Object.fromEntries(
   ]),
 );
 
+const OWN_PARAMETERS: ReadonlySet<string> = new Set(Object.keys(PARAMETERS));
+
 const parameter = (name: string): Schema => ({ $ref: `#/components/parameters/${name}` });
 const json = (schema: Schema): Schema => ({ 'application/json': { schema } });
 const FAILED: Schema = { $ref: '#/components/responses/error' };
 
 function relationPath({ relation, ...may }: RelationRights): Schema {
   const { name, comment, insertable, updatable, deletable } = relation;
-  const row: Schema = { $ref: `#/components/schemas/${name}` };
+  const row: Schema = { $ref: `#/components/schemas/${schemaName(name)}` };
   const rows: Schema = { type: 'array', items: row };
-  const filters = relation.columns.map((column) => ({
-    name: column.name,
-    in: 'query',
-    description: `operator.value, for example eq.1 (${column.type})`,
-    schema: { type: 'string' },
-  }));
+  // A column of such a name is asked for in `or`: the parameter has its own meaning.
+  const filters = relation.columns
+    .filter(({ name: column }) => !OWN_PARAMETERS.has(column))
+    .map((column) => ({
+      name: column.name,
+      in: 'query',
+      description: `operator.value, for example eq.1 (${column.type})`,
+      schema: { type: 'string' },
+    }));
   const body: Schema = { requestBody: { content: json({ oneOf: [row, rows] }) } };
   const shown: Schema = { description: 'With return=representation', content: json(rows) };
   const operation = (parameters: readonly Json[], responses: Schema, rest: Schema = {}): Schema => ({
@@ -180,7 +193,9 @@ function itemSchema(returns: RoutineResult, schemas: Readonly<Record<string, Jso
       return typeSchema(returns.baseType);
     case 'composite': {
       const name = returns.relation?.slice(returns.relation.indexOf('.') + 1) ?? '';
-      return name in schemas ? { $ref: `#/components/schemas/${name}` } : { type: 'object' };
+      return schemaName(name) in schemas
+        ? { $ref: `#/components/schemas/${schemaName(name)}` }
+        : { type: 'object' };
     }
     case 'columns':
       return {
@@ -240,15 +255,29 @@ function limits(schema: Schema, { type }: Column, rules: ColumnRules): Schema {
   const exact = (digits: string | undefined): number | undefined =>
     isNumber && digits !== undefined && String(Number(digits)) === digits ? Number(digits) : undefined;
   const found: Readonly<Record<string, Json | undefined>> = {
-    enum: rules.enum,
+    enum: isNumber ? numbers(rules.enum, exact) : schema['type'] === 'string' ? rules.enum : undefined,
     minimum: exact(rules.min),
     maximum: exact(rules.max),
     maxLength: length === undefined ? undefined : Number(length),
-    pattern: schema['type'] === 'string' ? rules.pattern : undefined,
+    pattern: schema['type'] === 'string' && isOrdinary(rules.pattern) ? rules.pattern : undefined,
   };
   return Object.fromEntries(
     Object.entries(found).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])),
   );
+}
+
+/** Of numbers all or none: a list that lacks one would refuse it. */
+function numbers(
+  texts: readonly string[] | undefined,
+  exact: (digits: string) => number | undefined,
+): number[] | undefined {
+  const found = texts?.flatMap((text) => exact(text) ?? []);
+  return found?.length === texts?.length ? found : undefined;
+}
+
+/** What PostgreSQL alone understands would mean something else to whoever reads the document. */
+function isOrdinary(pattern: string | undefined): boolean {
+  return pattern !== undefined && !/\[\[[:.=]|\\[mMyYAZ<>]|^\*\*\*|^\(\?[a-z]/.test(pattern);
 }
 
 /** A schema without a type takes everything as it is. */

@@ -19,14 +19,23 @@ tables:
       - { name: made_at, type: timestamptz, required: true, default: now() }
       - { name: done, type: boolean, required: true, default: false }
       - { name: more, type: jsonb }
+      - { name: size, type: int, enum: [1, 2], default: 1 }
+      - { name: word, type: text, pattern: "^[[:alpha:]]+$" }
+      - { name: limit, type: int }
+  error: { rls: false, fields: [{ name: id, type: int, primary_key: true }] }
+  odd name: { rls: false, fields: [{ name: id, type: int, primary_key: true }] }
 `;
 
 test('columns are described with values, limits, defaults and whether they may be null', async () => {
   const world = await startBackendWorld(YAML);
   try {
     const answer = await fetch(`${world.url}/rest/v1/`, { headers: { apikey: world.keys.publishable } });
-    const document = (await answer.json()) as { components: { schemas: { days: object } } };
-    expect(document.components.schemas.days).toEqual({
+    const document = (await answer.json()) as {
+      paths: Record<string, { get?: { parameters: Array<{ name?: string }> } }>;
+      components: { schemas: Record<string, object> };
+    };
+    const { days, ...others } = document.components.schemas;
+    expect(days).toEqual({
       type: 'object',
       properties: {
         id: { type: 'integer', format: 'int64', description: 'Primary key.', readOnly: true },
@@ -39,9 +48,18 @@ test('columns are described with values, limits, defaults and whether they may b
         made_at: { type: 'string', format: 'date-time' },
         done: { type: 'boolean', default: false },
         more: {},
+        size: { type: ['integer', 'null'], format: 'int32', enum: [1, 2, null], default: 1 },
+        word: { type: ['string', 'null'] },
+        limit: { type: ['integer', 'null'], format: 'int32' },
       },
       required: [],
     });
+    // Names that would be taken for something else.
+    expect(others['error']).toMatchObject({ properties: { id: {} } });
+    expect(Object.keys(others).toSorted()).toEqual(['error', 'odd_name', 'svc.error']);
+    expect(Object.keys(document.paths)).toContain('/odd%20name');
+    const named = document.paths['/days']?.get?.parameters.flatMap(({ name }) => name ?? []);
+    expect(named).not.toContain('limit');
   } finally {
     await world.close();
   }

@@ -63,10 +63,12 @@ export function readDocs(document: OpenApiDocument): Docs {
   return {
     restUrl: document.servers[0]?.url ?? '',
     tables: paths.flatMap(([path, one]) =>
-      path.startsWith('/rpc/') || path === '/' ? [] : [toTable(path.slice(1), one, document)],
+      path.startsWith('/rpc/') || path === '/'
+        ? []
+        : [toTable(decodeURIComponent(path.slice(1)), one, document)],
     ),
     functions: paths.flatMap(([path, one]) =>
-      path.startsWith('/rpc/') ? [toFunction(path.slice(5), one)] : [],
+      path.startsWith('/rpc/') ? [toFunction(decodeURIComponent(path.slice(5)), one)] : [],
     ),
   };
 }
@@ -76,7 +78,8 @@ function toTable(name: string, path: Path, { components }: OpenApiDocument): Doc
     kind: 'table',
     name,
     description: path.description ?? '',
-    columns: toColumns(components.schemas[name] ?? {}),
+    // As the document names them: only letters, digits, `-` and `_`.
+    columns: toColumns(components.schemas[name.replaceAll(/[^\w-]/g, '_')] ?? {}),
     operations: OPERATIONS.filter((operation) => path[operation] !== undefined),
   };
 }
