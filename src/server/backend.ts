@@ -478,12 +478,15 @@ async function drain(
     }, windowMs);
   });
   const sockets = realtime.drain(dev ? 0 : Math.min(CLOSE_SOCKETS_WITHIN_MS, windowMs / 2));
-  // Connections that were busy when the close began become idle one by one.
-  const sweep = setInterval(() => app.server.server.closeIdleConnections(), 50);
+  let sweep: NodeJS.Timeout | undefined;
+  const close = async (): Promise<void> => {
+    // Connections that were busy when the close began become idle one by one. Not before: while the port is open, a new
+    // connection counts as idle until its request is read.
+    sweep = setInterval(() => app.server.server.closeIdleConnections(), 50);
+    await app.server.close();
+  };
   // Handlers of code functions may call this server while they end; of several, another one answers.
-  const ended = replaced
-    ? app.server.close().then(() => functions.drain())
-    : functions.drain().then(() => app.server.close());
+  const ended = replaced ? close().then(() => functions.drain()) : functions.drain().then(close);
   await Promise.race([Promise.all([ended, sockets]), deadline]);
   await functions.stop();
   clearInterval(sweep);

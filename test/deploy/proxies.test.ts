@@ -203,32 +203,36 @@ describe.each(PROXIES)('deploy/$name', (proxy) => {
       expect(await answer.json()).toEqual({ address: '127.0.0.1' });
     });
 
-    test('instances are replaced under load without a failed request', async () => {
-      const over = new AbortController();
-      const failed: string[] = [];
-      let served = 0;
-      const use = async (index: number): Promise<void> => {
-        while (!over.signal.aborted) {
-          const { error } =
-            index % 2 === 0
-              ? await app.from('notes').insert({ text: 'during' })
-              : await app.from('notes').select('id').limit(1);
-          if (error) failed.push(`${error.code} ${error.message}`);
-          else served += 1;
+    // nginx does not ask for /ready, and a write that is on its way when a port closes is lost: the page says so.
+    test.skipIf(proxy.program === 'nginx')(
+      'instances are replaced under load without a failed request',
+      async () => {
+        const over = new AbortController();
+        const failed: string[] = [];
+        let served = 0;
+        const use = async (index: number): Promise<void> => {
+          while (!over.signal.aborted) {
+            const { error } =
+              index % 2 === 0
+                ? await app.from('notes').insert({ text: 'during' })
+                : await app.from('notes').select('id').limit(1);
+            if (error) failed.push(`${error.code} ${error.message}`);
+            else served += 1;
+          }
+        };
+        const users = Array.from({ length: 8 }, (_, index) => use(index));
+        for (const [index, port] of [ports.one, ports.two].entries()) {
+          expect(await instances[index]?.stop()).toBe(0);
+          instances[index] = await serve(port);
+          // The balancer has to see it before the other one goes.
+          const takes = (): number => instances[index]?.output().split('/rest/v1/notes').length ?? 0;
+          await expect.poll(takes, { timeout: 20_000 }).toBeGreaterThan(50);
         }
-      };
-      const users = Array.from({ length: 8 }, (_, index) => use(index));
-      for (const [index, port] of [ports.one, ports.two].entries()) {
-        expect(await instances[index]?.stop()).toBe(0);
-        instances[index] = await serve(port);
-        // The balancer has to see it before the other one goes.
-        const takes = (): number => instances[index]?.output().split('/rest/v1/notes').length ?? 0;
-        await expect.poll(takes, { timeout: 20_000 }).toBeGreaterThan(50);
-      }
-      over.abort();
-      await Promise.all(users);
-      expect(failed).toEqual([]);
-      expect(served).toBeGreaterThan(200);
-    });
+        over.abort();
+        await Promise.all(users);
+        expect(failed).toEqual([]);
+        expect(served).toBeGreaterThan(200);
+      },
+    );
   });
 });
