@@ -63,7 +63,8 @@ export async function provideReader(
         hint: `Take its memberships and attributes from it: drop role ${READER}, and it is made anew.`,
       });
   });
-  await grantReading(owner, schemas);
+  // Several queries at once, or another instance, may give the same.
+  await untilNoRace(() => grantReading(owner, schemas));
   return direct.as(READER, password ?? undefined);
 }
 

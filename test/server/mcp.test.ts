@@ -155,6 +155,8 @@ describe('svc mcp', () => {
         isError: true,
         text: expect.stringMatching(/permission denied/),
       });
+    const together = await Promise.all(Array.from({ length: 8 }, () => call(open, 'query', { sql: count })));
+    expect(together.filter(({ isError }) => isError)).toEqual([]);
     const many = await call(open, 'query', {
       sql: "select repeat('x', 1000) as x from generate_series(1, 1000000)",
     });

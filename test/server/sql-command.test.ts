@@ -132,6 +132,8 @@ describe('svc sql', () => {
     expect(table.output).toMatch(
       /n  nothing  said\n-+  -+  -+\n1  ∅        a "b"\n2  ∅        a "b"\n\(2 rows, and more/,
     );
+    const hostile = await sql('select e\'\\x1b]0;taken\\x07\\r\' as "\x1b[2J"');
+    expect(hostile.output.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
     const csv = await sql('--limit', '1', '--format', 'csv', many);
     expect(csv.output).toContain('n,nothing,said\r\n1,,"a ""b"""');
     expect(

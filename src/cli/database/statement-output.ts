@@ -13,7 +13,7 @@ export function renderAnswer(answered: Answered, format: Format): string {
 const RENDERERS: Readonly<Record<Format, (answered: Answered) => string>> = {
   table: ({ columns, rows, more, command, affected }) => {
     if (columns.length === 0) return affected === null ? command : `${command} ${affected}`;
-    const head = columns.map(({ name }) => name);
+    const head = columns.map(({ name }) => shorten(name));
     const cells = rows.map((row) => row.map((value) => (value === null ? '∅' : shorten(value))));
     const widths = head.map((name, at) => Math.max(name.length, ...cells.map((row) => row[at]?.length ?? 0)));
     const line = (values: readonly string[]): string =>
@@ -43,8 +43,9 @@ const RENDERERS: Readonly<Record<Format, (answered: Answered) => string>> = {
     [columns.map(({ name }) => name), ...rows].map((row) => row.map(csvField).join(',')).join('\r\n'),
 };
 
+/** In one line, and without what a terminal would obey: users of the app wrote the values. */
 function shorten(value: string): string {
-  const line = value.replaceAll('\n', '↵');
+  const line = value.replaceAll('\n', '↵').replaceAll(/\p{Cc}/gu, '�');
   return line.length > MOST_WIDTH ? `${line.slice(0, MOST_WIDTH - 1)}…` : line;
 }
 
