@@ -28,14 +28,16 @@ tables:
 storage:
   files: { max_size: 100MB, rls: [{ operations: [select, insert], check: 'true' }] }
 functions:
-  pieces: { runtime: node, file: pieces.js }
+  pieces: { runtime: node, file: pieces.js, env: { GO: "\${SVC_ENV_GO}" } }
   whoami: { runtime: node, file: whoami.js }
 `;
-const PIECES = `export default () => ({
+/** The second piece is sent once the file `go` is there. */
+const PIECES = `import { existsSync } from 'node:fs';
+export default (request, ctx) => ({
   headers: { 'content-type': 'text/event-stream' },
   body: (async function* () {
     yield 'data: one\\n\\n';
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    while (!existsSync(ctx.env.GO)) await new Promise((resolve) => setTimeout(resolve, 20));
     yield 'data: two\\n\\n';
   })(),
 });
@@ -117,7 +119,7 @@ describe.each(PROXIES)('deploy/$name', (proxy) => {
         config: join(folder, 'svc.yaml'),
         arguments: ['--migrate'],
         port,
-        env: { ...KEYS, SVC_DATABASE_URL: database.url },
+        env: { ...KEYS, SVC_DATABASE_URL: database.url, SVC_ENV_GO: join(folder, 'go') },
       });
 
     beforeAll(async () => {
@@ -180,6 +182,7 @@ describe.each(PROXIES)('deploy/$name', (proxy) => {
       const reader = body?.getReader();
       const read = async (): Promise<string> => new TextDecoder().decode((await reader?.read())?.value);
       expect(await read()).toBe('data: one\n\n');
+      writeFileSync(join(folder, 'go'), '');
       expect(await read()).toBe('data: two\n\n');
     });
 

@@ -10,7 +10,7 @@ import { roleAddresses } from '../../provision/passwords.ts';
 import type { Environment } from '../environment.ts';
 import { CommandFailure, EXIT } from '../exit.ts';
 import { openDatabase } from '../migrate/database.ts';
-import { readProject, type ReadProject } from '../project.ts';
+import { readServed, type ReadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
 import { type Finding, type Level, look } from './check.ts';
 import * as database from './database.ts';
@@ -59,7 +59,10 @@ export async function examine(
   tell(await look('open-files', machine.openFiles));
   tell(await look('temporary', machine.temporary));
 
-  const read = await readServed(config, tell);
+  const read = await readServed({ config }).catch(async (error: unknown) => {
+    tell(await look('file', () => Promise.reject(error)));
+    return undefined;
+  });
   if (read) {
     const { env, source, mode } = read;
     mask = maskOf(env);
@@ -76,23 +79,9 @@ export async function examine(
   return findings;
 }
 
-type Served = ReadProject & { readonly mode: 'development' | 'production' };
-
-/** That of production, or of `svc dev` where no other database is named. */
-async function readServed(config: string | undefined, tell: Tell): Promise<Served | undefined> {
-  try {
-    const production = await readProject({ config, mode: 'production' });
-    if ((production.env['SVC_DATABASE_URL'] ?? '') !== '') return { ...production, mode: 'production' };
-    return { ...(await readProject({ config, mode: 'development' })), mode: 'development' };
-  } catch (error) {
-    tell(await look('file', () => Promise.reject(error)));
-    return undefined;
-  }
-}
-
 /** `config` is undefined where the file has mistakes: the database is looked at all the same. */
 async function lookAtServices(
-  { env, source }: Served,
+  { env, source }: ReadServed,
   config: Config | undefined,
   tell: Tell,
 ): Promise<void> {

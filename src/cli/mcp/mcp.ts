@@ -15,7 +15,7 @@ import { callerNamed } from '../database/caller.ts';
 import { renderAnswer } from '../database/statement-output.ts';
 import { examine } from '../doctor/doctor.ts';
 import { asOwner, openDatabase } from '../migrate/database.ts';
-import { type ReadProject, readProject } from '../project.ts';
+import { readServed, type ReadServed } from '../served-project.ts';
 import { explainCode, readPageNamed, searchPages } from './documentation-tools.ts';
 import * as tools from './project-tools.ts';
 
@@ -41,17 +41,8 @@ export function mcpCommand(): Command {
     .action(async (options: Options) => await serve(options));
 }
 
-type Current = { readonly read: ReadProject; readonly mode: tools.Mode };
-
 /** As it is now: the file may have changed since the last call. */
-async function current({ config }: Options): Promise<Current> {
-  const production = await readProject({ config, mode: 'production', unsetVariables: 'warn' });
-  if ((production.env['SVC_DATABASE_URL'] ?? '') !== '') return { read: production, mode: 'production' };
-  return {
-    read: await readProject({ config, mode: 'development', unsetVariables: 'warn' }),
-    mode: 'development',
-  };
-}
+const current = ({ config }: Options): Promise<ReadServed> => readServed({ config, unsetVariables: 'warn' });
 
 type Opened = {
   readonly owner: OwnerDatabase;
@@ -60,7 +51,7 @@ type Opened = {
 };
 
 /** Opened for each call: an assistant is there for hours, and asks now and then. */
-async function inDatabase<T>({ read }: Current, work: (opened: Opened) => Promise<T>): Promise<T> {
+async function inDatabase<T>(read: ReadServed, work: (opened: Opened) => Promise<T>): Promise<T> {
   const opened = await openDatabase(read.env, read.source.directory ?? process.cwd());
   try {
     const { addresses } = opened;
@@ -74,12 +65,12 @@ async function inDatabase<T>({ read }: Current, work: (opened: Opened) => Promis
 
 async function query(options: Options, statement: string, as: string | undefined): Promise<string> {
   const now = await current(options);
-  const data = options.data ?? (databaseAddresses(now.read.env) ? 'none' : 'all');
+  const data = options.data ?? (databaseAddresses(now.env) ? 'none' : 'all');
   if (data === 'none')
     throw new Problem('not_allowed', 403, 'Rows may not be read', {
       hint: 'svc mcp was started without --data all; on a database that is not that of svc dev this is the default.',
     });
-  const config = tools.configOf(now.read);
+  const config = tools.configOf(now);
   return await inDatabase(now, async ({ owner, addresses, authenticator }) => {
     const caller = as === undefined ? undefined : await callerNamed(as, owner);
     const schemas = config.tables.map(({ schema }) => schema);
@@ -122,24 +113,24 @@ async function serve(options: Options): Promise<void> {
       },
     );
   };
-  const config = async (): Promise<{ now: Current; config: ReturnType<typeof tools.configOf> }> => {
+  const config = async (): Promise<{ now: ReadServed; config: ReturnType<typeof tools.configOf> }> => {
     const now = await current(options);
-    return { now, config: tools.configOf(now.read) };
+    return { now, config: tools.configOf(now) };
   };
 
   tool(
     'read_config',
     'svc.yaml as it is, with references to variables instead of their values',
     {},
-    async () => (await current(options)).read.source.text,
+    async () => (await current(options)).source.text,
   );
   tool(
     'validate_config',
     'Mistakes and warnings of a text for svc.yaml, with lines and hints',
     { text: z.string() },
     async ({ text }) => {
-      const { read, mode } = await current(options);
-      return tools.describeMistakes(await tools.readDraft(read, mode, text));
+      const now = await current(options);
+      return tools.describeMistakes(await tools.readDraft(now, text));
     },
   );
   tool(
@@ -148,7 +139,7 @@ async function serve(options: Options): Promise<void> {
     { text: z.string() },
     async ({ text }) => {
       const now = await current(options);
-      const draft = tools.configOf(await tools.readDraft(now.read, now.mode, text));
+      const draft = tools.configOf(await tools.readDraft(now, text));
       return await inDatabase(now, ({ owner }) => tools.planChange(draft, owner));
     },
   );
@@ -182,7 +173,7 @@ async function serve(options: Options): Promise<void> {
     { name: z.string() },
     async ({ name }) => {
       const { now, config: found } = await config();
-      return tools.readFunction(found, now.read.source.directory ?? process.cwd(), name);
+      return tools.readFunction(found, now.source.directory ?? process.cwd(), name);
     },
   );
   tool(

@@ -11,12 +11,11 @@ import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import { type ReadProject, readProject } from '../project.ts';
-
-export type Mode = 'development' | 'production';
+import type { ReadServed } from '../served-project.ts';
 
 /** `text`: what svc.yaml would say. */
-export async function readDraft(current: ReadProject, mode: Mode, text: string): Promise<ReadProject> {
-  return await readProject({ source: { ...current.source, text }, mode, unsetVariables: 'warn' });
+export async function readDraft({ source, mode }: ReadServed, text: string): Promise<ReadProject> {
+  return await readProject({ source: { ...source, text }, mode, unsetVariables: 'warn' });
 }
 
 export function describeMistakes({ loaded, unset }: ReadProject): object {
