@@ -2,7 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { constants, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -79,6 +79,13 @@ async function ended(starter: ChildProcess, signal?: NodeJS.Signals): Promise<vo
 }
 
 const gone = (is: () => Promise<boolean>) => pollUntil(10_000, async () => ((await is()) ? true : undefined));
+
+/** Whether SIGINT waits for a process that stands still. */
+async function isAskedToStop(pid: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  const pending = /^ShdPnd:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? '0';
+  return (BigInt(`0x${pending}`) & (1n << BigInt(constants.signals.SIGINT - 1))) !== 0n;
+}
 
 async function query(url: string, text: string): Promise<string[]> {
   const client = new pg.Client({ connectionString: url });
@@ -218,6 +225,28 @@ describe('after a kill -9', () => {
     expect(server.adopted).toBe(false);
     expect(await read(server.url)).toEqual(['kept']);
   });
+
+  test.runIf(process.platform === 'linux')(
+    'of PostgreSQL while the next svc stops it, with a server process that is busy: the data is there',
+    async () => {
+      const { starter, report } = await startElsewhere();
+      if (report.kind !== 'started') throw new Error(report.message);
+      await write(report.url);
+      const client = new pg.Client({ connectionString: report.url });
+      client.on('error', () => undefined);
+      await client.connect();
+      const busy = client.query('select count(*) from generate_series(1, 10000000000)').catch(String);
+      process.kill(report.pid, 'SIGSTOP');
+      await ended(starter, 'SIGKILL');
+      const next = start();
+      expect(await gone(() => isAskedToStop(report.pid))).toBe(true);
+      process.kill(report.pid, 'SIGKILL');
+      const server = await next;
+      expect(server.adopted).toBe(false);
+      expect(await read(server.url)).toEqual(['kept']);
+      await busy;
+    },
+  );
 
   test('during the very first start: the incomplete data directory is removed', async () => {
     const starter = fork(STARTER, [dir], { execArgv: [] });

@@ -10,6 +10,7 @@ import { createDataDirectory, hasDataDirectory, removeUnfinished } from './data-
 import { limitSize, openLogFile } from './log-file.ts';
 import { findNativePackage, type NativePackage } from './native-package.ts';
 import {
+  clearRuins,
   probeServer,
   findPostmaster,
   startPostmaster,
@@ -201,6 +202,8 @@ async function adoptServer(
     }
   }
   await stopPostmaster(program, dataDirectory, found.pid, 'durable');
+  // It may have been killed meanwhile, or before it was found and not yet gone.
+  await clearRuins(dataDirectory, found.pid);
   return undefined;
 }
 

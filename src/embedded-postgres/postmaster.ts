@@ -86,11 +86,16 @@ export async function findPostmaster(dataDirectory: string): Promise<PostmasterF
     const samePath = process.platform === 'linux' || resolve(found.dataDirectory) === resolve(dataDirectory);
     if (isPostgres !== false && samePath) return found;
   }
+  await clearRuins(dataDirectory, found.pid);
+  return undefined;
+}
+
+/** Removes what is left of a server that was killed, and would keep the next one from starting. */
+export async function clearRuins(dataDirectory: string, pid: number): Promise<void> {
   await endOrphans(dataDirectory);
   // The id was reused, or the dead server was not reaped. PostgreSQL would take either for a running server and refuse
   // to start. Otherwise keep the file: PostgreSQL checks the shared memory segment named in it.
-  if (pidExists(found.pid)) await rm(postmasterFile(dataDirectory), { force: true });
-  return undefined;
+  if (pidExists(pid)) await rm(postmasterFile(dataDirectory), { force: true });
 }
 
 /** Waits while a found server starts or recovers; undefined if it does not become ready. */

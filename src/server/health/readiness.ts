@@ -1,4 +1,4 @@
-// What `/ready` answers. It is found out once a second, by one question at a time, and an answer only tells the last
+// What `/ready` answers. It is found out twice a second, by one question at a time, and an answer only tells the last
 // result: however often it is asked for, it costs the database nothing and waits for nobody.
 import type { Degraded, DegradedReason } from '../../lib/degraded.ts';
 import type { DatabaseAnswer } from '../../postgres/pool/connection-pool.ts';
@@ -7,9 +7,10 @@ import { Check, type CheckState } from './check.ts';
 import type { PrimaryState } from './primary-probe.ts';
 
 export const LIMIT_MS = 2_000;
-const EVERY_MS = 1_000;
+/** What fails right after a look must count as bad within six seconds all the same, of which the patience is five. */
+const EVERY_MS = 500;
 /** Requests that wait at so many looks in a row are no short crowd. */
-const LASTING_LOOKS = 3;
+const LASTING_LOOKS = 6;
 /** A failover that requests are held through must not empty a load balancer either. */
 const LEAST_PATIENCE_MS = 5_000;
 
