@@ -10,7 +10,7 @@ import { environmentSecrets, Keyring, type KeyringSecrets } from '../identity/ke
 import { SigningKeys, STANDBY_MINUTES } from '../identity/signing-keys.ts';
 import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { requireDatabase, requireKeys, type Environment } from './environment.ts';
+import { requireKeys, type Environment } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
 import { withOwner } from './migrate/database.ts';
 import type { Terminal } from './terminal.ts';
@@ -180,7 +180,6 @@ async function withKeys(env: Environment, work: (keys: SigningKeys) => Promise<v
 }
 
 async function withDatabase(env: Environment, work: (db: OwnerDatabase) => Promise<void>): Promise<void> {
-  requireDatabase(env);
   await withOwner(env, process.cwd(), { applicationName: 'svc-keys', max: 2 }, work);
 }
 

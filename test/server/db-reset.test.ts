@@ -1,4 +1,4 @@
-// `svc db reset` takes the development database away and nothing else.
+// Commands for the development database: the keys that sign its tokens, and taking it away, and nothing else.
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,6 +42,23 @@ test('not while it is used, not without a yes, and then wholly', async () => {
     expect(second.publishableKey).toBe(first.publishableKey);
     expect(await notes(second.url, second.publishableKey)).toBe(0);
     await second.stop();
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('svc keys works on the development database, running or not', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-keys-'));
+  const config = join(folder, 'svc.yaml');
+  writeFileSync(config, YAML);
+  const keys = (...args: readonly string[]) => runSvc(['keys', ...args], { cwd: folder });
+  try {
+    expect(await keys('list')).toMatchObject({ output: expect.stringContaining('run svc dev first') });
+    const svc = await startSvc({ command: 'dev', config });
+    expect((await keys('list')).output).toMatch(/ES256 {2}in.use/);
+    await svc.stop();
+    expect((await keys('rotate', '--now')).output).toContain('signs from now on');
+    expect((await keys('list')).output.trim().split('\n')).toHaveLength(2);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -29,6 +29,11 @@ test.each([
     table('      - { name: a, type: text, on_delete: cascade }\n'),
     /foreign_key: \{ references: <table>\.<column>, on_delete: … \}.*ref: storage\.<bucket>/,
   ],
+  [
+    'a provider without its type',
+    'providers: { email: { enabled: true } }',
+    /"type" is missing → Write type: resend \| ses \| smtp\./,
+  ],
   ['columns as a map', 'tables: { t: { rls: [], fields: { id: int } } }', /Columns are a list: fields: \[/],
   ['policies as a map', table('', '{ operations: [select] }'), /rls/],
   [
@@ -97,4 +102,14 @@ test.each([
   ['a type of a schema of one’s own', table('      - { name: a, type: app.string }\n')],
 ])('%s is nothing to speak of', (_what, text) => {
   expect(said(text)).toBe('');
+});
+
+test('of a column that is wrong in itself no more is said', () => {
+  const text = table(
+    '      - { name: owner, type: uuid, references: auth.users }\n',
+    '[{ operations: [select], using: owner = auth.uid() }]',
+  );
+  expect(said(text).split('\n')).toEqual([
+    expect.stringContaining('there is no key "references" here → Did you mean foreign_key?'),
+  ]);
 });

@@ -157,7 +157,13 @@ function hintForType(tree: Tree, expected: string, path: KeyPath, value: unknown
 }
 
 function exampleFor(path: KeyPath): string | undefined {
-  return EXAMPLES.get(String(path.at(-1)));
+  const values: unknown = schemaAt(path)?.['enum'];
+  const key = String(path.at(-1));
+  return EXAMPLES.get(key === 'type' && Array.isArray(values) ? '' : key) ?? oneOf(key, values);
+}
+
+function oneOf(key: string, values: unknown): string | undefined {
+  return Array.isArray(values) ? `Write ${key}: ${values.join(' | ')}.` : undefined;
 }
 
 function describe(tree: Tree, path: KeyPath, value: unknown): string {

@@ -44,7 +44,13 @@ export function checkTables(context: CheckContext): void {
     checkPublished(context, path, table);
     if (table.rls === undefined) reportOpen(context, name);
     else if (Array.isArray(table.rls)) {
-      const columns = new Map(table.fields.map(({ name: column, type }) => [column, type]));
+      const columns = new Map(
+        table.fields.map(({ name: column, type }, index) => [
+          column,
+          // What stands in for a field with mistakes has no type of its own.
+          context.broken.touches([...path, 'fields', index]) ? undefined : type,
+        ]),
+      );
       checkPolicies(context, [...path, 'rls'], table.rls, columns);
     }
   }
