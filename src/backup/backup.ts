@@ -43,7 +43,8 @@ export type BackupOptions = {
   readonly ownAddress: DatabaseAddress;
   /** `auto`: PostgreSQL's program where there is one. */
   readonly engine: 'auto' | 'pg_dump' | 'copy';
-  readonly backend: Backend;
+  /** Without it the files stay out. */
+  readonly backend: Backend | undefined;
   /** As it is served. */
   readonly config: Config;
   /** What the secrets in the database are sealed with. */
@@ -209,6 +210,7 @@ async function copyBlobs(
   { target, backend, skipMissing }: BackupOptions,
   previous: ReadonlyMap<string, BlobEntry>,
 ): Promise<Copied> {
+  if (!backend) return { entries: [], copied: 0, missing: [] };
   const entries: BlobEntry[] = [];
   const missing: string[] = [];
   let copied = 0;

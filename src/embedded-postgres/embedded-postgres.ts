@@ -1,7 +1,7 @@
 // The development PostgreSQL of one project: created at the first start in the project's `.svc` folder, and recovered
 // however svc or the server ended. Roles, schemas and migrations are left to the caller.
 import { randomBytes } from 'node:crypto';
-import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { ifExists } from '../lib/error-code.ts';
 import type { Log } from '../log/log.ts';
@@ -13,6 +13,7 @@ import {
   clearRuins,
   probeServer,
   findPostmaster,
+  pollUntil,
   startPostmaster,
   stopPostmaster,
   whenReady,
@@ -25,6 +26,9 @@ import { isAlive } from './process-table.ts';
 import type { Program } from './program.ts';
 import { acquireProjectLock } from './project-lock.ts';
 import { usableNative } from './usable-native.ts';
+
+/** Of a server whose data nobody wants. */
+const ABANDONED_ENDS_MS = 10_000;
 
 export type EmbeddedPostgresOptions = {
   /** The project's `.svc` folder; created if missing. */
@@ -111,6 +115,16 @@ export async function runningUrl(dir: string): Promise<string | undefined> {
   const postmaster = await readPostmasterFile(dataDirectory);
   const password = await readPassword(passwordFile);
   return postmaster && password && serverUrl(postmaster.port, password);
+}
+
+/** Removes a folder like `.svc`, and ends the server that a killed svc has left running in it. */
+export async function removeState(dir: string): Promise<void> {
+  const left = await findPostmaster(filesIn(dir).dataDirectory);
+  if (left) {
+    signalQuietly(left.pid, 'SIGQUIT');
+    await pollUntil(ABANDONED_ENDS_MS, async () => ((await isAlive(left.pid)) ? undefined : true));
+  }
+  await rm(dir, { recursive: true, force: true });
 }
 
 function serverUrl(port: number | undefined, password: string): string {
@@ -241,9 +255,9 @@ function watchProcess(pid: number, onExit: () => void): () => void {
   return end;
 }
 
-function signalQuietly(pid: number): void {
+function signalQuietly(pid: number, signal: NodeJS.Signals = 'SIGINT'): void {
   try {
-    process.kill(pid, 'SIGINT');
+    process.kill(pid, signal);
   } catch {
     // It has already exited.
   }

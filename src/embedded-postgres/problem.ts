@@ -72,7 +72,16 @@ export const wrongVersion = (dataDirectory: string, has: string, needed: string)
     'postgres_wrong_version',
     `The development database was created by PostgreSQL ${has}, this svc comes with PostgreSQL ${needed}`,
     dataDirectory,
-    `To keep the data, dump it with the older svc and load it into a new database. To discard it, remove ${dataDirectory}.`,
+    `To keep the data, run svc db upgrade. To begin anew, run svc db reset.`,
+  );
+
+export const formerNotInstalled = (name: string, major: string, details: string, cause?: unknown) =>
+  problem(
+    'postgres_former_missing',
+    `PostgreSQL ${major}, which wrote the data, cannot be installed from npm`,
+    details,
+    `Install ${name} of version ${major} elsewhere, and name its folder: svc db upgrade --former <folder>.`,
+    cause,
   );
 
 export const occupied = (dataDirectory: string) =>

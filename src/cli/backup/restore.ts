@@ -59,11 +59,10 @@ async function restore(named: string | undefined, options: Options, terminal: Te
       terminal.print(`${folder} can be restored: ${describe(manifest)}`);
       return;
     }
-    const restored = await bring({ folder, manifest, addresses, env, config, target, backend });
-    const { mails } = await asOwner(addresses, env, { applicationName: 'svc-restore', max: 2 }, (owner) =>
-      settle(owner, manifest, options.keepMail === true),
-    );
-    await asAdministrator(addresses, markRestored);
+    const files = { target, backend };
+    const keepMail = options.keepMail === true;
+    const restored = await restoreInto({ folder, manifest, addresses, env, config, files, keepMail });
+    const { mails } = restored;
     if (options.json) {
       terminal.print(
         JSON.stringify({ folder, files: restored.files, mails, takenAt: manifest.takenAt }, null, 2),
@@ -84,28 +83,40 @@ async function restore(named: string | undefined, options: Options, terminal: Te
 type Restoring = {
   readonly folder: string;
   readonly manifest: Manifest;
+  /** Of a database that is empty, or half restored. */
   readonly addresses: DatabaseAddresses;
   readonly env: Environment;
   readonly config: Config;
-  readonly target: string;
-  readonly backend: Backend;
+  /** Without them the backup has none, or they are there. */
+  readonly files?: { readonly target: string; readonly backend: Backend };
+  readonly keepMail: boolean;
 };
 
-/** Files first: rows name them. */
-async function bring({
-  folder,
-  manifest,
-  addresses,
-  env,
-  config,
-  target,
-  backend,
-}: Restoring): Promise<{ readonly files: number }> {
+type Restored = {
+  readonly files: number;
+  /** That waited then, and were dropped. */
+  readonly mails: number;
+};
+
+export async function restoreInto(options: Restoring): Promise<Restored> {
+  const { manifest, addresses, env, keepMail } = options;
+  const files = await bring(options);
+  const { mails } = await asOwner(addresses, env, { applicationName: 'svc-restore', max: 2 }, (owner) =>
+    settle(owner, manifest, keepMail),
+  );
+  await asAdministrator(addresses, markRestored);
+  return { files, mails };
+}
+
+/** Files first: rows name them. Answers how many. */
+async function bring({ folder, manifest, addresses, env, config, files }: Restoring): Promise<number> {
+  const bringFiles = async (): Promise<number> =>
+    files === undefined ? 0 : (await restoreBlobs(files.target, folder, files.backend)).files;
   if (manifest.engine === 'pg_dump') {
     await provisionRolesAlone(addresses);
-    const restored = await restoreBlobs(target, folder, backend);
+    const brought = await bringFiles();
     await restoreDump(folder, manifest, addresses.direct, env);
-    return restored;
+    return brought;
   }
   await asAdministrator(addresses, (admin) => markRestoring(admin, basename(folder)));
   return await asOwner(
@@ -113,9 +124,9 @@ async function bring({
     env,
     { applicationName: 'svc-restore', max: 3 },
     async (owner, _, roles) => {
-      const restored = await restoreBlobs(target, folder, backend);
+      const brought = await bringFiles();
       await loadRows(folder, owner, roles.owner.direct, config);
-      return restored;
+      return brought;
     },
   );
 }

@@ -1,4 +1,5 @@
-// `svc db reset`: the development database and its files go; the next `svc dev` makes them anew.
+// `svc db`: what is done to the development database as a whole. `reset` removes it and its files; the next `svc dev`
+// makes them anew. For `upgrade` see there.
 import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -6,9 +7,10 @@ import { Command } from 'commander';
 import { runningUrl } from '../../embedded-postgres/embedded-postgres.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { EXIT, failure } from '../exit.ts';
-import { loadProject } from '../project.ts';
+import { loadProject, type Project } from '../project.ts';
 import type { Terminal } from '../terminal.ts';
 import { confirm } from './confirm.ts';
+import { upgrade, type UpgradeOptions } from './upgrade.ts';
 
 export function dbCommand(terminal: Terminal): Command {
   const command = new Command('db').description('the development database');
@@ -18,19 +20,42 @@ export function dbCommand(terminal: Terminal): Command {
     .option('-c, --config <file>', 'the configuration file')
     .option('-y, --yes', 'do not ask')
     .action(async (options: { config?: string; yes?: boolean }) => await reset(options, terminal));
+  command
+    .command('upgrade')
+    .description('bring it from another version of PostgreSQL to the one that svc has now')
+    .option('-c, --config <file>', 'the configuration file')
+    .option('--former <folder>', 'the npm package of the former version, where it is installed already')
+    .option('--allow-missing', 'go on without what svc.yaml does not declare, and leave it out')
+    .action(async (options: UpgradeOptions & { config?: string }) => {
+      const project = await developmentProject(options, terminal, 'Upgrade that server by its own means.');
+      await upgrade(project, options, terminal);
+    });
   return command;
 }
 
-async function reset(options: { config?: string; yes?: boolean }, terminal: Terminal): Promise<void> {
-  const { config, directory, env } = await loadProject({ ...options, mode: 'development' }, terminal);
-  const named = databaseAddresses(env);
+/** `otherwise`: what to do with a database that is not that of `svc dev`. */
+async function developmentProject(
+  { config }: { readonly config?: string },
+  terminal: Terminal,
+  otherwise: string,
+): Promise<Project & { readonly state: string }> {
+  const project = await loadProject({ config, mode: 'development' }, terminal);
+  const named = databaseAddresses(project.env);
   if (named)
     throw failure(
       EXIT.misuse,
       `SVC_DATABASE_URL names ${named.direct.describe()}, which is not the database of svc dev`,
-      'Nothing removes that one: make a new database, or drop it yourself.',
+      otherwise,
     );
-  const state = join(directory, '.svc');
+  return { ...project, state: join(project.directory, '.svc') };
+}
+
+async function reset(options: { config?: string; yes?: boolean }, terminal: Terminal): Promise<void> {
+  const { config, directory, state } = await developmentProject(
+    options,
+    terminal,
+    'Nothing removes that one: make a new database, or drop it yourself.',
+  );
   const database = join(state, 'postgres');
   if (!existsSync(database)) return terminal.print('there is no development database here');
   if ((await runningUrl(state)) !== undefined)

