@@ -10,7 +10,7 @@ import { Receiver } from '../deploy/receiver.ts';
 import { archiveSources } from '../deploy/source-archive.ts';
 import { ownFile } from '../lib/own-files.ts';
 import { createLog } from '../log/log.ts';
-import { trustedProxies, parsePort, requireDatabase, requireKeys } from './environment.ts';
+import { logSettings, trustedProxies, parsePort, requireDatabase, requireKeys } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
 import { loadProject, requireLocal } from './project.ts';
 import { untilStopped } from './signals.ts';
@@ -98,7 +98,7 @@ async function receive(options: ReceiveOptions, terminal: Terminal): Promise<voi
   const { [TOKEN_VARIABLE]: token = '', ...env } = process.env;
   requireKeys(env);
   requireDatabase(env);
-  const log = createLog({ level: env['SVC_LOG_LEVEL'] });
+  const log = createLog(logSettings(env, 'json', terminal));
   const receiver = await Receiver.open({
     directory: resolve(options.dir),
     token,

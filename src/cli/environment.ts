@@ -9,6 +9,8 @@ import { parseSequence } from '../deploy/deploy-number.ts';
 import { databaseAddresses, type DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { parseDuration } from '../lib/duration.ts';
 import { Problem } from '../problem/problem.ts';
+import type { LogOptions } from '../log/log.ts';
+import type { Terminal } from './terminal.ts';
 import { CommandFailure, EXIT, failure, renderProblem } from './exit.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -43,6 +45,28 @@ export function listenPort(option: number | undefined, env: Environment, config:
       hint: `It must be a number from 0 to ${HIGHEST_PORT}.`,
     });
   }
+}
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+const LOG_FORMATS = ['json', 'pretty'];
+
+/** SVC_LOG_LEVEL and SVC_LOG_FORMAT. `terminal` is where the log is read, if it is one. */
+export function logSettings(
+  env: Environment,
+  byDefault: 'json' | 'pretty',
+  terminal: Pick<Terminal, 'color'>,
+): Pick<LogOptions, 'level' | 'pretty'> {
+  const level = oneOf(env, 'SVC_LOG_LEVEL', LOG_LEVELS) ?? 'info';
+  const format = oneOf(env, 'SVC_LOG_FORMAT', LOG_FORMATS) ?? byDefault;
+  return { level, pretty: format === 'json' ? undefined : terminal.color ? 'coloured' : 'plain' };
+}
+
+function oneOf(env: Environment, name: string, words: readonly string[]): string | undefined {
+  const text = env[name];
+  if (!text || words.includes(text)) return text || undefined;
+  throw new Problem('bad_log_setting', 500, `${name} is ${JSON.stringify(text)}`, {
+    hint: `It must be one of ${words.join(', ')}.`,
+  });
 }
 
 const MOST_PROCESSES = 64;

@@ -2,7 +2,7 @@
 import type { FastifyReply } from 'fastify';
 import { networkOf } from '../lib/ip-address.ts';
 import type { Cancellable } from '../postgres/pool/caller-pool.ts';
-import type { Abort } from '../problem/problem.ts';
+import type { Abort, Problem } from '../problem/problem.ts';
 import type { AnswerBudget, AnswerCharge } from './answer-budget.ts';
 
 export class RequestScope implements Cancellable {
@@ -12,8 +12,10 @@ export class RequestScope implements Cancellable {
   handedOn = false;
   /** Where it stands in the list of requests under way. */
   place = -1;
-  /** The code of the error that is the answer, for the line in the log. */
-  errorCode: string | undefined;
+  /** The error that is the answer, for the line in the log. */
+  refusal: Pick<Problem, 'code' | 'hint'> | undefined;
+  /** The code function that answers. */
+  functionName: string | undefined;
   /** Set by whoever runs a statement for this request; called when the request is given up. */
   cancel: (() => void) | undefined;
   /** `performance.now()` at which the request is given up. */

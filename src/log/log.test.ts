@@ -17,10 +17,15 @@ test.each([
 });
 
 test('a request that was refused says why', () => {
-  const line = { status: 404, method: 'GET', url: '/rest/v1/todo', errorCode: 'PGRST205', ms: 3.1 };
+  const line = { status: 404, method: 'GET', url: '/rest/v1/todo', code: 'PGRST205', ms: 3.1 };
   expect(stripVTControlCharacters(prettyMessage(line, 'request'))).toBe(
     '404 GET /rest/v1/todo PGRST205 3.1 ms',
   );
+});
+
+test('a request that was refused says what to do next', () => {
+  const line = { status: 404, method: 'GET', url: '/a', code: 'C', hint: 'Do this.', ms: 3 };
+  expect(stripVTControlCharacters(prettyMessage(line, 'request'))).toBe('404 GET /a C 3 ms\n    → Do this.');
 });
 
 test('a stack is shown line by line, without the frames of svc and of Node', () => {

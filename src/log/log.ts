@@ -1,7 +1,7 @@
 // Structured logging. A logger is handed down, never global. Redaction by path is the second line of defence: a secret
 // should not be put into a log call at all.
 import fs from 'node:fs';
-import { styleText } from 'node:util';
+import { stripVTControlCharacters, styleText } from 'node:util';
 import pino, { type DestinationStream, type Logger } from 'pino';
 import pretty from 'pino-pretty';
 import { hasCode } from '../lib/error-code.ts';
@@ -33,8 +33,8 @@ const SECRET_PATHS = [
 
 export type LogOptions = {
   readonly level?: string | undefined;
-  /** One line a person reads instead of JSON; for `svc dev` on a terminal. */
-  readonly pretty?: boolean | undefined;
+  /** One line a person reads instead of JSON; `coloured` for a terminal. */
+  readonly pretty?: 'coloured' | 'plain' | undefined;
   readonly destination?: DestinationStream | undefined;
   /** Gets every line too, as the very text that is written. */
   readonly recentLines?: LineSink | undefined;
@@ -51,7 +51,10 @@ export function createLog(options: LogOptions = {}): Log {
     timestamp: pino.stdTimeFunctions.isoTime,
   };
   const destination =
-    options.destination ?? (options.pretty ? prettyStream() : jsonStream(options.process !== undefined));
+    options.destination ??
+    (options.pretty
+      ? prettyStream(options.pretty === 'coloured')
+      : jsonStream(options.process !== undefined));
   const { recentLines } = options;
   return pino(settings, recentLines ? mirrored(destination, recentLines) : destination);
 }
@@ -95,23 +98,31 @@ function dropWhatCannotBeWritten(): void {
 }
 
 /** `10:31:02 404 GET /rest/v1/todos PGRST205 3.1 ms` */
-function prettyStream(): DestinationStream {
-  return pretty({
-    sync: true,
-    colorize: true,
-    translateTime: 'SYS:HH:MM:ss',
-    ignore: 'requestId,method,url,status,errorCode,ms,error',
-    messageFormat: (line, key) => prettyMessage(line, text(line[key])),
-  });
+function prettyStream(coloured: boolean): DestinationStream {
+  const showing = (fields: string): DestinationStream =>
+    pretty({
+      sync: true,
+      colorize: coloured,
+      translateTime: 'SYS:HH:MM:ss',
+      ignore: `requestId,method,url,status,ms,error${fields}`,
+      messageFormat: (line, key) => {
+        const shown = prettyMessage(line, text(line[key]));
+        return coloured ? shown : stripVTControlCharacters(shown);
+      },
+    });
+  // What the line of a request says of itself is shown below any other line.
+  const [ofRequest, other] = [showing(',client,function,code,hint'), showing('')];
+  return { write: (line) => void (line.endsWith('"msg":"request"}\n') ? ofRequest : other).write(line) };
 }
 
 /** For a person at a terminal: the status in its colour, and a stack as lines that lead into their own files. */
 export function prettyMessage(line: Readonly<Record<string, unknown>>, message: string): string {
   if (message === 'request') {
-    const { status, method, url, errorCode, ms } = line;
+    const { status, method, url, code, hint, ms } = line;
     const shown = styleText(colourOf(Number(status)), text(status), { validateStream: false });
-    const reason = errorCode === undefined ? '' : ` ${text(errorCode)}`;
-    return `${shown} ${text(method)} ${text(url)}${reason} ${text(ms)} ms`;
+    const reason = code === undefined ? '' : ` ${text(code)}`;
+    const advice = hint === undefined ? '' : `\n    → ${text(hint)}`;
+    return `${shown} ${text(method)} ${text(url)}${reason} ${text(ms)} ms${advice}`;
   }
   const { error } = line;
   if (typeof error !== 'string') return message;

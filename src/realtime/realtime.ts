@@ -83,7 +83,7 @@ export class Realtime {
         const problem = error instanceof Problem ? error : undefined;
         if (!problem) throw error;
         const { status, headers, body } = realtimeFormat(problem, request.id);
-        request.scope.errorCode = problem.code;
+        request.scope.refusal = problem;
         void reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
       });
       registerBroadcast(app, parts.services);

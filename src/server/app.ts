@@ -25,6 +25,7 @@ import { loggedUrl } from './logged-url.ts';
 import { Deadlines, type Timeouts } from './request-path/deadlines.ts';
 import { corsHeaders, earlyRefusal } from './request-path/early-refusal.ts';
 import { InFlight } from './request-path/in-flight.ts';
+import { refusalFields, requestLine } from './request-path/request-line.ts';
 import { dropRest } from './request-path/rest-of-request.ts';
 import { asksForSocket, onUpgrade, type UpgradeOptions } from './upgrade.ts';
 
@@ -46,6 +47,8 @@ export type AppOptions = {
   readonly sockets?: Pick<UpgradeOptions, 'path' | 'accept' | 'format'>;
   /** Answers end their connections: the process takes no more of them. */
   readonly endsConnections?: () => boolean;
+  /** The share of requests below 400 that get a line in the log; default 1, all of them. */
+  readonly logSample?: number;
   /** What counts requests and answers `/metrics`; without it neither is done. */
   readonly metrics?: ServerMetrics | undefined;
 };
@@ -73,6 +76,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   const inFlight = new InFlight();
   const nextId = requestIds();
   const clients = options.clients ?? new ClientReader({ trusted: () => NONE, dev: options.context.dev, log });
+  const sample = options.logSample ?? 1;
   const maxInFlight = options.maxInFlight ?? (() => Number.POSITIVE_INFINITY);
   const answers = options.responseBudget ? new AnswerBudget(options.responseBudget) : undefined;
   const early = earlyRefusal({ log, mounts: options.mounts, cors: options.cors, nextId, inFlight });
@@ -96,10 +100,10 @@ export async function createApp(options: AppOptions): Promise<App> {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 2048 },
     // A URL that cannot even be routed (broken percent-encoding) belongs to no feature.
     frameworkErrors: (error, request, reply) => {
-      const { status, headers, body } = early.formatOf(request.raw.url)(
-        new Problem('bad_request', 400, error.message),
-        request.id,
-      );
+      const problem = new Problem('bad_request', 400, error.message, {
+        hint: 'Each % in a URL begins two hexadecimal digits, and together they are UTF-8: encode it again.',
+      });
+      const { status, headers, body } = early.formatOf(request.raw.url)(problem, request.id);
       reply.hijack();
       reply.raw.writeHead(status, {
         'content-type': 'application/json; charset=utf-8',
@@ -110,7 +114,8 @@ export async function createApp(options: AppOptions): Promise<App> {
       });
       reply.raw.end(body);
       if (!request.raw.complete) dropRest(request.raw);
-      log.info({ requestId: request.id, url: loggedUrl(request.url), status }, 'request');
+      const { id: requestId, method, url } = request;
+      log.info({ requestId, method, url: loggedUrl(url), status, ...refusalFields(problem) }, 'request');
     },
     clientErrorHandler: early.onClientError,
   });
@@ -178,20 +183,9 @@ export async function createApp(options: AppOptions): Promise<App> {
       done();
       return;
     }
-    log[level](
-      {
-        requestId: request.id,
-        client: request.client.address,
-        method: request.method,
-        url: loggedUrl(request.url),
-        status: statusCode,
-        ...(request.scope.errorCode !== undefined && statusCode >= 400
-          ? { errorCode: request.scope.errorCode }
-          : {}),
-        ms: Math.round(reply.elapsedTime * 10) / 10,
-      },
-      'request',
-    );
+    if (statusCode >= 400 || sample === 1 || Math.random() < sample) {
+      log[level](requestLine(request, reply), 'request');
+    }
     done();
   });
 
@@ -254,7 +248,7 @@ function toProblem(error: unknown, requestId: string, log: Log): Problem {
 }
 
 function sendProblem(request: FastifyRequest, reply: FastifyReply, problem: Problem): void {
-  request.scope.errorCode = problem.code;
+  request.scope.refusal = problem;
   void reply.code(problem.status).headers(problem.headers).send(toBody(problem));
 }
 

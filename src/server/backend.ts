@@ -39,6 +39,7 @@ import { metricsToken, ServerMetrics } from './health/metrics.ts';
 import { ReadinessWatch } from './health/readiness.ts';
 import { ImportWatch } from './import-watch.ts';
 import { LameDuck } from './lame-duck.ts';
+import { logSample } from './request-path/request-line.ts';
 import { createMounts, type DashboardOptions, type Mounts } from './mounts.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
 import { mostConnections, openDatabases, requestConnections, type Databases } from './databases.ts';
@@ -124,6 +125,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { log, config, instance = newInstanceId(), processes = 1, alsoListen: heard = {} } = options;
   checkPasswordHashing();
   const token = metricsToken(options.env);
+  const sample = logSample(options.env);
   const provisioned = await provision(options.database, {
     log,
     waitMs: options.databaseWaitMs ?? 0,
@@ -299,6 +301,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     });
     app = await createApp({
       log,
+      logSample: sample,
       context,
       mounts: mounts.mounts,
       health: {

@@ -7,6 +7,7 @@ import type { RefusalFormat } from '../http/refusal-format.ts';
 import type { Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
 import { loggedUrl } from './logged-url.ts';
+import { refusalFields } from './request-path/request-line.ts';
 
 export type UpgradeOptions = {
   /** Of the only URL, without its query. */
@@ -54,7 +55,7 @@ export function onUpgrade(
       };
       const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}\r\n`);
       socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
-      log.info({ ...line, status, errorCode: problem.code }, 'socket refused');
+      log.info({ ...line, status, ...refusalFields(problem) }, 'socket refused');
     };
     const refusal = options.refusal();
     if (refusal) {

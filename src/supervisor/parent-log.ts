@@ -15,3 +15,11 @@ export function parentLog(level: string | undefined, write: (line: string) => vo
     );
   };
 }
+
+/** `[10:31:02] WARN: a worker died`, and what else the line says below it: as `svc dev` shows its lines. */
+export function readableLine(line: string): string {
+  const { level, time, msg, ...fields } = JSON.parse(line) as Record<string, string>;
+  const clock = new Date(time ?? 0).toTimeString().slice(0, 8);
+  const more = Object.entries(fields).map(([name, value]) => `    ${name}: ${JSON.stringify(value)}\n`);
+  return `[${clock}] ${level?.toUpperCase()}: ${msg}\n${more.join('')}`;
+}

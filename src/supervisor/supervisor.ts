@@ -7,7 +7,7 @@ import { freeStartupMemory } from '../lib/free-startup-memory.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
 import { RecentLines } from '../log/recent-lines.ts';
 import { keepsListening } from './listening.ts';
-import { parentLog, type ParentLog } from './parent-log.ts';
+import { parentLog, readableLine, type ParentLog } from './parent-log.ts';
 import { REPORT_MS, type FromWorker, type ProcessFigures, type Question } from './protocol.ts';
 import { RestartDelay } from './restart-delay.ts';
 import { Worker, type Exit } from './worker.ts';
@@ -27,7 +27,8 @@ export type SupervisorOptions = {
   readonly program: string;
   readonly arguments: readonly string[];
   readonly env: NodeJS.ProcessEnv;
-  readonly logLevel?: string | undefined;
+  /** `pretty`: lines for a person instead of JSON. */
+  readonly log?: { readonly level?: string | undefined; readonly pretty?: unknown };
   /** The end of the standard input is a signal to stop. */
   readonly untilStdinEnds?: boolean | undefined;
 };
@@ -63,8 +64,8 @@ export class Supervisor {
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
-    this.#log = parentLog(options.logLevel, (line) => {
-      process.stdout.write(line);
+    this.#log = parentLog(options.log?.level, (line) => {
+      process.stdout.write(options.log?.pretty === undefined ? line : readableLine(line));
       this.#keep([line]);
     });
     this.#places = Array.from({ length: options.processes }, (_, index) => ({

@@ -59,7 +59,7 @@ test.each([
   ['/storage/v1/s3/nothing/a', 'InvalidRequest'],
   ['/functions/v1/nothing', 'function_not_found'],
   ['/dashboard/api/nothing', 'dashboard_signed_out'],
-])('the log says why %s was refused', async (path, errorCode) => {
+])('the log says why %s was refused', async (path, code) => {
   const id = `why${path.replaceAll('/', '.')}`;
   await fetch(`${svc.url}${path}`, { headers: { apikey: svc.publishableKey, 'x-request-id': id } });
   const lines = (): string[] =>
@@ -67,7 +67,7 @@ test.each([
       .output()
       .split('\n')
       .filter((line) => line.includes(`"${id}"`));
-  await expect.poll(lines).toEqual([expect.stringContaining(`"errorCode":"${errorCode}"`)]);
+  await expect.poll(lines).toEqual([expect.stringContaining(`"code":"${code}"`)]);
 });
 
 test('a new column and a new table appear without a restart, and no request fails meanwhile', async () => {

@@ -111,7 +111,7 @@ function matches(pattern: string, path: string): boolean {
 }
 
 function sendProblem(reply: FastifyReply, request: FastifyRequest, problem: Problem): void {
-  request.scope.errorCode = problem.code;
+  request.scope.refusal = problem;
   const version = wireVersion(request.headers['x-supabase-api-version']);
   sendAnswer(reply, {
     status: problem.status,

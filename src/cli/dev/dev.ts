@@ -19,6 +19,7 @@ import {
   publicBaseUrl,
   SERVE_WAIT_MS,
   trustedProxies,
+  logSettings,
 } from '../environment.ts';
 import { explain } from '../exit.ts';
 import { ensureKeys } from './keys-file.ts';
@@ -54,7 +55,10 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   await assertPortFree(options.host, port);
   const keys = ensureKeys(join(project.directory, '.env'), env, terminal);
   const recentLines = new RecentLines();
-  const log = createLog({ level: env['SVC_LOG_LEVEL'], pretty: process.stdout.isTTY, recentLines });
+  const log = createLog({
+    ...logSettings(env, process.stdout.isTTY ? 'pretty' : 'json', terminal),
+    recentLines,
+  });
 
   const stateDirectory = join(project.directory, '.svc');
   const own = databaseAddresses(env);

@@ -21,6 +21,7 @@ import {
   trustedProxies,
   requireKeys,
   SERVE_WAIT_MS,
+  logSettings,
 } from '../environment.ts';
 import { explain } from '../exit.ts';
 import { IN_DATABASE } from '../config/in-database.ts';
@@ -107,7 +108,7 @@ export async function serveProcess(
           },
         };
   const log = createLog({
-    level: env['SVC_LOG_LEVEL'],
+    ...logSettings(env, 'json', terminal),
     recentLines: dashboard && recentLines,
     process: parent?.process,
   });

@@ -5,7 +5,14 @@ import { ParentLink } from '../../supervisor/parent-link.ts';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
 import { IN_DATABASE } from '../config/in-database.ts';
-import { parseDeploySeq, parsePort, parseProcesses, processCount, type Environment } from '../environment.ts';
+import {
+  logSettings,
+  parseDeploySeq,
+  parsePort,
+  parseProcesses,
+  processCount,
+  type Environment,
+} from '../environment.ts';
 import { readProject, type ReadProject } from '../project.ts';
 import type { Terminal } from '../terminal.ts';
 import type { ServeOptions } from './serve-options.ts';
@@ -58,7 +65,7 @@ export function serveCommand(terminal: Terminal): Command {
       .addOption(new Option('--data-directory <directory>').hideHelp())
       .action(async (options: ServeOptions) => {
         const parent = await ParentLink.join();
-        const start = parent ? { parent } : await howToStart(options);
+        const start = parent ? { parent } : await howToStart(options, terminal);
         if ('supervised' in start) {
           const { Supervisor } = await import('../../supervisor/supervisor.ts');
           process.exitCode = await new Supervisor(start.supervised).run();
@@ -77,22 +84,28 @@ type AsOneProcess = {
 
 async function howToStart(
   options: ServeOptions,
+  terminal: Terminal,
 ): Promise<AsOneProcess | { readonly supervised: SupervisorOptions }> {
   if (options.config === IN_DATABASE) {
     // The parent has no connection, so only the option and the variable count.
     const env = readModeVariables(undefined, 'production', process.env);
     const processes = processCount(options.processes, env, NOTHING_WRITTEN);
-    return processes === 1 ? {} : { supervised: toSupervise(options, env, processes) };
+    return processes === 1 ? {} : { supervised: toSupervise(options, env, processes, terminal) };
   }
   const read = await readProject({ ...options, mode: 'production', mayBeKept: true });
   const { env, loaded } = read;
   const processes = loaded.ok ? processCount(options.processes, env, loaded.config) : 1;
-  return processes === 1 ? { read } : { supervised: toSupervise(options, env, processes) };
+  return processes === 1 ? { read } : { supervised: toSupervise(options, env, processes, terminal) };
 }
 
 const NOTHING_WRITTEN = { server: { processes: 1 }, database: { pool: { max: DEFAULT_POOL } } } as const;
 
-function toSupervise(options: ServeOptions, env: Environment, processes: number): SupervisorOptions {
+function toSupervise(
+  options: ServeOptions,
+  env: Environment,
+  processes: number,
+  terminal: Terminal,
+): SupervisorOptions {
   const [, program = '', ...args] = process.argv;
   return {
     processes,
@@ -100,7 +113,7 @@ function toSupervise(options: ServeOptions, env: Environment, processes: number)
     program,
     arguments: args,
     env: process.env,
-    logLevel: env['SVC_LOG_LEVEL'],
+    log: logSettings(env, 'json', terminal),
     untilStdinEnds: options.untilStdinEnds,
   };
 }

@@ -287,6 +287,7 @@ function migrateOptions(context: DashboardContext, config: Config): MigrateOptio
 
 /** A Problem cannot carry a list of mistakes. */
 function sendRefusal(reply: FastifyReply, refusal: ApiError): FastifyReply {
+  reply.request.scope.refusal = { code: refusal.code, hint: refusal.hint ?? undefined };
   return reply.code(422).send(refusal);
 }
 

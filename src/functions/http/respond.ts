@@ -92,6 +92,6 @@ export function answerError(
 }
 
 export function answerProblem(request: FastifyRequest, reply: FastifyReply, problem: Problem): FastifyReply {
-  request.scope.errorCode = problem.code;
+  request.scope.refusal = problem;
   return reply.code(problem.status).headers(problem.headers).send(toWire(problem));
 }

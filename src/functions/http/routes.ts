@@ -50,6 +50,7 @@ async function invoke(
   const declared = find(name);
   if (!declared) throw functionNotFound(name);
   const { fn } = declared;
+  request.scope.functionName = name;
   // No API key is needed; without a valid user token the caller is anonymous.
   const { authorization } = request.headers;
   const caller = resolveFunctionCaller(await context.credentials.read({ authorization }));

@@ -379,7 +379,10 @@ export class WorkerProcess {
     const lost = unanswered.filter((entry) => !isUnread(entry));
     if (!expected || lost.length > 0) {
       const requests = lost.map(([, { pending }]) => pending.call.requestId);
-      this.#options.log.error({ worker: this.child.pid, code, signal, requests }, 'a function worker died');
+      this.#options.log.error(
+        { worker: this.child.pid, exitCode: code, signal, requests },
+        'a function worker died',
+      );
     }
     for (const [, { stream, pending }] of lost) {
       if (stream) stream.destroy(new Error('the worker died'));

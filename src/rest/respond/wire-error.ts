@@ -66,7 +66,7 @@ export function sendProblem(reply: FastifyReply, problem: Problem): void {
   // The deadline may have answered meanwhile.
   if (reply.sent) return;
   const body = toBody(problem);
-  reply.request.scope.errorCode = problem.code;
+  reply.request.scope.refusal = problem;
   reply.code(problem.status);
   reply.header('content-type', 'application/json; charset=utf-8');
   reply.header('proxy-status', `svc; error=${problem.code}`);

@@ -10,6 +10,7 @@ import type { Log } from '../../log/log.ts';
 import { Problem } from '../../problem/problem.ts';
 import { loggedUrl } from '../logged-url.ts';
 import type { InFlight } from './in-flight.ts';
+import { refusalFields } from './request-line.ts';
 import { dropAll, endBodyWith, isAnswered } from './rest-of-request.ts';
 
 export type ParserError = Error & { readonly code?: string | undefined; readonly rawPacket?: unknown };
@@ -86,7 +87,7 @@ export function earlyRefusal({ log, mounts, cors, nextId, inFlight }: EarlyRefus
       const { remoteAddress: client } = socket;
       const where = url === undefined ? {} : { url: loggedUrl(url) };
       log.info(
-        { requestId, client, ...where, status, errorCode: problem.code },
+        { requestId, client, ...where, status, ...refusalFields(problem) },
         'request refused by the parser',
       );
     },

@@ -14,7 +14,7 @@ export function answerProblem(
   reply: FastifyReply,
   problem: StorageProblem,
 ): FastifyReply {
-  request.scope.errorCode = problem.code;
+  request.scope.refusal = problem;
   return answerRefusal(
     request,
     reply,

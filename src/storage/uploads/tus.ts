@@ -98,7 +98,7 @@ export function answerTus(
       problem.status === 500 ? 'storage fault' : problem.message,
     );
   }
-  request.scope.errorCode = problem.code;
+  request.scope.refusal = problem;
   return answerRefusal(
     request,
     reply,

@@ -1,0 +1,108 @@
+// What the log says of a request.
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { collectLog, type LogLine } from '../support/collect-log.ts';
+
+const FILE = `
+version: 1
+tables:
+  notes:
+    fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }]
+    rls: [{ operations: [select], using: "true" }]
+rpc:
+  refuse:
+    language: plpgsql
+    returns: { type: void }
+    body: "begin raise exception 'no' using hint = repeat('long ', 1000); end"
+`;
+
+let world: BackendWorld;
+const { log, lines } = collectLog();
+
+beforeAll(async () => {
+  world = await startBackendWorld(FILE, { log });
+});
+afterAll(async () => {
+  await world.close();
+});
+
+async function lineAbout(requestId: string): Promise<LogLine> {
+  const found = (): readonly LogLine[] => lines().filter((line) => line['requestId'] === requestId);
+  await expect.poll(found).toHaveLength(1);
+  return found()[0] as LogLine;
+}
+
+/** Sent as it is: `fetch` would encode the path. */
+async function lineOf(path: string, method = 'GET'): Promise<LogLine> {
+  const { hostname, port } = new URL(world.url);
+  const requestId = `line-${lines().length}-${path.replaceAll(/\W/g, '.')}`.slice(0, 64);
+  const head = [
+    `${method} ${path} HTTP/1.1`,
+    `Host: ${hostname}`,
+    `apikey: ${world.keys.publishable}`,
+    `x-request-id: ${requestId}`,
+    'content-length: 0',
+    'connection: close',
+  ];
+  const socket = connect({ host: hostname, port: Number(port) }).resume();
+  socket.write(`${head.join('\r\n')}\r\n\r\n`);
+  return await lineAbout(requestId);
+}
+
+test.each([
+  ['/nothing', 404, 'not_found', /APIs are under/],
+  ['/rest/v1/nothing', 404, 'PGRST205', /./],
+  ['/rest/v1/notes?select=nothing', 400, '42703', undefined],
+  ['/auth/v1/nothing', 404, 'not_found', undefined],
+  ['/storage/v1/object/nothing/a', 400, 'NoSuchBucket', undefined],
+  ['/functions/v1/nothing', 404, 'function_not_found', /./],
+  ['/%zz', 400, 'bad_request', /hexadecimal/],
+  ['/rest/v1/%zz', 400, 'bad_request', /hexadecimal/],
+])('%s is refused, and its line says why', async (path, status, code, hint) => {
+  const line = await lineOf(path);
+  expect(line).toMatchObject({ msg: 'request', method: 'GET', url: path, status, code });
+  if (hint) expect(line['hint']).toMatch(hint);
+});
+
+test('what was answered has neither code nor hint', async () => {
+  const line = await lineOf('/rest/v1/notes');
+  expect(line).toMatchObject({ status: 200 });
+  expect(Object.keys(line)).not.toContain('code');
+  expect(Object.keys(line)).not.toContain('hint');
+});
+
+test('a hint of the database does not fill the log', async () => {
+  const line = await lineOf('/rest/v1/rpc/refuse', 'POST');
+  expect(line).toMatchObject({ code: 'P0001' });
+  expect(String(line['hint'])).toMatch(/^long long/);
+  expect(String(line['hint']).length).toBeLessThan(400);
+});
+
+describe('SVC_LOG_SAMPLE', () => {
+  test.each([
+    ['0', 0, 0],
+    ['0.5', 20, 80],
+  ])('%s keeps every refusal and that share of the others', async (share, least, most) => {
+    const sampled = collectLog();
+    const other = await startBackendWorld(FILE, { log: sampled.log, env: { SVC_LOG_SAMPLE: share } });
+    try {
+      const headers = { apikey: other.keys.publishable };
+      for (let n = 0; n < 100; n++) await (await fetch(`${other.url}/rest/v1/notes`, { headers })).text();
+      await fetch(`${other.url}/nothing`);
+      const ofRequests = (): readonly LogLine[] => sampled.lines().filter(({ msg }) => msg === 'request');
+      await expect.poll(() => ofRequests().at(-1)).toMatchObject({ status: 404 });
+      const kept = ofRequests().filter(({ status }) => status === 200).length;
+      expect(kept).toBeGreaterThanOrEqual(least);
+      expect(kept).toBeLessThanOrEqual(most);
+    } finally {
+      await other.close();
+    }
+  });
+
+  test('a share that is none is refused', async () => {
+    await expect(startBackendWorld(FILE, { env: { SVC_LOG_SAMPLE: '1%' } })).rejects.toThrow(
+      'SVC_LOG_SAMPLE is "1%"',
+    );
+  });
+});
