@@ -111,8 +111,9 @@ function prettyStream(coloured: boolean): DestinationStream {
       },
     });
   // What the line of a request says of itself is shown below any other line.
-  const [ofRequest, other] = [showing(',client,function,code,hint'), showing('')];
-  return { write: (line) => void (line.endsWith('"msg":"request"}\n') ? ofRequest : other).write(line) };
+  const ofRequest = showing(',client,function,code,hint');
+  const other = showing('');
+  return { write: (line) => (line.endsWith('"msg":"request"}\n') ? ofRequest : other).write(line) };
 }
 
 /** For a person at a terminal: the status in its colour, and a stack as lines that lead into their own files. */
