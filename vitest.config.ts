@@ -31,6 +31,7 @@ const SLOW = [
   'test/functions/disasters.test.ts',
   'test/realtime/failure/*.test.ts',
   'test/server/deployment-order.test.ts',
+  'test/tutorials/from-an-empty-folder.test.ts',
   'test/server/drain.test.ts',
   'test/server/serve.test.ts',
   'test/server/shared-config.test.ts',

@@ -1,14 +1,15 @@
-// `npm run release`: the packages as they are published, in release/, each as a folder and as a tarball. The clone runs from
-// its sources and needs none of this.
+// `npm run release`: the packages as they are published, in release/ or a new folder that is named, each as a folder and as a
+// tarball. The clone runs from its sources and needs none of this.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 import { toJsonSchema } from '../src/config/schema/schema.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const RELEASE = join(ROOT, 'release');
+const OWN_RELEASE = join(ROOT, 'release');
+const RELEASE = resolve(process.argv[2] ?? OWN_RELEASE);
 const MAIN = join(RELEASE, 'svcyaml');
 
 type Manifest = {
@@ -25,7 +26,8 @@ const OPTIONAL = ['sharp'];
 
 const own = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
-rmSync(RELEASE, { recursive: true, force: true });
+if (RELEASE === OWN_RELEASE) rmSync(RELEASE, { recursive: true, force: true });
+else if (existsSync(RELEASE)) throw new Error(`${RELEASE} is there already: name a folder that is not`);
 const merged = await bundle();
 copyFiles();
 writeManifest();
@@ -77,7 +79,10 @@ function copyFiles(): void {
   mkdirSync(join(MAIN, 'schema'));
   writeFileSync(join(MAIN, 'schema', 'svc.schema.json'), `${JSON.stringify(toJsonSchema(), null, 2)}\n`);
   writeFileSync(join(MAIN, 'llms.txt'), renderIndex());
-  execFileSync('tsc', ['-p', 'tsconfig.package.json'], { cwd: ROOT, stdio: 'inherit' });
+  execFileSync('tsc', ['-p', 'tsconfig.package.json', '--outDir', join(MAIN, 'dist', 'types')], {
+    cwd: ROOT,
+    stdio: 'inherit',
+  });
 }
 
 /** Every page with its title, for readers that fetch what they need. */
@@ -172,5 +177,5 @@ function pack(folder: string): void {
     cwd: join(RELEASE, folder),
     stdio: ['ignore', 'ignore', 'inherit'],
   });
-  process.stdout.write(`release/${folder}\n`);
+  process.stdout.write(`${join(RELEASE, folder)}\n`);
 }

@@ -84,7 +84,23 @@ function manifest(text) {
       .toLowerCase()
       .replaceAll(/[^a-z0-9._-]+/g, '-')
       .replace(/^[._-]+/, '') || 'my-app';
-  return text.replaceAll('{{name}}', name).replaceAll('{{version}}', version);
+  return withPackagesBeside(text.replaceAll('{{name}}', name).replaceAll('{{version}}', version));
+}
+
+/** `npm run release` in a clone makes tarballs beside this folder: a project then gets these, not those of the registry. */
+function withPackagesBeside(text) {
+  const tarball = (part) => resolve(HERE, '..', `${part}-${version}.tgz`);
+  if (!existsSync(tarball('svcyaml'))) return text;
+  const { dependencies, devDependencies, ...rest } = JSON.parse(text);
+  const of = (part) => `file:${tarball(part)}`;
+  const made = {
+    ...rest,
+    dependencies: { ...dependencies, svcyaml: of('svcyaml') },
+    // svcyaml asks for it by itself, and would ask the registry.
+    optionalDependencies: { '@svcyaml/node': of('svcyaml-node') },
+    devDependencies: { ...devDependencies, '@svcyaml/postgres': of('svcyaml-postgres') },
+  };
+  return `${JSON.stringify(made, null, 2)}\n`;
 }
 
 copy(join(HERE, 'templates', template), target);
