@@ -98,6 +98,15 @@ describe('the package', () => {
     expect(nodes.length > 0).toBe(Number.parseInt(machine.slice(1), 10) < 22);
   });
 
+  test('can be installed again from the lock file: what it needs is there for every platform', () => {
+    const { status, stderr } = spawnSync('npm', ['ci', '--dry-run', '--no-audit', '--no-fund'], {
+      cwd: home,
+      encoding: 'utf8',
+      env: OF_THE_MACHINE,
+    });
+    expect(status, stderr).toBe(0);
+  });
+
   test('has its documentation, schema and licences inside, and nothing of the workshop', () => {
     const inside = readdirSync(join(home, 'node_modules/svcyaml'), { recursive: true, encoding: 'utf8' });
     for (const file of [
