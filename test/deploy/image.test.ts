@@ -64,11 +64,10 @@ describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
     [database, port] = await Promise.all([createDatabase(), freePort()]);
     baseImages(folder, buildah);
     const app = await makeApp(folder, port);
-    buildah(
-      ...['bud', '--format', 'docker', '--pull-never', '--layers=false', '-t', 'app'],
-      ...['--build-arg', 'BUILD_IMAGE=localhost/build', '--build-arg', 'BASE_IMAGE=localhost/base'],
-      ...['--build-arg', 'BUILD=1700000000', '-f', join(DEPLOY, 'Containerfile'), app],
-    );
+    const given = ['BUILD_IMAGE=localhost/build', 'BASE_IMAGE=localhost/base', 'BUILD=1700000000'];
+    const options = ['--format', 'docker', '--pull-never', '--layers=false', '-t', 'app'];
+    for (const one of given) options.push('--build-arg', one);
+    buildah('bud', ...options, '-f', join(DEPLOY, 'Containerfile'), app);
     container = buildah('from', '--pull-never', 'app');
     image = (JSON.parse(buildah('inspect', '--type', 'image', 'app')) as { Docker: { config: ImageFacts } })
       .Docker.config;
@@ -235,10 +234,13 @@ function baseImages(folder: string, buildah: (...args: readonly string[]) => str
     const certificates = '/etc/ssl/certs/ca-certificates.crt';
     buildah('copy', container, certificates, certificates);
     const registry = execFileSync('npm', ['config', 'get', 'registry'], { encoding: 'utf8' }).trim();
-    buildah(
-      ...['config', '--env', 'PATH=/usr/local/bin:/usr/bin:/bin', '--env', `npm_config_registry=${registry}`],
-      ...['--env', `NODE_EXTRA_CA_CERTS=${certificates}`, '--shell', '/bin/dash -c', container],
-    );
+    for (const variable of [
+      'PATH=/usr/local/bin:/usr/bin:/bin',
+      `npm_config_registry=${registry}`,
+      `NODE_EXTRA_CA_CERTS=${certificates}`,
+    ])
+      buildah('config', '--env', variable, container);
+    buildah('config', '--shell', '/bin/dash -c', container);
   });
 }
 
