@@ -121,7 +121,7 @@ export async function createCommunity(server?: string): Promise<SupabaseProject>
   await project.query(SURROUNDINGS);
   await project.query(`drop policy "own folder" on storage.objects`);
   await project.query(COMMUNITY);
-  const password = await bcrypt(PASSWORD, { cost: 4 });
+  const password = await bcrypt(PASSWORD, 4);
   for (let number = 1; number <= USERS; number += 1) {
     const more = { raw_user_meta_data: { number, name: `User ${number}` } };
     await addUser(project, { id: userId(number), email: `user${number}@example.com`, password, more });

@@ -181,7 +181,7 @@ export async function createTypicalProject(): Promise<SupabaseProject> {
   await addUser(project, {
     id: IDS.ann,
     email: 'ann@example.com',
-    password: await bcrypt('ann-password', { cost: 4 }),
+    password: await bcrypt('ann-password', 4),
   });
   await addUser(project, { id: IDS.ben, email: 'ben@example.com', password: await argon2('ben-password') });
   await addUser(project, { id: IDS.cat, more: { is_anonymous: true, raw_app_meta_data: {} } });

@@ -37,18 +37,18 @@ beforeAll(async () => {
   await addUser(project, {
     id: id('e1'),
     email: 'sealed@example.com',
-    password: encrypted(await bcrypt('sealed-password', { cost: 4 }), id('e1')),
+    password: encrypted(await bcrypt('sealed-password', 4), id('e1')),
   });
   await addUser(project, {
     id: id('b1'),
     email: 'banned@example.com',
-    password: await bcrypt('banned-password', { cost: 4 }),
+    password: await bcrypt('banned-password', 4),
     more: { banned_until: '2200-01-01T00:00:00Z' },
   });
   await addUser(project, {
     id: id('d1'),
     email: 'deleted@example.com',
-    password: await bcrypt('deleted-password', { cost: 4 }),
+    password: await bcrypt('deleted-password', 4),
     more: { deleted_at: '2026-02-01T00:00:00Z' },
   });
   await addUser(project, { id: id('a1'), email: 'sso@example.com', more: { is_sso_user: true } });

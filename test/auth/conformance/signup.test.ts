@@ -432,7 +432,7 @@ describe('passwords', () => {
   });
 
   test('a password that has become weak still signs in, and says so', async () => {
-    const reply = await signInImported(await bcryptHash('abc', { cost: 4 }), 'abc');
+    const reply = await signInImported(await bcryptHash('abc', 4), 'abc');
     expect(reply.json.weak_password).toEqual({ message: expect.any(String), reasons: ['length'] });
   });
 
@@ -441,7 +441,7 @@ describe('passwords', () => {
     const firebase =
       '$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==';
     for (const [hash, password] of [
-      [await bcryptHash(PASSWORD, { cost: 4 }), PASSWORD],
+      [await bcryptHash(PASSWORD, 4), PASSWORD],
       [await argon2Hash(PASSWORD, cheap), PASSWORD],
       [firebase, 'user1password'],
     ] as const) {
