@@ -19,9 +19,12 @@ export const EXIT = {
 export class CommandFailure extends Error {
   readonly exitCode: number;
   readonly report: string;
+  /** The same in parts, where there is one sentence. */
+  readonly said: Pick<Problem, 'message' | 'hint'> | undefined;
 
-  constructor(exitCode: number, report: string) {
+  constructor(exitCode: number, report: string, said?: Pick<Problem, 'message' | 'hint'>) {
     super(report);
+    this.said = said;
     this.name = 'CommandFailure';
     this.exitCode = exitCode;
     this.report = report;
@@ -30,7 +33,10 @@ export class CommandFailure extends Error {
 
 /** A failure that one line and a hint explain. */
 export function failure(exitCode: number, message: string, hint?: string): CommandFailure {
-  return new CommandFailure(exitCode, renderProblem({ message, hint, details: undefined }));
+  return new CommandFailure(exitCode, renderProblem({ message, hint, details: undefined }), {
+    message,
+    hint,
+  });
 }
 
 export function explain(error: unknown): CommandFailure {

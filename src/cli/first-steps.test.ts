@@ -28,6 +28,8 @@ beforeEach(() => {
   vi.stubEnv('npm_command', undefined);
   vi.stubEnv('npm_lifecycle_event', undefined);
   vi.stubEnv('SVC_PORT', undefined);
+  vi.stubEnv('CI', undefined);
+  vi.stubEnv('GITHUB_ACTIONS', undefined);
 });
 
 const output = (): string => printed.join('\n');

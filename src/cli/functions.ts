@@ -1,11 +1,13 @@
 // `svc functions new <name>` and `svc functions list`.
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { createFunction, type StarterOptions } from '../functions/sources/starter.ts';
 import { listenPort } from './environment.ts';
+import { Problem } from '../problem/problem.ts';
 import { EXIT, failure } from './exit.ts';
 import { loadProject, readProject } from './project.ts';
+import { asJson, mistakeProblems, type JsonFindings } from './report/json-report.ts';
 import type { Terminal } from './terminal.ts';
 
 type NewOptions = Pick<StarterOptions, 'language' | 'authRequired'> & { config: string };
@@ -30,12 +32,22 @@ function newCommand(terminal: Terminal): Command {
         const hint = 'Write a first one with `svc init`.';
         throw failure(EXIT.badConfiguration, `there is no file ${config}`, hint);
       }
-      const written = createFunction({ ...options, file, name });
+      const written = createdFiles({ ...options, file, name });
       for (const path of written) terminal.print(`wrote ${path}`);
       terminal.print(`declared functions.${name} in ${config}\n`);
       const port = await declaredPort(config);
       terminal.print(`With \`svc dev\` running:\n  curl http://localhost:${port}/functions/v1/${name}`);
     });
+}
+
+/** A name that cannot be, or is taken, is a mistake of the command line. */
+function createdFiles(options: StarterOptions): string[] {
+  try {
+    return createFunction(options);
+  } catch (error) {
+    if (!(error instanceof Problem) || !['bad_name', 'already_there'].includes(error.code)) throw error;
+    throw failure(EXIT.misuse, error.message, error.hint);
+  }
 }
 
 /** Where `svc dev` listens without --port; what is wrong with the file otherwise is not said here. */
@@ -48,7 +60,12 @@ function listCommand(terminal: Terminal): Command {
   return new Command('list')
     .description('list the declared functions')
     .option('-c, --config <file>', 'the configuration file')
-    .action(async (options: { config?: string }) => {
+    .option('--json', 'print them as JSON')
+    .action(async (options: { config?: string; json?: boolean }) => {
+      if (options.json) {
+        await asJson('functions list', terminal, async () => await listAsJson(options));
+        return;
+      }
       const { config } = await loadProject({ ...options, mode: 'development' }, terminal);
       if (config.functions.length === 0) {
         terminal.print('No code functions are declared. Make a first one with `svc functions new <name>`.');
@@ -58,4 +75,20 @@ function listCommand(terminal: Terminal): Command {
         terminal.print(`${name.padEnd(24)} ${access.padEnd(18)} ${`${timeoutMs / 1000}s`.padEnd(6)} ${file}`);
       }
     });
+}
+
+async function listAsJson({ config }: { config?: string }): Promise<JsonFindings> {
+  const { source, loaded } = await readProject({ config, mode: 'development' });
+  const name = source.directory === undefined ? source.name : relative(process.cwd(), source.name);
+  if (!loaded.ok) {
+    const problems = mistakeProblems(loaded.mistakes, name);
+    return { data: null, problems, exitCode: EXIT.badConfiguration };
+  }
+  const functions = loaded.config.functions.map((fn) => ({
+    name: fn.name,
+    file: fn.file,
+    auth_required: fn.authRequired,
+    timeout_ms: fn.timeoutMs,
+  }));
+  return { data: { functions }, problems: mistakeProblems(loaded.warnings, name) };
 }

@@ -17,7 +17,7 @@ export function initCommand(terminal: Terminal): Command {
       const file = join(folder, 'svc.yaml');
       if (existsSync(file)) {
         const hint = 'Edit it, or choose another directory: svc init <directory>';
-        throw failure(EXIT.problem, `${file} exists already`, hint);
+        throw failure(EXIT.misuse, `${file} exists already`, hint);
       }
       mkdirSync(folder, { recursive: true });
       writeFileSync(file, starter(basename(folder)), { flag: 'wx' });

@@ -41,8 +41,8 @@ export type ProjectOptions = {
   readonly mode: Mode;
   /** Unset variables of these names get a made-up text: where only their names matter. */
   readonly standIns?: RegExp | undefined;
-  /** Whether a variable that the file refers to and nobody has set is a mistake; it is by default. */
-  readonly unsetVariables?: 'warn' | undefined;
+  /** What a variable is that the file refers to and nobody has set: a mistake by default. */
+  readonly unsetVariables?: 'warning' | 'note' | undefined;
   /** Whether what an earlier process has kept of the same file may be taken. */
   readonly mayBeKept?: boolean | undefined;
   /** How the command ends when the file has mistakes. */
@@ -107,7 +107,7 @@ export type ReadProject = {
   readonly source: Source;
   readonly env: Environment;
   readonly loaded: Loaded;
-  /** Warnings about variables that nobody has set. */
+  /** Warnings or notes about variables that nobody has set. */
   readonly unset: readonly Mistake[];
   readonly keep: Project['keep'];
 };
@@ -126,13 +126,13 @@ export async function readProject(options: ProjectOptions): Promise<ReadProject>
   const secret = options.mayBeKept === true ? env['SVC_SECRET_KEY'] : undefined;
   const { loaded, extra, keep } = await loadOrKept<ModelDigest>(source, { variables: env, strict, secret });
   if (loaded.ok && extra) rememberDigest(loaded.config, extra);
-  if (loaded.ok || options.unsetVariables !== 'warn') {
+  if (loaded.ok || options.unsetVariables === undefined) {
     const keepIt = (): void => {
       if (loaded.ok) keep?.(digestConfig(loaded.config));
     };
     return { source, env, loaded, unset: [], keep: keepIt };
   }
-  return { source, env, ...withGuesses(source, env, loaded, strict), keep: () => {} };
+  return { source, env, ...withGuesses(source, env, loaded, strict, options.unsetVariables), keep: () => {} };
 }
 
 const TEXT_STAND_IN = 'set-where-it-runs';
@@ -154,11 +154,12 @@ function withGuesses(
   env: Environment,
   { mistakes, included }: Extract<Loaded, { ok: false }>,
   strict: boolean | undefined,
+  severity: 'warning' | 'note',
 ): Pick<ReadProject, 'loaded' | 'unset'> {
   const refused = { loaded: { ok: false, mistakes, included }, unset: [] } as const;
   const missing = mistakes.filter(({ code }) => code === 'missing-variable');
   if (missing.length === 0) return refused;
-  const unset = missing.map((one) => ({ ...one, severity: 'warning' as const }));
+  const unset = missing.map((one) => ({ ...one, severity }));
   const callbacks = missing
     .filter(({ path }) => path[0] === 'auth' && path.at(-1) === 'redirect_url')
     .map(({ path }) => `https://set.example/auth/v1/callback/${path.at(-2)}`);

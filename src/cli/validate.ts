@@ -1,43 +1,106 @@
 // `svc validate`: the structural check of the file, without a database.
 import { relative } from 'node:path';
 import { Command, Option } from 'commander';
+import type { Config } from '../config/config.ts';
 import { annotations } from '../config/mistakes/annotations.ts';
-import { EXIT } from './exit.ts';
-import { acceptProject, readProject, type ProjectOptions } from './project.ts';
+import { sarif } from '../config/mistakes/sarif.ts';
+import { packageVersion } from '../lib/own-files.ts';
+import { CommandFailure, EXIT } from './exit.ts';
+import { acceptProject, readProject, type ProjectOptions, type ReadProject } from './project.ts';
+import { asJson, mistakeProblems } from './report/json-report.ts';
 import type { Terminal } from './terminal.ts';
 
+type Options = {
+  config?: string;
+  strict?: boolean;
+  secrets: boolean;
+  requireEnv?: boolean;
+  json?: boolean;
+  format: 'text' | 'json' | 'github' | 'sarif';
+};
+
 export function validateCommand(terminal: Terminal): Command {
+  const { CI, GITHUB_ACTIONS } = process.env;
   return new Command('validate')
     .description('check svc.yaml without a database; every mistake is named with its line')
     .option('-c, --config <location>', 'file, https:// or s3:// location of the configuration')
     .option('--strict', 'an open table (no rls key) is an error, not a warning')
+    .option(
+      '--no-secrets',
+      'variables that are not set are only a note: they are set where it runs (usual when CI is set)',
+    )
+    .addOption(new Option('--require-env', 'a variable that is not set is an error').conflicts('secrets'))
     .addOption(
       new Option('--format <format>', 'github: also print annotations for pull requests')
-        .choices(['text', 'github'])
-        .default(process.env['GITHUB_ACTIONS'] === 'true' ? 'github' : 'text', 'github on GitHub Actions'),
+        .choices(['text', 'json', 'github', 'sarif'])
+        .default(GITHUB_ACTIONS === 'true' ? 'github' : 'text', 'text; github on GitHub Actions'),
     )
-    .action(async (options: { config?: string; strict?: boolean; format: string }) => {
+    .option('--json', 'the same as --format json')
+    .action(async (options: Options) => {
       const how: ProjectOptions = {
         ...options,
         mode: 'development',
         mistakesExit: EXIT.problem,
-        unsetVariables: 'warn',
+        unsetVariables: unsetVariables(options, CI),
       };
-      const read = await readProject(how);
-      if (options.format === 'github') {
-        const { source, loaded, unset } = read;
-        const found = loaded.ok ? [...unset, ...loaded.warnings] : loaded.mistakes;
-        const name = source.directory === undefined ? source.name : relative(process.cwd(), source.name);
-        if (found.length > 0) terminal.print(annotations(found, name));
+      const format = options.json === true ? 'json' : options.format;
+      if (format === 'json') {
+        await asJson('validate', terminal, async () => {
+          const read = await readProject(how);
+          return { data: summary(read), problems: mistakeProblems(foundIn(read), nameOf(read)) };
+        });
+        return;
       }
+      const read = await readProject(how);
+      if (format === 'sarif') {
+        terminal.print(sarif(foundIn(read), nameOf(read), packageVersion()));
+        if (!read.loaded.ok) throw new CommandFailure(EXIT.problem, '');
+        return;
+      }
+      const found = foundIn(read);
+      if (format === 'github' && found.length > 0) terminal.print(annotations(found, nameOf(read)));
       const project = acceptProject(read, how, terminal);
-      const { tables, rpc, functions, storage } = project.config;
-      const counts = Object.entries({
-        table: tables,
-        bucket: storage,
-        'SQL function': rpc,
-        'code function': functions,
-      }).map(([noun, { length }]) => `${length} ${noun}${length === 1 ? '' : 's'}`);
+      const counts = COUNTED.map(([noun, of]) => {
+        const { length } = of(project.config);
+        return `${length} ${noun}${length === 1 ? '' : 's'}`;
+      });
       terminal.print(`${terminal.style('green', '✓')} ${project.source} is valid: ${counts.join(', ')}`);
     });
+}
+
+const COUNTED: ReadonlyArray<readonly [string, (config: Config) => readonly unknown[]]> = [
+  ['table', ({ tables }) => tables],
+  ['bucket', ({ storage }) => storage],
+  ['SQL function', ({ rpc }) => rpc],
+  ['code function', ({ functions }) => functions],
+];
+
+function unsetVariables(
+  { secrets, requireEnv }: Options,
+  ci: string | undefined,
+): ProjectOptions['unsetVariables'] {
+  if (requireEnv) return undefined;
+  return secrets && (ci ?? '') === '' ? 'warning' : 'note';
+}
+
+function foundIn({ loaded, unset }: ReadProject): ReadProject['unset'] {
+  return loaded.ok ? [...unset, ...loaded.warnings] : loaded.mistakes;
+}
+
+/** As the repository has it, where it is a file. */
+function nameOf({ source }: ReadProject): string {
+  return source.directory === undefined ? source.name : relative(process.cwd(), source.name);
+}
+
+function summary(read: ReadProject): object {
+  const file = nameOf(read);
+  if (!read.loaded.ok) return { file };
+  const { tables, storage, rpc, functions } = read.loaded.config;
+  return {
+    file,
+    tables: tables.length,
+    buckets: storage.length,
+    rpc: rpc.length,
+    functions: functions.length,
+  };
 }

@@ -107,6 +107,21 @@ test('drift is shown, and apply mends it', { timeout: 180_000 }, async () => {
   expect(drift.out).toContain('column headline required');
   expect(drift.out).toContain('row-level security on');
   expect(drift.out).toContain('unmanaged  policy backdoor');
+  const forPrograms = await svc('migrate', 'drift', '--json');
+  expect(forPrograms.code).toBe(4);
+  expect(JSON.parse(forPrograms.out)).toMatchObject({
+    ok: false,
+    command: 'migrate drift',
+    data: {
+      applied: true,
+      steps: expect.arrayContaining([
+        expect.objectContaining({ sql: expect.stringMatching(/set not null/i) }),
+      ]),
+      unmanaged: [{ what: 'policy', name: 'backdoor' }],
+      foreign: [],
+    },
+    problems: [],
+  });
   expect(await svc('migrate', 'apply')).toMatchObject({ code: 0 });
   // A policy nobody declared is not for apply to take away, and nobody is told so.
   const policy = await svc('migrate', 'drift');

@@ -77,7 +77,7 @@ function pushOptions(command: Command): Command {
 
 async function print(file: string | undefined, terminal: Terminal): Promise<void> {
   const { config } = await loadProject(
-    { config: file, mode: 'production', unsetVariables: 'warn' },
+    { config: file, mode: 'production', unsetVariables: 'warning' },
     terminal,
   );
   terminal.print(config.source.text.trimEnd());
@@ -105,7 +105,7 @@ async function checked(
   terminal: Terminal,
 ): Promise<Project> {
   const project = await loadProject(
-    { ...options, mode: 'production', mistakesExit: EXIT.problem, unsetVariables: 'warn' },
+    { ...options, mode: 'production', mistakesExit: EXIT.problem, unsetVariables: 'warning' },
     terminal,
   );
   // The instances know the values of the others; what shapes the database must have one value for all of them.

@@ -42,7 +42,8 @@ export function mcpCommand(): Command {
 }
 
 /** As it is now: the file may have changed since the last call. */
-const current = ({ config }: Options): Promise<ReadServed> => readServed({ config, unsetVariables: 'warn' });
+const current = ({ config }: Options): Promise<ReadServed> =>
+  readServed({ config, unsetVariables: 'warning' });
 
 type Opened = {
   readonly owner: OwnerDatabase;

@@ -15,7 +15,7 @@ import type { ReadServed } from '../served-project.ts';
 
 /** `text`: what svc.yaml would say. */
 export async function readDraft({ source, mode }: ReadServed, text: string): Promise<ReadProject> {
-  return await readProject({ source: { ...source, text }, mode, unsetVariables: 'warn' });
+  return await readProject({ source: { ...source, text }, mode, unsetVariables: 'warning' });
 }
 
 export function describeMistakes({ loaded, unset }: ReadProject): object {

@@ -7,8 +7,9 @@ import { renderProblems } from '../../migrate/problem.ts';
 import { toModel } from '../../migrate/schema/declared.ts';
 import type { SchemaModel } from '../../migrate/schema/model.ts';
 import { readHistory, readRun } from '../../migrate/state/history.ts';
-import { readUnmanagedObjects } from '../../migrate/state/unmanaged.ts';
+import { readUnmanagedObjects, type UnmanagedObject } from '../../migrate/state/unmanaged.ts';
 import { CommandFailure } from '../exit.ts';
+import type { JsonFindings } from '../report/json-report.ts';
 import type { Terminal } from '../terminal.ts';
 import { MIGRATE_EXIT, refusal } from './exit.ts';
 import { describeSuperseded } from '../../migrate/state/superseded.ts';
@@ -33,8 +34,8 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
     for (const { what, name, owner } of plan.foreign) print('foreign', `${what} ${name} of ${owner}`);
     for (const one of renderProblems(plan.problems)) print('refused', one);
     for (const one of plan.unmanaged) print('unmanaged', `${one.what} ${one.name} of ${one.table}`);
-    for (const one of await listUnmanaged(opened, toModel(opened.project.config), plan))
-      print('unmanaged', one);
+    for (const one of await unmanagedObjects(opened, toModel(opened.project.config), plan))
+      print('unmanaged', unmanagedLine(one));
     for (const one of await opened.owner.session(readRetired)) {
       const since = one.since.toISOString().slice(0, 10);
       const weight =
@@ -48,25 +49,58 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
   });
 }
 
+type Drift = Pick<MigrationPlan, 'steps' | 'unmanaged' | 'foreign'> & {
+  /** Objects that no file declared, besides policies and the like of declared tables. */
+  readonly undeclared: readonly UnmanagedObject[];
+};
+
+/** `null` when nothing was applied yet. */
+async function readDrift(opened: Opened): Promise<Drift | null> {
+  const run = await opened.owner.session((session) => readRun(session));
+  if (run === null) return null;
+  const policy = { allow: ['authz_open'], allowRollback: true };
+  const result = await planModel(run.model, () => null, migrateOptions(opened, policy));
+  if (result.kind === 'refused') throw refusal(result.problems);
+  return { ...result.plan, undeclared: await unmanagedObjects(opened, run.model, result.plan) };
+}
+
+/** For programs. Ends with the same code as the text. */
+export async function driftFindings(options: CommonOptions, terminal: Terminal): Promise<JsonFindings> {
+  return await withDatabase(options, terminal, async (opened) => {
+    const found = await readDrift(opened);
+    if (found === null) return { data: { applied: false } };
+    const { steps, unmanaged, foreign, undeclared } = found;
+    const data = {
+      applied: true,
+      steps: steps.map(({ identity, summary, sql }) => ({ at: identity, summary, sql })),
+      unmanaged: [
+        ...unmanaged.map(({ what, name, table }) => ({ what, name, table })),
+        ...undeclared.map(({ what, name, open }) => ({ what, name, open })),
+      ],
+      foreign: foreign.map(({ what, name, owner }) => ({ what, name, owner })),
+    };
+    return { data, exitCode: hasDrifted(found) ? MIGRATE_EXIT.drift : 0 };
+  });
+}
+
+function hasDrifted({ steps, unmanaged, foreign }: Drift): boolean {
+  return steps.length + foreign.length > 0 || unmanaged.some(({ what }) => what === 'policy');
+}
+
 export async function drift(options: CommonOptions, terminal: Terminal): Promise<void> {
   await withDatabase(options, terminal, async (opened) => {
-    const run = await opened.owner.session((session) => readRun(session));
-    if (run === null) return terminal.print('nothing was applied yet, so nothing can have drifted');
-    const policy = { allow: ['authz_open'], allowRollback: true };
-    const result = await planModel(run.model, () => null, migrateOptions(opened, policy));
-    if (result.kind === 'refused') throw refusal(result.problems);
-    const { steps, unmanaged, foreign } = result.plan;
+    const found = await readDrift(opened);
+    if (found === null) return terminal.print('nothing was applied yet, so nothing can have drifted');
+    const { steps, unmanaged, foreign, undeclared } = found;
     const policies = unmanaged.filter((one) => one.what === 'policy');
     for (const one of unmanaged) {
       const effect = one.what === 'policy' ? '   it opens more than the file says' : '';
       terminal.print(`unmanaged  ${one.what} ${one.name} of ${one.table}${effect}`);
     }
-    for (const one of await listUnmanaged(opened, run.model, result.plan))
-      terminal.print(`unmanaged  ${one}`);
+    for (const one of undeclared) terminal.print(`unmanaged  ${unmanagedLine(one)}`);
     for (const { what, name, owner } of foreign) terminal.print(`~ ${what} ${name}: belongs to ${owner}`);
     for (const step of steps) terminal.print(stepLine({ ...step, at: step.identity }));
-    if (steps.length + policies.length + foreign.length === 0)
-      return terminal.print('no drift: the database is as the last run left it');
+    if (!hasDrifted(found)) return terminal.print('no drift: the database is as the last run left it');
     throw new CommandFailure(
       MIGRATE_EXIT.drift,
       [
@@ -83,13 +117,16 @@ export async function drift(options: CommonOptions, terminal: Terminal): Promise
 }
 
 /** Objects that no file declared. */
-async function listUnmanaged(
+async function unmanagedObjects(
   { owner }: Opened,
   model: SchemaModel,
   { schemas }: MigrationPlan,
-): Promise<string[]> {
-  const found = await owner.session((session) => readUnmanagedObjects(session, model, schemas));
-  return found.map((one) => `${one.what} ${one.name}${one.open ? '   open to callers' : ''}`);
+): Promise<UnmanagedObject[]> {
+  return await owner.session((session) => readUnmanagedObjects(session, model, schemas));
+}
+
+function unmanagedLine({ what, name, open }: UnmanagedObject): string {
+  return `${what} ${name}${open ? '   open to callers' : ''}`;
 }
 
 export async function history(options: CommonOptions & { limit: number }, terminal: Terminal): Promise<void> {

@@ -1,8 +1,9 @@
 // `svc migrate`: see what a change of the file would do, do it, and look after what was done.
 import { Command } from 'commander';
+import { asJson } from '../report/json-report.ts';
 import type { Terminal } from '../terminal.ts';
 import { apply, down, plan, type PlanOptions } from './change.ts';
-import { drift, history, status } from './inspect.ts';
+import { drift, driftFindings, history, status } from './inspect.ts';
 import { pruneRetired, rename } from './maintain.ts';
 import { addChangeOptions, type ChangeOptions, type CommonOptions } from './options.ts';
 import { pull, type PullOptions } from './pull.ts';
@@ -29,9 +30,12 @@ export function migrateCommand(terminal: Terminal): Command {
   add('status', 'what is applied, pending and retired').action(
     async (options: CommonOptions) => await status(options, terminal),
   );
-  add('drift', 'what was changed in the database beside the file').action(
-    async (options: CommonOptions) => await drift(options, terminal),
-  );
+  add('drift', 'what was changed in the database beside the file')
+    .option('--json', 'print it as JSON')
+    .action(async (options: CommonOptions & { json?: boolean }) => {
+      if (options.json) await asJson('migrate drift', terminal, () => driftFindings(options, terminal));
+      else await drift(options, terminal);
+    });
   addChangeOptions(
     add('down', 'go back to the file of an earlier run').argument(
       '[run]',

@@ -13,7 +13,7 @@ export function annotations(mistakes: readonly Mistake[], file: string): string 
         `title=${property(renderPath(path) || 'svc validate')}`,
       ];
       const text = hint === undefined ? message : `${message}\n${hint}`;
-      return `::${severity === 'error' ? 'error' : 'warning'} ${properties.join(',')}::${data(text)}`;
+      return `::${severity === 'note' ? 'notice' : severity} ${properties.join(',')}::${data(text)}`;
     })
     .join('\n');
 }

@@ -3,7 +3,8 @@
 /** Where something stands; both count from 1. `file`: as messages name it, where it is not svc.yaml itself. */
 export type Position = { readonly line: number; readonly column: number; readonly file?: string };
 
-export type Severity = 'error' | 'warning';
+/** `note`: nothing is wrong with the file; what it will need where it runs. */
+export type Severity = 'error' | 'warning' | 'note';
 
 export type MistakeCode =
   | 'too-large'

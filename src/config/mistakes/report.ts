@@ -55,10 +55,12 @@ const SECRET_VALUE =
   /\b(?!refresh_tokens\b)(\w*(?:api_?key|access_key|access_key_id|password|passwd|token|secret)\w?["']?\s*:\s*)("[^"]*"?|'[^']*'?|[^\s,}\]]+)/gi;
 const PASSWORD_IN_URL = /(:\/\/[^\s:/@]{0,200}:)([^\s@]{1,200})(?=@)/g;
 
+const TONES = { error: 'red', warning: 'yellow', note: 'dim' } as const;
+
 function renderMistake(mistake: Mistake, line: string, { file, color }: ReportOptions): string {
   const paint = (style: 'red' | 'yellow' | 'bold' | 'dim', text: string): string =>
     color ? styleText(style, text, { validateStream: false }) : text;
-  const tone = mistake.severity === 'error' ? 'red' : 'yellow';
+  const tone = TONES[mistake.severity];
   const { line: lineNumber, column, file: name = file } = mistake.position;
   const path = renderPath(mistake.path);
   const gutter = String(lineNumber);

@@ -1,0 +1,45 @@
+// Mistakes as SARIF 2.1.0, which code scanning and editors read.
+import { byPosition, renderPath, type Mistake } from './mistake.ts';
+
+/** `file` is where mistakes without a file of their own are, relative to the root of the repository. */
+export function sarif(mistakes: readonly Mistake[], file: string, version: string): string {
+  const rules = [...new Set(mistakes.map(({ code }) => code))].sort();
+  const log = {
+    $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
+    version: '2.1.0',
+    runs: [
+      {
+        tool: { driver: { name: 'svc', version, rules: rules.map((id) => ({ id })) } },
+        columnKind: 'utf16CodeUnits',
+        results: [...mistakes]
+          .sort(byPosition)
+          .map(({ code, severity, message, hint, path, position, length }) => ({
+            ruleId: code,
+            ruleIndex: rules.indexOf(code),
+            level: severity,
+            message: { text: hint === undefined ? message : `${message}\n${hint}` },
+            locations: [
+              {
+                physicalLocation: {
+                  artifactLocation: { uri: uriOf(position.file ?? file) },
+                  region: {
+                    startLine: position.line,
+                    startColumn: position.column,
+                    endColumn: position.column + length,
+                  },
+                },
+                ...(path.length > 0 && { logicalLocations: [{ fullyQualifiedName: renderPath(path) }] }),
+              },
+            ],
+          })),
+      },
+    ],
+  };
+  return JSON.stringify(log, undefined, 2);
+}
+
+/** A path as a relative reference; the address of a remote file stays what it is. */
+function uriOf(file: string): string {
+  if (/^\w+:\/\//.test(file)) return file;
+  return file.split(/[\\/]/).map(encodeURIComponent).join('/');
+}
