@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { packageVersion } from '../lib/own-files.ts';
 import { readVariables } from '../config/read/env-file.ts';
+import { takeSecretFiles, type SecretFile } from '../config/read/secret-files.ts';
 import { EXIT, explain } from './exit.ts';
 import { processTerminal, type Terminal } from './terminal.ts';
 
@@ -27,7 +28,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   backup: async (out) => (await import('./backup/backup.ts')).backupCommand(out),
   restore: async (out) => (await import('./backup/restore.ts')).restoreCommand(out),
   keys: async (out) => (await import('./keys.ts')).keysCommand(out, variables),
-  doctor: async (out) => (await import('./doctor/doctor.ts')).doctorCommand(out),
+  doctor: async (out) => (await import('./doctor/doctor.ts')).doctorCommand(out, () => secretFiles),
   mcp: async () => (await import('./mcp/mcp.ts')).mcpCommand(),
   explain: async (out) => (await import('./docs/explain.ts')).explainCommand(out),
   schema: async (out) => (await import('./schema.ts')).schemaCommand(out),
@@ -37,6 +38,9 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   deploy: async (out) => (await import('./deploy.ts')).deployCommand(out),
   receive: async (out) => (await import('./deploy.ts')).receiveCommand(out),
 };
+
+/** What the environment named; read before any command looks for secrets. */
+let secretFiles: readonly SecretFile[] = [];
 
 const terminal = processTerminal(process.env);
 process.exitCode = await run(process.argv, terminal);
@@ -60,7 +64,10 @@ async function program(out: Terminal, first: string | undefined): Promise<Comman
     .description('One file, svc.yaml, becomes a whole backend.')
     .version(packageVersion(), '-V, --version')
     .showHelpAfterError('(svc --help lists commands and options)')
-    .helpCommand(true);
+    .helpCommand(true)
+    .hook('preAction', () => {
+      secretFiles = takeSecretFiles(process.env, process.cwd());
+    });
   const named = Object.entries(COMMANDS).filter(([name]) => name === first);
   for (const [, load] of named.length > 0 ? named : Object.entries(COMMANDS)) {
     root.addCommand(await load(out));

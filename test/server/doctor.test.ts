@@ -103,6 +103,29 @@ describe('svc doctor', () => {
     });
   });
 
+  test('secrets in files of their own are read, and one that others can read is named', async () => {
+    const url = join(folder, 'database-url');
+    const key = join(folder, 'secret-key');
+    writeFileSync(url, `${database.url}\n`);
+    writeFileSync(key, `${KEYS.SVC_SECRET_KEY}\n`, { mode: 0o600 });
+    chmodSync(url, 0o644);
+    const found = await findings({
+      SVC_DATABASE_URL: '',
+      SVC_SECRET_KEY: '',
+      SVC_DATABASE_URL_FILE: url,
+      SVC_SECRET_KEY_FILE: key,
+    });
+    for (const id of ['keys', 'requests']) expect(found.get(id), id).toMatchObject({ level: 'ok' });
+    const mounted = found.get('mounted-secrets');
+    expect(mounted).toMatchObject({
+      level: 'warning',
+      says: expect.stringContaining('SVC_DATABASE_URL_FILE'),
+    });
+    expect(mounted?.says).not.toContain('SVC_SECRET_KEY_FILE');
+    const both = await run(['doctor'], { SVC_DATABASE_URL_FILE: url });
+    expect(both).toMatchObject({ code: 78, output: expect.stringContaining('are both set') });
+  });
+
   test('a database that does not answer, and one that refuses the password: neither is told', async () => {
     const away = await findings({ SVC_DATABASE_URL: 'postgres://app:hunter-two@127.0.0.1:1/app' });
     expect(away.get('database')).toMatchObject({ level: 'error' });

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import type { Config } from '../../config/config.ts';
+import type { SecretFile } from '../../config/read/secret-files.ts';
 import { secretMask } from '../../lib/secret-mask.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
@@ -22,18 +23,23 @@ type Options = { config?: string; json?: boolean };
 
 type Tell = (finding: Finding) => void;
 
-export function doctorCommand(terminal: Terminal): Command {
+/** `mounted`: the files that variables of the environment named. */
+export function doctorCommand(terminal: Terminal, mounted: () => readonly SecretFile[]): Command {
   return new Command('doctor')
     .description('look at everything that svc needs here, and say what to do; changes nothing')
     .option('-c, --config <file>', 'the configuration file')
     .option('--json', 'print the findings as JSON')
-    .action(async (options: Options) => await doctor(options, terminal));
+    .action(async (options: Options) => await doctor(options, mounted(), terminal));
 }
 
-async function doctor(options: Options, terminal: Terminal): Promise<void> {
-  const findings = await examine(options.config, (finding) => {
-    if (!options.json) terminal.print(render(finding, terminal));
-  });
+async function doctor(options: Options, mounted: readonly SecretFile[], terminal: Terminal): Promise<void> {
+  const findings = await examine(
+    options.config,
+    (finding) => {
+      if (!options.json) terminal.print(render(finding, terminal));
+    },
+    mounted,
+  );
   if (options.json) terminal.print(JSON.stringify({ ok: !hasErrors(findings), findings }, null, 2));
   else terminal.print(summary(findings));
   if (hasErrors(findings)) throw new CommandFailure(EXIT.problem, '');
@@ -43,6 +49,7 @@ async function doctor(options: Options, terminal: Terminal): Promise<void> {
 export async function examine(
   config: string | undefined,
   onFinding: Tell = () => {},
+  mounted: readonly SecretFile[] = [],
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   let mask = (text: string): string => text;
@@ -70,6 +77,7 @@ export async function examine(
     tell(await look('keys', project.keys(env, mode)));
     if (source.directory !== undefined)
       tell(await look('secret-files', project.secretFiles(source.directory, mode)));
+    if (mounted.length > 0) tell(await look('mounted-secrets', project.mountedSecrets(mounted)));
     try {
       await lookAtServices(read, read.loaded.ok ? read.loaded.config : undefined, tell);
     } catch (error) {

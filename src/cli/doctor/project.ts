@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { brokenLines } from '../../config/read/env-file.ts';
+import type { SecretFile } from '../../config/read/secret-files.ts';
 import type { Config } from '../../config/config.ts';
 import { checkFunctions } from '../../functions/sources/check.ts';
 import { type Environment, publicBaseUrl, requireKeys, trustedProxies } from '../environment.ts';
@@ -59,6 +60,18 @@ export const secretFiles =
     return ok(
       names.length === 0 ? 'no environment files' : `${names.join(', ')}: readable by the owner only`,
     );
+  };
+
+/** Files that stand for variables. */
+export const mountedSecrets =
+  (files: readonly SecretFile[]): Look =>
+  () => {
+    const open = files.filter(
+      ({ path }) => process.platform !== 'win32' && (statSync(path).mode & 0o007) !== 0,
+    );
+    if (open.length === 0) return ok(`${files.map(({ variable }) => variable).join(', ')}: closed to others`);
+    const named = open.map(({ variable, path }) => `${path} (${variable})`).join(', ');
+    return warning(`${named} can be read by others`, 'give the files mode 0400 and the user that runs svc');
   };
 
 function isCommitted(directory: string, name: string): boolean {

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { Variables } from './interpolate.ts';
+import { takeSecretFiles } from './secret-files.ts';
 
 export type Mode = 'development' | 'production';
 
@@ -14,11 +15,9 @@ const FUNCTION_VARIABLE = /^SVC_ENV_/;
  * `.env` count: `svc dev` keeps its keys there, and a server must not start with those.
  */
 export function readModeVariables(directory: string | undefined, mode: Mode, shell: Variables): Variables {
-  const general = readVariables(directory, ['.env'], {});
-  const kept = Object.entries(general).filter(
-    ([name]) => mode === 'development' || FUNCTION_VARIABLE.test(name),
-  );
-  return { ...Object.fromEntries(kept), ...readVariables(directory, [`.${mode}.env`], shell) };
+  const counts = (name: string): boolean => mode === 'development' || FUNCTION_VARIABLE.test(name);
+  const general = directory === undefined ? {} : variablesIn(directory, '.env', counts);
+  return { ...general, ...readVariables(directory, [`.${mode}.env`], shell) };
 }
 
 export function readVariables(
@@ -28,13 +27,24 @@ export function readVariables(
 ): Variables {
   const merged: Record<string, string | undefined> = {};
   if (directory !== undefined) {
-    for (const name of files) {
-      const path = join(directory, name);
-      if (existsSync(path)) Object.assign(merged, parseEnv(readFileSync(path, 'utf8')));
-    }
+    for (const name of files) Object.assign(merged, variablesIn(directory, name));
   }
   for (const [name, value] of Object.entries(shell)) if (value !== undefined) merged[name] = value;
   return merged;
+}
+
+/** With the contents of the files that its `_FILE` variables name. */
+function variablesIn(
+  directory: string,
+  name: string,
+  counts: (variable: string) => boolean = () => true,
+): Variables {
+  const path = join(directory, name);
+  if (!existsSync(path)) return {};
+  const written = Object.entries(parseEnv(readFileSync(path, 'utf8'))).filter(([one]) => counts(one));
+  const variables = Object.fromEntries(written);
+  takeSecretFiles(variables, directory);
+  return variables;
 }
 
 /** Lines of the files that set nothing although they look as if they should, by number: they may hold secrets. */
