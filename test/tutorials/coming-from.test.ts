@@ -118,8 +118,8 @@ describe('from PocketBase', () => {
       create table users (id text primary key, email text, verified boolean, password text, "tokenKey" text, name text);
       create table notes (id text primary key, owner text, text text, public boolean, picture text, created text)`);
     const user = sqlite.prepare('insert into users values (?, ?, ?, ?, ?, ?)');
-    user.run('ann000000000001', 'ann@example.com', 1, await bcrypt('first password', 10), 'k1', 'Ann');
-    user.run('ben000000000001', 'ben@example.com', 1, await bcrypt('other password', 10), 'k2', 'Ben');
+    user.run('ann000000000001', 'ann@example.com', 1, await bcrypt('first password'), 'k1', 'Ann');
+    user.run('ben000000000001', 'ben@example.com', 1, await bcrypt('other password'), 'k2', 'Ben');
     const note = sqlite.prepare('insert into notes values (?, ?, ?, ?, ?, ?)');
     note.run('note00000000001', 'ann000000000001', 'secret', 0, 'a_x1y2z3.png', '2026-01-02 03:04:05.678Z');
     note.run('note00000000002', 'ann000000000001', 'shown', 1, '', '2026-01-03 03:04:05.678Z');
