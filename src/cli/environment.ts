@@ -61,6 +61,16 @@ export function logSettings(
   return { level, pretty: format === 'json' ? undefined : terminal.color ? 'coloured' : 'plain' };
 }
 
+/** SVC_SLOW_MS: from how many milliseconds on a statement is told of in the log; undefined where none is. */
+export function slowMs(env: Environment, byDefault: number): number | undefined {
+  const text = env['SVC_SLOW_MS'];
+  if (!text) return byDefault;
+  if (/^\d{1,7}$/.test(text)) return Number(text) || undefined;
+  throw new Problem('bad_log_setting', 500, `SVC_SLOW_MS is ${JSON.stringify(text)}`, {
+    hint: 'It is a number of milliseconds; 0 tells of no statement.',
+  });
+}
+
 function oneOf(env: Environment, name: string, words: readonly string[]): string | undefined {
   const text = env[name];
   if (!text || words.includes(text)) return text || undefined;

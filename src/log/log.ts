@@ -110,10 +110,15 @@ function prettyStream(coloured: boolean): DestinationStream {
         return coloured ? shown : stripVTControlCharacters(shown);
       },
     });
-  // What the line of a request says of itself is shown below any other line.
+  // What these lines say of themselves is shown below any other line.
   const ofRequest = showing(',client,function,code,hint');
+  const slow = showing(',shape,role,rows,sqlstate,before,sql,plan,noPlan');
   const other = showing('');
-  return { write: (line) => (line.endsWith('"msg":"request"}\n') ? ofRequest : other).write(line) };
+  const streamOf = (line: string): DestinationStream => {
+    if (line.endsWith('"msg":"request"}\n')) return ofRequest;
+    return line.endsWith('"msg":"slow statement"}\n') ? slow : other;
+  };
+  return { write: (line) => streamOf(line).write(line) };
 }
 
 /** For a person at a terminal: the status in its colour, and a stack as lines that lead into their own files. */
@@ -124,6 +129,11 @@ export function prettyMessage(line: Readonly<Record<string, unknown>>, message: 
     const reason = code === undefined ? '' : ` ${text(code)}`;
     const advice = hint === undefined ? '' : `\n    → ${text(hint)}`;
     return `${shown} ${text(method)} ${text(url)}${reason} ${text(ms)} ms${advice}`;
+  }
+  if (message === 'slow statement') {
+    const { ms, role, sql, plan, noPlan } = line;
+    const below = [text(sql), ...text(plan ?? noPlan).split('\n')].map((one) => `\n    ${one}`);
+    return `${message}: ${text(ms)} ms as ${text(role)}${below.join('')}`;
   }
   const { error } = line;
   if (typeof error !== 'string') return message;

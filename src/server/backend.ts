@@ -63,6 +63,8 @@ export type BackendOptions = {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Used when the file has no `server.trusted_proxies`. */
   readonly trustedProxies?: readonly string[] | undefined;
+  /** A request's statement that takes so many milliseconds is told of in the log; undefined: none is. */
+  readonly slowMs?: number | undefined;
   /** How often the version of the schema is compared, in milliseconds. */
   readonly compareSchemaEveryMs?: number | undefined;
   /** Eight hexadecimal characters that several processes of one instance share; random when absent. */
@@ -141,6 +143,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     instance,
     log,
     processes,
+    options.slowMs,
   );
   const { owner, callers, reads } = databases;
   const { clock, keyring, signingKeys, keyAliases, verifier, keysReload } = await openIdentity(

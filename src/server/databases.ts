@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { Log } from '../log/log.ts';
 import type { ConnectionSettings } from '../postgres/connection.ts';
+import { genericPlan } from '../postgres/generic-plan.ts';
 import { DatabaseLink } from '../postgres/link/database-link.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
@@ -16,6 +17,7 @@ import { requestSessionCheck } from '../provision/request-session.ts';
 import type { InstanceConnections } from './health/connection-budget.ts';
 import { PrimaryProbe } from './health/primary-probe.ts';
 import { LIMIT_MS } from './health/readiness.ts';
+import { SlowStatements } from './slow/slow-statements.ts';
 
 const MIGRATION_CONNECTIONS = 5;
 /** The product's own statements are short: one that needs longer is stuck, and fails while somebody still waits. */
@@ -81,6 +83,7 @@ export async function openDatabases(
   instance: string,
   log: Log,
   processes: number,
+  slowMs?: number,
 ): Promise<Databases> {
   const { pool, replicas } = config.database;
   const open = (
@@ -115,12 +118,25 @@ export async function openDatabases(
     LIMIT_MS,
   );
   let reads: ReplicaReads | undefined;
+  const slow =
+    slowMs === undefined
+      ? undefined
+      : new SlowStatements({
+          log,
+          plan: async (statement) =>
+            await genericPlan({
+              ...statement,
+              address: authenticator.direct,
+              applicationName: sessionName(instance, 'plan'),
+            }),
+        });
   const limits = {
     max: pool.max,
     maxReading: await maxReading(owners.owner, processes),
     minIdle: pool.min,
     idleTimeoutMs: pool.idleTimeoutMs,
     queue: pool.queue,
+    slow: slow && slowMs !== undefined ? { ms: slowMs, seen: slow.seen } : undefined,
   };
   const callers = new CallerPool({
     ...requests,
@@ -149,6 +165,7 @@ export async function openDatabases(
     reads,
     link: requests.link,
     async close() {
+      slow?.close();
       reads?.close();
       callers.destroy();
       await Promise.all([probe, ...Object.values(owners)].map((one) => one.close()));

@@ -3,8 +3,7 @@ import type { Log } from '../log/log.ts';
 import { describeTarget, type DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { ConnectionSettings } from '../postgres/connection.ts';
 import { DatabaseLink } from '../postgres/link/database-link.ts';
-import { CallerPool } from '../postgres/pool/caller-pool.ts';
-import type { ConnectionPoolOptions } from '../postgres/pool/connection-pool.ts';
+import { CallerPool, type CallerPoolOptions } from '../postgres/pool/caller-pool.ts';
 import { sessionName } from '../postgres/presence.ts';
 import { ReplicaReads, type ReplicaRules } from '../postgres/replicas/replica-reads.ts';
 import { Replica } from '../postgres/replicas/replica.ts';
@@ -24,7 +23,10 @@ export type ReplicasOptions = {
   /** How requests connect to the primary. */
   readonly requests: Pick<ConnectionSettings, 'statementTimeoutMs'>;
   /** Of each pool. */
-  readonly limits: Pick<ConnectionPoolOptions, 'max' | 'maxReading' | 'minIdle' | 'idleTimeoutMs' | 'queue'>;
+  readonly limits: Pick<
+    CallerPoolOptions,
+    'max' | 'maxReading' | 'minIdle' | 'idleTimeoutMs' | 'queue' | 'slow'
+  >;
   readonly log: Log;
 };
 

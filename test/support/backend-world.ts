@@ -52,6 +52,7 @@ export async function startBackendWorld(
     jobsMayFail?: readonly string[];
     prepareAfter?: (url: string) => Promise<void>;
     compareSchemaEveryMs?: number;
+    slowMs?: number;
     /** Awaited during the first migration, to delay the start. */
     migrating?: () => Promise<void>;
   } = {},
@@ -88,6 +89,7 @@ export async function startBackendWorld(
     baseUrl: options.baseUrl,
     importPreview: options.importPreview,
     compareSchemaEveryMs: options.compareSchemaEveryMs,
+    slowMs: options.slowMs,
     migrate: async (owner, config) => {
       await options.migrating?.();
       const outcome = await migrate({ owner, config, log });

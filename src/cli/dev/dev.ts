@@ -20,6 +20,7 @@ import {
   SERVE_WAIT_MS,
   trustedProxies,
   logSettings,
+  slowMs,
 } from '../environment.ts';
 import { explain } from '../exit.ts';
 import { ensureKeys } from './keys-file.ts';
@@ -85,6 +86,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       log,
       dev: true,
       env,
+      slowMs: slowMs(env, 100),
       baseUrl: publicBaseUrl(env),
       trustedProxies: trustedProxies(env, options.strict ?? false),
       dashboard: {

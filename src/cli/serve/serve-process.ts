@@ -22,6 +22,7 @@ import {
   requireKeys,
   SERVE_WAIT_MS,
   logSettings,
+  slowMs,
 } from '../environment.ts';
 import { explain } from '../exit.ts';
 import { IN_DATABASE } from '../config/in-database.ts';
@@ -126,6 +127,7 @@ export async function serveProcess(
     log,
     dev: false,
     env,
+    slowMs: slowMs(env, 500),
     baseUrl: publicBaseUrl(env),
     trustedProxies: trustedProxies(env, options.strict ?? false),
     frontSecret: env['SVC_FRONT_SECRET'] || undefined,

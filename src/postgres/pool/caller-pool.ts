@@ -2,10 +2,10 @@
 // implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
 import { ConnectionPool, type ConnectionPoolOptions, type DatabaseAnswer } from './connection-pool.ts';
 import { setConfig } from '../link/session-parameters.ts';
-import { DatabaseUnavailable, OutcomeUnknown, writeError } from '../pg-error.ts';
+import { DatabaseUnavailable, isDatabaseError, OutcomeUnknown, writeError } from '../pg-error.ts';
 import { begin } from './failure/begin-elsewhere.ts';
 import { toCaller } from './failure/after-failure.ts';
-import type { Cancellable } from './job.ts';
+import type { Cancellable, Job } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 import type { Sharer } from './sharer.ts';
@@ -62,7 +62,26 @@ function named(text: string): WireStatement {
   return { text, values: [], name: statementName('', text) };
 }
 
-export type CallerPoolOptions = ConnectionPoolOptions & {
+/** A statement of a caller that took long. */
+export type SlowRun = {
+  readonly role: DatabaseRole;
+  readonly searchPath: string | undefined;
+  /** Without its values. */
+  readonly text: string;
+  /** From when the server could begin with it until its answer was here. */
+  readonly ms: number;
+  /** That it returned or touched; undefined where it failed. */
+  readonly rows: number | undefined;
+  readonly sqlstate: string | undefined;
+  readonly requestId: string | undefined;
+  readonly traceId: string | undefined;
+};
+
+export type SlowWatch = { readonly ms: number; readonly seen: (run: SlowRun) => void };
+
+export type CallerPoolOptions = Omit<ConnectionPoolOptions, 'slow'> & {
+  /** Told of each batch whose statements took that many milliseconds or longer; interactive transactions are not timed. */
+  readonly slow?: SlowWatch | undefined;
   /** Told after each write that may remain, however it ended. */
   readonly onWrite?: ((caller: CallerSettings, cancellable: Cancellable | undefined) => void) | undefined;
 };
@@ -76,10 +95,19 @@ export class CallerPool {
   readonly #writeSettings = this.#names.settings(WRITE_SETTINGS);
   readonly #readSettings = this.#names.settings([...WRITE_SETTINGS, READ_ONLY]);
 
-  constructor({ onWrite, ...options }: CallerPoolOptions) {
+  constructor({ onWrite, slow, ...options }: CallerPoolOptions) {
     this.#onWrite = onWrite;
     this.hasStandIns = options.address.targets.length > 1;
-    this.#connections = new ConnectionPool(options);
+    this.#connections = new ConnectionPool({
+      ...options,
+      slow: slow && {
+        ms: slow.ms,
+        seen: (job, ms, error, results) => {
+          const run = slowRun(job, ms, error, results);
+          if (run) slow.seen(run);
+        },
+      },
+    });
   }
 
   /** Runs the statements as the caller, in one transaction and one round trip. */
@@ -212,6 +240,33 @@ export class CallerPool {
     if (replayed !== undefined) values.push(replayed);
     return { ...this.#names.settings(names, replayed !== undefined), values };
   }
+}
+
+/** Of several statements, the first that is the caller's own. */
+function slowRun(
+  { statements, sharer, cancellable }: Job,
+  ms: number,
+  error: Error | undefined,
+  results: readonly WireResult[],
+): SlowRun | undefined {
+  const at = statements.findIndex(({ isSettings }) => isSettings === true) + 1;
+  const statement = statements[at];
+  if (at === 0 || !statement || !isCaller(sharer)) return undefined;
+  const count = /(\d+)$/.exec(results[at]?.tag ?? '')?.[1];
+  return {
+    role: sharer.role,
+    searchPath: sharer.extra?.find(([name]) => name === 'search_path')?.[1],
+    text: statement.text,
+    ms,
+    rows: error === undefined && count !== undefined ? Number(count) : undefined,
+    sqlstate: isDatabaseError(error) ? error.code : undefined,
+    requestId: cancellable?.id,
+    traceId: cancellable?.traceId,
+  };
+}
+
+function isCaller(sharer: Sharer | undefined): sharer is CallerSettings {
+  return sharer !== undefined && 'claims' in sharer;
 }
 
 export type CallerTransaction = {

@@ -15,7 +15,7 @@
 import { Problem } from '../../problem/problem.ts';
 import { isDatabaseError, NeverSent } from '../pg-error.ts';
 import { Unreplayed } from '../replicas/replay-check.ts';
-import type { OnSettled } from '../wire/wire.ts';
+import type { OnSettled, WireResult } from '../wire/wire.ts';
 import { toCaller } from './failure/after-failure.ts';
 import { DeathWatch } from './failure/death-watch.ts';
 import { MAX_ATTEMPTS, nextAfter } from './failure/failed-attempt.ts';
@@ -39,9 +39,13 @@ export type ConnectionPoolOptions = ConnectionsOptions & {
   readonly queue?: number | undefined;
   /** How long a request is held while the database cannot be reached, in milliseconds. */
   readonly failoverWaitMs?: number | undefined;
+  /** Told of each run that took that many milliseconds or longer on its connection. */
+  readonly slow?: { readonly ms: number; readonly seen: OnSlow } | undefined;
   /** A server that was written to is a standby: others are to be tried before it. */
   readonly onNotPrimary?: ((target: string) => void) | undefined;
 };
+
+type OnSlow = (job: Job, ms: number, error: Error | undefined, results: readonly WireResult[]) => void;
 
 const CHECK_READS_EVERY_MS = 10;
 const CHECK_BUSY_EVERY_MS = 250;
@@ -63,6 +67,8 @@ export class ConnectionPool {
   readonly #readLimit: ReadLimit;
   readonly #leftServers: LeftServers;
   readonly #deathWatch: DeathWatch;
+  readonly #slowMs: number;
+  readonly #onSlow: OnSlow | undefined;
   #closed = false;
   readonly #reaper: NodeJS.Timeout;
   readonly #busyTimer: NodeJS.Timeout;
@@ -88,6 +94,8 @@ export class ConnectionPool {
       openings: this.#openings,
     });
     this.#deathWatch = new DeathWatch(options.statementTimeoutMs ?? 0);
+    this.#slowMs = options.slow?.ms ?? Number.POSITIVE_INFINITY;
+    this.#onSlow = options.slow?.seen;
     this.#reaper = setInterval(() => this.#tidy(), Math.min(options.idleTimeoutMs, 30_000));
     this.#reaper.unref();
     this.#busyTimer = setInterval(() => this.#checkBusy(), CHECK_BUSY_EVERY_MS);
@@ -333,7 +341,9 @@ export class ConnectionPool {
     if (startedAt > 0 && connection.wire.usable) {
       this.#answeredAt = performance.now();
       // What a replica did not even begin says nothing about how long it takes.
-      if (!(error instanceof Unreplayed)) job.latency.record(this.#answeredAt - startedAt, isFirst);
+      const ms = this.#answeredAt - startedAt;
+      if (!(error instanceof Unreplayed)) job.latency.record(ms, isFirst);
+      if (ms >= this.#slowMs) this.#onSlow?.(job, ms, error, results);
     }
     const next =
       error === undefined || this.#closed ? 'answer' : nextAfter(attempt, error, this.failoverWaitMs);

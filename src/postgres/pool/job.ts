@@ -11,6 +11,9 @@ export type Cancellable = Origin & {
   cancel: (() => void) | undefined;
   /** Why the result is no longer wanted; such a statement is not started. */
   readonly aborted?: Abort['reason'] | undefined;
+  /** Of the request, for the log. */
+  readonly id?: string | undefined;
+  readonly traceId?: string | undefined;
   /** `performance.now()` at which the result is no longer wanted. */
   readonly endsAt?: number | undefined;
 };
