@@ -150,6 +150,7 @@ const OWN_SESSIONS: ReadonlySet<string> = new Set([
   'migrate/migrate.ts',
   'migrate/normalise/shadow-schema.ts',
   'postgres/advisory-lock.ts',
+  'postgres/generic-plan.ts',
   'postgres/listen.ts',
   'provision/provision.ts',
   'storage/storage.ts',

@@ -1,7 +1,8 @@
 // The plan of a statement without its values, as its caller's role has it: for a person who looks why it is slow. On a
 // connection of its own, which is closed afterwards; nothing is run.
 import type { DatabaseAddress } from './address/database-address.ts';
-import { endClient, openClient } from './connection.ts';
+import { endClient, openSession } from './connection.ts';
+import { DatabaseLink } from './link/database-link.ts';
 import type { DatabaseRole } from './pool/caller-pool.ts';
 
 export type PlanRequest = {
@@ -22,7 +23,12 @@ const EXPLAINS_PARAMETERS = 160_000;
 /** Lines of EXPLAIN, with `$1` where a value was. Throws what the server says. */
 export async function genericPlan(request: PlanRequest): Promise<string[]> {
   const { address, applicationName, role, searchPath, text } = request;
-  const client = await openClient({ address, applicationName, statementTimeoutMs: TIMEOUT_MS });
+  const { client, state } = await openSession({
+    address,
+    applicationName,
+    statementTimeoutMs: TIMEOUT_MS,
+    link: new DatabaseLink(),
+  });
   // A connection that breaks rejects the statement that runs on it.
   client.on('error', () => {});
   try {
@@ -37,10 +43,10 @@ export async function genericPlan(request: PlanRequest): Promise<string[]> {
     const { rows } = await client.query<{ version: number }>(
       `select current_setting('server_version_num')::int as version`,
     );
-    const explain =
-      (rows[0]?.version ?? 0) >= EXPLAINS_PARAMETERS
-        ? [`explain (generic_plan, costs off) ${text}`]
-        : explainPrepared(text);
+    const isOld = (rows[0]?.version ?? 0) < EXPLAINS_PARAMETERS;
+    // What is prepared would be left to whoever gets the session next.
+    if (isOld && state?.verdict !== 'direct') throw new Error('behind a pooler, PostgreSQL 16 is needed');
+    const explain = isOld ? explainPrepared(text) : [`explain (generic_plan, costs off) ${text}`];
     let lines: ReadonlyArray<Record<string, string>> = [];
     for (const statement of explain)
       ({ rows: lines } = await client.query<Record<string, string>>(statement));

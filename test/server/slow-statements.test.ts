@@ -44,7 +44,8 @@ afterAll(async () => {
 });
 
 const slow = (): readonly LogLine[] => lines().filter(({ msg }) => msg === 'slow statement');
-const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
+type Sent = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> };
+const ask = (path: string, init: Sent = {}): Promise<Response> =>
   fetch(`${world.url}/rest/v1${path}`, { ...init, headers: { ...headers, ...init.headers } });
 
 async function lineAfter(work: () => Promise<Response>): Promise<LogLine> {
