@@ -53,7 +53,8 @@ const samlOff = off(problems.samlDisabled);
 const passkeyOff = off(problems.passkeyDisabled);
 const featureOff = off(problems.featureDisabled);
 
-const ROUTES: readonly Route[] = [
+/** Also what is described must be here. */
+export const ROUTES: readonly Route[] = [
   ['POST', '/signup', 'key', signup],
   ['POST', '/token', 'key', token],
   ['POST', '/otp', 'key', otp],

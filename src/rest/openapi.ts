@@ -1,5 +1,6 @@
 // The data API as an OpenAPI 3.1 document of what the caller may use. Pure: privileges are looked up elsewhere.
 import type { Column, Relation, Routine, RoutineResult } from '../catalog/catalog.ts';
+import type { Json, Schema } from '../lib/openapi.ts';
 
 export type RelationRights = {
   readonly relation: Relation;
@@ -28,9 +29,6 @@ type OpenApiInput = {
   readonly relations: readonly RelationRights[];
   readonly routines: readonly Routine[];
 };
-
-type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
-type Schema = { readonly [key: string]: Json };
 
 export function openApi(input: OpenApiInput): Schema {
   const paths: Record<string, Json> = {};

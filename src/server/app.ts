@@ -19,6 +19,7 @@ import type { Log } from '../log/log.ts';
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { overloaded } from '../problem/overloaded.ts';
 import { Abort, Problem } from '../problem/problem.ts';
+import { registerDescription } from './description.ts';
 import { registerHealth, type HealthState } from './health/health.ts';
 import type { ServerMetrics } from './health/metrics.ts';
 import { loggedUrl } from './logged-url.ts';
@@ -208,6 +209,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   if (options.context.dev) server.get('/', (_request, reply) => reply.redirect('/dashboard/'));
 
   registerHealth(server, health);
+  registerDescription(server, options.context);
   options.metrics?.register(server);
   for (const { prefix, feature } of options.mounts) {
     await server.register(feature(options.context), { prefix });

@@ -59,7 +59,8 @@ type Route = readonly [methods: Method | readonly Method[] | 'ALL', url: string,
 const READ: readonly Method[] = ['GET', 'HEAD'];
 const CHANGE: readonly Method[] = ['POST', 'PUT', 'DELETE'];
 
-const ROUTES: readonly Route[] = [
+/** Also what is described must be here. */
+export const ROUTES: readonly Route[] = [
   [READ, '/object/public/:object', ['none', downloadPublic], 'none'],
   [READ, '/object/sign/:object', ['none', downloadSigned], 'none'],
   [READ, '/object/authenticated/:object', ['key', downloadAs], 'none'],

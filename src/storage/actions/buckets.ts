@@ -20,7 +20,7 @@ const BUCKET_JSON = sql`json_build_object('id', id, 'name', name, 'owner', coale
   'type', type, 'file_size_limit', file_size_limit, 'allowed_mime_types', allowed_mime_types,
   'created_at', ${isoTimestamp('created_at')}, 'updated_at', ${isoTimestamp('updated_at')})`;
 
-const listQuery = z.object({
+export const listQuery = z.object({
   limit: z.coerce.number().int().min(1).max(10_000).default(1000),
   offset: z.coerce.number().int().min(0).default(0),
   sortColumn: z.enum(['id', 'name', 'created_at', 'updated_at']).default('id'),

@@ -18,7 +18,7 @@ const order = z
   .pipe(z.enum(['asc', 'desc']))
   .default('asc');
 
-const listBody = z.object({
+export const listBody = z.object({
   prefix: z.string(),
   limit: z.int().min(1).default(100),
   offset: z.int().min(0).default(0),
@@ -75,7 +75,7 @@ export async function listV1(call: CallerCall): Promise<FastifyReply> {
   return await reply.header('content-type', 'application/json; charset=utf-8').send(json);
 }
 
-const listV2Body = z.object({
+export const listV2Body = z.object({
   prefix: z.string().default(''),
   limit: z.int().min(1).max(V2_MAX_LIMIT).default(V2_MAX_LIMIT),
   cursor: z.string().optional(),

@@ -38,8 +38,8 @@ const fromTo = {
   sourceVersionId: z.string().nullish(),
 };
 
-const moveBody = z.object(fromTo);
-const copyBody = z.object({
+export const moveBody = z.object(fromTo);
+export const copyBody = z.object({
   ...fromTo,
   copyMetadata: z.boolean().default(true),
   metadata: z

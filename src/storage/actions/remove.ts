@@ -16,7 +16,7 @@ const MAX_NAMES = 1000;
 /** How often rows that others change meanwhile are tried again. */
 const MAX_ATTEMPTS = 5;
 
-const removeBody = z.object({
+export const removeBody = z.object({
   prefixes: z
     .array(
       z

@@ -21,12 +21,12 @@ const NO_ACCESS = 'Either the object does not exist or you do not have access to
 
 const expiresIn = z.int().min(1);
 
-const signBody = z.object({
+export const signBody = z.object({
   expiresIn,
   transform: z.record(z.string(), z.unknown()).nullish(),
   versionId: z.string().nullish(),
 });
-const signManyBody = z.object({ expiresIn, paths: z.array(z.string()).min(1).max(MAX_PATHS) });
+export const signManyBody = z.object({ expiresIn, paths: z.array(z.string()).min(1).max(MAX_PATHS) });
 
 export async function signOne(call: CallerCall): Promise<FastifyReply> {
   const { context, request, reply, address, caller } = call;
