@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { hash as bcrypt } from '@node-rs/bcrypt';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
@@ -61,11 +61,20 @@ function put(path: string, content: string | Buffer): void {
   writeFileSync(join(folder, path), content);
 }
 
-function runScript(file: string, env: Readonly<Record<string, string>> = {}, ...args: string[]): void {
-  const { status, stderr } = spawnSync(NODE, [file, ...args], {
+/** The commands of the page that begin or end so, with the addresses and keys of this run. */
+function runCommands(page: string, part: string, values: Readonly<Record<string, string>> = {}): void {
+  const blocks = blocksOf(page).filter(({ language, code }) => language === 'sh' && code.includes(part));
+  expect(blocks).toHaveLength(1);
+  const all = { 'http://localhost:8080': svc?.url ?? '', 'svc_secret_…': KEYS.SVC_SECRET_KEY, ...values };
+  const code = Object.entries(all).reduce(
+    (text, [shown, own]) => text.replaceAll(shown, own),
+    blocks[0]?.code ?? '',
+  );
+  const path = `${dirname(NODE)}:${process.env['PATH']}`;
+  const { status, stderr } = spawnSync('bash', ['-e', '-c', code], {
     cwd: folder,
     encoding: 'utf8',
-    env: { ...process.env, SVC_URL: svc?.url, SVC_SECRET_KEY: KEYS.SVC_SECRET_KEY, ...env },
+    env: { ...process.env, PATH: path },
   });
   expect(status, stderr).toBe(0);
 }
@@ -126,9 +135,9 @@ describe('from PocketBase', () => {
     sqlite.close();
     put('pb_data/storage/pbc_3395098727/note00000000001/a_x1y2z3.png', PIXEL);
     await serve();
-    runScript('from-pocketbase.mjs', {}, 'pb_data');
+    runCommands('docs/from-pocketbase.md', 'from-pocketbase.mjs', { '../old/pb_data': 'pb_data' });
     await seed('docs/from-pocketbase.md');
-    runScript('from-pocketbase.mjs', {}, 'pb_data');
+    runCommands('docs/from-pocketbase.md', 'from-pocketbase.mjs', { '../old/pb_data': 'pb_data' });
     expect(await seed('docs/from-pocketbase.md')).toMatch(/nothing to do/);
 
     const [ann, ben] = [
@@ -203,13 +212,11 @@ describe('from Firebase', () => {
     put('documents/notes.ndjson', documents.map((one) => `${JSON.stringify(one)}\n`).join(''));
     put(`bucket/${users[0]?.localId}/a.txt`, 'a file');
     await serve();
-    const env = {
-      SIGNER_KEY: 'jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==',
-      SALT_SEPARATOR: 'Bw==',
-    };
-    runScript('from-firebase.mjs', env);
+    const signer = 'jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==';
+    const values = { 'SIGNER_KEY=…': `SIGNER_KEY=${signer}` };
+    runCommands('docs/from-firebase.md', 'node from-firebase.mjs', values);
     await seed('docs/from-firebase.md');
-    runScript('from-firebase.mjs', env);
+    runCommands('docs/from-firebase.md', 'node from-firebase.mjs', values);
 
     const ann = await signIn('ann@example.com', 'user1password');
     const eve = await signUp('eve@example.com');
@@ -298,7 +305,11 @@ describe('from PostgREST', () => {
     await prepare();
     await query('drop function films_of; drop table films');
     await serve();
-    runScript('move-users.mjs', { OLD_DATABASE_URL: database.url });
+    runCommands('docs/from-postgrest.md', 'node move-users.mjs', {
+      // Both are there already.
+      'npm install pg @supabase/supabase-js\n': '',
+      'postgres://…': database.url,
+    });
     const ann = await signIn('ann@example.com', 'first password');
     const { data: me } = await ann.auth.getUser();
     expect([me.user?.id, me.user?.app_metadata['app_role']]).toEqual([ANN, 'editor']);

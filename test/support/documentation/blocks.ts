@@ -1,5 +1,5 @@
 // The fenced blocks of a page, in their order.
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -13,9 +13,9 @@ export type Block = {
   readonly language: string;
   /** Without the indentation that its fence has. */
   readonly code: string;
-  /** The path in backticks and with a colon that is alone in the line above. */
+  /** The path in backticks and with a colon that is alone above it. */
   readonly file: string | undefined;
-  /** What an HTML comment in the line above says. */
+  /** What an HTML comment above it says. */
   readonly comment: string | undefined;
 };
 
@@ -23,16 +23,31 @@ export type Block = {
 export function blocksOf(page: string, text = readFileSync(join(ROOT, page), 'utf8')): Block[] {
   return [...text.matchAll(/^( *)(`{3,})([^\n`]*)\n(.*?)^ *\2 *$/gms)].map(
     ({ 1: indent = '', 3: info = '', 4: body = '', index }) => {
-      const before = text.slice(0, index).trimEnd();
-      const above = before.slice(before.lastIndexOf('\n') + 1).trim();
+      const above = text
+        .slice(0, index)
+        .split('\n')
+        .map((line) => line.trim())
+        .filter((line) => line !== '');
+      const file = /^`([^`]+)`:$/.exec(above.at(-1) ?? '')?.[1];
+      const comment = /^<!-- (.*) -->$/.exec(above.at(file === undefined ? -1 : -2) ?? '')?.[1];
       return {
         page,
         line: text.slice(0, index).split('\n').length,
         language: info.trim(),
         code: body.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
-        file: /^`([^`]+)`:$/.exec(above)?.[1],
-        comment: /^<!-- (.*) -->$/.exec(above)?.[1],
+        file,
+        comment,
       };
     },
   );
 }
+
+/** README, CONTRIBUTING and docs/, without the decisions. */
+export const PAGES: readonly string[] = [
+  'README.md',
+  'CONTRIBUTING.md',
+  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md') && !name.startsWith('decisions'))
+    .map((name) => `docs/${name}`)
+    .sort(),
+];

@@ -1,0 +1,409 @@
+// What the pages show is tried as it stands there: commands, programs and statements. Addresses, keys and names that the
+// pages leave out are filled in. A block that cannot be tried says so above it, and why; their number is counted.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createClient } from '@supabase/supabase-js';
+import pg from 'pg';
+import { parseAst } from 'rolldown/parseAst';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { loadSqlParser, parseSql } from '../src/config/sql/parser.ts';
+import { createDatabase, type TestDatabase } from './support/database.ts';
+import { blocksOf, PAGES, ROOT, type Block } from './support/documentation/blocks.ts';
+import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from './support/svc-process.ts';
+
+const BLOCKS = PAGES.flatMap((page) => blocksOf(page));
+const RUNNABLE = new Set(['sh', 'js', 'ts', 'jsx', 'sql']);
+const isNotRun = ({ comment }: Block): boolean => comment?.startsWith('not run: ') ?? false;
+/** May only fall. */
+const NOT_RUN = 41;
+
+/** Pages whose blocks have a test of their own that takes them from there. */
+const OWN_TEST: Readonly<Record<string, string>> = {
+  'docs/tutorial.md': 'tutorials/from-an-empty-folder.test.ts',
+  'docs/from-pocketbase.md': 'tutorials/coming-from.test.ts',
+  'docs/from-firebase.md': 'tutorials/coming-from.test.ts',
+  'docs/from-postgrest.md': 'tutorials/coming-from.test.ts',
+  'docs/chat.md': 'documentation.test.ts',
+  'docs/documents.md': 'documentation.test.ts',
+};
+
+const KEYS = {
+  SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',
+  SVC_SECRET_KEY: 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+};
+const OWN = '[{ operations: [all], to: authenticated, check: "true" }]';
+const PROJECT = `version: 1
+auth: { email: {} }
+tables:
+  notes: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }, { name: done, type: boolean }], rls: ${OWN} }
+  lists: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: title, type: text }], rls: ${OWN} }
+  todos: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: title, type: text }, { name: status, type: text }, { name: list_id, foreign_key: { references: lists.id } }], rls: ${OWN} }
+  orders: { fields: [{ name: id, type: bigserial, primary_key: true }], rls: ${OWN} }
+  order_items: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: order_id, foreign_key: { references: orders.id } }, { name: price, type: numeric }], rls: ${OWN} }
+  messages: { realtime: true, fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }], rls: ${OWN} }
+  people: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: name, type: text }, { name: first, type: text }, { name: last, type: text }], rls: ${OWN} }
+  profiles: { fields: [{ name: id, type: uuid, primary_key: true }, { name: full_name, type: text }], rls: ${OWN} }
+storage:
+  documents: { rls: ${OWN} }
+functions:
+  handler: { runtime: node, file: handler.js }
+  ticks: { runtime: node, file: ticks.js }
+  webhook: { runtime: node, file: webhook.js, env: { WEBHOOK_SECRET: of the webhook } }
+`;
+
+let folder: string;
+let database: TestDatabase;
+let svc: SvcProcess;
+
+/** By the first words of a block, what running it means. Each must stand in a page. */
+const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
+  "curl 'http://localhost:8080/rest/v1/todos": (code) => expect(JSON.parse(sh(code))).toEqual([]),
+  'curl -H "apikey: $SVC_SECRET_KEY"': (code) => expect(JSON.parse(sh(code))).toBeDefined(),
+  'svc sql ': async (code) => {
+    await signUp('ada@example.com');
+    writeFileSync(join(folder, 'mend.sql'), "insert into notes (body) values ('a'); delete from notes;");
+    // A server that is not of `svc dev` is asked about.
+    sh(code.replace('--write', '--write --yes'));
+  },
+  'svc validate --format': (code) => void sh(code),
+  'svc doctor': (code) => expect(sh(code)).toMatch(/database/),
+  'svc keys list': (code) => {
+    writeFileSync(join(folder, 'old-jwt-secret.txt'), 'a secret of at least thirty-two characters');
+    const kid = (): string => sh('svc keys list').split(/\s/, 1)[0] ?? '';
+    for (const line of code.trim().split('\n')) sh(line.replace('<kid>', kid()));
+    expect(sh('svc keys list')).toMatch(/HS256/);
+  },
+  'svc keys alias add': (code) => {
+    writeFileSync(join(folder, 'old-anon-key.txt'), 'sb_publishable_cccccccccccccccccccccc');
+    const [add = '', list = '', remove = ''] = code.trim().split('\n');
+    sh(add);
+    const id = sh(list).split(/\s/, 1)[0] ?? '';
+    sh(remove.replace('<id>', id));
+    expect(sh(list)).not.toContain(id);
+  },
+  'export SVC_DATABASE_URL=postgres://postgres:…@db.internal/app\nsvc migrate pull': async (code) => {
+    const other = await createDatabase();
+    await query('create table films (id bigint primary key, title text)', other.url);
+    const empty = mkdtempSync(join(folder, 'empty-'));
+    sh(code.replace('postgres://postgres:…@db.internal/app', other.url), empty);
+    expect(readFileSync(join(empty, 'svc.yaml'), 'utf8')).toContain('films');
+    await other.drop();
+  },
+  'svc functions new hello': async (code) => {
+    const other = await createDatabase();
+    const made = mkdtempSync(join(folder, 'functions-'));
+    writeFileSync(join(made, 'svc.yaml'), 'version: 1\n');
+    const [begin = '', dev, ask = ''] = code.trim().split('\n');
+    expect(dev).toBe('svc dev');
+    sh(begin, made);
+    const running = await startSvc({
+      command: 'dev',
+      config: join(made, 'svc.yaml'),
+      cwd: made,
+      env: { SVC_DATABASE_URL: other.url },
+    });
+    expect(sh(ask.replace('http://localhost:8080', running.url))).toMatch(/hello/i);
+    await running.stop();
+    await other.drop();
+  },
+  'svc backup --to': (code) => void sh(code.replace('/var/backups/svc', join(folder, 'backups'))),
+
+  'import { createClient }': async (code) => {
+    const printed = runJs(code.includes('data') ? `${code}\nconsole.log(JSON.stringify(data));` : code);
+    if (code.includes('insert')) expect(JSON.parse(printed)).toMatchObject([{ body: 'hello' }]);
+  },
+  "const { data, error } = await client.storage.from('documents')": (code) => {
+    const file = "const file = new Blob(['a report'], { type: 'application/pdf' });";
+    const out = runJs(
+      `${SIGNED_IN}${file}\n${code}\nconsole.log(JSON.stringify([error, list.length, link.signedUrl]));`,
+    );
+    expect(JSON.parse(out)).toEqual([null, 1, expect.stringContaining('report.pdf')]);
+  },
+  'const upload = new tus.Upload': (code) => {
+    const before = `import * as tus from 'tus-js-client';\nconst file = Buffer.from('a film');\nconst url = '${svc.url}';
+const accessToken = (await client.auth.getSession()).data.session.access_token;\n`;
+    const made = code.replace(
+      'metadata:',
+      'onSuccess: () => console.log("done"), onError: (error) => { throw error; }, metadata:',
+    );
+    expect(runJs(`${SIGNED_IN}${before}${made}\nupload.start();`)).toBe('done\n');
+  },
+  'const room = supabase': (code) => {
+    const before = `const supabase = client;\nconst show = () => {}, list = () => {}, add = ({ body }) => { console.log(body); process.exit(0); };
+const load = () => setTimeout(() => client.from('messages').insert({ body: 'heard' }).then(() => {}), 1000);\n`;
+    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('heard\n');
+  },
+  "supabase.from('orders')": (code) => {
+    expect(
+      runJs(
+        `${SIGNED_IN}const supabase = client;\nconsole.log((await ${code.trim().replace(/;$/, '')}).status);`,
+      ),
+    ).toBe('200\n');
+  },
+
+  'export default async function (req, ctx)': async (code) => {
+    writeFileSync(join(folder, 'handler.js'), code);
+    const answer = await called('handler?name=Ann', (one) => one.headers.get('x-made-by') === 'me');
+    expect(await answer.json()).toEqual({ hello: 'Ann' });
+  },
+  'export default async (req, ctx) =>\n  new Response(': async (code) => {
+    writeFileSync(join(folder, 'ticks.js'), code);
+    const answer = await called('ticks', (one) => one.headers.get('content-type') === 'text/event-stream');
+    const reader = answer.body?.getReader();
+    expect(new TextDecoder().decode((await reader?.read())?.value)).toBe('data: tick\n\n');
+    await reader?.cancel();
+  },
+  'import { createHmac, timingSafeEqual }': async (code) => {
+    writeFileSync(join(folder, 'webhook.js'), code);
+    await called('webhook', (one) => one.status === 401);
+    const { createHmac } = await import('node:crypto');
+    const signature = createHmac('sha256', 'of the webhook').update('paid').digest('hex');
+    const send = async (body: string): Promise<number> =>
+      (
+        await fetch(`${svc.url}/functions/v1/webhook`, {
+          method: 'POST',
+          body,
+          headers: { 'x-signature': signature },
+        })
+      ).status;
+    expect([await send('paid'), await send('unpaid')]).toEqual([204, 401]);
+  },
+  "import { defineFunction } from 'svcyaml'": (code) => {
+    const file = join(folder, 'defined.ts');
+    // The package's name leads to what it is made of.
+    writeFileSync(file, code.replace("'svcyaml'", `'${join(ROOT, 'src/functions/package/index.ts')}'`));
+    const options =
+      '--noEmit --ignoreConfig --strict --skipLibCheck --allowImportingTsExtensions --target es2023 --module nodenext --types node';
+    const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+    const { status, stdout } = spawnSync(
+      NODE,
+      [tsc, ...options.split(' '), '--typeRoots', join(ROOT, 'node_modules/@types'), file],
+      { encoding: 'utf8' },
+    );
+    expect(status, stdout).toBe(0);
+  },
+
+  'grant select on monthly_totals': (code) =>
+    inTransaction(`create view monthly_totals as select 1 as total; ${code}`),
+  'update people set first': (code) => inTransaction(`insert into people (name) values ('Ann Lee'); ${code}`),
+  'create role pgbouncer login': (code) => inTransaction(code),
+  'select application_name': (code) => inTransaction(code),
+  '-- sql/new_user.sql': (code) => inTransaction(code),
+  '-- svc: renamed_from': (code) => inTransaction(code),
+};
+
+const runOf = (code: string) => Object.entries(RUNS).find(([begin]) => code.startsWith(begin))?.[1];
+/** Settings of an environment; a value that is left out is one that anybody chooses. */
+const isSettings = (code: string): boolean =>
+  code
+    .trim()
+    .split('\n')
+    .every((line) => /^[A-Z_]+=\S+(?: +#.*)?$/.test(line));
+
+const CODE = BLOCKS.filter(({ language }) => RUNNABLE.has(language));
+const OWNED = CODE.filter((block) => OWN_TEST[block.page] !== undefined && !isNotRun(block));
+const TO_RUN = CODE.filter((block) => !isNotRun(block) && OWN_TEST[block.page] === undefined);
+const name = ({ page, line }: Block): string => `${page}:${line}`;
+
+beforeAll(async () => {
+  await loadSqlParser();
+  folder = mkdtempSync(join(tmpdir(), 'svc-blocks-'));
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  writeFileSync(join(folder, 'svc.yaml'), PROJECT);
+  for (const file of ['handler', 'ticks', 'webhook'])
+    writeFileSync(join(folder, `${file}.js`), 'export default () => ({ status: 500 });');
+  mkdirSync(join(folder, 'bin'));
+  const launcher = join(folder, 'bin/svc');
+  writeFileSync(launcher, `#!/bin/sh\nexec '${NODE}' '${LAUNCHER}' "$@"\n`);
+  chmodSync(launcher, 0o755);
+  database = await createDatabase();
+  svc = await startSvc({
+    command: 'dev',
+    config: join(folder, 'svc.yaml'),
+    cwd: folder,
+    env: { ...KEYS, SVC_DATABASE_URL: database.url },
+  });
+});
+afterAll(async () => {
+  await svc?.stop();
+  await database?.drop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('what can run is run', () => {
+  test.each(TO_RUN.map((block) => [name(block), block] as const))('%s', async (_, { code }) => {
+    if (isSettings(code)) return void sh(code);
+    const run = runOf(code);
+    expect(run, `add it to RUNS, or say above it <!-- not run: why -->:\n${code}`).toBeDefined();
+    await run?.(code);
+  });
+
+  test('and nothing else is said to be', () => {
+    expect(Object.keys(RUNS).filter((begin) => !CODE.some(({ code }) => code.startsWith(begin)))).toEqual([]);
+  });
+
+  test('other tests take theirs from the page', () => {
+    for (const [page, file] of Object.entries(OWN_TEST))
+      expect(readFileSync(join(ROOT, 'test', file), 'utf8')).toContain(
+        page.replace(/^docs\/(chat|documents)\.md$/, "'$1'"),
+      );
+    expect(OWNED.length).toBeGreaterThan(0);
+  });
+});
+
+test('blocks that are not run say why, and become no more', () => {
+  const marked = BLOCKS.filter(isNotRun);
+  for (const { comment } of marked) expect(comment).toMatch(/^not run: \w+ \w+/);
+  expect(marked.length).toBeLessThanOrEqual(NOT_RUN);
+});
+
+describe('commands are those that svc has', () => {
+  const lines = BLOCKS.filter(({ language }) => language === 'sh').flatMap((block) =>
+    block.code
+      .replaceAll(/\\\n/g, ' ')
+      .split('\n')
+      // In a crontab it is the user.
+      .filter((line) => !line.includes('* * *'))
+      .flatMap((line) =>
+        [...line.matchAll(/(?:^|[\s(|&])(?:npx )?svc +((?:[a-z-][^#|&)>]*|))/g)].map(
+          ([, words = '']) => [name(block), words.trim()] as const,
+        ),
+      )
+      .filter(([, words]) => /^[a-z]/.test(words)),
+  );
+
+  test.each(lines)('%s: svc %s', async (_, words) => {
+    expect(await unknownIn(words)).toEqual([]);
+  });
+
+  test('one that it has not is found', async () => {
+    expect(await unknownIn('migrate aply')).toEqual(['aply']);
+    expect(await unknownIn('serve --migrat')).toEqual(['--migrat']);
+    expect(lines.length).toBeGreaterThan(40);
+  });
+});
+
+describe('what is not run is well formed', () => {
+  test.each(
+    CODE.filter(({ language }) => language === 'sh').map((block) => [name(block), block.code] as const),
+  )('%s', (_, code) => {
+    const { status, stderr } = spawnSync('bash', ['-n', '-c', code.replaceAll(/<(\w+)>/g, '$1')], {
+      encoding: 'utf8',
+    });
+    expect(status, stderr).toBe(0);
+  });
+
+  test.each(
+    CODE.filter(({ language }) => /^(?:js|ts|jsx)$/.test(language)).map(
+      (block) => [name(block), block] as const,
+    ),
+  )('%s', (_, { page, code, language }) => {
+    // The blocks of the examples are parts of files: of functions, and of literals.
+    if (page === 'docs/chat.md' || page === 'docs/documents.md') return;
+    parseAst(code, { lang: language === 'ts' ? 'ts' : 'jsx' });
+  });
+
+  test.each(
+    CODE.filter(({ language }) => language === 'sql').map((block) => [name(block), block.code] as const),
+  )('%s', (_, code) => {
+    expect(parseSql(code)).toMatchObject({ ok: true });
+  });
+});
+
+const helps = new Map<string, Promise<string>>();
+
+/** What a command says of itself, asked for once. */
+function helpOf(command: string): Promise<string> {
+  const known =
+    helps.get(command) ??
+    runSvc([...command.split(' ').filter(Boolean), '--help']).then(({ output }) => output);
+  helps.set(command, known);
+  return known;
+}
+
+/** Words of a command line that are no command, and options that the command does not have. */
+async function unknownIn(words: string): Promise<string[]> {
+  let command = '';
+  const unknown: string[] = [];
+  for (const word of words.replaceAll(/'[^']*'|"[^"]*"/g, 'TEXT').split(/\s+/)) {
+    const help = await helpOf(command);
+    if (word.startsWith('-')) {
+      const [option = ''] = word.split('=');
+      if (!new RegExp(`^ +(?:-\\w, )?${option}\\b`, 'm').test(help)) unknown.push(option);
+    } else if (
+      new RegExp(`^  ${word.replaceAll(/[^\w-]/g, '.')}(?: |$)`, 'm').test(help.split('Commands:')[1] ?? '')
+    ) {
+      command = `${command} ${word}`;
+    } else if (/^Usage: .*\[command\]$/m.test(help) && /^[a-z-]+$/.test(word)) unknown.push(word);
+  }
+  return unknown;
+}
+
+function sh(code: string, cwd = folder): string {
+  const text = code.replaceAll('http://localhost:8080', svc.url);
+  return execFileSync('bash', ['-e', '-c', text], {
+    cwd,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...process.env,
+      ...KEYS,
+      SVC_DATABASE_URL: database.url,
+      NO_COLOR: '1',
+      PATH: `${join(folder, 'bin')}:${dirname(NODE)}:${process.env['PATH']}`,
+    },
+  });
+}
+
+const SIGNED_IN = `import { createClient } from '@supabase/supabase-js';
+const client = createClient('http://localhost:8080', 'svc_publishable_…', { auth: { persistSession: false } });
+await client.auth.signUp({ email: crypto.randomUUID() + '@example.com', password: 'correct horse battery' });
+`;
+
+function runJs(code: string): string {
+  const file = join(folder, `${crypto.randomUUID()}.mjs`);
+  writeFileSync(
+    file,
+    code
+      .replaceAll('http://localhost:8080', svc.url)
+      .replaceAll('svc_publishable_…', KEYS.SVC_PUBLISHABLE_KEY),
+  );
+  return execFileSync(NODE, [file], { cwd: folder, encoding: 'utf8', timeout: 30_000 });
+}
+
+/** The answer of a function once its file is the one that was written. */
+async function called(path: string, isNew: (answer: Response) => boolean): Promise<Response> {
+  const ask = async (): Promise<Response> => await fetch(`${svc.url}/functions/v1/${path}`);
+  let answer = await ask();
+  await expect
+    .poll(async () => {
+      if (!isNew(answer)) {
+        await answer.body?.cancel();
+        answer = await ask();
+      }
+      return isNew(answer);
+    })
+    .toBe(true);
+  return answer;
+}
+
+async function signUp(email: string): Promise<void> {
+  const client = createClient(svc.url, KEYS.SVC_PUBLISHABLE_KEY, { auth: { persistSession: false } });
+  await client.auth.signUp({ email, password: 'correct horse battery' });
+}
+
+async function query(text: string, url = database.url): Promise<void> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    await client.query(text);
+  } finally {
+    await client.end();
+  }
+}
+
+async function inTransaction(text: string): Promise<void> {
+  await query(`begin; ${text}; rollback`);
+}
