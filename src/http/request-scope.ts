@@ -8,6 +8,8 @@ import type { AnswerBudget, AnswerCharge } from './answer-budget.ts';
 export class RequestScope implements Cancellable {
   readonly id: string;
   readonly #address: string | undefined;
+  /** Of the trace that the client says it belongs to. */
+  traceId: string | undefined;
   /** The request was handed on to another route, which writes its line in the log. */
   handedOn = false;
   /** Where it stands in the list of requests under way. */

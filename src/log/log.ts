@@ -111,8 +111,8 @@ function prettyStream(coloured: boolean): DestinationStream {
       },
     });
   // What these lines say of themselves is shown below any other line.
-  const ofRequest = showing(',client,function,code,hint');
-  const slow = showing(',shape,role,rows,sqlstate,before,sql,plan,noPlan');
+  const ofRequest = showing(',traceId,client,function,code,hint');
+  const slow = showing(',traceId,shape,role,rows,sqlstate,before,sql,plan,noPlan');
   const other = showing('');
   const streamOf = (line: string): DestinationStream => {
     if (line.endsWith('"msg":"request"}\n')) return ofRequest;

@@ -15,6 +15,7 @@ import { applyCors, varyByOrigin, type CorsPolicy } from '../http/cors.ts';
 import type { FeatureContext, Mount } from '../http/feature.ts';
 import { toBody } from '../http/refusal-format.ts';
 import { RequestScope } from '../http/request-scope.ts';
+import { takeTraceId } from '../http/trace-context.ts';
 import type { Log } from '../log/log.ts';
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { overloaded } from '../problem/overloaded.ts';
@@ -139,6 +140,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     request.client = clients.read(request.raw);
     const scope = new RequestScope(request.id, request.client.address);
     scope.answers = answers;
+    scope.traceId = takeTraceId(request.raw);
     request.scope = scope;
     inFlight.add(scope);
     const { config } = request.routeOptions;

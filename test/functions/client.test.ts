@@ -22,6 +22,20 @@ beforeAll(async () => {
           const { data, error } = await client.from('notes').select('id').order('id');
           return { body: { data, error } };
         };`,
+      'functions/traced.js': `
+        export default async (req, ctx) => {
+          const seen = [];
+          const original = globalThis.fetch;
+          globalThis.fetch = (input, init) => {
+            const headers = new Headers(init.headers);
+            seen.push([headers.get('traceparent'), headers.get('tracestate')]);
+            return original(input, init);
+          };
+          await ctx.client.from('notes').select('id');
+          await ctx.serviceClient.from('notes').select('id');
+          globalThis.fetch = original;
+          return { body: { got: req.headers.traceparent ?? null, seen } };
+        };`,
       'functions/all.js': `
         export default async (req, ctx) => {
           const { data, error } = await ctx.serviceClient.from('notes').select('id').order('id');
@@ -43,6 +57,7 @@ beforeAll(async () => {
         };`,
     },
     yaml: `
+  traced: { runtime: node, file: functions/traced.js, auth_required: true }
   mine: { runtime: node, file: functions/mine.js }
   all: { runtime: node, file: functions/all.js, auth_required: true }
   sly: { runtime: node, file: functions/sly.js }
@@ -74,6 +89,28 @@ test('ctx.serviceClient bypasses row-level security; ctx.client beside it does n
     data: [{ id: 1 }, { id: 2 }],
     error: null,
     mine: [{ id: 1 }],
+  });
+});
+
+test('the trace of a call is in its request, and in what the clients ask; an invalid one is nowhere', async () => {
+  const token = await world.token({ sub: ALICE });
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const traced = await world.call('traced', { token, headers: { traceparent, tracestate: 'a=1' } });
+  expect(traced.json).toEqual({
+    got: traceparent,
+    seen: [
+      [traceparent, 'a=1'],
+      [traceparent, 'a=1'],
+    ],
+  });
+  const headers = { traceparent: `${traceparent}-more`, tracestate: 'a=1' };
+  const untraced = await world.call('traced', { token, headers });
+  expect(untraced.json).toEqual({
+    got: null,
+    seen: [
+      [null, null],
+      [null, null],
+    ],
   });
 });
 

@@ -11,6 +11,11 @@ tables:
     fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }]
     rls: [{ operations: [select], using: "true" }]
 rpc:
+  trace:
+    language: sql
+    volatility: stable
+    returns: { type: text }
+    body: "select current_setting('request.headers', true)::json->>'traceparent'"
   refuse:
     language: plpgsql
     returns: { type: void }
@@ -77,6 +82,21 @@ test('a hint of the database does not fill the log', async () => {
   expect(line).toMatchObject({ code: 'P0001' });
   expect(String(line['hint'])).toMatch(/^long long/);
   expect(String(line['hint']).length).toBeLessThan(400);
+});
+
+test('the trace that a client names is in the line and in the database; an invalid one is in neither', async () => {
+  const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
+  const valid = `00-${trace}-00f067aa0ba902b7-01`;
+  const ask = async (requestId: string, traceparent: string): Promise<unknown> => {
+    const response = await fetch(`${world.url}/rest/v1/rpc/trace`, {
+      headers: { apikey: world.keys.publishable, 'x-request-id': requestId, traceparent },
+    });
+    return await response.json();
+  };
+  expect(await ask('traced', valid)).toBe(valid);
+  expect(await lineAbout('traced')).toMatchObject({ traceId: trace });
+  expect(await ask('untraced', valid.toUpperCase())).toBeNull();
+  expect(Object.keys(await lineAbout('untraced'))).not.toContain('traceId');
 });
 
 describe('SVC_LOG_SAMPLE', () => {

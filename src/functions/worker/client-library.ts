@@ -7,6 +7,8 @@ import type { WorkerSettings } from './protocol.ts';
 
 const PACKAGE = '@supabase/supabase-js';
 
+export type TraceHeaders = Readonly<Record<string, string>>;
+
 type CreateClient = (url: string, key: string, options: object) => unknown;
 
 export class ClientLibrary {
@@ -17,16 +19,17 @@ export class ClientLibrary {
     this.#settings = settings;
   }
 
-  /** Acts as the caller; without a token, as anon. */
-  asCaller(token: string | undefined): unknown {
+  /** Acts as the caller; without a token, as anon. `trace`: headers that name the trace of the call. */
+  asCaller(token: string | undefined, trace: TraceHeaders): unknown {
     return this.#create({
-      headers: token === undefined ? {} : { Authorization: `Bearer ${token}` },
+      headers: token === undefined ? trace : { ...trace, Authorization: `Bearer ${token}` },
     });
   }
 
   /** Acts as `service_role`. Fetches the token for each request, because a handler may outlive one. */
-  asService(token: () => Promise<string>): unknown {
+  asService(token: () => Promise<string>, trace: TraceHeaders): unknown {
     return this.#create({
+      headers: trace,
       fetch: async (input: string | URL | Request, init: RequestInit = {}) => {
         const headers = new Headers(init.headers ?? (input instanceof Request ? input.headers : undefined));
         headers.set('authorization', `Bearer ${await token()}`);

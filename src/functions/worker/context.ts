@@ -1,5 +1,5 @@
 // The `ctx` of one call. Clients and signal are created on first use.
-import type { ClientLibrary } from './client-library.ts';
+import type { ClientLibrary, TraceHeaders } from './client-library.ts';
 import type { CallerClaims, LogLevel, RequestHead } from './protocol.ts';
 
 export type WriteLog = (level: LogLevel, message: unknown, fields?: unknown) => void;
@@ -38,7 +38,7 @@ export class FunctionContext {
   }
 
   get client(): unknown {
-    this.#client ??= this.#parts.library().asCaller(this.claims?.jwt);
+    this.#client ??= this.#parts.library().asCaller(this.claims?.jwt, traceOf(this.#parts.head));
     return this.#client;
   }
 
@@ -51,11 +51,21 @@ export class FunctionContext {
           'declare it with auth_required: true, or use ctx.client',
       );
     }
-    this.#serviceClient ??= library().asService(serviceToken);
+    this.#serviceClient ??= library().asService(serviceToken, traceOf(head));
     return this.#serviceClient;
   }
 
   get signal(): AbortSignal {
     return this.#parts.signal();
   }
+}
+
+/** Only a valid trace reaches a worker. */
+function traceOf({ rawHeaders }: RequestHead): TraceHeaders {
+  const trace: Record<string, string> = {};
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]?.toLowerCase() ?? '';
+    if (name === 'traceparent' || name === 'tracestate') trace[name] = rawHeaders[at + 1] ?? '';
+  }
+  return trace;
 }

@@ -17,9 +17,10 @@ export function refusalFields({ code, hint }: Pick<Problem, 'code' | 'hint'>): R
 
 /** `ms` is rounded to tenths. */
 export function requestLine(request: FastifyRequest, { statusCode, elapsedTime }: FastifyReply): object {
-  const { refusal, functionName } = request.scope;
+  const { refusal, functionName, traceId } = request.scope;
   return {
     requestId: request.id,
+    ...(traceId === undefined ? undefined : { traceId }),
     client: request.client.address,
     method: request.method,
     url: loggedUrl(request.url),
