@@ -21,6 +21,7 @@ const PATIENT = {
  */
 const SLOW = [
   'test/package/published.test.ts',
+  'test/package/site.test.ts',
   'test/clients/python.test.ts',
   'test/deploy/*.test.ts',
   'test/migrate/crash.test.ts',

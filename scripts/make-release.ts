@@ -79,22 +79,27 @@ function copyFiles(): void {
   mkdirSync(join(MAIN, 'schema'));
   writeFileSync(join(MAIN, 'schema', 'svc.schema.json'), `${JSON.stringify(toJsonSchema(), null, 2)}\n`);
   writeFileSync(join(MAIN, 'llms.txt'), renderIndex());
+  writeFileSync(join(MAIN, 'llms-full.txt'), renderWhole());
   execFileSync('tsc', ['-p', 'tsconfig.package.json', '--outDir', join(MAIN, 'dist', 'types')], {
     cwd: ROOT,
     stdio: 'inherit',
   });
 }
 
-/** Every page with its title, for readers that fetch what they need. */
+/** Every page with a line about it, in the order of docs/index.md, for readers that fetch what they need. */
 function renderIndex(): string {
-  const pages = readdirSync(join(MAIN, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.md'))
-    .sort();
-  const lines = pages.map((name) => {
-    const [, title = name] = /^# (.+)$/m.exec(readFileSync(join(MAIN, 'docs', name), 'utf8')) ?? [];
-    return `- [${title}](docs/${name})`;
-  });
-  return `# svcyaml\n\n> ${own.description}\n\n${lines.join('\n')}\n`;
+  const [, ...lines] = readFileSync(join(MAIN, 'docs', 'index.md'), 'utf8').split('\n');
+  return `# svcyaml\n\n> ${own.description}\n${lines.join('\n').replaceAll('](', '](docs/')}`;
+}
+
+/** All pages in that order in one text, for readers that take it whole. */
+function renderWhole(): string {
+  const index = readFileSync(join(MAIN, 'docs', 'index.md'), 'utf8');
+  const pages = [...index.matchAll(/^- \[.+?\]\((.+?)\)/gm)].map(([, page = '']) => page);
+  const texts = pages.map(
+    (page) => `<!-- docs/${page} -->\n\n${readFileSync(join(MAIN, 'docs', page), 'utf8').trim()}\n`,
+  );
+  return texts.join('\n');
 }
 
 function writeManifest(): void {

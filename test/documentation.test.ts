@@ -28,6 +28,13 @@ describe('paths that are named exist', () => {
   });
 });
 
+test('docs/index.md has every page once, and says what it is about', () => {
+  const text = readFileSync(join(ROOT, 'docs/index.md'), 'utf8');
+  const named = [...text.matchAll(/^- \[.+?\]\((.+?)\)(?:: .+)$/gm)].map(([, page = '']) => `docs/${page}`);
+  const pages = [...list('docs'), ...list('docs/operations')].filter((page) => page !== 'docs/index.md');
+  expect(named.toSorted()).toEqual(pages.toSorted());
+});
+
 describe('a decision is context, choice and consequences, in few words', () => {
   test.each(readdirSync(DECISIONS))('%s', (page) => {
     const text = readFileSync(join(DECISIONS, page), 'utf8');

@@ -115,6 +115,7 @@ describe('the package', () => {
       'CHANGELOG.md',
       'THIRD-PARTY-LICENSES',
       'llms.txt',
+      'llms-full.txt',
       'sbom.cdx.json',
       'docs/configuration.md',
       'schema/svc.schema.json',
@@ -127,7 +128,10 @@ describe('the package', () => {
       expect.arrayContaining(['fastify', 'pg', 'zod', 'yaml']),
     );
     for (const { name } of components) expect(read('THIRD-PARTY-LICENSES')).toContain(`${name} `);
-    for (const [, page] of read('llms.txt').matchAll(/\]\((.+)\)/g)) expect(inside).toContain(page);
+    const listed = [...read('llms.txt').matchAll(/\]\((.+)\): ./g)].map(([, page = '']) => page);
+    const pages = inside.filter((file) => /^docs\/.*\.md$/.test(file) && file !== 'docs/index.md');
+    expect(listed.toSorted()).toEqual(pages.toSorted());
+    for (const page of pages) expect(read('llms-full.txt')).toContain(read(page).trim());
   });
 
   test.each(['nodenext', 'bundler'])('gives handlers their types (%s)', (resolution) => {

@@ -1,0 +1,119 @@
+// The pages of docs/ as a site. The order is that of docs/index.md; a link that leads nowhere ends the build.
+//
+//   SITE_URL         where the site will be, for its sitemap
+//   REPOSITORY_URL   where the code is, such as https://forge.example.com/svc/blob/main; without it, links to code are text
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitepress';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const DOCS = join(ROOT, 'docs');
+const { SITE_URL, REPOSITORY_URL } = process.env;
+
+const pages = new Set(
+  readdirSync(DOCS, { recursive: true })
+    .map((name) => name.replaceAll('\\', '/'))
+    .filter((name) => name.endsWith('.md') && !name.startsWith('decisions/')),
+);
+
+export default defineConfig({
+  title: 'svc',
+  description: 'One file, svc.yaml, becomes a whole backend.',
+  lang: 'en',
+  srcDir: '../docs',
+  srcExclude: ['decisions/**'],
+  cleanUrls: true,
+  // The addresses of a program on the reader's own machine.
+  ignoreDeadLinks: 'localhostLinks',
+  ...(SITE_URL && { sitemap: { hostname: SITE_URL } }),
+  // The pages are outside of this folder, and what they are made into is inside.
+  vite: { plugins: [vueOfTheSite()] },
+  themeConfig: {
+    outline: [2, 3],
+    search: { provider: 'local' },
+    sidebar: sidebarOf(readFileSync(join(DOCS, 'index.md'), 'utf8')),
+    ...(REPOSITORY_URL && { socialLinks: [{ icon: 'git', link: REPOSITORY_URL }] }),
+  },
+  markdown: {
+    // `<name>` in a sentence is text, not an element.
+    html: false,
+    config(markdown) {
+      markdown.core.ruler.after('block', 'comments', dropComments);
+      markdown.core.ruler.after('inline', 'code-links', (state) => leadToCode(state));
+      keepBraces(markdown);
+    },
+  },
+});
+
+/** A group for each heading, an item for each link in the list below it. */
+function sidebarOf(text) {
+  return text
+    .split(/^## /m)
+    .slice(1)
+    .map((part) => ({
+      text: part.split('\n', 1)[0],
+      collapsed: false,
+      items: [...part.matchAll(/^- \[(.+?)\]\((.+?)\.md\)/gm)].map(([, title, page]) => ({
+        text: title,
+        link: `/${page}`,
+      })),
+    }));
+}
+
+/** Comments of a page, which would be text where HTML is. */
+function dropComments(state) {
+  state.tokens = state.tokens.filter((token, index, all) => {
+    const inline = [token, all[index + 1], all[index - 1]].find((one) => one?.type === 'inline');
+    const isParagraph = token.type === 'inline' || token.type.startsWith('paragraph_');
+    return !(isParagraph && inline && /^<!--.*-->$/s.test(inline.content));
+  });
+}
+
+/** Links that leave the pages lead to the repository; without one only their text stays. */
+function leadToCode(state) {
+  const from = dirname(join(DOCS, state.env.relativePath ?? ''));
+  for (const { children } of state.tokens)
+    for (const [index, token] of (children ?? []).entries()) {
+      const href = token.type === 'link_open' ? token.attrGet('href') : null;
+      if (href === null || /^(?:[a-z]+:|#|\/)/i.test(href)) continue;
+      const target = resolve(from, href.split('#')[0]);
+      if (!relative(DOCS, target).startsWith('..') && pages.has(relative(DOCS, target).replaceAll('\\', '/')))
+        continue;
+      // A page that is missing is left to the check of the links.
+      if (!relative(DOCS, target).startsWith('..') && !relative(DOCS, target).startsWith('decisions'))
+        continue;
+      if (REPOSITORY_URL) token.attrSet('href', `${REPOSITORY_URL}/${relative(ROOT, target)}`);
+      else unlink(children, index);
+    }
+}
+
+function unlink(children, at) {
+  const end = children.findIndex((token, index) => index > at && token.type === 'link_close');
+  for (const token of [children[at], children[end]]) {
+    token.type = 'text';
+    token.tag = '';
+    token.attrs = null;
+    token.nesting = 0;
+    token.content = '';
+  }
+}
+
+/** `{{ … }}` in code is shown, not computed. */
+function keepBraces(markdown) {
+  const render = markdown.renderer.rules.code_inline;
+  markdown.renderer.rules.code_inline = (tokens, index, ...rest) => {
+    tokens[index].attrSet('v-pre', '');
+    return render(tokens, index, ...rest);
+  };
+}
+
+/** While pages are rendered, Vue is what is installed here: beside the pages there is none. */
+function vueOfTheSite() {
+  return {
+    name: 'vue-of-the-site',
+    enforce: 'pre',
+    resolveId: (id, _importer, { ssr }) =>
+      ssr && /^vue(?:\/|$)/.test(id) ? { id, external: true } : undefined,
+  };
+}

@@ -1,0 +1,135 @@
+// site/ as somebody builds it: its packages installed by their lockfile, its pages from docs/, and read in a browser.
+import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hasChromium, launchChromium } from '../support/browser/chromium.ts';
+import { PAGES, ROOT } from '../support/documentation/blocks.ts';
+import { NODE } from '../support/svc-process.ts';
+
+const INSTALL_TIMEOUT_MS = 300_000;
+
+let folder: string;
+/** Without a way to the registry there is nothing to build with. */
+let isInstalled = false;
+
+const pathOf = (): string => `${dirname(NODE)}:${process.env['PATH']}`;
+const built = (page: string): string =>
+  readFileSync(join(folder, 'site/.vitepress/dist', `${page}.html`), 'utf8');
+
+function build(env: Readonly<Record<string, string>> = {}): SpawnSyncReturns<string> {
+  return spawnSync('npm', ['run', 'build'], {
+    cwd: join(folder, 'site'),
+    encoding: 'utf8',
+    env: { ...process.env, PATH: pathOf(), ...env },
+  });
+}
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'svc-site-'));
+  const isOwn = (path: string): boolean => !/node_modules|cache$|dist$|\.temp$/.test(path);
+  cpSync(join(ROOT, 'site'), join(folder, 'site'), { recursive: true, filter: isOwn });
+  cpSync(join(ROOT, 'docs'), join(folder, 'docs'), { recursive: true });
+  const { status, stderr } = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], {
+    cwd: join(folder, 'site'),
+    encoding: 'utf8',
+    env: { ...process.env, PATH: pathOf() },
+  });
+  isInstalled = status === 0;
+  if (isInstalled) return;
+  expect(stderr, 'npm could not install, for another reason than a registry that is away').toMatch(
+    /ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ETIMEDOUT|network/,
+  );
+}, INSTALL_TIMEOUT_MS);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('the site', () => {
+  test(
+    'has every page, and what they show as it is',
+    ({ skip }) => {
+      if (!isInstalled) skip('npm reaches no registry');
+      const { status, stderr } = build({ SITE_URL: 'https://docs.example.com' });
+      expect(status, stderr).toBe(0);
+      const pages = PAGES.filter((page) => page.startsWith('docs/')).map((page) => page.slice(5, -3));
+      expect(pages.filter((page) => !built(page).includes('</h1>'))).toEqual([]);
+      expect(existsSync(join(folder, 'site/.vitepress/dist/decisions'))).toBe(false);
+
+      expect(built('auth').includes('{{ .ConfirmationURL }}')).toBe(true);
+      expect(built('auth').includes('callback/&lt;provider&gt;')).toBe(true);
+      expect(pages.filter((page) => /&lt;!--|not run: /.test(built(page)))).toEqual([]);
+      // Without a repository, links to code are text.
+      expect([built('chat').includes('examples/chat'), /href="[^"]*examples/.test(built('chat'))]).toEqual([
+        true,
+        false,
+      ]);
+      const map = readFileSync(join(folder, 'site/.vitepress/dist/sitemap.xml'), 'utf8');
+      expect(map).toContain('https://docs.example.com/tutorial');
+    },
+    INSTALL_TIMEOUT_MS,
+  );
+
+  test.skipIf(!hasChromium())(
+    'is read in the order of its index, and searched',
+    async ({ skip }) => {
+      if (!isInstalled) skip('npm reaches no registry');
+      const server = await serve(join(folder, 'site/.vitepress/dist'));
+      const chromium = await launchChromium();
+      try {
+        const page = await chromium.browser.newPage({ viewport: { width: 1300, height: 800 } });
+        const complaints: string[] = [];
+        page.on('pageerror', (error) => complaints.push(String(error)));
+        await page.goto(`http://localhost:${(server.address() as AddressInfo).port}/tutorial.html`);
+        await page.getByRole('heading', { level: 1, name: /ten minutes/ }).waitFor();
+        await page.getByRole('link', { name: /Next page/ }).click();
+        await page.getByRole('heading', { level: 1, name: 'The package' }).waitFor();
+        await page.getByRole('button', { name: 'Search' }).click();
+        await page.getByRole('searchbox').fill('resumable');
+        await page.getByRole('listbox').getByText('Storage', { exact: false }).first().waitFor();
+        expect(complaints).toEqual([]);
+      } finally {
+        await chromium.close();
+        server.close();
+      }
+    },
+    INSTALL_TIMEOUT_MS,
+  );
+
+  test(
+    'links to code lead to the repository, and a link that leads nowhere ends the build',
+    ({ skip }) => {
+      if (!isInstalled) skip('npm reaches no registry');
+      const { status, stderr } = build({ REPOSITORY_URL: 'https://forge.example.com/svc/blob/main' });
+      expect(status, stderr).toBe(0);
+      expect(built('chat').includes('href="https://forge.example.com/svc/blob/main/examples/chat"')).toBe(
+        true,
+      );
+
+      writeFileSync(join(folder, 'docs/astray.md'), '# Astray\n\n[nowhere](nowhere.md)\n');
+      const failed = build();
+      expect(failed.status).not.toBe(0);
+      expect(failed.stdout + failed.stderr).toMatch(/nowhere/);
+    },
+    INSTALL_TIMEOUT_MS,
+  );
+});
+
+/** As any web server does it: `/rest` is `rest.html`. */
+async function serve(directory: string): Promise<Server> {
+  const types: Readonly<Record<string, string>> = {
+    js: 'text/javascript',
+    css: 'text/css',
+    html: 'text/html',
+  };
+  const files = new Set(readdirSync(directory, { recursive: true, encoding: 'utf8' }));
+  const server = createServer((request, response) => {
+    const path = decodeURIComponent(new URL(request.url ?? '/', 'http://localhost').pathname).slice(1);
+    const file = [path, `${path}.html`].find((one) => files.has(one)) ?? 'index.html';
+    response.setHeader('content-type', types[file.split('.').at(-1) ?? ''] ?? 'application/octet-stream');
+    response.end(readFileSync(join(directory, file)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, 'localhost', resolve));
+  return server;
+}
