@@ -37,6 +37,11 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   stamp: async (out) => (await import('./stamp.ts')).stampCommand(out),
   deploy: async (out) => (await import('./deploy.ts')).deployCommand(out),
   receive: async (out) => (await import('./deploy.ts')).receiveCommand(out),
+  complete: async (out) =>
+    (await import('./complete/complete.ts')).completeCommand(out, {
+      names: Object.keys(COMMANDS),
+      load: async (name) => (Object.hasOwn(COMMANDS, name) ? await COMMANDS[name]?.(out) : undefined),
+    }),
 };
 
 /** What the environment named; read before any command looks for secrets. */
@@ -66,7 +71,7 @@ async function program(out: Terminal, first: string | undefined): Promise<Comman
     .showHelpAfterError('(svc --help lists commands and options)')
     .helpCommand(true)
     .hook('preAction', () => {
-      secretFiles = takeSecretFiles(process.env, process.cwd());
+      if (first !== 'complete') secretFiles = takeSecretFiles(process.env, process.cwd());
     });
   const named = Object.entries(COMMANDS).filter(([name]) => name === first);
   for (const [, load] of named.length > 0 ? named : Object.entries(COMMANDS)) {
