@@ -97,8 +97,9 @@ function toEvent(line: RecentLine): string {
 
 function toLogLine({ seq, text }: RecentLine): LogLine {
   const { level, time, msg, ...fields } = parseLine(text);
-  const functionName = typeof fields['function'] === 'string' ? fields['function'] : null;
   const isRequest = msg === 'request' && typeof fields['status'] === 'number';
+  // The line of a request says which function answered, but does not come from it.
+  const functionName = !isRequest && typeof fields['function'] === 'string' ? fields['function'] : null;
   return {
     seq,
     time: typeof time === 'string' ? time : '',
