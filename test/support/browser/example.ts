@@ -1,0 +1,103 @@
+// An example as people run it: `svc dev` on a copy of its folder, Vite's server for its page, and Chromium.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Page } from 'playwright-core';
+import { vi } from 'vitest';
+import { freePort } from '../../../src/lib/free-port.ts';
+import { createDatabase } from '../database.ts';
+import { startSvc, type SvcProcess } from '../svc-process.ts';
+import { copyExample, type Example } from '../todo-project.ts';
+import { keepScreenshot } from './browser.ts';
+import { launchChromium } from './chromium.ts';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+
+export type RunningExample = {
+  readonly svc: SvcProcess;
+  readonly databaseUrl: string;
+  /** Of the copy that is served. */
+  readonly config: string;
+  /** The folder in the repository. */
+  readonly folder: string;
+  /** Of the page. */
+  readonly address: string;
+  /** Types that `svc dev` has made of the copy. */
+  readonly types: string;
+  /** What pages wrote into their consoles as errors. */
+  readonly complaints: readonly string[];
+  /** A page of somebody of their own. */
+  open(who: string, hash?: string): Promise<Page>;
+  /** After a test that failed. */
+  keepScreenshots(test: string): Promise<void>;
+  stop(): Promise<void>;
+};
+
+export async function startExample(name: Example): Promise<RunningExample> {
+  const folder = join(ROOT, 'examples', name);
+  const database = await createDatabase();
+  const project = copyExample(name);
+  const types = join(project.directory, 'src/database.ts');
+  const svc = await startSvc({
+    command: 'dev',
+    config: project.config,
+    arguments: ['--types', types],
+    env: { SVC_DATABASE_URL: database.url },
+  });
+  const port = await freePort();
+  const address = `http://localhost:${port}`;
+  const vite = spawn(
+    process.execPath,
+    [join(ROOT, 'node_modules/vite/bin/vite.js'), folder, '--port', String(port), '--host', 'localhost'],
+    {
+      stdio: 'ignore',
+      env: {
+        ...process.env,
+        NODE_ENV: 'development',
+        VITE_SVC_URL: svc.url,
+        SVC_PUBLISHABLE_KEY: svc.publishableKey,
+        SVC_SECRET_KEY: svc.secretKey,
+      },
+    },
+  );
+  await vi.waitFor(async () => await fetch(address), { timeout: 30_000 });
+  const chromium = await launchChromium();
+  const pages: Page[] = [];
+  const complaints: string[] = [];
+  return {
+    svc,
+    databaseUrl: database.url,
+    config: project.config,
+    folder,
+    address,
+    types,
+    complaints,
+    async open(who, hash = '') {
+      const context = await chromium.browser.newContext({ viewport: { width: 1100, height: 720 } });
+      const page = await context.newPage();
+      pages.push(page);
+      page.on('console', (message) => {
+        if (message.type() === 'error')
+          complaints.push(`${who}: ${message.text()} ${message.location().url}`);
+      });
+      page.on('pageerror', (error) => complaints.push(`${who}: ${String(error)}`));
+      await page.goto(`${address}/${hash}`);
+      return page;
+    },
+    async keepScreenshots(test) {
+      console.log(complaints.join('\n'));
+      for (const [index, page] of pages.entries()) await keepScreenshot(page, `${name} ${test} ${index}`);
+    },
+    async stop() {
+      await chromium.close();
+      if (vite.exitCode === null) {
+        vite.kill();
+        await once(vite, 'exit');
+      }
+      await svc.stop();
+      project.remove();
+      await database.drop();
+    },
+  };
+}
