@@ -65,7 +65,8 @@ function queryKey(query: string): string | undefined {
   return match?.[1] === undefined ? undefined : decode(match[1]);
 }
 
-function refused(refusal: Refusal): Problem {
+/** What a caller without usable credentials is told. */
+export function refused(refusal: Refusal): Problem {
   switch (refusal.reason) {
     case 'no-key':
       return noApiKey();

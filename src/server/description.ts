@@ -1,41 +1,34 @@
-// `/openapi.json`: all APIs in one document of OpenAPI 3.1, the data API as this caller may use it. That half is asked for
-// like every request, so the answer is theirs: a key is needed, and the rights are the caller's.
+// `/openapi.json`: all APIs in one document of OpenAPI 3.1, the data API as this caller may use it.
 import type { FastifyInstance } from 'fastify';
 import { AUTH_DESCRIPTION } from '../auth/description.ts';
 import { describeFunctions } from '../functions/description.ts';
 import type { FeatureContext } from '../http/feature.ts';
 import { type ApiDescription, type Schema, toPaths } from '../lib/openapi.ts';
+import { resolveDataCaller } from '../identity/caller.ts';
 import { REALTIME_DESCRIPTION } from '../realtime/http/description.ts';
+import { describeData } from '../rest/actions/describe.ts';
+import { refused } from '../rest/rest.ts';
 import { STORAGE_DESCRIPTION } from '../storage/description.ts';
 
-export function registerDescription(
-  app: FastifyInstance,
-  { snapshot, baseUrl }: Pick<FeatureContext, 'snapshot' | 'baseUrl'>,
-): void {
-  app.get('/openapi.json', async ({ headers }, reply) => {
-    const { apikey, authorization } = headers;
-    const data = await app.inject({
-      url: '/rest/v1/',
-      headers: {
-        accept: 'application/openapi+json',
-        ...(apikey === undefined ? {} : { apikey }),
-        ...(authorization === undefined ? {} : { authorization }),
-      },
-    });
-    reply.code(data.statusCode).header('cache-control', 'no-store').header('vary', 'apikey, authorization');
-    if (data.statusCode !== 200)
-      return await reply.header('content-type', data.headers['content-type']).send(data.rawPayload);
+export function registerDescription(app: FastifyInstance, context: FeatureContext): void {
+  app.get('/openapi.json', async (request, reply) => {
+    const resolution = resolveDataCaller(await context.credentials.read(request.headers));
+    if (!resolution.ok) throw refused(resolution.refusal);
+    const data = await describeData(context, resolution.caller);
     const others = [
       ['/auth/v1', AUTH_DESCRIPTION],
       ['/storage/v1', STORAGE_DESCRIPTION],
-      ['/functions/v1', describeFunctions(snapshot().config)],
+      ['/functions/v1', describeFunctions(context.snapshot().config)],
       ['/realtime/v1', REALTIME_DESCRIPTION],
     ] as const;
-    return await reply.send(merge(data.json(), others, baseUrl() ?? ''));
+    return await reply
+      .header('cache-control', 'no-store')
+      .header('vary', 'apikey, authorization')
+      .send(merge(data as DataDescription, others, context.baseUrl() ?? ''));
   });
 }
 
-type DataDescription = {
+type DataDescription = Schema & {
   readonly info: { readonly title: string };
   readonly paths: Readonly<Record<string, Schema>>;
   readonly components: { readonly schemas: Schema };

@@ -27,6 +27,10 @@ tables:
       - { name: state, type: text, enum: [new, read], default: new }
       - { name: title, type: text, required: true }
       - { name: pages, type: integer, min: 1 }
+  ledger:
+    grants: { anon: [], authenticated: [] }
+    rls: []
+    fields: [{ name: id, type: bigint, identity: always, primary_key: true }]
 storage:
   files: { public: true, rls: [{ operations: [select, insert, update, delete], check: auth.uid() is not null }] }
 functions:
@@ -143,9 +147,18 @@ describe('of a running svc', () => {
     });
   });
 
-  test('nobody reads it without a key', async () => {
+  test('nobody reads it without a key, and what it shows of tables is what the caller may use', async () => {
     const answer = await fetch(`${svc.url}/openapi.json`);
-    expect(answer.status).toBe(401);
+    expect([answer.status, await answer.json()]).toMatchObject([
+      401,
+      { message: 'No API key found in request' },
+    ]);
+    const seen = async (as: 'admin' | 'user'): Promise<string[]> =>
+      Object.keys(((await (await ask('GET', '/openapi.json', { as })).json()) as OpenApi).paths).filter(
+        (path) => path.startsWith('/rest/'),
+      );
+    expect(await seen('user')).toEqual(['/rest/v1/books']);
+    expect(await seen('admin')).toEqual(['/rest/v1/books', '/rest/v1/ledger']);
   });
 
   test('answers are as they are described', async () => {

@@ -2,8 +2,12 @@
 // privileges are queried as the caller.
 import { keyOf } from '../../catalog/catalog.ts';
 import type { Default, Field } from '../../config/config.ts';
+import type { FeatureContext } from '../../http/feature.ts';
+import type { Caller } from '../../identity/caller.ts';
+import type { Schema } from '../../lib/openapi.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import { type ColumnRules, openApi, type RelationRights } from '../openapi.ts';
+import { exposed, type Exposed } from '../plan/exposed.ts';
 import type { ExposedRelation, ExposedRoutine } from '../plan/relation.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
 import { EVERYTHING } from '../request/page.ts';
@@ -21,7 +25,7 @@ const RIGHTS = `SELECT
   (SELECT json_agg(p.proname) FROM pg_catalog.pg_proc p
    WHERE p.pronamespace = $2::regnamespace AND p.proname = ANY ($3::text[]) AND has_function_privilege(p.oid, 'EXECUTE'))`;
 
-type Description = Plan & {
+type Subjects = {
   readonly relations: readonly ExposedRelation[];
   readonly routines: readonly ExposedRoutine[];
   /** Schema and name of each relation as SQL. */
@@ -29,54 +33,72 @@ type Description = Plan & {
   readonly schema: string;
 };
 
-export const DESCRIBE: Action<Description> = {
+export const DESCRIBE: Action<Plan & Subjects> = {
   page: () => EVERYTHING,
 
-  plan({ request, exposed }) {
+  plan({ request, exposed: all }) {
     const { schema } = request;
     const media = negotiate(request.accept, ({ kind }) => kind === 'openapi' || kind === 'json', OPENAPI);
-    const relations = [...exposed.relations.values()].filter((one) => one.schema === schema);
-    const routines = [...exposed.routines.values()].filter((one) => one.schema === schema);
-    const names = relations.map(qualifiedName);
-    return { media, isReadOnly: true, relations, routines, names, schema };
+    return { media, isReadOnly: true, ...subjectsIn(all, schema) };
   },
 
   sql: () => ({ statement: { text: RIGHTS, slots: [FIELD, FIELD - 1, FIELD - 2], columns: [] } }),
 
-  fields: ({ names, schema, routines }) => [
-    arrayText(names),
-    quoteIdent(schema),
-    arrayText(routines.map((routine) => routine.name)),
-  ],
+  fields: rightsAsked,
 
-  answer({ context }, { media, relations, routines, names }, { results }) {
-    const [rights, callable] = results[0]?.rows[0] ?? [];
-    const mayUse = toRights(rights);
-    const mayCall = new Set(toNames(callable));
-    const { project, tables } = context.snapshot().config;
-    const fields = new Map(tables.map((table) => [keyOf(table), table.fields]));
-    const document = openApi({
-      title: project.name ?? 'Data API',
-      description: project.description,
-      serverUrl: `${context.baseUrl() ?? ''}/rest/v1`,
-      relations: relations.flatMap((relation, index): RelationRights[] => {
-        const rightsOf = mayUse.get(names[index] ?? '') ?? [];
-        if (!rightsOf.includes(true)) return [];
-        const may = (at: number): boolean => rightsOf[at] === true;
-        const rules = new Map(
-          (fields.get(keyOf(relation)) ?? []).map((field) => [field.name, rulesOf(field)]),
-        );
-        return [{ relation, rules, select: may(0), insert: may(1), update: may(2), delete: may(3) }];
-      }),
-      routines: routines.filter((routine) => mayCall.has(routine.name)),
-    });
+  answer({ context }, plan, { results }) {
+    const { media } = plan;
     return {
       status: 200,
       contentType: contentType(media.kind === 'json' ? media : OPENAPI),
-      body: JSON.stringify(document),
+      body: JSON.stringify(toDocument(context, plan, results[0]?.rows[0] ?? [])),
     };
   },
 };
+
+/** The same document for whoever puts it into a larger one. */
+export async function describeData(context: FeatureContext, caller: Caller): Promise<Schema> {
+  const subjects = subjectsIn(exposed(context.snapshot()), 'public');
+  const statement = { text: RIGHTS, values: rightsAsked(subjects) };
+  const [result] = await context.callers.run(caller, [statement], { readOnly: true });
+  return toDocument(context, subjects, result?.rows[0] ?? []);
+}
+
+/** What there is to describe, whoever may use it. */
+function subjectsIn(all: Exposed, schema: string): Subjects {
+  const relations = [...all.relations.values()].filter((one) => one.schema === schema);
+  const routines = [...all.routines.values()].filter((one) => one.schema === schema);
+  return { relations, routines, names: relations.map(qualifiedName), schema };
+}
+
+function rightsAsked({ names, schema, routines }: Subjects): string[] {
+  return [arrayText(names), quoteIdent(schema), arrayText(routines.map((routine) => routine.name))];
+}
+
+/** `row`: what RIGHTS has found. */
+function toDocument(
+  { snapshot, baseUrl }: Pick<FeatureContext, 'snapshot' | 'baseUrl'>,
+  { relations, routines, names }: Subjects,
+  [rights, callable]: ReadonlyArray<Buffer | null | undefined>,
+): Schema {
+  const mayUse = toRights(rights);
+  const mayCall = new Set(toNames(callable));
+  const { project, tables } = snapshot().config;
+  const fields = new Map(tables.map((table) => [keyOf(table), table.fields]));
+  return openApi({
+    title: project.name ?? 'Data API',
+    description: project.description,
+    serverUrl: `${baseUrl() ?? ''}/rest/v1`,
+    relations: relations.flatMap((relation, index): RelationRights[] => {
+      const rightsOf = mayUse.get(names[index] ?? '') ?? [];
+      if (!rightsOf.includes(true)) return [];
+      const may = (at: number): boolean => rightsOf[at] === true;
+      const rules = new Map((fields.get(keyOf(relation)) ?? []).map((field) => [field.name, rulesOf(field)]));
+      return [{ relation, rules, select: may(0), insert: may(1), update: may(2), delete: may(3) }];
+    }),
+    routines: routines.filter((routine) => mayCall.has(routine.name)),
+  });
+}
 
 function rulesOf({ enum: values, min, max, pattern, default: given }: Field): ColumnRules {
   return { enum: values, min, max, pattern, default: given?.kind === 'scalar' ? literal(given) : undefined };
